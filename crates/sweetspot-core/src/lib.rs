@@ -5,4 +5,7 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod glob;
+pub mod ledger;
 pub mod size;
+pub mod why;

@@ -1,0 +1,321 @@
+//! The ledger: the memory that a program, its children and the guard share.
+//!
+//! One file of mode 0600 in tmpfs, made by `sweetspot run`. It holds the settings in force, what is
+//! pending and where it belongs, and counters. It never holds a path that anyone trusts.
+//!
+//! ```text
+//! 0            Ledger: header, rules, slots, files, entries          (mapped by everyone)
+//! CHUNKS_AT    pending bytes, one chunk an entry, allocated by the guard (a program maps its own)
+//! ```
+//!
+//! # Who writes what
+//! Settings and rules: `run`, before the program starts. A slot, its files and its entries: the
+//! process that claimed them. `Entry::state` also the guard, by compare-and-swap. Chunks are
+//! allocated and freed by the guard alone, so no allocator lock can die with a program.
+//!
+//! # Life of an entry
+//! ```text
+//!            program              guard                 program
+//!   FREE ──► OWNED ──► ASKED ──► PINNED (or REFUSED) ──► RELEASE ──(guard)──► OWNED, chunk kept
+//!                                                        DISCARD ──(guard)──► FREE, chunk freed
+//! ```
+//! Each change of state advances the generation that shares its word, so an answer to an old
+//! question is recognised as old.
+//!
+//! # The commit points
+//! `Entry::word` is {generation, length}. An append copies its bytes behind `length` and then
+//! advances `length` with one compare-and-swap: from there the write has happened. A flush writes
+//! `length` bytes at `base` and then swaps in the next generation with length 0: from there the
+//! flush has happened. Writing the same bytes twice is harmless, losing the swap is not.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// First eight bytes of a ledger; the last digits are the layout's version.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot01");
+/// Processes of one tree that can have pending bytes at the same time.
+pub const SLOTS_MAX: usize = 512;
+/// Files, over all processes, that the summary can tell apart; later ones share the last record.
+pub const FILES_MAX: usize = 4096;
+/// Files with pending bytes at the same time, over all processes.
+pub const ENTRIES_MAX: usize = 2048;
+/// Rules of `sweetspot.toml` that can be in force.
+pub const RULES_MAX: usize = 64;
+/// Bytes of a path or pattern that are kept; a longer one is cut (paths are for display only).
+pub const TEXT_BYTES_MAX: usize = 256;
+/// Where chunks begin, in bytes from the start of the file: a multiple of the page size.
+pub const CHUNKS_AT: u64 = (size_of::<Ledger>() as u64).next_multiple_of(65536);
+/// Bytes that chunks can take together. The file is sparse: only what is used is allocated.
+pub const CHUNKS_BYTES_MAX: u64 = 4 << 30;
+
+/// A short text in shared memory.
+#[repr(C)]
+pub struct Text {
+    len: AtomicU32,
+    _reserved: AtomicU32,
+    bytes: [AtomicU64; TEXT_BYTES_MAX / 8],
+}
+
+impl Text {
+    /// Stores as much of `text` as fits: its end, which says more than the start of a path.
+    pub fn store(&self, text: &[u8]) {
+        let text = &text[text.len().saturating_sub(TEXT_BYTES_MAX)..];
+        for (word, bytes) in self.bytes.iter().zip(text.chunks(8)) {
+            let mut buffer = [0; 8];
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(buffer), Relaxed);
+        }
+        self.len.store(text.len() as u32, Relaxed);
+    }
+
+    /// Copies the text into `buffer` and returns it.
+    pub fn load<'a>(&self, buffer: &'a mut [u8; TEXT_BYTES_MAX]) -> &'a [u8] {
+        for (bytes, word) in buffer.chunks_mut(8).zip(&self.bytes) {
+            bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+        }
+        &buffer[..(self.len.load(Relaxed) as usize).min(TEXT_BYTES_MAX)]
+    }
+}
+
+/// Settings, the guard's words, and what is found where.
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`], stored last when the ledger is ready.
+    pub magic: AtomicU64,
+    /// Effective user of the one who made it.
+    pub uid: AtomicU32,
+    /// [`BUFFER_OFF`], [`BUFFER_AUTO`] or bytes: the size where no rule says otherwise.
+    pub buffer: AtomicU32,
+    /// Milliseconds that a byte may wait (`--max-age`).
+    pub max_age_ms: AtomicU32,
+    /// Bits of `FLAG_*`.
+    pub flags: AtomicU32,
+    /// Memory that one process may use for windows and pending bytes.
+    pub budget_bytes: AtomicU64,
+    /// Rules in force, in order.
+    pub rules: AtomicU32,
+    /// The guard's robust futex word: its thread id while it lives; 0 before there is one;
+    /// `FUTEX_OWNER_DIED` (0x4000_0000) is set by the kernel when it has died.
+    pub guard: AtomicU32,
+    /// Futex on which the guard sleeps: advanced by whoever asks for something.
+    pub asks: AtomicU32,
+    /// 1 while the guard sleeps on `asks` (so that most asks need no system call).
+    pub guard_naps: AtomicU32,
+    /// Processes that loaded the library.
+    pub processes: AtomicU32,
+    /// File records handed out (may run past [`FILES_MAX`]).
+    pub files: AtomicU32,
+    /// Pending order stamps handed out.
+    pub order: AtomicU64,
+    /// Boot time identity of the maker, for `recover`: /proc/sys/kernel/random/boot_id, folded.
+    pub boot: AtomicU64,
+    /// Inode of the maker's pid namespace.
+    pub pid_namespace: AtomicU64,
+    /// Of each entry that waits for the guard, one bit.
+    pub ask_bits: [AtomicU64; ENTRIES_MAX / 64],
+}
+
+/// `Header::buffer` and `Rule::buffer`: no buffering.
+pub const BUFFER_OFF: u32 = 0;
+/// `Header::buffer` and `Rule::buffer`: sweetspot chooses.
+pub const BUFFER_AUTO: u32 = u32::MAX;
+
+/// A summary is wanted: processes announce themselves and record the names of files.
+pub const FLAG_SUMMARY: u32 = 1;
+/// Writes may wait: there is (or was) a guard.
+pub const FLAG_GUARD: u32 = 2;
+/// Calls that stdio makes are buffered like any others.
+pub const FLAG_STDIO: u32 = 4;
+
+/// One rule of `sweetspot.toml`.
+#[repr(C)]
+pub struct Rule {
+    /// Glob over the program's file name; empty: every program.
+    pub program: Text,
+    /// Glob over the file's path; empty: every file.
+    pub file: Text,
+    /// As `Header::buffer`; [`BUFFER_UNSET`]: the rule does not say.
+    pub buffer: AtomicU32,
+    /// Bits of `RULE_*`.
+    pub flags: AtomicU32,
+}
+
+/// `Rule::buffer`: the rule does not say.
+pub const BUFFER_UNSET: u32 = u32::MAX - 1;
+/// `promise = "private"`.
+pub const RULE_PRIVATE: u32 = 1;
+/// `stdio = "on"`.
+pub const RULE_STDIO: u32 = 2;
+
+/// A process of the tree.
+#[repr(C)]
+pub struct Slot {
+    /// 0: free. Claimed by compare-and-swap; cleared by the process at a clean end, or by the guard.
+    pub pid: AtomicU32,
+    /// 1 once all fields are stored and the guard may look.
+    pub ready: AtomicU32,
+    /// Start time from /proc/PID/stat, in clock ticks after boot.
+    pub start_ticks: AtomicU64,
+    /// Inode of its pid namespace.
+    pub pid_namespace: AtomicU64,
+    /// Advanced by the guard when everything of this process has been written after its death.
+    pub done: AtomicU32,
+    _reserved: AtomicU32,
+}
+
+/// What one process did with one file, for the summary.
+#[repr(C)]
+pub struct FileRecord {
+    /// 0: free.
+    pub pid: AtomicU32,
+    /// The size in force for it, as `Header::buffer`.
+    pub buffer: AtomicU32,
+    pub device: AtomicU64,
+    pub inode: AtomicU64,
+    /// Bits of [`crate::why::Why`]: each reason for which something went straight on.
+    pub why: AtomicU64,
+    /// By [`Counter`].
+    pub counters: [AtomicU64; Counter::COUNT],
+    pub path: Text,
+}
+
+/// What is counted for each file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Counter {
+    /// Reads answered from a window.
+    Hits,
+    HitBytes,
+    /// Windows filled, one system call each.
+    Fills,
+    FillBytes,
+    /// Reads that went straight on.
+    StraightReads,
+    StraightReadBytes,
+    /// Writes that waited in the ledger.
+    Appends,
+    AppendBytes,
+    /// Positioned writes of what waited.
+    Flushes,
+    FlushBytes,
+    /// Writes that went straight on.
+    StraightWrites,
+    StraightWriteBytes,
+    /// Seeks answered without the kernel.
+    Seeks,
+    /// Seeks, sizes and other questions that the kernel was asked on this file's account.
+    KernelCalls,
+}
+
+impl Counter {
+    /// How many there are.
+    pub const COUNT: usize = Counter::KernelCalls as usize + 1;
+}
+
+/// A file with pending bytes. See the module documentation for its life.
+#[repr(C, align(64))]
+pub struct Entry {
+    /// {generation: high 56 bits, state: low 8 bits}, see `STATE_*`.
+    pub state: AtomicU64,
+    /// {generation: high 32 bits, length in bytes: low 32 bits} of what is pending.
+    pub word: AtomicU64,
+    /// Where the first pending byte belongs in the file.
+    pub base: AtomicU64,
+    /// When the first pending byte came, in the order of all; smaller is older.
+    pub order: AtomicU64,
+    /// The owner: index into `Ledger::slots`.
+    pub slot: AtomicU32,
+    /// Its descriptor in the owner, through which the guard pins the file.
+    pub fd: AtomicI32,
+    /// Where the chunk lies in the ledger, in bytes; 0: none yet.
+    pub chunk_at: AtomicU64,
+    /// Size of the chunk. When asking: the size that is wanted.
+    pub chunk_bytes: AtomicU64,
+    pub device: AtomicU64,
+    pub inode: AtomicU64,
+    /// Birth time in nanoseconds, 0 where the file system has none.
+    pub birth_ns: AtomicU64,
+    /// 1 while the owner is inside the positioned write of a flush.
+    pub flushing: AtomicU32,
+    /// Open flags of the description.
+    pub open_flags: AtomicU32,
+    /// Size and times as fstat gave them after the last flush, or when the file was pinned.
+    pub size: AtomicU64,
+    pub mtime_ns: AtomicU64,
+    pub ctime_ns: AtomicU64,
+    /// For display only.
+    pub path: Text,
+}
+
+pub const STATE_FREE: u8 = 0;
+/// Belongs to a slot; no pin.
+pub const STATE_OWNED: u8 = 1;
+/// The owner wants a pin.
+pub const STATE_ASKED: u8 = 2;
+/// The guard holds a pin: writes may wait.
+pub const STATE_PINNED: u8 = 3;
+/// The guard will not pin it. Final for this open file.
+pub const STATE_REFUSED: u8 = 4;
+/// The owner needs the pin no more, but keeps the chunk.
+pub const STATE_RELEASE: u8 = 5;
+/// The owner needs neither pin nor chunk.
+pub const STATE_DISCARD: u8 = 6;
+
+/// The state in a state word.
+pub fn state_of(word: u64) -> u8 {
+    word as u8
+}
+
+/// The state word that follows `word`: next generation, new state.
+pub fn next_state(word: u64, state: u8) -> u64 {
+    ((word >> 8).wrapping_add(1) << 8) | u64::from(state)
+}
+
+/// The pending length in an entry's word, in bytes.
+pub fn length_of(word: u64) -> u64 {
+    word & 0xffff_ffff
+}
+
+/// The word after a flush: next generation, nothing pending.
+pub fn flushed(word: u64) -> u64 {
+    ((word >> 32).wrapping_add(1)) << 32
+}
+
+/// Everything but the chunks.
+#[repr(C)]
+pub struct Ledger {
+    pub header: Header,
+    pub rules: [Rule; RULES_MAX],
+    pub slots: [Slot; SLOTS_MAX],
+    pub files: [FileRecord; FILES_MAX],
+    pub entries: [Entry; ENTRIES_MAX],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_keep_generation_and_value_apart() {
+        let word = flushed((7 << 32) | 4096);
+        assert_eq!((word >> 32, length_of(word)), (8, 0));
+        assert_eq!(length_of(flushed(u64::MAX)), 0, "the generation wraps, the length does not");
+        let state = next_state((41 << 8) | u64::from(STATE_ASKED), STATE_PINNED);
+        assert_eq!((state >> 8, state_of(state)), (42, STATE_PINNED));
+    }
+
+    #[test]
+    fn text_keeps_the_end_of_what_is_too_long() {
+        let text = Text {
+            len: AtomicU32::new(0),
+            _reserved: AtomicU32::new(0),
+            bytes: [const { AtomicU64::new(0) }; TEXT_BYTES_MAX / 8],
+        };
+        let mut buffer = [0; TEXT_BYTES_MAX];
+        for len in [0, 1, 7, 8, 9, 255, 256, 257, 1000] {
+            let long: std::vec::Vec<u8> = (0..len).map(|i| i as u8).collect();
+            text.store(&long);
+            let kept = &long[long.len().saturating_sub(TEXT_BYTES_MAX)..];
+            assert_eq!(text.load(&mut buffer), kept, "{len}");
+        }
+    }
+}

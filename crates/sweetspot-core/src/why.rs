@@ -1,0 +1,128 @@
+//! Why something went straight on to the kernel: one list for the engine, the summary and the docs.
+
+/// A reason. The number is a bit position in `FileRecord::why`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Why {
+    /// Too few calls to be worth a window.
+    TooFewCalls,
+    /// The file is read or written in pieces as large as the window.
+    LargeTransfers,
+    /// The accesses jump about.
+    RandomAccess,
+    /// Its windows served too few calls before something new was learned.
+    NotWorthIt,
+    /// The descriptor was open before the program started, or was opened out of sight.
+    FromOutside,
+    /// Not a regular file on a file system where size and offset mean what they say.
+    NotRegular,
+    /// Opened with O_DIRECT, O_SYNC, O_DSYNC or O_PATH.
+    OpenFlags,
+    /// Opened with O_APPEND.
+    Append,
+    /// Mapped into memory.
+    Mapped,
+    /// Shared with another process (fork, a passed descriptor).
+    Shared,
+    /// The same file is open twice, once for writing.
+    OpenTwice,
+    /// Used through stdio.
+    Stdio,
+    /// There is no guard, so writes do not wait.
+    NoGuard,
+    /// The guard could not pin the file.
+    PinRefused,
+    /// The file system is nearly full.
+    DiskNearlyFull,
+    /// A limit on the size of files is set.
+    FileSizeLimit,
+    /// The memory budget is used up.
+    Budget,
+    /// The process gave up rights, or is confined.
+    Confined,
+    /// The process shares writable memory with another one.
+    SharedMemory,
+    /// The process uses io_uring.
+    IoUring,
+    /// The file was locked, leased, sealed or used asynchronously.
+    SpecialUse,
+    /// A pending write failed earlier.
+    WriteFailed,
+    /// A rule, or the size, says off.
+    Off,
+}
+
+impl Why {
+    /// Every reason, in the order of their bits.
+    pub const ALL: [Why; Why::Off as usize + 1] = [
+        Why::TooFewCalls,
+        Why::LargeTransfers,
+        Why::RandomAccess,
+        Why::NotWorthIt,
+        Why::FromOutside,
+        Why::NotRegular,
+        Why::OpenFlags,
+        Why::Append,
+        Why::Mapped,
+        Why::Shared,
+        Why::OpenTwice,
+        Why::Stdio,
+        Why::NoGuard,
+        Why::PinRefused,
+        Why::DiskNearlyFull,
+        Why::FileSizeLimit,
+        Why::Budget,
+        Why::Confined,
+        Why::SharedMemory,
+        Why::IoUring,
+        Why::SpecialUse,
+        Why::WriteFailed,
+        Why::Off,
+    ];
+
+    /// The bit in `FileRecord::why`.
+    pub const fn bit(self) -> u64 {
+        1 << self as u8
+    }
+
+    /// What the summary says, in the user's words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Why::TooFewCalls => "too few calls to be worth it",
+            Why::LargeTransfers => "already read or written in large pieces",
+            Why::RandomAccess => "accessed at random",
+            Why::NotWorthIt => "windows served too few calls",
+            Why::FromOutside => "open before the program started, its offset is shared",
+            Why::NotRegular => "not a regular file",
+            Why::OpenFlags => "opened for direct or synchronous access",
+            Why::Append => "opened for appending",
+            Why::Mapped => "mapped into memory",
+            Why::Shared => "shared with another process",
+            Why::OpenTwice => "open twice, once for writing",
+            Why::Stdio => "used through stdio",
+            Why::NoGuard => "no guard, so writes do not wait",
+            Why::PinRefused => "the guard could not pin it",
+            Why::DiskNearlyFull => "the file system is nearly full",
+            Why::FileSizeLimit => "a limit on file size is set",
+            Why::Budget => "memory budget used up",
+            Why::Confined => "the process is confined",
+            Why::SharedMemory => "the process shares writable memory with another",
+            Why::IoUring => "the process uses io_uring",
+            Why::SpecialUse => "locked, leased or used asynchronously",
+            Why::WriteFailed => "an earlier write failed",
+            Why::Off => "switched off",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_follow_the_list() {
+        for (index, why) in Why::ALL.iter().enumerate() {
+            assert_eq!(*why as usize, index);
+        }
+    }
+}
