@@ -6,6 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod glob;
+pub mod learning;
 pub mod ledger;
+pub mod policy;
 pub mod size;
 pub mod why;
+pub mod window;

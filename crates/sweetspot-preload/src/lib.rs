@@ -1,1 +1,86 @@
+//! The library that is loaded under programs nobody changes.
+//!
+//! `abi` holds the C functions that stand in front of libc's, and nothing else; `ops` the logic, in
+//! plain Rust that answers with a value; `file`, `table`, `pool` the state; `reach` how calls come
+//! here besides by symbol. What to decide is decided in `sweetspot-core`.
+//!
+//! It lives in a stranger's house: no allocation, no libc lock, no panic, no thread, no descriptor
+//! kept open, no thread local; errno only with -1. System calls of its own are made without libc.
+//!
+//! The build script of the `sweetspot` binary compiles it as a shared library with
+//! `--cfg preload_abi`; otherwise (documentation, `cargo check`) it is an ordinary crate that
+//! exports no C symbol.
 #![no_std]
+#![allow(unsafe_code)]
+
+pub mod abi;
+mod atomic;
+mod copy;
+mod file;
+mod ledger;
+mod lock;
+mod next;
+mod ops;
+mod pool;
+mod process;
+mod reach;
+mod start;
+mod sys;
+mod table;
+
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut i32;
+}
+
+/// Sets errno and returns -1, as a C function that failed.
+fn fail(errno: i32) -> isize {
+    // SAFETY: libc gives a valid pointer to this thread's errno.
+    unsafe { *__errno_location() = errno };
+    -1
+}
+
+/// errno, to be restored around calls that may change it.
+fn errno() -> i32 {
+    // SAFETY: as in `fail`.
+    unsafe { *__errno_location() }
+}
+
+/// libc's clock_gettime, which asks the vDSO; 0 before the start.
+static CLOCK_GETTIME: AtomicUsize = AtomicUsize::new(0);
+
+fn read_clock(clock: i32) -> libc::timespec {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    match CLOCK_GETTIME.load(Relaxed) {
+        0 => {
+            // SAFETY: `time` is a timespec.
+            unsafe { sys::syscall!(SYS_clock_gettime, clock, &raw mut time) };
+        }
+        address => {
+            // SAFETY: the address is that of clock_gettime.
+            let clock_gettime: unsafe extern "C" fn(i32, *mut libc::timespec) -> i32 =
+                unsafe { core::mem::transmute(address) };
+            // SAFETY: `time` is a timespec.
+            unsafe { clock_gettime(clock, &raw mut time) };
+        }
+    }
+    time
+}
+
+/// The wall clock by which the kernel stamps files, in nanoseconds.
+fn wall_ns() -> u64 {
+    let time = read_clock(libc::CLOCK_REALTIME_COARSE);
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+#[cfg(preload_abi)]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    // Nothing here panics; if it does after all, the least harm is the end the program would have
+    // had with a broken library.
+    loop {
+        // SAFETY: kills this process, by the signal that abort uses.
+        unsafe { sys::syscall!(SYS_kill, sys::process_id() as isize, libc::SIGABRT) };
+    }
+}

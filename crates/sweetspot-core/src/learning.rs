@@ -1,0 +1,173 @@
+//! What is remembered of a descriptor that has no window yet, in one word.
+//!
+//! A file earns its window: small reads that follow one another add to a score, a jump takes from
+//! it. The word also counts calls that are under way, because a window must not open while one is:
+//! the kernel's offset would move behind its back.
+//!
+//! ```text
+//! bit  0..3   owned by the descriptor table (what kind of word this is)
+//!      3      close-on-exec      4  used through stdio      5  a transition is under way
+//!      6      the offset jumped since the last read
+//!      8..16  calls under way
+//!     16..32  score of reads    32..48  small writes    48..52  backoff
+//! ```
+
+use crate::policy::{BACKOFF_MAX, JUMP_PENALTY, READS_TO_EARN};
+
+/// The word. Cheap to copy; changed by compare-and-swap where it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learning(pub u64);
+
+const UNDER_WAY: u64 = 1 << 8;
+const READS_AT: u32 = 16;
+const WRITES_AT: u32 = 32;
+const BACKOFF_AT: u32 = 48;
+
+impl Learning {
+    /// The descriptor is closed at exec.
+    pub const CLOSE_ON_EXEC: u64 = 1 << 3;
+    /// stdio made calls on it.
+    pub const STDIO: u64 = 1 << 4;
+    /// A transition owns the word.
+    pub const LOCKED: u64 = 1 << 5;
+    /// The offset jumped since the last read.
+    pub const JUMPED: u64 = 1 << 6;
+
+    /// Whether a flag is set.
+    pub fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    /// With a flag set.
+    pub fn with(self, flag: u64) -> Self {
+        Learning(self.0 | flag)
+    }
+
+    /// With a flag cleared.
+    pub fn without(self, flag: u64) -> Self {
+        Learning(self.0 & !flag)
+    }
+
+    /// Calls under way.
+    pub fn under_way(self) -> u64 {
+        (self.0 >> 8) & 255
+    }
+
+    /// One more call under way; `None` when no more can be counted.
+    pub fn enter(self) -> Option<Self> {
+        (self.under_way() < 255).then_some(Learning(self.0 + UNDER_WAY))
+    }
+
+    /// One call less under way.
+    pub fn leave(self) -> Self {
+        Learning(self.0 - UNDER_WAY)
+    }
+
+    fn field(self, at: u32) -> u32 {
+        (self.0 >> at) as u16 as u32
+    }
+
+    fn with_field(self, at: u32, value: u32) -> Self {
+        Learning((self.0 & !(0xffff << at)) | (u64::from(value.min(0xffff)) << at))
+    }
+
+    /// A small read was seen; `JUMPED` says whether it followed the one before.
+    pub fn small_read(self) -> Self {
+        let score = self.field(READS_AT);
+        let score =
+            if self.has(Self::JUMPED) { score.saturating_sub(JUMP_PENALTY) } else { score + 1 };
+        self.with_field(READS_AT, score).without(Self::JUMPED)
+    }
+
+    /// A read was seen that no window could serve.
+    pub fn large_read(self) -> Self {
+        self.with_field(READS_AT, 0).without(Self::JUMPED)
+    }
+
+    /// A small write was seen.
+    pub fn small_write(self) -> Self {
+        self.with_field(WRITES_AT, self.field(WRITES_AT) + 1)
+    }
+
+    /// Small writes seen since the last try.
+    pub fn small_writes(self) -> u32 {
+        self.field(WRITES_AT)
+    }
+
+    /// Whether reads have earned a window.
+    pub fn earned(self) -> bool {
+        self.field(READS_AT) >= READS_TO_EARN << self.backoff()
+    }
+
+    fn backoff(self) -> u32 {
+        (self.0 >> BACKOFF_AT) as u32 & 15
+    }
+
+    /// A window did not pay, or could not be had: start again, and ask for twice as much.
+    pub fn back_off(self) -> Self {
+        let backoff = u64::from((self.backoff() + 1).min(BACKOFF_MAX));
+        let cleared = self.with_field(READS_AT, 0).with_field(WRITES_AT, 0).0;
+        Learning((cleared & !(15 << BACKOFF_AT)) | (backoff << BACKOFF_AT))
+    }
+
+    /// Start again at the same price.
+    pub fn start_again(self) -> Self {
+        self.with_field(READS_AT, 0).with_field(WRITES_AT, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequential_reads_earn_and_jumps_do_not() {
+        let run = |jump_every: usize, reads: usize| {
+            let mut word = Learning(0);
+            for read in 0..reads {
+                if jump_every != 0 && read % jump_every == 0 {
+                    word = word.with(Learning::JUMPED);
+                }
+                word = word.small_read();
+            }
+            word.earned()
+        };
+        assert!(!run(0, READS_TO_EARN as usize - 1));
+        assert!(run(0, READS_TO_EARN as usize));
+        assert!(!run(1, 10_000), "every read jumps");
+        assert!(!run(3, 10_000), "runs of three");
+        assert!(run(8, 10_000), "runs of eight");
+    }
+
+    #[test]
+    fn backing_off_doubles_the_price_up_to_its_limit() {
+        let mut word = Learning(0);
+        for step in 0..20 {
+            let price = READS_TO_EARN << step.min(BACKOFF_MAX);
+            for read in 0..price {
+                assert!(!word.earned(), "step {step} read {read}");
+                word = word.small_read();
+            }
+            assert!(word.earned(), "step {step}");
+            word = word.back_off();
+        }
+    }
+
+    #[test]
+    fn fields_do_not_run_into_each_other() {
+        let mut word = Learning(0b111).with(Learning::STDIO);
+        for _ in 0..100_000 {
+            word = word.small_read().small_write();
+        }
+        for _ in 0..255 {
+            word = word.enter().unwrap();
+        }
+        assert_eq!(word.enter(), None);
+        for _ in 0..255 {
+            word = word.leave();
+        }
+        assert_eq!(word.under_way(), 0);
+        assert_eq!(word.small_writes(), 0xffff);
+        assert_eq!(word.start_again().0, 0b111 | Learning::STDIO);
+    }
+}

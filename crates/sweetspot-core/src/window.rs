@@ -1,0 +1,168 @@
+//! The read window of one open file: when to fill it, how large, and when to give up.
+//!
+//! A hit is decided where it happens (position and length lie inside the window, nothing new was
+//! learned since): that takes five instructions and lives with the window. Everything else comes
+//! here as a [`Miss`], and one of three answers goes back.
+
+use crate::policy::{HITS_WORTH, NEAR_BYTES, POOR_WINDOWS_MAX, WINDOW_BYTES_MIN};
+use crate::why::Why;
+
+/// What is remembered between the windows of one open file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pattern {
+    /// Size of the last window asked for, in bytes; 0 before the first.
+    asked_bytes: u64,
+    /// Windows in a row that served too few calls.
+    poor: u32,
+    /// Reads in a row that were too large for a window.
+    large: u32,
+}
+
+/// A read that the window cannot answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Miss {
+    /// Position in the file and length of the read, in bytes.
+    pub at: u64,
+    pub len: u64,
+    /// The present window: where it begins and how many bytes it holds; length 0: none.
+    pub window_at: u64,
+    pub window_len: u64,
+    /// Calls and bytes that it has served.
+    pub served: u64,
+    pub served_bytes: u64,
+    /// The largest window allowed, in bytes.
+    pub bytes_max: u64,
+}
+
+/// What to do about a [`Miss`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Read that many bytes from the position of the miss into a window, then answer from it.
+    Fill(u64),
+    /// Hand this read to the kernel; the window stays as it is.
+    PassOn,
+    /// Buffering does not pay here: close the window.
+    Close(Why),
+}
+
+impl Pattern {
+    /// Nothing is known yet.
+    pub const NEW: Pattern = Pattern { asked_bytes: 0, poor: 0, large: 0 };
+
+    /// Decides about a read that the window cannot answer.
+    pub fn miss(&mut self, miss: &Miss) -> Decision {
+        if miss.len >= miss.bytes_max {
+            self.large += 1;
+            return if self.large >= POOR_WINDOWS_MAX {
+                Decision::Close(Why::LargeTransfers)
+            } else {
+                Decision::PassOn
+            };
+        }
+        self.large = 0;
+        let end = miss.window_at + miss.window_len;
+        let follows = miss.window_len > 0
+            && miss.at + miss.len > end
+            && (miss.at >= miss.window_at && miss.at <= end + NEAR_BYTES);
+        if self.asked_bytes > 0 {
+            self.poor = if miss.served < HITS_WORTH { self.poor + 1 } else { 0 };
+            if self.poor >= POOR_WINDOWS_MAX {
+                let why = if follows { Why::NotWorthIt } else { Why::RandomAccess };
+                return Decision::Close(why);
+            }
+        }
+        let bytes = if self.asked_bytes == 0 {
+            WINDOW_BYTES_MIN
+        } else if follows {
+            self.asked_bytes * 2
+        } else {
+            // A jump, or news: as much as the last window was worth.
+            miss.served_bytes.next_power_of_two().min(self.asked_bytes)
+        };
+        let bytes = bytes.max(WINDOW_BYTES_MIN).max(miss.len.next_multiple_of(WINDOW_BYTES_MIN));
+        self.asked_bytes = bytes.min(miss.bytes_max);
+        // Larger windows end on page boundaries, so that the next one begins on one.
+        let past = match self.asked_bytes {
+            0..=16383 => 0,
+            bytes => (miss.at + bytes) % WINDOW_BYTES_MIN,
+        };
+        let aligned = self.asked_bytes.saturating_sub(past);
+        Decision::Fill(if aligned > miss.len { aligned } else { self.asked_bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Replays reads; returns fills, hits and what closed it.
+    fn replay(reads: impl Iterator<Item = (u64, u64)>, bytes_max: u64) -> (u64, u64, Option<Why>) {
+        let mut pattern = Pattern::default();
+        let (mut window_at, mut window_len, mut served, mut served_bytes) = (0, 0, 0, 0);
+        let (mut fills, mut hits) = (0, 0);
+        for (at, len) in reads {
+            if at < window_at || at + len > window_at + window_len {
+                let miss = Miss { at, len, window_at, window_len, served, served_bytes, bytes_max };
+                match pattern.miss(&miss) {
+                    Decision::Fill(bytes) => {
+                        assert!(bytes >= len && bytes <= bytes_max, "{bytes} for {len}");
+                        fills += 1;
+                        (window_at, window_len, served, served_bytes) = (at, bytes, 0, 0);
+                    }
+                    Decision::PassOn => continue,
+                    Decision::Close(why) => return (fills, hits, Some(why)),
+                }
+            }
+            hits += 1;
+            served += 1;
+            served_bytes += len;
+        }
+        (fills, hits, None)
+    }
+
+    #[test]
+    fn sequential_reads_grow_the_window() {
+        for len in [1, 7, 8, 200, 1000, 4096, 5000, 16384] {
+            let (fills, hits, closed) = replay((0..20_000).map(|i| (i * len, len)), 65536);
+            assert_eq!((hits, closed), (20_000, None), "{len}");
+            let least = 20_000 * len / 65536;
+            assert!(fills <= least * 4 / 3 + 8, "{len}: {fills} fills, {least} at least");
+        }
+    }
+
+    #[test]
+    fn random_reads_close_it() {
+        let mut at = 1u64;
+        let random = core::iter::repeat_with(move || {
+            at = at.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (at >> 34, 200)
+        });
+        let (fills, _, closed) = replay(random.take(1000), 65536);
+        assert_eq!((fills, closed), (u64::from(POOR_WINDOWS_MAX), Some(Why::RandomAccess)));
+    }
+
+    #[test]
+    fn short_runs_after_jumps_keep_small_windows() {
+        let runs =
+            (0..1000u64).flat_map(|run| (0..10).map(move |i| (run * 1_000_003 + i * 100, 100)));
+        let (fills, hits, closed) = replay(runs, 65536);
+        assert_eq!((hits, closed), (10_000, None));
+        assert!(fills <= 1010, "{fills}");
+    }
+
+    #[test]
+    fn large_reads_go_past_it_and_end_it() {
+        let (fills, hits, closed) = replay((0..100).map(|i| (i * 65536, 65536)), 65536);
+        assert_eq!((fills, hits, closed), (0, 0, Some(Why::LargeTransfers)));
+        let (_, hits, closed) = replay((0..100).map(|i| (i * 40000, 40000)), 65536);
+        assert!(hits < 20 && closed == Some(Why::NotWorthIt), "{hits} {closed:?}");
+    }
+
+    #[test]
+    fn tiny_limits_are_kept() {
+        for bytes_max in [1, 2, 7, 512] {
+            replay((0..1000).map(|i| (i, 1)), bytes_max);
+            replay((0..1000).map(|i| (i * 3, 3)), bytes_max);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Opening and closing by path, with and without stdio.
+
+use core::ffi::{c_char, c_int, c_uint, c_void};
+
+use crate::ops::{self, life};
+
+macro_rules! opens {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next => {
+            let pass = ops::pass_on();
+            let fd = next(path, flags, mode);
+            life::opened(fd, flags);
+            pass.done();
+            fd
+        }
+    })*};
+}
+opens! { open open64 __open __open64 }
+
+macro_rules! checked_opens {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(path: *const c_char, flags: c_int) -> c_int, next => {
+            let pass = ops::pass_on();
+            let fd = next(path, flags);
+            life::opened(fd, flags);
+            pass.done();
+            fd
+        }
+    })*};
+}
+checked_opens! { __open_2 __open64_2 }
+
+macro_rules! openats {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next => {
+            let pass = ops::pass_on();
+            let fd = next(folder, path, flags, mode);
+            life::opened(fd, flags);
+            pass.done();
+            fd
+        }
+    })*};
+}
+openats! { openat openat64 }
+
+macro_rules! checked_openats {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(folder: c_int, path: *const c_char, flags: c_int) -> c_int, next => {
+            let pass = ops::pass_on();
+            let fd = next(folder, path, flags);
+            life::opened(fd, flags);
+            pass.done();
+            fd
+        }
+    })*};
+}
+checked_openats! { __openat_2 __openat64_2 }
+
+macro_rules! creats {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(path: *const c_char, mode: c_uint) -> c_int, next => {
+            let pass = ops::pass_on();
+            let fd = next(path, mode);
+            life::opened(fd, libc::O_WRONLY);
+            pass.done();
+            fd
+        }
+    })*};
+}
+creats! { creat creat64 }
+
+macro_rules! closes {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(fd: c_int) -> c_int, next => {
+            life::closing(fd);
+            next(fd)
+        }
+    })*};
+}
+closes! { close __close }
+
+unsafe extern "C" {
+    fn fileno(stream: *mut c_void) -> c_int;
+}
+
+/// The descriptor under a stream that was just opened by path.
+fn stream_opened(stream: *mut c_void, close_on_exec: bool) {
+    if !stream.is_null() {
+        // SAFETY: a stream that libc has just made.
+        let fd = unsafe { fileno(stream) };
+        life::opened(fd, if close_on_exec { libc::O_CLOEXEC } else { 0 });
+    }
+}
+
+/// Whether an fopen mode asks for close-on-exec.
+fn mode_closes_on_exec(mode: *const c_char) -> bool {
+    if mode.is_null() {
+        return false;
+    }
+    // SAFETY: the program hands over a C string, which libc has just read.
+    let mode = unsafe { core::ffi::CStr::from_ptr(mode) }.to_bytes();
+    mode.iter().take_while(|byte| **byte != b',').any(|byte| *byte == b'e')
+}
+
+macro_rules! fopens {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(path: *const c_char, mode: *const c_char) -> *mut c_void, next => {
+            let pass = ops::pass_on();
+            let stream = next(path, mode);
+            stream_opened(stream, !stream.is_null() && mode_closes_on_exec(mode));
+            pass.done();
+            stream
+        }
+    })*};
+}
+fopens! { fopen fopen64 }

@@ -1,0 +1,369 @@
+//! An open file: what is kept for one open file description, shared by all its descriptors.
+//!
+//! # Where the position is
+//! While the state is `ON` the kernel's offset is stale and the position is ours:
+//! - `cursor` is not `CLOSED`: the window's base plus the cursor;
+//! - else, while bytes are pending and `at_end` is in force: the end of what is pending;
+//! - else `position`.
+//!
+//! In every other state the kernel's offset is the position.
+//!
+//! # How a hit is safe without a lock
+//! `cursor` is {generation, cursor in the window}, one word. A hit reads it, checks that the
+//! window's description did not change meanwhile, copies, and then advances the cursor by
+//! compare-and-swap. Whoever refills, moves or closes the window first closes the cursor, which
+//! advances the generation: then the swap fails and the hit starts again. So a signal handler that
+//! reads the same file in the middle of a hit, or another thread that does, is just one that came
+//! first.
+//!
+//! # Transitions
+//! Everything that changes a window or a state is done with all signals blocked and the file's lock
+//! held. Nobody waits for a lock while holding one, but for the pool's, which never waits.
+#![allow(unsafe_code)]
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
+
+use sweetspot_core::ledger::{Counter, FileRecord};
+use sweetspot_core::why::Why;
+use sweetspot_core::window::Pattern;
+
+use crate::atomic::{count, swap};
+use crate::lock::{Held, hold};
+use crate::{copy, pool, process, table};
+
+/// Open files that can be followed at the same time in one process. Others go straight on.
+pub const OPEN_FILES_MAX: usize = 4096;
+
+/// The cursor while the position is not in the window.
+pub const CLOSED: u64 = 0xffff_ffff;
+
+/// Counters of one file: in the ledger where there is one, else here.
+pub struct Counters(pub [AtomicU64; Counter::COUNT]);
+
+/// See the module documentation.
+#[repr(C, align(64))]
+pub struct OpenFile {
+    // What a hit touches, in one cache line.
+    /// {generation: high 32, cursor: low 32}.
+    pub cursor: AtomicU64,
+    /// Address of the window's bytes.
+    pub window: AtomicU64,
+    /// Bytes in the window; 0: no window.
+    pub window_len: AtomicU64,
+    /// The epoch in which the window was filled or confirmed.
+    pub epoch: AtomicU64,
+    /// Position in the file of the window's first byte.
+    pub window_at: AtomicU64,
+    /// The file's counters in the ledger, or `counters`.
+    pub record: AtomicPtr<[AtomicU64; Counter::COUNT]>,
+    /// The position while nothing else says it.
+    pub position: AtomicU64,
+    /// 0, or the thread that holds the lock.
+    pub lock: AtomicU64,
+
+    /// `ON`, or a word as in the table: `LEARNING`, `STRAIGHT`.
+    pub state: AtomicU64,
+    /// What was learned before the state became `ON`.
+    pub learned: AtomicU64,
+    /// Descriptors that share it.
+    pub references: AtomicU32,
+    /// Open flags as fcntl(F_GETFL) gave them.
+    pub flags: AtomicU32,
+    pub device: AtomicU64,
+    pub inode: AtomicU64,
+    /// Bytes that the window's buffer was taken for; 0: none taken.
+    pub buffer_bytes: AtomicU64,
+    /// When the window was filled, in milliseconds.
+    pub filled_ms: AtomicU64,
+    /// Times of the file when the window was filled.
+    pub mtime_ns: AtomicU64,
+    pub ctime_ns: AtomicU64,
+    pub size: AtomicU64,
+    /// Wall clock when the window was filled, in nanoseconds.
+    pub filled_wall_ns: AtomicU64,
+    /// Hits and bytes when the window was filled.
+    pub hits_before: AtomicU64,
+    pub bytes_before: AtomicU64,
+    /// The size in force for this file, as `Header::buffer`.
+    pub buffer: AtomicU32,
+    /// The reasons for which something went straight on, as bits of `Why`.
+    pub why: AtomicU64,
+    /// The ledger's record of this file, if there is one.
+    pub file_record: AtomicPtr<FileRecord>,
+    /// Next on the list of free records.
+    pub next_free: AtomicU32,
+    pub counters: Counters,
+    /// Behind `lock`.
+    pub pattern: UnsafeCell<Pattern>,
+}
+
+// SAFETY: `pattern` is only touched with the lock held; all else is atomic.
+unsafe impl Sync for OpenFile {}
+
+/// All zero, so that the table costs nothing until it is touched.
+const NEW: OpenFile = OpenFile {
+    cursor: AtomicU64::new(0),
+    window: AtomicU64::new(0),
+    window_len: AtomicU64::new(0),
+    epoch: AtomicU64::new(0),
+    window_at: AtomicU64::new(0),
+    record: AtomicPtr::new(core::ptr::null_mut()),
+    position: AtomicU64::new(0),
+    lock: AtomicU64::new(0),
+    state: AtomicU64::new(0),
+    learned: AtomicU64::new(0),
+    references: AtomicU32::new(0),
+    flags: AtomicU32::new(0),
+    device: AtomicU64::new(0),
+    inode: AtomicU64::new(0),
+    buffer_bytes: AtomicU64::new(0),
+    filled_ms: AtomicU64::new(0),
+    mtime_ns: AtomicU64::new(0),
+    ctime_ns: AtomicU64::new(0),
+    size: AtomicU64::new(0),
+    filled_wall_ns: AtomicU64::new(0),
+    hits_before: AtomicU64::new(0),
+    bytes_before: AtomicU64::new(0),
+    buffer: AtomicU32::new(0),
+    why: AtomicU64::new(0),
+    file_record: AtomicPtr::new(core::ptr::null_mut()),
+    next_free: AtomicU32::new(0),
+    counters: Counters([const { AtomicU64::new(0) }; Counter::COUNT]),
+    pattern: UnsafeCell::new(Pattern::NEW),
+};
+
+static FILES: [OpenFile; OPEN_FILES_MAX] = [const { NEW }; OPEN_FILES_MAX];
+/// First free record, plus one; 0: none.
+static FREE: AtomicU32 = AtomicU32::new(0);
+/// Records that were ever used.
+static USED: AtomicU32 = AtomicU32::new(0);
+/// One transition that opens or ends open files at a time.
+static REGISTRY: AtomicU64 = AtomicU64::new(0);
+
+/// The registry's lock: to be held while open files are made or ended, and across a fork.
+pub fn hold_registry() -> Held<'static> {
+    hold(&REGISTRY)
+}
+
+/// After a fork: locks that other threads of the parent held are free in the child.
+pub fn release_all_locks() {
+    REGISTRY.store(0, Relaxed);
+    for file in used() {
+        file.lock.store(0, Relaxed);
+    }
+}
+
+/// Every record that was ever used.
+pub fn used() -> impl Iterator<Item = &'static OpenFile> {
+    FILES[..USED.load(Relaxed) as usize].iter()
+}
+
+/// A fresh record with one reference, or `None` when all are in use. The registry is held.
+pub fn allocate(_registry: &Held<'_>) -> Option<&'static OpenFile> {
+    let file = match FREE.load(Relaxed) {
+        0 => {
+            let used = USED.load(Relaxed);
+            let file = FILES.get(used as usize)?;
+            USED.store(used + 1, Relaxed);
+            file
+        }
+        index => {
+            let file = &FILES[index as usize - 1];
+            FREE.store(file.next_free.load(Relaxed), Relaxed);
+            file
+        }
+    };
+    file.close_cursor();
+    file.window_len.store(0, Relaxed);
+    file.record.store((&raw const file.counters.0).cast_mut(), Relaxed);
+    file.file_record.store(core::ptr::null_mut(), Relaxed);
+    for counter in &file.counters.0 {
+        counter.store(0, Relaxed);
+    }
+    file.why.store(0, Relaxed);
+    file.state.store(0, Relaxed);
+    file.references.store(1, Relaxed);
+    file.buffer_bytes.store(0, Relaxed);
+    // SAFETY: nobody else has this record.
+    unsafe { *file.pattern.get() = Pattern::NEW };
+    Some(file)
+}
+
+/// What a hit found.
+pub enum Hit {
+    /// The read is done: that many bytes.
+    Done(usize),
+    /// The window cannot answer: ask `ops`.
+    Miss,
+    /// The program's buffer is no memory that can be written.
+    BadAddress,
+}
+
+impl OpenFile {
+    /// The open file that an `OPEN` word names.
+    #[inline(always)]
+    pub fn from_word(word: u64) -> &'static OpenFile {
+        // SAFETY: `word` was made by `to_word` from a static.
+        unsafe { &*((word - table::OPEN) as *const OpenFile) }
+    }
+
+    /// The word that names it.
+    pub fn to_word(&'static self) -> u64 {
+        (&raw const *self) as u64 + table::OPEN
+    }
+
+    /// Takes its lock. Signals must be blocked.
+    pub fn hold(&self) -> Held<'_> {
+        hold(&self.lock)
+    }
+
+    /// Whether its position is ours.
+    pub fn is_on(&self) -> bool {
+        self.state.load(Relaxed) == table::ON
+    }
+
+    /// Adds to a counter.
+    #[inline(always)]
+    pub fn count(&self, counter: Counter, amount: u64) {
+        // SAFETY: `record` points to counters of this file or of the ledger, both mapped for good.
+        let counters = unsafe { &*self.record.load(Relaxed) };
+        count(&counters[counter as usize], amount);
+    }
+
+    /// A counter's value.
+    pub fn counted(&self, counter: Counter) -> u64 {
+        // SAFETY: as in `count`.
+        unsafe { (&*self.record.load(Relaxed))[counter as usize].load(Relaxed) }
+    }
+
+    /// Notes a reason for which something went straight on.
+    pub fn note(&self, why: Why) {
+        self.why.fetch_or(why.bit(), Relaxed);
+        let record = self.file_record.load(Relaxed);
+        if !record.is_null() {
+            // SAFETY: records of the ledger stay mapped.
+            unsafe { (*record).why.fetch_or(why.bit(), Relaxed) };
+        }
+    }
+
+    /// Answers a read of `len` bytes at the position out of the window, and moves the position.
+    #[inline(always)]
+    pub fn hit(&'static self, word: u64, fd: i32, buffer: *mut u8, len: usize) -> Hit {
+        loop {
+            let at = self.cursor.load(Ordering::Acquire);
+            let cursor = at & CLOSED;
+            let window = self.window.load(Relaxed);
+            let window_len = self.window_len.load(Relaxed);
+            let fresh = self.epoch.load(Relaxed) == process::EPOCH.load(Relaxed);
+            // A closed cursor is larger than any window, and then the subtraction is negative.
+            let left = window_len as i64 - cursor as i64;
+            if (len as i64) > left || (len as i64) <= 0 || !fresh || !process::tick() {
+                return Hit::Miss;
+            }
+            // The descriptor still means this file, and what was read above belongs together.
+            if table::word(fd).is_none_or(|now| now.load(Relaxed) != word)
+                || self.cursor.load(Ordering::Acquire) != at
+            {
+                return Hit::Miss;
+            }
+            // SAFETY: the window holds `window_len` bytes; the program's side may be anything.
+            if unsafe { copy::copy(buffer, (window + cursor) as *const u8, len) } != 0 {
+                return Hit::BadAddress;
+            }
+            if swap(&self.cursor, at, at + len as u64) {
+                self.count(Counter::Hits, 1);
+                self.count(Counter::HitBytes, len as u64);
+                return Hit::Done(len);
+            }
+        }
+    }
+
+    /// Answers a read of `len` bytes at `offset` out of the window; the position stays.
+    #[inline(always)]
+    pub fn hit_at(
+        &'static self,
+        word: u64,
+        fd: i32,
+        buffer: *mut u8,
+        len: usize,
+        offset: u64,
+    ) -> Hit {
+        let at = self.cursor.load(Ordering::Acquire);
+        let window = self.window.load(Relaxed);
+        let window_len = self.window_len.load(Relaxed);
+        let fresh = self.epoch.load(Relaxed) == process::EPOCH.load(Relaxed);
+        let from = offset.wrapping_sub(self.window_at.load(Relaxed));
+        let fits = from <= window_len && len as u64 <= window_len - from;
+        if !fits || len == 0 || !fresh || !process::tick() {
+            return Hit::Miss;
+        }
+        let generation = at >> 32;
+        if table::word(fd).is_none_or(|now| now.load(Relaxed) != word)
+            || self.cursor.load(Ordering::Acquire) >> 32 != generation
+        {
+            return Hit::Miss;
+        }
+        // SAFETY: as in `hit`.
+        if unsafe { copy::copy(buffer, (window + from) as *const u8, len) } != 0 {
+            return Hit::BadAddress;
+        }
+        core::sync::atomic::fence(Ordering::Acquire);
+        if self.cursor.load(Relaxed) >> 32 != generation {
+            return Hit::Miss;
+        }
+        self.count(Counter::Hits, 1);
+        self.count(Counter::HitBytes, len as u64);
+        Hit::Done(len)
+    }
+
+    /// Closes the cursor, so that no hit can succeed, and returns what it was.
+    pub fn close_cursor(&self) -> u64 {
+        loop {
+            let at = self.cursor.load(Relaxed);
+            let closed = ((at >> 32).wrapping_add(1) << 32) | CLOSED;
+            if swap(&self.cursor, at, closed) {
+                return at & CLOSED;
+            }
+        }
+    }
+
+    /// Closes the cursor and puts the position where nothing else says it. The lock is held and the
+    /// state is `ON`.
+    pub fn take_position(&self) -> u64 {
+        let cursor = self.close_cursor();
+        if cursor != CLOSED {
+            self.position.store(self.window_at.load(Relaxed) + cursor, Relaxed);
+        }
+        self.position.load(Relaxed)
+    }
+
+    /// Puts the position back into the window, if it lies there. The lock is held.
+    pub fn reopen_cursor(&self) {
+        let len = self.window_len.load(Relaxed);
+        let cursor = self.position.load(Relaxed).wrapping_sub(self.window_at.load(Relaxed));
+        if len > 0 && cursor <= len {
+            let closed = self.cursor.load(Relaxed);
+            self.cursor.store(((closed >> 32) << 32) | cursor, Ordering::Release);
+        }
+    }
+
+    /// Takes the window away. The lock is held and the cursor closed.
+    pub fn drop_window(&self) {
+        self.window_len.store(0, Relaxed);
+        let bytes = self.buffer_bytes.swap(0, Relaxed);
+        if bytes > 0 {
+            crate::ops::inodes::window_closed(self);
+            pool::give(self.window.load(Relaxed), bytes);
+        }
+    }
+
+    /// Puts the record back on the free list. Nothing refers to it any more; the registry is held.
+    pub fn free(&'static self, _registry: &Held<'_>) {
+        self.state.store(0, Relaxed);
+        self.next_free.store(FREE.load(Relaxed), Relaxed);
+        let first = FILES.as_ptr() as usize;
+        let index = ((&raw const *self) as usize - first) / size_of::<OpenFile>();
+        FREE.store(index as u32 + 1, Relaxed);
+    }
+}

@@ -1,0 +1,201 @@
+//! This process' side of the ledger: found by its path, checked, mapped when first needed.
+//!
+//! Without one (a bare preload, a folder that is not reachable) everything still works: the size
+//! comes from the environment and counters stay here.
+
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
+
+use sweetspot_core::glob;
+use sweetspot_core::ledger::{BUFFER_UNSET, FILES_MAX, Ledger, MAGIC, RULES_MAX, TEXT_BYTES_MAX};
+
+use crate::file::OpenFile;
+use crate::{process, sys};
+
+/// The path from the environment: a string of the environment block, zero at its end.
+static PATH: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+static MAPPED: AtomicPtr<Ledger> = AtomicPtr::new(core::ptr::null_mut());
+/// Whether mapping was tried.
+static TRIED: AtomicU32 = AtomicU32::new(0);
+
+/// Keeps the path for later.
+pub fn remember(path: Option<&'static [u8]>) {
+    if let Some(path) = path {
+        PATH.store(path.as_ptr().cast_mut(), Relaxed);
+    }
+}
+
+/// The ledger, mapped on first use. Called only inside transitions or at start.
+pub fn ledger() -> Option<&'static Ledger> {
+    if TRIED.swap(1, Relaxed) == 0 {
+        MAPPED.store(map().unwrap_or(core::ptr::null_mut()), Relaxed);
+    }
+    let mapped = MAPPED.load(Relaxed);
+    // SAFETY: a mapped ledger stays mapped, and all of it is atomics.
+    (!mapped.is_null()).then(|| unsafe { &*mapped })
+}
+
+fn map() -> Option<*mut Ledger> {
+    let path = PATH.load(Relaxed);
+    if path.is_null() {
+        return None;
+    }
+    let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    // SAFETY: the path is a string of the environment.
+    let fd = unsafe { sys::syscall!(SYS_openat, libc::AT_FDCWD as isize, path, flags, 0) };
+    let fd = sys::result(fd).ok()? as i32;
+    let mapped = is_ours(fd).then(|| map_descriptor(fd)).flatten();
+    // SAFETY: our own descriptor.
+    unsafe { sys::syscall!(SYS_close, fd as isize) };
+    mapped
+}
+
+/// A regular file of ours that nobody else can open.
+fn is_ours(fd: i32) -> bool {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the kernel fills the struct.
+    let (answer, stat, user) = unsafe {
+        let answer = sys::syscall!(SYS_fstat, fd as isize, stat.as_mut_ptr());
+        (answer, stat.assume_init(), sys::syscall!(SYS_geteuid))
+    };
+    answer == 0
+        && stat.st_mode == libc::S_IFREG | 0o600
+        && stat.st_uid as isize == user
+        && stat.st_size as usize >= size_of::<Ledger>()
+}
+
+fn map_descriptor(fd: i32) -> Option<*mut Ledger> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new shared mapping of our own file.
+    let address = unsafe {
+        sys::syscall!(
+            SYS_mmap,
+            0,
+            size_of::<Ledger>(),
+            protection,
+            libc::MAP_SHARED,
+            fd as isize,
+            0
+        )
+    };
+    let ledger = sys::result(address).ok()? as *mut Ledger;
+    // SAFETY: just mapped, and large enough.
+    let magic = unsafe { (*ledger).header.magic.load(Relaxed) };
+    if magic != MAGIC {
+        // SAFETY: our own mapping.
+        unsafe { sys::syscall!(SYS_munmap, ledger, size_of::<Ledger>()) };
+        return None;
+    }
+    Some(ledger)
+}
+
+/// Says that the library was loaded: for the summary.
+pub fn announce() {
+    if let Some(ledger) = ledger() {
+        ledger.header.processes.fetch_add(1, Relaxed);
+    }
+}
+
+/// Whether rules may be in force, which can switch on what the size switches off.
+pub fn has_rules() -> bool {
+    !PATH.load(Relaxed).is_null()
+        && ledger().is_some_and(|ledger| ledger.header.rules.load(Relaxed) > 0)
+}
+
+/// Space for what /proc says a descriptor is.
+type PathBuffer = [u8; 512];
+
+/// The path of a descriptor, for rules and for display.
+fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
+    let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0";
+    let mut digits = [0u8; 8];
+    let (mut rest, mut at) = (fd as u32, digits.len());
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 || at == 0 {
+            break;
+        }
+    }
+    let len = digits.len() - at;
+    link[14..14 + len].copy_from_slice(&digits[at..]);
+    // SAFETY: a terminated string, and a buffer of that size.
+    let answer = unsafe {
+        sys::syscall!(
+            SYS_readlinkat,
+            libc::AT_FDCWD as isize,
+            link.as_ptr(),
+            buffer.as_mut_ptr(),
+            buffer.len()
+        )
+    };
+    &buffer[..sys::result(answer).unwrap_or(0).min(512)]
+}
+
+/// The size in force for the file of a descriptor, as `Header::buffer`: that of the first rule that
+/// matches, else that of the process.
+pub fn buffer_for(fd: i32) -> u32 {
+    let Some(ledger) = ledger() else { return process::buffer() };
+    let rules = (ledger.header.rules.load(Relaxed) as usize).min(RULES_MAX);
+    if rules == 0 {
+        return process::buffer();
+    }
+    let mut path = [0; 512];
+    let path = path_of(fd, &mut path);
+    let (mut program, mut file) = ([0; TEXT_BYTES_MAX], [0; TEXT_BYTES_MAX]);
+    for rule in &ledger.rules[..rules] {
+        let (program, file) = (rule.program.load(&mut program), rule.file.load(&mut file));
+        let wanted_program = program.is_empty() || glob::matches(program, program_name());
+        if wanted_program && (file.is_empty() || matches_path(file, path)) {
+            return match rule.buffer.load(Relaxed) {
+                BUFFER_UNSET => process::buffer(),
+                buffer => buffer,
+            };
+        }
+    }
+    process::buffer()
+}
+
+/// A pattern without a slash is meant for the file's name, one with a slash for its whole path.
+fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
+    if pattern.contains(&b'/') {
+        return glob::matches(pattern, path);
+    }
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    glob::matches(pattern, name)
+}
+
+unsafe extern "C" {
+    static program_invocation_short_name: *const core::ffi::c_char;
+}
+
+fn program_name() -> &'static [u8] {
+    // SAFETY: a variable of libc that holds a string for the life of the process.
+    unsafe {
+        let name = program_invocation_short_name;
+        if name.is_null() { b"" } else { core::ffi::CStr::from_ptr(name).to_bytes() }
+    }
+}
+
+/// Gives an open file its record in the ledger, if there is a ledger: counters go there.
+pub fn record(file: &OpenFile, fd: i32) {
+    if !file.file_record.load(Relaxed).is_null() {
+        return;
+    }
+    let Some(ledger) = ledger() else { return };
+    let index = ledger.header.files.fetch_add(1, Relaxed) as usize;
+    // The last record is shared by all that come too late.
+    let record = &ledger.files[index.min(FILES_MAX - 1)];
+    record.device.store(file.device.load(Relaxed), Relaxed);
+    record.inode.store(file.inode.load(Relaxed), Relaxed);
+    record.buffer.store(file.buffer.load(Relaxed), Relaxed);
+    let mut path = [0; 512];
+    record.path.store(path_of(fd, &mut path));
+    record.pid.store(sys::process_id() as u32, Relaxed);
+    for (shared, own) in record.counters.iter().zip(&file.counters.0) {
+        shared.fetch_add(own.load(Relaxed), Relaxed);
+    }
+    record.why.fetch_or(file.why.load(Relaxed), Relaxed);
+    file.record.store((&raw const record.counters).cast_mut(), Relaxed);
+    file.file_record.store((&raw const *record).cast_mut(), Relaxed);
+}

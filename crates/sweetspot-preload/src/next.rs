@@ -1,0 +1,226 @@
+//! The next definition of a symbol: libc's, or that of another preloaded library behind ours.
+//!
+//! `dlsym(RTLD_NEXT)` takes locks and may allocate, so it must not be called from inside a hook, and
+//! resolving three hundred symbols at start would cost every process 0.1 ms. Instead the list of
+//! loaded objects is taken once, at start, and a symbol is looked up in their hash tables when it is
+//! first needed: no lock, no memory, safe in a signal handler.
+#![allow(unsafe_code)]
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The address of a function behind ours, found when first asked for.
+pub struct Next {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Next {
+    /// The next definition of `name`.
+    pub const fn new(name: &'static CStr) -> Self {
+        Next { name, address: AtomicUsize::new(0) }
+    }
+
+    /// Its address; that of a function which fails with ENOSYS where there is none.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        match self.address.load(Relaxed) {
+            0 => self.find(),
+            address => address,
+        }
+    }
+
+    #[cold]
+    fn find(&self) -> usize {
+        if COUNT.load(Relaxed) == 0 {
+            // Called before our constructor, by another library's.
+            take_objects();
+        }
+        let address = match lookup(self.name) {
+            0 => missing as *const () as usize,
+            address => crate::reach::original(address),
+        };
+        // Two threads may both come here: they find the same.
+        self.address.store(address, Relaxed);
+        address
+    }
+
+    /// Uses this address from now on: the relocated start of a function whose entry was patched.
+    pub fn replace(&self, address: usize) {
+        self.address.store(address, Relaxed);
+    }
+}
+
+/// Stands for a function that this libc does not have: nobody can have linked against it.
+unsafe extern "C" fn missing() -> isize {
+    crate::fail(libc::ENOSYS)
+}
+
+/// Objects that are looked through: those after ours in the order of loading.
+const OBJECTS_MAX: usize = 96;
+
+struct Object {
+    base: AtomicUsize,
+    dynamic: AtomicUsize,
+}
+
+static OBJECTS: [Object; OBJECTS_MAX] =
+    [const { Object { base: AtomicUsize::new(0), dynamic: AtomicUsize::new(0) } }; OBJECTS_MAX];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" {
+    fn dl_iterate_phdr(
+        callback: unsafe extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
+}
+
+/// Takes the list of objects that were loaded after this library. Called once, at start.
+pub fn take_objects() {
+    let mut passed_ours = false;
+    // SAFETY: the callback only reads what it is given and the flag.
+    unsafe { dl_iterate_phdr(take_object, (&raw mut passed_ours).cast()) };
+}
+
+unsafe extern "C" fn take_object(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    passed_ours: *mut c_void,
+) -> c_int {
+    // SAFETY: the loader hands over a valid record, and `take_objects` a pointer to its flag.
+    let (info, passed_ours) = unsafe { (&*info, &mut *passed_ours.cast::<bool>()) };
+    let base = info.dlpi_addr as usize;
+    let mut dynamic = 0;
+    let mut ours = false;
+    for index in 0..usize::from(info.dlpi_phnum) {
+        // SAFETY: the loader's table has that many headers.
+        let header = unsafe { &*info.dlpi_phdr.add(index) };
+        let start = base.wrapping_add(header.p_vaddr as usize);
+        match header.p_type {
+            libc::PT_DYNAMIC => dynamic = start,
+            libc::PT_LOAD => {
+                let here = take_object as *const () as usize;
+                ours |= (start..start + header.p_memsz as usize).contains(&here);
+            }
+            _ => {}
+        }
+    }
+    if ours {
+        *passed_ours = true;
+    } else if *passed_ours && dynamic != 0 {
+        let count = COUNT.load(Relaxed);
+        if let Some(object) = OBJECTS.get(count) {
+            object.base.store(base, Relaxed);
+            object.dynamic.store(dynamic, Relaxed);
+            COUNT.store(count + 1, Relaxed);
+        }
+    }
+    0
+}
+
+/// Address of the first definition of `name` behind ours, or 0.
+pub fn lookup(name: &CStr) -> usize {
+    let hash = name
+        .to_bytes()
+        .iter()
+        .fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
+    for object in &OBJECTS[..COUNT.load(Relaxed)] {
+        // SAFETY: the object is a loaded library, kept loaded because the program was linked
+        // against it.
+        let found = unsafe {
+            lookup_in(object.base.load(Relaxed), object.dynamic.load(Relaxed), name, hash)
+        };
+        if found != 0 {
+            return found;
+        }
+    }
+    0
+}
+
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    section: u16,
+    value: u64,
+    size: u64,
+}
+
+/// Looks `name` up in the GNU hash table of one object; the default version wins.
+///
+/// # Safety
+/// `dynamic` must be the dynamic section of an object loaded at `base`.
+unsafe fn lookup_in(base: usize, dynamic: usize, name: &CStr, hash: u32) -> usize {
+    const DT_STRTAB: u64 = 5;
+    const DT_SYMTAB: u64 = 6;
+    const DT_VERSYM: u64 = 0x6fff_fff0;
+    const DT_GNU_HASH: u64 = 0x6fff_fef5;
+    let (mut strings, mut symbols, mut versions, mut table) = (0usize, 0usize, 0usize, 0usize);
+    let mut entry = dynamic as *const [u64; 2];
+    // SAFETY: the dynamic section ends with a null entry; the tables it names are mapped.
+    unsafe {
+        while (*entry)[0] != 0 {
+            // glibc has added the base already, musl and the vDSO have not.
+            let value = (*entry)[1] as usize;
+            let value = if value < base { base + value } else { value };
+            match (*entry)[0] {
+                DT_STRTAB => strings = value,
+                DT_SYMTAB => symbols = value,
+                DT_VERSYM => versions = value,
+                DT_GNU_HASH => table = value,
+                _ => {}
+            }
+            entry = entry.add(1);
+        }
+        if strings == 0 || symbols == 0 || table == 0 {
+            return 0;
+        }
+        let header = table as *const u32;
+        let (buckets, first, bloom_words) = (*header, *header.add(1), *header.add(2));
+        if buckets == 0 {
+            return 0;
+        }
+        let bloom = header.add(4).cast::<u64>();
+        let shift = *header.add(3);
+        let word = *bloom.add(((hash / 64) % bloom_words.max(1)) as usize);
+        if word & (1 << (hash % 64)) == 0 || word & (1 << ((hash >> shift) % 64)) == 0 {
+            return 0;
+        }
+        let bucket_list = bloom.add(bloom_words as usize).cast::<u32>();
+        let chain = bucket_list.add(buckets as usize);
+        let mut index = *bucket_list.add((hash % buckets) as usize);
+        if index < first {
+            return 0;
+        }
+        let mut hidden = 0;
+        loop {
+            let entry_hash = *chain.add((index - first) as usize);
+            if entry_hash | 1 == hash | 1 {
+                let symbol = &*(symbols as *const Symbol).add(index as usize);
+                let its_name = CStr::from_ptr((strings + symbol.name as usize) as *const c_char);
+                if symbol.section != 0 && symbol.value != 0 && its_name == name {
+                    let mut address = base + symbol.value as usize;
+                    const IFUNC: u8 = 10;
+                    if symbol.info & 15 == IFUNC {
+                        let resolve: unsafe extern "C" fn() -> usize =
+                            core::mem::transmute(address);
+                        address = resolve();
+                    }
+                    let version = match versions {
+                        0 => 0,
+                        versions => *(versions as *const u16).add(index as usize),
+                    };
+                    if version & 0x8000 == 0 {
+                        return address;
+                    }
+                    hidden = address;
+                }
+            }
+            if entry_hash & 1 != 0 {
+                return hidden;
+            }
+            index += 1;
+        }
+    }
+}

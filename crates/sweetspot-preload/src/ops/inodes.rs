@@ -1,0 +1,64 @@
+//! Coherence per inode: whether a write, or a mapping, concerns a file that has a window.
+//!
+//! Hash buckets, not a list: a collision costs a question to the kernel, never a wrong answer.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::file::OpenFile;
+use crate::process::listen;
+
+const BUCKETS: usize = 1024;
+
+/// Windows open in this process.
+static WINDOWS: AtomicU32 = AtomicU32::new(0);
+/// Of them, by the hash of device and inode.
+static BY_INODE: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
+/// Inodes that were ever mapped here, by hash.
+static MAPPED: [AtomicU64; BUCKETS / 64] = [const { AtomicU64::new(0) }; BUCKETS / 64];
+
+fn bucket(device: u64, inode: u64) -> usize {
+    let hash = (device ^ inode.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash >> 54) as usize % BUCKETS
+}
+
+/// A window of this file was opened.
+pub fn window_opened(file: &OpenFile) {
+    WINDOWS.fetch_add(1, Relaxed);
+    BY_INODE[bucket(file.device.load(Relaxed), file.inode.load(Relaxed))].fetch_add(1, Relaxed);
+}
+
+/// It was closed.
+pub fn window_closed(file: &OpenFile) {
+    WINDOWS.fetch_sub(1, Relaxed);
+    BY_INODE[bucket(file.device.load(Relaxed), file.inode.load(Relaxed))].fetch_sub(1, Relaxed);
+}
+
+/// Whether any window is open in this process.
+pub fn any_window() -> bool {
+    WINDOWS.load(Relaxed) != 0
+}
+
+/// Bytes went straight to a file: windows on it must ask again. `None`: to which, is not known.
+pub fn written(file: Option<&OpenFile>) {
+    if any_window() && file.is_none_or(has_window) {
+        listen();
+    }
+}
+
+/// Whether the inode of this open file (perhaps) has a window.
+fn has_window(file: &OpenFile) -> bool {
+    let bucket = bucket(file.device.load(Relaxed), file.inode.load(Relaxed));
+    BY_INODE[bucket].load(Relaxed) != 0
+}
+
+/// The inode was mapped into memory: what is stored there arrives without a call.
+pub fn mapped(device: u64, inode: u64) {
+    let bucket = bucket(device, inode);
+    MAPPED[bucket / 64].fetch_or(1 << (bucket % 64), Relaxed);
+}
+
+/// Whether the inode was (perhaps) mapped.
+pub fn is_mapped(device: u64, inode: u64) -> bool {
+    let bucket = bucket(device, inode);
+    MAPPED[bucket / 64].load(Relaxed) & (1 << (bucket % 64)) != 0
+}

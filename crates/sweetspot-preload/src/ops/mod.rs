@@ -1,0 +1,219 @@
+//! What the hooks do, apart from being C functions: plain Rust that answers with a value.
+//!
+//! `abi` asks, gets an [`Outcome`], and only `abi` calls the next definition; so that "call the
+//! original" is a value and not an accident.
+
+pub mod inodes;
+pub mod life;
+pub mod process;
+pub mod read;
+pub mod seek;
+pub mod settle;
+pub mod transition;
+pub mod write;
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::learning::Learning;
+use sweetspot_core::ledger::Counter;
+use sweetspot_core::policy::NEAR_BYTES;
+
+use crate::atomic::swap;
+use crate::process::{listen, passive};
+use crate::table;
+
+/// What became of a call.
+pub enum Outcome {
+    /// Done: return this.
+    Done(isize),
+    /// Call the next definition, then [`Pass::finish`].
+    PassOn(Pass),
+}
+
+/// What is left to do after a call went straight on.
+#[derive(Clone, Copy)]
+pub struct Pass {
+    kind: Kind,
+    fd: i32,
+    len: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Nothing.
+    Nothing,
+    /// It may have brought news.
+    Listen,
+    /// A read, write or seek that is counted as under way.
+    Read,
+    ReadAt,
+    Write,
+    WriteAt,
+    Seek,
+}
+
+impl Pass {
+    /// The hook takes no part in this call.
+    pub const NOTHING: Pass = Pass { kind: Kind::Nothing, fd: -1, len: 0 };
+    /// The call may bring news.
+    pub const LISTEN: Pass = Pass { kind: Kind::Listen, fd: -1, len: 0 };
+
+    /// Tidies up after the call that gave `answer`, and hands the answer back.
+    #[inline(always)]
+    pub fn finish(self, answer: isize) -> isize {
+        match self.kind {
+            Kind::Nothing => {}
+            Kind::Listen => listen(),
+            _ => self.learn(answer),
+        }
+        answer
+    }
+
+    /// Tidies up after a call whose answer is no length.
+    #[inline(always)]
+    pub fn done(self) {
+        self.finish(0);
+    }
+
+    /// Keeps in mind where the next call would follow on, and notices a seek that goes elsewhere.
+    fn remember_position(self, answer: isize) {
+        let last_end = table::last_end(self.fd);
+        match self.kind {
+            Kind::Read | Kind::Write if answer > 0 => {
+                last_end.store(last_end.load(Relaxed).wrapping_add(answer as u64), Relaxed);
+            }
+            Kind::Seek if answer >= 0 => {
+                if (answer as u64).abs_diff(last_end.load(Relaxed)) > NEAR_BYTES {
+                    jumped(self.fd);
+                }
+                last_end.store(answer as u64, Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    fn learn(self, answer: isize) {
+        let Some(word) = table::learning_word(self.fd) else { return };
+        let file = table::open_file(self.fd).map(|(file, _)| file);
+        let done = answer.max(0) as u64;
+        let reads = matches!(self.kind, Kind::Read | Kind::ReadAt);
+        let writes = matches!(self.kind, Kind::Write | Kind::WriteAt);
+        self.remember_position(answer);
+        let (mut earned_window, mut earned_more) = (false, false);
+        loop {
+            let value = word.load(Relaxed);
+            let learning = Learning(value);
+            if table::tag(value) != table::LEARNING || learning.under_way() == 0 {
+                break;
+            }
+            let small = self.len < BYTES_SMALL;
+            let next = match small {
+                true if reads && done == self.len => learning.small_read(),
+                _ if reads => learning.large_read(),
+                true if writes && done > 0 => learning.small_write(),
+                _ => learning,
+            };
+            let next = next.leave();
+            if swap(word, value, next.0) {
+                let quiet = next.under_way() == 0 && !next.has(Learning::STDIO);
+                earned_window = quiet && reads && next.earned();
+                earned_more = quiet && writes && write::earned(next);
+                break;
+            }
+        }
+        if let Some(file) = file {
+            let (calls, bytes) = match (reads, writes) {
+                (true, _) => (Counter::StraightReads, Some(Counter::StraightReadBytes)),
+                (_, true) => (Counter::StraightWrites, Some(Counter::StraightWriteBytes)),
+                _ => (Counter::KernelCalls, None),
+            };
+            file.count(calls, 1);
+            if let Some(bytes) = bytes {
+                file.count(bytes, done);
+            }
+        }
+        if reads {
+            listen();
+        } else if writes {
+            inodes::written(file);
+        }
+        if earned_window {
+            transition::open_window(self.fd);
+        } else if earned_more {
+            write::earn(self.fd);
+        }
+    }
+}
+
+/// Transfers at least that large never earn a window, in bytes.
+const BYTES_SMALL: u64 = 64 << 10;
+
+/// A call on a descriptor that has no window: counts it as under way where that matters. `None`:
+/// something changed meanwhile, look again.
+fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
+    let word = table::learning_word(fd)?;
+    let value = word.load(Relaxed);
+    if table::tag(value) == table::STRAIGHT {
+        return Some(match kind {
+            Kind::Write | Kind::WriteAt => Pass { kind, fd, len },
+            _ => Pass::LISTEN,
+        });
+    }
+    if table::tag(value) != table::LEARNING {
+        return None;
+    }
+    if Learning(value).has(Learning::LOCKED) {
+        // Another thread is at work on it, for the time of a few system calls.
+        core::hint::spin_loop();
+        return None;
+    }
+    match Learning(value).enter() {
+        Some(next) => swap(word, value, next.0).then_some(Pass { kind, fd, len }),
+        None => {
+            // 255 calls under way at once, or lost by handlers that jumped away.
+            swap(word, value, table::STRAIGHT);
+            None
+        }
+    }
+}
+
+/// The next read of a descriptor that is learning does not follow the last one.
+fn jumped(fd: i32) {
+    if let Some(word) = table::learning_word(fd) {
+        let value = word.load(Relaxed);
+        if table::is_learning(value) {
+            swap(word, value, Learning(value).with(Learning::JUMPED).0);
+        }
+    }
+}
+
+/// Before the program can be heard, or sleeps: everything written before is written out.
+#[inline(always)]
+pub fn speak() {}
+
+/// A call that both speaks and listens, on nothing that is buffered: the common kind.
+#[inline(always)]
+pub fn pass_on() -> Pass {
+    if passive() {
+        return Pass::NOTHING;
+    }
+    speak();
+    Pass::LISTEN
+}
+
+/// libc reads, writes or seeks on its own account, on a descriptor that may have a window: at the
+/// kernel's offset, and what stdio uses earns no window.
+pub fn libc_call(fd: i32) -> Pass {
+    if passive() {
+        return Pass::NOTHING;
+    }
+    settle::settle(fd, settle::Next::Learn);
+    if let Some(word) = table::learning_word(fd) {
+        let value = word.load(Relaxed);
+        if table::is_learning(value) && !Learning(value).has(Learning::STDIO) {
+            swap(word, value, Learning(value).with(Learning::STDIO).0);
+        }
+    }
+    speak();
+    Pass::LISTEN
+}

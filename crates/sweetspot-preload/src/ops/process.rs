@@ -1,0 +1,177 @@
+//! fork, vfork, spawn, exec and the end of the process.
+//!
+//! A fork shares every open file description with the child: before it all are settled, after it
+//! they go straight on in both. A child made by vfork or spawn runs in our own memory until it
+//! execs: whatever it does must not touch what is kept here, and only descriptors that survive the
+//! exec are shared.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use sweetspot_core::learning::Learning;
+use sweetspot_core::why::Why;
+
+use super::settle::{Next, settle};
+use super::speak;
+use crate::file::{self, OpenFile};
+use crate::process::{
+    PASSIVE_FOR_GOOD, PASSIVE_SPAWN, SignalsBlocked, clear_passive, listen, passive,
+    passive_reasons, set_passive,
+};
+use crate::{pool, sys, table};
+
+/// Threads that are inside a fork: no window opens meanwhile.
+static FORKING: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a fork is under way.
+pub fn forking() -> bool {
+    FORKING.load(Relaxed) != 0
+}
+
+/// Which descriptors a new process will share with us.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    All,
+    /// Those that are not closed at exec.
+    Inherited,
+}
+
+/// Settles everything; what will be shared goes straight on.
+fn settle_all(sharing: Sharing) {
+    for fd in table::all() {
+        let Some(word) = table::word(fd) else { break };
+        let value = word.load(Relaxed);
+        let learned = match table::tag(value) {
+            table::LEARNING => value,
+            table::OPEN => match OpenFile::from_word(value) {
+                file if file.is_on() => file.learned.load(Relaxed),
+                file => file.state.load(Relaxed),
+            },
+            _ => continue,
+        };
+        let kept = sharing == Sharing::Inherited && Learning(learned).has(Learning::CLOSE_ON_EXEC);
+        settle(fd, if kept { Next::Learn } else { Next::Straight(Why::Shared) });
+    }
+}
+
+/// Before a fork. To be followed by `after_fork` in both processes.
+pub fn before_fork() {
+    if passive() {
+        return;
+    }
+    FORKING.fetch_add(1, Relaxed);
+    {
+        // A transition that was under way is over when the registry can be had.
+        let _signals = SignalsBlocked::new();
+        drop(file::hold_registry());
+    }
+    speak();
+    settle_all(Sharing::All);
+}
+
+/// After a fork, in the parent (`child` > 0 or an error) and in the child (0).
+pub fn after_fork(child: i32) {
+    if passive() {
+        return;
+    }
+    if child == 0 {
+        file::release_all_locks();
+        pool::release_lock();
+        FORKING.store(0, Relaxed);
+    }
+    // What another thread opened meanwhile is shared too.
+    settle_all(Sharing::All);
+    if child != 0 {
+        FORKING.fetch_sub(1, Relaxed);
+    }
+    listen();
+}
+
+/// Threads that wait in a vfork or spawn, and their process.
+struct Spawner {
+    thread: AtomicU64,
+    process: AtomicI32,
+}
+
+const SPAWNERS_MAX: usize = 64;
+static SPAWNERS: [Spawner; SPAWNERS_MAX] =
+    [const { Spawner { thread: AtomicU64::new(0), process: AtomicI32::new(0) } }; SPAWNERS_MAX];
+static SPAWNING: AtomicU32 = AtomicU32::new(0);
+
+/// Before a vfork or spawn by this thread. Ends by itself when the parent goes on (or with
+/// `after_spawn`).
+pub fn before_spawn() {
+    if passive() {
+        return;
+    }
+    speak();
+    settle_all(Sharing::Inherited);
+    let me = sys::thread_pointer();
+    let process = sys::process_id();
+    loop {
+        for spawner in &SPAWNERS {
+            if spawner.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok() {
+                spawner.process.store(process, Relaxed);
+                SPAWNING.fetch_add(1, Relaxed);
+                set_passive(PASSIVE_SPAWN);
+                return;
+            }
+        }
+        core::hint::spin_loop();
+    }
+}
+
+/// After a spawn, in the parent.
+pub fn after_spawn() {
+    let me = sys::thread_pointer();
+    for spawner in &SPAWNERS {
+        if spawner.thread.load(Relaxed) == me {
+            spawner.thread.store(0, Relaxed);
+            if SPAWNING.fetch_sub(1, Relaxed) == 1 {
+                clear_passive(PASSIVE_SPAWN);
+            }
+            listen();
+        }
+    }
+}
+
+/// Whether the reasons to be passive hold for this thread: the slow half of `process::passive`.
+#[cold]
+pub fn still_passive() -> bool {
+    if passive_reasons() != PASSIVE_SPAWN {
+        return true;
+    }
+    let me = sys::thread_pointer();
+    match SPAWNERS.iter().find(|spawner| spawner.thread.load(Relaxed) == me) {
+        None => false,
+        // The child of a vfork has our memory and our thread pointer, but not our process id.
+        Some(spawner) if spawner.process.load(Relaxed) != sys::process_id() => true,
+        Some(_) => {
+            after_spawn();
+            false
+        }
+    }
+}
+
+/// Before this process becomes another program; it goes on if that fails.
+pub fn before_exec() {
+    if !passive() {
+        speak();
+        settle_all(Sharing::Inherited);
+    }
+}
+
+/// The process ends, or can no longer be followed: everything is settled, and from now on every call
+/// goes straight on.
+pub fn end() {
+    if !passive() {
+        speak();
+        settle_all(Sharing::All);
+        set_passive(PASSIVE_FOR_GOOD);
+    }
+}
+
+/// Whether the process may not make system calls of its own choice.
+pub fn confined() -> bool {
+    // SAFETY: no memory is handed over.
+    unsafe { sys::syscall!(SYS_prctl, libc::PR_GET_SECCOMP, 0, 0, 0, 0) != 0 }
+}

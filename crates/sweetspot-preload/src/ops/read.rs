@@ -1,0 +1,372 @@
+//! Reads: a hit where the window can answer, else one of the ways that `core::window` decides.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::ledger::Counter;
+use sweetspot_core::why::Why;
+use sweetspot_core::window::{Decision, Miss};
+
+use super::{Kind, Outcome, Pass, enter, settle, speak};
+use crate::file::{CLOSED, Hit, OpenFile};
+use crate::process::{self, EPOCH, SignalsBlocked, listen, passive};
+use crate::{copy, pool, sys, table};
+
+/// Tries before a read that keeps being disturbed (by handlers, by other threads) goes straight on.
+const TRIES_MAX: u32 = 8;
+
+/// `read`.
+#[inline(always)]
+pub fn read(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
+    if let Some((file, word)) = table::open_file(fd)
+        && let Hit::Done(done) = file.hit(word, fd, buffer, len)
+    {
+        return Outcome::Done(done as isize);
+    }
+    slowly(fd, Target::Buffer(buffer), len, None)
+}
+
+/// `pread`.
+#[inline(always)]
+pub fn read_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
+    if let Some((file, word)) = table::open_file(fd)
+        && let Hit::Done(done) = file.hit_at(word, fd, buffer, len, offset as u64)
+    {
+        return Outcome::Done(done as isize);
+    }
+    slowly(fd, Target::Buffer(buffer), len, Some(offset))
+}
+
+/// `readv`, and with an offset `preadv`.
+pub fn read_vector(
+    fd: i32,
+    vector: *const libc::iovec,
+    count: i32,
+    offset: Option<i64>,
+) -> Outcome {
+    // More than the kernel takes, or none: its error. A bad address among them shows when copying.
+    let len = match table::open_file(fd) {
+        Some(_) if (1..=1024).contains(&count) => vector_len(vector, count),
+        _ => None,
+    };
+    slowly(fd, Target::Vector(vector, count), len.unwrap_or(0), offset)
+}
+
+/// The program's side of a read.
+#[derive(Clone, Copy)]
+enum Target {
+    Buffer(*mut u8),
+    Vector(*const libc::iovec, i32),
+}
+
+/// The bytes that a vector asks for; `None` when it cannot be read or its sum is no length.
+fn vector_len(vector: *const libc::iovec, count: i32) -> Option<usize> {
+    (0..count as usize).try_fold(0usize, |sum, index| {
+        let piece = vector_piece(vector, index)?;
+        sum.checked_add(piece.iov_len).filter(|sum| *sum < 1 << 31)
+    })
+}
+
+fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec> {
+    let mut piece = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
+    let from = vector.wrapping_add(index).cast::<u8>();
+    // SAFETY: our side is a local; the program's may be anything.
+    let bad = unsafe { copy::copy((&raw mut piece).cast(), from, size_of::<libc::iovec>()) };
+    (bad == 0).then_some(piece)
+}
+
+fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
+    if passive() {
+        return Outcome::PassOn(Pass::NOTHING);
+    }
+    let kind = if offset.is_some() { Kind::ReadAt } else { Kind::Read };
+    for _ in 0..TRIES_MAX {
+        let Some(word) = table::word(fd) else { break };
+        let word = word.load(Relaxed);
+        match table::tag(word) {
+            table::LEARNING => {
+                if offset.is_some() {
+                    near(fd, len, offset);
+                }
+                match enter(fd, kind, len as u64) {
+                    Some(pass) => return Outcome::PassOn(pass),
+                    None => continue,
+                }
+            }
+            table::STRAIGHT => return Outcome::PassOn(Pass::LISTEN),
+            table::OPEN => {}
+            _ => break,
+        }
+        let file = OpenFile::from_word(word);
+        if !file.is_on() {
+            if offset.is_some() {
+                near(fd, len, offset);
+            }
+            match enter(fd, kind, len as u64) {
+                Some(pass) => return Outcome::PassOn(pass),
+                None => continue,
+            }
+        }
+        if len == 0 {
+            break;
+        }
+        // A hit may have been due to look at the clock; that needs no transition.
+        let now = process::tock();
+        let mut hit = answer(file, word, fd, target, len, offset);
+        if matches!(hit, Hit::Miss) {
+            match miss(file, fd, target, len, offset, now) {
+                Step::Done(answer) => return Outcome::Done(answer),
+                Step::Ready(len) => hit = answer(file, word, fd, target, len, offset),
+                Step::Again => continue,
+                Step::Straight => return Outcome::PassOn(Pass::LISTEN),
+            }
+        }
+        match hit {
+            Hit::Done(done) => return Outcome::Done(done as isize),
+            Hit::Miss => {}
+            Hit::BadAddress => {
+                // The kernel knows how much of it can be written, and what to say.
+                settle::settle(fd, settle::Next::Learn);
+            }
+        }
+    }
+    // Not followed, nothing to read, or disturbed too often: at the kernel's offset.
+    settle::settle(fd, settle::Next::Learn);
+    speak();
+    Outcome::PassOn(Pass::LISTEN)
+}
+
+/// Positioned reads of a file without a window: do they follow one another?
+fn near(fd: i32, len: usize, offset: Option<i64>) {
+    let Some(offset) = offset else { return };
+    let last_end = table::last_end(fd);
+    let distance = (offset as u64).abs_diff(last_end.load(Relaxed));
+    last_end.store((offset as u64).wrapping_add(len as u64), Relaxed);
+    if distance > sweetspot_core::policy::NEAR_BYTES {
+        super::jumped(fd);
+    }
+}
+
+/// Tries to answer out of the window.
+fn answer(
+    file: &'static OpenFile,
+    word: u64,
+    fd: i32,
+    target: Target,
+    len: usize,
+    offset: Option<i64>,
+) -> Hit {
+    match (target, offset) {
+        (Target::Buffer(buffer), None) => file.hit(word, fd, buffer, len),
+        (Target::Buffer(buffer), Some(offset)) => file.hit_at(word, fd, buffer, len, offset as u64),
+        (Target::Vector(vector, count), offset) => hit_vector(file, vector, count, len, offset),
+    }
+}
+
+/// What a miss leads to.
+enum Step {
+    /// The call is done.
+    Done(isize),
+    /// The window now holds that many of the bytes that were asked for.
+    Ready(usize),
+    /// Something changed: look again.
+    Again,
+    /// The kernel must answer this one.
+    Straight,
+}
+
+/// Makes the window answer a read that it could not answer: asks the file whether anything changed,
+/// fills the window, or gives up.
+fn miss(
+    file: &'static OpenFile,
+    fd: i32,
+    target: Target,
+    len: usize,
+    offset: Option<i64>,
+    now: u64,
+) -> Step {
+    let _signals = SignalsBlocked::new();
+    let _held = file.hold();
+    if !file.is_on() {
+        return Step::Again;
+    }
+    let position = file.take_position();
+    let at = match offset {
+        Some(offset) if offset < 0 => {
+            file.reopen_cursor();
+            return Step::Straight;
+        }
+        Some(offset) => offset as u64,
+        None => position,
+    };
+    let len = len as u64;
+    let (window_at, window_len) = (file.window_at.load(Relaxed), file.window_len.load(Relaxed));
+    let inside = at >= window_at && at.saturating_add(len) <= window_at + window_len;
+    let epoch = EPOCH.load(Relaxed);
+    if inside && (file.epoch.load(Relaxed) == epoch || unchanged(file, fd, now)) {
+        file.epoch.store(epoch, Relaxed);
+        file.reopen_cursor();
+        return Step::Ready(len as usize);
+    }
+    let miss = Miss {
+        at,
+        len,
+        window_at,
+        window_len,
+        served: file.counted(Counter::Hits) - file.hits_before.load(Relaxed),
+        served_bytes: file.counted(Counter::HitBytes) - file.bytes_before.load(Relaxed),
+        bytes_max: process::window_bytes_max(file.buffer.load(Relaxed)),
+    };
+    // SAFETY: the lock is held.
+    let decision = unsafe { (*file.pattern.get()).miss(&miss) };
+    match decision {
+        Decision::Fill(bytes) => fill(file, fd, at, bytes, len, now),
+        Decision::PassOn if offset.is_some() => {
+            file.reopen_cursor();
+            Step::Straight
+        }
+        Decision::PassOn => {
+            let answer = read_past(fd, target, len as usize, at);
+            if answer > 0 {
+                file.position.store(at + answer as u64, Relaxed);
+            }
+            file.reopen_cursor();
+            file.count(Counter::StraightReads, 1);
+            file.count(Counter::StraightReadBytes, answer.max(0) as u64);
+            listen();
+            Step::Done(if answer < 0 { crate::fail(-answer as i32) } else { answer })
+        }
+        Decision::Close(why) => {
+            file.note(why);
+            settle::settle_held(file, fd, settle::Next::BackOff);
+            Step::Again
+        }
+    }
+}
+
+/// A read too large for the window, at the position that is ours.
+fn read_past(fd: i32, target: Target, len: usize, at: u64) -> isize {
+    match target {
+        // SAFETY: the kernel checks the program's memory.
+        Target::Buffer(buffer) => unsafe { sys::read_at(fd, buffer, len, at) },
+        // SAFETY: likewise.
+        Target::Vector(vector, count) => unsafe {
+            sys::syscall!(SYS_preadv, fd as isize, vector, count, at, 0)
+        },
+    }
+}
+
+/// Reads a window at `at` and says how much of `len` it can answer.
+fn fill(file: &'static OpenFile, fd: i32, at: u64, bytes: u64, len: u64, now: u64) -> Step {
+    if !make_room(file, bytes) {
+        file.note(Why::Budget);
+        settle::settle_held(file, fd, settle::Next::BackOff);
+        return Step::Again;
+    }
+    let window = file.window.load(Relaxed);
+    file.window_len.store(0, Relaxed);
+    file.filled_ms.store(now, Relaxed);
+    file.filled_wall_ns.store(crate::wall_ns(), Relaxed);
+    // SAFETY: the buffer is ours and at least that large.
+    let answer = unsafe { sys::read_at(fd, window as *mut u8, bytes as usize, at) };
+    file.count(Counter::Fills, 1);
+    // What was read may be news, about this file and about every other.
+    listen();
+    if answer < 0 {
+        file.reopen_cursor();
+        return Step::Done(crate::fail(-answer as i32));
+    }
+    file.count(Counter::FillBytes, answer as u64);
+    file.window_at.store(at, Relaxed);
+    file.window_len.store(answer as u64, Relaxed);
+    file.epoch.store(EPOCH.load(Relaxed), Relaxed);
+    file.hits_before.store(file.counted(Counter::Hits), Relaxed);
+    file.bytes_before.store(file.counted(Counter::HitBytes), Relaxed);
+    file.reopen_cursor();
+    match answer as u64 {
+        0 => Step::Done(0),
+        filled => Step::Ready(len.min(filled) as usize),
+    }
+}
+
+/// A buffer of at least `bytes` for the window. The lock is held and the cursor closed.
+fn make_room(file: &OpenFile, bytes: u64) -> bool {
+    let had = file.buffer_bytes.load(Relaxed);
+    if had > 0 && pool::capacity(had) >= bytes {
+        return true;
+    }
+    let bytes_max = process::window_bytes_max(file.buffer.load(Relaxed));
+    let Some(buffer) = pool::take(bytes, bytes_max) else { return false };
+    if had > 0 {
+        file.window_len.store(0, Relaxed);
+        pool::give(file.window.load(Relaxed), had);
+    } else {
+        super::inodes::window_opened(file);
+    }
+    file.window.store(buffer, Relaxed);
+    file.buffer_bytes.store(bytes, Relaxed);
+    true
+}
+
+/// Whether the file is as it was when the window was filled.
+///
+/// A window older than the maximum age is never confirmed. Else both times of the file must be what
+/// they were, and older than the filling by the maximum age: a change leaves its mark in ctime, but
+/// before the data arrive, and no finer than a tick.
+fn unchanged(file: &OpenFile, fd: i32, now: u64) -> bool {
+    let max_age = process::max_age_ms();
+    if now.saturating_sub(file.filled_ms.load(Relaxed)) >= max_age {
+        return false;
+    }
+    file.count(Counter::KernelCalls, 1);
+    let Some(status) = sys::status(fd) else { return false };
+    let same = status.mtime_ns == file.mtime_ns.load(Relaxed)
+        && status.ctime_ns == file.ctime_ns.load(Relaxed)
+        && status.size == file.size.load(Relaxed);
+    file.mtime_ns.store(status.mtime_ns, Relaxed);
+    file.ctime_ns.store(status.ctime_ns, Relaxed);
+    file.size.store(status.size, Relaxed);
+    let settled = file.filled_wall_ns.load(Relaxed).saturating_sub(max_age * 1_000_000);
+    same && status.mtime_ns < settled && status.ctime_ns < settled
+}
+
+/// Answers a read into several buffers out of the window: one commit for all of them.
+fn hit_vector(
+    file: &'static OpenFile,
+    vector: *const libc::iovec,
+    count: i32,
+    len: usize,
+    offset: Option<i64>,
+) -> Hit {
+    let at = file.cursor.load(core::sync::atomic::Ordering::Acquire);
+    let from = match offset {
+        Some(offset) => (offset as u64).wrapping_sub(file.window_at.load(Relaxed)),
+        None => at & CLOSED,
+    };
+    let window_len = file.window_len.load(Relaxed);
+    if from > window_len || len as u64 > window_len - from {
+        return Hit::Miss;
+    }
+    let mut source = file.window.load(Relaxed) + from;
+    if file.cursor.load(core::sync::atomic::Ordering::Acquire) != at {
+        return Hit::Miss;
+    }
+    let mut left = len;
+    for index in 0..count as usize {
+        let Some(piece) = vector_piece(vector, index) else { return Hit::BadAddress };
+        let len = piece.iov_len.min(left);
+        // SAFETY: the window holds what was checked above; the program's side may be anything.
+        if unsafe { copy::copy(piece.iov_base.cast(), source as *const u8, len) } != 0 {
+            return Hit::BadAddress;
+        }
+        source += len as u64;
+        left -= len;
+    }
+    let advance = if offset.is_some() { 0 } else { len as u64 };
+    if !crate::atomic::swap(&file.cursor, at, at + advance) {
+        return Hit::Miss;
+    }
+    file.count(Counter::Hits, 1);
+    file.count(Counter::HitBytes, len as u64);
+    Hit::Done(len)
+}

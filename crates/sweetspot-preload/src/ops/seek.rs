@@ -1,0 +1,108 @@
+//! Seeks: answered here while the position is ours.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use sweetspot_core::ledger::Counter;
+
+use super::{Kind, Outcome, Pass, enter, settle, speak};
+use crate::atomic::{single_threaded, swap};
+use crate::file::{CLOSED, OpenFile};
+use crate::process::{SignalsBlocked, passive};
+use crate::table;
+
+/// Positions beyond this one go to the kernel, which knows the file system's limit.
+const POSITION_MAX: i64 = 1 << 40;
+
+/// `lseek`.
+#[inline(always)]
+pub fn seek(fd: i32, offset: i64, whence: i32) -> Outcome {
+    if let Some((file, word)) = table::open_file(fd)
+        && file.is_on()
+        && (whence == libc::SEEK_SET || whence == libc::SEEK_CUR)
+        && let Some(position) = move_position(file, fd, word, offset, whence)
+    {
+        file.count(Counter::Seeks, 1);
+        return Outcome::Done(position as isize);
+    }
+    slowly(fd)
+}
+
+#[cold]
+fn slowly(fd: i32) -> Outcome {
+    if passive() {
+        return Outcome::PassOn(Pass::NOTHING);
+    }
+    settle::settle(fd, settle::Next::Learn);
+    for _ in 0..4 {
+        if let Some(pass) = enter(fd, Kind::Seek, 0) {
+            return Outcome::PassOn(pass);
+        }
+    }
+    speak();
+    Outcome::PassOn(Pass::LISTEN)
+}
+
+/// Moves the position if that can be done here; `None`: the kernel must answer.
+#[inline(always)]
+fn move_position(
+    file: &'static OpenFile,
+    fd: i32,
+    word: u64,
+    offset: i64,
+    whence: i32,
+) -> Option<i64> {
+    loop {
+        let at = file.cursor.load(Acquire);
+        let (cursor, window_at) = (at & CLOSED, file.window_at.load(Relaxed));
+        let window_len = file.window_len.load(Relaxed);
+        let position = file.position.load(Relaxed);
+        let still = file.cursor.load(Acquire) == at;
+        if !still || table::word(fd)?.load(Relaxed) != word || !file.is_on() {
+            return None;
+        }
+        let current = if cursor == CLOSED { position } else { window_at + cursor } as i64;
+        let target = if whence == libc::SEEK_SET { offset } else { current.checked_add(offset)? };
+        if !(0..POSITION_MAX).contains(&target) {
+            return None;
+        }
+        if cursor == CLOSED && !single_threaded() {
+            return move_closed(file, offset, whence);
+        }
+        if target == current {
+            return Some(current);
+        }
+        let in_window = (target as u64).wrapping_sub(window_at);
+        let next_generation = (at >> 32).wrapping_add(1) << 32;
+        let moved = if cursor == CLOSED {
+            // Nobody else can be at it but a handler, and that is over when this goes on.
+            swap(&file.position, position, target as u64)
+        } else if in_window <= window_len {
+            swap(&file.cursor, at, next_generation | in_window)
+        } else if single_threaded() {
+            file.position.store(target as u64, Relaxed);
+            swap(&file.cursor, at, next_generation | CLOSED)
+        } else {
+            return move_closed(file, offset, whence);
+        };
+        if moved {
+            return Some(target);
+        }
+    }
+}
+
+/// The same under the file's lock, for programs with threads.
+#[cold]
+fn move_closed(file: &'static OpenFile, offset: i64, whence: i32) -> Option<i64> {
+    let _signals = SignalsBlocked::new();
+    let _held = file.hold();
+    if !file.is_on() {
+        return None;
+    }
+    let current = file.take_position() as i64;
+    let target = if whence == libc::SEEK_SET { offset } else { current.checked_add(offset)? };
+    if (0..POSITION_MAX).contains(&target) {
+        file.position.store(target as u64, Relaxed);
+    }
+    file.reopen_cursor();
+    (0..POSITION_MAX).contains(&target).then_some(target)
+}

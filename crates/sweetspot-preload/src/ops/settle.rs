@@ -1,0 +1,60 @@
+//! The only way out of buffering: put the position back into the kernel, drop the window.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::learning::Learning;
+use sweetspot_core::ledger::Counter;
+use sweetspot_core::why::Why;
+
+use crate::file::OpenFile;
+use crate::process::SignalsBlocked;
+use crate::{sys, table};
+
+/// What the file is after it was settled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// It may earn a window again at the same price.
+    Learn,
+    /// At twice the price: buffering did not pay.
+    BackOff,
+    /// It goes straight on for good.
+    Straight(Why),
+}
+
+/// Settles the open file of a descriptor. Nothing to do for one that has none.
+pub fn settle(fd: i32, next: Next) {
+    let Some((file, _)) = table::open_file(fd) else {
+        if let (Next::Straight(_), Some(word)) = (next, table::word(fd))
+            && table::tag(word.load(Relaxed)) == table::LEARNING
+        {
+            word.store(table::STRAIGHT, Relaxed);
+        }
+        return;
+    };
+    if !file.is_on() && !matches!(next, Next::Straight(_)) {
+        return;
+    }
+    let _signals = SignalsBlocked::new();
+    let _held = file.hold();
+    settle_held(file, fd, next);
+}
+
+/// Settles a file whose lock is held.
+pub fn settle_held(file: &OpenFile, fd: i32, next: Next) {
+    if file.is_on() {
+        let position = file.take_position();
+        file.drop_window();
+        file.count(Counter::KernelCalls, 1);
+        sys::seek(fd, position as i64, libc::SEEK_SET);
+        let learned = Learning(file.learned.load(Relaxed));
+        let word = match next {
+            Next::BackOff => learned.back_off(),
+            _ => learned.start_again(),
+        };
+        file.state.store(word.0, Relaxed);
+    }
+    if let Next::Straight(why) = next {
+        file.note(why);
+        file.state.store(table::STRAIGHT, Relaxed);
+    }
+}

@@ -1,0 +1,164 @@
+//! From learning to a window: what is asked of a file before its position becomes ours.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::learning::Learning;
+use sweetspot_core::ledger::BUFFER_OFF;
+use sweetspot_core::policy;
+use sweetspot_core::why::Why;
+
+use crate::atomic::swap;
+use crate::file::{self, OpenFile};
+use crate::lock::Held;
+use crate::process::{SignalsBlocked, passive};
+use crate::sys::{self, Status};
+use crate::{ledger, reach, table};
+
+use super::inodes;
+
+/// File systems whose files look regular but are made up while they are read.
+const MADE_UP: [u64; 12] = [
+    0x9fa0,      // proc
+    0x6265_6572, // sysfs
+    0x0027_e0eb, // cgroup
+    0x6367_7270, // cgroup2
+    0x6462_6720, // debugfs
+    0x7472_6163, // tracefs
+    0x7363_6673, // securityfs
+    0x6265_6570, // configfs
+    0xde5e_81e4, // efivarfs
+    0xcafe_4a11, // bpf
+    0x6165_676c, // pstore
+    0xf97c_ff8c, // selinux
+];
+
+/// Tries to give the file of a descriptor a window; whatever speaks against it leaves it as it was,
+/// or straight for good.
+pub fn open_window(fd: i32) {
+    if passive() || !reach::stdio_is_seen() {
+        return;
+    }
+    let _signals = SignalsBlocked::new();
+    let registry = file::hold_registry();
+    if super::process::forking() {
+        return;
+    }
+    let Some(word) = table::learning_word(fd) else { return };
+    let value = word.load(Relaxed);
+    if !table::is_learning(value) || Learning(value).under_way() > 0 {
+        return;
+    }
+    // From here on nobody enters a straight call on it.
+    if !swap(word, value, Learning(value).with(Learning::LOCKED).0) {
+        return;
+    }
+    let known = table::open_file(fd).map(|(file, _)| file);
+    let next = match examine(fd, known) {
+        Ok(facts) => match known.or_else(|| file::allocate(&registry)) {
+            Some(file) => {
+                turn_on(file, value, &facts, fd);
+                match known {
+                    Some(_) => return,
+                    None => file.to_word(),
+                }
+            }
+            None => Learning(value).back_off().0,
+        },
+        Err(Refusal::Later) => Learning(value).back_off().0,
+        Err(Refusal::Final(why)) => {
+            if let Some(file) = known {
+                file.note(why);
+            }
+            table::STRAIGHT
+        }
+    };
+    word.store(next, core::sync::atomic::Ordering::Release);
+}
+
+/// Gives a descriptor that has none an open file, still learning: its inode becomes known, or
+/// another descriptor is about to share it. The registry is held.
+pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
+    let word = table::word(fd)?;
+    let value = word.load(Relaxed);
+    if table::tag(value) == table::OPEN {
+        return Some(OpenFile::from_word(value));
+    }
+    if !table::is_learning(value) {
+        return None;
+    }
+    let status = sys::status(fd)?;
+    let file = file::allocate(registry)?;
+    file.device.store(status.device, Relaxed);
+    file.inode.store(status.inode, Relaxed);
+    file.state.store(value, Relaxed);
+    if swap(word, value, file.to_word()) {
+        Some(file)
+    } else {
+        file.free(registry);
+        None
+    }
+}
+
+struct Facts {
+    status: Status,
+    flags: i32,
+    position: u64,
+    buffer: u32,
+}
+
+enum Refusal {
+    /// Ask again later.
+    Later,
+    /// Never for this open file.
+    Final(Why),
+}
+
+fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
+    let flags = sys::open_flags(fd).ok_or(Refusal::Later)?;
+    let direct = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
+    if flags & direct & !libc::O_LARGEFILE != 0 || flags & libc::O_ACCMODE == libc::O_WRONLY {
+        return Err(Refusal::Final(Why::OpenFlags));
+    }
+    let status = sys::status(fd).ok_or(Refusal::Later)?;
+    if !status.regular {
+        return Err(Refusal::Final(Why::NotRegular));
+    }
+    if inodes::is_mapped(status.device, status.inode) {
+        return Err(Refusal::Final(Why::Mapped));
+    }
+    let (magic, _) = sys::file_system(fd).ok_or(Refusal::Later)?;
+    if MADE_UP.contains(&magic) {
+        return Err(Refusal::Final(Why::NotRegular));
+    }
+    let buffer = match known.map(|file| file.buffer.load(Relaxed)) {
+        Some(buffer) if buffer != BUFFER_OFF => buffer,
+        _ => ledger::buffer_for(fd),
+    };
+    if buffer == BUFFER_OFF {
+        return Err(Refusal::Final(Why::Off));
+    }
+    let position = sys::seek(fd, 0, libc::SEEK_CUR);
+    if position < 0 {
+        return Err(Refusal::Final(Why::NotRegular));
+    }
+    // Too little is left for a window to pay (and empty files that yield bytes are made up).
+    if status.size < position as u64 + policy::WINDOW_BYTES_MIN / 2 {
+        return Err(Refusal::Later);
+    }
+    Ok(Facts { status, flags, position: position as u64, buffer })
+}
+
+fn turn_on(file: &'static OpenFile, learned: u64, facts: &Facts, fd: i32) {
+    file.device.store(facts.status.device, Relaxed);
+    file.inode.store(facts.status.inode, Relaxed);
+    file.size.store(facts.status.size, Relaxed);
+    file.mtime_ns.store(facts.status.mtime_ns, Relaxed);
+    file.ctime_ns.store(facts.status.ctime_ns, Relaxed);
+    file.flags.store(facts.flags as u32, Relaxed);
+    file.position.store(facts.position, Relaxed);
+    file.buffer.store(facts.buffer, Relaxed);
+    file.learned.store(learned, Relaxed);
+    ledger::record(file, fd);
+    file.close_cursor();
+    file.state.store(table::ON, core::sync::atomic::Ordering::Release);
+}

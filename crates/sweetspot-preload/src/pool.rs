@@ -1,0 +1,82 @@
+//! Memory for windows: size classes of powers of two, a list of free buffers each.
+//!
+//! Buffers are never unmapped, so a thread that copies from a window which another thread closes
+//! meanwhile reads old bytes (and notices), but never faults. Called only inside transitions.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use sweetspot_core::policy;
+
+use crate::lock::hold;
+use crate::sys;
+
+/// Smallest and largest class, as powers of two: 4 KiB to 1 GiB.
+const CLASS_MIN: u32 = 12;
+const CLASSES: usize = 19;
+/// From this size on, a buffer that is given back returns its pages to the system.
+const RETURN_BYTES: u64 = 1 << 20;
+
+/// First free buffer of each class; each free buffer begins with the address of the next.
+static FREE: [AtomicU64; CLASSES] = [const { AtomicU64::new(0) }; CLASSES];
+/// Bytes mapped and handed out, free ones not counted.
+static IN_USE: AtomicU64 = AtomicU64::new(0);
+static POOL: AtomicU64 = AtomicU64::new(0);
+
+fn class_of(bytes: u64) -> usize {
+    (bytes.next_power_of_two().trailing_zeros().max(CLASS_MIN) - CLASS_MIN) as usize
+}
+
+fn class_bytes(class: usize) -> u64 {
+    1 << (class as u32 + CLASS_MIN)
+}
+
+/// A buffer of at least `bytes`, or `None` when the budget is used up. `bytes_max` is the largest
+/// window in force: eight of those are always within the budget.
+pub fn take(bytes: u64, bytes_max: u64) -> Option<u64> {
+    let class = class_of(bytes);
+    if class >= CLASSES {
+        return None;
+    }
+    let _held = hold(&POOL);
+    let budget = policy::BUDGET_BYTES.max(bytes_max.saturating_mul(8));
+    let in_use = IN_USE.load(Relaxed) + class_bytes(class);
+    if in_use > budget {
+        return None;
+    }
+    let first = FREE[class].load(Relaxed);
+    let buffer = if first != 0 {
+        // SAFETY: a free buffer belongs to this list and begins with the next one's address.
+        let next = unsafe { *(first as *const u64) };
+        FREE[class].store(next, Relaxed);
+        first
+    } else {
+        sys::map_memory(class_bytes(class) as usize)? as u64
+    };
+    IN_USE.store(in_use, Relaxed);
+    Some(buffer)
+}
+
+/// Gives a buffer back that was taken for `bytes`.
+pub fn give(buffer: u64, bytes: u64) {
+    let class = class_of(bytes);
+    let _held = hold(&POOL);
+    IN_USE.store(IN_USE.load(Relaxed) - class_bytes(class), Relaxed);
+    if class_bytes(class) >= RETURN_BYTES {
+        // SAFETY: the buffer is ours; late readers see zeros and then notice that it is gone.
+        unsafe { sys::syscall!(SYS_madvise, buffer, class_bytes(class), libc::MADV_DONTNEED) };
+    }
+    // SAFETY: the buffer is ours and large enough for an address.
+    unsafe { *(buffer as *mut u64) = FREE[class].load(Relaxed) };
+    FREE[class].store(buffer, Relaxed);
+}
+
+/// After a fork: the lock is free in the child.
+pub fn release_lock() {
+    POOL.store(0, Relaxed);
+}
+
+/// How many bytes a buffer that was taken for `bytes` really has.
+pub fn capacity(bytes: u64) -> u64 {
+    class_bytes(class_of(bytes))
+}

@@ -1,0 +1,138 @@
+//! What the process knows as a whole: settings, the epoch of what it has learned, time, and whether
+//! buffering is on at all.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
+use sweetspot_core::policy;
+
+use crate::sys;
+
+/// Why no hook does anything but pass on; 0: buffering is on. Bits of `PASSIVE_*`.
+static PASSIVE: AtomicU32 = AtomicU32::new(PASSIVE_BEFORE_START);
+/// The constructor has not run yet.
+pub const PASSIVE_BEFORE_START: u32 = 1;
+/// Switched off by the environment.
+pub const PASSIVE_OFF: u32 = 2;
+/// The process ends, or gave up rights, or does what cannot be followed: straight on for good.
+pub const PASSIVE_FOR_GOOD: u32 = 4;
+/// A vfork or spawn is under way; see `ops::process`.
+pub const PASSIVE_SPAWN: u32 = 8;
+
+/// Whether hooks must pass on without touching any state. The one test at the head of every slow
+/// path.
+#[inline(always)]
+pub fn passive() -> bool {
+    PASSIVE.load(Relaxed) != 0 && crate::ops::process::still_passive()
+}
+
+/// The reasons in force.
+pub fn passive_reasons() -> u32 {
+    PASSIVE.load(Relaxed)
+}
+
+/// Adds a reason.
+pub fn set_passive(reason: u32) {
+    PASSIVE.fetch_or(reason, Relaxed);
+}
+
+/// Takes a reason away.
+pub fn clear_passive(reason: u32) {
+    PASSIVE.fetch_and(!reason, Relaxed);
+}
+
+/// The epoch: advanced by whatever may have brought news. A window answers only in the epoch in
+/// which it was filled or confirmed.
+pub static EPOCH: AtomicU64 = AtomicU64::new(1);
+
+/// Something new may have been learned. Not a locked add: two threads that listen at the same time
+/// may advance it by one together, and each of them sees it advanced.
+#[inline(always)]
+pub fn listen() {
+    EPOCH.store(EPOCH.load(Relaxed).wrapping_add(1), Relaxed);
+}
+
+/// Size in force, as `Header::buffer`.
+static BUFFER: AtomicU32 = AtomicU32::new(BUFFER_OFF);
+static MAX_AGE_MS: AtomicU32 = AtomicU32::new(policy::MAX_AGE_MS);
+
+/// The size in force where no rule says otherwise, as `Header::buffer`.
+pub fn buffer() -> u32 {
+    BUFFER.load(Relaxed)
+}
+
+/// Sets the size in force.
+pub fn set_buffer(buffer: u32) {
+    BUFFER.store(buffer, Relaxed);
+}
+
+/// How long a byte may wait, in milliseconds.
+pub fn max_age_ms() -> u64 {
+    u64::from(MAX_AGE_MS.load(Relaxed))
+}
+
+/// Sets how long a byte may wait.
+pub fn set_max_age_ms(max_age_ms: u32) {
+    MAX_AGE_MS.store(max_age_ms, Relaxed);
+}
+
+/// The largest window for a size in force, in bytes.
+pub fn window_bytes_max(buffer: u32) -> u64 {
+    if buffer == BUFFER_AUTO { policy::AUTO_WINDOW_BYTES_MAX } else { u64::from(buffer) }
+}
+
+/// Hits left until the clock is read.
+static TICKS: AtomicU32 = AtomicU32::new(1);
+/// Milliseconds on the coarse monotonic clock when it was last read.
+static NOW_MS: AtomicU64 = AtomicU64::new(0);
+/// When the epoch was last advanced because time passed.
+static AGED_MS: AtomicU64 = AtomicU64::new(0);
+
+/// Counts one hit; false when the clock is due, and then the hit must take the slow path.
+#[inline(always)]
+pub fn tick() -> bool {
+    let left = TICKS.load(Relaxed);
+    TICKS.store(left.wrapping_sub(1), Relaxed);
+    left > 1
+}
+
+/// Reads the clock, advances the epoch when enough time has passed, and says when it is due next.
+#[cold]
+pub fn tock() -> u64 {
+    let now = now_ms();
+    let last = NOW_MS.swap(now, Relaxed);
+    let passed = now.saturating_sub(last);
+    let max_age = max_age_ms();
+    // Where hits are slow each one reads the clock, else every 64th does (a reading costs as much
+    // as a hit).
+    let slow = passed.saturating_mul(16) >= max_age;
+    TICKS.store(if slow { 2 } else { policy::HITS_PER_CLOCK }, Relaxed);
+    if now.saturating_sub(AGED_MS.load(Relaxed)).saturating_mul(4) >= max_age {
+        AGED_MS.store(now, Relaxed);
+        listen();
+    }
+    now
+}
+
+/// Milliseconds on the coarse monotonic clock (the vDSO answers: some 5 ns).
+pub fn now_ms() -> u64 {
+    let time = crate::read_clock(libc::CLOCK_MONOTONIC_COARSE);
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
+/// While it lives, no signal is delivered to this thread: a transition is never interrupted half-way
+/// by a handler that reads or writes.
+pub struct SignalsBlocked(u64);
+
+impl SignalsBlocked {
+    /// Blocks every signal.
+    pub fn new() -> Self {
+        SignalsBlocked(sys::set_signal_mask(u64::MAX))
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        sys::set_signal_mask(self.0);
+    }
+}

@@ -1,0 +1,93 @@
+//! The constructor and the destructor: as little as possible, most processes need nothing.
+
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
+use sweetspot_core::size::{self, BufferSize, Parsed};
+
+use crate::{atomic, ledger, next, ops, process};
+
+#[cfg(preload_abi)]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: Constructor = start;
+
+#[cfg(preload_abi)]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+/// glibc calls constructors as it calls `main`; musl without arguments.
+type Constructor = extern "C" fn(i32, *const *const c_char, *const *const c_char);
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// Runs before the constructors of all other libraries (the linker's `initfirst`).
+extern "C" fn start(
+    _arguments: i32,
+    _argument: *const *const c_char,
+    environment: *const *const c_char,
+) {
+    if STARTED.swap(true, Relaxed) {
+        return;
+    }
+    // Before libc's own constructor `environ` is not set yet; where it is, the arguments may not be.
+    // SAFETY: a variable of libc.
+    let set = unsafe { environ };
+    let environment = if set.is_null() { environment } else { set };
+    let variable = |name| variable(environment, name);
+    next::take_objects();
+    crate::CLOCK_GETTIME.store(next::lookup(c"clock_gettime"), Relaxed);
+    let single_threaded = next::lookup(c"__libc_single_threaded");
+    if single_threaded != 0 {
+        atomic::watch_threads(single_threaded as *mut _);
+    }
+    let buffer = match variable(b"SWEETSPOT") {
+        Some(b"off") => BUFFER_OFF,
+        _ => match variable(b"IO_BUFFER_SIZE").map(size::parse) {
+            Some(Parsed::Size(BufferSize::Auto)) => BUFFER_AUTO,
+            Some(Parsed::Size(BufferSize::Bytes(bytes))) => bytes,
+            _ => BUFFER_OFF,
+        },
+    };
+    process::set_buffer(buffer);
+    ledger::remember(variable(b"SWEETSPOT_LEDGER"));
+    if variable(b"SWEETSPOT_SUMMARY").is_some() {
+        ledger::announce();
+    }
+    if buffer == BUFFER_OFF && !ledger::has_rules() || ops::process::confined() {
+        process::set_passive(process::PASSIVE_OFF);
+    }
+    process::clear_passive(process::PASSIVE_BEFORE_START);
+}
+
+/// Runs when the process ends by `exit`. What is written afterwards (stdio, other libraries'
+/// destructors) goes straight on.
+extern "C" fn end() {
+    ops::process::end();
+}
+
+/// The value of an environment variable.
+fn variable(mut entry: *const *const c_char, name: &[u8]) -> Option<&'static [u8]> {
+    // SAFETY: a list of strings that ends with null; it is not changed while constructors run.
+    unsafe {
+        if entry.is_null() {
+            return None;
+        }
+        while !(*entry).is_null() {
+            let text = CStr::from_ptr(*entry).to_bytes();
+            if let Some(rest) = text.strip_prefix(name)
+                && let Some(value) = rest.strip_prefix(b"=")
+            {
+                return Some(value);
+            }
+            entry = entry.add(1);
+        }
+    }
+    None
+}

@@ -1,0 +1,235 @@
+//! System calls of our own, made without libc.
+//!
+//! libc's functions are what we stand in front of: calling them from inside would meet our own
+//! hooks, set errno, and make cancellation points where the program has none. Each call here returns
+//! the kernel's answer: a value, or a negated errno.
+//!
+//! Safety: a raw system call can do anything to the process that the kernel allows. The functions
+//! here are `unsafe` where memory is handed over, and safe where the kernel checks all arguments.
+#![allow(unsafe_code)]
+
+use core::arch::asm;
+
+/// A negated errno from the kernel, made positive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// The kernel's answer as a result.
+pub fn result(answer: isize) -> Result<usize, Errno> {
+    if (-4095..0).contains(&answer) { Err(Errno(-answer as i32)) } else { Ok(answer as usize) }
+}
+
+/// Makes a system call with up to six arguments.
+///
+/// # Safety
+/// The arguments must be what the call expects; pointers must be valid for what it does with them.
+#[inline(always)]
+pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
+    let answer: isize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the x86_64 system call convention: rcx and r11 are clobbered, flags too.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => answer,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            in("r8") args[4],
+            in("r9") args[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the aarch64 system call convention: only x0 changes.
+    unsafe {
+        asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") args[0] => answer,
+            in("x1") args[1],
+            in("x2") args[2],
+            in("x3") args[3],
+            in("x4") args[4],
+            in("x5") args[5],
+            options(nostack),
+        );
+    }
+    answer
+}
+
+macro_rules! syscall {
+    ($number:ident $(, $arg:expr)* $(,)?) => {
+        $crate::sys::call(libc::$number as i64, $crate::sys::arguments([$($arg as usize),*]))
+    };
+}
+pub(crate) use syscall;
+
+/// The arguments of a call, those that it does not have zero.
+#[inline(always)]
+pub fn arguments<const N: usize>(given: [usize; N]) -> [usize; 6] {
+    let mut all = [0; 6];
+    all[..N].copy_from_slice(&given);
+    all
+}
+
+/// `lseek`.
+pub fn seek(fd: i32, offset: i64, whence: i32) -> isize {
+    // SAFETY: no memory is handed over.
+    unsafe { syscall!(SYS_lseek, fd as isize, offset, whence) }
+}
+
+/// `pread64` into memory of our own or of the caller.
+///
+/// # Safety
+/// `buffer` must be writable for `len` bytes, or not mapped at all (EFAULT).
+pub unsafe fn read_at(fd: i32, buffer: *mut u8, len: usize, offset: u64) -> isize {
+    // SAFETY: as the caller says.
+    unsafe { syscall!(SYS_pread64, fd as isize, buffer, len, offset) }
+}
+
+/// `pwrite64`.
+///
+/// # Safety
+/// `buffer` must be readable for `len` bytes, or not mapped at all (EFAULT).
+pub unsafe fn write_at(fd: i32, buffer: *const u8, len: usize, offset: u64) -> isize {
+    // SAFETY: as the caller says.
+    unsafe { syscall!(SYS_pwrite64, fd as isize, buffer, len, offset) }
+}
+
+/// What we ask of `fstat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Status {
+    pub device: u64,
+    pub inode: u64,
+    pub size: u64,
+    pub regular: bool,
+    pub mtime_ns: u64,
+    pub ctime_ns: u64,
+}
+
+/// `fstat`.
+pub fn status(fd: i32) -> Option<Status> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: `stat` is large enough for the kernel's struct stat on both architectures.
+    let answer = unsafe { syscall!(SYS_fstat, fd as isize, stat.as_mut_ptr()) };
+    if answer != 0 {
+        return None;
+    }
+    // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
+    let stat = unsafe { stat.assume_init() };
+    Some(Status {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        size: stat.st_size as u64,
+        regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
+        mtime_ns: (stat.st_mtime as u64).wrapping_mul(1_000_000_000) + stat.st_mtime_nsec as u64,
+        ctime_ns: (stat.st_ctime as u64).wrapping_mul(1_000_000_000) + stat.st_ctime_nsec as u64,
+    })
+}
+
+/// `fstatfs`: the magic number, and the bytes that are free for everyone.
+pub fn file_system(fd: i32) -> Option<(u64, u64)> {
+    let mut stat = core::mem::MaybeUninit::<libc::statfs64>::zeroed();
+    // SAFETY: on 64-bit machines the kernel's struct statfs is libc's statfs64.
+    let answer = unsafe { syscall!(SYS_fstatfs, fd as isize, stat.as_mut_ptr()) };
+    if answer != 0 {
+        return None;
+    }
+    // SAFETY: zeroed, then filled by the kernel.
+    let stat = unsafe { stat.assume_init() };
+    Some((stat.f_type as u64, stat.f_bavail.saturating_mul(stat.f_bsize as u64)))
+}
+
+/// `fcntl(F_GETFL)`.
+pub fn open_flags(fd: i32) -> Option<i32> {
+    // SAFETY: no memory is handed over.
+    let answer = unsafe { syscall!(SYS_fcntl, fd as isize, libc::F_GETFL) };
+    (answer >= 0).then_some(answer as i32)
+}
+
+/// Anonymous private memory, zeroed and not yet touched.
+pub fn map_memory(bytes: usize) -> Option<*mut u8> {
+    // SAFETY: a new mapping at an address that the kernel chooses disturbs nothing.
+    let answer = unsafe {
+        syscall!(
+            SYS_mmap,
+            0,
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1isize,
+            0
+        )
+    };
+    result(answer).ok().map(|address| address as *mut u8)
+}
+
+/// The process id, asked of the kernel.
+pub fn process_id() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { syscall!(SYS_getpid) as i32 }
+}
+
+/// Sets the whole signal mask and returns the former one.
+pub fn set_signal_mask(mask: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: both pointers are to 8 bytes, the kernel's size of a signal set.
+    unsafe { syscall!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, &raw mut old, 8) };
+    old
+}
+
+/// Sleeps until `word` is no longer `expected`, is woken, or `timeout_ms` have passed.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32, timeout_ms: u64) {
+    let timeout = libc::timespec {
+        tv_sec: (timeout_ms / 1000) as i64,
+        tv_nsec: (timeout_ms % 1000 * 1_000_000) as i64,
+    };
+    // SAFETY: the word and the timeout live through the call.
+    unsafe {
+        syscall!(SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const timeout, 0, 0)
+    };
+}
+
+/// Wakes whoever sleeps on `word`.
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    // SAFETY: the word lives through the call.
+    unsafe { syscall!(SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
+}
+
+/// The thread's own address: a value no other living thread of this process has.
+#[inline(always)]
+pub fn thread_pointer() -> u64 {
+    let pointer: u64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the x86_64 ABI keeps the thread control block's own address at fs:0.
+    unsafe {
+        asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags))
+    };
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reading the thread register has no effect.
+    unsafe {
+        asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags))
+    };
+    pointer
+}
+
+/// The stack pointer of the caller, near enough to tell frames apart.
+#[inline(always)]
+pub fn stack_pointer() -> u64 {
+    let pointer: u64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reading the stack pointer has no effect.
+    unsafe {
+        asm!("mov {}, rsp", out(reg) pointer, options(nostack, nomem, preserves_flags))
+    };
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reading the stack pointer has no effect.
+    unsafe {
+        asm!("mov {}, sp", out(reg) pointer, options(nostack, nomem, preserves_flags))
+    };
+    pointer
+}

@@ -1,0 +1,100 @@
+//! From a descriptor to what is known of it: one word each.
+//!
+//! | tag | the rest of the word |
+//! |---|---|
+//! | `UNKNOWN` | 0: open before we came, or never seen; everything goes straight on |
+//! | `OPEN` | address of its [`OpenFile`] |
+//! | `LEARNING` | a [`Learning`]: opened here, no window yet |
+//! | `STRAIGHT` | a regular file that goes straight on for good |
+//! | `OTHER` | a pipe, socket, terminal: speaking and listening |
+//!
+//! The table is a static of 512 KiB that costs nothing until a page of it is touched. Descriptors
+//! beyond it go straight on.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use sweetspot_core::learning::Learning;
+
+use crate::file::OpenFile;
+
+/// Descriptors that can be followed.
+pub const DESCRIPTORS_MAX: usize = 65536;
+
+pub const UNKNOWN: u64 = 0;
+pub const OPEN: u64 = 1;
+pub const LEARNING: u64 = 2;
+pub const STRAIGHT: u64 = 3;
+pub const OTHER: u64 = 4;
+/// Only in an open file's own word: it has (or may have) a window, its position is ours.
+pub const ON: u64 = 5;
+const TAG_BITS: u64 = 7;
+
+static WORDS: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(UNKNOWN) }; DESCRIPTORS_MAX];
+/// End of the last positioned read of a descriptor that is learning.
+static LAST_END: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(0) }; DESCRIPTORS_MAX];
+/// One more than the highest descriptor that ever had a word.
+static HIGHEST: AtomicU32 = AtomicU32::new(0);
+
+/// The tag of a word.
+pub fn tag(word: u64) -> u64 {
+    word & TAG_BITS
+}
+
+/// The word of a descriptor, unless it is out of range.
+#[inline(always)]
+pub fn word(fd: i32) -> Option<&'static AtomicU64> {
+    WORDS.get(fd as usize)
+}
+
+/// Where the last positioned read of a descriptor ended.
+pub fn last_end(fd: i32) -> &'static AtomicU64 {
+    &LAST_END[fd as usize % DESCRIPTORS_MAX]
+}
+
+/// The open file of a descriptor, if it has one, and the word that says so.
+#[inline(always)]
+pub fn open_file(fd: i32) -> Option<(&'static OpenFile, u64)> {
+    let word = WORDS.get(fd as usize)?.load(Relaxed);
+    (word & TAG_BITS == OPEN).then(|| (OpenFile::from_word(word), word))
+}
+
+/// Sets the word of a descriptor.
+pub fn set(fd: i32, new: u64) {
+    if let Some(word) = word(fd) {
+        word.store(new, Relaxed);
+        if new != UNKNOWN && HIGHEST.load(Relaxed) <= fd as u32 {
+            HIGHEST.fetch_max(fd as u32 + 1, Relaxed);
+        }
+    }
+}
+
+/// A descriptor that was just opened here, by path.
+pub fn opened(fd: i32, flags: u64) {
+    set(fd, LEARNING | flags);
+    if let Some(end) = LAST_END.get(fd as usize) {
+        end.store(0, Relaxed);
+    }
+}
+
+/// Every descriptor that ever had a word.
+pub fn all() -> impl Iterator<Item = i32> {
+    0..HIGHEST.load(Relaxed) as i32
+}
+
+/// The word under which calls on this descriptor are counted and learned from: its own, or that of
+/// its open file.
+#[inline(always)]
+pub fn learning_word(fd: i32) -> Option<&'static AtomicU64> {
+    let word = word(fd)?;
+    let value = word.load(Relaxed);
+    match tag(value) {
+        LEARNING => Some(word),
+        OPEN => Some(&OpenFile::from_word(value).state),
+        _ => None,
+    }
+}
+
+/// Whether a word is learning and nobody is changing it.
+pub fn is_learning(value: u64) -> bool {
+    tag(value) == LEARNING && !Learning(value).has(Learning::LOCKED)
+}
