@@ -112,6 +112,13 @@ pub struct Header {
     pub pid_namespace: AtomicU64,
     /// Of each entry that waits for the guard, one bit.
     pub ask_bits: [AtomicU64; ENTRIES_MAX / 64],
+    /// Pending pieces of dead processes that could not be written where they belong, and were saved
+    /// beside.
+    pub saved: AtomicU32,
+    /// Pending pieces that could not even be saved: they stay in the ledger, for `recover`.
+    pub stuck: AtomicU32,
+    /// Where the last of the saved pieces is.
+    pub saved_path: Text,
 }
 
 /// `Header::buffer` and `Rule::buffer`: no buffering.
@@ -222,7 +229,8 @@ pub struct Entry {
     pub base: AtomicU64,
     /// When the first pending byte came, in the order of all; smaller is older.
     pub order: AtomicU64,
-    /// The owner: index into `Ledger::slots`.
+    /// The owner: index into `Ledger::slots`. 0: none yet, so the first slot is never claimed. Of a
+    /// free entry it is 0: a process that claims one may be interrupted before it stores its own.
     pub slot: AtomicU32,
     /// Its descriptor in the owner, through which the guard pins the file.
     pub fd: AtomicI32,

@@ -1,1 +1,56 @@
-//! (module docs)
+//! The parent's side of `sweetspot run`: the ledger, the guard, and what is left when both died.
+//!
+//! ```text
+//! session   makes the ledger, fills in the settings, reads the summary
+//! guard     the process that pins files and finishes what dead processes left pending
+//! recover   does the guard's last duty where the guard was killed too
+//! ```
+//!
+//! Nothing here touches the file of a living process: pending bytes are written by their owner, or
+//! by the guard once the kernel has said that the owner is dead, or by `recover` once both are.
+//!
+//! # What the library in the program does
+//! The other half of the protocol, as pseudo-code; `tests/guard.rs` holds a client that follows it.
+//!
+//! ```text
+//! alive(guard)   = guard != 0 and guard & 0x4000_0000 == 0          one relaxed load
+//! poke(i)        = ask_bits[i / 64] |= 1 << (i % 64); asks += 1; if guard_naps == 1: FUTEX_WAKE asks
+//!                  (all SeqCst; futexes are shared, not private; never store to guard_naps)
+//!
+//! process starts   slots[1..] (slot 0 means "none"): CAS pid 0 -> getpid().  None free: poke with no
+//!                  bit (asks += 1 only), and the guard clears the slots of the dead; go straight on.
+//! first ask        slot.start_ticks, slot.pid_namespace, then ready = 1 (Release)
+//! claim            CAS state FREE -> OWNED (next_state), then at once: slot, word = flushed(word)
+//! ask              fd, device, inode, open_flags, path, chunk_bytes = wanted size;
+//!                  CAS OWNED -> ASKED; poke.  Until the answer every call goes straight on.
+//! answer           PINNED of the generation after the ask: chunk_at, chunk_bytes (at least what was
+//!                  wanted) are valid, only now and until the next RELEASE or DISCARD.  Map the
+//!                  chunk, take the kernel's offset, store size and times as fstat gives them *now*
+//!                  (straight writes may have moved them since the guard looked), buffer.
+//!                  REFUSED: final for this open file; DISCARD it when the file is closed.
+//! append           not alive(guard): settle, straight on for good.
+//!                  Nothing pending: base, order = header.order++.  Copy.  CAS word {g, n} -> {g, n+len}.
+//! flush            flushing = 1; pwrite(fd, chunk, length, base) until all is written; size and
+//!                  times from fstat; CAS word -> flushed(word); flushing = 0.
+//! unpin            flush; CAS PINNED -> RELEASE; poke.  The guard answers OWNED.  The chunk is kept,
+//!                  so the next ask is cheaper.
+//! close            flush; unmap the chunk; CAS (any state but FREE) -> DISCARD; poke.  Never touch
+//!                  the chunk afterwards: its pages are given back.  Nobody waits for the guard.
+//!                  A DISCARD or RELEASE with bytes pending is left as it is until the owner dies.
+//! exit, exec       settle and DISCARD every entry, then ready = 0, then pid = 0.
+//! fork             the child maps private memory over the ledger, and claims a slot of its own.
+//! wait for a child after the kernel's wait: if an entry of the child's slot has a length and
+//!                  alive(guard): d = slot.done before looking; FUTEX_WAIT done == d, bounded.
+//! ```
+
+mod chunks;
+mod error;
+mod finish;
+mod guard;
+mod identity;
+pub mod recover;
+pub mod session;
+mod sys;
+
+pub use error::{Error, ErrorKind};
+pub use session::{Session, Settings};

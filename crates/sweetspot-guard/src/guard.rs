@@ -1,0 +1,633 @@
+//! The guard: pins files for the living and finishes what the dead left pending.
+//!
+//! A process of its own, no child of the program and in nobody's way: its own session, no
+//! descriptor of the caller's, no terminal, ended by no signal that a shell or a shutdown sends.
+//! It ends with the last process of the tree.
+//!
+//! Two threads, no lock across a call that may block on data:
+//! - *pins* answers asks and alone allocates and frees chunks and pins. It never touches file data.
+//! - the *undertaker* sleeps until a process dies and then writes what that one left. It may block
+//!   on a slow file system; asks are answered meanwhile.
+//!
+//! What a process stores in shared memory is believed only where it can do no harm beyond the
+//! process' own rights: which file is written is decided by the pin, which bytes by the chunk that
+//! this guard gave out, and both are remembered here and not read back.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use sweetspot_core::ledger::{
+    CHUNKS_AT, CHUNKS_BYTES_MAX, ENTRIES_MAX, Entry, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
+    STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot, flushed, length_of,
+    next_state, state_of,
+};
+use sweetspot_core::size::BUFFER_BYTES_MAX;
+
+use crate::chunks::{Chunk, Chunks};
+use crate::finish::{self, Extent, Saving};
+use crate::identity;
+use crate::session::is_anything_pending;
+use crate::sys::{self, Epoll, Mapping, Resource};
+
+/// As `ps` and `pkill` see it: 15 bytes, the most that the kernel keeps.
+const NAME: &std::ffi::CStr = c"sweetspot-guard";
+/// In a slot's place for the number while the guard clears it; no process has it.
+const BEING_CLEARED: u32 = u32::MAX;
+/// How long a look at the memory available stays good: a look costs as much as a pin.
+const ROOM_AGE: Duration = Duration::from_secs(1);
+/// How often the slots of the dead are looked for at most.
+const SWEEP_AGE: Duration = Duration::from_secs(1);
+/// The thread that answers asks calls nothing deep.
+const PINS_STACK_BYTES: usize = 256 << 10;
+
+/// Starts the guard of a ledger for `program`; the caller has one thread.
+pub(crate) fn start(file: &File, path: &Path, program: u32) -> io::Result<()> {
+    // Before the copy is made: the number cannot have passed to another process yet.
+    let program_pidfd = sys::pidfd_open(program)?;
+    let file = file.try_clone()?;
+    sys::detach(move || {
+        // Whatever happens in here, the program runs: writes just do not wait.
+        let _ = live(file, path, program, program_pidfd);
+    })
+}
+
+fn live(file: File, path: &Path, program: u32, program_pidfd: OwnedFd) -> io::Result<()> {
+    let arguments = identity::process_stat(std::process::id()).ok().map(|stat| stat.arguments);
+    let path = path.to_owned();
+    sys::settle_signals();
+    sys::set_private_umask();
+    let [file, program_pidfd] = sys::keep_only([file.into(), program_pidfd])?;
+    sys::rename_process(NAME, arguments);
+    // It holds what others wrote: it should be the last to go. Both may be refused.
+    for score in ["-900", "0"] {
+        if std::fs::write("/proc/self/oom_score_adj", score).is_ok() {
+            break;
+        }
+    }
+    // A pin is a descriptor; and what the program wrote under its own limits, it wrote.
+    for resource in [Resource::Descriptors, Resource::FileBytes, Resource::CpuSeconds] {
+        let _ = resource.raise();
+    }
+    std::env::set_current_dir("/")?;
+    // A guard that lost a thread would be worse than none.
+    std::panic::set_hook(Box::new(|_| sys::exit_now(1)));
+
+    let file = File::from(file);
+    // Leaked: both threads use it until the process ends.
+    let guard: &'static Guard = Box::leak(Box::new(Guard {
+        ledger: Mapping::new(&file)?,
+        file,
+        path,
+        held: (0..ENTRIES_MAX).map(|_| Held::default()).collect(),
+        watch: Mutex::new(Watch::default()),
+        epoll: Epoll::new()?,
+        namespace: identity::pid_namespace()?,
+    }));
+    guard.lock_watch().register(
+        &guard.epoll,
+        Watched { pid: program, slot: 0, start_ticks: 0 },
+        program_pidfd,
+    )?;
+    sys::own_until_death(&guard.ledger.header.guard)?;
+    std::thread::Builder::new()
+        .stack_size(PINS_STACK_BYTES)
+        .spawn(move || Pins::new(guard).live())?;
+    guard.bury_the_dead()
+}
+
+/// What the guard holds for an entry. Written by the pins thread, before the entry's state says so.
+#[derive(Default)]
+struct Held {
+    /// The `O_PATH` descriptor, plus one; 0: none.
+    pin: AtomicI32,
+    /// From the start of the ledger; 0: none.
+    chunk_at: AtomicU64,
+    chunk_bytes: AtomicU64,
+    /// The id under which the owner is watched; 0: nobody.
+    owner: AtomicU64,
+}
+
+impl Held {
+    fn pin(&self) -> Option<BorrowedFd<'_>> {
+        let pin = self.pin.load(SeqCst);
+        // The pins thread closes it only when nothing is pending, the undertaker uses it only while
+        // something is.
+        (pin != 0).then(|| sys::borrow(pin - 1))
+    }
+}
+
+/// A process whose death is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Watched {
+    pid: u32,
+    /// 0: the program itself, before it has a slot.
+    slot: u32,
+    start_ticks: u64,
+}
+
+/// The processes whose death is waited for.
+#[derive(Default)]
+struct Watch {
+    living: HashMap<u64, (Watched, OwnedFd)>,
+    /// The last id for each slot.
+    of_slot: HashMap<u32, u64>,
+    last_id: u64,
+    /// The guard ends: nobody is taken on any more.
+    ends: bool,
+}
+
+impl Watch {
+    fn register(&mut self, epoll: &Epoll, watched: Watched, pidfd: OwnedFd) -> io::Result<u64> {
+        if self.ends {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        self.last_id += 1;
+        epoll.add(pidfd.as_fd(), self.last_id)?;
+        self.living.insert(self.last_id, (watched, pidfd));
+        if watched.slot != 0 {
+            self.of_slot.insert(watched.slot, self.last_id);
+        }
+        Ok(self.last_id)
+    }
+}
+
+struct Guard {
+    ledger: Mapping,
+    /// Its description has the ledger's flock.
+    file: File,
+    path: PathBuf,
+    held: Vec<Held>,
+    watch: Mutex<Watch>,
+    epoll: Epoll,
+    namespace: u64,
+}
+
+/// Why a pin is not granted: the program goes straight on and nobody reads more than that.
+#[derive(Debug)]
+struct Refused;
+
+impl From<io::Error> for Refused {
+    fn from(_: io::Error) -> Refused {
+        Refused
+    }
+}
+
+impl Guard {
+    fn lock_watch(&self) -> std::sync::MutexGuard<'_, Watch> {
+        // A panic ends the process, so nobody ever sees a poisoned lock.
+        self.watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        self.ledger.entries.iter().enumerate()
+    }
+
+    // ---- the undertaker ----------------------------------------------------------------------
+
+    /// Waits for deaths until nobody is left, then ends the process.
+    fn bury_the_dead(&self) -> io::Result<()> {
+        loop {
+            let id = self.epoll.wait()?;
+            let Some(watched) = self.lock_watch().living.get(&id).map(|(watched, _)| *watched)
+            else {
+                continue;
+            };
+            self.finish(id, watched);
+            // Only now: whoever is watched is not taken on again under another id.
+            self.lock_watch().living.remove(&id);
+            if self.is_over() {
+                break;
+            }
+        }
+        // From here nobody gets a pin, and whoever looks goes straight on.
+        self.ledger.header.guard.fetch_or(sys::FUTEX_OWNER_DIED, SeqCst);
+        if !is_anything_pending(&self.ledger) && is_same_file(&self.path, &self.file) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+        sys::exit_now(0)
+    }
+
+    /// Whether the last process is gone. Processes that have a slot but never asked are found here.
+    fn is_over(&self) -> bool {
+        let mut watch = self.lock_watch();
+        if watch.living.is_empty() {
+            self.sweep(&mut watch);
+        }
+        watch.ends = watch.living.is_empty();
+        watch.ends
+    }
+
+    /// Takes on every process that lives and has a slot, and clears the slots of the dead, which,
+    /// never having been taken on, left nothing pending.
+    fn sweep(&self, watch: &mut Watch) {
+        for (index, slot) in self.ledger.slots.iter().enumerate().skip(1) {
+            let pid = slot.pid.load(SeqCst);
+            let id = watch.of_slot.get(&(index as u32)).copied().unwrap_or(0);
+            let is_known = watch.living.get(&id).is_some_and(|(watched, _)| watched.pid == pid);
+            if pid == 0 || pid == BEING_CLEARED || is_known {
+                continue;
+            }
+            match self.look_at(index as u32, slot, pid) {
+                Some((watched, pidfd)) => {
+                    // Without a descriptor left the process is not waited for; it goes straight on.
+                    let _ = watch.register(&self.epoll, watched, pidfd);
+                }
+                None => self.clear_slot(slot, pid),
+            }
+        }
+    }
+
+    /// The process of a slot, if it lives.
+    fn look_at(&self, index: u32, slot: &Slot, pid: u32) -> Option<(Watched, OwnedFd)> {
+        let pidfd = sys::pidfd_open(pid).ok()?;
+        let stat = identity::process_stat(pid).ok()?;
+        let is_it = if slot.ready.load(SeqCst) == 1 {
+            slot.start_ticks.load(SeqCst) == stat.start_ticks
+                && slot.pid_namespace.load(SeqCst) == self.namespace
+        } else {
+            // It has not said more than its number yet; but whoever has a slot has the ledger.
+            let own = sys::status(&self.file).ok()?;
+            identity::maps_file(pid, own.device, own.inode)
+        };
+        let watched = Watched { pid, slot: index, start_ticks: stat.start_ticks };
+        (is_it && !sys::is_dead(pidfd.as_fd())).then_some((watched, pidfd))
+    }
+
+    /// Writes everything that a dead process left, gives up its entries and frees its slot.
+    fn finish(&self, id: u64, dead: Watched) {
+        let slot = &self.ledger.slots[dead.slot as usize];
+        let has_slot = dead.slot != 0 && slot.pid.load(SeqCst) == dead.pid;
+        let mut left: Vec<(u64, usize, &Entry)> = self
+            .entries()
+            .filter(|(index, entry)| {
+                let is_its_own = self.held[*index].owner.load(SeqCst) == id
+                    || (has_slot && entry.slot.load(SeqCst) == dead.slot);
+                is_its_own && state_of(entry.state.load(SeqCst)) != STATE_FREE
+            })
+            .map(|(index, entry)| (entry.order.load(SeqCst), index, entry))
+            .collect();
+        left.sort_unstable_by_key(|(order, ..)| *order);
+        for (_, index, entry) in left {
+            if self.finish_entry(index, entry, dead.pid).is_ok() {
+                self.give_up(index, entry);
+            }
+        }
+        if has_slot {
+            self.clear_slot(slot, dead.pid);
+        }
+        // The pins thread frees what was given up.
+        self.poke();
+    }
+
+    /// Writes what is pending in an entry of a dead process.
+    ///
+    /// # Errors
+    /// It could neither be written nor saved, and stays pending.
+    fn finish_entry(&self, index: usize, entry: &Entry, pid: u32) -> io::Result<()> {
+        let held = &self.held[index];
+        let word = entry.word.load(SeqCst);
+        let bytes = length_of(word).min(held.chunk_bytes.load(SeqCst));
+        let (Some(pin), true) = (held.pin(), bytes > 0) else {
+            // Without a pin nothing was ever accepted.
+            entry.word.store(flushed(word), SeqCst);
+            return Ok(());
+        };
+        let base = entry.base.load(SeqCst);
+        let at = held.chunk_at.load(SeqCst);
+        let extent = || Extent { ledger: &self.file, at, bytes };
+        // O_WRONLY: a file may be writable and not readable.
+        let reopened = PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd()));
+        let written = sys::open(&reopened, libc::O_WRONLY | libc::O_NOCTTY, 0)
+            .and_then(|target| finish::write_and_close(&extent(), target.into(), base));
+        if written.is_err() {
+            let original = finish::known_path(pin);
+            let saving = Saving { extent: extent(), original: original.as_deref(), pid, base };
+            let folder = self.path.parent().unwrap_or(Path::new("/"));
+            let header = &self.ledger.header;
+            let saved = finish::save_beside(&saving, folder).inspect_err(|_| {
+                header.stuck.fetch_add(1, SeqCst);
+            })?;
+            header.saved_path.store(saved.as_os_str().as_encoded_bytes());
+            header.saved.fetch_add(1, SeqCst);
+        }
+        // From here it has happened.
+        entry.word.store(flushed(word), SeqCst);
+        Ok(())
+    }
+
+    /// Hands an entry of a dead process to the pins thread, which alone frees.
+    fn give_up(&self, index: usize, entry: &Entry) {
+        loop {
+            let word = entry.state.load(SeqCst);
+            if matches!(state_of(word), STATE_FREE | STATE_DISCARD) {
+                break;
+            }
+            let next = next_state(word, STATE_DISCARD);
+            if entry.state.compare_exchange(word, next, SeqCst, SeqCst).is_ok() {
+                break;
+            }
+        }
+        self.ledger.header.ask_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
+    }
+
+    /// Frees a slot and wakes who waits for its dead process.
+    fn clear_slot(&self, slot: &Slot, pid: u32) {
+        // It may have been cleared by its process, and claimed by another one, since it was looked at.
+        if slot.pid.compare_exchange(pid, BEING_CLEARED, SeqCst, SeqCst).is_err() {
+            return;
+        }
+        slot.ready.store(0, SeqCst);
+        slot.done.fetch_add(1, SeqCst);
+        // Last, as a new process may claim it from then on.
+        slot.pid.store(0, SeqCst);
+        sys::futex_wake(&slot.done);
+    }
+
+    fn poke(&self) {
+        let header = &self.ledger.header;
+        header.asks.fetch_add(1, SeqCst);
+        sys::futex_wake(&header.asks);
+    }
+}
+
+/// Whether `path` still leads to `file`.
+pub(crate) fn is_same_file(path: &Path, file: &File) -> bool {
+    match (sys::status_at(path), sys::status(file)) {
+        (Ok(there), Ok(here)) => (there.device, there.inode) == (here.device, here.inode),
+        _ => false,
+    }
+}
+
+/// The thread that answers asks.
+struct Pins {
+    guard: &'static Guard,
+    chunks: Chunks,
+    room: Room,
+    swept: Option<Instant>,
+}
+
+impl Pins {
+    fn new(guard: &'static Guard) -> Pins {
+        let chunks = Chunks::new(CHUNKS_BYTES_MAX, sys::page_bytes().max(4096));
+        Pins { guard, chunks, room: Room::default(), swept: None }
+    }
+
+    fn live(mut self) {
+        let header = &self.guard.ledger.header;
+        let mut answered_to = header.asks.load(SeqCst);
+        loop {
+            let asks = header.asks.load(SeqCst);
+            let answered = self.answer_all();
+            if answered > 0 {
+                answered_to = asks;
+                continue;
+            }
+            if asks != answered_to {
+                // Somebody asked for no entry: there is no free slot. (Or for one that was answered
+                // already; then this look is for nothing, once a second at most.)
+                answered_to = asks;
+                self.sweep();
+            }
+            header.guard_naps.store(1, SeqCst);
+            // Whoever asked before the line above did not wake us, but has advanced `asks`; whoever
+            // asks after it wakes us.
+            if header.asks.load(SeqCst) == asks {
+                sys::futex_wait(&header.asks, asks, None);
+            }
+            header.guard_naps.store(0, SeqCst);
+        }
+    }
+
+    fn sweep(&mut self) {
+        if self.swept.is_none_or(|swept| swept.elapsed() >= SWEEP_AGE) {
+            let mut watch = self.guard.lock_watch();
+            if !watch.ends {
+                self.guard.sweep(&mut watch);
+            }
+            drop(watch);
+            self.swept = Some(Instant::now());
+        }
+    }
+
+    /// Answers every ask that is there and says how many.
+    fn answer_all(&mut self) -> usize {
+        let guard = self.guard;
+        let mut answered = 0;
+        for (word_index, word) in guard.ledger.header.ask_bits.iter().enumerate() {
+            if word.load(SeqCst) == 0 {
+                continue;
+            }
+            let mut bits = word.swap(0, SeqCst);
+            while bits != 0 {
+                self.answer(word_index * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+                answered += 1;
+            }
+        }
+        answered
+    }
+
+    fn answer(&mut self, index: usize) {
+        let entry = &self.guard.ledger.entries[index];
+        let word = entry.state.load(SeqCst);
+        let is_pending = length_of(entry.word.load(SeqCst)) > 0;
+        match state_of(word) {
+            STATE_ASKED => {
+                let state = match self.grant(index, entry) {
+                    Ok(()) => STATE_PINNED,
+                    Err(Refused) => STATE_REFUSED,
+                };
+                let next = next_state(word, state);
+                let answer = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
+                // Where that fails, the file was closed meanwhile or its owner died.
+                if state == STATE_REFUSED || answer.is_err() {
+                    self.drop_pin(index);
+                    self.drop_chunk(index);
+                }
+            }
+            // With bytes pending (which no owner does) pin and chunk stay, until it has died and the
+            // undertaker has written them.
+            STATE_RELEASE if !is_pending => {
+                self.drop_pin(index);
+                let next = next_state(word, STATE_OWNED);
+                // Where that fails, its owner wants it discarded, and says so.
+                let _ = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
+            }
+            STATE_DISCARD if !is_pending => {
+                self.drop_pin(index);
+                self.drop_chunk(index);
+                entry.chunk_at.store(0, SeqCst);
+                entry.slot.store(0, SeqCst);
+                entry.state.store(next_state(word, STATE_FREE), SeqCst);
+            }
+            _ => (),
+        }
+    }
+
+    /// Takes the pin and the chunk that an entry asks for.
+    fn grant(&mut self, index: usize, entry: &Entry) -> Result<(), Refused> {
+        let guard = self.guard;
+        let slot = entry.slot.load(SeqCst);
+        let fd = entry.fd.load(SeqCst);
+        if slot == 0 || slot as usize >= SLOTS_MAX || fd < 0 {
+            return Err(Refused);
+        }
+        let (owner, pid) = self.owner(slot)?;
+        let link = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
+        // The bits of the link are those of the description: what the program may not write, nobody
+        // writes for it.
+        if std::fs::symlink_metadata(&link)?.permissions().mode() & 0o200 == 0 {
+            return Err(Refused);
+        }
+        let pin = sys::open(&link, libc::O_PATH, 0)?;
+        let status = sys::status(&pin)?;
+        let is_it = status.is_regular()
+            && status.device == entry.device.load(SeqCst)
+            && status.inode == entry.inode.load(SeqCst);
+        if !is_it {
+            return Err(Refused);
+        }
+        sys::may_write(&pin)?;
+        // If it lives now, its number was its own all along.
+        let lives =
+            guard.lock_watch().living.get(&owner).is_some_and(|(_, fd)| !sys::is_dead(fd.as_fd()));
+        if !lives {
+            return Err(Refused);
+        }
+        let chunk = self.chunk(index, entry.chunk_bytes.load(SeqCst))?;
+
+        self.drop_pin(index);
+        let held = &guard.held[index];
+        held.owner.store(owner, SeqCst);
+        held.pin.store(pin.into_raw_fd() + 1, SeqCst);
+        entry.chunk_at.store(CHUNKS_AT + chunk.at, SeqCst);
+        entry.chunk_bytes.store(chunk.bytes, SeqCst);
+        entry.birth_ns.store(status.birth_ns, SeqCst);
+        entry.size.store(status.size, SeqCst);
+        entry.mtime_ns.store(status.mtime_ns, SeqCst);
+        entry.ctime_ns.store(status.ctime_ns, SeqCst);
+        Ok(())
+    }
+
+    /// The process of a slot, watched from its first ask on: {id, process number}.
+    fn owner(&self, slot_index: u32) -> Result<(u64, u32), Refused> {
+        let guard = self.guard;
+        let slot = &guard.ledger.slots[slot_index as usize];
+        if slot.ready.load(SeqCst) != 1 {
+            return Err(Refused);
+        }
+        let pid = slot.pid.load(SeqCst);
+        let start_ticks = slot.start_ticks.load(SeqCst);
+        let mut watch = guard.lock_watch();
+        let id = watch.of_slot.get(&slot_index).copied().unwrap_or(0);
+        let wanted = Watched { pid, slot: slot_index, start_ticks };
+        if watch.living.get(&id).is_some_and(|(watched, _)| *watched == wanted) {
+            return Ok((id, pid));
+        }
+        let (watched, pidfd) = guard.look_at(slot_index, slot, pid).ok_or(Refused)?;
+        Ok((watch.register(&guard.epoll, watched, pidfd)?, pid))
+    }
+
+    /// The chunk of an entry, at least `wanted_bytes` large: the one it kept, or a new one.
+    fn chunk(&mut self, index: usize, wanted_bytes: u64) -> Result<Chunk, Refused> {
+        let held = &self.guard.held[index];
+        let kept = Chunk {
+            at: held.chunk_at.load(SeqCst).wrapping_sub(CHUNKS_AT),
+            bytes: held.chunk_bytes.load(SeqCst),
+        };
+        if kept.bytes >= wanted_bytes.max(1) {
+            return Ok(kept);
+        }
+        self.drop_chunk(index);
+        if wanted_bytes > BUFFER_BYTES_MAX {
+            return Err(Refused);
+        }
+        let bytes = self.chunks.chunk_bytes(wanted_bytes).ok_or(Refused)?;
+        if self.chunks.taken_bytes() + bytes > self.room.bytes(self.guard, &self.chunks) {
+            return Err(Refused);
+        }
+        let chunk = self.chunks.take(bytes).ok_or(Refused)?;
+        if sys::allocate(&self.guard.file, CHUNKS_AT + chunk.at, chunk.bytes).is_err() {
+            self.chunks.give_back(chunk);
+            return Err(Refused);
+        }
+        held.chunk_at.store(CHUNKS_AT + chunk.at, SeqCst);
+        held.chunk_bytes.store(chunk.bytes, SeqCst);
+        Ok(chunk)
+    }
+
+    fn drop_pin(&self, index: usize) {
+        let held = &self.guard.held[index];
+        held.owner.store(0, SeqCst);
+        let pin = held.pin.swap(0, SeqCst);
+        if pin != 0 {
+            drop(sys::owned(pin - 1));
+        }
+    }
+
+    fn drop_chunk(&mut self, index: usize) {
+        let held = &self.guard.held[index];
+        let bytes = held.chunk_bytes.swap(0, SeqCst);
+        let at = held.chunk_at.swap(0, SeqCst);
+        if bytes != 0 {
+            // Where the memory cannot be given back it is used again as it is.
+            let _ = sys::punch(&self.guard.file, at, bytes);
+            self.chunks.give_back(Chunk { at: at - CHUNKS_AT, bytes });
+        }
+    }
+}
+
+/// How much memory chunks may take: a quarter of what is available, half of what the memory file
+/// system has, and a quarter of what the control group has left.
+#[derive(Default)]
+struct Room {
+    seen: Option<(Instant, u64)>,
+}
+
+impl Room {
+    fn bytes(&mut self, guard: &Guard, chunks: &Chunks) -> u64 {
+        if let Some((at, bytes)) = self.seen
+            && at.elapsed() < ROOM_AGE
+        {
+            return bytes;
+        }
+        // What is taken already is no longer free, but is part of what may be taken.
+        let taken = chunks.taken_bytes();
+        let free = sys::free_bytes(&guard.file).unwrap_or(0);
+        let available = memory_available_bytes().unwrap_or(0);
+        let group = group_free_bytes().unwrap_or(u64::MAX);
+        let bytes = ((free.saturating_add(taken)) / 2)
+            .min((available.min(group).saturating_add(taken)) / 4);
+        self.seen = Some((Instant::now(), bytes));
+        bytes
+    }
+}
+
+fn memory_available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
+}
+
+/// What the control group (version 2) of this process and its parents may still take; none where
+/// there is no limit.
+fn group_free_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    Path::new(own)
+        .ancestors()
+        .filter_map(|group| {
+            let folder = Path::new("/sys/fs/cgroup").join(group);
+            let limit = number(folder.join("memory.max"))?;
+            Some(limit.saturating_sub(number(folder.join("memory.current"))?))
+        })
+        .min()
+}

@@ -1,0 +1,88 @@
+//! Who a process is beyond its number, and which boot and namespace that number belongs to.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+fn malformed(path: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{path} has an unknown form"))
+}
+
+/// What /proc/PID/stat says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProcessStat {
+    /// Start time in clock ticks after boot.
+    pub start_ticks: u64,
+    /// Where its arguments lie in its memory: from, to. Zeros where the reader may not know.
+    pub arguments: (usize, usize),
+}
+
+/// Reads /proc/PID/stat of a process of this pid namespace.
+///
+/// # Errors
+/// Not found: there is no such process.
+pub(crate) fn process_stat(pid: u32) -> io::Result<ProcessStat> {
+    let path = format!("/proc/{pid}/stat");
+    let text = fs::read(&path)?;
+    // The second field is the name in brackets, which may itself hold anything; the last bracket
+    // ends it.
+    let after_name = text.iter().rposition(|byte| *byte == b')').ok_or_else(|| malformed(&path))?;
+    let rest = std::str::from_utf8(&text[after_name + 1..]).map_err(|_| malformed(&path))?;
+    // Numbered as in proc(5): the state is field 3.
+    let number = |index: usize| rest.split_ascii_whitespace().nth(index - 3)?.parse::<u64>().ok();
+    Ok(ProcessStat {
+        start_ticks: number(22).ok_or_else(|| malformed(&path))?,
+        arguments: (number(48).unwrap_or(0) as usize, number(49).unwrap_or(0) as usize),
+    })
+}
+
+/// Inode of this process' pid namespace.
+pub(crate) fn pid_namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/self/ns/pid")?.ino())
+}
+
+/// The identity of this boot, folded to 64 bits.
+pub(crate) fn boot() -> io::Result<u64> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    let text = fs::read_to_string(path)?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let number = u128::from_str_radix(&digits, 16).map_err(|_| malformed(path))?;
+    Ok((number >> 64) as u64 ^ number as u64)
+}
+
+/// Whether the process has the file mapped. A process that cannot be looked into has not.
+pub(crate) fn maps_file(pid: u32, device: u64, inode: u64) -> bool {
+    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
+    let device = format!("{:02x}:{:02x}", libc::major(device), libc::minor(device));
+    let inode = inode.to_string();
+    maps.lines().any(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(3);
+        fields.next() == Some(&device) && fields.next() == Some(&inode)
+    })
+}
+
+/// Threads of this process.
+pub(crate) fn thread_count() -> io::Result<u64> {
+    // Two links are the folder's own.
+    Ok(fs::metadata(Path::new("/proc/self/task"))?.nlink().saturating_sub(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_known() {
+        let stat = process_stat(std::process::id()).unwrap();
+        assert!(stat.start_ticks > 0);
+        assert!(stat.arguments.0 < stat.arguments.1);
+        assert_ne!(boot().unwrap(), 0);
+        assert_ne!(pid_namespace().unwrap(), 0);
+        assert!(thread_count().unwrap() >= 2, "the test harness has a thread for each test");
+        assert_eq!(process_stat(u32::MAX).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let own = crate::sys::status_at(&fs::read_link("/proc/self/exe").unwrap()).unwrap();
+        assert!(maps_file(std::process::id(), own.device, own.inode));
+        assert!(!maps_file(std::process::id(), own.device, own.inode + 1));
+    }
+}

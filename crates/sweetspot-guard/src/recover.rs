@@ -1,0 +1,333 @@
+//! Finishes what is pending in a ledger whose guard was killed together with the program.
+//!
+//! The guard has pins; here there is only a path, which nobody trusts. So bytes are written only
+//! where the file at that path is provably the one they were meant for, and unchanged since: the
+//! same device, inode and birth time, and size and times as fstat gave them after the last flush.
+//! Everything else is saved beside, and the caller is told where. What the next run of a job wrote
+//! is never overwritten by its predecessor's bytes.
+//!
+//! The ledger itself is read into private memory first, so nothing that changes it meanwhile, and no
+//! hole in a full memory file system, matters.
+
+use std::fs::File;
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use sweetspot_core::ledger::{
+    CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Ledger, MAGIC, Slot, TEXT_BYTES_MAX, flushed, length_of,
+};
+
+use crate::error::{Error, ErrorKind};
+use crate::finish::{self, Extent, Saving};
+use crate::guard::is_same_file;
+use crate::session::{FOLDER, NAME_PREFIX};
+use crate::{identity, sys};
+
+/// A file without the magic number is left alone for so long: its maker may be at it.
+const MAKING_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// What is to be done with what is pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Only say what is there; nothing is changed.
+    List,
+    /// Write it, or save it beside, and remove the ledger.
+    Finish,
+    /// Remove the ledger and what is in it.
+    Discard,
+}
+
+/// What became of a pending piece.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It can be written where it belongs (only with [`Mode::List`]).
+    CanBeWritten,
+    /// The file is gone or was changed, so it would be saved beside (only with [`Mode::List`]).
+    WouldBeSaved,
+    /// It is where it belongs.
+    Written,
+    /// It was saved in this file.
+    Saved(PathBuf),
+    /// It is lost, as was asked for.
+    Discarded,
+    /// It could neither be written nor saved, for this reason, and stays in the ledger.
+    Stuck(String),
+}
+
+/// A pending piece of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The path at which the file was opened; its last 256 bytes.
+    pub path: PathBuf,
+    /// The process that wrote it, where that is still known.
+    pub pid: Option<u32>,
+    /// Where in the file it belongs, in bytes.
+    pub base: u64,
+    /// Its length.
+    pub bytes: u64,
+    pub fate: Fate,
+}
+
+/// Ledgers of the user in [`FOLDER`], by name; whether they are in use is for [`recover`] to say.
+pub fn stale_ledgers(uid: u32) -> Vec<PathBuf> {
+    stale_ledgers_in(Path::new(FOLDER), uid)
+}
+
+/// As [`stale_ledgers`], in another folder. Those whose guard lives are left out.
+pub fn stale_ledgers_in(folder: &Path, uid: u32) -> Vec<PathBuf> {
+    let prefix = format!("{NAME_PREFIX}{uid}-");
+    let Ok(names) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = names
+        .flatten()
+        .filter(|name| name.file_name().as_bytes().starts_with(prefix.as_bytes()))
+        .map(|name| name.path())
+        .filter(|path| {
+            let file = sys::open(path, OPEN_FLAGS, 0);
+            file.is_ok_and(|file| sys::lock(&file, sys::Patience::Try).is_ok())
+        })
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// O_NONBLOCK: a FIFO in its place must not hold anyone up.
+const OPEN_FLAGS: i32 = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+
+/// Looks at, finishes or discards a ledger whose guard and processes are dead. Returns the pieces in
+/// the order in which they were written; the ledger's file is removed unless a piece is stuck.
+///
+/// # Errors
+/// The ledger is in use, is not the caller's own, is no ledger, or belongs to another boot or pid
+/// namespace (then only [`Mode::Discard`] is possible). Nothing was changed.
+pub fn recover(path: &Path, mode: Mode) -> Result<Vec<Piece>, Error> {
+    let (file, ledger) = open_dead(path, mode)?;
+    let mut pending: Vec<(usize, &Entry)> = ledger
+        .entries
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| extent(&file, entry).is_some())
+        .collect();
+    pending.sort_by_key(|(_, entry)| entry.order.load(Relaxed));
+
+    // All are examined before the first is written: two pieces may belong to one file, and writing
+    // the first one changes its times.
+    let found: Vec<Option<Target>> =
+        pending.iter().map(|(_, entry)| Target::find(&file, entry)).collect();
+    let mut pieces = Vec::new();
+    for ((index, entry), target) in pending.into_iter().zip(found) {
+        let fate = match (mode, &target) {
+            (Mode::List, Some(_)) => Fate::CanBeWritten,
+            (Mode::List, None) => Fate::WouldBeSaved,
+            (Mode::Discard, _) => Fate::Discarded,
+            (Mode::Finish, _) => finish_piece(path, &file, &ledger, index, target),
+        };
+        let bytes = length_of(entry.word.load(Relaxed));
+        let base = entry.base.load(Relaxed);
+        pieces.push(Piece { path: path_of(entry), pid: owner(&ledger, entry), base, bytes, fate });
+    }
+    let keeps =
+        mode == Mode::List || pieces.iter().any(|piece| matches!(piece.fate, Fate::Stuck(_)));
+    if !keeps && is_same_file(path, &file) {
+        std::fs::remove_file(path).map_err(|error| Error::system("remove", path, error))?;
+    }
+    Ok(pieces)
+}
+
+/// Opens and locks a ledger, and makes sure that nobody uses it.
+fn open_dead(path: &Path, mode: Mode) -> Result<(File, Box<Ledger>), Error> {
+    const USE: &str = "use the ledger";
+    let fail = |kind| Err(Error::new(USE, path, kind, None));
+    let system = |error| Error::system(USE, path, error);
+    let file = match sys::open(path, OPEN_FLAGS, 0) {
+        Ok(file) => File::from(file),
+        Err(error) => {
+            let kind = match error.raw_os_error() {
+                Some(libc::ELOOP | libc::EACCES | libc::EPERM) => ErrorKind::NotYours,
+                _ => ErrorKind::System,
+            };
+            return Err(Error::new(USE, path, kind, error));
+        }
+    };
+    let metadata = file.metadata().map_err(system)?;
+    let is_own = metadata.is_file()
+        && metadata.uid() == sys::effective_uid()
+        && metadata.mode() & 0o7777 == 0o600
+        && metadata.nlink() == 1;
+    if !is_own {
+        return fail(ErrorKind::NotYours);
+    }
+    match sys::lock(&file, sys::Patience::Try) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return fail(ErrorKind::InUse),
+        result => result.map_err(system)?,
+    }
+    // Somebody may have finished and removed it between the open and the lock.
+    if !is_same_file(path, &file) {
+        return fail(ErrorKind::InUse);
+    }
+    let has_magic = {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, offset_of!(Ledger, header) as u64).is_ok()
+            && u64::from_ne_bytes(bytes) == MAGIC
+            && metadata.len() >= size_of::<Ledger>() as u64
+    };
+    if !has_magic {
+        let is_young = metadata.modified().ok().and_then(|time| time.elapsed().ok());
+        let is_young = is_young.is_none_or(|age| age < MAKING_TIME_MAX);
+        let is_empty = metadata.blocks() == 0 || is_zero(&file);
+        return match (is_empty, is_young, mode) {
+            (true, true, _) => fail(ErrorKind::InUse),
+            // What a maker left that was killed in the middle.
+            (true, false, Mode::Finish | Mode::Discard) => {
+                std::fs::remove_file(path).map_err(system)?;
+                fail(ErrorKind::NotALedger)
+            }
+            _ => fail(ErrorKind::NotALedger),
+        };
+    }
+    let ledger = sys::read_ledger(&file).map_err(system)?;
+    if ledger.header.uid.load(Relaxed) != sys::effective_uid() {
+        return fail(ErrorKind::NotYours);
+    }
+    let is_here = identity::boot().is_ok_and(|boot| boot == ledger.header.boot.load(Relaxed))
+        && identity::pid_namespace()
+            .is_ok_and(|namespace| namespace == ledger.header.pid_namespace.load(Relaxed));
+    if !is_here && mode != Mode::Discard {
+        return fail(ErrorKind::Elsewhere);
+    }
+    let own = sys::status(&file).map_err(system)?;
+    if is_here && ledger.slots.iter().any(|slot| is_alive(slot, own.device, own.inode)) {
+        return fail(ErrorKind::InUse);
+    }
+    Ok((file, ledger))
+}
+
+/// Whether the first page, where a ledger's header is, holds nothing.
+fn is_zero(file: &File) -> bool {
+    let mut bytes = [0; 4096];
+    file.read_at(&mut bytes, 0).is_ok_and(|len| bytes[..len].iter().all(|byte| *byte == 0))
+}
+
+/// Whether the process of a slot lives.
+fn is_alive(slot: &Slot, device: u64, inode: u64) -> bool {
+    let pid = slot.pid.load(Relaxed);
+    if pid == 0 {
+        return false;
+    }
+    let Ok(pidfd) = sys::pidfd_open(pid) else { return false };
+    let is_it = if slot.ready.load(Relaxed) == 1 {
+        let start_ticks = slot.start_ticks.load(Relaxed);
+        identity::process_stat(pid).is_ok_and(|stat| stat.start_ticks == start_ticks)
+    } else {
+        identity::maps_file(pid, device, inode)
+    };
+    is_it && !sys::is_dead(pidfd.as_fd())
+}
+
+/// The process of an entry, where its slot has not been given up.
+fn owner(ledger: &Ledger, entry: &Entry) -> Option<u32> {
+    let slot = ledger.slots.get(entry.slot.load(Relaxed) as usize)?;
+    Some(slot.pid.load(Relaxed)).filter(|pid| *pid != 0)
+}
+
+fn path_of(entry: &Entry) -> PathBuf {
+    let mut buffer = [0; TEXT_BYTES_MAX];
+    PathBuf::from(std::ffi::OsStr::from_bytes(entry.path.load(&mut buffer)))
+}
+
+/// The pending bytes of an entry; none where there are none, or where no ledger could have them.
+fn extent<'a>(ledger: &'a File, entry: &Entry) -> Option<Extent<'a>> {
+    let bytes = length_of(entry.word.load(Relaxed));
+    let (at, room) = (entry.chunk_at.load(Relaxed), entry.chunk_bytes.load(Relaxed));
+    let end = at.checked_add(room)?;
+    let is_chunk = at >= CHUNKS_AT && end <= CHUNKS_AT + CHUNKS_BYTES_MAX && bytes <= room;
+    (bytes > 0 && is_chunk).then_some(Extent { ledger, at, bytes })
+}
+
+/// The file that a piece belongs to, proved to be the same and unchanged.
+struct Target(File);
+
+impl Target {
+    fn find(ledger: &File, entry: &Entry) -> Option<Target> {
+        let path = path_of(entry);
+        if !path.is_absolute() {
+            return None;
+        }
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let is_flushing = entry.flushing.load(Relaxed) != 0;
+        // To be read only where that is needed: it may be writable alone.
+        let access = if is_flushing { libc::O_RDWR } else { libc::O_WRONLY };
+        let file = File::from(sys::open(&path, flags | access, 0).ok()?);
+        let status = sys::status(&file).ok()?;
+        let is_same = status.is_regular()
+            && status.device == entry.device.load(Relaxed)
+            && status.inode == entry.inode.load(Relaxed)
+            && status.birth_ns == entry.birth_ns.load(Relaxed);
+        let is_unchanged = status.size == entry.size.load(Relaxed)
+            && status.mtime_ns == entry.mtime_ns.load(Relaxed)
+            && status.ctime_ns == entry.ctime_ns.load(Relaxed);
+        if !is_same || !(is_unchanged || is_flushing) {
+            return None;
+        }
+        if !is_unchanged {
+            // It died while it wrote these very bytes: the file must end within them, and hold what
+            // came before its end. Anything else was written by somebody else.
+            let extent = extent(ledger, entry)?;
+            let base = entry.base.load(Relaxed);
+            let arrived = status.size.checked_sub(base).filter(|len| *len <= extent.bytes)?;
+            let has_shrunk = status.size < entry.size.load(Relaxed);
+            if has_shrunk || !extent.starts_with(&file, base, arrived).ok()? {
+                return None;
+            }
+        }
+        Some(Target(file))
+    }
+}
+
+/// Writes a piece, or saves it beside, and takes it out of the ledger.
+fn finish_piece(
+    path: &Path,
+    file: &File,
+    ledger: &Ledger,
+    index: usize,
+    target: Option<Target>,
+) -> Fate {
+    let entry = &ledger.entries[index];
+    let base = entry.base.load(Relaxed);
+    let entry_at = (offset_of!(Ledger, entries) + index * size_of::<Entry>()) as u64;
+    let Some(extent) = extent(file, entry) else {
+        return Fate::Stuck("the ledger is damaged".to_owned());
+    };
+    let write = |target: Target, extent: &Extent<'_>| {
+        // If this process is killed too, the next one finds a death inside a flush.
+        file.write_all_at(&1u32.to_ne_bytes(), entry_at + offset_of!(Entry, flushing) as u64)?;
+        finish::write_and_close(extent, target.0, base)
+    };
+    let fate = match target.map(|target| write(target, &extent)) {
+        Some(Ok(())) => Fate::Written,
+        _ => {
+            let original = path_of(entry);
+            let saving = Saving {
+                extent,
+                original: Some(&original),
+                pid: owner(ledger, entry).unwrap_or(0),
+                base,
+            };
+            match finish::save_beside(&saving, path.parent().unwrap_or(Path::new("/"))) {
+                Ok(saved) => Fate::Saved(saved),
+                Err(error) => return Fate::Stuck(error.to_string()),
+            }
+        }
+    };
+    let word = flushed(entry.word.load(Relaxed));
+    let word_at = entry_at + offset_of!(Entry, word) as u64;
+    match file.write_all_at(&word.to_ne_bytes(), word_at) {
+        Ok(()) => fate,
+        Err(error) => Fate::Stuck(error.to_string()),
+    }
+}

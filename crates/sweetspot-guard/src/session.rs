@@ -1,0 +1,415 @@
+//! Makes the ledger of one `run`, fills in what is in force, and reads the summary afterwards.
+//!
+//! A ledger is a file of its own in shared memory, for its maker alone, locked from the moment of
+//! its making until the guard ends. It becomes a ledger by its magic number, which is stored last;
+//! a file without one is still in the making, or its maker died.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::mem::size_of;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::{Duration, Instant};
+
+use sweetspot_core::ledger::{
+    BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, CHUNKS_AT, CHUNKS_BYTES_MAX, Counter, FLAG_GUARD,
+    FLAG_STDIO, FLAG_SUMMARY, Ledger, MAGIC, RULE_PRIVATE, RULE_STDIO, RULES_MAX, TEXT_BYTES_MAX,
+    length_of,
+};
+use sweetspot_core::size::BufferSize;
+use sweetspot_core::why::Why;
+
+use crate::error::{Error, ErrorKind};
+use crate::sys::Mapping;
+use crate::{guard, identity, sys};
+
+/// Where ledgers are made: memory that has a name, on every Linux.
+pub const FOLDER: &str = "/dev/shm";
+/// How names of ledgers begin; the user's number and 16 hexadecimal digits follow.
+pub(crate) const NAME_PREFIX: &str = "sweetspot-";
+
+/// What is in force for one `run`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The size where no rule says otherwise.
+    pub buffer: BufferSize,
+    /// In order; the first that matches wins. At most 64.
+    pub rules: Vec<Rule>,
+    /// A summary is wanted: processes record what they did with which file.
+    pub summary: bool,
+    /// How long a byte may wait, in milliseconds at the finest.
+    pub max_age: Duration,
+    /// Memory that one process may use for windows and pending bytes.
+    pub budget_bytes: u64,
+    /// Calls that stdio makes are buffered like any others.
+    pub stdio: bool,
+    /// Writes may wait, so a guard will be started.
+    pub guard: bool,
+}
+
+impl Default for Settings {
+    /// Automatic sizes, one second, 64 MiB, writes may wait; no summary, no rules, no stdio.
+    fn default() -> Settings {
+        Settings {
+            buffer: BufferSize::Auto,
+            rules: Vec::new(),
+            summary: false,
+            max_age: Duration::from_secs(1),
+            budget_bytes: 64 << 20,
+            stdio: false,
+            guard: true,
+        }
+    }
+}
+
+/// One rule of `sweetspot.toml`.
+#[derive(Clone, Debug, Default)]
+pub struct Rule {
+    /// Glob over the program's file name; empty: every program. At most 256 bytes.
+    pub program: String,
+    /// Glob over the file's path; empty: every file. At most 256 bytes.
+    pub file: String,
+    /// None: the rule does not say.
+    pub buffer: Option<BufferSize>,
+    /// Nobody looks at the file before it is closed.
+    pub private: bool,
+    /// stdio's calls are buffered too.
+    pub stdio: bool,
+}
+
+/// A ledger that this process made.
+pub struct Session {
+    ledger: Mapping,
+    path: PathBuf,
+    /// Holds the flock until the guard does.
+    file: Option<File>,
+}
+
+/// The size as the ledger holds it.
+fn buffer_word(buffer: BufferSize) -> u32 {
+    match buffer {
+        BufferSize::Off => BUFFER_OFF,
+        BufferSize::Auto => BUFFER_AUTO,
+        BufferSize::Bytes(bytes) => bytes,
+    }
+}
+
+fn buffer_size(word: u32) -> BufferSize {
+    match word {
+        BUFFER_OFF => BufferSize::Off,
+        BUFFER_AUTO => BufferSize::Auto,
+        bytes => BufferSize::Bytes(bytes),
+    }
+}
+
+const MAKE: &str = "make the ledger in";
+
+impl Session {
+    /// Makes a ledger in [`FOLDER`].
+    ///
+    /// # Errors
+    /// Each means that nothing was left behind and that the program can still run, with reads
+    /// buffered only (the error says why).
+    pub fn create(settings: &Settings) -> Result<Session, Error> {
+        Session::create_in(settings, Path::new(FOLDER))
+    }
+
+    /// Makes a ledger in a folder of a memory file system.
+    ///
+    /// # Errors
+    /// As [`Session::create`].
+    pub fn create_in(settings: &Settings, folder: &Path) -> Result<Session, Error> {
+        check_rules(&settings.rules)?;
+        let full_bytes = CHUNKS_AT + CHUNKS_BYTES_MAX;
+        // Growing a file beyond the limit would kill this process with SIGXFSZ.
+        let (limit_bytes, _) =
+            sys::Resource::FileBytes.limit().map_err(|error| Error::system(MAKE, folder, error))?;
+        if limit_bytes < size_of::<Ledger>() as u64 {
+            return Err(Error::new(MAKE, folder, ErrorKind::FileSizeLimit, None));
+        }
+        let has_chunks = limit_bytes >= full_bytes;
+        let size = if has_chunks { full_bytes } else { size_of::<Ledger>() as u64 };
+
+        let (path, file) = make_file(folder)?;
+        let made = fill(&file, size, settings, has_chunks);
+        match made {
+            Ok(ledger) => Ok(Session { ledger, path, file: Some(file) }),
+            Err(error) => {
+                let _ = std::fs::remove_file(&path);
+                let kind = match error.raw_os_error() {
+                    Some(libc::ENOSPC | libc::EDQUOT) => ErrorKind::NoSpace,
+                    Some(libc::EOPNOTSUPP) => ErrorKind::NoSharedMemory,
+                    _ => ErrorKind::System,
+                };
+                Err(Error::new(MAKE, folder, kind, error))
+            }
+        }
+    }
+
+    /// The ledger's file, for the program's environment.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The ledger itself.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Whether writes may wait: settings and limits allow it, and starting the guard has not failed.
+    pub fn is_guarded(&self) -> bool {
+        self.ledger.header.flags.load(SeqCst) & FLAG_GUARD != 0
+    }
+
+    /// Starts the guard, which lives until `program` and every process of its tree are dead. To be
+    /// called once, by the process that becomes the program or that has it as a child and waits.
+    ///
+    /// The caller must have one thread. It gets no child, no signal and no descriptor by this, and
+    /// the ledger's lock passes to the guard. It does not wait until the guard is ready: writes wait
+    /// for nobody until it is.
+    ///
+    /// # Errors
+    /// Each means that writes will not wait; the ledger says so to the program.
+    pub fn start_guard(&mut self, program: u32) -> Result<(), Error> {
+        let result = self.start_guard_now(program);
+        if result.is_err() {
+            self.ledger.header.flags.fetch_and(!FLAG_GUARD, SeqCst);
+        }
+        result
+    }
+
+    fn start_guard_now(&mut self, program: u32) -> Result<(), Error> {
+        const START: &str = "start the guard for";
+        let target = PathBuf::from(format!("process {program}"));
+        let system = |error| Error::system(START, &target, error);
+        if !self.is_guarded() {
+            return Err(Error::new(START, &target, ErrorKind::FileSizeLimit, None));
+        }
+        if std::process::id() == 1 {
+            return Err(Error::new(START, &target, ErrorKind::InitProcess, None));
+        }
+        if identity::thread_count().map_err(system)? != 1 {
+            return Err(Error::new(START, &target, ErrorKind::Threads, None));
+        }
+        let Some(file) = &self.file else {
+            return Err(Error::new(START, &target, ErrorKind::InUse, None));
+        };
+        guard::start(file, &self.path, program).map_err(system)?;
+        self.file = None;
+        Ok(())
+    }
+
+    /// Whether the guard is there: it has begun and has not ended.
+    pub fn guard_is_alive(&self) -> bool {
+        let word = self.ledger.header.guard.load(SeqCst);
+        word != 0 && word & sys::FUTEX_OWNER_DIED == 0
+    }
+
+    /// Waits, at most `limit`, until the guard has finished what the dead process `pid` left. Says
+    /// whether nothing of it is pending any more.
+    pub fn wait_finished(&self, pid: u32, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        loop {
+            let Some((index, slot)) = (self.ledger.slots.iter().enumerate())
+                .find(|(_, slot)| slot.pid.load(SeqCst) == pid)
+            else {
+                return true;
+            };
+            let done = slot.done.load(SeqCst);
+            let pending = self.ledger.entries.iter().any(|entry| {
+                entry.slot.load(SeqCst) == index as u32 && length_of(entry.word.load(SeqCst)) > 0
+            });
+            if !pending {
+                return true;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.guard_is_alive() {
+                return false;
+            }
+            // In slices, as the guard might die in the middle.
+            let slice = left.min(Duration::from_millis(100));
+            if slot.pid.load(SeqCst) == pid {
+                sys::futex_wait(&slot.done, done, Some(slice));
+            }
+        }
+    }
+
+    /// What the processes of the tree have recorded so far.
+    pub fn summary(&self) -> Summary {
+        let header = &self.ledger.header;
+        let mut files: Vec<FileSummary> = Vec::new();
+        let mut places: BTreeMap<(u64, u64, Vec<u8>), usize> = BTreeMap::new();
+        for record in self.ledger.files.iter().filter(|record| record.pid.load(SeqCst) != 0) {
+            let path = record.path.load(&mut [0; TEXT_BYTES_MAX]).to_vec();
+            let (device, inode) = (record.device.load(Relaxed), record.inode.load(Relaxed));
+            let place = *places.entry((device, inode, path.clone())).or_insert_with(|| {
+                files.push(FileSummary { path, device, inode, ..FileSummary::default() });
+                files.len() - 1
+            });
+            files[place].add(record);
+        }
+        Summary {
+            processes: header.processes.load(Relaxed),
+            files_beyond: header.files.load(Relaxed).saturating_sub(self.ledger.files.len() as u32),
+            saved: header.saved.load(Relaxed),
+            stuck: header.stuck.load(Relaxed),
+            saved_path: header.saved_path.load(&mut [0; TEXT_BYTES_MAX]).to_vec(),
+            files,
+        }
+    }
+
+    /// Removes the ledger's file if it is still there and nothing is pending in it. To be called
+    /// where no guard was started; a guard removes the file itself.
+    ///
+    /// # Errors
+    /// In use: bytes are pending.
+    pub fn remove(&self) -> Result<(), Error> {
+        const REMOVE: &str = "remove the ledger";
+        if is_anything_pending(&self.ledger) {
+            return Err(Error::new(REMOVE, &self.path, ErrorKind::InUse, None));
+        }
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::system(REMOVE, &self.path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether any entry has bytes that are not in their file.
+pub(crate) fn is_anything_pending(ledger: &Ledger) -> bool {
+    ledger.entries.iter().any(|entry| length_of(entry.word.load(SeqCst)) > 0)
+}
+
+fn check_rules(rules: &[Rule]) -> Result<(), Error> {
+    const PUT: &str = "put the rules in force of";
+    let error = |kind| Err(Error::new(PUT, "sweetspot.toml", kind, None));
+    if rules.len() > RULES_MAX {
+        return error(ErrorKind::TooManyRules);
+    }
+    if rules.iter().any(|rule| rule.program.len().max(rule.file.len()) > TEXT_BYTES_MAX) {
+        return error(ErrorKind::TextTooLong);
+    }
+    Ok(())
+}
+
+/// Makes the file, locked and empty.
+fn make_file(folder: &Path) -> Result<(PathBuf, File), Error> {
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+    let make = || {
+        let random = sys::random()?;
+        let name = format!("{NAME_PREFIX}{}-{random:016x}", sys::effective_uid());
+        let path = folder.join(name);
+        let file = File::from(sys::open(&path, flags, 0o600)?);
+        // The umask of the caller may have taken bits away; nobody else gets any.
+        let locked = sys::lock(&file, sys::Patience::Wait).and_then(|()| {
+            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        });
+        if locked.is_err() {
+            let _ = std::fs::remove_file(&path);
+        }
+        locked.map(|()| (path, file))
+    };
+    make().map_err(|error: io::Error| {
+        let kind = match error.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => ErrorKind::NoSpace,
+            _ => ErrorKind::NoSharedMemory,
+        };
+        Error::new(MAKE, folder, kind, error)
+    })
+}
+
+/// Gives the file its size and memory, and stores the settings.
+fn fill(file: &File, size: u64, settings: &Settings, has_chunks: bool) -> io::Result<Mapping> {
+    file.set_len(size)?;
+    // All that processes touch without asking: a full memory file system is an error here and now,
+    // and can never be a SIGBUS later.
+    sys::allocate(file, 0, size_of::<Ledger>() as u64)?;
+    let ledger = Mapping::new(file)?;
+    let header = &ledger.header;
+    header.uid.store(sys::effective_uid(), Relaxed);
+    header.buffer.store(buffer_word(settings.buffer), Relaxed);
+    let age_ms = u32::try_from(settings.max_age.as_millis()).unwrap_or(u32::MAX);
+    header.max_age_ms.store(age_ms, Relaxed);
+    let flag = |wanted: bool, flag: u32| if wanted { flag } else { 0 };
+    header.flags.store(
+        flag(settings.summary, FLAG_SUMMARY)
+            | flag(settings.guard && has_chunks, FLAG_GUARD)
+            | flag(settings.stdio, FLAG_STDIO),
+        Relaxed,
+    );
+    header.budget_bytes.store(settings.budget_bytes, Relaxed);
+    header.boot.store(identity::boot()?, Relaxed);
+    header.pid_namespace.store(identity::pid_namespace()?, Relaxed);
+    for (rule, from) in ledger.rules.iter().zip(&settings.rules) {
+        rule.program.store(from.program.as_bytes());
+        rule.file.store(from.file.as_bytes());
+        rule.buffer.store(from.buffer.map_or(BUFFER_UNSET, buffer_word), Relaxed);
+        rule.flags.store(flag(from.private, RULE_PRIVATE) | flag(from.stdio, RULE_STDIO), Relaxed);
+    }
+    header.rules.store(settings.rules.len() as u32, Relaxed);
+    header.magic.store(MAGIC, SeqCst);
+    Ok(ledger)
+}
+
+/// What the processes of a tree did, as far as they recorded it.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Processes that loaded the library.
+    pub processes: u32,
+    /// Files, one for each device, inode and path, in the order of their first use.
+    pub files: Vec<FileSummary>,
+    /// Files for which there was no record of their own any more.
+    pub files_beyond: u32,
+    /// Pieces that could not be written where they belong and were saved beside.
+    pub saved: u32,
+    /// Pieces that could not even be saved; `sweetspot recover` can try again.
+    pub stuck: u32,
+    /// Where the last of the saved pieces is; its last 256 bytes.
+    pub saved_path: Vec<u8>,
+}
+
+/// What all processes did with one file.
+#[derive(Clone, Debug, Default)]
+pub struct FileSummary {
+    /// The path at which it was opened; its last 256 bytes.
+    pub path: Vec<u8>,
+    pub device: u64,
+    pub inode: u64,
+    /// Records that are added up here: one for each process that used it.
+    pub records: u32,
+    /// The size in force; the largest where processes differ.
+    pub buffer: Option<BufferSize>,
+    /// Each reason for which something went straight on.
+    pub why: Vec<Why>,
+    counters: [u64; Counter::COUNT],
+}
+
+impl FileSummary {
+    /// What was counted, over all processes.
+    pub fn count(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize]
+    }
+
+    /// The path, as far as it is known.
+    pub fn path(&self) -> &Path {
+        Path::new(std::ffi::OsStr::from_bytes(&self.path))
+    }
+
+    fn add(&mut self, record: &sweetspot_core::ledger::FileRecord) {
+        self.records += 1;
+        for (sum, counter) in self.counters.iter_mut().zip(&record.counters) {
+            *sum = sum.saturating_add(counter.load(Relaxed));
+        }
+        let buffer = record.buffer.load(Relaxed);
+        // BUFFER_AUTO is the largest word, BUFFER_OFF the smallest.
+        let buffer = self.buffer.map_or(buffer, |known| buffer_word(known).max(buffer));
+        self.buffer = Some(buffer_size(buffer));
+        let bits = record.why.load(Relaxed);
+        let both = |why: &Why| bits & why.bit() != 0 || self.why.contains(why);
+        self.why = Why::ALL.into_iter().filter(|why| both(why)).collect();
+    }
+}

@@ -1,0 +1,579 @@
+//! The kernel's calls that std does not have, each as a safe function that returns errno by value.
+//!
+//! All unsafe code of this crate is here.
+//!
+//! # Safety
+//! Every block either passes values and pointers to live locals to a system call that writes no
+//! further than their size, or rests on the layout of [`Ledger`]: `repr(C)`, atomics only, so that
+//! every bit pattern is a valid one and shared access from other processes is no data race.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::ffi::{CStr, CString, OsStr, c_int, c_long};
+use std::fs::File;
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::ops::Deref;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use sweetspot_core::ledger::Ledger;
+
+/// The bit that the kernel sets in a robust futex word whose owner died.
+pub(crate) const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn check_long(result: c_long) -> io::Result<c_long> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Calls again while a signal interrupts.
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            result => return result,
+        }
+    }
+}
+
+fn c_string(path: &OsStr) -> io::Result<CString> {
+    CString::new(path.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Opens `path` with exactly these flags, O_CLOEXEC added.
+pub(crate) fn open(path: &Path, flags: c_int, mode: u32) -> io::Result<OwnedFd> {
+    let path = c_string(path.as_os_str())?;
+    // SAFETY: `path` is a live C string; the result is a new descriptor that nobody else owns.
+    retry(|| unsafe {
+        check(libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, mode))
+            .map(|fd| OwnedFd::from_raw_fd(fd))
+    })
+}
+
+/// Closes a file and says what the kernel said (network file systems fail here).
+pub(crate) fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor was owned by `file` and is given up here, once.
+    unsafe { check(libc::close(file.into_raw_fd())) }.map(drop)
+}
+
+/// What a file is, as far as anyone here asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub device: u64,
+    pub inode: u64,
+    pub mode: u32,
+    pub uid: u32,
+    pub size: u64,
+    pub mtime_ns: u64,
+    pub ctime_ns: u64,
+    /// 0 where the file system has none.
+    pub birth_ns: u64,
+}
+
+impl Status {
+    pub(crate) fn is_regular(&self) -> bool {
+        self.mode & libc::S_IFMT == libc::S_IFREG
+    }
+}
+
+fn statx(fd: RawFd, path: &CStr, flags: c_int) -> io::Result<Status> {
+    let mut buffer = MaybeUninit::<libc::statx>::zeroed();
+    let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+    // SAFETY: `path` is a live C string, `buffer` has room for one statx and is valid when zero.
+    let found = unsafe {
+        check(libc::statx(fd, path.as_ptr(), flags, mask, buffer.as_mut_ptr()))?;
+        buffer.assume_init()
+    };
+    let nanoseconds = |time: libc::statx_timestamp| {
+        (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(time.tv_nsec))
+    };
+    let has_birth = found.stx_mask & libc::STATX_BTIME != 0;
+    Ok(Status {
+        device: libc::makedev(found.stx_dev_major, found.stx_dev_minor),
+        inode: found.stx_ino,
+        mode: u32::from(found.stx_mode),
+        uid: found.stx_uid,
+        size: found.stx_size,
+        mtime_ns: nanoseconds(found.stx_mtime),
+        ctime_ns: nanoseconds(found.stx_ctime),
+        birth_ns: if has_birth { nanoseconds(found.stx_btime) } else { 0 },
+    })
+}
+
+/// What is behind a descriptor, `O_PATH` ones included.
+pub(crate) fn status(fd: impl AsFd) -> io::Result<Status> {
+    statx(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH)
+}
+
+/// What is at a path; a link is not followed.
+pub(crate) fn status_at(path: &Path) -> io::Result<Status> {
+    statx(libc::AT_FDCWD, &c_string(path.as_os_str())?, libc::AT_SYMLINK_NOFOLLOW)
+}
+
+/// Whether the effective user may open what is behind the descriptor for writing.
+pub(crate) fn may_write(fd: impl AsFd) -> io::Result<()> {
+    let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
+    // SAFETY: only values and a constant string are passed.
+    unsafe {
+        let fd = fd.as_fd().as_raw_fd();
+        check_long(libc::syscall(libc::SYS_faccessat2, fd, c"".as_ptr(), libc::W_OK, flags))
+    }
+    .map(drop)
+}
+
+/// Allocates the range, so that touching it cannot fail.
+pub(crate) fn allocate(file: impl AsFd, at: u64, bytes: u64) -> io::Result<()> {
+    fallocate(file, 0, at, bytes)
+}
+
+/// Gives the range's memory back; it reads as zeros.
+pub(crate) fn punch(file: impl AsFd, at: u64, bytes: u64) -> io::Result<()> {
+    fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, at, bytes)
+}
+
+fn fallocate(file: impl AsFd, mode: c_int, at: u64, bytes: u64) -> io::Result<()> {
+    let fd = file.as_fd().as_raw_fd();
+    // SAFETY: only values are passed.
+    retry(|| unsafe { check(libc::fallocate64(fd, mode, at as i64, bytes as i64)) }).map(drop)
+}
+
+/// Bytes that are free for this user on the file system of `file`.
+pub(crate) fn free_bytes(file: impl AsFd) -> io::Result<u64> {
+    let mut buffer = MaybeUninit::<libc::statfs64>::zeroed();
+    // SAFETY: `buffer` has room for one statfs64 and is valid when zero.
+    let found = unsafe {
+        check(libc::fstatfs64(file.as_fd().as_raw_fd(), buffer.as_mut_ptr()))?;
+        buffer.assume_init()
+    };
+    Ok(found.f_bavail.saturating_mul(found.f_bsize as u64))
+}
+
+/// Whether a lock is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Wait,
+    Try,
+}
+
+/// Takes the exclusive flock of the description.
+pub(crate) fn lock(file: impl AsFd, patience: Patience) -> io::Result<()> {
+    let operation = match patience {
+        Patience::Wait => libc::LOCK_EX,
+        Patience::Try => libc::LOCK_EX | libc::LOCK_NB,
+    };
+    let fd = file.as_fd().as_raw_fd();
+    // SAFETY: only values are passed.
+    retry(|| unsafe { check(libc::flock(fd, operation)) }).map(drop)
+}
+
+/// Random bits.
+pub(crate) fn random() -> io::Result<u64> {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is live and its length is passed.
+    retry(|| unsafe {
+        check_long(libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) as c_long)
+    })?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+pub(crate) fn effective_uid() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+pub(crate) fn page_bytes() -> u64 {
+    // SAFETY: takes a value; the page size is always known.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
+/// A resource that the kernel limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    Descriptors,
+    FileBytes,
+    CpuSeconds,
+}
+
+impl Resource {
+    /// The limit in force: {soft, hard}; `u64::MAX` is none.
+    pub(crate) fn limit(self) -> io::Result<(u64, u64)> {
+        let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` is live and of the type that the call fills.
+        unsafe { check(libc::getrlimit64(self.number() as _, &mut limit))? };
+        Ok((limit.rlim_cur, limit.rlim_max))
+    }
+
+    /// Raises the soft limit to the hard limit.
+    pub(crate) fn raise(self) -> io::Result<()> {
+        let (_, hard) = self.limit()?;
+        let limit = libc::rlimit64 { rlim_cur: hard, rlim_max: hard };
+        // SAFETY: `limit` is live and only read.
+        unsafe { check(libc::setrlimit64(self.number() as _, &limit)) }.map(drop)
+    }
+
+    fn number(self) -> i64 {
+        i64::from(match self {
+            Resource::Descriptors => libc::RLIMIT_NOFILE,
+            Resource::FileBytes => libc::RLIMIT_FSIZE,
+            Resource::CpuSeconds => libc::RLIMIT_CPU,
+        })
+    }
+}
+
+/// Everything of a ledger file but the chunks, mapped and shared.
+pub(crate) struct Mapping {
+    address: ptr::NonNull<Ledger>,
+}
+
+// SAFETY: a Mapping is a shared reference to atomics that stays mapped as long as it lives.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the start of `file`, whose size must be at least that of [`Ledger`].
+    pub(crate) fn new(file: &File) -> io::Result<Mapping> {
+        if status(file)?.size < size_of::<Ledger>() as u64 {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let address = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                size_of::<Ledger>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the range was mapped just now; the advice keeps it out of core dumps.
+        unsafe { libc::madvise(address, size_of::<Ledger>(), libc::MADV_DONTDUMP) };
+        ptr::NonNull::new(address.cast())
+            .map(|address| Mapping { address })
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+    }
+}
+
+impl Deref for Mapping {
+    type Target = Ledger;
+    fn deref(&self) -> &Ledger {
+        // SAFETY: mapped for as long as `self` lives, page-aligned, large enough (checked in `new`;
+        // nobody shrinks a ledger), and every bit pattern is a valid Ledger.
+        unsafe { self.address.as_ref() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length; no reference outlives `self`.
+        unsafe { libc::munmap(self.address.as_ptr().cast(), size_of::<Ledger>()) };
+    }
+}
+
+/// A private copy of a ledger: nobody can change it, and a hole in the file cannot raise SIGBUS.
+pub(crate) fn read_ledger(file: &File) -> io::Result<Box<Ledger>> {
+    let layout = Layout::new::<Ledger>();
+    // SAFETY: the layout is not empty; zeros are a valid Ledger; the box frees with the same layout.
+    let mut ledger = unsafe {
+        let memory = alloc_zeroed(layout).cast::<Ledger>();
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        Box::from_raw(memory)
+    };
+    // SAFETY: the box is not shared yet, and any bytes are a valid Ledger.
+    let bytes = unsafe {
+        std::slice::from_raw_parts_mut(ptr::from_mut(&mut *ledger).cast::<u8>(), layout.size())
+    };
+    file.read_exact_at(bytes, 0)?;
+    Ok(ledger)
+}
+
+/// Sleeps while `word` is `expected`, at most `limit`.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) {
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: limit.as_secs().min(i32::MAX as u64) as _,
+        tv_nsec: limit.subsec_nanos() as _,
+    });
+    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the word is live and four-byte aligned, the time is live or null. Every way in which
+    // the call can end is a reason for the caller to look again.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, limit, 0, 0)
+    };
+}
+
+/// Wakes everyone who sleeps on `word`.
+pub(crate) fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the word is live and four-byte aligned.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
+}
+
+#[repr(C)]
+struct RobustNode {
+    next: *const RobustNode,
+}
+
+#[repr(C)]
+struct RobustHead {
+    list: RobustNode,
+    futex_offset: c_long,
+    pending: *const RobustNode,
+}
+
+/// Makes `word` the calling thread's own: it holds the thread's id until the thread dies in
+/// whatever way; then the kernel adds [`FUTEX_OWNER_DIED`].
+pub(crate) fn own_until_death(word: &'static AtomicU32) -> io::Result<()> {
+    // A list of one: head -> node -> head. The kernel finds the futex at a fixed distance from the
+    // node, which may as well lie in another mapping.
+    let node = Box::leak(Box::new(RobustNode { next: ptr::null() }));
+    let distance = (word.as_ptr() as isize).wrapping_sub(ptr::from_ref(node) as isize);
+    let head = Box::leak(Box::new(RobustHead {
+        list: RobustNode { next: node },
+        futex_offset: distance as c_long,
+        pending: ptr::null(),
+    }));
+    node.next = &head.list;
+    // SAFETY: head and node are leaked, so they stay where they are for the thread's whole life. The
+    // list replaces the one of libc, which matters only to robust mutexes; this process has none.
+    let thread = unsafe {
+        let head: *const RobustHead = head;
+        check_long(libc::syscall(libc::SYS_set_robust_list, head, size_of::<RobustHead>()))?;
+        libc::syscall(libc::SYS_gettid) as u32
+    };
+    word.store(thread, std::sync::atomic::Ordering::SeqCst);
+    Ok(())
+}
+
+/// A descriptor that becomes readable when the process dies.
+pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: only values are passed; the result is a new descriptor that nobody else owns.
+    unsafe {
+        let fd = check_long(libc::syscall(libc::SYS_pidfd_open, pid as c_int, 0))?;
+        Ok(OwnedFd::from_raw_fd(fd as RawFd))
+    }
+}
+
+/// Whether the process of a pidfd is dead.
+pub(crate) fn is_dead(pidfd: BorrowedFd<'_>) -> bool {
+    let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one live pollfd is passed.
+    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+}
+
+/// Waits for many descriptors.
+pub(crate) struct Epoll(OwnedFd);
+
+impl Epoll {
+    pub(crate) fn new() -> io::Result<Epoll> {
+        // SAFETY: only a value is passed; the result is a new descriptor that nobody else owns.
+        unsafe {
+            check(libc::epoll_create1(libc::EPOLL_CLOEXEC))
+                .map(|fd| Epoll(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Watches `fd` until it is closed; `wait` then returns `id`.
+    pub(crate) fn add(&self, fd: BorrowedFd<'_>, id: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: id };
+        // SAFETY: the event is live and copied by the kernel.
+        unsafe {
+            check(libc::epoll_ctl(
+                self.0.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                fd.as_raw_fd(),
+                &mut event,
+            ))
+        }
+        .map(drop)
+    }
+
+    /// Sleeps until a watched descriptor is readable.
+    pub(crate) fn wait(&self) -> io::Result<u64> {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: room for one event is passed, and said so.
+        retry(|| unsafe { check(libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, -1)) })?;
+        Ok(event.u64)
+    }
+}
+
+/// Runs `task` in a new process that is no child of the caller and has a session of its own.
+///
+/// The caller sees no signal, no child and no descriptor of it. It must have one thread only, as
+/// the new process is a copy of it that goes on without exec.
+pub(crate) fn detach(task: impl FnOnce()) -> io::Result<()> {
+    // Where the caller adopts orphans (an attribute that survives exec), it would adopt this one.
+    let mut adopts: c_int = 0;
+    // SAFETY: the kernel stores one int.
+    unsafe { libc::prctl(libc::PR_GET_CHILD_SUBREAPER, &mut adopts) };
+    if adopts != 0 {
+        // SAFETY: only values are passed.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 0) };
+    }
+    let result = detach_now(task);
+    if adopts != 0 {
+        // SAFETY: only values are passed.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    }
+    result
+}
+
+fn detach_now(task: impl FnOnce()) -> io::Result<()> {
+    // SAFETY: a plain copy of this process (no shared memory, no new stack) whose end raises no
+    // signal (exit signal 0). The caller has one thread, so no lock is held by a thread that the
+    // copy lacks. The middle process only makes the second copy, through libc's fork so that libc
+    // knows its own thread id there, and ends without running anything of the caller's.
+    unsafe {
+        let middle = check_long(libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0))? as libc::pid_t;
+        if middle == 0 {
+            libc::setsid();
+            match libc::fork() {
+                -1 => libc::_exit(io::Error::last_os_error().raw_os_error().unwrap_or(255)),
+                0 => {
+                    task();
+                    libc::_exit(0);
+                }
+                _ => libc::_exit(0),
+            }
+        }
+        let mut status: c_int = 0;
+        // __WALL: also children whose end raises no SIGCHLD. Such a child is never reaped by an
+        // ignored SIGCHLD, so it is there.
+        retry(|| check(libc::waitpid(middle, &mut status, libc::__WALL)))?;
+        match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
+            (true, 0) => Ok(()),
+            (true, errno) => Err(io::Error::from_raw_os_error(errno)),
+            _ => Err(io::Error::from_raw_os_error(libc::ECHILD)),
+        }
+    }
+}
+
+/// First number that [`keep_only`] gives: 0, 1 and 2 are /dev/null.
+const FIRST_KEPT: RawFd = 3;
+
+/// Closes every descriptor of the process but `kept`, which are moved and returned in order.
+pub(crate) fn keep_only<const N: usize>(kept: [OwnedFd; N]) -> io::Result<[OwnedFd; N]> {
+    // First out of the way of the places where they belong.
+    let high = FIRST_KEPT + N as RawFd;
+    let mut moved = [-1; N];
+    for (place, fd) in moved.iter_mut().zip(&kept) {
+        // SAFETY: only values are passed.
+        *place = unsafe { check(libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, high))? };
+    }
+    // Not closed here but below, with all others.
+    kept.into_iter().for_each(std::mem::forget);
+    // SAFETY: this process is a fresh copy in which nothing else uses its descriptors: whoever owned
+    // them stayed behind in the original. Only values and a constant string are passed.
+    unsafe {
+        for (index, fd) in moved.iter().enumerate() {
+            check(libc::dup3(*fd, FIRST_KEPT + index as RawFd, libc::O_CLOEXEC))?;
+        }
+        if libc::syscall(libc::SYS_close_range, high, u32::MAX, 0) == -1 {
+            // Linux before 5.9. Pidfds are as old, but a sandbox may refuse the call.
+            let (soft, _) = Resource::Descriptors.limit()?;
+            (high..soft.min(1 << 20) as RawFd).for_each(|fd| {
+                libc::close(fd);
+            });
+        }
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        // Without /dev/null something that cannot be written takes its place, so that no message of
+        // a library can ever land in a user's file that got number 2.
+        let null = if null == -1 { FIRST_KEPT } else { null };
+        for fd in 0..FIRST_KEPT {
+            check(libc::dup2(null, fd))?;
+        }
+        if null > FIRST_KEPT {
+            libc::close(null);
+        }
+        Ok(std::array::from_fn(|index| OwnedFd::from_raw_fd(FIRST_KEPT + index as RawFd)))
+    }
+}
+
+/// Default for every signal but those that a terminal, a shutdown or a limit sends: these are
+/// ignored, so that the caller ends when its work is done and not before. Nothing is blocked.
+pub(crate) fn settle_signals() {
+    const IGNORED: [c_int; 12] = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGPIPE,
+        libc::SIGALRM,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGXFSZ,
+        libc::SIGXCPU,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+    ];
+    // SAFETY: only constant dispositions are set; a refusal (SIGKILL, libc's own) is no matter.
+    unsafe {
+        for signal in 1..=libc::SIGRTMAX() {
+            let ignored = IGNORED.contains(&signal);
+            libc::signal(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
+        }
+        let mut none = MaybeUninit::<libc::sigset_t>::zeroed();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+    }
+}
+
+/// Gives the process a name, for `ps` and `pkill`: the short one, and the command line, which would
+/// else be the caller's, so that `pkill -f PROGRAM` would find this process too.
+pub(crate) fn rename_process(name: &CStr, arguments: Option<(usize, usize)>) {
+    // SAFETY: a constant string is passed and copied.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    let Some((start, end)) = arguments.filter(|(start, end)| *start != 0 && start < end) else {
+        return;
+    };
+    let name = name.to_bytes();
+    // SAFETY: the kernel gave this range as the place of the arguments on the stack of this process;
+    // it is writable, private to it, and nothing in this process reads arguments any more.
+    unsafe {
+        ptr::write_bytes(start as *mut u8, 0, end - start);
+        ptr::copy_nonoverlapping(name.as_ptr(), start as *mut u8, name.len().min(end - start - 1));
+    }
+}
+
+/// Ends the process without running anything.
+pub(crate) fn exit_now(status: i32) -> ! {
+    // SAFETY: takes a value, never returns.
+    unsafe { libc::_exit(status) }
+}
+
+/// New files are for their owner alone.
+pub(crate) fn set_private_umask() {
+    // SAFETY: takes a value and cannot fail.
+    unsafe { libc::umask(0o077) };
+}
+
+/// A descriptor of the guard's, by its number.
+///
+/// The guard keeps numbers in atomics, as two threads share them; who may close is said there.
+pub(crate) fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    debug_assert!(fd >= 0);
+    // SAFETY: the number is one that the guard opened and has not closed; a closed one would only
+    // make the following call fail with EBADF.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+/// Takes back a descriptor that was given up to an atomic.
+pub(crate) fn owned(fd: RawFd) -> OwnedFd {
+    debug_assert!(fd >= 0);
+    // SAFETY: the caller has swapped the number out of the atomic, so it owns it now, alone.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
