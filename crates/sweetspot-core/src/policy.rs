@@ -41,3 +41,26 @@ pub const NEAR_BYTES: u64 = 4096;
 
 /// Memory for windows in one process, in bytes.
 pub const BUDGET_BYTES: u64 = 64 << 20;
+
+/// Small writes after which a file asks the guard for a pin. A pin costs the program some 15 us:
+/// as much as 30 writes; files that end earlier pay nothing.
+pub const WRITES_TO_EARN: u32 = 64;
+
+/// Small writes after which a file that is pinned already begins to let its writes wait again.
+pub const WRITES_TO_EARN_AGAIN: u32 = 8;
+
+/// Pending bytes after which the first flush happens, with `auto`; doubled by each flush that was
+/// full, up to [`AUTO_APPEND_BYTES_MAX`].
+pub const APPEND_BYTES_FIRST: u64 = 64 << 10;
+
+/// The most that waits for one file with `auto`, in bytes.
+pub const AUTO_APPEND_BYTES_MAX: u64 = 256 << 10;
+
+/// Writes that a flush must carry to be worth it.
+pub const WRITES_WORTH: u64 = 3;
+
+/// Flushes in a row that carried fewer before the file's writes go straight on.
+pub const POOR_FLUSHES_MAX: u32 = 8;
+
+/// Free space is asked for at the grant and every so many flushes (an fstatfs costs 440 ns).
+pub const FLUSHES_PER_SPACE_CHECK: u32 = 64;

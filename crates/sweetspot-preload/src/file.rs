@@ -3,7 +3,8 @@
 //! # Where the position is
 //! While the state is `ON` the kernel's offset is stale and the position is ours:
 //! - `cursor` is not `CLOSED`: the window's base plus the cursor;
-//! - else, while bytes are pending and `at_end` is in force: the end of what is pending;
+//! - else, if `position` is `AT_END`: the end of what is pending (base plus length, so that an append
+//!   and the move of the position are one store);
 //! - else `position`.
 //!
 //! In every other state the kernel's offset is the position.
@@ -16,27 +17,44 @@
 //! reads the same file in the middle of a hit, or another thread that does, is just one that came
 //! first.
 //!
-//! # Transitions
-//! Everything that changes a window or a state is done with all signals blocked and the file's lock
-//! held. Nobody waits for a lock while holding one, but for the pool's, which never waits.
+//! # Locks
+//! Everything that changes a window or a state is a transition: all signals blocked, the file's lock
+//! held. An append holds the lock too, but blocks no signal. So a handler may find the lock held by
+//! the very append that it interrupted ([`Held::nested`]): then it may write out what is committed
+//! and settle the file, but not append; the interrupted append finds its generation gone and starts
+//! again. If the handler jumped out of it, the next call from a shallower frame takes the lock over;
+//! another thread does so after [`STEAL_MS`], and then the file goes straight on and its chunk is
+//! never used again, because the old owner may still be copying into it.
+//!
+//! Nobody waits for a lock while holding one, but for the pool's, whose holders never wait.
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 
-use sweetspot_core::ledger::{Counter, FileRecord};
+use sweetspot_core::ledger::{Counter, Entry, FileRecord, length_of};
 use sweetspot_core::why::Why;
 use sweetspot_core::window::Pattern;
 
-use crate::atomic::{count, swap};
-use crate::lock::{Held, hold};
-use crate::{copy, pool, process, table};
+use crate::atomic::{count, single_threaded, swap};
+use crate::lock::{self, hold};
+use crate::{copy, ops, pool, process, sys, table};
 
 /// Open files that can be followed at the same time in one process. Others go straight on.
 pub const OPEN_FILES_MAX: usize = 4096;
 
 /// The cursor while the position is not in the window.
 pub const CLOSED: u64 = 0xffff_ffff;
+
+/// `position` while it is the end of what is pending.
+pub const AT_END: u64 = u64::MAX;
+
+/// How long another thread's append may hold the lock, in milliseconds, before it is taken for one
+/// that a signal handler has left for good. An append copies a few hundred bytes.
+const STEAL_MS: u64 = 50;
+
+/// In a lock word: held by a transition, which always ends.
+const TRANSITION: u64 = 1;
 
 /// Counters of one file: in the ledger where there is one, else here.
 pub struct Counters(pub [AtomicU64; Counter::COUNT]);
@@ -59,8 +77,34 @@ pub struct OpenFile {
     pub record: AtomicPtr<[AtomicU64; Counter::COUNT]>,
     /// The position while nothing else says it.
     pub position: AtomicU64,
-    /// 0, or the thread that holds the lock.
+    /// 0, or the thread that holds the lock; see `TRANSITION`.
     pub lock: AtomicU64,
+
+    // What an append touches besides.
+    /// Address of the chunk in which bytes wait; 0: writes go straight on.
+    pub chunk: AtomicU64,
+    /// Its entry in the ledger; null: none.
+    pub entry: AtomicPtr<Entry>,
+    /// Pending bytes at which a flush is due.
+    pub append_bytes_max: AtomicU64,
+    /// Stack pointer of the append that holds the lock; 0: none.
+    pub frame: AtomicU64,
+    /// 1 while on the list of files with pending bytes.
+    pub dirty: AtomicU32,
+    pub next_dirty: AtomicPtr<OpenFile>,
+    /// Where the chunk is mapped, also while writes go straight on.
+    pub mapped_chunk: AtomicU64,
+    pub mapped_bytes: AtomicU64,
+    /// See `ops::write::Pin`.
+    pub pin: AtomicU32,
+    /// A descriptor of it, for flushes.
+    pub fd: AtomicI32,
+    /// Appends counted when the last flush was done; flushes in a row that carried few; all flushes.
+    pub appends_before: AtomicU64,
+    pub poor_flushes: AtomicU32,
+    pub flushes: AtomicU32,
+    /// Errno of a flush that failed and was not reported yet.
+    pub error: AtomicI32,
 
     /// `ON`, or a word as in the table: `LEARNING`, `STRAIGHT`.
     pub state: AtomicU64,
@@ -111,6 +155,20 @@ const NEW: OpenFile = OpenFile {
     record: AtomicPtr::new(core::ptr::null_mut()),
     position: AtomicU64::new(0),
     lock: AtomicU64::new(0),
+    chunk: AtomicU64::new(0),
+    entry: AtomicPtr::new(core::ptr::null_mut()),
+    append_bytes_max: AtomicU64::new(0),
+    frame: AtomicU64::new(0),
+    dirty: AtomicU32::new(0),
+    next_dirty: AtomicPtr::new(core::ptr::null_mut()),
+    mapped_chunk: AtomicU64::new(0),
+    mapped_bytes: AtomicU64::new(0),
+    pin: AtomicU32::new(0),
+    fd: AtomicI32::new(0),
+    appends_before: AtomicU64::new(0),
+    poor_flushes: AtomicU32::new(0),
+    flushes: AtomicU32::new(0),
+    error: AtomicI32::new(0),
     state: AtomicU64::new(0),
     learned: AtomicU64::new(0),
     references: AtomicU32::new(0),
@@ -142,7 +200,7 @@ static USED: AtomicU32 = AtomicU32::new(0);
 static REGISTRY: AtomicU64 = AtomicU64::new(0);
 
 /// The registry's lock: to be held while open files are made or ended, and across a fork.
-pub fn hold_registry() -> Held<'static> {
+pub fn hold_registry() -> lock::Held<'static> {
     hold(&REGISTRY)
 }
 
@@ -150,6 +208,7 @@ pub fn hold_registry() -> Held<'static> {
 pub fn release_all_locks() {
     REGISTRY.store(0, Relaxed);
     for file in used() {
+        file.frame.store(0, Relaxed);
         file.lock.store(0, Relaxed);
     }
 }
@@ -160,7 +219,7 @@ pub fn used() -> impl Iterator<Item = &'static OpenFile> {
 }
 
 /// A fresh record with one reference, or `None` when all are in use. The registry is held.
-pub fn allocate(_registry: &Held<'_>) -> Option<&'static OpenFile> {
+pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     let file = match FREE.load(Relaxed) {
         0 => {
             let used = USED.load(Relaxed);
@@ -185,9 +244,44 @@ pub fn allocate(_registry: &Held<'_>) -> Option<&'static OpenFile> {
     file.state.store(0, Relaxed);
     file.references.store(1, Relaxed);
     file.buffer_bytes.store(0, Relaxed);
+    file.position.store(0, Relaxed);
+    file.buffer.store(0, Relaxed);
+    file.frame.store(0, Relaxed);
+    file.lock.store(0, Relaxed);
+    file.chunk.store(0, Relaxed);
+    file.entry.store(core::ptr::null_mut(), Relaxed);
+    file.mapped_chunk.store(0, Relaxed);
+    file.pin.store(0, Relaxed);
+    file.poor_flushes.store(0, Relaxed);
+    file.flushes.store(0, Relaxed);
+    file.error.store(0, Relaxed);
+    file.dirty.store(0, Relaxed);
+    file.appends_before.store(0, Relaxed);
     // SAFETY: nobody else has this record.
     unsafe { *file.pattern.get() = Pattern::NEW };
     Some(file)
+}
+
+/// A file's lock, held by a transition; given back when dropped.
+pub struct Held {
+    file: &'static OpenFile,
+    /// An append of this thread, interrupted below, holds the lock and goes on afterwards.
+    pub nested: bool,
+}
+
+impl Held {
+    /// For the moment in which the lock was just taken over.
+    pub fn assumed(file: &'static OpenFile) -> Held {
+        Held { file, nested: false }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.nested {
+            self.file.lock.store(0, Ordering::Release);
+        }
+    }
 }
 
 /// What a hit found.
@@ -213,9 +307,103 @@ impl OpenFile {
         (&raw const *self) as u64 + table::OPEN
     }
 
-    /// Takes its lock. Signals must be blocked.
-    pub fn hold(&self) -> Held<'_> {
-        hold(&self.lock)
+    /// Takes its lock. Signals must be blocked. See the module documentation for who may hold it.
+    pub fn hold(&'static self) -> Held {
+        let me = sys::thread_pointer();
+        let (mut turns, mut since_ms) = (0u32, 0);
+        loop {
+            let holder = self.lock.load(Relaxed);
+            if holder == 0 {
+                if swap(&self.lock, 0, me | TRANSITION) {
+                    return Held { file: self, nested: false };
+                }
+            } else if holder == me {
+                if !self.append_was_left() {
+                    return Held { file: self, nested: true };
+                }
+                self.frame.store(0, Relaxed);
+                if swap(&self.lock, me, me | TRANSITION) {
+                    return Held { file: self, nested: false };
+                }
+            } else if turns < 64 {
+                core::hint::spin_loop();
+            } else {
+                // SAFETY: no arguments.
+                unsafe { sys::syscall!(SYS_sched_yield) };
+                let now = process::now_ms();
+                if since_ms == 0 {
+                    since_ms = now;
+                }
+                let late = now.saturating_sub(since_ms) > STEAL_MS && holder & TRANSITION == 0;
+                if late && swap(&self.lock, holder, me | TRANSITION) {
+                    self.frame.store(0, Relaxed);
+                    ops::write::abandon(self);
+                    return Held { file: self, nested: false };
+                }
+            }
+            turns += 1;
+        }
+    }
+
+    /// Whether the append of this thread that holds the lock will never go on: a signal handler
+    /// jumped out of it, to a frame above it.
+    fn append_was_left(&self) -> bool {
+        let frame = self.frame.load(Relaxed);
+        let here = sys::stack_pointer();
+        if frame == 0 || here <= frame {
+            return false;
+        }
+        // Frames of different stacks cannot be compared: on the alternate stack the append may be
+        // going on below us.
+        !sys::on_alternate_stack()
+    }
+
+    /// Takes the lock for an append, without blocking signals; false if it is held.
+    #[inline(always)]
+    pub fn enter_append(&self) -> bool {
+        let me = sys::thread_pointer();
+        if single_threaded() {
+            if self.lock.load(Relaxed) != 0 {
+                return false;
+            }
+            self.lock.store(me, Relaxed);
+        } else if !swap(&self.lock, 0, me) {
+            return false;
+        }
+        self.frame.store(sys::stack_pointer(), Relaxed);
+        true
+    }
+
+    /// Gives it back, unless it was taken over.
+    #[inline(always)]
+    pub fn leave_append(&self) {
+        self.frame.store(0, Relaxed);
+        if single_threaded() {
+            self.lock.store(0, Relaxed);
+        } else {
+            swap(&self.lock, sys::thread_pointer(), 0);
+        }
+    }
+
+    /// The entry in the ledger, if it has one.
+    #[inline(always)]
+    pub fn entry(&self) -> Option<&'static Entry> {
+        // SAFETY: entries are in the ledger, which stays mapped.
+        unsafe { self.entry.load(Relaxed).as_ref() }
+    }
+
+    /// Bytes that wait.
+    pub fn pending(&self) -> u64 {
+        self.entry().map_or(0, |entry| length_of(entry.word.load(Relaxed)))
+    }
+
+    /// What `position` says, with `AT_END` resolved.
+    #[inline(always)]
+    pub fn resolved_position(&self) -> u64 {
+        match (self.position.load(Relaxed), self.entry()) {
+            (AT_END, Some(entry)) => entry.base.load(Relaxed) + length_of(entry.word.load(Relaxed)),
+            (position, _) => position,
+        }
     }
 
     /// Whether its position is ours.
@@ -317,6 +505,14 @@ impl OpenFile {
         Hit::Done(len)
     }
 
+    /// The position of a file that is on, as far as it can be known without the lock.
+    pub fn current_position(&self) -> u64 {
+        match self.cursor.load(Ordering::Acquire) & CLOSED {
+            CLOSED => self.resolved_position(),
+            cursor => self.window_at.load(Relaxed) + cursor,
+        }
+    }
+
     /// Closes the cursor, so that no hit can succeed, and returns what it was.
     pub fn close_cursor(&self) -> u64 {
         loop {
@@ -335,13 +531,13 @@ impl OpenFile {
         if cursor != CLOSED {
             self.position.store(self.window_at.load(Relaxed) + cursor, Relaxed);
         }
-        self.position.load(Relaxed)
+        self.resolved_position()
     }
 
     /// Puts the position back into the window, if it lies there. The lock is held.
     pub fn reopen_cursor(&self) {
         let len = self.window_len.load(Relaxed);
-        let cursor = self.position.load(Relaxed).wrapping_sub(self.window_at.load(Relaxed));
+        let cursor = self.resolved_position().wrapping_sub(self.window_at.load(Relaxed));
         if len > 0 && cursor <= len {
             let closed = self.cursor.load(Relaxed);
             self.cursor.store(((closed >> 32) << 32) | cursor, Ordering::Release);
@@ -349,8 +545,12 @@ impl OpenFile {
     }
 
     /// Takes the window away. The lock is held and the cursor closed.
-    pub fn drop_window(&self) {
+    pub fn drop_window(&self, held: &Held) {
         self.window_len.store(0, Relaxed);
+        if held.nested {
+            // The interrupted append may be about to store into the buffer: it stays ours.
+            return;
+        }
         let bytes = self.buffer_bytes.swap(0, Relaxed);
         if bytes > 0 {
             crate::ops::inodes::window_closed(self);
@@ -359,7 +559,7 @@ impl OpenFile {
     }
 
     /// Puts the record back on the free list. Nothing refers to it any more; the registry is held.
-    pub fn free(&'static self, _registry: &Held<'_>) {
+    pub fn free(&'static self, _registry: &lock::Held<'_>) {
         self.state.store(0, Relaxed);
         self.next_free.store(FREE.load(Relaxed), Relaxed);
         let first = FILES.as_ptr() as usize;

@@ -3,10 +3,11 @@
 //! Without one (a bare preload, a folder that is not reachable) everything still works: the size
 //! comes from the environment and counters stay here.
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{BUFFER_UNSET, FILES_MAX, Ledger, MAGIC, RULES_MAX, TEXT_BYTES_MAX};
+use sweetspot_core::policy;
 
 use crate::file::OpenFile;
 use crate::{process, sys};
@@ -34,7 +35,11 @@ pub fn ledger() -> Option<&'static Ledger> {
     (!mapped.is_null()).then(|| unsafe { &*mapped })
 }
 
-fn map() -> Option<*mut Ledger> {
+/// Device and inode of the mapped ledger.
+static IDENTITY: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Opens the ledger again, does something with it, closes it: no descriptor is kept.
+fn with_descriptor<T>(action: impl FnOnce(i32, &libc::stat) -> Option<T>) -> Option<T> {
     let path = PATH.load(Relaxed);
     if path.is_null() {
         return None;
@@ -43,24 +48,73 @@ fn map() -> Option<*mut Ledger> {
     // SAFETY: the path is a string of the environment.
     let fd = unsafe { sys::syscall!(SYS_openat, libc::AT_FDCWD as isize, path, flags, 0) };
     let fd = sys::result(fd).ok()? as i32;
-    let mapped = is_ours(fd).then(|| map_descriptor(fd)).flatten();
+    let done = status_if_ours(fd).and_then(|stat| action(fd, &stat));
     // SAFETY: our own descriptor.
     unsafe { sys::syscall!(SYS_close, fd as isize) };
-    mapped
+    done
+}
+
+fn map() -> Option<*mut Ledger> {
+    with_descriptor(|fd, stat| {
+        IDENTITY[0].store(stat.st_dev, Relaxed);
+        IDENTITY[1].store(stat.st_ino, Relaxed);
+        map_descriptor(fd)
+    })
+}
+
+/// Maps a chunk, with its first pages in place. The guard has allocated all of it.
+pub fn map_chunk(at: u64, bytes: u64) -> Option<u64> {
+    with_descriptor(|fd, stat| {
+        let same = stat.st_dev == IDENTITY[0].load(Relaxed)
+            && stat.st_ino == IDENTITY[1].load(Relaxed)
+            && stat.st_size as u64 >= at + bytes;
+        if !same {
+            return None;
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new shared mapping of our own file, and advice on it.
+        unsafe {
+            let address =
+                sys::syscall!(SYS_mmap, 0, bytes, protection, libc::MAP_SHARED, fd as isize, at);
+            let address = sys::result(address).ok()? as u64;
+            sys::syscall!(SYS_madvise, address, bytes, libc::MADV_DONTDUMP);
+            sys::syscall!(
+                SYS_madvise,
+                address,
+                bytes.min(policy::APPEND_BYTES_FIRST),
+                libc::MADV_POPULATE_WRITE
+            );
+            Some(address)
+        }
+    })
+}
+
+/// Reads a small file of the kernel's.
+pub fn read_small(path: &core::ffi::CStr, buffer: &mut [u8]) -> Option<usize> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: a string, a buffer of that size, and a descriptor of our own.
+    unsafe {
+        let fd = sys::syscall!(SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), flags, 0);
+        let fd = sys::result(fd).ok()?;
+        let answer = sys::syscall!(SYS_read, fd, buffer.as_mut_ptr(), buffer.len());
+        sys::syscall!(SYS_close, fd);
+        sys::result(answer).ok()
+    }
 }
 
 /// A regular file of ours that nobody else can open.
-fn is_ours(fd: i32) -> bool {
+fn status_if_ours(fd: i32) -> Option<libc::stat> {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the kernel fills the struct.
     let (answer, stat, user) = unsafe {
         let answer = sys::syscall!(SYS_fstat, fd as isize, stat.as_mut_ptr());
         (answer, stat.assume_init(), sys::syscall!(SYS_geteuid))
     };
-    answer == 0
+    let ours = answer == 0
         && stat.st_mode == libc::S_IFREG | 0o600
         && stat.st_uid as isize == user
-        && stat.st_size as usize >= size_of::<Ledger>()
+        && stat.st_size as usize >= size_of::<Ledger>();
+    ours.then_some(stat)
 }
 
 fn map_descriptor(fd: i32) -> Option<*mut Ledger> {
@@ -102,10 +156,10 @@ pub fn has_rules() -> bool {
 }
 
 /// Space for what /proc says a descriptor is.
-type PathBuffer = [u8; 512];
+pub type PathBuffer = [u8; 512];
 
 /// The path of a descriptor, for rules and for display.
-fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
+pub fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
     let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0u8; 8];
     let (mut rest, mut at) = (fd as u32, digits.len());

@@ -21,6 +21,7 @@ mod ledger;
 mod lock;
 mod next;
 mod ops;
+mod pins;
 mod pool;
 mod process;
 mod reach;

@@ -81,6 +81,11 @@ pub fn window_bytes_max(buffer: u32) -> u64 {
     if buffer == BUFFER_AUTO { policy::AUTO_WINDOW_BYTES_MAX } else { u64::from(buffer) }
 }
 
+/// The most that may wait for one file with a size in force, in bytes.
+pub fn append_bytes_max(buffer: u32) -> u64 {
+    if buffer == BUFFER_AUTO { policy::AUTO_APPEND_BYTES_MAX } else { u64::from(buffer) }
+}
+
 /// Hits left until the clock is read.
 static TICKS: AtomicU32 = AtomicU32::new(1);
 /// Milliseconds on the coarse monotonic clock when it was last read.
@@ -111,6 +116,7 @@ pub fn tock() -> u64 {
         AGED_MS.store(now, Relaxed);
         listen();
     }
+    crate::ops::write::flush_old(now);
     now
 }
 

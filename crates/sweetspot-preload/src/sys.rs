@@ -233,3 +233,21 @@ pub fn stack_pointer() -> u64 {
     };
     pointer
 }
+
+/// Whether the caller runs on the alternate signal stack.
+pub fn on_alternate_stack() -> bool {
+    let mut stack = core::mem::MaybeUninit::<libc::stack_t>::zeroed();
+    // SAFETY: the kernel fills the struct.
+    unsafe {
+        syscall!(SYS_sigaltstack, 0, stack.as_mut_ptr());
+        stack.assume_init().ss_flags & libc::SS_ONSTACK != 0
+    }
+}
+
+/// Whether files may grow without limit (RLIMIT_FSIZE).
+pub fn file_size_unlimited() -> bool {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills the struct.
+    let answer = unsafe { syscall!(SYS_prlimit64, 0, libc::RLIMIT_FSIZE, 0, &raw mut limit) };
+    answer == 0 && limit.rlim_cur == u64::MAX
+}

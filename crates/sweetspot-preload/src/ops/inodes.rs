@@ -5,7 +5,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::file::OpenFile;
-use crate::process::listen;
+use crate::process::{EPOCH, listen};
 
 const BUCKETS: usize = 1024;
 
@@ -24,13 +24,13 @@ fn bucket(device: u64, inode: u64) -> usize {
 /// A window of this file was opened.
 pub fn window_opened(file: &OpenFile) {
     WINDOWS.fetch_add(1, Relaxed);
-    BY_INODE[bucket(file.device.load(Relaxed), file.inode.load(Relaxed))].fetch_add(1, Relaxed);
+    BY_INODE[bucket_of(file)].fetch_add(1, Relaxed);
 }
 
 /// It was closed.
 pub fn window_closed(file: &OpenFile) {
     WINDOWS.fetch_sub(1, Relaxed);
-    BY_INODE[bucket(file.device.load(Relaxed), file.inode.load(Relaxed))].fetch_sub(1, Relaxed);
+    BY_INODE[bucket_of(file)].fetch_sub(1, Relaxed);
 }
 
 /// Whether any window is open in this process.
@@ -47,8 +47,46 @@ pub fn written(file: Option<&OpenFile>) {
 
 /// Whether the inode of this open file (perhaps) has a window.
 fn has_window(file: &OpenFile) -> bool {
-    let bucket = bucket(file.device.load(Relaxed), file.inode.load(Relaxed));
-    BY_INODE[bucket].load(Relaxed) != 0
+    BY_INODE[bucket_of(file)].load(Relaxed) != 0
+}
+
+/// Files with pending bytes, by the hash of device and inode.
+static PENDING: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
+
+fn bucket_of(file: &OpenFile) -> usize {
+    bucket(file.device.load(Relaxed), file.inode.load(Relaxed))
+}
+
+/// Bytes of this file wait from now on.
+pub fn pending_began(file: &OpenFile) {
+    PENDING[bucket_of(file)].fetch_add(1, Relaxed);
+}
+
+/// Nothing of it waits any more.
+pub fn pending_ended(file: &OpenFile) {
+    PENDING[bucket_of(file)].fetch_sub(1, Relaxed);
+}
+
+/// Whether another open file of (perhaps) the same inode has pending bytes.
+pub fn others_pending(file: &OpenFile) -> bool {
+    PENDING[bucket_of(file)].load(Relaxed) > file.dirty.load(Relaxed)
+}
+
+/// Whether another open file of (perhaps) the same inode has a window or pending bytes.
+pub fn others_use(file: &OpenFile) -> bool {
+    let own = u32::from(file.buffer_bytes.load(Relaxed) > 0);
+    BY_INODE[bucket_of(file)].load(Relaxed) > own || others_pending(file)
+}
+
+/// Bytes of this file went to the kernel: other windows on it must ask again. Its own holds them.
+pub fn wrote(file: &OpenFile) {
+    if others_use(file) {
+        let fresh = file.epoch.load(Relaxed) == EPOCH.load(Relaxed);
+        listen();
+        if fresh {
+            file.epoch.store(EPOCH.load(Relaxed), Relaxed);
+        }
+    }
 }
 
 /// The inode was mapped into memory: what is stored there arrives without a call.

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use sweetspot_core::learning::Learning;
 use sweetspot_core::why::Why;
 
-use super::{settle, speak, transition};
+use super::{settle, speak, transition, write};
 use crate::file;
 use crate::process::{SignalsBlocked, passive};
 use crate::table;
@@ -43,16 +43,33 @@ pub fn forget(fd: i32) {
         word.store(table::UNKNOWN, Relaxed);
         return;
     }
+    // In order with what other files have pending; what is pending after this cannot be written.
+    speak();
     let _signals = SignalsBlocked::new();
+    let _dirty = write::hold_dirty();
     let registry = file::hold_registry();
-    let Some((file, _)) = table::open_file(fd) else { return };
+    let Some((file, open)) = table::open_file(fd) else { return };
     word.store(table::UNKNOWN, Relaxed);
     if file.references.fetch_sub(1, Relaxed) > 1 {
+        if file.fd.load(Relaxed) == fd
+            && let Some(other) = table::all()
+                .find(|other| table::open_file(*other).is_some_and(|(_, word)| word == open))
+        {
+            file.fd.store(other, Relaxed);
+        }
         return;
     }
     let held = file.hold();
+    if held.nested {
+        // A handler closes the file to which the interrupted frame is appending: that goes on with
+        // the record and the chunk, so neither is used again.
+        return;
+    }
+    write::settle_held(file, &held);
+    write::take_off(file);
     file.close_cursor();
-    file.drop_window();
+    file.drop_window(&held);
+    write::unpin(file);
     drop(held);
     file.free(&registry);
 }

@@ -117,7 +117,7 @@ impl Pass {
             if swap(word, value, next.0) {
                 let quiet = next.under_way() == 0 && !next.has(Learning::STDIO);
                 earned_window = quiet && reads && next.earned();
-                earned_more = quiet && writes && write::earned(next);
+                earned_more = quiet && writes && write::earned(next, file);
                 break;
             }
         }
@@ -189,7 +189,11 @@ fn jumped(fd: i32) {
 
 /// Before the program can be heard, or sleeps: everything written before is written out.
 #[inline(always)]
-pub fn speak() {}
+pub fn speak() {
+    if write::is_pending() {
+        write::flush_all();
+    }
+}
 
 /// A call that both speaks and listens, on nothing that is buffered: the common kind.
 #[inline(always)]

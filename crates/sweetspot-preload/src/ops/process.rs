@@ -76,6 +76,7 @@ pub fn after_fork(child: i32) {
     if child == 0 {
         file::release_all_locks();
         pool::release_lock();
+        super::write::forget_all();
         FORKING.store(0, Relaxed);
     }
     // What another thread opened meanwhile is shared too.
@@ -157,7 +158,13 @@ pub fn before_exec() {
     if !passive() {
         speak();
         settle_all(Sharing::Inherited);
+        super::write::leave();
     }
+}
+
+/// This process was forked behind our back: nothing that is kept here is its own.
+pub fn forked_unseen() {
+    set_passive(PASSIVE_FOR_GOOD);
 }
 
 /// The process ends, or can no longer be followed: everything is settled, and from now on every call
@@ -167,6 +174,7 @@ pub fn end() {
         speak();
         settle_all(Sharing::All);
         set_passive(PASSIVE_FOR_GOOD);
+        super::write::leave();
     }
 }
 

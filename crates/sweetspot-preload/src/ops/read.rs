@@ -7,8 +7,8 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
-use super::{Kind, Outcome, Pass, enter, settle, speak};
-use crate::file::{CLOSED, Hit, OpenFile};
+use super::{Kind, Outcome, Pass, enter, inodes, settle, speak, transition, write};
+use crate::file::{CLOSED, Held, Hit, OpenFile};
 use crate::process::{self, EPOCH, SignalsBlocked, listen, passive};
 use crate::{copy, pool, sys, table};
 
@@ -84,6 +84,13 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         let Some(word) = table::word(fd) else { break };
         let word = word.load(Relaxed);
         match table::tag(word) {
+            table::LEARNING | table::UNKNOWN if write::is_pending() => {
+                // Whether what waits concerns this file, is worth one question for good.
+                transition::classify(fd);
+                if table::word(fd).is_some_and(|now| now.load(Relaxed) == word) {
+                    break;
+                }
+            }
             table::LEARNING => {
                 if offset.is_some() {
                     near(fd, len, offset);
@@ -93,12 +100,15 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
                     None => continue,
                 }
             }
-            table::STRAIGHT => return Outcome::PassOn(Pass::LISTEN),
+            table::STRAIGHT => break,
             table::OPEN => {}
             _ => break,
         }
         let file = OpenFile::from_word(word);
         if !file.is_on() {
+            if inodes::others_pending(file) {
+                speak();
+            }
             if offset.is_some() {
                 near(fd, len, offset);
             }
@@ -114,6 +124,9 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         let now = process::tock();
         let mut hit = answer(file, word, fd, target, len, offset);
         if matches!(hit, Hit::Miss) {
+            let bytes_max = process::window_bytes_max(file.buffer.load(Relaxed));
+            let at = offset.map_or_else(|| file.current_position(), |offset| offset as u64);
+            write::before_read(file, at, bytes_max.max(len as u64));
             match miss(file, fd, target, len, offset, now) {
                 Step::Done(answer) => return Outcome::Done(answer),
                 Step::Ready(len) => hit = answer(file, word, fd, target, len, offset),
@@ -186,8 +199,12 @@ fn miss(
     now: u64,
 ) -> Step {
     let _signals = SignalsBlocked::new();
-    let _held = file.hold();
+    let held = file.hold();
     if !file.is_on() {
+        return Step::Again;
+    }
+    if held.nested {
+        settle::settle_held(file, fd, settle::Next::Learn, &held);
         return Step::Again;
     }
     let position = file.take_position();
@@ -208,6 +225,12 @@ fn miss(
         file.reopen_cursor();
         return Step::Ready(len as usize);
     }
+    let bytes_max = process::window_bytes_max(file.buffer.load(Relaxed));
+    if write::overlaps_pending(file, at, len.max(bytes_max)) {
+        // More came to wait there since it was looked at.
+        file.reopen_cursor();
+        return Step::Again;
+    }
     let miss = Miss {
         at,
         len,
@@ -215,12 +238,12 @@ fn miss(
         window_len,
         served: file.counted(Counter::Hits) - file.hits_before.load(Relaxed),
         served_bytes: file.counted(Counter::HitBytes) - file.bytes_before.load(Relaxed),
-        bytes_max: process::window_bytes_max(file.buffer.load(Relaxed)),
+        bytes_max,
     };
     // SAFETY: the lock is held.
     let decision = unsafe { (*file.pattern.get()).miss(&miss) };
     match decision {
-        Decision::Fill(bytes) => fill(file, fd, at, bytes, len, now),
+        Decision::Fill(bytes) => fill(file, fd, at, bytes, len, now, &held),
         Decision::PassOn if offset.is_some() => {
             file.reopen_cursor();
             Step::Straight
@@ -238,7 +261,7 @@ fn miss(
         }
         Decision::Close(why) => {
             file.note(why);
-            settle::settle_held(file, fd, settle::Next::BackOff);
+            settle::settle_held(file, fd, settle::Next::BackOff, &held);
             Step::Again
         }
     }
@@ -257,10 +280,18 @@ fn read_past(fd: i32, target: Target, len: usize, at: u64) -> isize {
 }
 
 /// Reads a window at `at` and says how much of `len` it can answer.
-fn fill(file: &'static OpenFile, fd: i32, at: u64, bytes: u64, len: u64, now: u64) -> Step {
+fn fill(
+    file: &'static OpenFile,
+    fd: i32,
+    at: u64,
+    bytes: u64,
+    len: u64,
+    now: u64,
+    held: &Held,
+) -> Step {
     if !make_room(file, bytes) {
         file.note(Why::Budget);
-        settle::settle_held(file, fd, settle::Next::BackOff);
+        settle::settle_held(file, fd, settle::Next::BackOff, held);
         return Step::Again;
     }
     let window = file.window.load(Relaxed);

@@ -6,7 +6,7 @@ use sweetspot_core::ledger::Counter;
 
 use super::{Kind, Outcome, Pass, enter, settle, speak};
 use crate::atomic::{single_threaded, swap};
-use crate::file::{CLOSED, OpenFile};
+use crate::file::{AT_END, CLOSED, OpenFile};
 use crate::process::{SignalsBlocked, passive};
 use crate::table;
 
@@ -55,27 +55,28 @@ fn move_position(
         let at = file.cursor.load(Acquire);
         let (cursor, window_at) = (at & CLOSED, file.window_at.load(Relaxed));
         let window_len = file.window_len.load(Relaxed);
-        let position = file.position.load(Relaxed);
+        let stored = file.position.load(Relaxed);
+        let position = file.resolved_position();
         let still = file.cursor.load(Acquire) == at;
         if !still || table::word(fd)?.load(Relaxed) != word || !file.is_on() {
             return None;
         }
         let current = if cursor == CLOSED { position } else { window_at + cursor } as i64;
         let target = if whence == libc::SEEK_SET { offset } else { current.checked_add(offset)? };
+        if target == current {
+            return Some(current);
+        }
         if !(0..POSITION_MAX).contains(&target) {
             return None;
         }
-        if cursor == CLOSED && !single_threaded() {
+        if cursor == CLOSED && (!single_threaded() || stored == AT_END) {
             return move_closed(file, offset, whence);
-        }
-        if target == current {
-            return Some(current);
         }
         let in_window = (target as u64).wrapping_sub(window_at);
         let next_generation = (at >> 32).wrapping_add(1) << 32;
         let moved = if cursor == CLOSED {
             // Nobody else can be at it but a handler, and that is over when this goes on.
-            swap(&file.position, position, target as u64)
+            swap(&file.position, stored, target as u64)
         } else if in_window <= window_len {
             swap(&file.cursor, at, next_generation | in_window)
         } else if single_threaded() {
@@ -94,8 +95,8 @@ fn move_position(
 #[cold]
 fn move_closed(file: &'static OpenFile, offset: i64, whence: i32) -> Option<i64> {
     let _signals = SignalsBlocked::new();
-    let _held = file.hold();
-    if !file.is_on() {
+    let held = file.hold();
+    if !file.is_on() || held.nested {
         return None;
     }
     let current = file.take_position() as i64;

@@ -6,7 +6,8 @@ use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
-use crate::file::OpenFile;
+use super::{speak, write};
+use crate::file::{Held, OpenFile};
 use crate::process::SignalsBlocked;
 use crate::{sys, table};
 
@@ -34,16 +35,30 @@ pub fn settle(fd: i32, next: Next) {
     if !file.is_on() && !matches!(next, Next::Straight(_)) {
         return;
     }
+    for _ in 0..TRIES_MAX {
+        // In order with what other files have pending.
+        speak();
+        let _signals = SignalsBlocked::new();
+        let held = file.hold();
+        if file.pending() == 0 || held.nested {
+            return settle_held(file, fd, next, &held);
+        }
+    }
     let _signals = SignalsBlocked::new();
-    let _held = file.hold();
-    settle_held(file, fd, next);
+    let held = file.hold();
+    settle_held(file, fd, next, &held);
 }
 
+/// Tries to find nothing pending before a file is settled while other threads go on writing to it.
+const TRIES_MAX: u32 = 16;
+
 /// Settles a file whose lock is held.
-pub fn settle_held(file: &OpenFile, fd: i32, next: Next) {
+pub fn settle_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
     if file.is_on() {
+        write::settle_held(file, held);
         let position = file.take_position();
-        file.drop_window();
+        file.position.store(position, Relaxed);
+        file.drop_window(held);
         file.count(Counter::KernelCalls, 1);
         sys::seek(fd, position as i64, libc::SEEK_SET);
         let learned = Learning(file.learned.load(Relaxed));
@@ -56,5 +71,8 @@ pub fn settle_held(file: &OpenFile, fd: i32, next: Next) {
     if let Next::Straight(why) = next {
         file.note(why);
         file.state.store(table::STRAIGHT, Relaxed);
+        if !held.nested {
+            write::unpin(file);
+        }
     }
 }

@@ -99,6 +99,31 @@ pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
     }
 }
 
+/// Finds out what a descriptor is of which that was not known: so that reading it does not make
+/// everything that waits go out. A file gets an open file of its own, anything else is marked.
+pub fn classify(fd: i32) {
+    let _signals = SignalsBlocked::new();
+    let registry = file::hold_registry();
+    let Some(word) = table::word(fd) else { return };
+    let value = word.load(Relaxed);
+    if table::tag(value) != table::UNKNOWN {
+        make_known(fd, &registry);
+        return;
+    }
+    let Some(status) = sys::status(fd) else { return };
+    if !status.regular {
+        table::set(fd, table::OTHER);
+        return;
+    }
+    let Some(file) = file::allocate(&registry) else { return };
+    file.device.store(status.device, Relaxed);
+    file.inode.store(status.inode, Relaxed);
+    file.state.store(table::STRAIGHT, Relaxed);
+    ledger::record(file, fd);
+    file.note(Why::FromOutside);
+    table::set(fd, file.to_word());
+}
+
 struct Facts {
     status: Status,
     flags: i32,

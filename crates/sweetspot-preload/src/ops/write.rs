@@ -1,20 +1,58 @@
-//! Writes. They go straight on, in order; a file whose position is ours is written at that position
-//! and keeps its window up to date.
+//! Writes: into the ledger where the guard holds a pin on the file, else straight on, in order.
+//!
+//! A write that waits has happened for the program: it sees its bytes, its position, its size. What
+//! *others* see of it is put off until the program speaks: then everything that waits, of every
+//! file, is written out, oldest first ([`flush_all`]).
 #![allow(unsafe_code)]
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use sweetspot_core::learning::Learning;
-use sweetspot_core::ledger::Counter;
+use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Counter, Entry, flushed, length_of};
+use sweetspot_core::policy;
+use sweetspot_core::why::Why;
 
 use super::{Kind, Outcome, Pass, enter, inodes, settle, speak, transition};
-use crate::file::{self, OpenFile};
-use crate::process::{SignalsBlocked, passive};
-use crate::{copy, sys, table};
+use crate::atomic::swap;
+use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
+use crate::lock::hold;
+use crate::pins::{self, Pinned};
+use crate::process::{self, SignalsBlocked, passive};
+use crate::{copy, ledger, sys, table};
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
 /// each write makes every window ask again (410 ns a window), afterwards only those of its inode.
 const WRITES_TO_BE_KNOWN: u32 = 8;
+
+/// Values of `OpenFile::pin`.
+pub mod pin {
+    /// Not asked for.
+    pub const NONE: u32 = 0;
+    /// Asked for, no answer seen.
+    pub const ASKED: u32 = 1;
+    /// Held.
+    pub const HELD: u32 = 2;
+    /// Not to be had, or not worth having: final.
+    pub const NEVER: u32 = 3;
+}
+
+/// Files with pending bytes; `speak` looks at it before everything else.
+static PENDING: AtomicU32 = AtomicU32::new(0);
+/// The list of them, oldest first, and its lock. The lock comes before that of any file.
+static DIRTY: AtomicU64 = AtomicU64::new(0);
+static DIRTY_FIRST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
+static DIRTY_LAST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
+/// When the oldest of what is pending came, in milliseconds.
+static OLDEST_MS: AtomicU64 = AtomicU64::new(0);
+
+/// Whether anything is pending in this process.
+#[inline(always)]
+pub fn is_pending() -> bool {
+    PENDING.load(Relaxed) != 0
+}
 
 /// The program's side of a write.
 #[derive(Clone, Copy)]
@@ -26,6 +64,11 @@ enum Source {
 /// `write`.
 #[inline(always)]
 pub fn write(fd: i32, buffer: *const u8, len: usize) -> Outcome {
+    if let Some((file, word)) = table::open_file(fd)
+        && append(file, word, fd, buffer, len as u64)
+    {
+        return Outcome::Done(len as isize);
+    }
     slowly(fd, Source::Buffer(buffer, len), Kind::Write)
 }
 
@@ -44,20 +87,104 @@ pub fn write_vector_at(fd: i32, vector: *const libc::iovec, count: i32) -> Outco
     slowly(fd, Source::Vector(vector, count), Kind::WriteAt)
 }
 
+/// Lets a write wait in the ledger; false: it must take the slow path.
+#[inline(always)]
+fn append(file: &'static OpenFile, word: u64, fd: i32, buffer: *const u8, len: u64) -> bool {
+    if file.chunk.load(Relaxed) == 0 || !process::tick() || !pins::guarded() || len == 0 {
+        return false;
+    }
+    if !file.enter_append() {
+        return false;
+    }
+    let done = append_held(file, word, fd, buffer, len);
+    file.leave_append();
+    if done {
+        file.count(Counter::Appends, 1);
+        file.count(Counter::AppendBytes, len);
+    }
+    done
+}
+
+#[inline(always)]
+fn append_held(file: &'static OpenFile, word: u64, fd: i32, buffer: *const u8, len: u64) -> bool {
+    let chunk = file.chunk.load(Relaxed);
+    let (Some(entry), true) = (file.entry(), chunk != 0) else { return false };
+    let before = entry.word.load(Relaxed);
+    let pending = length_of(before);
+    let fits = pending.saturating_add(len) <= file.append_bytes_max.load(Relaxed);
+    let same = table::word(fd).is_some_and(|now| now.load(Relaxed) == word);
+    if !fits || !same || file.dirty.load(Relaxed) == 0 {
+        return false;
+    }
+    let end = entry.base.load(Relaxed) + pending;
+    let at = file.cursor.load(Relaxed);
+    if at & CLOSED == CLOSED {
+        if file.position.load(Relaxed) != AT_END {
+            return false;
+        }
+    } else {
+        if file.window_at.load(Relaxed) + (at & CLOSED) != end {
+            return false;
+        }
+        // The position moves from the cursor to the end of what is pending: the same place.
+        file.position.store(AT_END, Relaxed);
+        if !swap(&file.cursor, at, next_closed(at)) {
+            return false;
+        }
+    }
+    // SAFETY: the chunk has room, as checked; the program's side may be anything.
+    if unsafe { copy::copy((chunk + pending) as *mut u8, buffer, len as usize) } != 0 {
+        return false;
+    }
+    // From here the write has happened.
+    if !swap(&entry.word, before, before + len) {
+        return false;
+    }
+    if file.window_len.load(Relaxed) != 0 {
+        write_through(file, end, buffer, len);
+    }
+    true
+}
+
+/// The closed cursor of the generation after `at`.
+fn next_closed(at: u64) -> u64 {
+    ((at >> 32).wrapping_add(1) << 32) | CLOSED
+}
+
+/// Puts bytes that were just written at `at` into the window, and the position back into it. The
+/// lock is held (by an append or a transition) and the cursor closed.
+fn write_through(file: &'static OpenFile, at: u64, buffer: *const u8, len: u64) {
+    let closed = file.cursor.load(Relaxed);
+    // No positioned hit meanwhile.
+    let epoch = file.epoch.swap(0, Relaxed);
+    update_window(file, at, buffer, len);
+    file.epoch.store(epoch, Relaxed);
+    let cursor = (at + len).wrapping_sub(file.window_at.load(Relaxed));
+    if cursor <= file.window_len.load(Relaxed) {
+        // Fails if a handler came in between: then the position stays where it is said to be.
+        swap(&file.cursor, closed, ((closed >> 32) << 32) | cursor);
+    }
+}
+
 fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
     if passive() {
         return Outcome::PassOn(Pass::NOTHING);
     }
+    if pins::is_fork_unseen() {
+        super::process::forked_unseen();
+        return Outcome::PassOn(Pass::NOTHING);
+    }
+    process::tock();
     let len = match source {
         Source::Buffer(_, len) => len as u64,
         // Vectors are not learned from.
         Source::Vector(..) => u64::MAX,
     };
-    for _ in 0..4 {
-        let Some((file, _)) = table::open_file(fd) else {
+    for _ in 0..8 {
+        let Some((file, word)) = table::open_file(fd) else {
             match table::learning_word(fd) {
                 Some(_) => match enter(fd, kind, len) {
-                    Some(pass) => return Outcome::PassOn(pass),
+                    Some(pass) => return straight(pass),
                     None => continue,
                 },
                 None => break,
@@ -65,19 +192,33 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         };
         if !file.is_on() {
             match enter(fd, kind, len) {
-                Some(pass) => return Outcome::PassOn(pass),
+                Some(pass) => return straight(pass),
                 None => continue,
             }
         }
         match (kind, source) {
             (Kind::Write, Source::Buffer(buffer, len)) if !appends(file) => {
-                if let Some(answer) = write_on(file, fd, buffer, len) {
-                    return Outcome::Done(answer);
+                if append(file, word, fd, buffer, len as u64) {
+                    return Outcome::Done(len as isize);
+                }
+                match prepare(file, fd, len as u64) {
+                    Prepared::Append => {
+                        if append(file, word, fd, buffer, len as u64) {
+                            return Outcome::Done(len as isize);
+                        }
+                    }
+                    Prepared::Failed(errno) => return Outcome::Done(crate::fail(errno)),
+                    Prepared::Straight => {
+                        if let Some(answer) = write_on(file, fd, buffer, len) {
+                            return Outcome::Done(answer);
+                        }
+                    }
                 }
             }
             _ => settle::settle(fd, settle::Next::Learn),
         }
     }
+    settle::settle(fd, settle::Next::Learn);
     speak();
     match table::word(fd).map(|word| table::tag(word.load(Relaxed))) {
         Some(table::STRAIGHT) => Outcome::PassOn(Pass { kind, fd, len }),
@@ -87,19 +228,496 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
     }
 }
 
+fn straight(pass: Pass) -> Outcome {
+    speak();
+    Outcome::PassOn(pass)
+}
+
 fn appends(file: &OpenFile) -> bool {
     file.flags.load(Relaxed) & libc::O_APPEND as u32 != 0
 }
 
+/// What is to be done with a write that the fast path did not take.
+enum Prepared {
+    /// Try to append again.
+    Append,
+    /// Write it at the position that is ours.
+    Straight,
+    /// An earlier flush failed: the program learns it now.
+    Failed(i32),
+}
+
+/// Makes room for an append, or says why there is none.
+fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
+    if let Some(errno) = take_error(file) {
+        return Prepared::Failed(errno);
+    }
+    if file.chunk.load(Relaxed) == 0 {
+        if matches!(file.pin.load(Relaxed), pin::ASKED | pin::HELD) {
+            attach(file, fd);
+        } else if file.pin.load(Relaxed) == pin::NONE
+            && file.counted(Counter::StraightWrites) >= u64::from(policy::WRITES_TO_EARN)
+        {
+            let _signals = SignalsBlocked::new();
+            let _registry = file::hold_registry();
+            ask(file, fd);
+        }
+        if file.chunk.load(Relaxed) == 0 {
+            return Prepared::Straight;
+        }
+    }
+    if !pins::guarded() {
+        settle::settle(fd, settle::Next::Learn);
+        give_up(file, Why::NoGuard);
+        return Prepared::Straight;
+    }
+    if len >= file.append_bytes_max.load(Relaxed) || len == 0 {
+        flush_all();
+        return Prepared::Straight;
+    }
+    if file.dirty.load(Relaxed) != 0 {
+        // Full, or the position is elsewhere: everything that waits goes out, in order.
+        flush_all();
+    }
+    let _signals = SignalsBlocked::new();
+    let _dirty = hold(&DIRTY);
+    let held = file.hold();
+    if held.nested || !file.is_on() || file.chunk.load(Relaxed) == 0 {
+        return Prepared::Straight;
+    }
+    if file.dirty.load(Relaxed) != 0 {
+        return Prepared::Append;
+    }
+    if inodes::others_use(file) {
+        return Prepared::Straight;
+    }
+    let Some(entry) = file.entry() else { return Prepared::Straight };
+    let position = file.take_position();
+    entry.base.store(position, Relaxed);
+    if let Some(ledger) = ledger::ledger() {
+        entry.order.store(ledger.header.order.fetch_add(1, Relaxed) + 1, Relaxed);
+    }
+    file.position.store(AT_END, Relaxed);
+    file.reopen_cursor();
+    file.dirty.store(1, Relaxed);
+    file.next_dirty.store(core::ptr::null_mut(), Relaxed);
+    let this = (&raw const *file).cast_mut();
+    // SAFETY: files on the list are statics.
+    match unsafe { DIRTY_LAST.load(Relaxed).as_ref() } {
+        Some(last) => last.next_dirty.store(this, Relaxed),
+        None => {
+            DIRTY_FIRST.store(this, Relaxed);
+            OLDEST_MS.store(process::now_ms(), Relaxed);
+        }
+    }
+    DIRTY_LAST.store(this, Relaxed);
+    inodes::pending_began(file);
+    PENDING.fetch_add(1, SeqCst);
+    Prepared::Append
+}
+
+/// Writes out everything that is pending in this process, oldest first.
+#[cold]
+pub fn flush_all() {
+    if !is_pending() || !pins::guarded() && pins::is_fork_unseen() {
+        return;
+    }
+    let _signals = SignalsBlocked::new();
+    let _dirty = hold(&DIRTY);
+    let mut failed: *mut OpenFile = core::ptr::null_mut();
+    // SAFETY: files on the list are statics.
+    while let Some(file) = unsafe { DIRTY_FIRST.load(Relaxed).as_ref() } {
+        let held = file.hold();
+        DIRTY_FIRST.store(file.next_dirty.load(Relaxed), Relaxed);
+        match flush_held(file, &held) {
+            Ok(()) => {
+                file.dirty.store(0, Relaxed);
+                inodes::pending_ended(file);
+                PENDING.fetch_sub(1, SeqCst);
+            }
+            Err(errno) => {
+                file.error.store(errno, Relaxed);
+                file.note(Why::WriteFailed);
+                file.next_dirty.store(failed, Relaxed);
+                failed = (&raw const *file).cast_mut();
+            }
+        }
+    }
+    // What could not be written stays pending and is tried again with the next flush.
+    DIRTY_FIRST.store(failed, Relaxed);
+    let mut last = failed;
+    // SAFETY: as above.
+    while let Some(file) = unsafe { last.as_ref() } {
+        let next = file.next_dirty.load(Relaxed);
+        if next.is_null() {
+            break;
+        }
+        last = next;
+    }
+    DIRTY_LAST.store(last, Relaxed);
+    OLDEST_MS.store(process::now_ms(), Relaxed);
+}
+
+/// Writes out what is pending for longer than the maximum age. Called where the clock was read.
+pub fn flush_old(now: u64) {
+    if is_pending() && now.saturating_sub(OLDEST_MS.load(Relaxed)) >= process::max_age_ms() {
+        flush_all();
+    }
+}
+
+/// Writes out what is pending for one file. Its lock is held.
+fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
+    let Some(entry) = file.entry() else { return Ok(()) };
+    let word = entry.word.load(Relaxed);
+    let len = length_of(word);
+    if len > 0 {
+        let fd = file.fd.load(Relaxed);
+        let (chunk, base) = (file.mapped_chunk.load(Relaxed), entry.base.load(Relaxed));
+        entry.flushing.store(1, SeqCst);
+        write_out(fd, chunk, len, base)?;
+        remember_status(entry, fd);
+        // The end of what is pending is about to lose its meaning.
+        if file.position.load(Relaxed) == AT_END {
+            file.position.store(base + len, Relaxed);
+        }
+        // From here the flush has happened.
+        swap(&entry.word, word, flushed(word));
+        entry.flushing.store(0, SeqCst);
+        file.count(Counter::Flushes, 1);
+        file.count(Counter::FlushBytes, len);
+        inodes::wrote(file);
+    } else if file.position.load(Relaxed) == AT_END {
+        file.position.store(entry.base.load(Relaxed), Relaxed);
+    }
+    account(file, len, held);
+    Ok(())
+}
+
+/// Before a file is settled: nothing waits any more, and an append that was interrupted starts
+/// again. The lock is held.
+pub fn settle_held(file: &'static OpenFile, held: &Held) {
+    let Some(entry) = file.entry() else { return };
+    if let Err(errno) = flush_held(file, held) {
+        file.error.store(errno, Relaxed);
+        file.note(Why::WriteFailed);
+    }
+    if let word = entry.word.load(Relaxed)
+        && length_of(word) == 0
+    {
+        swap(&entry.word, word, flushed(word));
+    }
+    file.chunk.store(0, Relaxed);
+}
+
+/// Takes a file off the list of those with pending bytes. `None`: it is not on it.
+pub fn take_off(file: &OpenFile) {
+    if file.dirty.swap(0, Relaxed) == 0 {
+        return;
+    }
+    let this = (&raw const *file).cast_mut();
+    let mut link = &DIRTY_FIRST;
+    let mut before = core::ptr::null_mut();
+    // SAFETY: files on the list are statics.
+    while let Some(other) = unsafe { link.load(Relaxed).as_ref() } {
+        if core::ptr::eq(other, this) {
+            link.store(other.next_dirty.load(Relaxed), Relaxed);
+            if DIRTY_LAST.load(Relaxed) == this {
+                DIRTY_LAST.store(before, Relaxed);
+            }
+            break;
+        }
+        before = (&raw const *other).cast_mut();
+        link = &other.next_dirty;
+    }
+    inodes::pending_ended(file);
+    PENDING.fetch_sub(1, SeqCst);
+}
+
+/// The lock of the list of files with pending bytes; it comes before all others.
+pub fn hold_dirty() -> crate::lock::Held<'static> {
+    hold(&DIRTY)
+}
+
+/// After a fork, in the child: nothing is pending, no lock is held.
+pub fn forget_all() {
+    DIRTY.store(0, Relaxed);
+    DIRTY_FIRST.store(core::ptr::null_mut(), Relaxed);
+    DIRTY_LAST.store(core::ptr::null_mut(), Relaxed);
+    PENDING.store(0, Relaxed);
+    for file in file::used() {
+        file.entry.store(core::ptr::null_mut(), Relaxed);
+        file.chunk.store(0, Relaxed);
+        file.dirty.store(0, Relaxed);
+        file.pin.store(pin::NEVER, Relaxed);
+    }
+    pins::forget_all();
+}
+
+/// Gives every pin back: the process ends or becomes another program. All is settled.
+pub fn leave() {
+    let _signals = SignalsBlocked::new();
+    for file in file::used() {
+        if file.references.load(Relaxed) > 0 {
+            unpin(file);
+        }
+    }
+    pins::leave();
+}
+
+/// Before the kernel is asked for bytes of a file: do any of them wait here?
+pub fn before_read(file: &OpenFile, at: u64, len: u64) {
+    if !is_pending() {
+        return;
+    }
+    if overlaps_pending(file, at, len) || inodes::others_pending(file) {
+        flush_all();
+    }
+}
+
+/// Whether any of these bytes wait for this very open file.
+pub fn overlaps_pending(file: &OpenFile, at: u64, len: u64) -> bool {
+    file.entry().is_some_and(|entry| {
+        let base = entry.base.load(Relaxed);
+        let end = base + length_of(entry.word.load(Relaxed));
+        end > base && at < end && at.saturating_add(len) > base
+    })
+}
+
+/// Whether waiting paid, and how much may wait next time.
+fn account(file: &'static OpenFile, len: u64, held: &Held) {
+    let appends = file.counted(Counter::Appends);
+    let carried = appends - file.appends_before.swap(appends, Relaxed);
+    let poor = if carried < policy::WRITES_WORTH { file.poor_flushes.load(Relaxed) + 1 } else { 0 };
+    file.poor_flushes.store(poor, Relaxed);
+    if poor >= policy::POOR_FLUSHES_MAX {
+        detach(file, held);
+        give_up(file, Why::NotWorthIt);
+        return;
+    }
+    let max = file.append_bytes_max.load(Relaxed);
+    if len + len / 8 >= max {
+        file.append_bytes_max.store((max * 2).min(append_bytes_max(file)), Relaxed);
+    }
+    let flushes = file.flushes.load(Relaxed) + 1;
+    file.flushes.store(flushes, Relaxed);
+    if flushes.is_multiple_of(policy::FLUSHES_PER_SPACE_CHECK) && !has_space(file) {
+        detach(file, held);
+        give_up(file, Why::DiskNearlyFull);
+    }
+}
+
+/// The most that may wait for a file, in bytes.
+fn append_bytes_max(file: &OpenFile) -> u64 {
+    let wanted = match file.buffer.load(Relaxed) {
+        BUFFER_AUTO => policy::AUTO_APPEND_BYTES_MAX,
+        bytes => u64::from(bytes),
+    };
+    wanted.min(file.mapped_bytes.load(Relaxed))
+}
+
+/// Positioned writes until all is written.
+fn write_out(fd: i32, chunk: u64, len: u64, base: u64) -> Result<(), i32> {
+    let mut done = 0;
+    while done < len {
+        // SAFETY: the chunk is mapped and holds `len` bytes.
+        let answer = unsafe {
+            sys::write_at(fd, (chunk + done) as *const u8, (len - done) as usize, base + done)
+        };
+        match sys::result(answer) {
+            Ok(0) => return Err(libc::EIO),
+            Ok(written) => done += written as u64,
+            Err(sys::Errno(libc::EINTR)) => {}
+            Err(sys::Errno(errno)) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Keeps size and times of the file as they are after a write of ours.
+fn remember_status(entry: &Entry, fd: i32) {
+    if let Some(status) = sys::status(fd) {
+        entry.size.store(status.size, Relaxed);
+        entry.mtime_ns.store(status.mtime_ns, Relaxed);
+        entry.ctime_ns.store(status.ctime_ns, Relaxed);
+    }
+}
+
+fn has_space(file: &OpenFile) -> bool {
+    let needed = append_bytes_max(file).saturating_mul(2);
+    sys::file_system(file.fd.load(Relaxed)).is_some_and(|(_, free)| free > needed)
+}
+
+/// Reports a failed flush, once.
+pub fn take_error(file: &OpenFile) -> Option<i32> {
+    match file.error.swap(0, Relaxed) {
+        0 => None,
+        errno => Some(errno),
+    }
+}
+
+/// Writes of this file go straight on from now on, at the position that is ours. The lock is held
+/// and nothing is pending.
+fn detach(file: &OpenFile, held: &Held) {
+    if !held.nested {
+        file.chunk.store(0, Relaxed);
+    }
+}
+
+fn give_up(file: &OpenFile, why: Why) {
+    file.note(why);
+    file.pin.store(pin::NEVER, Relaxed);
+}
+
+/// Another thread's append holds the lock and was perhaps left for good: writes out what it
+/// committed, and lets go of its chunk without ever using it again. The lock is held.
+pub fn abandon(file: &'static OpenFile) {
+    let held = Held::assumed(file);
+    let _ = flush_held(file, &held);
+    core::mem::forget(held);
+    file.chunk.store(0, Relaxed);
+    file.pin.store(pin::NEVER, Relaxed);
+    if file.pending() == 0 {
+        file.entry.store(core::ptr::null_mut(), Relaxed);
+    }
+}
+
+/// Lets go of a file's entry: nothing is pending, or what is cannot be written.
+pub fn unpin(file: &OpenFile) {
+    let entry = file.entry.swap(core::ptr::null_mut(), Relaxed);
+    file.chunk.store(0, Relaxed);
+    // SAFETY: entries are in the ledger, which stays mapped.
+    if let Some(entry) = unsafe { entry.as_ref() } {
+        pins::release(Pinned {
+            entry,
+            chunk: file.mapped_chunk.swap(0, Relaxed),
+            chunk_bytes: file.mapped_bytes.load(Relaxed),
+        });
+    }
+    if file.pin.load(Relaxed) != pin::NEVER {
+        file.pin.store(pin::NONE, Relaxed);
+    }
+}
+
+/// Asks for a pin on a file that is open for writing. The registry is held.
+fn ask(file: &'static OpenFile, fd: i32) {
+    let flags = sys::open_flags(fd).unwrap_or(0);
+    let special = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
+    let buffer = match file.buffer.load(Relaxed) {
+        BUFFER_OFF => ledger::buffer_for(fd),
+        buffer => buffer,
+    };
+    let status = sys::status(fd).unwrap_or_default();
+    file.device.store(status.device, Relaxed);
+    file.inode.store(status.inode, Relaxed);
+    file.buffer.store(buffer, Relaxed);
+    ledger::record(file, fd);
+    let against = if flags & special != 0 {
+        Some(Why::OpenFlags)
+    } else if flags & libc::O_APPEND != 0 {
+        Some(Why::Append)
+    } else if !status.regular {
+        Some(Why::NotRegular)
+    } else if buffer == BUFFER_OFF {
+        Some(Why::Off)
+    } else if inodes::is_mapped(status.device, status.inode) {
+        Some(Why::Mapped)
+    } else if !sys::file_size_unlimited() {
+        Some(Why::FileSizeLimit)
+    } else {
+        None
+    };
+    if let Some(why) = against {
+        return give_up(file, why);
+    }
+    let asked = pins::ask(&pins::Ask {
+        fd,
+        device: status.device,
+        inode: status.inode,
+        open_flags: flags as u32,
+        chunk_bytes: process::append_bytes_max(buffer),
+    });
+    match asked {
+        Some(pinned) => {
+            file.mapped_chunk.store(pinned.chunk, Relaxed);
+            file.mapped_bytes.store(pinned.chunk_bytes, Relaxed);
+            file.entry.store((&raw const *pinned.entry).cast_mut(), Relaxed);
+            file.flags.store(flags as u32, Relaxed);
+            file.pin.store(pin::ASKED, Relaxed);
+        }
+        None => give_up(file, Why::NoGuard),
+    }
+}
+
+/// If the guard has pinned the file, lets its writes wait from now on.
+fn attach(file: &'static OpenFile, fd: i32) {
+    let Some(entry) = file.entry() else { return };
+    match pins::answer(entry) {
+        pins::Answer::Waiting => return,
+        pins::Answer::Refused => return give_up(file, Why::PinRefused),
+        pins::Answer::Pinned => {}
+    }
+    let _signals = SignalsBlocked::new();
+    let _registry = file::hold_registry();
+    if super::process::forking() || !crate::reach::stdio_is_seen() {
+        return;
+    }
+    let value = file.state.load(Relaxed);
+    let on = value == table::ON;
+    if !on {
+        let learning = Learning(value);
+        let free = table::is_learning(value) && learning.under_way() == 0;
+        if !free || !swap(&file.state, value, learning.with(Learning::LOCKED).0) {
+            return;
+        }
+    }
+    let held = file.hold();
+    let pinned = Pinned {
+        entry,
+        chunk: file.mapped_chunk.load(Relaxed),
+        chunk_bytes: file.mapped_bytes.load(Relaxed),
+    };
+    let position = sys::seek(fd, 0, libc::SEEK_CUR);
+    let mapped = if held.nested || position < 0 { None } else { pins::map(pinned) };
+    let attached = mapped.is_some_and(|pinned| {
+        file.mapped_chunk.store(pinned.chunk, Relaxed);
+        file.mapped_bytes.store(pinned.chunk_bytes, Relaxed);
+        file.fd.store(fd, Relaxed);
+        file.pin.store(pin::HELD, Relaxed);
+        has_space(file)
+    });
+    if attached {
+        remember_status(entry, fd);
+        let max = append_bytes_max(file);
+        let first = match file.buffer.load(Relaxed) {
+            BUFFER_AUTO => policy::APPEND_BYTES_FIRST.min(max),
+            _ => max,
+        };
+        file.append_bytes_max.store(first, Relaxed);
+        file.appends_before.store(file.counted(Counter::Appends), Relaxed);
+        if !on {
+            file.learned.store(value, Relaxed);
+            file.close_cursor();
+            file.position.store(position as u64, Relaxed);
+        }
+        file.chunk.store(file.mapped_chunk.load(Relaxed), Relaxed);
+        file.state.store(table::ON, core::sync::atomic::Ordering::Release);
+    } else {
+        if !on {
+            file.state.store(value, core::sync::atomic::Ordering::Release);
+        }
+        give_up(file, if mapped.is_some() { Why::DiskNearlyFull } else { Why::Budget });
+    }
+}
+
 /// Writes at the position that is ours; `None` when it is ours no longer.
 fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> Option<isize> {
+    speak();
     let _signals = SignalsBlocked::new();
-    let _held = file.hold();
-    if !file.is_on() {
+    let held = file.hold();
+    if !file.is_on() || held.nested || file.pending() > 0 {
         return None;
     }
     let at = file.take_position();
-    speak();
     // SAFETY: the kernel checks the program's memory.
     let answer = unsafe { sys::write_at(fd, buffer, len, at) };
     file.count(Counter::StraightWrites, 1);
@@ -107,16 +725,14 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
         file.count(Counter::StraightWriteBytes, answer as u64);
         file.position.store(at + answer as u64, Relaxed);
         update_window(file, at, buffer, answer as u64);
-        inodes::written(Some(file));
-        // The file's own window holds what was just written: it is as fresh as before.
-        file.epoch.store(crate::process::EPOCH.load(Relaxed), Relaxed);
+        inodes::wrote(file);
     }
     file.reopen_cursor();
     Some(if answer < 0 { crate::fail(-answer as i32) } else { answer })
 }
 
-/// Puts bytes that were just written into the window, as far as it holds that part of the file.
-/// What lies beyond its end is read when it is needed. The lock is held and the cursor closed.
+/// Puts bytes into the window, as far as it holds that part of the file. What lies beyond its end
+/// is read when it is needed. The lock is held and the cursor closed.
 fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u64) {
     let (window_at, window_len) = (file.window_at.load(Relaxed), file.window_len.load(Relaxed));
     let (from, to) = (at.max(window_at), (at + len).min(window_at + window_len));
@@ -124,7 +740,7 @@ fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u64) {
         return;
     }
     let target = file.window.load(Relaxed) + (from - window_at);
-    // SAFETY: the window's side is valid; the kernel has just read the program's side.
+    // SAFETY: the window's side is valid; the program's side has just been read.
     let bad = unsafe {
         copy::copy(
             target as *mut u8,
@@ -133,21 +749,43 @@ fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u64) {
         )
     };
     if bad != 0 {
-        file.drop_window();
+        file.window_len.store(0, Relaxed);
     }
 }
 
 /// Whether a learning descriptor has made enough small writes for `earn`.
-pub fn earned(learning: Learning) -> bool {
-    learning.small_writes() == WRITES_TO_BE_KNOWN
+pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
+    let writes = learning.small_writes();
+    match file.map(|file| file.pin.load(Relaxed)) {
+        None => writes == WRITES_TO_BE_KNOWN || writes == policy::WRITES_TO_EARN,
+        Some(pin::NONE) => writes >= policy::WRITES_TO_EARN,
+        Some(pin::ASKED) => true,
+        Some(pin::HELD) => writes >= policy::WRITES_TO_EARN_AGAIN,
+        Some(_) => false,
+    }
 }
 
-/// Small writes were seen: know the inode, so that they disturb only windows of their own file.
+/// Small writes were seen: know the inode, so that they disturb only windows of their own file; ask
+/// for a pin; let writes wait.
 pub fn earn(fd: i32) {
-    if !inodes::any_window() {
-        return;
+    let Some(word) = table::learning_word(fd) else { return };
+    let writes = Learning(word.load(Relaxed)).small_writes();
+    if writes < policy::WRITES_TO_EARN_AGAIN
+        || writes < policy::WRITES_TO_EARN && !inodes::any_window()
+    {
+        if table::open_file(fd).is_none() {
+            return;
+        }
     }
-    let _signals = SignalsBlocked::new();
+    let signals = SignalsBlocked::new();
     let registry = file::hold_registry();
-    transition::make_known(fd, &registry);
+    let Some(file) = transition::make_known(fd, &registry) else { return };
+    if file.pin.load(Relaxed) == pin::NONE && writes >= policy::WRITES_TO_EARN {
+        ask(file, fd);
+    }
+    drop(registry);
+    drop(signals);
+    if matches!(file.pin.load(Relaxed), pin::ASKED | pin::HELD) {
+        attach(file, fd);
+    }
 }

@@ -1,0 +1,332 @@
+//! This process' side of the guard's protocol: asking for a pin, waiting for nobody, giving it back.
+//!
+//! A file whose writes may wait has an [`Entry`] in the ledger. The guard answers an ask whenever it
+//! gets to it; until then the file's writes go straight on. Everything here happens inside
+//! transitions, under the registry's lock.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
+
+use sweetspot_core::ledger::{
+    ENTRIES_MAX, Entry, FLAG_GUARD, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE,
+    STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, flushed, length_of, next_state,
+    state_of,
+};
+
+use crate::ledger;
+use crate::sys;
+
+/// Entries that are kept, with their chunks mapped, for files opened later.
+const IDLE_MAX: usize = 8;
+/// The kernel's mark on a robust futex whose owner died.
+const OWNER_DIED: u32 = 0x4000_0000;
+
+/// The guard's word, or a zero of our own: no guard.
+static GUARD: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NO_GUARD).cast_mut());
+static NO_GUARD: AtomicU32 = AtomicU32::new(0);
+/// The slot of this process in the ledger; 0: none yet.
+static SLOT: AtomicU32 = AtomicU32::new(0);
+
+/// A page that is zero in every child, also in one that was forked behind our back.
+#[repr(C, align(4096))]
+struct ForkPage {
+    ours: AtomicU32,
+    _rest: [u8; 4092],
+}
+static FORK_PAGE: ForkPage = ForkPage { ours: AtomicU32::new(0), _rest: [0; 4092] };
+
+/// Whether there is a guard that lives, and this process is the one that claimed its slot. Two
+/// loads and a comparison: asked before each write that is to wait.
+#[inline(always)]
+pub fn guarded() -> bool {
+    // SAFETY: the word is a static or in the ledger, which stays mapped.
+    let guard = unsafe { (*GUARD.load(Relaxed)).load(Relaxed) };
+    guard != 0 && guard & OWNER_DIED == 0 && FORK_PAGE.ours.load(Relaxed) != 0
+}
+
+/// Whether this memory was claimed by this very process (or by nobody).
+pub fn is_fork_unseen() -> bool {
+    SLOT.load(Relaxed) != 0 && FORK_PAGE.ours.load(Relaxed) == 0
+}
+
+/// An entry that is mapped here: which one, and where its chunk is.
+#[derive(Clone, Copy)]
+pub struct Pinned {
+    pub entry: &'static Entry,
+    /// Address and size of the mapped chunk; 0: not mapped yet.
+    pub chunk: u64,
+    pub chunk_bytes: u64,
+}
+
+/// Entries that no file uses now.
+struct Idle {
+    entry: AtomicPtr<Entry>,
+    chunk: AtomicU64,
+    chunk_bytes: AtomicU64,
+}
+static IDLE: [Idle; IDLE_MAX] = [const {
+    Idle {
+        entry: AtomicPtr::new(core::ptr::null_mut()),
+        chunk: AtomicU64::new(0),
+        chunk_bytes: AtomicU64::new(0),
+    }
+}; IDLE_MAX];
+
+/// What a file tells the guard about itself.
+pub struct Ask {
+    pub fd: i32,
+    pub device: u64,
+    pub inode: u64,
+    pub open_flags: u32,
+    /// The size of chunk that is wanted.
+    pub chunk_bytes: u64,
+}
+
+/// Asks the guard to pin a file; `None` when that cannot be asked.
+pub fn ask(ask: &Ask) -> Option<Pinned> {
+    let ledger = ledger::ledger()?;
+    if ledger.header.flags.load(Relaxed) & FLAG_GUARD == 0 || !claim_slot(ledger) || !guarded() {
+        return None;
+    }
+    let pinned = take_idle(ask.chunk_bytes).or_else(|| claim_entry(ledger))?;
+    let entry = pinned.entry;
+    entry.fd.store(ask.fd, Relaxed);
+    entry.device.store(ask.device, Relaxed);
+    entry.inode.store(ask.inode, Relaxed);
+    entry.open_flags.store(ask.open_flags, Relaxed);
+    entry.chunk_bytes.store(ask.chunk_bytes.max(pinned.chunk_bytes), Relaxed);
+    let mut path = [0; 512];
+    entry.path.store(ledger::path_of(ask.fd, &mut path));
+    let word = entry.state.load(Relaxed);
+    entry.state.compare_exchange(word, next_state(word, STATE_ASKED), SeqCst, Relaxed).ok()?;
+    poke(ledger, index_of(ledger, entry));
+    Some(pinned)
+}
+
+/// What the guard says.
+pub enum Answer {
+    Waiting,
+    Pinned,
+    Refused,
+}
+
+/// Looks for the guard's answer.
+#[inline(always)]
+pub fn answer(entry: &Entry) -> Answer {
+    match state_of(entry.state.load(Acquire)) {
+        STATE_PINNED => Answer::Pinned,
+        STATE_REFUSED => Answer::Refused,
+        _ => Answer::Waiting,
+    }
+}
+
+/// Maps the chunk of an entry that was just pinned, and touches what will be used first, so that no
+/// page is missing when bytes are appended.
+pub fn map(pinned: Pinned) -> Option<Pinned> {
+    let at = pinned.entry.chunk_at.load(Relaxed);
+    let bytes = pinned.entry.chunk_bytes.load(Relaxed);
+    if pinned.chunk != 0 && pinned.chunk_bytes == bytes {
+        return Some(pinned);
+    }
+    unmap(&pinned);
+    let chunk = ledger::map_chunk(at, bytes)?;
+    Some(Pinned { chunk, chunk_bytes: bytes, ..pinned })
+}
+
+fn unmap(pinned: &Pinned) {
+    if pinned.chunk != 0 {
+        // SAFETY: a mapping of our own that nothing refers to any more.
+        unsafe { sys::syscall!(SYS_munmap, pinned.chunk, pinned.chunk_bytes) };
+    }
+}
+
+/// The file needs its entry no more; nothing is pending.
+pub fn release(pinned: Pinned) {
+    let Some(ledger) = ledger::ledger() else { return };
+    let entry = pinned.entry;
+    if length_of(entry.word.load(Relaxed)) > 0 {
+        // Could not be written: pin and bytes stay until this process has ended; the guard then
+        // writes them, or saves them beside.
+        return;
+    }
+    let place = IDLE.iter().find(|idle| idle.entry.load(Relaxed).is_null());
+    let pinned_now = state_of(entry.state.load(Relaxed)) == STATE_PINNED;
+    let keep = place.filter(|_| pinned_now && pinned.chunk != 0);
+    leave_state(entry, if keep.is_some() { STATE_RELEASE } else { STATE_DISCARD });
+    match keep {
+        Some(idle) => {
+            idle.chunk.store(pinned.chunk, Relaxed);
+            idle.chunk_bytes.store(pinned.chunk_bytes, Relaxed);
+            idle.entry.store((&raw const *entry).cast_mut(), Relaxed);
+        }
+        None => unmap(&pinned),
+    }
+    poke(ledger, index_of(ledger, entry));
+}
+
+/// Changes the state of an entry, whatever it is now (the guard may be changing it too).
+fn leave_state(entry: &Entry, state: u8) {
+    loop {
+        let word = entry.state.load(Relaxed);
+        let next = next_state(word, state);
+        if entry.state.compare_exchange(word, next, SeqCst, Relaxed).is_ok() {
+            return;
+        }
+    }
+}
+
+/// An idle entry that the guard has unpinned and whose chunk is large enough.
+fn take_idle(chunk_bytes: u64) -> Option<Pinned> {
+    for idle in &IDLE {
+        let entry = idle.entry.load(Relaxed);
+        // SAFETY: entries are in the ledger, which stays mapped.
+        let Some(entry) = (unsafe { entry.as_ref() }) else { continue };
+        if state_of(entry.state.load(Acquire)) == STATE_OWNED
+            && idle.chunk_bytes.load(Relaxed) >= chunk_bytes
+        {
+            idle.entry.store(core::ptr::null_mut(), Relaxed);
+            return Some(Pinned {
+                entry,
+                chunk: idle.chunk.load(Relaxed),
+                chunk_bytes: idle.chunk_bytes.load(Relaxed),
+            });
+        }
+    }
+    None
+}
+
+fn claim_entry(ledger: &'static Ledger) -> Option<Pinned> {
+    let slot = SLOT.load(Relaxed);
+    // Processes begin at different places, so that they rarely meet.
+    let start = slot as usize * 7;
+    for step in 0..ENTRIES_MAX {
+        let entry = &ledger.entries[(start + step) % ENTRIES_MAX];
+        let word = entry.state.load(Relaxed);
+        if state_of(word) == STATE_FREE
+            && entry
+                .state
+                .compare_exchange(word, next_state(word, STATE_OWNED), SeqCst, Relaxed)
+                .is_ok()
+        {
+            entry.slot.store(slot, SeqCst);
+            entry.word.store(flushed(entry.word.load(Relaxed)), SeqCst);
+            return Some(Pinned { entry, chunk: 0, chunk_bytes: 0 });
+        }
+    }
+    None
+}
+
+fn index_of(ledger: &Ledger, entry: &Entry) -> usize {
+    let first = ledger.entries.as_ptr() as usize;
+    ((&raw const *entry) as usize - first) / size_of::<Entry>()
+}
+
+/// Tells the guard that an entry waits for it.
+fn poke(ledger: &Ledger, index: usize) {
+    ledger.header.ask_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
+    ledger.header.asks.fetch_add(1, SeqCst);
+    if ledger.header.guard_naps.load(SeqCst) == 1 {
+        sys::futex_wake(&ledger.header.asks);
+    }
+}
+
+/// Makes this process known in the ledger, once.
+fn claim_slot(ledger: &'static Ledger) -> bool {
+    if SLOT.load(Relaxed) != 0 {
+        return true;
+    }
+    let (Some(start_ticks), Some(namespace)) = (start_ticks(), pid_namespace()) else {
+        return false;
+    };
+    if ledger.header.pid_namespace.load(Relaxed) != namespace {
+        return false;
+    }
+    let process = sys::process_id() as u32;
+    for index in 1..SLOTS_MAX {
+        let slot = &ledger.slots[index];
+        if slot.pid.load(Relaxed) == 0
+            && slot.pid.compare_exchange(0, process, SeqCst, Relaxed).is_ok()
+        {
+            slot.start_ticks.store(start_ticks, Relaxed);
+            slot.pid_namespace.store(namespace, Relaxed);
+            slot.ready.store(1, Release);
+            // SAFETY: the page is ours, whole, and anonymous memory.
+            let answer = unsafe {
+                sys::syscall!(SYS_madvise, &raw const FORK_PAGE, 4096, libc::MADV_WIPEONFORK)
+            };
+            FORK_PAGE.ours.store(u32::from(answer == 0), Relaxed);
+            GUARD.store((&raw const ledger.header.guard).cast_mut(), Relaxed);
+            SLOT.store(index as u32, Relaxed);
+            return true;
+        }
+    }
+    ledger.header.asks.fetch_add(1, SeqCst);
+    sys::futex_wake(&ledger.header.asks);
+    false
+}
+
+/// This process leaves the ledger: at its end, or because it becomes another program.
+pub fn leave() {
+    let index = SLOT.swap(0, Relaxed) as usize;
+    if index == 0 || FORK_PAGE.ours.load(Relaxed) == 0 {
+        return;
+    }
+    let Some(ledger) = ledger::ledger() else { return };
+    for idle in &IDLE {
+        let entry = idle.entry.swap(core::ptr::null_mut(), Relaxed);
+        // SAFETY: as in `take_idle`.
+        if let Some(entry) = unsafe { entry.as_ref() } {
+            leave_state(entry, STATE_DISCARD);
+            poke(ledger, index_of(ledger, entry));
+        }
+    }
+    let mine = |entry: &&Entry| entry.slot.load(Relaxed) as usize == index;
+    if ledger.entries.iter().filter(mine).any(|entry| length_of(entry.word.load(Relaxed)) > 0) {
+        // Something could not be written: the guard must find us when we are dead.
+        return;
+    }
+    ledger.slots[index].ready.store(0, SeqCst);
+    ledger.slots[index].pid.store(0, SeqCst);
+}
+
+/// In the child of a fork: nothing in the ledger is ours.
+pub fn forget_all() {
+    SLOT.store(0, Relaxed);
+    for idle in &IDLE {
+        idle.entry.store(core::ptr::null_mut(), Relaxed);
+    }
+}
+
+/// Field 22 of /proc/self/stat: when this process started, in ticks after boot.
+fn start_ticks() -> Option<u64> {
+    let mut buffer = [0u8; 1024];
+    let len = ledger::read_small(c"/proc/self/stat", &mut buffer)?;
+    let text = &buffer[..len];
+    // The second field is the name in brackets, which may hold anything.
+    let after_name = text.iter().rposition(|byte| *byte == b')')? + 2;
+    let field = text[after_name..].split(|byte| *byte == b' ').nth(22 - 3)?;
+    field.iter().try_fold(0u64, |number, digit| {
+        digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
+    })
+}
+
+/// Inode of this process' pid namespace.
+fn pid_namespace() -> Option<u64> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    let path = c"/proc/self/ns/pid";
+    // SAFETY: a string and a struct of the right size.
+    let (answer, stat) = unsafe {
+        let answer = sys::syscall!(
+            SYS_newfstatat,
+            libc::AT_FDCWD as isize,
+            path.as_ptr(),
+            stat.as_mut_ptr(),
+            0
+        );
+        (answer, stat.assume_init())
+    };
+    (answer == 0).then_some(stat.st_ino)
+}
