@@ -1,1 +1,3 @@
 //! (module docs)
+
+pub mod process;
