@@ -89,11 +89,11 @@ fn folder() -> Result<PathBuf, Failure> {
     if let Some(folder) = variable(FOLDER_VARIABLE).map(PathBuf::from) {
         return made_and_safe(&folder, &folder);
     }
-    let base = variable("XDG_CACHE_HOME")
-        .or_else(|| variable("HOME").map(|home| Path::new(&home).join(".cache").into()))
-        .map(PathBuf::from)
-        // The specification says that a relative one is to be ignored.
-        .filter(|base| base.is_absolute());
+    // The specification says that a relative XDG_CACHE_HOME is to be ignored.
+    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+    let base = variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute).or_else(|| {
+        variable("HOME").map(|home| Path::new(&home).join(".cache")).and_then(absolute)
+    });
     let is_root = rustix::process::geteuid().is_root();
     match base {
         Some(base) if is_root && !belongs_to_us(&base) => {

@@ -39,7 +39,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         let start = Start { program: &program, arguments: &arguments.command, environment };
         return match target {
             Some(target) => start.and_report(target, None, Report::switched_off()),
-            None if arguments.wait => start.and_wait(),
+            None if arguments.wait => start.and_wait(None),
             None => Err(start.by_becoming_it()),
         };
     }
@@ -56,15 +56,18 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         say(format_args!("sweetspot: {warning}"));
     }
 
-    let mut session = Session::create(&Settings {
-        buffer: asked.size(),
-        rules: config.rules,
-        summary: target.is_some(),
-        max_age_ms: arguments.max_age,
-        stdio: arguments.stdio,
-    })?;
+    let report = Report::new(asked.size(), config.path, reach.clone());
+    let mut session = None;
     if reach.takes_library() {
         let library = preload::install()?;
+        let settings = Settings {
+            buffer: asked.size(),
+            rules: config.rules,
+            summary: target.is_some(),
+            max_age_ms: arguments.max_age,
+            stdio: arguments.stdio,
+        };
+        let session = session.insert(Session::create(&settings)?);
         let others = value(&environment, preload::VARIABLE);
         let all = preload::chain(library.as_os_str(), others);
         set(&mut environment, preload::VARIABLE, all);
@@ -77,17 +80,8 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
 
     let start = Start { program: &program, arguments: &arguments.command, environment };
     match target {
-        Some(target) => {
-            let report = Report::new(asked.size(), config.path, reach);
-            start.and_report(target, Some(session), report)
-        }
-        None if arguments.wait => {
-            let (child, _) = start.as_child()?;
-            let pid = child.pid();
-            let ended = child.wait();
-            session.finish(pid);
-            end_as(ended)
-        }
+        Some(target) => start.and_report(target, session, report),
+        None if arguments.wait => start.and_wait(session),
         None => Err(start.by_becoming_it()),
     }
 }
@@ -184,8 +178,15 @@ impl Start<'_> {
         child.map(|child| (child, started)).map_err(|error| self.refused(&error))
     }
 
-    fn and_wait(&self) -> Result<u8, Failure> {
-        end_as(self.as_child()?.0.wait())
+    /// Waits until it has ended and everything that it left is written, and ends as it did.
+    fn and_wait(&self, session: Option<Session>) -> Result<u8, Failure> {
+        let (child, _) = self.as_child()?;
+        let pid = child.pid();
+        let ended = child.wait();
+        if let Some(mut session) = session {
+            session.finish(pid);
+        }
+        end_as(ended)
     }
 
     /// Waits, writes the summary, and ends as the program did.
