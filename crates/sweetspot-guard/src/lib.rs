@@ -48,6 +48,7 @@ mod error;
 mod finish;
 mod guard;
 mod identity;
+pub mod process;
 pub mod recover;
 pub mod session;
 mod sys;

@@ -1,1 +1,36 @@
-fn main() {}
+//! The command line: parses what was typed, calls the rest, prints.
+//!
+//! Not here: any buffering. The library that does it travels inside this binary (`preload`).
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod buffer;
+mod config;
+mod demo;
+mod estimate;
+mod failure;
+mod preload;
+mod reach;
+mod resolve;
+mod run;
+mod session;
+mod summary;
+
+use arguments::{Arguments, Verb};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return ExitCode::from(arguments::answer(&error)),
+    };
+    let ended = match &arguments.verb {
+        Verb::Run(arguments) => run::run(arguments),
+        Verb::Demo(arguments) => demo::demo(arguments),
+    };
+    ExitCode::from(ended.unwrap_or_else(|failure| {
+        failure::say(&failure);
+        failure.status
+    }))
+}

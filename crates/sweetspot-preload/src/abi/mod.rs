@@ -14,11 +14,10 @@ macro_rules! hook {
             let $next = {
                 #[allow(unused_variables)]
                 |$($arg: $type),*| -> $ret {
-                    // SAFETY: the next definition of this name has this signature.
-                    let next: unsafe extern "C" fn($($type),*) -> $ret =
-                        unsafe { core::mem::transmute($name::NEXT.address()) };
-                    // SAFETY: the caller made the same call.
-                    unsafe { next($($arg),*) }
+                    type Next = unsafe extern "C" fn($($type),*) -> $ret;
+                    // SAFETY: the next definition of this name has this signature, and the caller
+                    // made the same call.
+                    unsafe { core::mem::transmute::<usize, Next>($name::NEXT.address())($($arg),*) }
                 }
             };
             $body

@@ -1,0 +1,281 @@
+//! Becoming another program, or running it and waiting, without changing what it was given.
+//!
+//! A Rust program does not pass on what its caller gave it: before `main`, the runtime sets SIGPIPE
+//! to "ignore" and opens `/dev/null` on a closed standard descriptor, and `std::process` sets
+//! SIGPIPE back to its default when it starts something. All three can be seen by the program that
+//! is started (`yes | head`, `nohup`, `prog <&-`). So what the caller gave is remembered by a
+//! function in `.init_array`, which runs before the runtime, and given on by [`replace`] and
+//! [`Child::start`].
+//!
+//! Not here: looking a program up, the environment, the ledger, printing. Nothing is sent to or
+//! written for the program but the signals that [`Child::wait`] names.
+//!
+//! Invariant: between `fork` and `execve` only functions are called that may be called in a signal
+//! handler; everything that allocates has happened before.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whether SIGPIPE was ignored when this process started.
+static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+/// Which of the standard descriptors 0, 1 and 2 were closed when this process started.
+static STANDARD_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
+
+// SAFETY: `.init_array` holds pointers to functions that the C library calls once, before `main`;
+// `remember` has the C calling convention, takes nothing, and calls only `sigaction` and `fcntl`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REMEMBER: extern "C" fn() = remember;
+
+extern "C" fn remember() {
+    // SAFETY: an all-zero `sigaction` is a valid value; the kernel overwrites it.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null new action only asks; `action` is valid for writing.
+    if unsafe { libc::sigaction(libc::SIGPIPE, ptr::null(), &mut action) } == 0 {
+        SIGPIPE_IGNORED.store(action.sa_sigaction == libc::SIG_IGN, Relaxed);
+    }
+    for (fd, closed) in (0..).zip(&STANDARD_CLOSED) {
+        // SAFETY: F_GETFD has no argument and changes nothing.
+        closed.store(unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1, Relaxed);
+    }
+}
+
+/// A program that is ready to be started: which file, with which arguments and environment.
+pub struct Image {
+    path: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+impl Image {
+    /// Prepares `path` with all `arguments` (the first is the name by which the program knows
+    /// itself) and exactly the variables of `environment`.
+    ///
+    /// # Errors
+    /// `InvalidInput` where one of them holds a NUL byte.
+    pub fn new(
+        path: &Path,
+        arguments: &[OsString],
+        environment: &[(OsString, OsString)],
+    ) -> io::Result<Image> {
+        let text = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::from);
+        let variable = |(name, value): &(OsString, OsString)| {
+            let mut line = name.clone().into_vec();
+            line.push(b'=');
+            line.extend_from_slice(value.as_bytes());
+            CString::new(line).map_err(io::Error::from)
+        };
+        Ok(Image {
+            path: text(path.as_os_str())?,
+            arguments: arguments.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
+            environment: environment.iter().map(variable).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Null-terminated arrays of pointers into `self`, as `execve` wants them.
+    fn pointers(&self) -> (Vec<*const libc::c_char>, Vec<*const libc::c_char>) {
+        let array = |texts: &[CString]| {
+            texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>()
+        };
+        (array(&self.arguments), array(&self.environment))
+    }
+}
+
+/// Becomes the program: same process, same parent, same signals. Returns only what went wrong.
+pub fn replace(image: &Image) -> io::Error {
+    let (arguments, environment) = image.pointers();
+    give_back_sigpipe();
+    give_back_descriptors();
+    execute(image, &arguments, &environment);
+    let error = io::Error::last_os_error();
+    // Still a Rust program, about to say why: a broken pipe must not end it first.
+    // SAFETY: SIG_IGN is a valid disposition of SIGPIPE.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    error
+}
+
+fn execute(image: &Image, arguments: &[*const libc::c_char], environment: &[*const libc::c_char]) {
+    // SAFETY: the path is NUL-terminated, both arrays end with a null pointer and point to
+    // NUL-terminated texts that `image` owns.
+    unsafe { libc::execve(image.path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+}
+
+fn give_back_sigpipe() {
+    let action = if SIGPIPE_IGNORED.load(Relaxed) { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: both are valid dispositions of SIGPIPE.
+    unsafe { libc::signal(libc::SIGPIPE, action) };
+}
+
+fn give_back_descriptors() {
+    for (fd, closed) in (0..).zip(&STANDARD_CLOSED) {
+        if closed.load(Relaxed) {
+            // SAFETY: the runtime's own `/dev/null`, which nobody else was given.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It ended itself, with this exit status.
+    Exited(u8),
+    /// It was ended by this signal.
+    Killed(i32),
+}
+
+/// A program that runs below a parent which waits for it, as it would below `time`.
+pub struct Child {
+    pid: libc::pid_t,
+    /// The signals that `wait` takes out one by one; blocked since before the fork.
+    awaited: libc::sigset_t,
+}
+
+/// Signals that someone who knows only the parent's pid may send and means for the program.
+/// Not SIGINT and SIGQUIT: the terminal sends these to both, and `time` ignores them too.
+const PASSED_ON: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+impl Child {
+    /// Starts the program in a process of its own, in the caller's process group. From here on
+    /// this process ignores SIGINT and SIGQUIT.
+    ///
+    /// # Errors
+    /// The errno of `fork`, or that of `execve` in the child.
+    pub fn start(image: &Image) -> io::Result<Child> {
+        let (arguments, environment) = image.pointers();
+        let (said_here, said_there) = io::pipe()?;
+        let mut awaited = empty_set();
+        let mut mask = empty_set();
+        for signal in PASSED_ON.into_iter().chain([libc::SIGCHLD]) {
+            // SAFETY: an initialised set and a valid signal number.
+            unsafe { libc::sigaddset(&mut awaited, signal) };
+        }
+        // SAFETY: both sets are initialised and outlive the call.
+        unsafe { libc::sigprocmask(libc::SIG_BLOCK, &awaited, &mut mask) };
+        // A caller that ignores SIGCHLD would have our child reaped before we can ask.
+        let changed = [
+            (libc::SIGINT, libc::SIG_IGN),
+            (libc::SIGQUIT, libc::SIG_IGN),
+            (libc::SIGCHLD, libc::SIG_DFL),
+        ]
+        // SAFETY: valid signals and dispositions; what was there before is kept for the child.
+        .map(|(number, action)| (number, unsafe { libc::signal(number, action) }));
+
+        // SAFETY: the child calls only functions that are safe in a signal handler (see the module).
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            for (signal, action) in changed {
+                // SAFETY: the disposition that this signal had a moment ago.
+                unsafe { libc::signal(signal, action) };
+            }
+            give_back_sigpipe();
+            // SAFETY: the mask that the caller gave us.
+            unsafe { libc::sigprocmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) };
+            give_back_descriptors();
+            execute(image, &arguments, &environment);
+            // SAFETY: errno of this thread; a pipe that is open; leaving without running anything
+            // that belongs to the parent.
+            unsafe {
+                let errno = *libc::__errno_location();
+                let bytes = errno.to_ne_bytes();
+                let fd = std::os::fd::AsRawFd::as_raw_fd(&said_there);
+                libc::write(fd, bytes.as_ptr().cast(), bytes.len());
+                libc::_exit(127);
+            }
+        }
+        if pid < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        drop(said_there);
+        let child = Child { pid, awaited };
+        let mut bytes = [0; 4];
+        match io::Read::read_exact(&mut &said_here, &mut bytes) {
+            // The pipe closed without a word: execve has succeeded.
+            Err(_) => Ok(child),
+            Ok(()) => {
+                child.reap();
+                Err(io::Error::from_raw_os_error(i32::from_ne_bytes(bytes)))
+            }
+        }
+    }
+
+    /// The program's process id.
+    pub fn pid(&self) -> u32 {
+        self.pid as u32
+    }
+
+    /// Waits until the program has ended, and passes on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 that
+    /// another process sends here. What the terminal sends reaches the program by itself, and a
+    /// stopped program is waited for, as `time` does.
+    pub fn wait(self) -> Ended {
+        loop {
+            // SAFETY: an all-zero `siginfo_t` is a valid value that the kernel overwrites.
+            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            // SAFETY: an initialised set, and `info` is valid for writing.
+            let signal = unsafe { libc::sigwaitinfo(&self.awaited, &mut info) };
+            match signal {
+                libc::SIGCHLD => {
+                    if let Some(ended) = self.ended(libc::WNOHANG) {
+                        return ended;
+                    }
+                }
+                -1 => {} // EINTR: stopped and continued.
+                signal => {
+                    // SAFETY: for a signal sent by a process (code <= 0) the pid is filled in.
+                    let sender = (info.si_code <= 0).then(|| unsafe { info.si_pid() });
+                    if sender.is_some_and(|sender| sender != self.pid) {
+                        // SAFETY: the child is not reaped yet, so the pid is still its own.
+                        unsafe { libc::kill(self.pid, signal) };
+                    }
+                }
+            }
+        }
+    }
+
+    fn reap(&self) {
+        while self.ended(0).is_none() {}
+    }
+
+    fn ended(&self, flags: i32) -> Option<Ended> {
+        let mut status = 0;
+        // SAFETY: `status` is valid for writing.
+        let pid = unsafe { libc::waitpid(self.pid, &mut status, flags) };
+        if pid != self.pid {
+            return None;
+        }
+        if libc::WIFSIGNALED(status) {
+            Some(Ended::Killed(libc::WTERMSIG(status)))
+        } else {
+            Some(Ended::Exited(libc::WEXITSTATUS(status) as u8))
+        }
+    }
+}
+
+/// Ends this process by `signal`, so that the caller's `wait` reports what it would have reported
+/// of the program itself. No second core file is written. Where the signal does not end a process,
+/// the exit status is 128 + `signal`.
+pub fn end_by_signal(signal: i32) -> ! {
+    let mut set = empty_set();
+    // SAFETY: valid arguments each; the process is about to end and has one thread.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0);
+        libc::signal(signal, libc::SIG_DFL);
+        libc::sigaddset(&mut set, signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &set, ptr::null_mut());
+        libc::raise(signal);
+        libc::_exit(128 + signal);
+    }
+}
+
+fn empty_set() -> libc::sigset_t {
+    // SAFETY: an all-zero `sigset_t` is valid, and `sigemptyset` initialises it.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        set
+    }
+}

@@ -1,0 +1,88 @@
+//! Builds the preload library from its own crate and lets the binary embed it.
+//!
+//! A cdylib without the standard library needs a panic handler, exported C names and linker
+//! arguments that its rlib, used by tests beside std, must not have. So it is built by a second
+//! cargo, in a target folder of its own (no lock is shared), with `--cfg preload_abi`.
+//!
+//! Tells the crate: `SWEETSPOT_PRELOAD_SO` (path of the library), `SWEETSPOT_PRELOAD_HASH` (its
+//! content hash), and passes on `SWEETSPOT_LIBDIR` where a package sets it.
+
+use std::env::{var, var_os};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let preload = PathBuf::from(var("DEP_SWEETSPOT_PRELOAD_MANIFEST_DIR").unwrap());
+    let core = PathBuf::from(var("DEP_SWEETSPOT_CORE_MANIFEST_DIR").unwrap());
+    rerun_if_changed(&preload, &core);
+
+    let library = build(&preload, &core);
+    let content = std::fs::read(&library)
+        .unwrap_or_else(|error| panic!("cannot read {}: {error}", library.display()));
+    println!("cargo::rustc-env=SWEETSPOT_PRELOAD_SO={}", library.display());
+    println!("cargo::rustc-env=SWEETSPOT_PRELOAD_HASH={:032x}", hash(&content));
+    println!("cargo::rerun-if-env-changed=SWEETSPOT_LIBDIR");
+}
+
+fn rerun_if_changed(preload: &Path, core: &Path) {
+    println!("cargo::rerun-if-changed=build.rs");
+    for folder in [preload, core] {
+        for name in ["src", "Cargo.toml", "build.rs"] {
+            println!("cargo::rerun-if-changed={}", folder.join(name).display());
+        }
+    }
+    // In a workspace, its profile and lock file decide too; from a registry there is none.
+    let workspace = Path::new(&var("CARGO_MANIFEST_DIR").unwrap()).join("../..");
+    for name in ["Cargo.toml", "Cargo.lock"] {
+        let path = workspace.join(name);
+        if path.is_file() {
+            println!("cargo::rerun-if-changed={}", path.display());
+        }
+    }
+}
+
+/// Builds the cdylib and returns its path.
+fn build(preload: &Path, core: &Path) -> PathBuf {
+    let target = var("TARGET").unwrap();
+    let folder = Path::new(&var("OUT_DIR").unwrap()).join("preload");
+    let mut cargo = Command::new(var_os("CARGO").unwrap());
+    cargo
+        .args(["rustc", "--lib", "--release", "--crate-type", "cdylib"])
+        .arg("--manifest-path")
+        .arg(preload.join("Cargo.toml"))
+        .args(["--target", &target])
+        .arg("--target-dir")
+        .arg(&folder);
+    if !preload.join("../../Cargo.lock").is_file() {
+        // From a registry: core is not beside it under a version that is published already.
+        cargo
+            .arg("--config")
+            .arg(format!("patch.crates-io.sweetspot-core.path={:?}", core.display().to_string()));
+    }
+    cargo
+        .args(["--", "--cfg", "preload_abi"])
+        // Its constructor runs before those of the program's own libraries.
+        .arg("-Clink-arg=-Wl,-z,initfirst")
+        // No symbol is looked up inside a hook, and none may be missing.
+        .args(["-Clink-arg=-Wl,-z,now", "-Clink-arg=-Wl,-z,defs"])
+        .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
+        .env("CARGO_PROFILE_RELEASE_LTO", "fat")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3")
+        // Every start of a program reads it, to verify it.
+        .env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
+    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"]
+    {
+        cargo.env_remove(name);
+    }
+    let status = cargo.status().expect("cargo can be started");
+    assert!(status.success(), "building the preload library failed; its errors are above");
+    folder.join(target).join("release/libsweetspot_preload.so")
+}
+
+/// FNV-1a with 128 bits. It only names the file: whoever uses the file compares every byte.
+fn hash(content: &[u8]) -> u128 {
+    content.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, &byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    })
+}

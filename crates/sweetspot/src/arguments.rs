@@ -1,0 +1,223 @@
+//! What can be typed: verbs, options, help, and answers to mistyping.
+//!
+//! Not here: what an option means for the program (`run`, `buffer`, `config`).
+
+use crate::failure::{STATUS_OWN, say};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const HELP: &str = "\
+{about}
+
+Examples:
+  sweetspot run -- ./seqcopy in.dat out.dat       run it buffered: same bytes, same exit status
+  sweetspot run --summary -- ./seqcopy            and say afterwards what was buffered, per file
+  sweetspot run --buffer-size 64K -- ./seqcopy    with a buffer of your choice
+  sweetspot demo                                  see what it gains on this machine
+
+{usage-heading} {usage}
+
+Run a program:
+  run      Run a program with buffering underneath its own reads and writes
+
+See for yourself:
+  demo     Copy a million records without and with sweetspot, and compare
+
+Options:
+{options}
+
+`sweetspot VERB --help` says more about a verb.
+";
+
+const RUN_HELP: &str = "\
+{about}
+
+Examples:
+  sweetspot run -- ./seqcopy in.dat out.dat
+  sweetspot run -DIO-BUFFER-SIZE=64K -- ./seqcopy
+  sweetspot run --summary=seqcopy.txt -- java -cp app.jar Batch
+  IO_BUFFER_SIZE=1M sweetspot run sh nightly.sh
+
+{usage-heading} {usage}
+
+{all-args}
+
+A buffer size N is a number of bytes, or one with a suffix (64K, 64KiB, 1M); 0 or auto: sweetspot
+chooses; off or a negative number: no buffering. Without one, IO_BUFFER_SIZE from the environment
+decides, then sweetspot.toml (looked for from the current folder upwards), then auto.
+SWEETSPOT=off in the environment starts the program untouched.
+
+The exit status is the program's own. 125: sweetspot itself failed; 126: the program cannot be
+executed; 127: it was not found.
+";
+
+const DEMO_HELP: &str = "\
+{about}
+
+Examples:
+  sweetspot demo
+  sweetspot demo --records 5000000 --dir /data/scratch
+
+{usage-heading} {usage}
+
+{all-args}
+";
+
+/// Finds the right I/O buffering for a program and applies it, without changing the program
+#[derive(Parser)]
+#[command(name = "sweetspot", version, help_template = HELP, disable_help_subcommand = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Subcommand)]
+pub enum Verb {
+    Run(Run),
+    Demo(Demo),
+}
+
+/// Run a program with buffering underneath its own reads and writes
+#[derive(Args)]
+#[command(help_template = RUN_HELP, args_override_self = true)]
+pub struct Run {
+    /// The buffer size, in the form that COBOL users know: -DIO-BUFFER-SIZE=N
+    #[arg(short = 'D', value_name = "IO-BUFFER-SIZE=N", allow_hyphen_values = true)]
+    pub define: Option<OsString>,
+
+    /// The buffer size
+    #[arg(long, value_name = "N", allow_hyphen_values = true, conflicts_with = "define")]
+    pub buffer_size: Option<OsString>,
+
+    /// Say afterwards, on stderr or to FILE, what was buffered and what was not
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[expect(clippy::option_option, reason = "clap's form of an option with an optional value")]
+    pub summary: Option<Option<PathBuf>>,
+
+    /// Wait for the program as `time` does, instead of becoming it
+    #[arg(long)]
+    pub wait: bool,
+
+    /// Take the rules from FILE instead of looking for sweetspot.toml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// How long a byte may wait, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub max_age: Option<u32>,
+
+    /// Buffer calls made by C's stdio like any others
+    #[arg(long)]
+    pub stdio: bool,
+
+    /// Fail with 125 where the program cannot be reached, instead of running it unbuffered
+    #[arg(long)]
+    pub require: bool,
+
+    /// The program and its arguments; options of sweetspot stop at its name
+    #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Copy a million records without and with sweetspot, and compare
+#[derive(Args)]
+#[command(help_template = DEMO_HELP)]
+pub struct Demo {
+    /// How many records of 200 bytes
+    #[arg(
+        long, value_name = "N", default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000)
+    )]
+    pub records: u64,
+
+    /// How many pairs of runs, one without and one with sweetspot
+    #[arg(
+        long, value_name = "N", default_value_t = 6,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
+    pub pairs: u32,
+
+    /// Where to make the temporary folder
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// Exit status for what was mistyped, other than after `run`.
+const STATUS_USAGE: u8 = 2;
+
+/// Answers to what was typed: help on stdout, mistakes on stderr. Returns the exit status.
+pub fn answer(error: &clap::Error) -> u8 {
+    let verb = std::env::args_os().nth(1);
+    let after_run = verb.as_deref().is_some_and(|verb| verb == "run");
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            return 0;
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            say("sweetspot: no command\n  try: sweetspot run -- ./program, or: sweetspot --help");
+        }
+        ErrorKind::MissingRequiredArgument if after_run => {
+            say("sweetspot run: no program to run\n  try: sweetspot run -- ./program");
+        }
+        ErrorKind::InvalidSubcommand => {
+            let typed = match error.get(ContextKind::InvalidSubcommand) {
+                Some(ContextValue::String(typed)) => typed.clone(),
+                _ => String::new(),
+            };
+            let next = match error.get(ContextKind::SuggestedSubcommand) {
+                Some(ContextValue::Strings(verbs)) if !verbs.is_empty() => {
+                    format!("did you mean: sweetspot {}", verbs[0])
+                }
+                _ => format!(
+                    "to run a program: sweetspot run -- {typed}; all verbs: sweetspot --help"
+                ),
+            };
+            say(format_args!("sweetspot: no verb '{typed}'\n  {next}"));
+        }
+        _ => {
+            let _ = error.print();
+        }
+    }
+    if after_run { STATUS_OWN } else { STATUS_USAGE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn help_names_every_verb() {
+        let mut command = Arguments::command();
+        command.clone().debug_assert();
+        let help = command.render_help().to_string();
+        for verb in Arguments::command().get_subcommands() {
+            let line = format!("\n  {} ", verb.get_name());
+            assert!(help.contains(&line), "{} is missing in:\n{help}", verb.get_name());
+        }
+    }
+
+    #[test]
+    fn options_stop_at_the_program() {
+        let check = |typed: &[&str], program: &[&str]| {
+            let all = ["sweetspot", "run"].iter().chain(typed);
+            let Verb::Run(run) = Arguments::try_parse_from(all).unwrap().verb else { panic!() };
+            assert_eq!(run.command, program, "{typed:?}");
+        };
+        check(&["ls", "-l"], &["ls", "-l"]);
+        check(&["ls", "--summary"], &["ls", "--summary"]);
+        check(&["--", "ls", "-l"], &["ls", "-l"]);
+        check(&["ls", "--", "-l"], &["ls", "--", "-l"]);
+        check(&["--", "--", "ls"], &["--", "ls"]);
+        check(&["--summary", "ls", "x"], &["ls", "x"]);
+        check(&["--summary=f", "ls"], &["ls"]);
+        check(&["-DIO-BUFFER-SIZE=64K", "ls"], &["ls"]);
+        check(&["-D", "IO-BUFFER-SIZE=-1", "ls"], &["ls"]);
+        check(&["--buffer-size", "-1", "ls"], &["ls"]);
+        check(&["--buffer-size=1", "--buffer-size=2", "ls", "-D"], &["ls", "-D"]);
+        check(&["run", "run"], &["run", "run"]);
+    }
+}

@@ -1,0 +1,157 @@
+//! Which buffer size is in force: what was typed, else the environment, else `sweetspot.toml`,
+//! else auto.
+//!
+//! The grammar itself is `sweetspot_core::size`; here is who is asked first, and what is said about
+//! a text that is no size.
+
+use crate::config::Rule;
+use crate::failure::Failure;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use sweetspot_core::size::{BufferSize, Parsed, parse};
+
+/// Name of the environment variable, for us and for the library.
+pub const VARIABLE: &str = "IO_BUFFER_SIZE";
+/// Names after `-D`: the form that COBOL users know, and the variable's own.
+const DEFINED: [&[u8]; 2] = [b"IO-BUFFER-SIZE", b"IO_BUFFER_SIZE"];
+
+/// A size and who asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// By an option or the environment: rules do not change it.
+    Explicitly(BufferSize),
+    /// By a rule for this program, or by nobody (auto): rules decide file by file.
+    ByRules(BufferSize),
+}
+
+impl Asked {
+    /// The size.
+    pub fn size(self) -> BufferSize {
+        match self {
+            Asked::Explicitly(size) | Asked::ByRules(size) => size,
+        }
+    }
+}
+
+/// The text after `-D`, without its name.
+///
+/// # Errors
+/// Where it is not `IO-BUFFER-SIZE=N`.
+pub fn defined(text: &OsStr) -> Result<OsString, Failure> {
+    let bytes = text.as_bytes();
+    let equals = bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len());
+    let (name, value) = bytes.split_at(equals);
+    if !DEFINED.iter().any(|known| name.eq_ignore_ascii_case(known)) || value.is_empty() {
+        let shown = text.display();
+        return Err(Failure::own(format!("-D{shown}: only IO-BUFFER-SIZE=N can be set this way"))
+            .next("try: -DIO-BUFFER-SIZE=64K"));
+    }
+    Ok(OsStr::from_bytes(&value[1..]).to_os_string())
+}
+
+/// Reads one text. `origin` says where it stands, for messages. A text that is no size means no
+/// buffering, and adds a warning.
+///
+/// # Errors
+/// Where the number is beyond the largest buffer.
+pub fn read(text: &OsStr, origin: &str, warnings: &mut Vec<String>) -> Result<BufferSize, Failure> {
+    match parse(text.as_bytes()) {
+        Parsed::Size(size) => Ok(size),
+        Parsed::NotANumber => {
+            let shown = text.display();
+            warnings.push(format!(
+                "{origin}: '{shown}' is not a size (such as 64K, auto or off), so nothing is buffered"
+            ));
+            Ok(BufferSize::Off)
+        }
+        Parsed::TooLarge => Err(Failure::own(format!(
+            "{origin}: '{}' is more than the largest buffer, 1 GiB",
+            text.display()
+        ))
+        .next("try: 64K, or auto to let sweetspot choose")),
+    }
+}
+
+/// The size in force for `program` (its file name).
+///
+/// # Errors
+/// As [`read`].
+pub fn resolve(
+    typed: Option<(&OsStr, &str)>,
+    environment: Option<&OsStr>,
+    rules: &[Rule],
+    program: &OsStr,
+    warnings: &mut Vec<String>,
+) -> Result<Asked, Failure> {
+    if let Some((text, option)) = typed {
+        return read(text, option, warnings).map(Asked::Explicitly);
+    }
+    if let Some(text) = environment {
+        return read(text, VARIABLE, warnings).map(Asked::Explicitly);
+    }
+    let rule = rules.iter().find(|rule| rule.file.is_none() && rule.is_for_program(program));
+    Ok(Asked::ByRules(rule.and_then(|rule| rule.buffer).unwrap_or(BufferSize::Auto)))
+}
+
+/// The size in its own grammar, for the library.
+pub fn text(size: BufferSize) -> String {
+    match size {
+        BufferSize::Off => "off".to_string(),
+        BufferSize::Auto => "auto".to_string(),
+        BufferSize::Bytes(bytes) => bytes.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defines() {
+        let check = |text: &str, expected: Option<&str>| {
+            let found = defined(OsStr::new(text)).ok();
+            assert_eq!(found.as_deref(), expected.map(OsStr::new), "{text}");
+        };
+        check("IO-BUFFER-SIZE=64K", Some("64K"));
+        check("io_buffer_size=off", Some("off"));
+        check("IO-BUFFER-SIZE=", Some(""));
+        check("IO-BUFFER-SIZE=a=b", Some("a=b"));
+        for text in ["", "=", "IO-BUFFER-SIZE", "BUFFER=1", "64K"] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn the_first_who_says_decides() {
+        let rule = |program: Option<&str>, file: Option<&str>, buffer| Rule {
+            program: program.map(String::from),
+            file: file.map(String::from),
+            buffer,
+            ..Rule::default()
+        };
+        let rules = [
+            rule(None, Some("*.log"), Some(BufferSize::Off)),
+            rule(Some("seq*"), None, Some(BufferSize::Bytes(5))),
+            rule(None, None, Some(BufferSize::Bytes(6))),
+        ];
+        let check = |typed: Option<&str>, environment: Option<&str>, program: &str, expected| {
+            let mut warnings = Vec::new();
+            let typed = typed.map(|text| (OsStr::new(text), "--buffer-size"));
+            let environment = environment.map(OsStr::new);
+            let asked =
+                resolve(typed, environment, &rules, OsStr::new(program), &mut warnings).unwrap();
+            assert_eq!((asked, warnings.len()), expected);
+        };
+        use Asked::{ByRules, Explicitly};
+        use BufferSize::{Auto, Bytes, Off};
+        check(Some("4K"), Some("8K"), "seqcopy", (Explicitly(Bytes(4096)), 0));
+        check(Some("0"), Some("8K"), "seqcopy", (Explicitly(Auto), 0));
+        check(Some("many"), Some("8K"), "seqcopy", (Explicitly(Off), 1));
+        check(None, Some("8K"), "seqcopy", (Explicitly(Bytes(8192)), 0));
+        check(None, Some(""), "seqcopy", (Explicitly(Off), 1));
+        check(None, None, "seqcopy", (ByRules(Bytes(5)), 0));
+        check(None, None, "other", (ByRules(Bytes(6)), 0));
+        let none = resolve(None, None, &rules[..1], OsStr::new("x"), &mut Vec::new());
+        assert_eq!(none.unwrap(), ByRules(Auto));
+    }
+}

@@ -1,0 +1,329 @@
+//! `sweetspot.toml`: where it is found, and what it may say.
+//!
+//! The first rule that matches wins; the matching of files is the library's, here only programs
+//! are matched. Not here: writing the file (`tune` does that).
+//!
+//! A file found by walking upwards could have been put there by someone else (`/tmp`), and a rule
+//! can promise what is not true. So it counts only if it belongs to the user, to root, or to the
+//! owner of the current folder, and nobody else may write it.
+
+use crate::buffer;
+use crate::failure::Failure;
+use serde::Deserialize;
+use serde::de::{Deserializer, Visitor};
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use sweetspot_core::glob;
+use sweetspot_core::ledger::{RULES_MAX, TEXT_BYTES_MAX};
+use sweetspot_core::size::BufferSize;
+use toml::Spanned;
+
+/// The name that is looked for.
+pub const FILE_NAME: &str = "sweetspot.toml";
+/// No sensible file is larger; a mistaken `--config big.dat` ends quickly.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What a rule promises about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Nobody looks at the file before it is closed.
+    Private,
+}
+
+/// Whether calls of C's stdio are buffered like any others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdio {
+    On,
+    Off,
+}
+
+/// One `[[rule]]`. What is `None` was not said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// Glob over the program's file name.
+    pub program: Option<String>,
+    /// Glob over the file's path.
+    pub file: Option<String>,
+    pub buffer: Option<BufferSize>,
+    pub promise: Option<Promise>,
+    pub stdio: Option<Stdio>,
+}
+
+impl Rule {
+    /// Whether the rule is for the program with this file name.
+    pub fn is_for_program(&self, name: &OsStr) -> bool {
+        match &self.program {
+            Some(pattern) => glob::matches(pattern.as_bytes(), name.as_bytes()),
+            None => true,
+        }
+    }
+}
+
+/// All rules, from at most one file.
+#[derive(Debug, Default)]
+pub struct Config {
+    /// Where they stand, if there is a file.
+    pub path: Option<PathBuf>,
+    /// At most [`RULES_MAX`], in the file's order.
+    pub rules: Vec<Rule>,
+}
+
+/// Reads `explicit` (from `--config`), or the nearest file from `folder` upwards, or nothing.
+///
+/// # Errors
+/// Where the file cannot be read or says something that is not understood; the message names file,
+/// line and cause.
+pub fn load(
+    explicit: Option<&Path>,
+    folder: Option<&Path>,
+    warnings: &mut Vec<String>,
+) -> Result<Config, Failure> {
+    let found = match explicit {
+        Some(path) => Some(path.to_path_buf()),
+        None => folder.and_then(|folder| search(folder, warnings)),
+    };
+    let Some(path) = found else { return Ok(Config::default()) };
+    let text = read(&path)?;
+    let rules = parse(&text, &path, warnings)?;
+    Ok(Config { path: Some(path), rules })
+}
+
+fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
+    let owner = std::fs::metadata(folder).map(|metadata| metadata.uid()).ok();
+    for folder in folder.ancestors() {
+        let path = folder.join(FILE_NAME);
+        if path.symlink_metadata().is_err() {
+            continue;
+        }
+        match path.metadata() {
+            Ok(metadata) if !is_trusted(&metadata, owner) => warnings.push(format!(
+                "{} is ignored: it belongs to, or can be written by, someone else; \
+                 to use it: --config {}",
+                path.display(),
+                path.display()
+            )),
+            // What cannot be looked at is found, and reading it says why.
+            _ => return Some(path),
+        }
+    }
+    None
+}
+
+fn is_trusted(metadata: &Metadata, folder_owner: Option<u32>) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    let owner = metadata.uid();
+    (owner == user || owner == 0 || Some(owner) == folder_owner) && metadata.mode() & 0o002 == 0
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    let unreadable = |cause: &str, next: String| {
+        Failure::own(format!("{shown}: cannot be read: {cause}")).next(next)
+    };
+    let io = |error: std::io::Error| {
+        let next = match error.kind() {
+            ErrorKind::NotFound => format!("check the name: ls -l {shown}"),
+            ErrorKind::PermissionDenied => format!("try: chmod u+r {shown}"),
+            _ => "or take no rules at all: --config /dev/null".to_string(),
+        };
+        unreadable(&error.to_string(), next)
+    };
+    let mut bytes = Vec::new();
+    if path.metadata().map_err(io)?.is_dir() {
+        let next = format!("name the file in it: --config {shown}/{FILE_NAME}");
+        return Err(unreadable("it is a folder", next));
+    }
+    let file = std::fs::File::open(path).map_err(io)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let next = "check that it is the right file".to_string();
+        return Err(unreadable("it is larger than 1 MiB", next));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let line =
+            1 + memchr::memchr_iter(b'\n', &error.as_bytes()[..error.utf8_error().valid_up_to()])
+                .count();
+        Failure::own(format!("{shown}:{line}: it is not text in UTF-8"))
+            .next("or take no rules at all: --config /dev/null")
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileText {
+    #[serde(default)]
+    rule: Vec<Spanned<RuleText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleText {
+    program: Option<Spanned<String>>,
+    file: Option<Spanned<String>>,
+    buffer: Option<Spanned<SizeText>>,
+    promise: Option<Spanned<String>>,
+    stdio: Option<Spanned<String>>,
+    /// When `tune` wrote the rule; nothing depends on it here.
+    #[serde(rename = "tuned")]
+    _tuned: Option<toml::Value>,
+}
+
+/// A size, with or without quotes.
+struct SizeText(String);
+
+impl<'de> Deserialize<'de> for SizeText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SizeText, D::Error> {
+        struct Texts;
+        impl Visitor<'_> for Texts {
+            type Value = SizeText;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a size such as \"64K\", \"auto\" or \"off\"")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<SizeText, E> {
+                Ok(SizeText(text.to_string()))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<SizeText, E> {
+                Ok(SizeText(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Texts)
+    }
+}
+
+fn parse(text: &str, path: &Path, warnings: &mut Vec<String>) -> Result<Vec<Rule>, Failure> {
+    let place = |at: usize| {
+        let line = 1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..at.min(text.len())]).count();
+        format!("{}:{line}", path.display())
+    };
+    let file: FileText = toml::from_str(text).map_err(|error| {
+        let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+        // Where the text is no TOML, the parser goes on and may report what follows from it.
+        let (_, broken) = toml::de::DeTable::parse_recoverable(text);
+        let first = broken.into_iter().min_by_key(start).unwrap_or(error);
+        let cause = first.message().replace('\n', ", ");
+        Failure::own(format!("{}: {cause}", place(start(&first)))).next(
+            "a rule looks like this: [[rule]] on a line, then program = \"seqcopy\", buffer = \"64K\"",
+        )
+    })?;
+    if let Some(rule) = file.rule.get(RULES_MAX) {
+        let place = place(rule.span().start);
+        return Err(Failure::own(format!("{place}: more than {RULES_MAX} rules"))
+            .next("put several patterns into one, such as file = \"*.dat\""));
+    }
+    file.rule.into_iter().map(|rule| check(rule.into_inner(), &place, warnings)).collect()
+}
+
+/// Turns one rule's texts into what they mean.
+fn check(
+    rule: RuleText,
+    place: &dyn Fn(usize) -> String,
+    warnings: &mut Vec<String>,
+) -> Result<Rule, Failure> {
+    let pattern = |text: Option<Spanned<String>>| match text {
+        Some(text) if text.get_ref().len() > TEXT_BYTES_MAX => {
+            let place = place(text.span().start);
+            Err(Failure::own(format!("{place}: the pattern is longer than {TEXT_BYTES_MAX} bytes"))
+                .next("shorten it with a *, such as \"*/seqcopy.dat\""))
+        }
+        text => Ok(text.map(Spanned::into_inner)),
+    };
+    let word = |text: &Spanned<String>, key: &str, known: &str| {
+        let (place, typed) = (place(text.span().start), text.get_ref());
+        Failure::own(format!("{place}: {key} = \"{typed}\" is not known"))
+            .next(format!("try: {key} = {known}"))
+    };
+    let buffer = match &rule.buffer {
+        Some(size) => {
+            let origin = format!("{}: buffer", place(size.span().start));
+            Some(buffer::read(OsStr::new(&size.get_ref().0), &origin, warnings)?)
+        }
+        None => None,
+    };
+    let promise = match &rule.promise {
+        Some(text) if text.get_ref() == "private" => Some(Promise::Private),
+        Some(text) => return Err(word(text, "promise", "\"private\"")),
+        None => None,
+    };
+    let stdio = match &rule.stdio {
+        Some(text) if text.get_ref() == "on" => Some(Stdio::On),
+        Some(text) if text.get_ref() == "off" => Some(Stdio::Off),
+        Some(text) => return Err(word(text, "stdio", "\"on\" or \"off\"")),
+        None => None,
+    };
+    Ok(Rule { program: pattern(rule.program)?, file: pattern(rule.file)?, buffer, promise, stdio })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<(Vec<Rule>, Vec<String>), String> {
+        let mut warnings = Vec::new();
+        let rules = parse(text, Path::new("s.toml"), &mut warnings);
+        rules.map(|rules| (rules, warnings)).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn every_key() {
+        let (rules, warnings) = parsed(
+            "# rules\n[[rule]]\nprogram = \"seq*\"\nfile = \"*.dat\"\nbuffer = \"64K\"\n\
+             promise = \"private\"\nstdio = \"on\"\ntuned = \"2026-11-21\"\n\
+             [[rule]]\nbuffer = 4096\ntuned = 2026-11-21\n[[rule]]\nbuffer = -1\n[[rule]]\n",
+        )
+        .unwrap();
+        let first = Rule {
+            program: Some("seq*".to_string()),
+            file: Some("*.dat".to_string()),
+            buffer: Some(BufferSize::Bytes(65536)),
+            promise: Some(Promise::Private),
+            stdio: Some(Stdio::On),
+        };
+        let size = |buffer| Rule { buffer: Some(buffer), ..Rule::default() };
+        let others = [size(BufferSize::Bytes(4096)), size(BufferSize::Off), Rule::default()];
+        assert_eq!(rules[0], first);
+        assert_eq!(rules[1..], others);
+        assert!(warnings.is_empty());
+        assert_eq!(parsed("").unwrap().0, []);
+    }
+
+    #[test]
+    fn mistakes_name_the_line_and_the_fix() {
+        let check = |text: &str, parts: &[&str]| {
+            let message = parsed(text).unwrap_err();
+            for part in parts.iter().chain(&["\n  "]) {
+                assert!(message.contains(part), "{part:?} is missing in {message:?}");
+            }
+        };
+        check("[[rule]]\nbufer = 1\n", &["s.toml:2", "unknown field `bufer`", "`buffer`"]);
+        check("[[rules]]\n", &["s.toml:1", "unknown field `rules`", "`rule`"]);
+        check("[[rule]]\n\nbuffer = \"2G\"\n", &["s.toml:3", "'2G'", "1 GiB"]);
+        check("[[rule]]\nbuffer = 1.5\n", &["s.toml:2", "64K"]);
+        check("[[rule]]\npromise = \"none\"\n", &["s.toml:2", "\"none\"", "\"private\""]);
+        check("[[rule]]\nstdio = \"yes\"\n", &["s.toml:2", "\"on\" or \"off\""]);
+        check("[[rule]]\nstdio = true\n", &["s.toml:2", "string"]);
+        check("[[rule]\n", &["s.toml:1"]);
+        check("[[rule]]\nfile = \"a\nb\"\n", &["s.toml:2"]);
+    }
+
+    #[test]
+    fn limits() {
+        let rules = |count: usize| "[[rule]]\n".repeat(count);
+        assert_eq!(parsed(&rules(RULES_MAX)).unwrap().0.len(), RULES_MAX);
+        let message = parsed(&rules(RULES_MAX + 1)).unwrap_err();
+        assert!(message.contains(&format!("s.toml:{}", RULES_MAX + 1)), "{message}");
+        let pattern = |len: usize| format!("[[rule]]\nfile = \"{}\"", "x".repeat(len));
+        assert!(parsed(&pattern(TEXT_BYTES_MAX)).is_ok());
+        assert!(parsed(&pattern(TEXT_BYTES_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn a_text_that_is_no_size_is_a_warning() {
+        let (rules, warnings) = parsed("[[rule]]\nbuffer = \"lots\"\n").unwrap();
+        assert_eq!(rules[0].buffer, Some(BufferSize::Off));
+        assert!(warnings[0].contains("s.toml:2") && warnings[0].contains("'lots'"), "{warnings:?}");
+    }
+}

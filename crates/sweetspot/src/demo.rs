@@ -1,0 +1,496 @@
+//! `sweetspot demo`: what it gains on this machine, with a real program that is there.
+//!
+//! A COBOL program (compiled here from its source) or `dd` copies records of 200 bytes, without and
+//! with sweetspot in alternating pairs; each copy is compared with the original, byte by byte.
+//! Everything happens in a temporary folder, which is removed also on Ctrl-C.
+//!
+//! Not here: measuring a program of the user's, choosing a size, records of measurements.
+
+use crate::arguments::Demo;
+use crate::estimate::{self, Estimate};
+use crate::failure::{Failure, say};
+use crate::resolve;
+use comfy_table::{Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const SOURCE: &str = include_str!("demo/seqcopy.cob");
+/// As in many a batch job; `seqcopy.cob` has the same number.
+const RECORD_BYTES: u64 = 200;
+/// What else is put into the folder: a source, a program; and some air.
+const SPARE_BYTES: u64 = 32 << 20;
+/// Exit status of a demo that failed.
+const STATUS_FAILED: u8 = 1;
+const COMPARED_BYTES: usize = 1 << 20;
+
+/// Runs the demo and prints what came out.
+///
+/// # Errors
+/// Where there is no room, a program fails, or a copy differs.
+pub fn demo(arguments: &Demo) -> Result<u8, Failure> {
+    let folder = tempfile::Builder::new()
+        .prefix("sweetspot-demo-")
+        .tempdir_in(arguments.dir.clone().unwrap_or_else(std::env::temp_dir))
+        .map_err(|error| {
+            failure(format!("no temporary folder: {error}")).next("name another place: --dir DIR")
+        })?;
+    let watch = Watch::start(folder.path());
+    let ended = in_folder(arguments, folder.path(), &watch);
+    watch.let_it_end();
+    let report = ended?;
+    let _ = std::io::stdout().write_all(report.as_bytes());
+    Ok(0)
+}
+
+fn failure(what: impl Into<String>) -> Failure {
+    Failure::own(what).status(STATUS_FAILED)
+}
+
+fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, Failure> {
+    let bytes = arguments.records * RECORD_BYTES;
+    check_room(folder, 2 * bytes + SPARE_BYTES)?;
+    let steps = u64::from(arguments.pairs + 1) * 2;
+    let bar = ProgressBar::new(steps).with_style(
+        ProgressStyle::with_template("{msg:38} {wide_bar} {pos}/{len}, {eta} left")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    bar.enable_steady_tick(Duration::from_millis(200));
+
+    bar.set_message("making the records");
+    let (input, output) = (folder.join("records.dat"), folder.join("copy.dat"));
+    make_records(&input, arguments.records)
+        .map_err(|error| failure(format!("{}: {error}", input.display())))?;
+    let program = CopyProgram::find(folder, &bar);
+
+    let mut pairs = Vec::new();
+    // The first pair warms everything up, checks its copies like the others, and is not counted.
+    for number in 0..=arguments.pairs {
+        // ABBA: what grows or shrinks steadily meanwhile falls on both alike.
+        let order =
+            if number % 2 == 0 { [Way::Plain, Way::Buffered] } else { [Way::Buffered, Way::Plain] };
+        let mut seconds = [0.0; 2];
+        for way in order {
+            bar.set_message(format!("{} {}", program.name(), way.name()));
+            seconds[way as usize] = time(&program, way, &input, &output, watch)?;
+            compare(&input, &output, way)?;
+            // Its pages need not be written to disk during the next run.
+            std::fs::remove_file(&output)
+                .map_err(|error| failure(format!("{}: {error}", output.display())))?;
+            bar.inc(1);
+        }
+        if number > 0 {
+            pairs.push((seconds[Way::Plain as usize], seconds[Way::Buffered as usize]));
+        }
+    }
+    bar.finish_and_clear();
+    Ok(report(program.name(), arguments.records, &pairs))
+}
+
+fn check_room(folder: &Path, wanted: u64) -> Result<(), Failure> {
+    let shown = folder.parent().unwrap_or(folder).display();
+    let room = rustix::fs::statvfs(folder)
+        .map_err(|error| failure(format!("{shown}: {}", std::io::Error::from(error))))?;
+    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    if free < wanted {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        return Err(failure(format!(
+            "{shown}: {} MiB are free, the demo needs {} MiB",
+            free >> 20,
+            mib(wanted)
+        ))
+        .next("name another place: --dir DIR, or make fewer records: --records 100000"));
+    }
+    Ok(())
+}
+
+/// Records that differ, so that a lost, doubled or exchanged one is found by comparing.
+fn make_records(path: &Path, records: u64) -> std::io::Result<()> {
+    let mut file = BufWriter::with_capacity(COMPARED_BYTES, File::create_new(path)?);
+    for number in 0..records {
+        let padding = RECORD_BYTES as usize - 32;
+        let letter = char::from(b'A' + (number % 26) as u8);
+        let letters = [letter as u8; RECORD_BYTES as usize];
+        write!(file, "record {number:020}{:>5}", number % 99_991)?;
+        file.write_all(&letters[..padding])?;
+    }
+    let file = file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    // On disk now, so that writing it back does not fall into the first runs.
+    file.sync_all()
+}
+
+/// Without or with sweetspot; the number is the place in a pair.
+#[derive(Clone, Copy)]
+enum Way {
+    Plain = 0,
+    Buffered = 1,
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Way::Plain => "without sweetspot",
+            Way::Buffered => "with sweetspot",
+        }
+    }
+}
+
+/// A program of this machine that copies records one by one.
+enum CopyProgram {
+    Cobol(PathBuf),
+    Dd(PathBuf),
+}
+
+impl CopyProgram {
+    fn find(folder: &Path, bar: &ProgressBar) -> CopyProgram {
+        let path = std::env::var_os("PATH");
+        let find = |name: &str| resolve::find(OsStr::new(name), path.as_deref());
+        if let Ok(compiler) = find("cobc") {
+            bar.set_message("compiling the COBOL program");
+            match compile(&compiler, folder) {
+                Ok(program) => return CopyProgram::Cobol(program),
+                Err(cause) => bar.suspend(|| {
+                    say(format_args!(
+                        "sweetspot: {} cannot compile here, dd is used instead: {cause}",
+                        compiler.display()
+                    ));
+                }),
+            }
+        }
+        CopyProgram::Dd(find("dd").unwrap_or_else(|_| PathBuf::from("dd")))
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            CopyProgram::Cobol(_) => "GnuCOBOL",
+            CopyProgram::Dd(_) => "dd",
+        }
+    }
+
+    /// The command line, and the names of the files where they go into the environment.
+    fn command(&self, way: Way, input: &Path, output: &Path) -> std::io::Result<Command> {
+        let program = match self {
+            CopyProgram::Cobol(program) | CopyProgram::Dd(program) => program,
+        };
+        let mut command = match way {
+            Way::Plain => Command::new(program),
+            Way::Buffered => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args([
+                    "run",
+                    "--require",
+                    "--buffer-size=auto",
+                    "--config=/dev/null",
+                    "--",
+                ]);
+                command.arg(program);
+                command
+            }
+        };
+        match self {
+            CopyProgram::Cobol(_) => {
+                command.env("SEQCOPY_IN", input).env("SEQCOPY_OUT", output);
+                // It would be put before both names.
+                command.env_remove("COB_FILE_PATH");
+            }
+            CopyProgram::Dd(_) => {
+                let operand = |name: &str, path: &Path| {
+                    let mut operand = std::ffi::OsString::from(name);
+                    operand.push(path);
+                    operand
+                };
+                command.arg(operand("if=", input)).arg(operand("of=", output));
+                command.arg(format!("bs={RECORD_BYTES}")).arg("status=none");
+            }
+        }
+        match way {
+            // Also inside another `sweetspot run`.
+            Way::Plain => command.env("SWEETSPOT", "off").env("IO_BUFFER_SIZE", "off"),
+            Way::Buffered => command.env_remove("SWEETSPOT").env_remove("IO_BUFFER_SIZE"),
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Ok(command)
+    }
+}
+
+fn compile(compiler: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let (source, program) = (folder.join("seqcopy.cob"), folder.join("seqcopy"));
+    std::fs::write(&source, SOURCE).map_err(|error| error.to_string())?;
+    let output = Command::new(compiler)
+        .args(["-x", "-o"])
+        .args([&program, &source])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(program);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(said.lines().next().unwrap_or("it said nothing").to_string())
+}
+
+/// Seconds from the start of the program to its end.
+fn time(
+    program: &CopyProgram,
+    way: Way,
+    input: &Path,
+    output: &Path,
+    watch: &Watch,
+) -> Result<f64, Failure> {
+    let name = program.name();
+    let cannot_start = |error: std::io::Error| {
+        failure(format!("{name} cannot be started {}: {error}", way.name()))
+    };
+    let mut command = program.command(way, input, output).map_err(cannot_start)?;
+    let started = Instant::now();
+    let mut child = command.spawn().map_err(cannot_start)?;
+    watch.look_after(Some(child.id()));
+    // Not reaped yet: until nobody looks after it, the pid is the child's own.
+    if let Some(pid) = Pid::from_raw(child.id() as i32) {
+        while waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+            .is_err_and(|error| error == rustix::io::Errno::INTR)
+        {}
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    watch.look_after(None);
+    let status = child.wait().map_err(cannot_start)?;
+    if status.success() {
+        return Ok(seconds);
+    }
+    if status.signal().is_some() {
+        // Ctrl-C reaches the program first; our own signal is on its way.
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Err(failure(format!("{name} failed {}: {status}", way.name()))
+        .next("what it said stands above; nothing was measured"))
+}
+
+fn compare(input: &Path, output: &Path, way: Way) -> Result<(), Failure> {
+    let read = |path: &Path| {
+        File::open(path).map_err(|error| failure(format!("{}: {error}", path.display())))
+    };
+    let (mut original, mut copy) = (read(input)?, read(output)?);
+    let (mut expected, mut found) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    loop {
+        expected.clear();
+        found.clear();
+        for (file, buffer) in [(&mut original, &mut expected), (&mut copy, &mut found)] {
+            file.take(COMPARED_BYTES as u64)
+                .read_to_end(buffer)
+                .map_err(|error| failure(format!("comparing the copy: {error}")))?;
+        }
+        if expected != found {
+            let first = expected.iter().zip(&found).take_while(|(a, b)| a == b).count();
+            return Err(failure(format!(
+                "the copy made {} differs from the original at byte {}",
+                way.name(),
+                at + first
+            ))
+            .next("this must not happen: please report it"));
+        }
+        if expected.is_empty() {
+            return Ok(());
+        }
+        at += expected.len();
+    }
+}
+
+fn report(program: &str, records: u64, pairs: &[(f64, f64)]) -> String {
+    let middle = |seconds: fn(&(f64, f64)) -> f64| {
+        let mut sorted: Vec<f64> = pairs.iter().map(seconds).collect();
+        sorted.sort_by(f64::total_cmp);
+        estimate::median(&sorted).unwrap_or_default()
+    };
+    let (plain, buffered) = (middle(|pair| pair.0), middle(|pair| pair.1));
+    let Some(estimate) = estimate::ratio(pairs) else { return String::new() };
+    let mut table = Table::new();
+    let confidence = format!("{:.0} % interval", estimate.confidence * 100.0);
+    table.load_style(presets::NOTHING).set_header([
+        "",
+        "median seconds",
+        "ratio",
+        &confidence,
+        "pairs",
+    ]);
+    table.add_row(["without sweetspot", &format!("{plain:.3}"), "", "", ""]);
+    table.add_row([
+        "with sweetspot",
+        &format!("{buffered:.3}"),
+        &format!("{:.2}", estimate.ratio),
+        &format!("{:.2} to {:.2}", estimate.low, estimate.high),
+        &pairs.len().to_string(),
+    ]);
+    format!(
+        "{program} copied {} records of {RECORD_BYTES} bytes in {buffered:.2} s with sweetspot, \
+         in {plain:.2} s without: {}. All copies are identical to the original.\n\n{}\n",
+        grouped(records),
+        verdict(&estimate),
+        table.trim_fmt()
+    )
+}
+
+fn verdict(estimate: &Estimate) -> String {
+    let speed = if estimate.ratio >= 1.0 {
+        format!("{:.1} times as fast", estimate.ratio)
+    } else {
+        format!("{:.2} times as slow", 1.0 / estimate.ratio)
+    };
+    if !estimate.is_sure() {
+        format!("{speed}, from too few pairs to be sure")
+    } else if estimate.low <= 1.0 && estimate.high >= 1.0 {
+        "no difference can be shown".to_string()
+    } else {
+        speed
+    }
+}
+
+/// A number with a comma between each three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Removes the folder when the demo is interrupted, and ends by the same signal.
+struct Watch {
+    interrupted: Arc<AtomicBool>,
+    child: Arc<Mutex<Option<u32>>>,
+}
+
+impl Watch {
+    fn start(folder: &Path) -> Watch {
+        let watch = Watch { interrupted: Arc::default(), child: Arc::default() };
+        let (interrupted, child) = (watch.interrupted.clone(), watch.child.clone());
+        let folder = folder.to_path_buf();
+        let ignored = ignored_signals();
+        let wanted = [SIGHUP, SIGINT, SIGTERM]
+            .into_iter()
+            .filter(|signal| ignored & (1 << (signal - 1)) == 0);
+        // Without it an interrupted demo leaves its folder; no reason not to start.
+        let Ok(mut signals) = Signals::new(wanted) else { return watch };
+        std::thread::spawn(move || {
+            let Some(signal) = signals.forever().next() else { return };
+            interrupted.store(true, SeqCst);
+            if let Some(child) = child.lock().ok().and_then(|child| *child)
+                && let Some(pid) = Pid::from_raw(child as i32)
+            {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+            // The program may be making a file just now.
+            for _ in 0..10 {
+                if std::fs::remove_dir_all(&folder).is_ok() || !folder.exists() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        });
+        watch
+    }
+
+    /// The program to be ended when the demo is.
+    fn look_after(&self, pid: Option<u32>) {
+        if let Ok(mut child) = self.child.lock() {
+            *child = pid;
+        }
+    }
+
+    /// Does not return once the demo is interrupted: the other thread ends the process.
+    fn let_it_end(&self) {
+        while self.interrupted.load(SeqCst) {
+            std::thread::park();
+        }
+    }
+}
+
+/// Signals that the caller ignores (`nohup`, a job in the background) stay ignored.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, expected) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_000_000, "1,000,000"),
+            (12_345_678, "12,345,678"),
+        ] {
+            assert_eq!(grouped(number), expected);
+        }
+    }
+
+    #[test]
+    fn records_differ_and_have_their_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records");
+        make_records(&path, 1000).unwrap();
+        let content = std::fs::read(&path).unwrap();
+        let records: std::collections::HashSet<_> = content.chunks(RECORD_BYTES as usize).collect();
+        assert_eq!((content.len() as u64, records.len()), (1000 * RECORD_BYTES, 1000));
+    }
+
+    #[test]
+    fn a_copy_that_differs_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+        let content = vec![7; COMPARED_BYTES + 10];
+        std::fs::write(&input, &content).unwrap();
+        let check = |copy: &[u8], expected: Option<usize>| {
+            std::fs::write(&output, copy).unwrap();
+            let found = compare(&input, &output, Way::Buffered).err().map(|e| e.to_string());
+            match expected {
+                Some(at) => assert!(found.unwrap().contains(&format!("at byte {at}\n"))),
+                None => assert_eq!(found, None),
+            }
+        };
+        check(&content, None);
+        check(&content[..COMPARED_BYTES], Some(COMPARED_BYTES));
+        check(&[], Some(0));
+        let mut changed = content.clone();
+        changed[COMPARED_BYTES + 3] = 8;
+        check(&changed, Some(COMPARED_BYTES + 3));
+        changed[COMPARED_BYTES + 3] = 7;
+        changed.push(7);
+        check(&changed, Some(COMPARED_BYTES + 10));
+    }
+
+    #[test]
+    fn the_sentence_claims_no_more_than_the_interval() {
+        let check = |pairs: &[(f64, f64)], expected: &str| {
+            let report = report("dd", 1000, pairs);
+            assert!(report.contains(expected), "{report}");
+        };
+        check(&[(4.0, 2.0); 6], "2.0 times as fast");
+        check(&[(2.0, 4.0); 6], "2.00 times as slow");
+        check(&[(4.0, 2.0); 5], "2.0 times as fast, from too few pairs to be sure");
+        let mut mixed = [(4.0, 2.0); 6];
+        mixed[3] = (2.0, 2.1);
+        check(&mixed, "no difference can be shown");
+    }
+}

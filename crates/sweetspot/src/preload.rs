@@ -1,0 +1,326 @@
+//! Where the preload library lies, and whether it is still ours.
+//!
+//! The library travels inside this binary. It is written once to the user's cache folder, under a
+//! name made of its content hash: first to a temporary file, then renamed, so nobody ever loads half
+//! of it. A package can ship it as a file instead (`SWEETSPOT_LIBDIR` at compile time).
+//!
+//! Whoever can change the library runs code in every program that is started. So before each use:
+//! the folder and all above it belong to the user or to root and cannot be changed by others, the
+//! file is a plain file of the same kind, and every byte of it is ours. No symbolic link is followed
+//! below the cache folder (the cache folder itself may be one: home folders are often spread so).
+//!
+//! Not here: what the library does, and whether the program can load it (`reach`).
+
+use crate::failure::Failure;
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fchmod, fstatvfs};
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File, Metadata};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The variable through which the dynamic linker learns of the library.
+pub const VARIABLE: &str = "LD_PRELOAD";
+
+/// The library's bytes.
+const LIBRARY: &[u8] = include_bytes!(env!("SWEETSPOT_PRELOAD_SO"));
+/// The library's name in the cache folder.
+const FILE_NAME: &str = concat!("libsweetspot-", env!("SWEETSPOT_PRELOAD_HASH"), ".so");
+/// A folder of the package that ships the library as a file, and its name there.
+const PACKAGE_FOLDER: Option<&str> = option_env!("SWEETSPOT_LIBDIR");
+const PACKAGE_FILE_NAME: &str = "libsweetspot.so";
+/// Names the cache folder itself, where the usual place does not do.
+const FOLDER_VARIABLE: &str = "SWEETSPOT_CACHE";
+/// Where root's library goes when `HOME` is someone else's (`sudo`).
+const FOLDER_OF_ROOT: &str = "/var/cache/sweetspot";
+/// Bytes at which the dynamic linker splits `LD_PRELOAD`, and `$`, which it expands.
+const SPECIAL: &[u8] = b" :\t\n$";
+/// Only its owner may change the folder, and only the owner's programs load from it. Root starts
+/// programs that give up their rights and then start others, which must still be able to load it.
+const FOLDER_MODE: u32 = 0o700;
+const FOLDER_MODE_OF_ROOT: u32 = 0o755;
+const FILE_MODE: u32 = 0o555;
+
+/// The absolute path of a library that may be loaded; writes it first where it is missing.
+///
+/// # Errors
+/// Where there is no place for it, or what lies there cannot be trusted.
+pub fn install() -> Result<PathBuf, Failure> {
+    if let Some(folder) = PACKAGE_FOLDER {
+        let packaged = Path::new(folder).join(PACKAGE_FILE_NAME);
+        if packaged.symlink_metadata().is_ok() {
+            return check_packaged(packaged);
+        }
+    }
+    let folder = folder()?;
+    let library = folder.join(FILE_NAME);
+    match verify(&library) {
+        Ok(()) => Ok(library),
+        Err(Unusable::Missing) => {
+            write(&folder, &library).map_err(|error| cannot_write(&folder, &error))?;
+            verify(&library).map_err(|unusable| unusable.failure(&library)).map(|()| library)
+        }
+        Err(unusable) => Err(unusable.failure(&library)),
+    }
+}
+
+/// `LD_PRELOAD` with our library first and then what the caller had, in the caller's separators.
+pub fn chain(library: &OsStr, others: Option<&OsStr>) -> OsString {
+    let others = others.unwrap_or_default().as_bytes();
+    let is_separator = |byte: &u8| matches!(byte, b':' | b' ');
+    let separator = others.iter().copied().find(|byte| is_separator(byte)).unwrap_or(b':');
+    // A `run` inside a `run` has ours there already.
+    let others = others
+        .split(is_separator)
+        .filter(|other| !other.is_empty() && *other != library.as_bytes());
+    let mut all = library.as_bytes().to_vec();
+    for other in others {
+        all.push(separator);
+        all.extend_from_slice(other);
+    }
+    OsStr::from_bytes(&all).to_os_string()
+}
+
+/// The folder for the library: made if it is missing, and safe.
+fn folder() -> Result<PathBuf, Failure> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let usual = |base: PathBuf| made_and_safe(&base, &base.join("sweetspot"));
+    if let Some(folder) = variable(FOLDER_VARIABLE).map(PathBuf::from) {
+        return made_and_safe(&folder, &folder);
+    }
+    // The specification says that a relative XDG_CACHE_HOME is to be ignored.
+    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+    let base = variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute).or_else(|| {
+        variable("HOME").map(|home| Path::new(&home).join(".cache")).and_then(absolute)
+    });
+    let is_root = rustix::process::geteuid().is_root();
+    match base {
+        Some(base) if is_root && !belongs_to_us(&base) => {
+            made_and_safe(Path::new(FOLDER_OF_ROOT), Path::new(FOLDER_OF_ROOT))
+        }
+        Some(base) => usual(base),
+        None if is_root => made_and_safe(Path::new(FOLDER_OF_ROOT), Path::new(FOLDER_OF_ROOT)),
+        None => {
+            Err(Failure::own("no place for the preload library: HOME is not set").next(way_out()))
+        }
+    }
+}
+
+/// Whether the nearest part of `path` that exists is ours, so that nothing of ours is left in the
+/// home folder of someone else.
+fn belongs_to_us(path: &Path) -> bool {
+    path.ancestors()
+        .find_map(|ancestor| ancestor.metadata().ok())
+        .is_some_and(|metadata| is_trusted_owner(&metadata))
+}
+
+/// Makes `base` (links in it are followed) and below it, if different, `folder` (a real folder).
+fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+    let is_root = rustix::process::geteuid().is_root();
+    let mode = if is_root { FOLDER_MODE_OF_ROOT } else { FOLDER_MODE };
+    let make = |path: &Path| DirBuilder::new().recursive(true).mode(mode).create(path);
+    make(base).map_err(|error| cannot_write(base, &error))?;
+    // Absolute, and without links whose owner could turn them elsewhere.
+    let real = base.canonicalize().map_err(|error| cannot_write(base, &error))?;
+    let real = match folder.strip_prefix(base) {
+        Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+        _ => real,
+    };
+    let shown = real.display();
+    if real.as_os_str().as_bytes().iter().any(|byte| SPECIAL.contains(byte)) {
+        return Err(Failure::own(format!(
+            "{shown}: {VARIABLE} cannot hold a path with a space, a colon or a $"
+        ))
+        .next(way_out()));
+    }
+    match real.symlink_metadata() {
+        Err(_) => make(&real).map_err(|error| cannot_write(&real, &error))?,
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => {
+            return Err(Failure::own(format!(
+                "{shown}: not a folder of its own (a link or a file)"
+            ))
+            .next(format!("move it away, or: {}", way_out())));
+        }
+    }
+    for ancestor in real.ancestors() {
+        let metadata =
+            ancestor.symlink_metadata().map_err(|error| cannot_write(ancestor, &error))?;
+        let place = if ancestor == real { Place::Library } else { Place::Above };
+        if let Some(cause) = danger(&metadata, place) {
+            return Err(Failure::own(format!(
+                "{}: {cause}, so the preload library is not safe there",
+                ancestor.display()
+            ))
+            .next(way_out()));
+        }
+    }
+    Ok(real)
+}
+
+/// Which folder is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The one that holds the library: nobody else may make names in it.
+    Library,
+    /// One above it: nobody else may rename or remove what leads to the library.
+    Above,
+}
+
+/// Who else could replace the library by what they may do in this folder.
+fn danger(metadata: &Metadata, place: Place) -> Option<&'static str> {
+    let mode = metadata.mode();
+    let is_sticky_above = place == Place::Above && mode & 0o1000 != 0;
+    // A home folder is often writable to its user's own group.
+    let is_own_group_above =
+        place == Place::Above && metadata.gid() == rustix::process::getegid().as_raw();
+    if !is_trusted_owner(metadata) {
+        Some("it belongs to someone else")
+    } else if mode & 0o002 != 0 && !is_sticky_above {
+        Some("everyone can write there")
+    } else if mode & 0o020 != 0 && !is_sticky_above && !is_own_group_above {
+        Some("its group can write there")
+    } else {
+        None
+    }
+}
+
+/// The user, or root: who is root can do everything anyway. In a user namespace the real root, and
+/// everyone else who is not mapped, appears as the overflow user.
+fn is_trusted_owner(metadata: &Metadata) -> bool {
+    let owner = metadata.uid();
+    owner == rustix::process::geteuid().as_raw()
+        || owner == 0
+        || (owner == number("/proc/sys/kernel/overflowuid") && is_in_user_namespace())
+}
+
+fn number(path: &str) -> u32 {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.trim().parse().unwrap_or(u32::MAX)
+}
+
+fn is_in_user_namespace() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    !map.is_empty() && map.split_whitespace().ne(["0", "0", "4294967295"])
+}
+
+/// Why what lies at the library's place cannot be loaded.
+enum Unusable {
+    Missing,
+    Unreadable(std::io::Error),
+    NotAPlainFile,
+    SomeoneElses,
+    WritableByOthers,
+    OtherContent,
+    NotExecutable,
+}
+
+impl Unusable {
+    fn failure(&self, library: &Path) -> Failure {
+        let shown = library.display();
+        let cause = match self {
+            Unusable::Missing => "it has vanished".to_string(),
+            Unusable::Unreadable(error) => format!("it cannot be read: {error}"),
+            Unusable::NotAPlainFile => "it is not a plain file".to_string(),
+            Unusable::SomeoneElses => "it belongs to someone else".to_string(),
+            Unusable::WritableByOthers => "others can write to it".to_string(),
+            Unusable::OtherContent => "its content is not what was written there".to_string(),
+            Unusable::NotExecutable => {
+                let cause = "the file system is mounted noexec, so nothing can be loaded from it";
+                return Failure::own(format!("{shown}: {cause}")).next(way_out());
+            }
+        };
+        Failure::own(format!("{shown}: the preload library is not used: {cause}"))
+            .next(format!("try: rm -f {shown}, or: {}", way_out()))
+    }
+}
+
+/// Opens the file without following a link, and looks only at what it opened.
+fn open_verified(library: &Path) -> Result<(File, Metadata), Unusable> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = match rustix::fs::open(library, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT) => return Err(Unusable::Missing),
+        Err(rustix::io::Errno::LOOP) => return Err(Unusable::NotAPlainFile),
+        Err(error) => return Err(Unusable::Unreadable(error.into())),
+    };
+    let metadata = file.metadata().map_err(Unusable::Unreadable)?;
+    if !metadata.is_file() {
+        return Err(Unusable::NotAPlainFile);
+    }
+    if !is_trusted_owner(&metadata) {
+        return Err(Unusable::SomeoneElses);
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err(Unusable::WritableByOthers);
+    }
+    let mount = fstatvfs(&file).map_err(|error| Unusable::Unreadable(error.into()))?;
+    if mount.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+        return Err(Unusable::NotExecutable);
+    }
+    Ok((file, metadata))
+}
+
+fn verify(library: &Path) -> Result<(), Unusable> {
+    let (mut file, metadata) = open_verified(library)?;
+    if metadata.len() != LIBRARY.len() as u64 {
+        return Err(Unusable::OtherContent);
+    }
+    let mut content = Vec::with_capacity(LIBRARY.len() + 1);
+    file.read_to_end(&mut content).map_err(Unusable::Unreadable)?;
+    if content == LIBRARY { Ok(()) } else { Err(Unusable::OtherContent) }
+}
+
+/// A package's library is not compared: it was built from the same source, not by the same build.
+fn check_packaged(library: PathBuf) -> Result<PathBuf, Failure> {
+    match open_verified(&library) {
+        Ok(_) => Ok(library),
+        Err(unusable) => Err(unusable.failure(&library)),
+    }
+}
+
+fn write(folder: &Path, library: &Path) -> std::io::Result<()> {
+    let mut file = tempfile::Builder::new().prefix(".libsweetspot-").tempfile_in(folder)?;
+    file.write_all(LIBRARY)?;
+    fchmod(&file, Mode::from_raw_mode(FILE_MODE))?;
+    // After a power failure an empty file under the right name would need a hand to remove it.
+    file.as_file().sync_data()?;
+    match file.persist_noclobber(library) {
+        Ok(_) => Ok(()),
+        // Another `run` was faster; the caller verifies what it wrote.
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error.error),
+    }
+}
+
+fn cannot_write(folder: &Path, error: &std::io::Error) -> Failure {
+    Failure::own(format!("{}: the preload library cannot be kept there: {error}", folder.display()))
+        .next(way_out())
+}
+
+fn way_out() -> String {
+    format!("name a folder of your own for it: {FOLDER_VARIABLE}=DIR sweetspot run ...")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains() {
+        let check = |others: Option<&str>, expected: &str| {
+            let all = chain(OsStr::new("/c/ours.so"), others.map(OsStr::new));
+            assert_eq!(all, expected, "{others:?}");
+        };
+        check(None, "/c/ours.so");
+        check(Some(""), "/c/ours.so");
+        check(Some("a.so"), "/c/ours.so:a.so");
+        check(Some("a.so:b.so"), "/c/ours.so:a.so:b.so");
+        check(Some("a.so b.so"), "/c/ours.so a.so b.so");
+        check(Some("/c/ours.so:a.so"), "/c/ours.so:a.so");
+        check(Some("a.so:/c/ours.so"), "/c/ours.so:a.so");
+        check(Some("/c/ours.so"), "/c/ours.so");
+        check(Some(" a.so "), "/c/ours.so a.so");
+    }
+}

@@ -1,0 +1,311 @@
+//! Can the library reach this program? Answered from the file, before it runs.
+//!
+//! The library is loaded by the dynamic linker of glibc and sees what goes through the C library.
+//! Whatever makes its system calls by itself runs as it always did, and is told so. Where the
+//! library would do harm (another architecture, another C library, a program that must come first)
+//! it is left out.
+//!
+//! Not here: what the program starts later; the library asks the same at each exec.
+
+use crate::resolve;
+use object::elf::{
+    DT_NEEDED, DT_SONAME, DT_STRSZ, DT_STRTAB, EM_AARCH64, EM_X86_64, FileHeader64, Machine,
+    PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE,
+};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use object::{Endianness, ReadCache, ReadRef};
+use rustix::fs::StatVfsMountFlags;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What runs a script without `#!`, in `execvp` too.
+pub const SHELL: &str = "/bin/sh";
+/// Scripts that name scripts: the kernel follows four.
+const INTERPRETERS_MAX: usize = 5;
+/// The kernel reads this much of the first line.
+const FIRST_LINE_BYTES_MAX: u64 = 256;
+/// Names that an executable imports and exports; larger tables are not searched.
+const NAMES_BYTES_MAX: u64 = 16 << 20;
+
+const MACHINE: Machine = if cfg!(target_arch = "x86_64") { EM_X86_64 } else { EM_AARCH64 };
+
+/// Whether the program's own reads and writes can be buffered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Reachable,
+    Unreachable(Why),
+}
+
+impl Reach {
+    /// Whether the library is loaded: also into some that it does not reach, because what they
+    /// start may be reached.
+    pub fn takes_library(&self) -> bool {
+        match self {
+            Reach::Reachable => true,
+            Reach::Unreachable(why) => why.takes_library(),
+        }
+    }
+}
+
+/// Why a program cannot be reached. Where a script was given, it is its interpreter that cannot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    Static,
+    Go,
+    /// Set-user-id, set-group-id or file capabilities: the dynamic linker loads nothing foreign.
+    Privileged,
+    OtherMachine,
+    Musl,
+    AddressSanitizer,
+    IoUring,
+    UnknownFormat,
+    CannotBeRead,
+    MissingInterpreter(PathBuf),
+}
+
+impl Why {
+    fn takes_library(&self) -> bool {
+        match self {
+            Why::Static | Why::Go | Why::IoUring => true,
+            Why::Privileged
+            | Why::OtherMachine
+            | Why::Musl
+            | Why::AddressSanitizer
+            | Why::UnknownFormat
+            | Why::CannotBeRead
+            | Why::MissingInterpreter(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Why::Static => "it is statically linked, so no library can be loaded underneath",
+            Why::Go => "it is a Go program, which makes its system calls without the C library",
+            Why::Privileged => {
+                "it is set-uid, set-gid or has file capabilities, and the system loads nothing into such a program"
+            }
+            Why::OtherMachine => {
+                "it is built for another kind of machine (such as 32-bit) than sweetspot"
+            }
+            Why::Musl => "it uses the C library musl; sweetspot reaches programs that use glibc",
+            Why::AddressSanitizer => {
+                "it is built with AddressSanitizer, which tolerates no library before its own"
+            }
+            Why::IoUring => "it uses io_uring (liburing), which makes no calls that can be seen",
+            Why::UnknownFormat => "its format is not known",
+            Why::CannotBeRead => "its file cannot be read, so what it is cannot be told",
+            Why::MissingInterpreter(interpreter) => {
+                return write!(formatter, "its interpreter {} is missing", interpreter.display());
+            }
+        })
+    }
+}
+
+/// Inspects the file of a program; `path` is the value of `PATH`, for scripts run by `env`.
+pub fn inspect(program: &Path, path: Option<&OsStr>) -> Reach {
+    let mut program = program.to_path_buf();
+    for _ in 0..INTERPRETERS_MAX {
+        program = match inspect_file(&program) {
+            Ok(()) => return Reach::Reachable,
+            Err(Stop::Why(why)) => return Reach::Unreachable(why),
+            Err(Stop::Script(line)) => match interpreter(&line, path) {
+                Ok(interpreter) => interpreter,
+                Err(why) => return Reach::Unreachable(why),
+            },
+        };
+    }
+    Reach::Unreachable(Why::UnknownFormat)
+}
+
+/// Why looking at a file ended early.
+enum Stop {
+    Why(Why),
+    /// It is a script with this first line, after `#!`.
+    Script(Vec<u8>),
+}
+
+impl From<Why> for Stop {
+    fn from(why: Why) -> Stop {
+        Stop::Why(why)
+    }
+}
+
+fn inspect_file(program: &Path) -> Result<(), Stop> {
+    let mut file = File::open(program).map_err(|_| Why::CannotBeRead)?;
+    let metadata = file.metadata().map_err(|_| Why::CannotBeRead)?;
+    let mut start = Vec::new();
+    (&mut file)
+        .take(FIRST_LINE_BYTES_MAX)
+        .read_to_end(&mut start)
+        .map_err(|_| Why::CannotBeRead)?;
+    if let Some(rest) = start.strip_prefix(b"#!") {
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        return Err(Stop::Script(rest[..end].to_vec()));
+    }
+    if !start.starts_with(b"\x7fELF") {
+        // Text without `#!`: the shell runs it. Anything else: whatever the system is told to.
+        let is_text = !start.contains(&0);
+        return Err(if is_text { Stop::Script(SHELL.into()) } else { Why::UnknownFormat.into() });
+    }
+    if is_privileged(program, &file, &metadata) {
+        return Err(Why::Privileged.into());
+    }
+    Ok(inspect_elf(&ReadCache::new(file))?)
+}
+
+/// Whether the kernel will run it with other rights than ours (AT_SECURE).
+fn is_privileged(program: &Path, file: &File, metadata: &Metadata) -> bool {
+    let mode = metadata.mode();
+    let user = rustix::process::getuid();
+    let is_set_user = mode & 0o4000 != 0 && metadata.uid() != user.as_raw();
+    let is_set_group =
+        mode & 0o2010 == 0o2010 && metadata.gid() != rustix::process::getgid().as_raw();
+    let mut nothing: [u8; 0] = [];
+    let has_capabilities = !user.is_root()
+        && rustix::fs::getxattr(program, "security.capability", &mut nothing).is_ok();
+    if !(is_set_user || is_set_group || has_capabilities) {
+        return false;
+    }
+    let is_ignored_here = rustix::fs::fstatvfs(file)
+        .is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::NOSUID))
+        || rustix::thread::no_new_privs().unwrap_or(false);
+    !is_ignored_here
+}
+
+/// The file that runs a script with this first line.
+fn interpreter(line: &[u8], path: Option<&OsStr>) -> Result<PathBuf, Why> {
+    let mut words = line
+        .split(|byte| matches!(byte, b' ' | b'\t' | b'\r' | 0))
+        .filter(|word| !word.is_empty())
+        .map(OsStr::from_bytes);
+    let first = words.next().unwrap_or(OsStr::new(SHELL));
+    let first = Path::new(first);
+    let mut named = first.as_os_str();
+    if first.file_name().is_some_and(|name| name == "env") {
+        // `env NAME`, `env -S NAME ARGS`, `env VARIABLE=VALUE NAME`.
+        let is_name =
+            |word: &OsStr| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
+        named = words.find(|word| is_name(word)).unwrap_or(named);
+    }
+    resolve::find(named, path).map_err(|_| Why::MissingInterpreter(named.into()))
+}
+
+/// What cannot be parsed cannot be executed either; the kernel says why.
+fn inspect_elf(file: &ReadCache<File>) -> Result<(), Why> {
+    let unknown = |_| Why::UnknownFormat;
+    let Ok(header) = FileHeader64::<Endianness>::parse(file) else { return Err(Why::OtherMachine) };
+    let endian = header.endian().map_err(unknown)?;
+    if header.e_machine(endian) != MACHINE {
+        return Err(Why::OtherMachine);
+    }
+    let segments = header.program_headers(endian, file).map_err(unknown)?;
+    let of_type = |wanted| segments.iter().filter(move |s| s.p_type(endian) == wanted);
+
+    for segment in of_type(PT_NOTE) {
+        let Ok(Some(mut notes)) = segment.notes(endian, file) else { continue };
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == b"Go" {
+                return Err(Why::Go);
+            }
+        }
+    }
+    let dynamic = of_type(PT_DYNAMIC).next().and_then(|s| s.dynamic(endian, file).ok().flatten());
+    let dynamic = dynamic.unwrap_or_default();
+    let value = |tag| dynamic.iter().find(|entry| entry.tag(endian) == tag).map(|e| e.val(endian));
+    let names = value(DT_STRTAB).zip(value(DT_STRSZ)).and_then(|(address, size)| {
+        let segment = of_type(PT_LOAD).find(|segment| {
+            let start = segment.p_vaddr(endian);
+            (start..start.saturating_add(segment.p_filesz(endian))).contains(&address)
+        })?;
+        let at = segment.p_offset(endian).checked_add(address - segment.p_vaddr(endian))?;
+        file.read_bytes_at(at, size.min(NAMES_BYTES_MAX)).ok()
+    });
+    let names = names.unwrap_or_default();
+    let name = |at: u64| {
+        let rest = usize::try_from(at).ok().and_then(|at| names.get(at..)).unwrap_or_default();
+        &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())]
+    };
+
+    let Some(linker) = of_type(PT_INTERP).next() else {
+        // The dynamic linker can be called as a program, and then starts another one.
+        let is_linker = value(DT_SONAME).is_some_and(|at| name(at).starts_with(b"ld-linux"));
+        return if is_linker { Ok(()) } else { Err(Why::Static) };
+    };
+    let linker = linker.interpreter(endian, file).ok().flatten().unwrap_or_default();
+    if memchr::memmem::find(linker, b"ld-musl").is_some() {
+        return Err(Why::Musl);
+    }
+    if memchr::memmem::find(names, b"\0__asan_init\0").is_some() {
+        return Err(Why::AddressSanitizer);
+    }
+    let mut needed = dynamic.iter().filter(|entry| entry.tag(endian) == DT_NEEDED);
+    if needed.any(|entry| name(entry.val(endian)).starts_with(b"liburing")) {
+        return Err(Why::IoUring);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_lines() {
+        let path = Some(OsStr::new("/usr/bin:/bin"));
+        let check = |line: &str, expected: &str| {
+            assert_eq!(interpreter(line.as_bytes(), path), Ok(expected.into()), "{line:?}");
+        };
+        check("/bin/sh", "/bin/sh");
+        check(" /bin/sh -eu", "/bin/sh");
+        check("/usr/bin/env sh", "/usr/bin/sh");
+        check("/usr/bin/env -S LANG=C sh -eu", "/usr/bin/sh");
+        check("/usr/bin/env", "/usr/bin/env");
+        check("", "/bin/sh");
+        let missing = interpreter(b"/no/such/python", path);
+        assert_eq!(missing, Err(Why::MissingInterpreter("/no/such/python".into())));
+    }
+
+    #[test]
+    fn what_is_no_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |content: &[u8], expected: Reach| {
+            let file = folder.path().join("program");
+            std::fs::write(&file, content).unwrap();
+            assert_eq!(inspect(&file, None), expected, "{content:?}");
+        };
+        check(b"#!/bin/sh\nexit 0\n", Reach::Reachable);
+        check(b"exit 0\n", Reach::Reachable);
+        check(b"", Reach::Reachable);
+        check(b"PK\x03\x04\0\0", Reach::Unreachable(Why::UnknownFormat));
+        check(b"\x7fELF", Reach::Unreachable(Why::OtherMachine));
+        let missing = Why::MissingInterpreter("/no/such".into());
+        check(b"#!/no/such\n", Reach::Unreachable(missing));
+        let endless = format!("#!{}\n", folder.path().join("program").display());
+        std::fs::write(folder.path().join("program"), &endless).unwrap();
+        rustix::fs::chmod(folder.path().join("program"), 0o755.into()).unwrap();
+        check(endless.as_bytes(), Reach::Unreachable(Why::UnknownFormat));
+    }
+
+    #[test]
+    fn damaged_headers_never_panic() {
+        let content = std::fs::read("/proc/self/exe").unwrap();
+        let content = &content[..content.len().min(4096)];
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        for at in (4..1024).step_by(7) {
+            let mut damaged = content.to_vec();
+            damaged[at] ^= 0xff;
+            damaged[at + 8] = 0xff;
+            std::fs::write(&file, &damaged).unwrap();
+            let reach = inspect(&file, None);
+            assert_ne!(reach, Reach::Unreachable(Why::CannotBeRead), "byte {at}");
+        }
+    }
+}

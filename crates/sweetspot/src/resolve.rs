@@ -1,0 +1,118 @@
+//! Finds the file of a program, as `execvp` would.
+//!
+//! The search is done here, and not by `execvp`, because the file is inspected before it runs.
+//! `execve` itself stays the judge of whether it can be executed.
+
+use crate::failure::{Failure, STATUS_CANNOT_EXECUTE, STATUS_NOT_FOUND};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where `execvp` looks without `PATH` (glibc 2.24 and newer: no longer the current folder).
+const PATH_DEFAULT: &str = "/bin:/usr/bin";
+
+/// Why no file was found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// There is none of this name.
+    NotFound,
+    /// There is one, but it cannot be executed.
+    NotExecutable(PathBuf),
+}
+
+/// The file that `name` means, with the given value of `PATH`. A name with a slash is a path.
+///
+/// # Errors
+/// Where there is no such file, or none that can be executed.
+pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Missing> {
+    if name.is_empty() {
+        return Err(Missing::NotFound);
+    }
+    if name.as_bytes().contains(&b'/') {
+        return executable(PathBuf::from(name));
+    }
+    let path = path.unwrap_or(OsStr::new(PATH_DEFAULT));
+    let mut refused = None;
+    for folder in path.as_bytes().split(|&byte| byte == b':') {
+        // An empty folder is the current one; the program then knows itself by its bare name.
+        match executable(Path::new(OsStr::from_bytes(folder)).join(name)) {
+            Ok(file) => return Ok(file),
+            Err(Missing::NotExecutable(file)) => refused = refused.or(Some(file)),
+            Err(Missing::NotFound) => {}
+        }
+    }
+    Err(refused.map_or(Missing::NotFound, Missing::NotExecutable))
+}
+
+fn executable(file: PathBuf) -> Result<PathBuf, Missing> {
+    match file.metadata() {
+        Ok(metadata) if metadata.is_file() => {
+            match accessat(CWD, &file, Access::EXEC_OK, AtFlags::EACCESS) {
+                Ok(()) => Ok(file),
+                Err(_) => Err(Missing::NotExecutable(file)),
+            }
+        }
+        Ok(_) => Err(Missing::NotExecutable(file)),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(Missing::NotExecutable(file))
+        }
+        Err(_) => Err(Missing::NotFound),
+    }
+}
+
+/// What the user is told, with the exit status that env and timeout would give.
+pub fn failure(name: &OsStr, missing: &Missing) -> Failure {
+    let shown = name.display();
+    match missing {
+        Missing::NotFound => {
+            let failure = |cause: &str| {
+                Failure::own(format!("cannot start '{shown}': {cause}")).status(STATUS_NOT_FOUND)
+            };
+            let here = Path::new(".").join(name);
+            if name.as_bytes().contains(&b'/') {
+                failure("there is no such file").next(format!("check the path: ls -l {shown}"))
+            } else if name.as_bytes().starts_with(b"-") {
+                failure("it is not in PATH").next("options stand before --, the program after it")
+            } else if !name.is_empty() && here.is_file() {
+                failure("it is not in PATH").next(format!("did you mean ./{shown}"))
+            } else {
+                failure("it is not in PATH")
+                    .next("check the spelling, or give its path, such as ./program")
+            }
+        }
+        Missing::NotExecutable(file) => {
+            let file = file.display();
+            let (cause, next) = if Path::new(name).is_dir() {
+                ("it is a folder", format!("name a program in it, such as {file}/program"))
+            } else {
+                ("there is no right to execute it", format!("try: chmod +x {file}"))
+            };
+            Failure::own(format!("cannot start '{shown}': {cause}: {file}"))
+                .status(STATUS_CANNOT_EXECUTE)
+                .next(next)
+        }
+    }
+}
+
+/// What the user is told where `execve` refused a file that was found.
+pub fn refused(name: &OsString, file: &Path, error: &std::io::Error) -> Failure {
+    let status = match error.kind() {
+        ErrorKind::NotFound => STATUS_NOT_FOUND,
+        _ => STATUS_CANNOT_EXECUTE,
+    };
+    let next = match error.kind() {
+        ErrorKind::NotFound => {
+            "the interpreter that it names is missing; see its first line, or: file"
+        }
+        ErrorKind::ArgumentListTooLong => "there are too many arguments; see xargs",
+        _ => "see what it is: file",
+    };
+    let next = if next.ends_with("file") {
+        format!("{next} {}", file.display())
+    } else {
+        next.to_string()
+    };
+    Failure::own(format!("cannot start '{}': {error}", name.display())).status(status).next(next)
+}

@@ -1,0 +1,225 @@
+//! `sweetspot run`: starts a program with the library underneath.
+//!
+//! By default it becomes the program by exec, so pid, parent, terminal, signals and exit status are
+//! the program's own. Only where there is something to do at the end (`--summary`, `--wait`) a
+//! parent stays, as `time` does. The environment is changed in three variables: `LD_PRELOAD`,
+//! `IO_BUFFER_SIZE` and `SWEETSPOT_LEDGER`.
+
+use crate::arguments::Run;
+use crate::buffer::{self, Asked};
+use crate::config;
+use crate::failure::{Failure, say};
+use crate::preload;
+use crate::reach::{self, Reach};
+use crate::resolve;
+use crate::session::{self, Session, Settings};
+use crate::summary::{Report, Target};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, replace};
+
+/// Switches everything off.
+const SWITCH: &str = "SWEETSPOT";
+
+type Environment = Vec<(OsString, OsString)>;
+
+/// Runs the program. Returns the exit status, or does not return at all.
+///
+/// # Errors
+/// Where sweetspot itself fails, or the program cannot be started.
+pub fn run(arguments: &Run) -> Result<u8, Failure> {
+    let mut environment: Environment = std::env::vars_os().collect();
+    let target = match &arguments.summary {
+        Some(file) => Some(Target::open(file.as_deref())?),
+        None => None,
+    };
+    if is_switched_off(&environment) {
+        let program = find(&arguments.command[0], &environment)?;
+        let start = Start { program: &program, arguments: &arguments.command, environment };
+        return match target {
+            Some(target) => start.and_report(target, None, Report::switched_off()),
+            None if arguments.wait => start.and_wait(None),
+            None => Err(start.by_becoming_it()),
+        };
+    }
+
+    let mut warnings = Vec::new();
+    let (asked, config) = sizes_and_rules(arguments, &environment, &mut warnings)?;
+    let program = find(&arguments.command[0], &environment)?;
+    let reach = reach::inspect(&program, value(&environment, "PATH"));
+    if let (Reach::Unreachable(why), true) = (&reach, arguments.require) {
+        return Err(Failure::own(format!("'{}' cannot be buffered: {why}", program.display()))
+            .next("without --require it runs, unbuffered"));
+    }
+    for warning in warnings {
+        say(format_args!("sweetspot: {warning}"));
+    }
+
+    let report = Report::new(asked.size(), config.path, reach.clone());
+    let mut session = None;
+    if reach.takes_library() {
+        let library = preload::install()?;
+        let settings = Settings {
+            buffer: asked.size(),
+            rules: config.rules,
+            summary: target.is_some(),
+            max_age_ms: arguments.max_age,
+            stdio: arguments.stdio,
+        };
+        let session = session.insert(Session::create(&settings));
+        let others = value(&environment, preload::VARIABLE);
+        let all = preload::chain(library.as_os_str(), others);
+        set(&mut environment, preload::VARIABLE, all);
+        set(&mut environment, buffer::VARIABLE, buffer::text(asked.size()).into());
+        if let Some(ledger) = session.path() {
+            set(&mut environment, session::VARIABLE, ledger.into());
+        }
+        if target.is_some() {
+            set(&mut environment, session::SUMMARY_VARIABLE, "1".into());
+        }
+        session.start_guard();
+    }
+
+    let start = Start { program: &program, arguments: &arguments.command, environment };
+    match target {
+        Some(target) => start.and_report(target, session, report),
+        None if arguments.wait => start.and_wait(session),
+        None => Err(start.by_becoming_it()),
+    }
+}
+
+/// The size that is asked for, and the rules that are left to decide where none is.
+fn sizes_and_rules(
+    arguments: &Run,
+    environment: &Environment,
+    warnings: &mut Vec<String>,
+) -> Result<(Asked, config::Config), Failure> {
+    let folder = std::env::current_dir().ok();
+    let mut config = config::load(arguments.config.as_deref(), folder.as_deref(), warnings)?;
+    let defined = arguments.define.as_deref().map(buffer::defined).transpose()?;
+    let typed = match (&defined, &arguments.buffer_size) {
+        (Some(text), _) => Some((text.as_os_str(), "-DIO-BUFFER-SIZE")),
+        (None, Some(text)) => Some((text.as_os_str(), "--buffer-size")),
+        (None, None) => None,
+    };
+    let name = Path::new(&arguments.command[0]).file_name().unwrap_or_default();
+    let from_environment = value(environment, buffer::VARIABLE);
+    let asked = buffer::resolve(typed, from_environment, &config.rules, name, warnings)?;
+    if let Asked::Explicitly(_) = asked {
+        for rule in &mut config.rules {
+            rule.buffer = None;
+        }
+    }
+    Ok((asked, config))
+}
+
+fn find(name: &OsStr, environment: &Environment) -> Result<PathBuf, Failure> {
+    resolve::find(name, value(environment, "PATH"))
+        .map_err(|missing| resolve::failure(name, &missing))
+}
+
+fn is_switched_off(environment: &Environment) -> bool {
+    value(environment, SWITCH).is_some_and(|text| text.eq_ignore_ascii_case("off"))
+}
+
+fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a OsStr> {
+    environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+}
+
+/// Sets a variable in its place, so that the order of the others stays.
+fn set(environment: &mut Environment, name: &str, value: OsString) {
+    match environment.iter_mut().find(|(known, _)| known == name) {
+        Some(variable) => variable.1 = value,
+        None => environment.push((name.into(), value)),
+    }
+}
+
+/// A program that is ready to be started.
+struct Start<'a> {
+    program: &'a Path,
+    arguments: &'a [OsString],
+    environment: Environment,
+}
+
+impl Start<'_> {
+    fn image(&self) -> Result<Image, Failure> {
+        Image::new(self.program, self.arguments, &self.environment).map_err(|e| self.refused(&e))
+    }
+
+    /// As `execvp` does with a file that the kernel does not know: the shell runs it.
+    fn image_for_shell(&self) -> Result<Image, Failure> {
+        let shell = [reach::SHELL.into(), self.program.into()];
+        let arguments: Vec<OsString> =
+            shell.into_iter().chain(self.arguments[1..].iter().cloned()).collect();
+        Image::new(Path::new(reach::SHELL), &arguments, &self.environment)
+            .map_err(|error| self.refused(&error))
+    }
+
+    fn refused(&self, error: &std::io::Error) -> Failure {
+        resolve::refused(&self.arguments[0], self.program, error)
+    }
+
+    /// Becomes the program; returns only a failure.
+    fn by_becoming_it(&self) -> Failure {
+        let attempt = || {
+            let error = replace(&self.image()?);
+            if !is_unknown_format(&error) {
+                return Err(self.refused(&error));
+            }
+            Err::<(), _>(self.refused(&replace(&self.image_for_shell()?)))
+        };
+        attempt().expect_err("exec returns only failures")
+    }
+
+    fn as_child(&self) -> Result<(Child, Instant), Failure> {
+        let started = Instant::now();
+        let child = match Child::start(&self.image()?) {
+            Err(error) if is_unknown_format(&error) => Child::start(&self.image_for_shell()?),
+            other => other,
+        };
+        child.map(|child| (child, started)).map_err(|error| self.refused(&error))
+    }
+
+    /// Waits until it has ended and everything that it left is written, and ends as it did.
+    fn and_wait(&self, session: Option<Session>) -> Result<u8, Failure> {
+        let (child, _) = self.as_child()?;
+        let pid = child.pid();
+        let ended = child.wait();
+        if let Some(mut session) = session {
+            session.finish(pid);
+        }
+        end_as(ended)
+    }
+
+    /// Waits, writes the summary, and ends as the program did.
+    fn and_report(
+        &self,
+        target: Target,
+        session: Option<Session>,
+        report: Report,
+    ) -> Result<u8, Failure> {
+        let (child, started) = self.as_child()?;
+        let pid = child.pid();
+        let ended = child.wait();
+        let seconds = started.elapsed().as_secs_f64();
+        let learned = session.and_then(|mut session| {
+            session.finish(pid);
+            Some(session.summary())
+        });
+        let program = self.program.display().to_string();
+        target.write(&report.text(&program, pid, ended, seconds, learned.as_ref()));
+        end_as(ended)
+    }
+}
+
+fn is_unknown_format(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error())
+}
+
+fn end_as(ended: Ended) -> Result<u8, Failure> {
+    match ended {
+        Ended::Exited(status) => Ok(status),
+        Ended::Killed(signal) => end_by_signal(signal),
+    }
+}

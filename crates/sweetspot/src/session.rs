@@ -1,0 +1,159 @@
+//! The seam to the ledger and the guard: what one `run` asks of them, and what it learns.
+//!
+//! Everything else in this crate sees only these types.
+
+use crate::config::{Promise, Rule};
+use std::path::Path;
+use std::time::Duration;
+use sweetspot_core::ledger::Counter;
+use sweetspot_core::size::BufferSize;
+use sweetspot_guard::session as guarded;
+
+/// Name of the variable that tells the library where the ledger is.
+pub const VARIABLE: &str = "SWEETSPOT_LEDGER";
+/// Name of the variable that asks each process to announce itself in the ledger.
+pub const SUMMARY_VARIABLE: &str = "SWEETSPOT_SUMMARY";
+
+/// How long a byte may wait where `--max-age` does not say.
+const MAX_AGE_MS: u32 = sweetspot_core::policy::MAX_AGE_MS;
+/// How long to wait for the guard to finish what a killed program left.
+const FINISH_MAX: Duration = Duration::from_secs(60);
+
+/// What is in force for the whole tree of processes.
+#[derive(Debug)]
+pub struct Settings {
+    /// The size where no rule says otherwise.
+    pub buffer: BufferSize,
+    /// In order; the first that matches wins. They say no size where one was asked for explicitly.
+    pub rules: Vec<Rule>,
+    /// A summary is wanted, so names of files are recorded.
+    pub summary: bool,
+    /// `--max-age`, in milliseconds; `None`: the default of where it runs.
+    pub max_age_ms: Option<u32>,
+    /// `--stdio`.
+    pub stdio: bool,
+}
+
+/// One file in the summary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSummary {
+    pub path: String,
+    /// The buffer in force, in the size grammar.
+    pub buffer: String,
+    /// Calls that the program made, and system calls that were left of them.
+    pub calls_before: u64,
+    pub calls_after: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    /// Calls that went straight on, and each reason.
+    pub straight_calls: u64,
+    pub reasons: Vec<&'static str>,
+}
+
+/// What was learned while the program ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Processes that loaded the library: the handshake that says whether it was active.
+    pub processes: u32,
+    pub files: Vec<FileSummary>,
+    /// What the reader must know besides: no guard and why, bytes that had to be saved beside.
+    pub notes: Vec<String>,
+}
+
+/// One `run`, from before the program starts until after it has ended.
+pub struct Session {
+    /// None: there is no ledger, so only reads are buffered.
+    ledger: Option<guarded::Session>,
+    notes: Vec<String>,
+}
+
+impl Session {
+    /// Prepares a session. Where the ledger cannot be made the program runs all the same, with
+    /// reads buffered only; the summary says why.
+    pub fn create(settings: &Settings) -> Session {
+        let rules = settings.rules.iter().map(|rule| guarded::Rule {
+            program: rule.program.clone().unwrap_or_default(),
+            file: rule.file.clone().unwrap_or_default(),
+            buffer: rule.buffer,
+            private: rule.promise == Some(Promise::Private),
+            stdio: rule.stdio == Some(crate::config::Stdio::On),
+        });
+        let wanted = guarded::Settings {
+            buffer: settings.buffer,
+            rules: rules.collect(),
+            summary: settings.summary,
+            max_age: Duration::from_millis(u64::from(settings.max_age_ms.unwrap_or(MAX_AGE_MS))),
+            budget_bytes: sweetspot_core::policy::BUDGET_BYTES,
+            stdio: settings.stdio,
+            guard: true,
+        };
+        match guarded::Session::create(&wanted) {
+            Ok(ledger) => Session { ledger: Some(ledger), notes: Vec::new() },
+            Err(error) => {
+                Session { ledger: None, notes: vec![format!("reads are buffered only: {error}")] }
+            }
+        }
+    }
+
+    /// The ledger's path, for the library.
+    pub fn path(&self) -> Option<&Path> {
+        self.ledger.as_ref().map(guarded::Session::path)
+    }
+
+    /// Starts the guard beside the program: this process, or a child of it.
+    pub fn start_guard(&mut self) {
+        if let Some(ledger) = &mut self.ledger
+            && let Err(error) = ledger.start_guard(std::process::id())
+        {
+            self.notes.push(format!("reads are buffered only: {error}"));
+        }
+    }
+
+    /// Waits until everything that the ended program `pid` left is written.
+    pub fn finish(&mut self, pid: u32) {
+        if let Some(ledger) = &self.ledger
+            && !ledger.wait_finished(pid, FINISH_MAX)
+        {
+            self.notes.push(format!(
+                "some bytes are still pending; finish them with: sweetspot recover {}",
+                ledger.path().display()
+            ));
+        }
+    }
+
+    /// What was learned.
+    pub fn summary(&self) -> Summary {
+        let mut notes = self.notes.clone();
+        let Some(ledger) = &self.ledger else {
+            return Summary { notes, ..Summary::default() };
+        };
+        let learned = ledger.summary();
+        if learned.saved > 0 {
+            notes.push(format!(
+                "{} pieces could not be written where they belong and were saved, the last one as {}",
+                learned.saved,
+                String::from_utf8_lossy(&learned.saved_path)
+            ));
+        }
+        if learned.files_beyond > 0 {
+            notes.push(format!("{} more files are not listed one by one", learned.files_beyond));
+        }
+        let files = learned.files.iter().map(describe).collect();
+        Summary { processes: learned.processes, files, notes }
+    }
+}
+
+fn describe(file: &guarded::FileSummary) -> FileSummary {
+    let count = |counters: &[Counter]| counters.iter().map(|counter| file.count(*counter)).sum();
+    use Counter::*;
+    FileSummary {
+        path: String::from_utf8_lossy(&file.path).into_owned(),
+        buffer: file.buffer.map_or_else(String::new, crate::buffer::text),
+        calls_before: count(&[Hits, StraightReads, Appends, StraightWrites, Seeks]),
+        calls_after: count(&[Fills, StraightReads, Flushes, StraightWrites, KernelCalls]),
+        read_bytes: count(&[HitBytes, StraightReadBytes]),
+        written_bytes: count(&[AppendBytes, StraightWriteBytes]),
+        straight_calls: count(&[StraightReads, StraightWrites]),
+        reasons: file.why.iter().map(|why| why.text()).collect(),
+    }
+}

@@ -1,0 +1,220 @@
+//! What `--summary` says after the run.
+//!
+//! The text goes to stderr or to a file. A file that is there and is no summary of ours is never
+//! overwritten: `--summary=data.dat` is a mistake, not an order.
+
+use crate::buffer;
+use crate::failure::Failure;
+use crate::reach::Reach;
+use crate::session::{FileSummary, Summary};
+use comfy_table::{CellAlignment, Table, presets};
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use sweetspot_core::size::BufferSize;
+use sweetspot_guard::process::Ended;
+
+/// First line of every summary, by which an older one is recognised.
+const TITLE: &str = "sweetspot summary\n";
+
+/// Where the summary goes.
+pub enum Target {
+    Stderr,
+    File(PathBuf, File),
+}
+
+impl Target {
+    /// Opens the target before the program starts, so that a mistake costs no run. An older summary
+    /// in the file stays until there is a new one.
+    ///
+    /// # Errors
+    /// Where the file cannot be written, or holds something else.
+    pub fn open(file: Option<&Path>) -> Result<Target, Failure> {
+        let Some(path) = file else { return Ok(Target::Stderr) };
+        let shown = path.display();
+        let failure = |cause: &str| Failure::own(format!("--summary={shown}: {cause}"));
+        let special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
+        let mut options = OpenOptions::new();
+        options.write(true).read(!special).create(!special);
+        let mut file = options.open(path).map_err(|error| {
+            failure(&error.to_string()).next("name a file in a folder of yours, or none: --summary")
+        })?;
+        if !special {
+            let mut start = Vec::new();
+            let read = (&mut file).take(TITLE.len() as u64).read_to_end(&mut start);
+            read.map_err(|error| failure(&error.to_string()))?;
+            if !start.is_empty() && start != TITLE.as_bytes() {
+                return Err(failure("the file holds something else, which is not overwritten")
+                    .next(format!("name another one: --summary={shown}.summary")));
+            }
+        }
+        Ok(Target::File(path.to_path_buf(), file))
+    }
+
+    /// Writes the summary. The program has ended: a failure is said, and changes nothing else.
+    pub fn write(self, text: &str) {
+        match self {
+            Target::Stderr => {
+                let _ = std::io::stderr().write_all(text.as_bytes());
+            }
+            Target::File(path, mut file) => {
+                // A pipe or a terminal cannot be emptied or rewound, and need not be.
+                let _ = file.set_len(0);
+                let _ = file.rewind();
+                if let Err(error) = file.write_all(text.as_bytes()) {
+                    crate::failure::say(format_args!("sweetspot: {}: {error}", path.display()));
+                }
+            }
+        }
+    }
+}
+
+/// What was known before the program started.
+pub struct Report {
+    state: State,
+}
+
+enum State {
+    SwitchedOff,
+    InForce { size: BufferSize, rules: Option<PathBuf>, reach: Reach },
+}
+
+impl Report {
+    /// The program is started untouched.
+    pub fn switched_off() -> Report {
+        Report { state: State::SwitchedOff }
+    }
+
+    /// The program is started with a buffer of `size`, and the rules in a file, if there is one.
+    pub fn new(size: BufferSize, rules: Option<PathBuf>, reach: Reach) -> Report {
+        Report { state: State::InForce { size, rules, reach } }
+    }
+
+    /// The whole summary.
+    pub fn text(
+        &self,
+        program: &str,
+        pid: u32,
+        ended: Ended,
+        seconds: f64,
+        learned: Option<&Summary>,
+    ) -> String {
+        let mut text = TITLE.to_string();
+        let ended = match ended {
+            Ended::Exited(status) => format!("exit status {status}"),
+            Ended::Killed(signal) => format!("ended by signal {signal}"),
+        };
+        let _ = writeln!(text, "program   {program}, pid {pid}, {ended}, {seconds:.3} s");
+        match &self.state {
+            State::SwitchedOff => {
+                text.push_str("buffered  no: SWEETSPOT=off is set in the environment\n");
+            }
+            State::InForce { reach: Reach::Unreachable(why), .. } => {
+                let _ = writeln!(text, "buffered  no: {program} cannot be reached: {why}");
+            }
+            State::InForce { size, rules, .. } => {
+                let _ = writeln!(text, "buffered  {}", in_force(*size, learned));
+                if let Some(rules) = rules {
+                    let _ = writeln!(text, "rules     {}", rules.display());
+                }
+            }
+        }
+        for note in learned.iter().flat_map(|learned| &learned.notes) {
+            let _ = writeln!(text, "note      {note}");
+        }
+        if let Some(learned) = learned.filter(|learned| !learned.files.is_empty()) {
+            let _ = writeln!(text, "\n{}", table(&learned.files).trim_fmt());
+        }
+        text
+    }
+}
+
+fn in_force(size: BufferSize, learned: Option<&Summary>) -> String {
+    let size = buffer::text(size);
+    match learned {
+        Some(learned) if learned.processes == 0 => {
+            "no: the library was not loaded by any process".to_string()
+        }
+        Some(learned) => format!("size {size}, in {} processes", learned.processes),
+        None => format!("size {size}"),
+    }
+}
+
+fn table(files: &[FileSummary]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header([
+        "file",
+        "buffer",
+        "calls",
+        "left",
+        "read",
+        "written",
+        "straight on",
+    ]);
+    for file in files {
+        let straight = match file.straight_calls {
+            0 => String::new(),
+            calls => format!("{calls}: {}", file.reasons.join("; ")),
+        };
+        table.add_row([
+            file.path.clone(),
+            file.buffer.clone(),
+            file.calls_before.to_string(),
+            file.calls_after.to_string(),
+            file.read_bytes.to_string(),
+            file.written_bytes.to_string(),
+            straight,
+        ]);
+    }
+    for column in 2..6 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reach::Why;
+
+    #[test]
+    fn says_what_was_buffered_and_what_was_not() {
+        let file = FileSummary {
+            path: "/data/in.dat".to_string(),
+            buffer: "auto".to_string(),
+            calls_before: 1000,
+            calls_after: 4,
+            read_bytes: 200_000,
+            written_bytes: 0,
+            straight_calls: 64,
+            reasons: vec!["too few calls to be worth it", "mapped into memory"],
+        };
+        let learned = Summary { processes: 2, files: vec![file] };
+        let check = |report: Report, learned: Option<&Summary>, parts: &[&str]| {
+            let text = report.text("./job", 42, Ended::Exited(3), 1.5, learned);
+            assert!(text.starts_with(TITLE));
+            for part in parts {
+                assert!(text.contains(part), "{part:?} is missing in:\n{text}");
+            }
+        };
+        let reachable = || Report::new(BufferSize::Bytes(65536), None, Reach::Reachable);
+        check(
+            reachable(),
+            Some(&learned),
+            &[
+                "./job, pid 42, exit status 3, 1.500 s",
+                "size 65536, in 2 processes",
+                "/data/in.dat",
+                "1000",
+                "64: too few calls to be worth it; mapped into memory",
+            ],
+        );
+        check(reachable(), Some(&Summary::default()), &["no: the library was not loaded"]);
+        let fixed = Report::new(BufferSize::Auto, None, Reach::Unreachable(Why::Go));
+        check(fixed, None, &["buffered  no: ./job cannot be reached: it is a Go program"]);
+        check(Report::switched_off(), None, &["buffered  no: SWEETSPOT=off"]);
+    }
+}

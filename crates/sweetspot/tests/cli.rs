@@ -1,0 +1,897 @@
+//! What a user of the command line sees: exit statuses, signals, the environment of the program,
+//! the library's place, rules, mistakes, the demo.
+//!
+//! Each rule is checked in the ways a program can be started: by becoming it, and by waiting for
+//! it. Not here: whether the bytes are right (the library's tests).
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The ways to start a program: options of `run`.
+const WAYS: [&[&str]; 2] = [&[], &["--wait"]];
+/// Nothing here takes longer, on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A folder with a cache and a working folder of its own.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("work")).unwrap();
+        Place { folder }
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    fn sweetspot(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
+            command.env_remove(name);
+        }
+        command.env("SWEETSPOT_CACHE", self.cache()).current_dir(self.work()).args(arguments);
+        command
+    }
+
+    fn run(&self, options: &[&str], program: &[&str]) -> Command {
+        let mut command = self.sweetspot(&["run"]);
+        command.args(options).arg("--").args(program);
+        command
+    }
+
+    /// The one library in the cache.
+    fn library(&self) -> PathBuf {
+        let mut names: Vec<_> = fs::read_dir(self.cache()).unwrap().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        names.remove(0).unwrap().path()
+    }
+
+    fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.work().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn write_program(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.work().join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn assert_fails(command: &mut Command, status: i32, parts: &[&str]) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(status), "{command:?}: {said}");
+    for part in parts {
+        assert!(said.contains(part), "{command:?}: {part:?} is missing in {said:?}");
+    }
+    assert_eq!(stdout(&output), "", "{command:?}");
+}
+
+#[track_caller]
+fn assert_says(command: &mut Command, expected: &str) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {} {}", output.status, stderr(&output));
+    assert_eq!(stdout(&output), expected, "{command:?}");
+    assert_eq!(stderr(&output), "", "{command:?}");
+}
+
+/// Starts the command and waits for its first line.
+fn start(command: &mut Command) -> (Child, BufReader<std::process::ChildStdout>, String) {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    (child, reader, line.trim().to_string())
+}
+
+fn wait(child: &mut Child) -> ExitStatus {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if started.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("it did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// What this machine lacks is said; where everything is meant to be there, it is a failure.
+fn skip(what: &str) {
+    assert!(std::env::var_os("CI").is_none(), "missing in CI: {what}");
+    eprintln!("skipped: {what}");
+}
+
+/// What only root can set up is said too, and is no failure anywhere.
+fn skip_without_root(what: &str) {
+    eprintln!("skipped: {what} (only root can make it)");
+}
+
+#[test]
+fn the_programs_own_exit_status() {
+    let place = Place::new();
+    for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+        for status in [0, 1, 3, 125, 127, 255] {
+            let exit = format!("exit {status}");
+            let output = place.run(options, &["sh", "-c", &exit]).output().unwrap();
+            assert_eq!(output.status.code(), Some(status), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn death_by_signal() {
+    let place = Place::new();
+    for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+        for signal in [1, 2, 3, 6, 9, 10, 11, 13, 15] {
+            let kill = format!("ulimit -c 0; kill -{signal} $$; sleep 5");
+            let output = place.run(options, &["sh", "-c", &kill]).output().unwrap();
+            assert_eq!(output.status.signal(), Some(signal), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_started() {
+    let place = Place::new();
+    place.write("plain.txt", "text");
+    place.write_program("lost.sh", b"#!/no/such/interpreter\n");
+    for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+        let check = |program: &str, status, parts: &[&str]| {
+            assert_fails(&mut place.run(options, &[program]), status, parts);
+        };
+        check("no-such-program", 127, &["'no-such-program'", "PATH", "\n  "]);
+        check("", 127, &["''"]);
+        check("./no-such-program", 127, &["no such file", "ls -l"]);
+        check("plain.txt", 127, &["did you mean ./plain.txt"]);
+        check("./plain.txt", 126, &["chmod +x ./plain.txt"]);
+        check("/", 126, &["folder"]);
+        check("./plain.txt/x", 127, &["no such file"]);
+        check("./lost.sh", 127, &["./lost.sh", "interpreter"]);
+    }
+}
+
+#[test]
+fn what_was_mistyped() {
+    let place = Place::new();
+    let check = |arguments: &[&str], status, parts: &[&str]| {
+        assert_fails(&mut place.sweetspot(arguments), status, parts);
+    };
+    check(&[], 2, &["no command", "sweetspot run -- ./program"]);
+    check(&["rum"], 2, &["'rum'", "sweetspot run"]);
+    check(&["./seqcopy"], 2, &["sweetspot run -- ./seqcopy"]);
+    check(&["--nonsense"], 2, &["--nonsense"]);
+    check(&["run"], 125, &["no program", "sweetspot run -- ./program"]);
+    check(&["run", "--"], 125, &["no program"]);
+    check(&["run", "--sumary", "true"], 125, &["--sumary", "--summary"]);
+    check(&["run", "--max-age", "0", "true"], 125, &["max-age"]);
+    check(&["run", "--max-age", "60001", "true"], 125, &["max-age"]);
+    check(&["run", "--buffer-size=2G", "true"], 125, &["'2G'", "1 GiB"]);
+    check(&["run", "-DIO-BUFFER-SIZE=1073741825", "true"], 125, &["'1073741825'"]);
+    check(&["run", "-DBUFFERS=1", "true"], 125, &["-DBUFFERS=1", "-DIO-BUFFER-SIZE=64K"]);
+    check(&["run", "-DIO-BUFFER-SIZE=1", "--buffer-size=1", "true"], 125, &["--buffer-size"]);
+    check(&["demo", "--records", "0"], 2, &["records"]);
+    check(&["demo", "--dir", "/no/such"], 1, &["/no/such", "--dir DIR"]);
+}
+
+#[test]
+fn help_is_not_a_mistake() {
+    let place = Place::new();
+    for (arguments, part) in [
+        (&["--help"][..], "Examples:"),
+        (&["run", "--help"], "Examples:"),
+        (&["demo", "--help"], "Examples:"),
+        (&["--version"], env!("CARGO_PKG_VERSION")),
+    ] {
+        let output = place.sweetspot(arguments).output().unwrap();
+        assert!(output.status.success() && stdout(&output).contains(part), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_size_from_option_environment_and_rules() {
+    let place = Place::new();
+    let echo = ["sh", "-c", "echo \"$IO_BUFFER_SIZE\""];
+    let check = |option: &[&str], environment: Option<&str>, rules: &str, expected: &str| {
+        place.write("sweetspot.toml", rules);
+        let mut command = place.run(option, &echo);
+        if let Some(text) = environment {
+            command.env("IO_BUFFER_SIZE", text);
+        }
+        assert_says(&mut command, &format!("{expected}\n"));
+    };
+    let rules = "[[rule]]\nfile = \"*.dat\"\nbuffer = \"1K\"\n\
+                 [[rule]]\nprogram = \"s?\"\nbuffer = \"2K\"\n\
+                 [[rule]]\nbuffer = \"3K\"\n";
+    for (text, expected) in [
+        ("4096", "4096"),
+        ("64K", "65536"),
+        ("64KiB", "65536"),
+        ("1g", "1073741824"),
+        ("0", "auto"),
+        ("AUTO", "auto"),
+        ("off", "off"),
+        ("-1", "off"),
+        ("-64K", "off"),
+    ] {
+        check(&["--buffer-size", text], None, "", expected);
+        check(&[&format!("--buffer-size={text}")], Some("7"), rules, expected);
+        check(&[&format!("-DIO-BUFFER-SIZE={text}")], Some("7"), rules, expected);
+        check(&["-D", &format!("IO-BUFFER-SIZE={text}")], None, "", expected);
+        check(&[], Some(text), rules, expected);
+        check(&[], None, &format!("[[rule]]\nbuffer = \"{text}\""), expected);
+    }
+    check(&[], None, "", "auto");
+    check(&[], None, rules, "2048");
+    check(&[], None, "[[rule]]\nprogram = \"other\"\nbuffer = \"2K\"\n", "auto");
+}
+
+#[test]
+fn a_text_that_is_no_size_is_told_once() {
+    let place = Place::new();
+    let echo = ["sh", "-c", "echo \"$IO_BUFFER_SIZE\"; sh -c :"];
+    let check = |command: &mut Command, origin: &str| {
+        let output = command.output().unwrap();
+        assert_eq!(stdout(&output), "off\n");
+        let said = stderr(&output);
+        assert!(said.contains("'lots'") && said.contains(origin), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    };
+    check(&mut place.run(&["--buffer-size=lots"], &echo), "--buffer-size");
+    check(&mut place.run(&["-DIO-BUFFER-SIZE=lots"], &echo), "-DIO-BUFFER-SIZE");
+    check(place.run(&[], &echo).env("IO_BUFFER_SIZE", "lots"), "IO_BUFFER_SIZE");
+    place.write("sweetspot.toml", "[[rule]]\n\nbuffer = \"lots\"\n");
+    check(&mut place.run(&[], &echo), "sweetspot.toml:3");
+}
+
+#[test]
+fn rules_are_looked_for_upwards() {
+    let place = Place::new();
+    let echo = ["sh", "-c", "echo \"$IO_BUFFER_SIZE\""];
+    place.write("sweetspot.toml", "[[rule]]\nbuffer = 1\n");
+    place.write("a/sweetspot.toml", "[[rule]]\nbuffer = 2\n");
+    place.write("a/b/c/here.txt", "");
+    let other = place.write("other.toml", "[[rule]]\nbuffer = 3\n");
+    let check = |folder: &str, options: &[&str], expected: &str| {
+        let mut command = place.run(options, &echo);
+        assert_says(command.current_dir(place.work().join(folder)), &format!("{expected}\n"));
+    };
+    check(".", &[], "1");
+    check("a", &[], "2");
+    check("a/b/c", &[], "2");
+    check("a", &["--config", other.to_str().unwrap()], "3");
+    check("a", &["--config", "../other.toml"], "3");
+    check("a", &["--config", "/dev/null"], "auto");
+}
+
+#[test]
+fn rules_that_cannot_be_read() {
+    let place = Place::new();
+    let check = |options: &[&str], parts: &[&str]| {
+        assert_fails(&mut place.run(options, &["echo", "started"]), 125, parts);
+    };
+    check(&["--config", "none.toml"], &["none.toml", "No such file"]);
+    check(&["--config", "."], &["folder"]);
+    let path = place.write("sweetspot.toml", "[[rule]]\nbuffer = \"64K\"\nbufer = 1\n");
+    check(&[], &["sweetspot.toml:3", "bufer"]);
+    check(&["--buffer-size=1"], &["sweetspot.toml:3"]);
+    place.write("sweetspot.toml", "[[rule]]\nbuffer = \"2G\"\n");
+    check(&[], &["sweetspot.toml:2", "1 GiB"]);
+    fs::write(&path, b"# \xff\n").unwrap();
+    check(&[], &["sweetspot.toml:1", "UTF-8"]);
+    fs::remove_file(&path).unwrap();
+    symlink("gone.toml", &path).unwrap();
+    check(&[], &["sweetspot.toml", "No such file"]);
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    check(&[], &["sweetspot.toml", "folder"]);
+    fs::remove_dir(&path).unwrap();
+    place.write("sweetspot.toml", &"# long\n".repeat(200_000));
+    check(&[], &["sweetspot.toml", "1 MiB"]);
+    fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
+    let mut command = place.run(&[], &["echo", "started"]);
+    if is_root() {
+        // Root may read everything; somebody else finds the same file.
+        let copy = place.folder.path().join("sweetspot");
+        fs::copy(env!("CARGO_BIN_EXE_sweetspot"), &copy).unwrap();
+        for path in [place.folder.path(), &place.work(), &path] {
+            std::os::unix::fs::chown(path, Some(65534), None).unwrap();
+        }
+        command = Command::new(copy);
+        command.args(["run", "echo", "started"]).current_dir(place.work()).uid(65534);
+    }
+    assert_fails(&mut command, 125, &["sweetspot.toml", "chmod u+r"]);
+}
+
+#[test]
+fn rules_that_someone_else_could_have_written_do_not_count() {
+    let place = Place::new();
+    let path = place.write("sweetspot.toml", "[[rule]]\nbuffer = 1\n");
+    fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    let output = place.run(&[], &["sh", "-c", "echo $IO_BUFFER_SIZE"]).output().unwrap();
+    assert_eq!(stdout(&output), "auto\n");
+    assert!(stderr(&output).contains("--config"), "{}", stderr(&output));
+    let explicit = ["--config", path.to_str().unwrap()];
+    assert_says(&mut place.run(&explicit, &["sh", "-c", "echo $IO_BUFFER_SIZE"]), "1\n");
+}
+
+#[test]
+fn other_libraries_stay_preloaded() {
+    let place = Place::new();
+    let check = |others: Option<&str>, expected: &dyn Fn(&str) -> String| {
+        let mut command = place.run(&[], &["sh", "-c", "echo \"$LD_PRELOAD\""]);
+        if let Some(others) = others {
+            command.env("LD_PRELOAD", others);
+        }
+        let output = command.output().unwrap();
+        let ours = place.library().display().to_string();
+        assert_eq!(stdout(&output), format!("{}\n", expected(&ours)), "{others:?}");
+    };
+    check(None, &|ours| ours.to_string());
+    check(Some("libm.so.6"), &|ours| format!("{ours}:libm.so.6"));
+    check(Some("libm.so.6:libdl.so.2"), &|ours| format!("{ours}:libm.so.6:libdl.so.2"));
+    check(Some("libm.so.6 libdl.so.2"), &|ours| format!("{ours} libm.so.6 libdl.so.2"));
+    // A run inside a run loads it once.
+    let nested = [env!("CARGO_BIN_EXE_sweetspot"), "run", "sh", "-c", "echo $LD_PRELOAD"];
+    let ours = place.library().display().to_string();
+    assert_says(&mut place.run(&[], &nested), &format!("{ours}\n"));
+}
+
+#[test]
+fn everything_else_in_the_environment_stays() {
+    let place = Place::new();
+    for options in WAYS {
+        let mut command = place.run(options, &["env"]);
+        command.env_clear().env("SWEETSPOT_CACHE", place.cache());
+        command.env("PATH", "/usr/bin:/bin").env("EMPTY", "").env("LINES", "a\nb");
+        let output = command.output().unwrap();
+        let text = stdout(&output);
+        for line in ["PATH=/usr/bin:/bin\n", "EMPTY=\n", "LINES=a\nb\n"] {
+            assert!(text.contains(line), "{line:?} is missing in {text}");
+        }
+        let ours = ["LD_PRELOAD=", "IO_BUFFER_SIZE=", "SWEETSPOT_"];
+        let others = text.lines().filter(|line| !ours.iter().any(|name| line.starts_with(name)));
+        assert_eq!(others.count(), 4, "{text}");
+    }
+}
+
+#[test]
+fn switched_off_means_untouched() {
+    let place = Place::new();
+    place.write("sweetspot.toml", "not toml");
+    let print = ["sh", "-c", "echo \"[$LD_PRELOAD][$IO_BUFFER_SIZE][$SWEETSPOT_LEDGER]\""];
+    for options in [&[][..], &["--wait"], &["--require"], &["--buffer-size=64K"]] {
+        let mut command = place.run(options, &print);
+        assert_says(command.env("SWEETSPOT", "off").env("IO_BUFFER_SIZE", "7x"), "[][7x][]\n");
+    }
+    assert!(!place.cache().exists(), "nothing is written either");
+    let output = place.run(&["--summary"], &["true"]).env("SWEETSPOT", "off").output().unwrap();
+    assert!(stderr(&output).contains("SWEETSPOT=off"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_program_keeps_its_place() {
+    let place = Place::new();
+    let mut command = place.run(&[], &["sh", "-c", "echo $$ $PPID"]);
+    let (mut child, _, line) = start(&mut command);
+    assert_eq!(line, format!("{} {}", child.id(), std::process::id()));
+    wait(&mut child);
+    let (mut child, _, line) = start(&mut place.run(&["--wait"], &["sh", "-c", "echo $PPID"]));
+    assert_eq!(line, child.id().to_string());
+    wait(&mut child);
+}
+
+#[test]
+fn the_name_by_which_the_program_knows_itself() {
+    let place = Place::new();
+    place.write_program("name.sh", b"#!/bin/sh\necho \"$0\" \"$@\"\n");
+    let (work, path) = (place.work(), format!("{}:/usr/bin:/bin", place.work().display()));
+    let full = work.join("name.sh").display().to_string();
+    for options in WAYS {
+        assert_says(&mut place.run(options, &["./name.sh", "", "a b"]), "./name.sh  a b\n");
+        let mut command = place.run(options, &["name.sh", "--", "-x"]);
+        assert_says(command.env("PATH", &path), &format!("{full} -- -x\n"));
+        // Without a first line that names one, the shell runs it.
+        place.write_program("bare.sh", b"echo bare \"$1\"\n");
+        assert_says(&mut place.run(options, &["./bare.sh", "x"]), "bare x\n");
+        let output = place.run(options, &["sh", "-c", "tr '\\0' ' ' </proc/$$/cmdline"]).output();
+        assert!(stdout(&output.unwrap()).starts_with("sh -c "), "argv[0] is what was typed");
+    }
+}
+
+/// What a program sees of signals and descriptors, started by `caller` with and without us.
+#[test]
+fn dispositions_masks_and_descriptors_are_the_callers() {
+    let place = Place::new();
+    let show = "grep -E '^Sig(Ign|Blk)' /proc/self/status; \
+                for fd in 0 1 2 3 4 5 6 7 8 9; do \
+                test -e /proc/$$/fd/$fd && echo \"open $fd\"; done; umask; pwd";
+    for setting in [
+        ":",
+        "trap '' PIPE",
+        "trap '' INT QUIT HUP TERM",
+        "trap '' CHLD",
+        "exec <&-",
+        "exec 2>&-",
+        "exec <&- 2>&-",
+        "exec 5</dev/null 9</dev/null",
+        "umask 077",
+    ] {
+        let started = |how: &str| {
+            let script = format!("{setting}; exec {how} sh -c \"$SHOW\"");
+            let mut command = place.sweetspot(&[]);
+            let mut shell = Command::new("bash");
+            shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            shell.current_dir(command.current_dir(place.work()).get_current_dir().unwrap());
+            stdout(&shell.args(["-c", &script]).env("SHOW", show).output().unwrap())
+        };
+        let expected = started("");
+        assert!(expected.contains("SigIgn") && expected.contains("open 1"), "{expected}");
+        for way in ["run --", "run --wait --", "run --summary=/dev/null --"] {
+            let found = started(&format!("{} {way}", env!("CARGO_BIN_EXE_sweetspot")));
+            assert_eq!(found, expected, "{setting} with {way}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_writer() {
+    let place = Place::new();
+    for options in WAYS {
+        let (mut child, reader, line) = start(&mut place.run(options, &["yes"]));
+        assert_eq!(line, "y");
+        drop(reader);
+        assert_eq!(wait(&mut child).signal(), Some(13), "{options:?}");
+    }
+}
+
+#[test]
+fn standard_streams_pass_through() {
+    let place = Place::new();
+    let content: Vec<u8> = (0..300_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    for options in WAYS {
+        let mut command = place.run(options, &["sh", "-c", "cat; echo err >&2"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (mut stdin, sent) = (child.stdin.take().unwrap(), content.clone());
+        let writer = std::thread::spawn(move || stdin.write_all(&sent));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap().unwrap();
+        assert!(output.stdout == content, "{options:?}");
+        assert_eq!(output.stderr, b"err\n");
+    }
+}
+
+/// A shell that says which signal it got, and ends.
+const LISTENER: &str = "for s in HUP INT QUIT USR1 USR2 TERM; do \
+    trap \"echo got $s; exit 7\" $s; done; echo ready; while :; do sleep 0.02; done";
+
+#[test]
+fn signals_sent_to_run_reach_the_program() {
+    let place = Place::new();
+    let all = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::TERM];
+    let passed_on = [Signal::HUP, Signal::USR1, Signal::USR2, Signal::TERM];
+    for (options, signals) in [(&[][..], &all[..]), (&["--wait"], &passed_on)] {
+        for signal in signals {
+            let mut command = place.run(options, &["sh", "-c", LISTENER]);
+            let (mut child, mut reader, line) = start(&mut command);
+            assert_eq!(line, "ready");
+            kill_process(pid(child.id()), *signal).unwrap();
+            assert_eq!(wait(&mut child).code(), Some(7), "{options:?} {signal:?}");
+            let mut said = String::new();
+            reader.read_to_string(&mut said).unwrap();
+            assert_eq!(said.lines().count(), 1, "once: {said}");
+        }
+    }
+}
+
+#[test]
+fn the_terminals_signals_reach_both() {
+    let place = Place::new();
+    let state = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
+    };
+    for options in WAYS {
+        // Ctrl-Z, fg, Ctrl-C. No shell: one that is about to start something cannot be stopped.
+        let script = "echo $$; exec sleep 60";
+        let mut command = place.run(options, &["sh", "-c", script]);
+        let (mut child, _, program) = start(command.process_group(0));
+        let program: u32 = program.parse().unwrap();
+        let group = pid(child.id());
+        kill_process_group(group, Signal::TSTP).unwrap();
+        for pid in [child.id(), program] {
+            wait_until("both stop", || state(pid) == Some('T'));
+        }
+        kill_process_group(group, Signal::CONT).unwrap();
+        wait_until("both go on", || state(child.id()) != Some('T') && state(program) != Some('T'));
+        kill_process_group(group, Signal::INT).unwrap();
+        assert_eq!(wait(&mut child).signal(), Some(2), "{options:?}");
+        // Ctrl-C: the program decides.
+        let mut command = place.run(options, &["sh", "-c", LISTENER]);
+        let (mut child, _reader, line) = start(command.process_group(0));
+        assert_eq!(line, "ready");
+        kill_process_group(pid(child.id()), Signal::INT).unwrap();
+        assert_eq!(wait(&mut child).code(), Some(7), "{options:?}");
+    }
+}
+
+#[test]
+fn a_program_that_stops_itself_is_waited_for() {
+    let place = Place::new();
+    let script = "echo $$; kill -STOP $$; exit 5";
+    let (mut child, _, program) = start(&mut place.run(&["--wait"], &["sh", "-c", script]));
+    let program: u32 = program.parse().unwrap();
+    let stat = || fs::read_to_string(format!("/proc/{program}/stat")).unwrap();
+    wait_until("it stops", || stat().contains(") T "));
+    assert_eq!(child.try_wait().unwrap(), None);
+    kill_process(pid(program), Signal::CONT).unwrap();
+    assert_eq!(wait(&mut child).code(), Some(5));
+}
+
+#[test]
+fn the_summary_goes_where_it_is_wanted() {
+    let place = Place::new();
+    let program = ["sh", "-c", "echo out; echo err >&2; exit 4"];
+    let output = place.run(&["--summary"], &program).output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(4), "out\n"));
+    let said = stderr(&output);
+    assert!(
+        said.starts_with("err\nsweetspot summary\n") && said.contains("exit status 4"),
+        "{said}"
+    );
+
+    let file = place.work().join("summary.txt");
+    let option = format!("--summary={}", file.display());
+    for _ in 0..2 {
+        let output = place.run(&[&option], &program).output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(4), "err\n"));
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(text.matches("sweetspot summary").count(), 1, "{text}");
+    }
+    let output = place.run(&[&option], &["sh", "-c", "kill -9 $$"]).output().unwrap();
+    assert_eq!(output.status.signal(), Some(9));
+    assert!(fs::read_to_string(&file).unwrap().contains("ended by signal 9"));
+
+    let precious = place.write("precious.dat", "years of work");
+    let option = format!("--summary={}", precious.display());
+    assert_fails(&mut place.run(&[&option], &["echo", "ran"]), 125, &["not overwritten"]);
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "years of work");
+    let nowhere = ["--summary=/no/such/folder/file"];
+    assert_fails(&mut place.run(&nowhere, &["echo", "ran"]), 125, &["/no/such/folder/file"]);
+}
+
+#[test]
+fn the_library_is_written_once() {
+    let place = Place::new();
+    let children: Vec<_> =
+        (0..8).map(|_| place.run(&[], &["true"]).stderr(Stdio::piped()).spawn().unwrap()).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let library = place.library();
+    let metadata = fs::metadata(&library).unwrap();
+    assert_eq!(metadata.mode() & 0o7777, 0o555);
+    assert_eq!(fs::metadata(place.cache()).unwrap().mode() & 0o022, 0);
+    assert_says(&mut place.run(&[], &["true"]), "");
+    assert_eq!(fs::metadata(place.library()).unwrap().ino(), metadata.ino());
+}
+
+#[test]
+fn the_usual_places_of_the_library() {
+    let place = Place::new();
+    let home = place.folder.path().join("home");
+    fs::create_dir(&home).unwrap();
+    let check = |variables: &[(&str, &Path)], expected: &Path| {
+        let mut command = place.run(&[], &["sh", "-c", "echo $LD_PRELOAD"]);
+        command.env_remove("SWEETSPOT_CACHE").env_remove("XDG_CACHE_HOME").env("HOME", &home);
+        command.envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        let expected = expected.join("libsweetspot-").display().to_string();
+        assert!(stdout(&output).starts_with(&expected), "{}{}", stdout(&output), stderr(&output));
+    };
+    check(&[], &home.join(".cache/sweetspot"));
+    check(&[("XDG_CACHE_HOME", &home.join("xdg"))], &home.join("xdg/sweetspot"));
+    check(&[("XDG_CACHE_HOME", Path::new("relative"))], &home.join(".cache/sweetspot"));
+    check(&[("SWEETSPOT_CACHE", &home.join("named"))], &home.join("named"));
+    // Home folders are often spread over disks; the link's target is what counts.
+    fs::rename(home.join(".cache"), home.join("elsewhere")).unwrap();
+    symlink("elsewhere", home.join(".cache")).unwrap();
+    check(&[], &home.join("elsewhere/sweetspot"));
+}
+
+#[test]
+fn a_library_that_someone_else_could_have_changed_is_not_loaded() {
+    let attack = |what: &str, change: &dyn Fn(&Place, &Path), parts: &[&str]| {
+        let place = Place::new();
+        assert_says(&mut place.run(&[], &["true"]), "");
+        change(&place, &place.library());
+        let way_out: &[&str] = &["SWEETSPOT_CACHE=DIR"];
+        let parts: Vec<&str> = parts.iter().chain(way_out).copied().collect();
+        for options in WAYS {
+            let started = Instant::now();
+            assert_fails(&mut place.run(options, &["echo", what]), 125, &parts);
+            assert!(started.elapsed() < PATIENCE, "{what}");
+        }
+    };
+    let writable = |path: &Path| {
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    };
+    attack(
+        "content of the same length",
+        &|_, library| {
+            writable(library);
+            let mut content = fs::read(library).unwrap();
+            let middle = content.len() / 2;
+            content[middle] ^= 1;
+            fs::write(library, content).unwrap();
+        },
+        &["content", "rm -f"],
+    );
+    attack(
+        "an empty file",
+        &|_, library| {
+            writable(library);
+            fs::write(library, "").unwrap();
+        },
+        &["content"],
+    );
+    attack(
+        "a symbolic link to the same content",
+        &|place, library| {
+            let copy = place.work().join("copy.so");
+            fs::rename(library, &copy).unwrap();
+            symlink(copy, library).unwrap();
+        },
+        &["not a plain file"],
+    );
+    attack(
+        "a pipe",
+        &|_, library| {
+            fs::remove_file(library).unwrap();
+            assert!(Command::new("mkfifo").arg(library).status().unwrap().success());
+        },
+        &["not a plain file"],
+    );
+    for mode in [0o775, 0o757] {
+        let change = |_: &Place, library: &Path| {
+            fs::set_permissions(library, Permissions::from_mode(mode)).unwrap();
+        };
+        attack("a writable file", &change, &["others can write"]);
+    }
+    for (mode, cause) in [(0o777, "everyone"), (0o1777, "everyone"), (0o770, "group")] {
+        let change = |place: &Place, _: &Path| {
+            fs::set_permissions(place.cache(), Permissions::from_mode(mode)).unwrap();
+        };
+        attack("a writable folder", &change, &[cause]);
+    }
+    attack(
+        "a writable folder above",
+        &|place, _| {
+            fs::set_permissions(place.folder.path(), Permissions::from_mode(0o777)).unwrap();
+        },
+        &["everyone can write"],
+    );
+    if !is_root() {
+        return skip_without_root("a file of another user");
+    }
+    let give_away = |path: &Path| std::os::unix::fs::chown(path, Some(65534), None).unwrap();
+    attack("a file of another user", &|_, library| give_away(library), &["someone else"]);
+    attack("a folder of another user", &|place, _| give_away(&place.cache()), &["someone else"]);
+}
+
+#[test]
+fn places_where_the_library_cannot_be() {
+    let place = Place::new();
+    let home = place.folder.path().join("home");
+    fs::create_dir_all(home.join(".cache")).unwrap();
+    let check = |variable: (&str, PathBuf), parts: &[&str]| {
+        let mut command = place.run(&[], &["echo", "ran"]);
+        command.env_remove("SWEETSPOT_CACHE").env_remove("XDG_CACHE_HOME").env("HOME", &home);
+        assert_fails(command.env(variable.0, variable.1), 125, parts);
+    };
+    let inside = |name: &str| place.folder.path().join(name);
+    for name in ["with space", "with:colon", "with$dollar"] {
+        check(("SWEETSPOT_CACHE", inside(name)), &["LD_PRELOAD", "SWEETSPOT_CACHE=DIR"]);
+    }
+    place.write("file", "");
+    for path in [place.work().join("file"), "/dev/null/x".into(), "/proc/no/such".into()] {
+        check(("SWEETSPOT_CACHE", path), &["SWEETSPOT_CACHE=DIR"]);
+    }
+    symlink(place.work(), home.join(".cache/sweetspot")).unwrap();
+    check(("HOME", home.clone()), &["not a folder of its own", "SWEETSPOT_CACHE=DIR"]);
+    assert_eq!(fs::read_dir(place.work()).unwrap().count(), 1, "nothing was written behind it");
+}
+
+/// Programs that cannot be reached: `--require` says why before they run, the summary afterwards.
+#[test]
+fn who_cannot_be_reached() {
+    let place = Place::new();
+    let refused = |program: &Path, cause: &str| {
+        let program = program.to_str().unwrap();
+        assert_fails(&mut place.run(&["--require"], &[program]), 125, &[program, cause]);
+    };
+    let truth = fs::read("/bin/true").unwrap();
+    let patched = |name: &str, from: &[u8], to: &[u8]| {
+        let mut content = truth.clone();
+        let at = content.windows(from.len()).position(|part| part == from).unwrap();
+        content[at..at + to.len()].copy_from_slice(to);
+        place.write_program(name, &content)
+    };
+    let class = patched("class32", b"\x7fELF\x02", b"\x7fELF\x01");
+    refused(&class, "another kind of machine");
+    let machine = if cfg!(target_arch = "x86_64") { 183 } else { 62 };
+    let mut content = truth.clone();
+    content[18] = machine;
+    refused(&place.write_program("machine", &content), "another kind of machine");
+    let interpreter = [b"/lib/ld-musl-any.so.1".as_slice(), &[0]].concat();
+    refused(&patched("musl", b"/lib", &interpreter), "musl");
+    // A note's name field: four bytes long in both.
+    refused(&patched("go", b"GNU\0", b"Go\0\0"), "Go program");
+    refused(&place.write_program("unknown", b"\0\x01\x02"), "format");
+    let script = format!("#!{}\n", class.display());
+    refused(&place.write_program("script", script.as_bytes()), "another kind of machine");
+
+    assert_says(&mut place.run(&["--require"], &["true"]), "");
+    let script = place.write_program("env.sh", b"#!/usr/bin/env sh\necho here\n");
+    assert_says(&mut place.run(&["--require"], &[script.to_str().unwrap()]), "here\n");
+}
+
+#[test]
+fn compiled_programs_that_cannot_be_reached() {
+    let place = Place::new();
+    let compile = |name: &str, source: &str, options: &[&str]| {
+        let file = place.write(&format!("{name}.c"), source);
+        let program = place.work().join(name);
+        let mut compiler = Command::new("cc");
+        compiler.arg("-o").arg(&program).arg(file).args(options).current_dir(place.work());
+        compiler.output().is_ok_and(|output| output.status.success()).then_some(program)
+    };
+    let hello = "#include <stdio.h>\n#include <stdlib.h>\n\
+        int main(void) { puts(getenv(\"LD_PRELOAD\") ? \"loaded\" : \"alone\"); return 6; }\n";
+    let check = |name: &str, options: &[&str], cause: &str, said: &str| {
+        let Some(program) = compile(name, hello, options) else {
+            return skip(&format!("cc {}", options.join(" ")));
+        };
+        let program = program.to_str().unwrap();
+        assert_fails(&mut place.run(&["--require"], &[program]), 125, &[cause]);
+        for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+            let mut command = place.run(options, &[program]);
+            let output = command.env("LD_LIBRARY_PATH", place.work()).output().unwrap();
+            let shown = stderr(&output);
+            assert_eq!(
+                (output.status.code(), stdout(&output).as_str()),
+                (Some(6), said),
+                "{shown}"
+            );
+            if options.contains(&"--summary") {
+                assert!(shown.contains("buffered  no:") && shown.contains(cause), "{shown}");
+            } else {
+                assert_eq!(shown, "");
+            }
+        }
+    };
+    check("static", &["-static"], "statically linked", "loaded\n");
+    check("static-pie", &["-static-pie"], "statically linked", "loaded\n");
+    check("asan", &["-fsanitize=address"], "AddressSanitizer", "alone\n");
+    let library = compile("liburing.so.2", "int io_uring_any;\n", &["-shared", "-fPIC"]);
+    let link = ["-Wl,--no-as-needed", "-Wl,-soname,liburing.so.2", "./liburing.so.2"];
+    if library.is_some() {
+        fs::rename(place.work().join("liburing.so.2"), place.work().join("l.so")).unwrap();
+        let named = ["-shared", "-fPIC", link[1]];
+        assert!(compile("liburing.so.2", "int io_uring_any;\n", &named).is_some());
+    }
+    check("uring", &[link[0], link[2]], "io_uring", "loaded\n");
+
+    if !is_root() {
+        return skip_without_root("a set-uid program of another user");
+    }
+    let Some(program) = compile("setuid", hello, &[]) else { return skip("cc") };
+    std::os::unix::fs::chown(&program, Some(65534), None).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+    let named = program.to_str().unwrap();
+    assert_fails(&mut place.run(&["--require"], &[named]), 125, &["set-uid"]);
+    let output = place.run(&[], &[named]).output().unwrap();
+    assert_eq!(stdout(&output), "alone\n");
+}
+
+#[test]
+fn the_demo_compares_and_cleans_up() {
+    let place = Place::new();
+    let scratch = place.folder.path().join("scratch folder");
+    fs::create_dir(&scratch).unwrap();
+    let scratch = scratch.to_str().unwrap();
+    let few = ["demo", "--records", "1000", "--pairs", "1", "--dir", scratch];
+    let only_dd = place.folder.path().join("bin");
+    fs::create_dir(&only_dd).unwrap();
+    symlink("/usr/bin/dd", only_dd.join("dd")).unwrap();
+    let check = |command: &mut Command, program: &str| {
+        let output = command.output().unwrap();
+        let said = stdout(&output);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let sentence = format!("{program} copied 1,000 records of 200 bytes");
+        assert!(said.starts_with(&sentence), "{said}");
+        assert!(said.contains("All copies are identical to the original.\n"), "{said}");
+        assert!(said.contains("without sweetspot") && said.contains("pairs"), "{said}");
+        assert_eq!(stderr(&output), "", "silent in a pipe");
+        assert_eq!(fs::read_dir(scratch).unwrap().count(), 0, "nothing is left");
+    };
+    check(place.sweetspot(&few).env("PATH", &only_dd), "dd");
+    if Command::new("cobc").arg("--version").output().is_ok() {
+        check(place.sweetspot(&few).env("SWEETSPOT", "off"), "GnuCOBOL");
+    } else {
+        skip("the demo with cobc (package gnucobol4)");
+    }
+    let much = ["demo", "--records", "1000000000", "--dir", scratch];
+    let free = rustix::fs::statvfs(scratch).unwrap();
+    if free.f_bavail * free.f_frsize < 400_000_000_000 {
+        assert_fails(&mut place.sweetspot(&much), 1, &["MiB are free", "--dir DIR"]);
+    }
+}
+
+#[test]
+fn an_interrupted_demo_cleans_up() {
+    let place = Place::new();
+    let scratch = place.folder.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let arguments = ["demo", "--records", "400000", "--pairs", "100", "--dir"];
+        let mut command = place.sweetspot(&arguments);
+        let mut child = command.arg(&scratch).stderr(Stdio::null()).spawn().unwrap();
+        // In the middle of a copy.
+        wait_until("a copy is made", || {
+            let folder = fs::read_dir(&scratch).unwrap().next();
+            folder.is_some_and(|folder| folder.unwrap().path().join("copy.dat").exists())
+        });
+        kill_process(pid(child.id()), signal).unwrap();
+        assert_eq!(wait(&mut child).signal(), Some(signal.as_raw()));
+        assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "{signal:?}");
+    }
+}
