@@ -1,0 +1,105 @@
+//! C programs: plain calls, and random programs of calls.
+
+use super::{Case, DEFAULT, LINES};
+use crate::build::Build::C;
+
+pub const CALLS: &[Case] = &[
+    Case {
+        group: "c_calls",
+        name: "copy by 1 byte",
+        build: &[C("copy")],
+        prepare: "seq 3000 > in",
+        command: "$RUN $BIN/c/copy in out 1",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "copy by 7 bytes",
+        build: &[C("copy")],
+        prepare: LINES,
+        command: "$RUN $BIN/c/copy in.txt out 7",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "copy by 200 bytes over an old file",
+        build: &[C("copy")],
+        prepare: "seq 100000 > in; seq 200000 | rev > out",
+        command: "$RUN $BIN/c/copy in out 200 update",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "copy by 4096 bytes",
+        build: &[C("copy")],
+        prepare: "seq 300000 > in",
+        command: "$RUN $BIN/c/copy in out 4096",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "copy by 100000 bytes",
+        build: &[C("copy")],
+        prepare: "seq 300000 > in",
+        command: "$RUN $BIN/c/copy in out 100000",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "append by 33 bytes",
+        build: &[C("copy")],
+        prepare: "seq 20000 > in; echo before > out",
+        command: "$RUN $BIN/c/copy in out 33 append && $RUN $BIN/c/copy in out 65 append",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "synchronous writes",
+        build: &[C("copy")],
+        prepare: "seq 1000 > in",
+        command: "$RUN $BIN/c/copy in out 33 sync",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "rewrite in place",
+        build: &[C("rewrite")],
+        prepare: "seq -f '%079.0f' 4000 > in.txt",
+        command: "$RUN $BIN/c/rewrite in.txt 80 3",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "rewrite odd records",
+        build: &[C("rewrite")],
+        prepare: LINES,
+        command: "$RUN $BIN/c/rewrite in.txt 61 2; $RUN $BIN/c/rewrite in.txt 7 100",
+        ..DEFAULT
+    },
+];
+
+pub const FUZZ: &[Case] = &[
+    Case {
+        group: "c_fuzz",
+        name: "streams",
+        build: &[C("fuzz_calls")],
+        command: "for seed in 1 2 3 4 5 6 7 8 9 10; do $RUN $BIN/c/fuzz_calls $seed 150 streams; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_fuzz",
+        name: "mixed",
+        build: &[C("fuzz_calls")],
+        command: "for seed in 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29; do \
+                  $RUN $BIN/c/fuzz_calls $seed 300 mixed; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_fuzz",
+        name: "wild",
+        build: &[C("fuzz_calls")],
+        command: "for seed in 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49; do \
+                  $RUN $BIN/c/fuzz_calls $seed 500 wild; done",
+        ..DEFAULT
+    },
+];
