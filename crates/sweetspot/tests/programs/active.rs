@@ -38,6 +38,7 @@ fn programs_make_fewer_calls() {
         let place = Place::new(&counted).expect("prepared");
         let native = calls(&place, &counted, "");
         let run = calls(&place, &counted, &harness::wrapper("64K"));
+        place.remove();
         if run * 100 > native * share {
             wrong
                 .push(format!("{group} {name}: {run} calls, natively {native}, at most {share} %"));

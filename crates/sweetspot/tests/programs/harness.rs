@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write as _};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -187,7 +187,7 @@ fn check(case: &Case, sizes: &str) -> Result<(), String> {
         );
     }
     if wrong.is_empty() {
-        let _ = fs::remove_dir_all(&place.folder);
+        place.remove();
         return Ok(());
     }
     let _ = fs::write(place.folder.join("stdout.native"), &native.stdout);
@@ -262,6 +262,12 @@ impl Place {
             thread::sleep(Duration::from_millis(10));
             seen.files = snapshot(&self.folder.join("work"))?;
         }
+    }
+
+    /// Removes everything, and the folder of this test runner with its last case.
+    pub fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.folder);
+        let _ = self.folder.parent().map(fs::remove_dir);
     }
 
     /// Moves the work folder aside.
@@ -348,26 +354,15 @@ fn collect(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// Copies a tree with its modes and times.
+/// Copies a tree with its modes, times and links.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    let wrong = |error: std::io::Error| format!("{}: {error}", to.display());
-    let data = fs::symlink_metadata(from).map_err(wrong)?;
-    if data.is_symlink() {
-        return symlink(fs::read_link(from).map_err(wrong)?, to).map_err(wrong);
+    let mut command = Command::new("cp");
+    command.arg("-a").arg("--").arg(from).arg(to).stdin(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("cp -a to {}: {status}", to.display())),
+        Err(error) => Err(format!("cp: {error}")),
     }
-    if data.is_dir() {
-        fs::create_dir(to).map_err(wrong)?;
-        for entry in fs::read_dir(from).map_err(wrong)? {
-            let entry = entry.map_err(wrong)?;
-            copy(&entry.path(), &to.join(entry.file_name()))?;
-        }
-    } else {
-        fs::copy(from, to).map_err(wrong)?;
-    }
-    let modified = data.modified().map_err(wrong)?;
-    let times = fs::FileTimes::new().set_modified(modified);
-    fs::File::open(to).and_then(|file| file.set_times(times)).map_err(wrong)?;
-    fs::set_permissions(to, data.permissions()).map_err(wrong)
 }
 
 /// Every file below a folder.

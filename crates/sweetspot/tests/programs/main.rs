@@ -41,7 +41,7 @@ macro_rules! groups {
 }
 
 groups! {
-    c_calls c_fuzz
+    c_calls c_errors c_fuzz c_sharing c_ends
     cxx cobol fortran java python perl node rust
     shell coreutils tools
 }

@@ -49,6 +49,7 @@ fn the_harness_sees_every_kind_of_difference() {
         let native = place.run(&CASE, "").expect("native run");
         let seen = place.run(&CASE, &wrapper.display().to_string()).expect("wrapped run");
         let found = differences(&CASE, &native, &seen).join("\n");
+        place.remove();
         match *expected {
             "" => assert_eq!(found, "", "{script}"),
             _ => assert!(found.contains(expected), "{script}: {expected:?} not in {found:?}"),

@@ -4,6 +4,7 @@
 //! Data are small, yet thousands of records, so that windows open and fill several times.
 
 mod c;
+mod ends;
 mod everyday;
 mod languages;
 
@@ -63,6 +64,9 @@ pub fn package_of(command: &str) -> &'static str {
 const TABLES: &[&[Case]] = &[
     c::CALLS,
     c::FUZZ,
+    c::ERRORS,
+    c::SHARING,
+    ends::ENDS,
     languages::LANGUAGES,
     everyday::SHELL,
     everyday::COREUTILS,

@@ -24,7 +24,7 @@ pub const CALLS: &[Case] = &[
         group: "c_calls",
         name: "copy by 200 bytes over an old file",
         build: &[C("copy")],
-        prepare: "seq 100000 > in; seq 200000 | rev > out",
+        prepare: "seq 100000 > in; seq 200000 | tac > out",
         command: "$RUN $BIN/c/copy in out 200 update",
         ..DEFAULT
     },
@@ -100,6 +100,112 @@ pub const FUZZ: &[Case] = &[
         build: &[C("fuzz_calls")],
         command: "for seed in 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49; do \
                   $RUN $BIN/c/fuzz_calls $seed 500 wild; done",
+        ..DEFAULT
+    },
+];
+
+pub const ERRORS: &[Case] = &[
+    Case {
+        group: "c_errors",
+        name: "read and pread",
+        build: &[C("errors_read")],
+        command: "$RUN $BIN/c/errors_read",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "write and pwrite",
+        build: &[C("errors_write")],
+        command: "$RUN $BIN/c/errors_write",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "vectors",
+        build: &[C("errors_vector")],
+        command: "$RUN $BIN/c/errors_vector",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "lseek, and what has no position",
+        build: &[C("errors_seek")],
+        command: "$RUN $BIN/c/errors_seek",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "sizes, flags, locks, transfers",
+        build: &[C("errors_size")],
+        command: "$RUN $BIN/c/errors_size",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "open, dup, close",
+        build: &[C("errors_descriptors")],
+        command: "$RUN $BIN/c/errors_descriptors",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "file size limits",
+        build: &[C("errors_limits")],
+        command: "$RUN $BIN/c/errors_limits; $RUN $BIN/c/errors_limits killed; echo $?; ulimit -f 8; exec $RUN $BIN/c/errors_limits killed",
+        ends: "signal 25",
+        finished_late: true,
+        ..DEFAULT
+    },
+];
+
+pub const SHARING: &[Case] = &[
+    Case {
+        group: "c_sharing",
+        name: "one description, many holders",
+        build: &[C("shared_offset")],
+        command: "$RUN $BIN/c/shared_offset",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "one file, many descriptions",
+        build: &[C("coherence")],
+        command: "$RUN $BIN/c/coherence",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "times that are set stand",
+        build: &[C("times")],
+        command: "$RUN $BIN/c/times",
+        times: &[
+            "futimens",
+            "utimensat",
+            "utimes",
+            "futimes",
+            "lutimes",
+            "utime",
+            "futimesat",
+            "proc",
+            "second",
+            "read",
+            "mode",
+            "readonly",
+        ],
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what others see, and when",
+        build: &[C("order")],
+        command: "for way in pipe flag signal mkdir symlink eventfd semaphore semop message shared-memory log stamp; do echo $way; $RUN $BIN/c/order $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "counters under locks",
+        build: &[C("order")],
+        command: "$RUN $BIN/c/order locks",
         ..DEFAULT
     },
 ];

@@ -194,7 +194,7 @@ pub const COREUTILS: &[Case] = &[
     Case {
         group: "coreutils",
         name: "sort",
-        prepare: "seq 30000 | rev > in",
+        prepare: "seq 30000 | tac | sort -s -k 1.3,1.3 > in",
         command: "$RUN sort -n in > out; $RUN sort in -o in; $RUN sort -S 32K -T . -r in > out2; \
                   $RUN sort -u in out | tail -n 1; $RUN sort -m in in | head -n 3; $RUN sort --parallel=2 in > out3",
         ..DEFAULT
@@ -247,8 +247,8 @@ pub const TOOLS: &[Case] = &[
         name: "tar",
         prepare: "mkdir d; seq 3000 > d/a; seq 100 | split -l 3 - d/s-; ln -s a d/l; ln d/a d/h; chmod 600 d/s-aa; \
                   find d -exec touch -h -d '2005-05-05 05:05:05' {} +",
-        command: "$RUN tar --sort=name -cf a.tar d; $RUN tar --sort=name -cf b.tar -b 1 d; $RUN tar tvf a.tar | wc -l; \
-                  mkdir out; $RUN tar -xf a.tar -C out; $RUN tar --sort=name -czf c.tgz d; $RUN tar -tzf c.tgz | tail -n 1; \
+        command: "$RUN tar --sort=name --mtime=@1000000000 -cf a.tar d; $RUN tar --sort=name --mtime=@1000000000 -cf b.tar -b 1 d; $RUN tar tvf a.tar | wc -l; \
+                  mkdir out; $RUN tar -xf a.tar -C out; $RUN tar --sort=name --mtime=@1000000000 -czf c.tgz d; $RUN tar -tzf c.tgz | tail -n 1; \
                   $RUN tar -rf a.tar d/a; $RUN tar -df a.tar; $RUN tar --delete -f a.tar d/s-ab; \
                   cat b.tar | $RUN tar -xOf - d/a | wc -c; $RUN tar -cf - d/a > e.tar",
         times: &["out/d/a", "out/d/h", "out/d/s-aa"],
