@@ -208,4 +208,66 @@ pub const SHARING: &[Case] = &[
         command: "$RUN $BIN/c/order locks",
         ..DEFAULT
     },
+    Case {
+        group: "c_sharing",
+        name: "what a process knows about itself",
+        build: &[C("process")],
+        command: "$RUN $BIN/c/process; $RUN $BIN/c/process < /dev/zero >> said 2>&1; cat said; trap '' HUP USR1; ulimit -S -n 200; $RUN $BIN/c/process 7> seven; $RUN $BIN/c/process <&- | grep -v ^fd.1:; (exec $RUN $BIN/c/process)",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "small stacks, coroutines, jumps out of handlers",
+        build: &[C("stacks")],
+        command: "$RUN $BIN/c/stacks",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "inotify, leases, busy programs, seals",
+        build: &[C("watchers")],
+        command: "$RUN $BIN/c/watchers",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "descriptor tables of threads and clones",
+        build: &[C("tables")],
+        command: "$RUN $BIN/c/tables",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "offsets beyond 4 GiB",
+        build: &[C("large")],
+        command: "$RUN $BIN/c/large",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "run within run",
+        build: &[C("copy"), C("process")],
+        prepare: LINES,
+        command: "$RUN $RUN $BIN/c/copy in.txt a 7; $RUN sh -c '$RUN $BIN/c/copy in.txt b 9; $BIN/c/copy b c 5'; \
+                  $RUN sh -c '$RUN dd if=in.txt bs=11 status=none; echo inner' > d; $RUN $RUN $BIN/c/process",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "another preloaded library stays",
+        build: &[C("copy"), C("parent")],
+        needs: &["gcc"],
+        prepare: "seq 5000 > in.txt; gcc -shared -fPIC -o mine.so $SRC/c/preloaded.c",
+        command: "LD_PRELOAD=$PWD/mine.so $RUN $BIN/c/parent; LD_PRELOAD=$PWD/mine.so $RUN sh -c '$BIN/c/parent; $BIN/c/parent > f'; \
+                  LD_PRELOAD=\"$PWD/mine.so libm.so.6\" $RUN $BIN/c/copy in.txt out 7",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a static program",
+        needs: &["gcc"],
+        prepare: "seq 5000 > in.txt; gcc -O1 -w -static -pthread -o static $SRC/c/copy.c",
+        command: "$RUN ./static in.txt out 7; $RUN sh -c './static in.txt out2 9; wc -c out2; cat out2 | ./static /dev/stdin out3 5'",
+        ..DEFAULT
+    },
 ];

@@ -69,6 +69,8 @@ pub const ENDS: &[Case] = &[
     way!("chroot"),
     way!("limits"),
     way!("memory"),
+    way!("seccomp-strict"),
+    way!("seccomp-filter"),
     way!("stop"),
     way!("no-new-privileges"),
 ];
