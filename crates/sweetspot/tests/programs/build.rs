@@ -13,6 +13,8 @@ use std::sync::{Mutex, OnceLock};
 pub enum Build {
     /// `programs/c/NAME.c`
     C(&'static str),
+    /// `programs/c/NAME.c`, a library to be preloaded.
+    CLibrary(&'static str),
     /// `programs/cxx/NAME.cpp`
     Cxx(&'static str),
     /// `programs/cobol/NAME.cob`
@@ -29,7 +31,7 @@ impl Build {
     /// The commands that must be there, as `programs/needs.txt` names them.
     pub fn needs(self) -> &'static [&'static str] {
         match self {
-            Build::C(_) => &["gcc"],
+            Build::C(_) | Build::CLibrary(_) => &["gcc"],
             Build::Cxx(_) => &["g++"],
             Build::Cobol(_) => &["cobc"],
             Build::Fortran(_) => &["gfortran"],
@@ -41,7 +43,7 @@ impl Build {
     /// The folder under `programs/`, the name and the source's extension.
     fn source(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Build::C(name) => ("c", name, "c"),
+            Build::C(name) | Build::CLibrary(name) => ("c", name, "c"),
             Build::Cxx(name) => ("cxx", name, "cpp"),
             Build::Cobol(name) => ("cobol", name, "cob"),
             Build::Fortran(name) => ("fortran", name, "f90"),
@@ -56,6 +58,7 @@ impl Build {
         let words: Vec<&str> = match self {
             // No warnings: calls that are wrong on purpose are what many of them test.
             Build::C(_) => vec!["gcc", "-O1", "-g", "-w", "-pthread"],
+            Build::CLibrary(_) => vec!["gcc", "-O1", "-w", "-shared", "-fPIC"],
             Build::Cxx(_) => vec!["g++", "-O1", "-std=c++17", "-Wall"],
             Build::Cobol(_) => vec!["cobc", "-x"],
             Build::Fortran(_) => vec!["gfortran", "-O1"],

@@ -1,7 +1,9 @@
-//! The harness sees differences: programs behind wrappers that each do one thing wrong.
+//! The harness sees differences: programs behind wrappers that each do one thing wrong, and the
+//! programs of the table with a library that buffers naively.
 
-use crate::harness::{Place, differences};
-use crate::table::{Case, DEFAULT};
+use crate::build::{self, Build};
+use crate::harness::{self, Place, differences};
+use crate::table::{Case, DEFAULT, cases};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -55,4 +57,67 @@ fn the_harness_sees_every_kind_of_difference() {
             _ => assert!(found.contains(expected), "{script}: {expected:?} not in {found:?}"),
         }
     }
+}
+
+/// Programs that a library which buffers as one would at first (`programs/c/naive.c`) gets wrong.
+const NAIVELY_WRONG: &[(&str, &str)] = &[
+    ("c_calls", "append by 33 bytes"),
+    ("c_errors", "read and pread"),
+    ("c_errors", "write and pwrite"),
+    ("c_errors", "vectors"),
+    ("c_errors", "lseek, and what has no position"),
+    ("c_errors", "sizes, flags, locks, transfers"),
+    ("c_errors", "open, dup, close"),
+    ("c_errors", "every way to ask for a size"),
+    ("c_errors", "file size limits"),
+    ("c_fuzz", "mixed"),
+    ("c_sharing", "one description, many holders"),
+    ("c_sharing", "one file, many descriptions"),
+    ("c_sharing", "times that are set stand"),
+    ("c_sharing", "what others see, and when"),
+    ("c_sharing", "counters under locks"),
+    ("c_sharing", "small stacks, coroutines, jumps out of handlers"),
+    ("c_sharing", "inotify, leases, busy programs, seals"),
+    ("c_sharing", "descriptor tables of threads and clones"),
+    ("c_ends", "quick_exit"),
+    ("c_ends", "abort"),
+    ("c_ends", "segv"),
+    ("c_ends", "kill"),
+    ("c_ends", "exec"),
+    ("c_ends", "raw-exit"),
+    ("c_ends", "child-killed"),
+    ("c_ends", "seccomp-filter"),
+    ("cxx", "streams"),
+    ("java", "RandomAccessFile"),
+    ("perl", "sysread, syswrite, sysseek"),
+    ("python", "descriptors"),
+    ("rust", "println and File"),
+];
+
+#[test]
+fn the_programs_catch_a_naive_library() {
+    let mut wrong = Vec::new();
+    if let Err(message) = build::make(Build::CLibrary("naive")) {
+        harness::skipped(&format!("a naive library: {message}"), &mut wrong);
+        return assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+    let wrapper = format!("env LD_PRELOAD={}/c/naive", build::executables().display());
+    for (group, name) in NAIVELY_WRONG {
+        let found = cases().find(|case| case.group == *group && case.name == *name);
+        let case = found.unwrap_or_else(|| panic!("no program {group} {name} in the table"));
+        if let Some(missing) = harness::missing(case) {
+            harness::skipped(&format!("a naive library under {name}: {missing}"), &mut wrong);
+            continue;
+        }
+        // A folder of its own: the same program is compared elsewhere at the same time.
+        let case = Case { group: "naive", ..*case };
+        let place = Place::new(&case).expect("prepared");
+        let native = place.run(&case, "").expect("native run");
+        let seen = place.run(&case, &wrapper).expect("run with the naive library");
+        place.remove();
+        if differences(&case, &native, &seen).is_empty() {
+            wrong.push(format!("{group} {name}: no difference with a library that is wrong"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

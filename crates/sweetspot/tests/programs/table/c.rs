@@ -1,7 +1,7 @@
 //! C programs: plain calls, and random programs of calls.
 
 use super::{Case, DEFAULT, LINES};
-use crate::build::Build::C;
+use crate::build::Build::{C, CLibrary};
 
 pub const CALLS: &[Case] = &[
     Case {
@@ -149,6 +149,13 @@ pub const ERRORS: &[Case] = &[
     },
     Case {
         group: "c_errors",
+        name: "every way to ask for a size",
+        build: &[C("errors_stat")],
+        command: "$RUN $BIN/c/errors_stat",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
         name: "file size limits",
         build: &[C("errors_limits")],
         command: "$RUN $BIN/c/errors_limits; $RUN $BIN/c/errors_limits killed; echo $?; ulimit -f 8; exec $RUN $BIN/c/errors_limits killed",
@@ -255,9 +262,8 @@ pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
         name: "another preloaded library stays",
-        build: &[C("copy"), C("parent")],
-        needs: &["gcc"],
-        prepare: "seq 5000 > in.txt; gcc -shared -fPIC -o mine.so $SRC/c/preloaded.c",
+        build: &[C("copy"), C("parent"), CLibrary("preloaded")],
+        prepare: "seq 5000 > in.txt; cp $BIN/c/preloaded mine.so",
         command: "LD_PRELOAD=$PWD/mine.so $RUN $BIN/c/parent; LD_PRELOAD=$PWD/mine.so $RUN sh -c '$BIN/c/parent; $BIN/c/parent > f'; \
                   LD_PRELOAD=\"$PWD/mine.so libm.so.6\" $RUN $BIN/c/copy in.txt out 7",
         ..DEFAULT
@@ -268,6 +274,18 @@ pub const SHARING: &[Case] = &[
         needs: &["gcc"],
         prepare: "seq 5000 > in.txt; gcc -O1 -w -static -pthread -o static $SRC/c/copy.c",
         command: "$RUN ./static in.txt out 7; $RUN sh -c './static in.txt out2 9; wc -c out2; cat out2 | ./static /dev/stdin out3 5'",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what the buffer of stdio shows and hides",
+        build: &[C("stdio")],
+        prepare: LINES,
+        command: "$RUN $BIN/c/stdio; $RUN $BIN/c/stdio > outside; \
+                  { $RUN $BIN/c/stdio rest; cat; } < in.txt > rest; \
+                  $RUN sh -c '{ $BIN/c/stdio rest; cat; } < in.txt > rest2'; \
+                  for end in _exit abort exit fork exec; do $RUN $BIN/c/stdio $end > said; echo $?; \
+                  mv said said.$end; mv unflushed unflushed.$end; done",
         ..DEFAULT
     },
 ];
