@@ -21,17 +21,20 @@ cargo xtask COMMAND
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let passed = match words.as_slice() {
-        ["setup"] => needs::install(),
-        ["test", filter @ ..] => test::run(filter),
+    match words.as_slice() {
+        ["setup"] => exit_code(needs::install()),
+        ["test", filter @ ..] => exit_code(test::run(filter)),
         ["help" | "--help" | "-h"] | [] => {
             print!("{USAGE}");
-            true
+            ExitCode::SUCCESS
         }
         _ => {
             eprint!("xtask: unknown command: {}\n\n{USAGE}", words.join(" "));
-            return ExitCode::from(2);
+            ExitCode::from(2)
         }
-    };
+    }
+}
+
+fn exit_code(passed: bool) -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
