@@ -1,1 +1,40 @@
-fn main() {}
+//! Automation of the project: `cargo xtask COMMAND`.
+//!
+//! Continuous integration calls these commands, not the reverse: what it does can be done by
+//! everyone. Each command is a list of named steps; a step that fails does not stop the next, so
+//! that one run tells everything.
+//!
+//! Not here: what the product itself does. Nothing depends on this crate.
+
+mod needs;
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  setup    install what the tests need (Debian packages; as root or through sudo)
+  test     setup, then formatting, lints and all tests of the workspace
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["setup"] => exit_code(needs::install()),
+        ["test", filter @ ..] => exit_code(test::run(filter)),
+        ["help" | "--help" | "-h"] | [] => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprint!("xtask: unknown command: {}\n\n{USAGE}", words.join(" "));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn exit_code(passed: bool) -> ExitCode {
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,59 @@
+//! The programs are really buffered: with `run` they make far fewer system calls.
+//!
+//! Without this a preload library that does nothing would pass every comparison. The kernel's own
+//! counters of read and write calls (`/proc/PID/io` of a shell that waited for the program) are
+//! asked, not our summary.
+
+use crate::harness::{self, Place};
+use crate::table::{Case, DEFAULT, cases};
+
+/// Programs whose calls must go down, and to what share of the native calls at most, in per cent.
+const FEWER: &[(&str, &str, u64)] = &[
+    ("c_calls", "copy by 7 bytes", 25),
+    ("c_calls", "rewrite in place", 50),
+    ("cobol", "sequential copy", 50),
+    ("python", "buffering 0", 50),
+    ("coreutils", "dd bs=7", 25),
+];
+
+#[test]
+fn programs_make_fewer_calls() {
+    if std::env::var_os("SWEETSPOT_TEST_RUN").is_some() {
+        harness::say("skipped: counting calls, as SWEETSPOT_TEST_RUN replaces `sweetspot run`");
+        return;
+    }
+    let mut wrong = Vec::new();
+    for (group, name, share) in FEWER {
+        let found = cases().find(|case| case.group == *group && case.name == *name);
+        let case = found.unwrap_or_else(|| panic!("no program {group} {name} in the table"));
+        if let Some(missing) = harness::missing(case) {
+            harness::skipped(&format!("counting calls of {name}: {missing}"), &mut wrong);
+            continue;
+        }
+        let command = format!("{{ {}; }} >/dev/null 2>&1; cat /proc/$$/io", case.command);
+        let command: &'static str = command.leak();
+        let counted =
+            Case { group: "active", name: case.name, command, build: case.build, ..DEFAULT };
+        let counted = Case { prepare: case.prepare, ..counted };
+        let place = Place::new(&counted).expect("prepared");
+        let native = calls(&place, &counted, "");
+        let run = calls(&place, &counted, &harness::wrapper("64K"));
+        place.remove();
+        if run * 100 > native * share {
+            wrong
+                .push(format!("{group} {name}: {run} calls, natively {native}, at most {share} %"));
+        }
+    }
+    assert!(wrong.is_empty(), "not buffered, or hardly:\n{}", wrong.join("\n"));
+}
+
+/// The read and write calls of the shell and of all that it waited for.
+fn calls(place: &Place, case: &Case, run: &str) -> u64 {
+    let seen = place.run(case, run).expect("started");
+    let text = String::from_utf8_lossy(seen.stdout()).into_owned();
+    let count = |key: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|value| value.trim().parse().ok()).expect("counters in /proc/PID/io")
+    };
+    count("syscr:") + count("syscw:")
+}

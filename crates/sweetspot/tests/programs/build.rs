@@ -1,0 +1,140 @@
+//! Compiles the programs under `programs/` once, into one folder of the target directory.
+//!
+//! A program is compiled again when its source, a header beside it or its command changed; the
+//! stamp file beside the executable holds what it was made from.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+
+/// How a program is made from its source.
+#[derive(Clone, Copy, Debug)]
+pub enum Build {
+    /// `programs/c/NAME.c`
+    C(&'static str),
+    /// `programs/c/NAME.c`, a library to be preloaded.
+    CLibrary(&'static str),
+    /// `programs/cxx/NAME.cpp`
+    Cxx(&'static str),
+    /// `programs/cobol/NAME.cob`
+    Cobol(&'static str),
+    /// `programs/fortran/NAME.f90`
+    Fortran(&'static str),
+    /// `programs/java/NAME.java`; the classes land in `$BIN/java`.
+    Java(&'static str),
+    /// `programs/rust/NAME.rs`
+    Rust(&'static str),
+}
+
+impl Build {
+    /// The commands that must be there, as `programs/needs.txt` names them.
+    pub fn needs(self) -> &'static [&'static str] {
+        match self {
+            Build::C(_) | Build::CLibrary(_) => &["gcc"],
+            Build::Cxx(_) => &["g++"],
+            Build::Cobol(_) => &["cobc"],
+            Build::Fortran(_) => &["gfortran"],
+            Build::Java(_) => &["javac", "java"],
+            Build::Rust(_) => &[],
+        }
+    }
+
+    /// The folder under `programs/`, the name and the source's extension.
+    fn source(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Build::C(name) | Build::CLibrary(name) => ("c", name, "c"),
+            Build::Cxx(name) => ("cxx", name, "cpp"),
+            Build::Cobol(name) => ("cobol", name, "cob"),
+            Build::Fortran(name) => ("fortran", name, "f90"),
+            Build::Java(name) => ("java", name, "java"),
+            Build::Rust(name) => ("rust", name, "rs"),
+        }
+    }
+
+    /// The compiler and its arguments, without source and target.
+    fn compiler(self) -> Vec<String> {
+        let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+        let words: Vec<&str> = match self {
+            // No warnings: calls that are wrong on purpose are what many of them test.
+            Build::C(_) => vec!["gcc", "-O1", "-g", "-w", "-pthread"],
+            Build::CLibrary(_) => vec!["gcc", "-O1", "-w", "-shared", "-fPIC"],
+            Build::Cxx(_) => vec!["g++", "-O1", "-std=c++17", "-Wall"],
+            Build::Cobol(_) => vec!["cobc", "-x"],
+            Build::Fortran(_) => vec!["gfortran", "-O1"],
+            Build::Java(_) => vec!["javac", "-nowarn", "-Xlint:-deprecation"],
+            Build::Rust(_) => vec![&rustc, "-O", "--edition=2021"],
+        };
+        words.into_iter().map(String::from).collect()
+    }
+}
+
+/// The folder of the sources, `programs/` of the project.
+pub fn sources() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().and_then(Path::parent).expect("crates/sweetspot").join("programs")
+}
+
+/// The folder of the executables, with one folder a language.
+pub fn executables() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs-bin");
+        fs::create_dir_all(&folder).expect("the folder for executables can be made");
+        folder
+    })
+}
+
+/// Makes the executable unless it is there already.
+///
+/// # Errors
+/// What the compiler said.
+pub fn make(build: Build) -> Result<(), String> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (folder, name, extension) = build.source();
+    let source = sources().join(folder).join(format!("{name}.{extension}"));
+    let compiler = build.compiler();
+    let wanted = stamp(&source, &compiler)?;
+    let made_folder = executables().join(folder);
+    let stamp_file = made_folder.join(format!("{name}.stamp"));
+    if fs::read(&stamp_file).is_ok_and(|made| made == wanted) {
+        return Ok(());
+    }
+    let scratch = made_folder.join(format!("{name}.tmp"));
+    let _ = fs::remove_dir_all(&scratch);
+    fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    let mut command = Command::new(&compiler[0]);
+    command.args(&compiler[1..]).current_dir(&scratch).env("LC_ALL", "C");
+    match build {
+        Build::Java(_) => command.arg("-d").arg(&scratch).arg(&source),
+        _ => command.arg("-o").arg(scratch.join(name)).arg(&source),
+    };
+    let output = command.output().map_err(|error| format!("{compiler:?}: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{} does not compile: {said}", source.display()));
+    }
+    for made in fs::read_dir(&scratch).into_iter().flatten().flatten() {
+        let target = made_folder.join(made.file_name());
+        fs::rename(made.path(), &target)
+            .map_err(|error| format!("{}: {error}", target.display()))?;
+    }
+    let _ = fs::remove_dir_all(&scratch);
+    fs::write(&stamp_file, wanted).map_err(|error| format!("{}: {error}", stamp_file.display()))
+}
+
+/// What an executable is made from: command, source and headers beside it.
+fn stamp(source: &Path, compiler: &[String]) -> Result<Vec<u8>, String> {
+    let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+    let mut stamp = compiler.join(" ").into_bytes();
+    stamp.extend(read(source)?);
+    let beside = source.parent().into_iter().flat_map(fs::read_dir).flatten().flatten();
+    let mut headers: Vec<PathBuf> = beside.map(|entry| entry.path()).collect();
+    headers.retain(|path| path.extension().is_some_and(|extension| extension == "h"));
+    headers.sort();
+    for header in headers {
+        stamp.extend(read(&header)?);
+    }
+    Ok(stamp)
+}

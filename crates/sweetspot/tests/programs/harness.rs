@@ -1,0 +1,474 @@
+//! Runs one program as it is and at every buffer size, and lists what differs.
+//!
+//! Each run gets a fresh copy of the prepared files in a work folder of the same path. The command
+//! line is a shell text in which `$RUN` stands for `sweetspot run --buffer-size N --`, or for
+//! nothing; the shell that reads it is outside of what is buffered, so redirections in it are
+//! descriptors from outside. `$BIN` is the folder of executables, `$SRC` the folder `programs/`.
+//!
+//! Nothing is compared loosely: a program that may differ says so in the table, file by file.
+
+use crate::build;
+use crate::table::{self, Case};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write as _};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// The sizes at which every program runs: chosen, the smallest, below a page, the usual, large.
+const SIZES: &[&str] = &["auto", "1", "512", "64K", "1M"];
+/// A run that takes longer hangs, seconds. The slowest program takes about one second.
+const RUN_SECONDS_MAX: u64 = 60;
+/// How long a guard may take to finish a process that was killed, milliseconds.
+const LATE_MS_MAX: u64 = 3_000;
+/// How many differences are printed for one run.
+const DIFFERENCES_SHOWN_MAX: usize = 8;
+
+/// Everything that can be seen of a run.
+pub struct Seen {
+    /// "exit 0", "signal 11", or that it did not end.
+    ended: String,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    files: BTreeMap<PathBuf, Entry>,
+}
+
+impl Seen {
+    /// What the program wrote to its standard output.
+    pub fn stdout(&self) -> &[u8] {
+        &self.stdout
+    }
+}
+
+/// One file of the work folder.
+struct Entry {
+    kind: Kind,
+    /// Permission bits.
+    mode: u32,
+    links: u64,
+    modified: SystemTime,
+}
+
+#[derive(PartialEq)]
+enum Kind {
+    File(Vec<u8>),
+    Folder,
+    Link(PathBuf),
+    Other,
+}
+
+/// The words that stand before a program, from `SWEETSPOT_TEST_RUN` or `sweetspot run`.
+pub fn wrapper(size: &str) -> String {
+    let words = std::env::var("SWEETSPOT_TEST_RUN").unwrap_or_else(|_| {
+        format!("{} run --buffer-size {{size}} --", env!("CARGO_BIN_EXE_sweetspot"))
+    });
+    words.replace("{size}", size)
+}
+
+/// Runs every program of a group; fails with what differs, or in CI with what is missing.
+pub fn check_group(group: &str) {
+    let only = std::env::var("SWEETSPOT_TEST_ONLY").unwrap_or_default();
+    let sizes = std::env::var("SWEETSPOT_TEST_SIZES").unwrap_or_else(|_| SIZES.join(" "));
+    let mut wrong = Vec::new();
+    let mut ran = 0;
+    for case in table::cases().filter(|case| case.group == group && case.name.contains(&only)) {
+        if let Some(missing) = missing(case) {
+            skipped(&format!("{group} {}: {missing}", case.name), &mut wrong);
+            continue;
+        }
+        ran += 1;
+        let start = Instant::now();
+        if let Err(message) = check(case, &sizes) {
+            wrong.push(message);
+        }
+        if std::env::var_os("SWEETSPOT_TEST_TIMES").is_some() {
+            say(&format!("{:6.2} s {group} {}", start.elapsed().as_secs_f64(), case.name));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {ran} programs in {group} differ:\n\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// Prints past the capture of the test runner, so that it is seen when the test passes, too.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Prints what is skipped; where `CI` is set a skip is a failure.
+pub fn skipped(what: &str, wrong: &mut Vec<String>) {
+    say(&format!("skipped: {what}"));
+    if std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1") {
+        wrong.push(format!("{what}: skipped, and in CI a skip is a failure"));
+    }
+}
+
+/// What the machine lacks for a program, and how to get it.
+pub fn missing(case: &Case) -> Option<String> {
+    let from_builds = case.build.iter().flat_map(|build| build.needs());
+    let needs = case.needs.iter().chain(from_builds);
+    let lacking = needs.copied().find(|name| !is_there(name))?;
+    let package = table::package_of(lacking);
+    Some(format!("no {lacking} (apt-get install {package})"))
+}
+
+fn is_there(name: &str) -> bool {
+    search_path().split(':').any(|folder| {
+        let path = Path::new(folder).join(name);
+        fs::metadata(path)
+            .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    })
+}
+
+/// The distribution's folders first: a version manager's script in front of a language's real
+/// binary starts dozens of processes of its own.
+fn search_path() -> String {
+    let inherited = std::env::var("PATH").unwrap_or_default();
+    format!("/usr/bin:/bin:/usr/sbin:/sbin:{inherited}")
+}
+
+/// Builds, prepares, runs as it is and at every size.
+///
+/// # Errors
+/// A text that says what differs, where the files are and how to run it again.
+fn check(case: &Case, sizes: &str) -> Result<(), String> {
+    let place = Place::new(case)?;
+    let native = place.run(case, "")?;
+    if native.ended != case.ends {
+        let said = String::from_utf8_lossy(&native.stderr);
+        let (name, ends) = (case.name, case.ends);
+        return Err(format!("{name}: natively {}, expected {ends}: {said}", native.ended));
+    }
+    if std::env::var_os("SWEETSPOT_TEST_SHOW").is_some() {
+        say(&format!("== {} {}: {}", case.group, case.name, native.ended));
+        say(&String::from_utf8_lossy(&native.stdout));
+        say(&format!("-- errors\n{}", String::from_utf8_lossy(&native.stderr)));
+        for (name, entry) in &native.files {
+            let length = if let Kind::File(bytes) = &entry.kind { bytes.len() } else { 0 };
+            say(&format!("-- {:o} {length} {}", entry.mode, name.display()));
+        }
+    }
+    let mut wrong = String::new();
+    for size in sizes.split_whitespace() {
+        let run = wrapper(size);
+        let (seen, found) = place.run_compared(case, &run, &native)?;
+        if found.is_empty() {
+            continue;
+        }
+        let kept = place.keep(size);
+        let _ = writeln!(wrong, "{} {} at size {size}:", case.group, case.name);
+        for difference in found.iter().take(DIFFERENCES_SHOWN_MAX) {
+            let _ = writeln!(wrong, "    {difference}");
+        }
+        if found.len() > DIFFERENCES_SHOWN_MAX {
+            let _ = writeln!(wrong, "    and {} more", found.len() - DIFFERENCES_SHOWN_MAX);
+        }
+        let _ = fs::write(place.folder.join(format!("stdout.{size}")), &seen.stdout);
+        let _ = fs::write(place.folder.join(format!("stderr.{size}")), &seen.stderr);
+        let _ = writeln!(
+            wrong,
+            "    files kept in {}; again: cd {} && rm -rf work && cp -a base work && cd work && \
+             BIN={} SRC={} RUN='{run}' sh -c '{}'",
+            kept.display(),
+            place.folder.display(),
+            build::executables().display(),
+            build::sources().display(),
+            case.command.replace('\'', r"'\''"),
+        );
+    }
+    if wrong.is_empty() {
+        place.remove();
+        return Ok(());
+    }
+    let _ = fs::write(place.folder.join("stdout.native"), &native.stdout);
+    let _ = fs::write(place.folder.join("stderr.native"), &native.stderr);
+    let again = place.run(case, "")?;
+    place.keep("native");
+    for difference in differences(case, &native, &again) {
+        let _ = writeln!(wrong, "    the program differs from itself: {difference}");
+    }
+    Err(wrong)
+}
+
+/// Where one case lives: `base` with the prepared files, `work` where it runs.
+pub struct Place {
+    folder: PathBuf,
+}
+
+impl Place {
+    /// Builds the programs and prepares the files.
+    ///
+    /// # Errors
+    /// What the compiler or the preparing script said.
+    pub fn new(case: &Case) -> Result<Place, String> {
+        for build in case.build {
+            build::make(*build)?;
+        }
+        let name = format!("{}-{}", case.group, case.name.replace([' ', '/'], "_"));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("programs-{}", std::process::id()))
+            .join(name);
+        let place = Place { folder };
+        let _ = fs::remove_dir_all(&place.folder);
+        let base = place.folder.join("base");
+        fs::create_dir_all(&base).map_err(|error| format!("{}: {error}", base.display()))?;
+        let seen = place.shell(&base, case.prepare, "")?;
+        if seen.ended != "exit 0" {
+            let said = String::from_utf8_lossy(&seen.stderr);
+            return Err(format!("{}: preparing: {}: {said}", case.name, seen.ended));
+        }
+        Ok(place)
+    }
+
+    /// Runs the command in a fresh copy of the prepared files.
+    ///
+    /// # Errors
+    /// What could not be copied or started.
+    pub fn run(&self, case: &Case, run: &str) -> Result<Seen, String> {
+        let work = self.folder.join("work");
+        let _ = fs::remove_dir_all(&work);
+        copy(&self.folder.join("base"), &work)?;
+        self.shell(&work, case.command, run)
+    }
+
+    /// Runs and compares; where the table allows that a guard finishes after the end, looks again
+    /// until it has.
+    ///
+    /// # Errors
+    /// As [`Place::run`].
+    pub fn run_compared(
+        &self,
+        case: &Case,
+        run: &str,
+        native: &Seen,
+    ) -> Result<(Seen, Vec<String>), String> {
+        let mut seen = self.run(case, run)?;
+        let deadline = Instant::now() + Duration::from_millis(LATE_MS_MAX);
+        loop {
+            let found = differences(case, native, &seen);
+            if found.is_empty() || !case.finished_late || Instant::now() > deadline {
+                return Ok((seen, found));
+            }
+            thread::sleep(Duration::from_millis(10));
+            seen.files = snapshot(&self.folder.join("work"))?;
+        }
+    }
+
+    /// Removes everything, and the folder of this test runner with its last case.
+    pub fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.folder);
+        let _ = self.folder.parent().map(fs::remove_dir);
+    }
+
+    /// Moves the work folder aside.
+    fn keep(&self, name: &str) -> PathBuf {
+        let kept = self.folder.join(format!("work.{name}"));
+        let _ = fs::remove_dir_all(&kept);
+        let _ = fs::rename(self.folder.join("work"), &kept);
+        kept
+    }
+
+    /// Runs a shell text in a folder, with its own process group, and waits for its end and for
+    /// the end of its output.
+    fn shell(&self, folder: &Path, script: &str, run: &str) -> Result<Seen, String> {
+        // Background processes must not outlive the comparison, cores must not be dumped.
+        let script = format!("umask 022; ulimit -c 0\n{script}");
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(script).current_dir(folder).env_clear();
+        command.envs([
+            ("PATH", search_path().as_str()),
+            ("LC_ALL", "C"),
+            ("TZ", "UTC"),
+            ("RUN", run),
+        ]);
+        command.env("HOME", &self.folder).env("XDG_CACHE_HOME", cache());
+        command.env("BIN", build::executables()).env("SRC", build::sources());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
+        let mut child = spawn(&mut command).map_err(|error| format!("/bin/sh: {error}"))?;
+        let group = child.id();
+        let stdout = collect(child.stdout.take().expect("piped"));
+        let stderr = collect(child.stderr.take().expect("piped"));
+        let (sender, ended) = channel();
+        thread::spawn(move || sender.send(child.wait()));
+        let deadline = Instant::now() + Duration::from_secs(RUN_SECONDS_MAX);
+        let remaining = || deadline.saturating_duration_since(Instant::now());
+        let mut status = match ended.recv_timeout(remaining()) {
+            Ok(Ok(status)) => match (status.code(), status.signal()) {
+                (Some(code), _) => format!("exit {code}"),
+                (None, signal) => format!("signal {}", signal.unwrap_or(0)),
+            },
+            Ok(Err(error)) => format!("no status: {error}"),
+            Err(_) => format!("still running after {RUN_SECONDS_MAX} s"),
+        };
+        let mut output = |receiver: Receiver<Vec<u8>>, name: &str| {
+            receiver.recv_timeout(remaining().max(Duration::from_secs(2))).unwrap_or_else(|_| {
+                let _ = write!(status, ", {name} still held open");
+                Vec::new()
+            })
+        };
+        let (stdout, stderr) = (output(stdout, "stdout"), output(stderr, "stderr"));
+        if status.contains("still") {
+            let kill = format!("kill -9 -{group} 2>/dev/null");
+            let _ = Command::new("/bin/sh").arg("-c").arg(kill).status();
+        }
+        Ok(Seen { ended: status, stdout, stderr, files: snapshot(folder)? })
+    }
+}
+
+/// Starts a process while no other thread of this test runner does.
+fn spawn(command: &mut Command) -> std::io::Result<std::process::Child> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    command.spawn()
+}
+
+/// The cache folder in which `run` keeps its library: one for all cases.
+fn cache() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs-cache");
+        let _ = fs::create_dir_all(&folder);
+        folder
+    })
+}
+
+/// Reads a pipe to its end in a thread.
+fn collect(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+/// Copies a tree with its modes, times and links.
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let mut command = Command::new("cp");
+    command.arg("-a").arg("--").arg(from).arg(to).stdin(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("cp -a to {}: {status}", to.display())),
+        Err(error) => Err(format!("cp: {error}")),
+    }
+}
+
+/// Every file below a folder.
+fn snapshot(folder: &Path) -> Result<BTreeMap<PathBuf, Entry>, String> {
+    let mut files = BTreeMap::new();
+    let mut left = vec![folder.to_path_buf()];
+    while let Some(next) = left.pop() {
+        let wrong = |error: std::io::Error| format!("{}: {error}", next.display());
+        for entry in fs::read_dir(&next).map_err(wrong)? {
+            let path = entry.map_err(wrong)?.path();
+            let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
+            let data = fs::symlink_metadata(&path).map_err(wrong)?;
+            let kind = if data.is_symlink() {
+                Kind::Link(fs::read_link(&path).map_err(wrong)?)
+            } else if data.is_dir() {
+                left.push(path.clone());
+                Kind::Folder
+            } else if data.is_file() {
+                Kind::File(fs::read(&path).map_err(wrong)?)
+            } else {
+                Kind::Other
+            };
+            let links = if data.is_dir() { 0 } else { data.nlink() };
+            let modified = data.modified().map_err(wrong)?;
+            let mode = data.mode() & 0o7777;
+            let name = path.strip_prefix(folder).expect("below the folder").to_path_buf();
+            files.insert(name, Entry { kind, mode, links, modified });
+        }
+    }
+    Ok(files)
+}
+
+/// What differs between two runs, one line each.
+pub fn differences(case: &Case, native: &Seen, seen: &Seen) -> Vec<String> {
+    let mut found = Vec::new();
+    if native.ended != seen.ended {
+        found.push(format!("ended with {}, natively {}", seen.ended, native.ended));
+    }
+    found.extend(content("stdout", &native.stdout, &seen.stdout));
+    found.extend(content("stderr", &native.stderr, &seen.stderr));
+    let differs = |name: &Path| case.may_differ.iter().any(|other| name == Path::new(other));
+    for (name, entry) in native.files.iter().filter(|(name, _)| !differs(name)) {
+        match seen.files.get(name) {
+            None => found.push(format!("file {} is missing", name.display())),
+            Some(other) => entry_differences(case, name, entry, other, &mut found),
+        }
+    }
+    for name in seen.files.keys().filter(|name| !differs(name)) {
+        if !native.files.contains_key(name) {
+            found.push(format!("file {} should not be there", name.display()));
+        }
+    }
+    found
+}
+
+/// What differs between two files of one name.
+fn entry_differences(
+    case: &Case,
+    name: &Path,
+    native: &Entry,
+    seen: &Entry,
+    found: &mut Vec<String>,
+) {
+    let shown = name.display();
+    match (&native.kind, &seen.kind) {
+        (Kind::File(before), Kind::File(now)) => {
+            found.extend(content(&format!("file {shown}"), before, now))
+        }
+        (before, now) if before != now => found.push(format!("file {shown}: another kind")),
+        _ => {}
+    }
+    if native.mode != seen.mode {
+        found.push(format!("file {shown}: mode {:o}, natively {:o}", seen.mode, native.mode));
+    }
+    if native.links != seen.links {
+        found.push(format!("file {shown}: {} links, natively {}", seen.links, native.links));
+    }
+    let timed = case.times.iter().any(|other| name == Path::new(other));
+    if timed && native.modified != seen.modified {
+        let (before, now) = (native.modified, seen.modified);
+        found.push(format!("file {shown}: modified {now:?}, natively {before:?}"));
+    }
+}
+
+/// Where two byte strings differ first, with what is there.
+fn content(what: &str, native: &[u8], seen: &[u8]) -> Option<String> {
+    if native == seen {
+        return None;
+    }
+    let at = native.iter().zip(seen).take_while(|(before, now)| before == now).count();
+    let around = |bytes: &[u8]| {
+        let start = bytes[..at.min(bytes.len())]
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |newline| newline + 1)
+            .max(at.saturating_sub(120));
+        let end = bytes.len().min(at + 60);
+        let part = bytes.get(start..end).unwrap_or(&[]);
+        part.escape_ascii().to_string()
+    };
+    Some(format!(
+        "{what}: {} bytes, natively {}; first difference at {at}:\n        \"{}\"\n        \
+         natively\n        \"{}\"",
+        seen.len(),
+        native.len(),
+        around(seen),
+        around(native),
+    ))
+}

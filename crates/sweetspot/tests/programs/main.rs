@@ -1,0 +1,47 @@
+//! Real programs with and without `sweetspot run`: everything that can be seen must be equal.
+//!
+//! One test a group of the table in `table.rs`; each runs its programs once as they are and once
+//! at every buffer size, and compares standard output, standard error, exit status or signal, and
+//! every file of the work folder. `harness.rs` runs and compares, `build.rs` compiles the sources
+//! that lie in `programs/`. That the harness sees differences at all is a test of its own
+//! (`sees.rs`), and so is that the programs are really buffered (`active.rs`).
+//!
+//! Not here: killed processes at random moments and random programs of calls.
+//!
+//! From outside: `SWEETSPOT_TEST_RUN` replaces the words before the program (`{size}` stands for
+//! the buffer size), `SWEETSPOT_TEST_SIZES` the sizes, and `SWEETSPOT_TEST_ONLY` keeps the
+//! programs whose name contains a text; `SWEETSPOT_TEST_TIMES` and `SWEETSPOT_TEST_SHOW` print what
+//! each took and what it does natively.
+
+mod active;
+mod build;
+mod harness;
+mod sees;
+mod table;
+
+/// One test a group, named after it.
+macro_rules! groups {
+    ($($group:ident)*) => {
+        $(#[test]
+        fn $group() {
+            harness::check_group(stringify!($group));
+        })*
+
+        #[test]
+        fn every_program_belongs_to_a_tested_group() {
+            let tested = [$(stringify!($group)),*];
+            for case in table::cases() {
+                assert!(tested.contains(&case.group), "{} {}", case.group, case.name);
+            }
+            for group in tested {
+                assert!(table::cases().any(|case| case.group == group), "no program in {group}");
+            }
+        }
+    };
+}
+
+groups! {
+    c_calls c_errors c_fuzz c_sharing c_ends
+    cxx cobol fortran java python perl node rust
+    shell coreutils tools
+}

@@ -1,0 +1,291 @@
+//! C programs: plain calls, and random programs of calls.
+
+use super::{Case, DEFAULT, LINES};
+use crate::build::Build::{C, CLibrary};
+
+pub const CALLS: &[Case] = &[
+    Case {
+        group: "c_calls",
+        name: "copy by 1 byte",
+        build: &[C("copy")],
+        prepare: "seq 3000 > in",
+        command: "$RUN $BIN/c/copy in out 1",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "copy by 7 bytes",
+        build: &[C("copy")],
+        prepare: LINES,
+        command: "$RUN $BIN/c/copy in.txt out 7",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "copy by 200 bytes over an old file",
+        build: &[C("copy")],
+        prepare: "seq 100000 > in; seq 200000 | tac > out",
+        command: "$RUN $BIN/c/copy in out 200 update",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "copy by 4096 bytes",
+        build: &[C("copy")],
+        prepare: "seq 300000 > in",
+        command: "$RUN $BIN/c/copy in out 4096",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "copy by 100000 bytes",
+        build: &[C("copy")],
+        prepare: "seq 300000 > in",
+        command: "$RUN $BIN/c/copy in out 100000",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "append by 33 bytes",
+        build: &[C("copy")],
+        prepare: "seq 20000 > in; echo before > out",
+        command: "$RUN $BIN/c/copy in out 33 append && $RUN $BIN/c/copy in out 65 append",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "synchronous writes",
+        build: &[C("copy")],
+        prepare: "seq 1000 > in",
+        command: "$RUN $BIN/c/copy in out 33 sync",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "rewrite in place",
+        build: &[C("rewrite")],
+        prepare: "seq -f '%079.0f' 4000 > in.txt",
+        command: "$RUN $BIN/c/rewrite in.txt 80 3",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "rewrite odd records",
+        build: &[C("rewrite")],
+        prepare: LINES,
+        command: "$RUN $BIN/c/rewrite in.txt 61 2; $RUN $BIN/c/rewrite in.txt 7 100",
+        ..DEFAULT
+    },
+];
+
+pub const FUZZ: &[Case] = &[
+    Case {
+        group: "c_fuzz",
+        name: "streams",
+        build: &[C("fuzz_calls")],
+        command: "for seed in 1 2 3 4 5 6 7 8 9 10; do $RUN $BIN/c/fuzz_calls $seed 150 streams; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_fuzz",
+        name: "mixed",
+        build: &[C("fuzz_calls")],
+        command: "for seed in 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29; do \
+                  $RUN $BIN/c/fuzz_calls $seed 300 mixed; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_fuzz",
+        name: "wild",
+        build: &[C("fuzz_calls")],
+        command: "for seed in 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49; do \
+                  $RUN $BIN/c/fuzz_calls $seed 500 wild; done",
+        ..DEFAULT
+    },
+];
+
+pub const ERRORS: &[Case] = &[
+    Case {
+        group: "c_errors",
+        name: "read and pread",
+        build: &[C("errors_read")],
+        command: "$RUN $BIN/c/errors_read",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "write and pwrite",
+        build: &[C("errors_write")],
+        command: "$RUN $BIN/c/errors_write",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "vectors",
+        build: &[C("errors_vector")],
+        command: "$RUN $BIN/c/errors_vector",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "lseek, and what has no position",
+        build: &[C("errors_seek")],
+        command: "$RUN $BIN/c/errors_seek",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "sizes, flags, locks, transfers",
+        build: &[C("errors_size")],
+        command: "$RUN $BIN/c/errors_size",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "open, dup, close",
+        build: &[C("errors_descriptors")],
+        command: "$RUN $BIN/c/errors_descriptors",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "every way to ask for a size",
+        build: &[C("errors_stat")],
+        command: "$RUN $BIN/c/errors_stat",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_errors",
+        name: "file size limits",
+        build: &[C("errors_limits")],
+        command: "$RUN $BIN/c/errors_limits; $RUN $BIN/c/errors_limits killed; echo $?; ulimit -f 8; exec $RUN $BIN/c/errors_limits killed",
+        ends: "signal 25",
+        finished_late: true,
+        ..DEFAULT
+    },
+];
+
+pub const SHARING: &[Case] = &[
+    Case {
+        group: "c_sharing",
+        name: "one description, many holders",
+        build: &[C("shared_offset")],
+        command: "$RUN $BIN/c/shared_offset",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "one file, many descriptions",
+        build: &[C("coherence")],
+        command: "$RUN $BIN/c/coherence",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "times that are set stand",
+        build: &[C("times")],
+        command: "$RUN $BIN/c/times",
+        times: &[
+            "futimens",
+            "utimensat",
+            "utimes",
+            "futimes",
+            "lutimes",
+            "utime",
+            "futimesat",
+            "proc",
+            "second",
+            "read",
+            "mode",
+            "readonly",
+        ],
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what others see, and when",
+        build: &[C("order")],
+        command: "for way in pipe flag signal mkdir symlink eventfd semaphore semop message shared-memory log stamp; do echo $way; $RUN $BIN/c/order $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "counters under locks",
+        build: &[C("order")],
+        command: "$RUN $BIN/c/order locks",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what a process knows about itself",
+        build: &[C("process")],
+        command: "$RUN $BIN/c/process; $RUN $BIN/c/process < /dev/zero >> said 2>&1; cat said; trap '' HUP USR1; ulimit -S -n 200; $RUN $BIN/c/process 7> seven; $RUN $BIN/c/process <&- | grep -v ^fd.1:; (exec $RUN $BIN/c/process)",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "small stacks, coroutines, jumps out of handlers",
+        build: &[C("stacks")],
+        command: "$RUN $BIN/c/stacks",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "inotify, leases, busy programs, seals",
+        build: &[C("watchers")],
+        command: "$RUN $BIN/c/watchers",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "descriptor tables of threads and clones",
+        build: &[C("tables")],
+        command: "$RUN $BIN/c/tables",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "offsets beyond 4 GiB",
+        build: &[C("large")],
+        command: "$RUN $BIN/c/large",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "run within run",
+        build: &[C("copy"), C("process")],
+        prepare: LINES,
+        command: "$RUN $RUN $BIN/c/copy in.txt a 7; $RUN sh -c '$RUN $BIN/c/copy in.txt b 9; $BIN/c/copy b c 5'; \
+                  $RUN sh -c '$RUN dd if=in.txt bs=11 status=none; echo inner' > d; $RUN $RUN $BIN/c/process",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "another preloaded library stays",
+        build: &[C("copy"), C("parent"), CLibrary("preloaded")],
+        prepare: "seq 5000 > in.txt; cp $BIN/c/preloaded mine.so",
+        command: "LD_PRELOAD=$PWD/mine.so $RUN $BIN/c/parent; LD_PRELOAD=$PWD/mine.so $RUN sh -c '$BIN/c/parent; $BIN/c/parent > f'; \
+                  LD_PRELOAD=\"$PWD/mine.so libm.so.6\" $RUN $BIN/c/copy in.txt out 7",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a static program",
+        needs: &["gcc"],
+        prepare: "seq 5000 > in.txt; gcc -O1 -w -static -pthread -o static $SRC/c/copy.c",
+        command: "$RUN ./static in.txt out 7; $RUN sh -c './static in.txt out2 9; wc -c out2; cat out2 | ./static /dev/stdin out3 5'",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what the buffer of stdio shows and hides",
+        build: &[C("stdio")],
+        prepare: LINES,
+        command: "$RUN $BIN/c/stdio; $RUN $BIN/c/stdio > outside; \
+                  { $RUN $BIN/c/stdio rest; cat; } < in.txt > rest; \
+                  $RUN sh -c '{ $BIN/c/stdio rest; cat; } < in.txt > rest2'; \
+                  for end in _exit abort exit fork exec; do $RUN $BIN/c/stdio $end > said; echo $?; \
+                  mv said said.$end; mv unflushed unflushed.$end; done",
+        ..DEFAULT
+    },
+];

@@ -1,0 +1,119 @@
+//! `cargo xtask test`: everything that must hold before a change goes in, as named steps.
+//!
+//! The last line is `N passed, M failed`: the sum over all test programs, where a step that failed
+//! without naming a test (formatting, lints, a program that does not compile) counts as one.
+
+use crate::needs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Tests that passed and failed.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+struct Done {
+    name: &'static str,
+    took: Duration,
+    passed: bool,
+}
+
+/// Runs all steps and prints a table of them. `filter` goes to the tests, to run only some.
+pub fn run(filter: &[&str]) -> bool {
+    let mut done = Vec::new();
+    let mut count = Count::default();
+    let mut step = |name: &'static str, work: &mut dyn FnMut(&mut Count) -> bool| {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let failed_before = count.failed;
+        let passed = work(&mut count);
+        if !passed && count.failed == failed_before {
+            count.failed += 1;
+        }
+        done.push(Done { name, took: start.elapsed(), passed });
+    };
+    step("setup", &mut |_| needs::install());
+    step("formatting", &mut |_| cargo(&["fmt", "--all", "--check"]));
+    step("lints", &mut |_| {
+        cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    });
+    step("tests", &mut |count| cargo_test(filter, count));
+    println!();
+    for Done { name, took, passed } in &done {
+        let verdict = if *passed { "passed" } else { "FAILED" };
+        println!("{name:<12} {verdict} {:7.1} s", took.as_secs_f64());
+    }
+    println!("{} passed, {} failed", count.passed, count.failed);
+    count.failed == 0
+}
+
+/// Runs cargo with what it prints going straight to the terminal.
+fn cargo(arguments: &[&str]) -> bool {
+    let status = command(arguments).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Runs all tests and adds up what their programs report.
+fn cargo_test(filter: &[&str], count: &mut Count) -> bool {
+    let mut arguments = vec!["test", "--workspace", "--no-fail-fast"];
+    arguments.extend(filter);
+    let child = command(&arguments).stdout(Stdio::piped()).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("xtask: cannot start cargo: {error}");
+            return false;
+        }
+    };
+    let output = child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines());
+    for line in output.map_while(Result::ok) {
+        println!("{line}");
+        let _ = std::io::stdout().flush();
+        let reported = counted(&line).unwrap_or_default();
+        count.passed += reported.passed;
+        count.failed += reported.failed;
+    }
+    child.wait().is_ok_and(|status| status.success())
+}
+
+/// The numbers in the last line of a test program:
+/// `test result: ok. 7 passed; 0 failed; 0 ignored; ...`.
+fn counted(line: &str) -> Option<Count> {
+    let (_, numbers) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let number = |unit: &str| {
+        let mut parts = numbers.split(';').map(str::trim);
+        parts.find_map(|part| part.strip_suffix(unit)?.trim().parse().ok())
+    };
+    Some(Count { passed: number("passed")?, failed: number("failed")? })
+}
+
+fn command(arguments: &[&str]) -> Command {
+    println!("$ cargo {}", arguments.join(" "));
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn results_are_counted() {
+        let check = |line: &str, expected: Option<(u64, u64)>| {
+            let found = counted(line).map(|count| (count.passed, count.failed));
+            assert_eq!(found, expected, "{line}");
+        };
+        check("test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured", Some((7, 0)));
+        check(
+            "test result: FAILED. 18 passed; 2 failed; 0 ignored; finished in 9 s",
+            Some((18, 2)),
+        );
+        check("test shell ... ok", None);
+        check("test result: ok. none", None);
+    }
+}

@@ -1,0 +1,100 @@
+/* What a test program has to say, collected in memory and written once at the end.
+ *
+ * A line on standard output in the middle of the work would be speech: everything pending would be
+ * written first, and nothing would ever be buffered while it is tested. */
+#ifndef LOG_H
+#define LOG_H
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOG_BYTES_MAX (8 << 20)
+static char log_text[LOG_BYTES_MAX];
+static size_t log_length;
+
+/* Adds a formatted text; errno stays as it was. */
+__attribute__((format(printf, 1, 2), unused)) static void say(const char *format, ...) {
+    int saved = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(log_text + log_length, LOG_BYTES_MAX - log_length, format, arguments);
+    va_end(arguments);
+    if (n > 0) log_length += (size_t)n;
+    if (log_length >= LOG_BYTES_MAX) abort();
+    errno = saved;
+}
+
+/* Writes everything said so far to standard output. */
+__attribute__((unused)) static void log_out(void) {
+    size_t done = 0;
+    while (done < log_length) {
+        ssize_t n = write(1, log_text + done, log_length - done);
+        if (n <= 0) exit(99);
+        done += (size_t)n;
+    }
+    log_length = 0;
+}
+
+__attribute__((unused)) static unsigned long hash_of(const void *data, size_t length) {
+    unsigned long hash = 14695981039346656037ul;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211ul;
+    return hash;
+}
+
+/* Says size and hash of a file, read through a descriptor of its own. */
+__attribute__((unused)) static void say_file(const char *name) {
+    static char bytes[1 << 20];
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        say("%s: errno %d\n", name, errno);
+        return;
+    }
+    unsigned long hash = 0;
+    long size = 0;
+    ssize_t n;
+    while ((n = read(fd, bytes, sizeof bytes)) > 0) {
+        hash = hash * 31 + hash_of(bytes, (size_t)n);
+        size += n;
+    }
+    close(fd);
+    say("%s: %ld bytes, %016lx\n", name, size, hash);
+}
+
+/* Deterministic numbers. */
+static unsigned long random_state = 88172645463325252ul;
+__attribute__((unused)) static unsigned long random_next(void) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+__attribute__((unused)) static long random_below(long limit) {
+    return (long)(random_next() % (unsigned long)limit);
+}
+
+/* Bytes that tell where they belong. */
+__attribute__((unused)) static void pattern(char *bytes, long length, long at) {
+    for (long i = 0; i < length; i++)
+        bytes[i] = (at + i) % 64 == 63 ? '\n' : (char)('!' + ((at + i) * 7 + (at + i) / 64) % 90);
+}
+
+__attribute__((unused)) static void make_file(const char *name, long length) {
+    char *bytes = malloc((size_t)length + 1);
+    pattern(bytes, length, 0);
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (fd < 0 || write(fd, bytes, (size_t)length) != length) {
+        perror(name);
+        exit(98);
+    }
+    close(fd);
+    free(bytes);
+}
+#endif
