@@ -23,7 +23,7 @@ eval "exec ${COPROC[1]}>&-"
 wait
 diff <(head -n 200 in.txt) <(sed 200q in.txt) && echo same
 tee >(wc -c > counted) < in.txt > /dev/null
-sleep 0.2
+while [ ! -s counted ]; do sleep 0.01; done
 cat counted
 echo "$(< out.txt)" | wc -l
 trap 'echo leaving >> trapped; cat trapped' EXIT

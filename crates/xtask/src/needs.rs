@@ -13,6 +13,7 @@ const NEEDS: &str = include_str!("../../../programs/needs.txt");
 /// Installs the packages of all commands that are missing. True if nothing is missing afterwards,
 /// or if only tests will be skipped and `CI` is not set.
 pub fn install() -> bool {
+    toolchain();
     let mut packages: Vec<&str> = missing().map(|(_, package)| package).collect();
     packages.sort_unstable();
     packages.dedup();
@@ -41,6 +42,25 @@ pub fn install() -> bool {
         println!("{left} commands are missing; the tests that need them are skipped");
     }
     left == 0 || !in_ci()
+}
+
+/// Adds the toolchain's formatter and lints, where a minimal toolchain came without.
+fn toolchain() {
+    for (subcommand, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        let mut asked = Command::new("cargo");
+        asked.args([subcommand, "--version"]).stdin(Stdio::null());
+        if asked.output().is_ok_and(|output| output.status.success()) {
+            continue;
+        }
+        println!("$ rustup component add {component}");
+        if !Command::new("rustup")
+            .args(["component", "add", component])
+            .status()
+            .is_ok_and(|status| status.success())
+        {
+            println!("cargo {subcommand} is missing, and rustup cannot add it");
+        }
+    }
 }
 
 /// Whether a skip is a failure.

@@ -24,8 +24,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The sizes at which every program runs: chosen, the smallest, below a page, the usual, large.
 const SIZES: &[&str] = &["auto", "1", "512", "64K", "1M"];
-/// A run that takes longer hangs, seconds. The slowest program takes about one second.
-const RUN_SECONDS_MAX: u64 = 60;
 /// How long a guard may take to finish a process that was killed, milliseconds.
 const LATE_MS_MAX: u64 = 3_000;
 /// How many differences are printed for one run.
@@ -222,7 +220,7 @@ impl Place {
         let _ = fs::remove_dir_all(&place.folder);
         let base = place.folder.join("base");
         fs::create_dir_all(&base).map_err(|error| format!("{}: {error}", base.display()))?;
-        let seen = place.shell(&base, case.prepare, "")?;
+        let seen = place.shell(case, &base, case.prepare, "")?;
         if seen.ended != "exit 0" {
             let said = String::from_utf8_lossy(&seen.stderr);
             return Err(format!("{}: preparing: {}: {said}", case.name, seen.ended));
@@ -238,7 +236,7 @@ impl Place {
         let work = self.folder.join("work");
         let _ = fs::remove_dir_all(&work);
         copy(&self.folder.join("base"), &work)?;
-        self.shell(&work, case.command, run)
+        self.shell(case, &work, case.command, run)
     }
 
     /// Runs and compares; where the table allows that a guard finishes after the end, looks again
@@ -280,7 +278,7 @@ impl Place {
 
     /// Runs a shell text in a folder, with its own process group, and waits for its end and for
     /// the end of its output.
-    fn shell(&self, folder: &Path, script: &str, run: &str) -> Result<Seen, String> {
+    fn shell(&self, case: &Case, folder: &Path, script: &str, run: &str) -> Result<Seen, String> {
         // Background processes must not outlive the comparison, cores must not be dumped.
         let script = format!("umask 022; ulimit -c 0\n{script}");
         let mut command = Command::new("/bin/sh");
@@ -301,7 +299,7 @@ impl Place {
         let stderr = collect(child.stderr.take().expect("piped"));
         let (sender, ended) = channel();
         thread::spawn(move || sender.send(child.wait()));
-        let deadline = Instant::now() + Duration::from_secs(RUN_SECONDS_MAX);
+        let deadline = Instant::now() + Duration::from_secs(case.seconds_max);
         let remaining = || deadline.saturating_duration_since(Instant::now());
         let mut status = match ended.recv_timeout(remaining()) {
             Ok(Ok(status)) => match (status.code(), status.signal()) {
@@ -309,10 +307,10 @@ impl Place {
                 (None, signal) => format!("signal {}", signal.unwrap_or(0)),
             },
             Ok(Err(error)) => format!("no status: {error}"),
-            Err(_) => format!("still running after {RUN_SECONDS_MAX} s"),
+            Err(_) => format!("still running after {} s", case.seconds_max),
         };
         let mut output = |receiver: Receiver<Vec<u8>>, name: &str| {
-            receiver.recv_timeout(remaining().max(Duration::from_secs(2))).unwrap_or_else(|_| {
+            receiver.recv_timeout(remaining().max(Duration::from_secs(1))).unwrap_or_else(|_| {
                 let _ = write!(status, ", {name} still held open");
                 Vec::new()
             })

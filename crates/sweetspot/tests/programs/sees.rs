@@ -3,7 +3,7 @@
 
 use crate::build::{self, Build};
 use crate::harness::{self, Place, differences};
-use crate::table::{Case, DEFAULT, cases};
+use crate::table::{Case, DEFAULT, cases, package_of};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,6 +13,7 @@ const CASE: Case = Case {
     prepare: "seq 1000 > in.txt; ln -s in.txt link; mkdir folder; touch -d 2020-01-01 folder/old",
     command: "$RUN sh -c 'cat in.txt > out.txt; cat folder/old; echo said; echo complained >&2'",
     times: &["folder/old"],
+    seconds_max: 3,
     ..DEFAULT
 };
 
@@ -37,6 +38,8 @@ const WRAPPERS: &[(&str, &str)] = &[
     ("\"$@\"; ln out.txt folder/second", "2 links, natively 1"),
     ("\"$@\"; touch folder/old", "file folder/old: modified"),
     ("exit 0", "file out.txt is missing"),
+    ("\"$@\"; sleep 30", "still running after 3 s"),
+    ("\"$@\"; sleep 30 & exit 0", "stdout still held open"),
 ];
 
 #[test]
@@ -55,6 +58,22 @@ fn the_harness_sees_every_kind_of_difference() {
         match *expected {
             "" => assert_eq!(found, "", "{script}"),
             _ => assert!(found.contains(expected), "{script}: {expected:?} not in {found:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_is_said_with_its_package() {
+    let check = |case: &Case, expected: Option<&str>| {
+        assert_eq!(harness::missing(case).as_deref(), expected);
+    };
+    check(&CASE, None);
+    check(&Case { needs: &["sh", "cat"], ..CASE }, None);
+    let lacking = Case { needs: &["sh", "no-such-command"], ..CASE };
+    check(&lacking, Some("no no-such-command (apt-get install ?)"));
+    for case in cases() {
+        for name in case.needs.iter().chain(case.build.iter().flat_map(|build| build.needs())) {
+            assert_ne!(package_of(name), "?", "{name} is not in programs/needs.txt");
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct Case {
     pub may_differ: &'static [&'static str],
     /// Files whose modification time the program sets, compared to the nanosecond.
     pub times: &'static [&'static str],
+    /// A run that takes longer hangs, seconds.
+    pub seconds_max: u64,
     /// The program is killed, so a guard may write its last bytes just after its end.
     pub finished_late: bool,
 }
@@ -46,6 +48,7 @@ pub const DEFAULT: Case = Case {
     ends: "exit 0",
     may_differ: &[],
     times: &[],
+    seconds_max: 60,
     finished_late: false,
 };
 
