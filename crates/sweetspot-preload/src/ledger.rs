@@ -102,10 +102,10 @@ pub fn has_rules() -> bool {
 }
 
 /// Space for what /proc says a descriptor is.
-type PathBuffer = [u8; 512];
+pub type PathBuffer = [u8; 512];
 
 /// The path of a descriptor, for rules and for display.
-fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
+pub fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
     let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0u8; 8];
     let (mut rest, mut at) = (fd as u32, digits.len());
