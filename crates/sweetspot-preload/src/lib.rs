@@ -18,6 +18,7 @@
 pub mod abi;
 mod atomic;
 mod copy;
+mod fault;
 mod file;
 mod ledger;
 mod lock;
@@ -42,6 +43,12 @@ fn fail(errno: i32) -> isize {
     // SAFETY: libc gives a valid pointer to this thread's errno.
     unsafe { *__errno_location() = errno };
     -1
+}
+
+/// errno, for what must come back to it later.
+fn errno() -> i32 {
+    // SAFETY: as in `fail`.
+    unsafe { *__errno_location() }
 }
 
 /// libc's clock_gettime, which asks the vDSO; 0 before the start.
@@ -69,6 +76,12 @@ fn read_clock(clock: i32) -> libc::timespec {
 fn wall_ns() -> u64 {
     let time = read_clock(libc::CLOCK_REALTIME_COARSE);
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Puts errno back to what it was.
+fn set_errno(errno: i32) {
+    // SAFETY: as in `fail`.
+    unsafe { *__errno_location() = errno };
 }
 
 #[cfg(preload_abi)]

@@ -10,33 +10,37 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The address of a function behind ours, found when first asked for.
+///
+/// It does not hold its name: some six hundred addresses of names would have to be relocated, and
+/// their pages copied, at the start of every process.
 pub struct Next {
-    name: &'static CStr,
     address: AtomicUsize,
 }
 
 impl Next {
-    /// The next definition of `name`.
-    pub const fn new(name: &'static CStr) -> Self {
-        Next { name, address: AtomicUsize::new(0) }
+    /// Not asked for yet.
+    pub const fn new() -> Self {
+        Next { address: AtomicUsize::new(0) }
     }
 
-    /// Its address; that of a function which fails with ENOSYS where there is none.
+    /// The address of the next definition of `name`, the same at each call; that of a function
+    /// which fails with ENOSYS where there is none.
     #[inline(always)]
-    pub fn address(&self) -> usize {
+    pub fn address(&self, name: &'static CStr) -> usize {
         match self.address.load(Relaxed) {
-            0 => self.find(),
+            0 => self.find(name),
             address => address,
         }
     }
 
     #[cold]
-    fn find(&self) -> usize {
+    #[inline(never)]
+    fn find(&self, name: &'static CStr) -> usize {
         if COUNT.load(Relaxed) == 0 {
             // Called before our constructor, by another library's.
             take_objects();
         }
-        let address = match lookup(self.name) {
+        let address = match lookup(name) {
             0 => missing as *const () as usize,
             address => crate::reach::original(address),
         };

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use sweetspot_core::why::Why;
 
-use crate::ops;
+use crate::{fault, ops};
 
 hook! {
     fn dup(fd: c_int) -> c_int, next => {
@@ -42,48 +42,71 @@ hook! {
     }
 }
 
+/// Whether a lock's region begins at the position, which the kernel must know then.
+fn lock_follows_position(lock: usize) -> bool {
+    fault::peek(lock as *const libc::flock)
+        .is_some_and(|lock| libc::c_int::from(lock.l_whence) == libc::SEEK_CUR)
+}
+
+/// What `fcntl` does, with the next definition to call.
+#[inline(always)]
+pub(super) fn control(
+    fd: c_int,
+    command: c_int,
+    argument: usize,
+    next: impl FnOnce() -> isize,
+) -> isize {
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            ops::life::duplicating(fd);
+            let new = next();
+            ops::life::duplicated(fd, new as c_int);
+            new
+        }
+        libc::F_SETFD => {
+            let answer = next();
+            if answer == 0 {
+                ops::life::set_close_on_exec(fd, argument as c_int);
+            }
+            answer
+        }
+        // Questions that reveal nothing and that nobody notices.
+        libc::F_GETFD | libc::F_GETFL | libc::F_GETOWN => next(),
+        // Locks: taking one is listening, releasing one is speaking.
+        libc::F_GETLK
+        | libc::F_SETLK
+        | libc::F_SETLKW
+        | libc::F_OFD_GETLK
+        | libc::F_OFD_SETLK
+        | libc::F_OFD_SETLKW => {
+            if lock_follows_position(argument) {
+                ops::life::hand_over(fd);
+            }
+            let pass = ops::pass_on();
+            let answer = next();
+            pass.done();
+            answer
+        }
+        // Flags: the kernel must know all that came before.
+        libc::F_SETFL => {
+            ops::life::hand_over(fd);
+            next()
+        }
+        // Leases, seals, signals, or something newer.
+        _ => {
+            ops::life::special_use(fd, Why::SpecialUse);
+            let pass = ops::pass_on();
+            let answer = next();
+            pass.done();
+            answer
+        }
+    }
+}
+
 macro_rules! fcntls {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int, command: c_int, argument: usize) -> c_int, next => {
-            match command {
-                libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
-                    ops::life::duplicating(fd);
-                    let new = next(fd, command, argument);
-                    ops::life::duplicated(fd, new);
-                    new
-                }
-                libc::F_SETFD => {
-                    let answer = next(fd, command, argument);
-                    if answer == 0 {
-                        ops::life::set_close_on_exec(fd, argument as c_int);
-                    }
-                    answer
-                }
-                // Questions that reveal nothing and that nobody notices.
-                libc::F_GETFD | libc::F_GETFL | libc::F_GETOWN => {
-                    next(fd, command, argument)
-                }
-                // Locks: taking one is listening, releasing one is speaking.
-                libc::F_GETLK | libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_GETLK
-                | libc::F_OFD_SETLK | libc::F_OFD_SETLKW => {
-                    let pass = ops::pass_on();
-                    let answer = next(fd, command, argument);
-                    pass.done();
-                    answer
-                }
-                // Leases, seals, signals, flags: whatever it is, the kernel must know all.
-                libc::F_SETFL => {
-                    ops::life::hand_over(fd);
-                    next(fd, command, argument)
-                }
-                _ => {
-                    ops::life::special_use(fd, Why::SpecialUse);
-                    let pass = ops::pass_on();
-                    let answer = next(fd, command, argument);
-                    pass.done();
-                    answer
-                }
-            }
+            control(fd, command, argument, || next(fd, command, argument) as isize) as c_int
         }
     })*};
 }

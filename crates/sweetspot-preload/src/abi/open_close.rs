@@ -84,7 +84,7 @@ unsafe extern "C" {
 }
 
 /// The descriptor under a stream that was just opened by path.
-fn stream_opened(stream: *mut c_void, close_on_exec: bool) {
+pub(super) fn stream_opened(stream: *mut c_void, close_on_exec: bool) {
     if !stream.is_null() {
         // SAFETY: a stream that libc has just made.
         let fd = unsafe { fileno(stream) };
@@ -93,7 +93,7 @@ fn stream_opened(stream: *mut c_void, close_on_exec: bool) {
 }
 
 /// Whether an fopen mode asks for close-on-exec.
-fn mode_closes_on_exec(mode: *const c_char) -> bool {
+pub(super) fn mode_closes_on_exec(mode: *const c_char) -> bool {
     if mode.is_null() {
         return false;
     }
@@ -113,4 +113,4 @@ macro_rules! fopens {
         }
     })*};
 }
-fopens! { fopen fopen64 }
+fopens! { fopen fopen64 _IO_fopen }

@@ -5,7 +5,6 @@ use core::ffi::{c_int, c_void};
 use libc::iovec;
 
 use crate::ops::{self, Outcome};
-use crate::reach;
 
 /// Asks `ops`, and calls the next definition when told to pass on.
 macro_rules! follow {
@@ -153,20 +152,16 @@ checked_positioned_reads! { __pread_chk __pread64_chk }
 
 /// See `abi::use_originals`.
 pub fn use_originals() {
-    for next in [
-        &read::NEXT,
-        &__read::NEXT,
-        &write::NEXT,
-        &__write::NEXT,
-        &pread::NEXT,
-        &pread64::NEXT,
-        &__pread64::NEXT,
-        &pwrite::NEXT,
-        &pwrite64::NEXT,
-        &__pwrite64::NEXT,
-        &readv::NEXT,
-        &writev::NEXT,
-    ] {
-        next.replace(reach::original(next.address()));
-    }
+    read::use_original();
+    __read::use_original();
+    write::use_original();
+    __write::use_original();
+    pread::use_original();
+    pread64::use_original();
+    __pread64::use_original();
+    pwrite::use_original();
+    pwrite64::use_original();
+    __pwrite64::use_original();
+    readv::use_original();
+    writev::use_original();
 }

@@ -12,4 +12,4 @@ macro_rules! seeks {
         }
     })*};
 }
-seeks! { lseek lseek64 __lseek }
+seeks! { lseek lseek64 llseek __lseek }

@@ -1,14 +1,14 @@
 //! The life of descriptors: opened, duplicated, closed, handed on.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::why::Why;
 
-use super::{settle, speak, transition, write};
-use crate::file;
+use super::{inodes, process, settle, speak, transition, write};
+use crate::file::{self, OpenFile};
 use crate::process::{SignalsBlocked, passive};
-use crate::table;
+use crate::{sys, table};
 
 /// A descriptor was opened by path, with these open flags. `fd` may be an error.
 pub fn opened(fd: i32, flags: i32) {
@@ -25,6 +25,51 @@ pub fn made(fd: i32) {
     if fd >= 0 && !passive() {
         forget(fd);
         crate::process::listen();
+    }
+}
+
+/// Descriptors were made and written to where `list` points, which the kernel has just done.
+pub fn made_several(list: *const i32, count: usize) {
+    for index in 0..count {
+        // SAFETY: the call that wrote there has succeeded.
+        made(unsafe { *list.add(index) });
+    }
+}
+
+/// A call that is not followed gave a small number, which may be a new descriptor.
+pub fn perhaps_made(fd: i32) {
+    if fd >= 0 && !passive() {
+        settle::settle(fd, settle::Next::Learn);
+        forget(fd);
+    }
+}
+
+/// Before a stream is closed: libc still writes what it holds, at the kernel's offset.
+pub fn stream_closing(fd: i32) {
+    if fd >= 0 && !passive() {
+        speak();
+        settle::settle(fd, settle::Next::Learn);
+        forget(fd);
+    }
+}
+
+/// Before `close_range`: the descriptors end, or are closed at exec from now on. That may yet fail,
+/// so the kernel knows all positions first.
+pub fn range(first: u32, last: u32, flags: u32) {
+    if passive() || first > last {
+        return;
+    }
+    if flags & libc::CLOSE_RANGE_UNSHARE != 0 {
+        // Other threads keep what this one closes.
+        process::end_because(Why::Shared);
+        return;
+    }
+    speak();
+    for fd in table::all().filter(|fd| (first..=last).contains(&(*fd as u32))) {
+        if flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
+            settle::settle(fd, settle::Next::Learn);
+            forget(fd);
+        }
     }
 }
 
@@ -94,7 +139,11 @@ pub fn may_be_replaced(fd: i32) {
 
 /// `new` is now a duplicate of `old`.
 pub fn duplicated(old: i32, new: i32) {
-    if new < 0 || passive() || old == new {
+    if new < 0 || old == new {
+        return;
+    }
+    if passive() {
+        kept_by_child(old);
         return;
     }
     forget(new);
@@ -103,6 +152,8 @@ pub fn duplicated(old: i32, new: i32) {
     match table::open_file(old) {
         Some((file, word)) => {
             file.references.fetch_add(1, Relaxed);
+            // The duplicate may outlive an exec, whatever holds for the first.
+            survives_exec(file);
             table::set(new, word);
         }
         None => {
@@ -117,19 +168,135 @@ pub fn duplicated(old: i32, new: i32) {
 
 /// Close-on-exec was set or cleared.
 pub fn set_close_on_exec(fd: i32, flags: i32) {
+    let closed = flags & libc::FD_CLOEXEC != 0;
+    if passive() {
+        if !closed {
+            kept_by_child(fd);
+        }
+        return;
+    }
+    if let Some((file, _)) = table::open_file(fd) {
+        // Set for one of several descriptors, it says nothing about the others.
+        if !closed {
+            survives_exec(file);
+        }
+        return;
+    }
+    let Some(word) = table::word(fd) else { return };
+    let value = word.load(Relaxed);
+    if table::is_learning(value) {
+        let learning = Learning(value);
+        let next = match closed {
+            false => learning.without(Learning::CLOSE_ON_EXEC),
+            true => learning.with(Learning::CLOSE_ON_EXEC),
+        };
+        crate::atomic::swap(word, value, next.0);
+    }
+}
+
+/// Some descriptor of an open file is not closed at exec: a new program will share its offset.
+fn survives_exec(file: &OpenFile) {
+    for word in [&file.learned, &file.state] {
+        loop {
+            let value = word.load(Relaxed);
+            let with = Learning(value).has(Learning::CLOSE_ON_EXEC);
+            if table::tag(value) != table::LEARNING || !with {
+                break;
+            }
+            let without = Learning(value).without(Learning::CLOSE_ON_EXEC);
+            if crate::atomic::swap(word, value, without.0) {
+                break;
+            }
+        }
+    }
+}
+
+/// The child of a vfork duplicated a descriptor or let it survive the exec: then the parent shares
+/// it for good, though it was to be closed. The child's descriptor means the same open file.
+fn kept_by_child(fd: i32) {
+    if process::is_spawned_child() {
+        settle::settle(fd, settle::Next::Straight(Why::Shared));
+    }
+}
+
+/// Before memory is mapped: a file goes straight on from then, and memory that other processes can
+/// write is a way to speak that nobody sees.
+pub fn mapping(fd: i32, protection: i32, flags: i32) {
+    let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    let writable = protection & libc::PROT_WRITE != 0;
+    if flags & libc::MAP_ANONYMOUS != 0 {
+        if shared {
+            process::shares_with_children();
+        }
+        return;
+    }
     if passive() {
         return;
     }
-    if let Some(word) = table::learning_word(fd) {
-        let value = word.load(Relaxed);
-        if table::is_learning(value) {
-            let learning = Learning(value);
-            let next = match flags & libc::FD_CLOEXEC {
-                0 => learning.without(Learning::CLOSE_ON_EXEC),
-                _ => learning.with(Learning::CLOSE_ON_EXEC),
-            };
-            crate::atomic::swap(word, value, next.0);
+    let Some(status) = sys::status(fd) else { return };
+    if !status.regular {
+        if shared && writable {
+            process::shares_with_children();
         }
+        return;
+    }
+    speak();
+    inodes::mapped(status.device, status.inode);
+    for other in table::all() {
+        let same = table::open_file(other).is_some_and(|(file, _)| {
+            file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
+        });
+        if same || other == fd {
+            settle::settle(other, settle::Next::Straight(Why::Mapped));
+        }
+    }
+    if shared {
+        match sharers(fd) {
+            Sharers::Nobody => {}
+            Sharers::Children => process::shares_with_children(),
+            Sharers::Anybody if writable => process::end_because(Why::SharedMemory),
+            // It may yet be made writable.
+            Sharers::Anybody => SHARED_READ_ONLY.store(true, Relaxed),
+        }
+    }
+}
+
+/// Whether a file that others can have was mapped shared and not writable.
+static SHARED_READ_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// Before the protection of memory changes.
+pub fn protecting(protection: i32) {
+    if protection & libc::PROT_WRITE != 0 && SHARED_READ_ONLY.load(Relaxed) {
+        process::end_because(Why::SharedMemory);
+    }
+}
+
+/// Who else can map a file.
+enum Sharers {
+    /// The mapping carries no message, or cannot be written through.
+    Nobody,
+    /// It has no name: only who inherits or is sent the descriptor.
+    Children,
+    Anybody,
+}
+
+/// Folders of files that are mapped writable and carry no message: the JVM's performance counters.
+const NO_MESSAGE: [&[u8]; 1] = [b"/hsperfdata_"];
+
+fn sharers(fd: i32) -> Sharers {
+    let may_write =
+        sys::open_flags(fd).is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDWR);
+    if !may_write {
+        return Sharers::Nobody;
+    }
+    let mut path = [0; 512];
+    let path = crate::ledger::path_of(fd, &mut path);
+    if NO_MESSAGE.iter().any(|name| path.windows(name.len()).any(|window| window == *name)) {
+        Sharers::Nobody
+    } else if path.ends_with(b" (deleted)") {
+        Sharers::Children
+    } else {
+        Sharers::Anybody
     }
 }
 

@@ -5,7 +5,7 @@
 //! execs: whatever it does must not touch what is kept here, and only descriptors that survive the
 //! exec are shared.
 
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::why::Why;
@@ -36,7 +36,7 @@ enum Sharing {
 }
 
 /// Settles everything; what will be shared goes straight on.
-fn settle_all(sharing: Sharing) {
+fn settle_all(sharing: Sharing, why: Why) {
     for fd in table::all() {
         let Some(word) = table::word(fd) else { break };
         let value = word.load(Relaxed);
@@ -49,13 +49,17 @@ fn settle_all(sharing: Sharing) {
             _ => continue,
         };
         let kept = sharing == Sharing::Inherited && Learning(learned).has(Learning::CLOSE_ON_EXEC);
-        settle(fd, if kept { Next::Learn } else { Next::Straight(Why::Shared) });
+        settle(fd, if kept { Next::Learn } else { Next::Straight(why) });
     }
 }
 
 /// Before a fork. To be followed by `after_fork` in both processes.
 pub fn before_fork() {
     if passive() {
+        return;
+    }
+    if SHARES_WRITABLE.load(Relaxed) {
+        end_because(Why::SharedMemory);
         return;
     }
     FORKING.fetch_add(1, Relaxed);
@@ -65,7 +69,7 @@ pub fn before_fork() {
         drop(file::hold_registry());
     }
     speak();
-    settle_all(Sharing::All);
+    settle_all(Sharing::All, Why::Shared);
 }
 
 /// After a fork, in the parent (`child` > 0 or an error) and in the child (0).
@@ -80,7 +84,7 @@ pub fn after_fork(child: i32) {
         FORKING.store(0, Relaxed);
     }
     // What another thread opened meanwhile is shared too.
-    settle_all(Sharing::All);
+    settle_all(Sharing::All, Why::Shared);
     if child != 0 {
         FORKING.fetch_sub(1, Relaxed);
     }
@@ -105,7 +109,7 @@ pub fn before_spawn() {
         return;
     }
     speak();
-    settle_all(Sharing::Inherited);
+    settle_all(Sharing::Inherited, Why::Shared);
     let me = sys::thread_pointer();
     let process = sys::process_id();
     loop {
@@ -157,7 +161,7 @@ pub fn still_passive() -> bool {
 pub fn before_exec() {
     if !passive() {
         speak();
-        settle_all(Sharing::Inherited);
+        settle_all(Sharing::Inherited, Why::Shared);
         super::write::leave();
     }
 }
@@ -167,15 +171,39 @@ pub fn forked_unseen() {
     set_passive(PASSIVE_FOR_GOOD);
 }
 
-/// The process ends, or can no longer be followed: everything is settled, and from now on every call
-/// goes straight on.
+/// The process ends: everything is settled, and from now on every call goes straight on.
 pub fn end() {
+    end_because(Why::Shared);
+}
+
+/// The process can no longer be followed, or may no longer do what we would do: as `end`, and the
+/// summary says why.
+pub fn end_because(why: Why) {
     if !passive() {
         speak();
-        settle_all(Sharing::All);
+        settle_all(Sharing::All, why);
         set_passive(PASSIVE_FOR_GOOD);
         super::write::leave();
     }
+}
+
+/// Whether there is a writable mapping that a child of a fork would share.
+static SHARES_WRITABLE: AtomicBool = AtomicBool::new(false);
+
+/// A writable mapping was made that only children can share: harmless until there is one.
+pub fn shares_with_children() {
+    SHARES_WRITABLE.store(true, Relaxed);
+}
+
+/// Whether this is the child of a vfork or spawn, which runs in its parent's memory.
+pub fn is_spawned_child() -> bool {
+    if passive_reasons() & PASSIVE_SPAWN == 0 {
+        return false;
+    }
+    let me = sys::thread_pointer();
+    SPAWNERS.iter().any(|spawner| {
+        spawner.thread.load(Relaxed) == me && spawner.process.load(Relaxed) != sys::process_id()
+    })
 }
 
 /// Whether the process may not make system calls of its own choice.

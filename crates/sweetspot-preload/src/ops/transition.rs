@@ -12,7 +12,7 @@ use crate::file::{self, OpenFile};
 use crate::lock::Held;
 use crate::process::{SignalsBlocked, passive};
 use crate::sys::{self, Status};
-use crate::{ledger, reach, table};
+use crate::{fault, ledger, reach, table};
 
 use super::inodes;
 
@@ -174,6 +174,7 @@ fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
 }
 
 fn turn_on(file: &'static OpenFile, learned: u64, facts: &Facts, fd: i32) {
+    fault::install();
     file.device.store(facts.status.device, Relaxed);
     file.inode.store(facts.status.inode, Relaxed);
     file.size.store(facts.status.size, Relaxed);

@@ -21,7 +21,7 @@ use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
 use crate::lock::hold;
 use crate::pins::{self, Pinned};
 use crate::process::{self, SignalsBlocked, passive};
-use crate::{copy, ledger, sys, table};
+use crate::{copy, fault, ledger, sys, table};
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
 /// each write makes every window ask again (410 ns a window), afterwards only those of its inode.
@@ -686,6 +686,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
         has_space(file)
     });
     if attached {
+        fault::install();
         remember_status(entry, fd);
         let max = append_bytes_max(file);
         let first = match file.buffer.load(Relaxed) {

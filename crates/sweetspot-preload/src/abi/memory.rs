@@ -1,0 +1,75 @@
+//! Mappings: files in memory, and memory that other processes share.
+//!
+//! What is stored in a mapping arrives without a call, and so does what others store there: a file
+//! that is mapped goes straight on, and a process that shares writable memory with another one is
+//! not buffered any more (`ops::life::mapping`).
+
+use core::ffi::c_int;
+
+use sweetspot_core::why::Why;
+
+use super::Pointer;
+use crate::ops::{life, process};
+
+macro_rules! mappings {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(
+            at: Pointer, len: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64,
+        ) -> Pointer, next => {
+            life::mapping(fd, protection, flags);
+            next(at, len, protection, flags, fd, offset)
+        }
+    })*};
+}
+mappings! { mmap mmap64 __mmap }
+
+macro_rules! protects {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(at: Pointer, len: usize, protection: c_int) -> c_int, next => {
+            life::protecting(protection);
+            next(at, len, protection)
+        }
+    })*};
+}
+protects! { mprotect __mprotect }
+
+hook! {
+    fn pkey_mprotect(at: Pointer, len: usize, protection: c_int, key: c_int) -> c_int, next => {
+        life::protecting(protection);
+        next(at, len, protection, key)
+    }
+}
+
+hook! {
+    fn shmat(id: c_int, at: Pointer, flags: c_int) -> Pointer, next => {
+        process::end_because(Why::SharedMemory);
+        next(id, at, flags)
+    }
+}
+
+macro_rules! named_semaphores {
+    ($($name:ident)*) => {$(hook! {
+        // From then on the program can speak by a store (sem_post makes no call while nobody waits).
+        fn $name(name: Pointer, flags: c_int, mode: usize, value: usize) -> Pointer, next => {
+            process::end_because(Why::SharedMemory);
+            next(name, flags, mode, value)
+        }
+    })*};
+}
+named_semaphores! { sem_open }
+
+pass_on! {
+    fn shmget(key: c_int, size: usize, flags: c_int) -> c_int;
+    fn shmdt(at: Pointer) -> c_int;
+    fn shmctl(id: c_int, command: c_int, into: Pointer) -> c_int;
+    fn msync(at: Pointer, len: usize, flags: c_int) -> c_int;
+    fn mremap(at: Pointer, len: usize, new_len: usize, flags: c_int, new_at: Pointer) -> Pointer;
+    fn remap_file_pages(
+        at: Pointer, len: usize, protection: c_int, page: usize, flags: c_int
+    ) -> c_int;
+    fn mlock(at: Pointer, len: usize) -> c_int;
+    fn mlock2(at: Pointer, len: usize, flags: c_int) -> c_int;
+    fn mlockall(flags: c_int) -> c_int;
+    fn process_madvise(fd: c_int, vector: Pointer, count: usize, advice: c_int, flags: c_int) -> isize;
+    fn process_mrelease(fd: c_int, flags: c_int) -> c_int;
+}

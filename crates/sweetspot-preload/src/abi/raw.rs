@@ -1,0 +1,318 @@
+//! `syscall`: every call at once, without a wrapper of libc's.
+//!
+//! What is known goes the way of its wrapper. For the rest, each argument that may be a descriptor
+//! is handed over, and an answer that may be one is cleared of stale state: that can cost a window,
+//! never a byte.
+
+use core::ffi::{c_int, c_long, c_uint};
+
+use sweetspot_core::why::Why;
+
+use super::process::{Kin, kin};
+use super::read_write::follow;
+use super::{dup, rights, system, transfer};
+use crate::fault;
+use crate::ops::{self, Outcome, life, process};
+use crate::table::DESCRIPTORS_MAX;
+
+jump! { syscall, before_syscall }
+
+/// Where `syscall` goes on: mostly in `followed`. A new process that will not return through here
+/// on this stack must find none of our frames on it.
+extern "C" fn before_syscall(number: c_long, a: usize, b: usize) -> usize {
+    let (flags, stack) = match number {
+        libc::SYS_clone => (a as u64, b),
+        libc::SYS_clone3 => match fault::peek(a as *const CloneArguments) {
+            Some(arguments) => (arguments.flags, arguments.stack as usize),
+            None => return syscall::next(),
+        },
+        _ if is_vfork(number) => (libc::CLONE_VM as u64 | libc::CLONE_VFORK as u64, 0),
+        _ => return followed as *const () as usize,
+    };
+    match kin(flags) {
+        Kin::Fork if stack == 0 => return followed as *const () as usize,
+        Kin::Thread => {}
+        Kin::Vfork => process::before_spawn(),
+        Kin::Fork | Kin::Other => process::end_because(Why::Shared),
+    }
+    syscall::next()
+}
+
+/// The head of the kernel's struct clone_args.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct CloneArguments {
+    flags: u64,
+    descriptor: u64,
+    child: u64,
+    parent: u64,
+    exit_signal: u64,
+    stack: u64,
+}
+
+// Calls that only the older architecture has.
+#[cfg(target_arch = "x86_64")]
+mod old {
+    use core::ffi::c_long;
+    pub const NONE: c_long = -1;
+    pub const VFORK: c_long = libc::SYS_vfork;
+    pub const FORK: c_long = libc::SYS_fork;
+    pub const OPEN: c_long = libc::SYS_open;
+    pub const CREAT: c_long = libc::SYS_creat;
+    pub const DUP2: c_long = libc::SYS_dup2;
+    pub const PIPE: c_long = libc::SYS_pipe;
+}
+#[cfg(not(target_arch = "x86_64"))]
+mod old {
+    use core::ffi::c_long;
+    pub const NONE: c_long = -1;
+    pub const VFORK: c_long = -2;
+    pub const FORK: c_long = -3;
+    pub const OPEN: c_long = -4;
+    pub const CREAT: c_long = -5;
+    pub const DUP2: c_long = -6;
+    pub const PIPE: c_long = -7;
+}
+
+fn is_vfork(number: c_long) -> bool {
+    number == old::VFORK
+}
+
+/// Calls that nobody notices and that bring no news.
+fn is_silent(number: c_long) -> bool {
+    matches!(
+        number,
+        old::NONE
+            | libc::SYS_gettid
+            | libc::SYS_getpid
+            | libc::SYS_getuid
+            | libc::SYS_geteuid
+            | libc::SYS_getgid
+            | libc::SYS_getegid
+            | libc::SYS_futex
+            | libc::SYS_getrandom
+            | libc::SYS_getcpu
+            | libc::SYS_sched_yield
+            | libc::SYS_sched_getaffinity
+            | libc::SYS_clock_gettime
+            | libc::SYS_clock_getres
+            | libc::SYS_gettimeofday
+            | libc::SYS_getrusage
+            | libc::SYS_membarrier
+            | libc::SYS_rseq
+            | libc::SYS_set_robust_list
+            | libc::SYS_get_robust_list
+            | libc::SYS_set_tid_address
+            | libc::SYS_rt_sigprocmask
+            | libc::SYS_sigaltstack
+            | libc::SYS_brk
+            | libc::SYS_munmap
+            | libc::SYS_madvise
+            | libc::SYS_mincore
+            | libc::SYS_get_mempolicy
+            | libc::SYS_set_mempolicy
+            | libc::SYS_mbind
+            | libc::SYS_capget
+            | libc::SYS_umask
+    )
+}
+
+/// The call with our logic around it. Registers hold whatever the program left there for arguments
+/// that its call does not have.
+unsafe extern "C" fn followed(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    let next = || -> isize {
+        // SAFETY: the next definition of `syscall` takes up to six arguments.
+        let next: unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> isize =
+            unsafe { core::mem::transmute(syscall::next()) };
+        // SAFETY: the program made the same call.
+        unsafe { next(number, a, b, c, d, e, f) }
+    };
+    if is_silent(number) {
+        return next() as c_long;
+    }
+    let fd = a as c_int;
+    let answer = match number {
+        libc::SYS_read => follow!(ops::read::read(fd, b as *mut u8, c), next()),
+        libc::SYS_write => follow!(ops::write::write(fd, b as *const u8, c), next()),
+        libc::SYS_pread64 => follow!(ops::read::read_at(fd, b as *mut u8, c, d as i64), next()),
+        libc::SYS_pwrite64 => {
+            life::hand_over(fd);
+            passed_on(next)
+        }
+        libc::SYS_lseek => follow!(ops::seek::seek(fd, b as i64, c as c_int), next()),
+        libc::SYS_openat => opened(c as c_int, next),
+        libc::SYS_openat2 => opened(fault::peek(c as *const u64).unwrap_or(0) as c_int, next),
+        old::OPEN => opened(b as c_int, next),
+        old::CREAT => opened(libc::O_WRONLY, next),
+        libc::SYS_close => {
+            life::closing(fd);
+            next()
+        }
+        libc::SYS_close_range => {
+            life::range(a as c_uint, b as c_uint, c as c_uint);
+            passed_on(next)
+        }
+        libc::SYS_dup => {
+            life::duplicating(fd);
+            let new = next();
+            life::duplicated(fd, new as c_int);
+            new
+        }
+        old::DUP2 | libc::SYS_dup3 => {
+            if a != b {
+                life::duplicating(fd);
+                life::may_be_replaced(b as c_int);
+            }
+            let new = next();
+            life::duplicated(fd, new as c_int);
+            new
+        }
+        old::PIPE | libc::SYS_pipe2 | libc::SYS_socketpair => {
+            let answer = passed_on(next);
+            if answer == 0 {
+                let pair = if number == libc::SYS_socketpair { d } else { a };
+                life::made_several(pair as *const c_int, 2);
+            }
+            answer
+        }
+        libc::SYS_fcntl => dup::control(fd, b as c_int, c, next),
+        libc::SYS_ioctl => system::control(fd, b, c, next),
+        libc::SYS_mmap => {
+            life::mapping(e as c_int, c as c_int, d as c_int);
+            next()
+        }
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+            life::protecting(c as c_int);
+            next()
+        }
+        libc::SYS_sendmsg => {
+            transfer::sending(b as *const _);
+            passed_on(next)
+        }
+        libc::SYS_recvmsg => {
+            let answer = passed_on(next);
+            if answer >= 0 {
+                transfer::received(b as *const _);
+            }
+            answer
+        }
+        libc::SYS_sendmmsg => {
+            for index in 0..(c as u32).min(libc::UIO_MAXIOV as u32) {
+                transfer::sending(transfer::header(b as *const _, index));
+            }
+            passed_on(next)
+        }
+        libc::SYS_recvmmsg => {
+            let answer = passed_on(next);
+            for index in 0..answer.max(0) as u32 {
+                transfer::received(transfer::header(b as *const _, index));
+            }
+            answer
+        }
+        libc::SYS_rt_sigaction => {
+            let uncovered = fault::uncover(fd);
+            let answer = next();
+            fault::cover(uncovered);
+            answer
+        }
+        // Only without a stack of its own, and without shared memory: see `before_syscall`.
+        old::FORK | libc::SYS_clone | libc::SYS_clone3 => {
+            process::before_fork();
+            let child = next();
+            process::after_fork(child as c_int);
+            child
+        }
+        libc::SYS_execve | libc::SYS_execveat => {
+            process::before_exec();
+            fault::before_exec();
+            let answer = next();
+            fault::after_exec();
+            answer
+        }
+        libc::SYS_exit_group => {
+            process::end();
+            next()
+        }
+        libc::SYS_prctl => {
+            if rights::confines(fd) {
+                process::end_because(Why::Confined);
+            }
+            next()
+        }
+        libc::SYS_io_uring_setup => {
+            process::end_because(Why::IoUring);
+            next()
+        }
+        libc::SYS_shmat => {
+            process::end_because(Why::SharedMemory);
+            next()
+        }
+        _ if confines(number) => {
+            process::end_because(Why::Confined);
+            next()
+        }
+        _ => {
+            for argument in [a, b, c, d, e, f] {
+                if argument < DESCRIPTORS_MAX {
+                    life::hand_over(argument as c_int);
+                }
+            }
+            let answer = passed_on(next);
+            if (0..DESCRIPTORS_MAX as isize).contains(&answer) {
+                life::perhaps_made(answer as c_int);
+            }
+            answer
+        }
+    };
+    answer as c_long
+}
+
+/// Calls by which the process gives up rights, or leaves for another namespace.
+fn confines(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_seccomp
+            | libc::SYS_landlock_restrict_self
+            | libc::SYS_setuid
+            | libc::SYS_setgid
+            | libc::SYS_setreuid
+            | libc::SYS_setregid
+            | libc::SYS_setresuid
+            | libc::SYS_setresgid
+            | libc::SYS_setfsuid
+            | libc::SYS_setfsgid
+            | libc::SYS_setgroups
+            | libc::SYS_capset
+            | libc::SYS_chroot
+            | libc::SYS_pivot_root
+            | libc::SYS_setns
+            | libc::SYS_unshare
+    )
+}
+
+/// Speaks, calls, listens.
+#[inline(always)]
+fn passed_on(next: impl FnOnce() -> isize) -> isize {
+    let pass = ops::pass_on();
+    let answer = next();
+    pass.done();
+    answer
+}
+
+/// Opens by path.
+#[inline(always)]
+fn opened(flags: c_int, next: impl FnOnce() -> isize) -> isize {
+    let pass = ops::pass_on();
+    let fd = next();
+    life::opened(fd as c_int, flags);
+    pass.done();
+    fd
+}

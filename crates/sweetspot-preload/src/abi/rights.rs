@@ -1,0 +1,64 @@
+//! Giving up rights, entering other namespaces, limits.
+//!
+//! Afterwards the process may not be allowed what we would do, or may not be trusted with what it
+//! shares: all is settled before, and from then on everything goes straight on.
+
+use core::ffi::{c_char, c_int, c_uint};
+
+use sweetspot_core::why::Why;
+
+use super::Pointer;
+use crate::ops::process;
+
+/// Functions before which buffering ends for good.
+macro_rules! ends {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> $ret, next => {
+            process::end_because(Why::Confined);
+            next($($arg),*)
+        }
+    })*};
+}
+ends! {
+    fn setuid(user: c_uint) -> c_int;
+    fn seteuid(user: c_uint) -> c_int;
+    fn setreuid(real: c_uint, effective: c_uint) -> c_int;
+    fn setresuid(real: c_uint, effective: c_uint, saved: c_uint) -> c_int;
+    fn setfsuid(user: c_uint) -> c_int;
+    fn setgid(group: c_uint) -> c_int;
+    fn setegid(group: c_uint) -> c_int;
+    fn setregid(real: c_uint, effective: c_uint) -> c_int;
+    fn setresgid(real: c_uint, effective: c_uint, saved: c_uint) -> c_int;
+    fn setfsgid(group: c_uint) -> c_int;
+    fn setgroups(count: usize, list: Pointer) -> c_int;
+    fn initgroups(user: *const c_char, group: c_uint) -> c_int;
+    fn capset(header: Pointer, data: Pointer) -> c_int;
+    fn chroot(path: *const c_char) -> c_int;
+    fn pivot_root(new: *const c_char, old: *const c_char) -> c_int;
+    fn setns(fd: c_int, kind: c_int) -> c_int;
+    fn unshare(flags: c_int) -> c_int;
+}
+
+/// Operations of `prctl` that confine the process.
+pub(super) fn confines(operation: c_int) -> bool {
+    matches!(operation, libc::PR_SET_SECCOMP | libc::PR_CAPBSET_DROP | libc::PR_SET_SECUREBITS)
+}
+
+hook! {
+    fn prctl(operation: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int, next => {
+        if confines(operation) {
+            process::end_because(Why::Confined);
+        }
+        next(operation, a, b, c, d)
+    }
+}
+
+// A limit on the size of files must be met by the write that breaks it: nothing may be pending.
+pass_on! {
+    fn setrlimit(resource: c_int, limit: Pointer) -> c_int;
+    fn setrlimit64(resource: c_int, limit: Pointer) -> c_int;
+    fn prlimit(process: c_int, resource: c_int, new: Pointer, old: Pointer) -> c_int;
+    fn prlimit64(process: c_int, resource: c_int, new: Pointer, old: Pointer) -> c_int;
+    fn ulimit(command: c_int, limit: usize) -> isize;
+    fn vlimit(resource: c_int, value: c_int) -> c_int;
+}

@@ -1,0 +1,91 @@
+//! Sleeping and waking up: all that was written is out before, and news may have come after.
+
+use core::ffi::{c_int, c_uint};
+
+use super::Pointer;
+
+pass_on! {
+    fn poll(list: Pointer, count: usize, timeout: c_int) -> c_int;
+    fn __poll(list: Pointer, count: usize, timeout: c_int) -> c_int;
+    fn __poll_chk(list: Pointer, count: usize, timeout: c_int, size: usize) -> c_int;
+    fn ppoll(list: Pointer, count: usize, timeout: Pointer, mask: Pointer) -> c_int;
+    fn __ppoll_chk(
+        list: Pointer, count: usize, timeout: Pointer, mask: Pointer, size: usize
+    ) -> c_int;
+    fn select(
+        count: c_int, read: Pointer, write: Pointer, except: Pointer, timeout: Pointer
+    ) -> c_int;
+    fn __select(
+        count: c_int, read: Pointer, write: Pointer, except: Pointer, timeout: Pointer
+    ) -> c_int;
+    fn pselect(
+        count: c_int, read: Pointer, write: Pointer, except: Pointer, timeout: Pointer,
+        mask: Pointer
+    ) -> c_int;
+    fn epoll_wait(fd: c_int, events: Pointer, count: c_int, timeout: c_int) -> c_int;
+    fn epoll_pwait(
+        fd: c_int, events: Pointer, count: c_int, timeout: c_int, mask: Pointer
+    ) -> c_int;
+    fn epoll_pwait2(
+        fd: c_int, events: Pointer, count: c_int, timeout: Pointer, mask: Pointer
+    ) -> c_int;
+    fn epoll_ctl(fd: c_int, operation: c_int, of: c_int, event: Pointer) -> c_int;
+    fn eventfd_read(fd: c_int, value: Pointer) -> c_int;
+    fn eventfd_write(fd: c_int, value: u64) -> c_int;
+    fn timerfd_settime(fd: c_int, flags: c_int, new: Pointer, old: Pointer) -> c_int;
+    fn timerfd_gettime(fd: c_int, into: Pointer) -> c_int;
+    fn inotify_add_watch(fd: c_int, path: Pointer, mask: c_uint) -> c_int;
+    fn inotify_rm_watch(fd: c_int, watch: c_int) -> c_int;
+    fn fanotify_mark(
+        fd: c_int, flags: c_uint, mask: u64, folder: c_int, path: Pointer
+    ) -> c_int;
+
+    fn nanosleep(time: Pointer, left: Pointer) -> c_int;
+    fn __nanosleep(time: Pointer, left: Pointer) -> c_int;
+    fn clock_nanosleep(clock: c_int, flags: c_int, time: Pointer, left: Pointer) -> c_int;
+    fn thrd_sleep(time: Pointer, left: Pointer) -> c_int;
+    fn usleep(microseconds: c_uint) -> c_int;
+    fn sleep(seconds: c_uint) -> c_uint;
+    fn pause() -> c_int;
+    fn sigsuspend(mask: Pointer) -> c_int;
+    fn __sigsuspend(mask: Pointer) -> c_int;
+    fn sigpause(mask: c_int) -> c_int;
+    fn __sigpause(signal_or_mask: c_int, is_signal: c_int) -> c_int;
+    fn __xpg_sigpause(signal: c_int) -> c_int;
+    fn sigwait(set: Pointer, signal: Pointer) -> c_int;
+    fn sigwaitinfo(set: Pointer, into: Pointer) -> c_int;
+    fn sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer) -> c_int;
+    fn __sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer) -> c_int;
+    fn sigpending(into: Pointer) -> c_int;
+
+    fn wait(status: Pointer) -> c_int;
+    fn __wait(status: Pointer) -> c_int;
+    fn wait3(status: Pointer, options: c_int, usage: Pointer) -> c_int;
+    fn wait4(process: c_int, status: Pointer, options: c_int, usage: Pointer) -> c_int;
+    fn waitpid(process: c_int, status: Pointer, options: c_int) -> c_int;
+    fn __waitpid(process: c_int, status: Pointer, options: c_int) -> c_int;
+    fn waitid(kind: c_uint, id: c_uint, into: Pointer, options: c_int) -> c_int;
+
+    fn msgget(key: c_int, flags: c_int) -> c_int;
+    fn msgctl(id: c_int, command: c_int, into: Pointer) -> c_int;
+    fn msgrcv(id: c_int, into: Pointer, len: usize, kind: isize, flags: c_int) -> isize;
+    fn msgsnd(id: c_int, message: Pointer, len: usize, flags: c_int) -> c_int;
+    fn mq_getattr(queue: c_int, into: Pointer) -> c_int;
+    fn mq_setattr(queue: c_int, new: Pointer, old: Pointer) -> c_int;
+    fn mq_notify(queue: c_int, event: Pointer) -> c_int;
+    fn mq_receive(queue: c_int, into: Pointer, len: usize, priority: Pointer) -> isize;
+    fn mq_timedreceive(
+        queue: c_int, into: Pointer, len: usize, priority: Pointer, timeout: Pointer
+    ) -> isize;
+    fn mq_send(queue: c_int, message: Pointer, len: usize, priority: c_uint) -> c_int;
+    fn mq_timedsend(
+        queue: c_int, message: Pointer, len: usize, priority: c_uint, timeout: Pointer
+    ) -> c_int;
+}
+
+hook! {
+    fn mq_close(queue: c_int) -> c_int, next => {
+        crate::ops::life::closing(queue);
+        next(queue)
+    }
+}
