@@ -16,6 +16,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    CHUNKS_AT, CHUNKS_BYTES_MAX, ENTRIES_MAX, Entry, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
+    CHUNKS_AT, CHUNKS_BYTES_MAX, ENTRIES_MAX, Entry, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
     STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot, flushed, length_of,
     next_state, state_of,
 };
@@ -95,6 +96,8 @@ fn live(file: File, path: &Path, program: u32, program_pidfd: OwnedFd) -> io::Re
         Watched { pid: program, slot: 0, start_ticks: 0 },
         program_pidfd,
     )?;
+    // What the maker has not done already; processes touch it once they see the guard's word.
+    sys::allocate(&guard.file, 0, size_of::<Ledger>() as u64)?;
     sys::own_until_death(&guard.ledger.header.guard)?;
     std::thread::Builder::new()
         .stack_size(PINS_STACK_BYTES)
@@ -207,7 +210,7 @@ impl Guard {
             }
         }
         // From here nobody gets a pin, and whoever looks goes straight on.
-        self.ledger.header.guard.fetch_or(sys::FUTEX_OWNER_DIED, SeqCst);
+        self.ledger.header.guard.store(sys::FUTEX_OWNER_DIED, SeqCst);
         if !is_anything_pending(&self.ledger) && is_same_file(&self.path, &self.file) {
             let _ = std::fs::remove_file(&self.path);
         }
