@@ -176,6 +176,31 @@ pub(crate) fn lock(file: impl AsFd, patience: Patience) -> io::Result<()> {
     retry(|| unsafe { check(libc::flock(fd, operation)) }).map(drop)
 }
 
+/// A file that is locked as long as this lives, even where a fork has copied the descriptor.
+pub(crate) struct Locked(File);
+
+impl Locked {
+    /// Takes the exclusive flock without waiting.
+    pub(crate) fn try_new(file: File) -> io::Result<Locked> {
+        lock(&file, Patience::Try)?;
+        Ok(Locked(file))
+    }
+}
+
+impl Deref for Locked {
+    type Target = File;
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: only values are passed.
+        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
+
 /// Random bits.
 pub(crate) fn random() -> io::Result<u64> {
     let mut bytes = [0u8; 8];

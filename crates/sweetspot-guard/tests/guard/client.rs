@@ -69,10 +69,18 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Whether the process lives; one that is dead but not yet waited for does not.
+/// Whether any thread of the process lives; one that is dead but not waited for does not.
 pub fn is_process(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-    stat.is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
+    // SAFETY: values and one live pollfd are passed; the new descriptor belongs to nobody else.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
+        if fd == -1 {
+            return false;
+        }
+        let fd = File::from_raw_fd(fd);
+        let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        libc::poll(&mut poll, 1, 0) == 0
+    }
 }
 
 /// Words that this process and its children share.
