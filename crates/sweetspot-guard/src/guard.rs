@@ -384,7 +384,8 @@ impl Pins {
 
     fn live(mut self) {
         let header = &self.guard.ledger.header;
-        let mut answered_to = header.asks.load(SeqCst);
+        // As in a new ledger: somebody may have asked before this thread began.
+        let mut answered_to = 0;
         loop {
             let asks = header.asks.load(SeqCst);
             let answered = self.answer_all();
