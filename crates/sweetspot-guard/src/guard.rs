@@ -306,6 +306,8 @@ impl Guard {
         let at = held.chunk_at.load(SeqCst);
         let extent = || Extent { ledger: &self.file, at, bytes };
         // O_WRONLY: a file may be writable and not readable.
+        // If this process is killed in the middle, `recover` finds a death inside a flush.
+        entry.flushing.store(1, SeqCst);
         let reopened = PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd()));
         let written = sys::open(&reopened, libc::O_WRONLY | libc::O_NOCTTY, 0)
             .and_then(|target| finish::write_and_close(&extent(), target.into(), base));
@@ -322,6 +324,7 @@ impl Guard {
         }
         // From here it has happened.
         entry.word.store(flushed(word), SeqCst);
+        entry.flushing.store(0, SeqCst);
         Ok(())
     }
 

@@ -664,6 +664,48 @@ fn what_cannot_be_written_is_saved_beside_and_said() {
     until("the ledger is gone", || folder.names() == ["state"]);
 }
 
+#[test]
+fn what_cannot_even_be_saved_stays_until_there_is_room() {
+    let Some(mount) = Mount::new("size=4m") else { return };
+    let program = Program::start_after(&mount.0.0, &Settings::default(), || {
+        // SAFETY: this process has one thread; constant C strings are passed.
+        unsafe { libc::setenv(c"XDG_STATE_HOME".as_ptr(), c"/proc/none".as_ptr(), 1) };
+    });
+    let client = Client::look(&program.ledger);
+    let guard = client.guard();
+    let path = mount.0.join("data");
+    let fill = mount.0.join("fill");
+    let pending: Vec<u8> = (0..60_000u32).map(|index| index as u8).collect();
+    let child = fork(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        let file = open_new(&path);
+        file.write_all_at(b"before", 0).unwrap();
+        let writer = client.ask(file, &path, 65536, Lie::None);
+        writer.append(&pending);
+        let fill = File::create(&fill).unwrap();
+        let mut at = 0;
+        while fill.write_all_at(&[1; 4096], at).is_ok() {
+            at += 4096;
+        }
+        // SAFETY: dies here.
+        unsafe { libc::raise(libc::SIGKILL) };
+    });
+    wait(child);
+    until("it is stuck", || client.ledger.header.stuck.load(SeqCst) > 0);
+    program.end();
+    until("the guard ends", || !is_process(guard));
+    assert!(program.ledger.exists(), "what is stuck stays");
+    // A part fits into the file's last page, so it was changed: by the guard itself.
+    assert!(std::fs::read(&path).unwrap().len() > b"before".len());
+    std::fs::remove_file(&fill).unwrap();
+    let pieces = recover(&program.ledger, Mode::Finish).unwrap();
+    assert_eq!(pieces[0].fate, Fate::Written);
+    let found = std::fs::read(&path).unwrap();
+    assert!(found.strip_prefix(b"before") == Some(&pending));
+    assert_eq!(mount.0.names(), ["data"]);
+}
+
 // ---- recover --------------------------------------------------------------------------------------
 
 /// A ledger whose guard and processes are all dead, and a file "data" that holds "before " and for
