@@ -41,6 +41,9 @@ use crate::sys::{self, Epoll, Mapping, Resource};
 const NAME: &std::ffi::CStr = c"sweetspot-guard";
 /// In a slot's place for the number while the guard clears it; no process has it.
 const BEING_CLEARED: u32 = u32::MAX;
+/// How long the guard leaves the processor to the program that starts. Without it one start in ten
+/// took 0.50 ms instead of 0.36 (60 starts, 2 cores, median 0.37 and 0.32).
+const HEAD_START: Duration = Duration::from_micros(200);
 /// How long a look at the memory available stays good: a look costs as much as a pin.
 const ROOM_AGE: Duration = Duration::from_secs(1);
 /// How often the slots of the dead are looked for at most.
@@ -60,6 +63,8 @@ pub(crate) fn start(file: &File, path: &Path, program: u32) -> io::Result<()> {
 }
 
 fn live(file: File, path: &Path, program: u32, program_pidfd: OwnedFd) -> io::Result<()> {
+    // The program first: it will not ask before it has been loaded.
+    std::thread::sleep(HEAD_START);
     let arguments = identity::process_stat(std::process::id()).ok().map(|stat| stat.arguments);
     let path = path.to_owned();
     sys::settle_signals();
