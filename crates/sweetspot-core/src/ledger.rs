@@ -94,7 +94,7 @@ pub struct Header {
     /// Rules in force, in order.
     pub rules: AtomicU32,
     /// The guard's robust futex word: its thread id while it lives; 0 before there is one;
-    /// `FUTEX_OWNER_DIED` (0x4000_0000) is set by the kernel when it has died.
+    /// `FUTEX_OWNER_DIED` (0x4000_0000) alone, stored by the kernel, when it has died.
     pub guard: AtomicU32,
     /// Futex on which the guard sleeps: advanced by whoever asks for something.
     pub asks: AtomicU32,

@@ -16,6 +16,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    CHUNKS_AT, CHUNKS_BYTES_MAX, ENTRIES_MAX, Entry, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
+    CHUNKS_AT, CHUNKS_BYTES_MAX, ENTRIES_MAX, Entry, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
     STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot, flushed, length_of,
     next_state, state_of,
 };
@@ -40,6 +41,9 @@ use crate::sys::{self, Epoll, Mapping, Resource};
 const NAME: &std::ffi::CStr = c"sweetspot-guard";
 /// In a slot's place for the number while the guard clears it; no process has it.
 const BEING_CLEARED: u32 = u32::MAX;
+/// How long the guard leaves the processor to the program that starts. Without it one start in ten
+/// took 0.50 ms instead of 0.36 (60 starts, 2 cores, median 0.37 and 0.32).
+const HEAD_START: Duration = Duration::from_micros(200);
 /// How long a look at the memory available stays good: a look costs as much as a pin.
 const ROOM_AGE: Duration = Duration::from_secs(1);
 /// How often the slots of the dead are looked for at most.
@@ -59,6 +63,8 @@ pub(crate) fn start(file: &File, path: &Path, program: u32) -> io::Result<()> {
 }
 
 fn live(file: File, path: &Path, program: u32, program_pidfd: OwnedFd) -> io::Result<()> {
+    // The program first: it will not ask before it has been loaded.
+    std::thread::sleep(HEAD_START);
     let arguments = identity::process_stat(std::process::id()).ok().map(|stat| stat.arguments);
     let path = path.to_owned();
     sys::settle_signals();
@@ -95,6 +101,8 @@ fn live(file: File, path: &Path, program: u32, program_pidfd: OwnedFd) -> io::Re
         Watched { pid: program, slot: 0, start_ticks: 0 },
         program_pidfd,
     )?;
+    // What the maker has not done already; processes touch it once they see the guard's word.
+    sys::allocate(&guard.file, 0, size_of::<Ledger>() as u64)?;
     sys::own_until_death(&guard.ledger.header.guard)?;
     std::thread::Builder::new()
         .stack_size(PINS_STACK_BYTES)
@@ -207,7 +215,7 @@ impl Guard {
             }
         }
         // From here nobody gets a pin, and whoever looks goes straight on.
-        self.ledger.header.guard.fetch_or(sys::FUTEX_OWNER_DIED, SeqCst);
+        self.ledger.header.guard.store(sys::FUTEX_OWNER_DIED, SeqCst);
         if !is_anything_pending(&self.ledger) && is_same_file(&self.path, &self.file) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -303,6 +311,8 @@ impl Guard {
         let at = held.chunk_at.load(SeqCst);
         let extent = || Extent { ledger: &self.file, at, bytes };
         // O_WRONLY: a file may be writable and not readable.
+        // If this process is killed in the middle, `recover` finds a death inside a flush.
+        entry.flushing.store(1, SeqCst);
         let reopened = PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd()));
         let written = sys::open(&reopened, libc::O_WRONLY | libc::O_NOCTTY, 0)
             .and_then(|target| finish::write_and_close(&extent(), target.into(), base));
@@ -319,6 +329,7 @@ impl Guard {
         }
         // From here it has happened.
         entry.word.store(flushed(word), SeqCst);
+        entry.flushing.store(0, SeqCst);
         Ok(())
     }
 
@@ -381,7 +392,8 @@ impl Pins {
 
     fn live(mut self) {
         let header = &self.guard.ledger.header;
-        let mut answered_to = header.asks.load(SeqCst);
+        // As in a new ledger: somebody may have asked before this thread began.
+        let mut answered_to = 0;
         loop {
             let asks = header.asks.load(SeqCst);
             let answered = self.answer_all();

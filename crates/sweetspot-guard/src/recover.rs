@@ -27,6 +27,7 @@ use crate::error::{Error, ErrorKind};
 use crate::finish::{self, Extent, Saving};
 use crate::guard::is_same_file;
 use crate::session::{FOLDER, NAME_PREFIX};
+use crate::sys::Locked;
 use crate::{identity, sys};
 
 /// A file without the magic number is left alone for so long: its maker may be at it.
@@ -89,7 +90,7 @@ pub fn stale_ledgers_in(folder: &Path, uid: u32) -> Vec<PathBuf> {
         .map(|name| name.path())
         .filter(|path| {
             let file = sys::open(path, OPEN_FLAGS, 0);
-            file.is_ok_and(|file| sys::lock(&file, sys::Patience::Try).is_ok())
+            file.is_ok_and(|file| Locked::try_new(file.into()).is_ok())
         })
         .collect();
     paths.sort();
@@ -140,7 +141,7 @@ pub fn recover(path: &Path, mode: Mode) -> Result<Vec<Piece>, Error> {
 }
 
 /// Opens and locks a ledger, and makes sure that nobody uses it.
-fn open_dead(path: &Path, mode: Mode) -> Result<(File, Box<Ledger>), Error> {
+fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Box<Ledger>), Error> {
     const USE: &str = "use the ledger";
     let fail = |kind| Err(Error::new(USE, path, kind, None));
     let system = |error| Error::system(USE, path, error);
@@ -162,10 +163,10 @@ fn open_dead(path: &Path, mode: Mode) -> Result<(File, Box<Ledger>), Error> {
     if !is_own {
         return fail(ErrorKind::NotYours);
     }
-    match sys::lock(&file, sys::Patience::Try) {
+    let file = match Locked::try_new(file) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return fail(ErrorKind::InUse),
         result => result.map_err(system)?,
-    }
+    };
     // Somebody may have finished and removed it between the open and the lock.
     if !is_same_file(path, &file) {
         return fail(ErrorKind::InUse);
@@ -200,7 +201,7 @@ fn open_dead(path: &Path, mode: Mode) -> Result<(File, Box<Ledger>), Error> {
     if !is_here && mode != Mode::Discard {
         return fail(ErrorKind::Elsewhere);
     }
-    let own = sys::status(&file).map_err(system)?;
+    let own = sys::status(&*file).map_err(system)?;
     if is_here && ledger.slots.iter().any(|slot| is_alive(slot, own.device, own.inode)) {
         return fail(ErrorKind::InUse);
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -103,6 +103,9 @@ fn buffer_size(word: u32) -> BufferSize {
         bytes => BufferSize::Bytes(bytes),
     }
 }
+
+/// Where the records of files begin, in bytes from the start of a ledger.
+const FILES_AT: usize = offset_of!(Ledger, files);
 
 const MAKE: &str = "make the ledger in";
 
@@ -211,6 +214,9 @@ impl Session {
     /// whether nothing of it is pending any more.
     pub fn wait_finished(&self, pid: u32, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
+        if !is_anything_pending(&self.ledger) {
+            return true;
+        }
         loop {
             let Some((index, slot)) = (self.ledger.slots.iter().enumerate())
                 .find(|(_, slot)| slot.pid.load(SeqCst) == pid)
@@ -241,7 +247,10 @@ impl Session {
         let header = &self.ledger.header;
         let mut files: Vec<FileSummary> = Vec::new();
         let mut places: BTreeMap<(u64, u64, Vec<u8>), usize> = BTreeMap::new();
-        for record in self.ledger.files.iter().filter(|record| record.pid.load(SeqCst) != 0) {
+        // Without a summary wanted the records may have no memory.
+        let is_wanted = header.flags.load(Relaxed) & FLAG_SUMMARY != 0;
+        let records = if is_wanted { &self.ledger.files[..] } else { &[] };
+        for record in records.iter().filter(|record| record.pid.load(SeqCst) != 0) {
             let path = record.path.load(&mut [0; TEXT_BYTES_MAX]).to_vec();
             let (device, inode) = (record.device.load(Relaxed), record.inode.load(Relaxed));
             let place = *places.entry((device, inode, path.clone())).or_insert_with(|| {
@@ -281,7 +290,9 @@ impl Session {
 
 /// Whether any entry has bytes that are not in their file.
 pub(crate) fn is_anything_pending(ledger: &Ledger) -> bool {
-    ledger.entries.iter().any(|entry| length_of(entry.word.load(SeqCst)) > 0)
+    // Before there is a guard nothing waits, and entries may have no memory.
+    let has_guard = ledger.header.guard.load(SeqCst) != 0;
+    has_guard && ledger.entries.iter().any(|entry| length_of(entry.word.load(SeqCst)) > 0)
 }
 
 fn check_rules(rules: &[Rule]) -> Result<(), Error> {
@@ -325,9 +336,15 @@ fn make_file(folder: &Path) -> Result<(PathBuf, File), Error> {
 /// Gives the file its size and memory, and stores the settings.
 fn fill(file: &File, size: u64, settings: &Settings, has_chunks: bool) -> io::Result<Mapping> {
     file.set_len(size)?;
-    // All that processes touch without asking: a full memory file system is an error here and now,
-    // and can never be a SIGBUS later.
-    sys::allocate(file, 0, size_of::<Ledger>() as u64)?;
+    // All that processes touch is allocated before they may touch it: a full memory file system is
+    // an error here and now, and can never be a SIGBUS later. A page costs a microsecond, so what is
+    // not needed yet is left to the guard, which starts beside the program.
+    let needed_bytes = if settings.summary { offset_of!(Ledger, entries) } else { FILES_AT };
+    sys::allocate(file, 0, needed_bytes as u64)?;
+    let missing_bytes = (size_of::<Ledger>() - needed_bytes) as u64;
+    if settings.guard && has_chunks && sys::free_bytes(file)? < missing_bytes {
+        return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+    }
     let ledger = Mapping::new(file)?;
     let header = &ledger.header;
     header.uid.store(sys::effective_uid(), Relaxed);

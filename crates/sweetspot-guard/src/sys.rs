@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
-use std::ffi::{CStr, CString, OsStr, c_int, c_long};
+use std::ffi::{CStr, CString, OsStr, c_int, c_long, c_void};
 use std::fs::File;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use sweetspot_core::ledger::Ledger;
 
-/// The bit that the kernel sets in a robust futex word whose owner died.
+/// What the kernel stores in a robust futex word whose owner died (it takes the thread id out).
 pub(crate) const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
 fn check(result: c_int) -> io::Result<c_int> {
@@ -174,6 +174,31 @@ pub(crate) fn lock(file: impl AsFd, patience: Patience) -> io::Result<()> {
     let fd = file.as_fd().as_raw_fd();
     // SAFETY: only values are passed.
     retry(|| unsafe { check(libc::flock(fd, operation)) }).map(drop)
+}
+
+/// A file that is locked as long as this lives, even where a fork has copied the descriptor.
+pub(crate) struct Locked(File);
+
+impl Locked {
+    /// Takes the exclusive flock without waiting.
+    pub(crate) fn try_new(file: File) -> io::Result<Locked> {
+        lock(&file, Patience::Try)?;
+        Ok(Locked(file))
+    }
+}
+
+impl Deref for Locked {
+    type Target = File;
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: only values are passed.
+        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
 }
 
 /// Random bits.
@@ -336,7 +361,7 @@ struct RobustHead {
 }
 
 /// Makes `word` the calling thread's own: it holds the thread's id until the thread dies in
-/// whatever way; then the kernel adds [`FUTEX_OWNER_DIED`].
+/// whatever way; then the kernel stores [`FUTEX_OWNER_DIED`].
 pub(crate) fn own_until_death(word: &'static AtomicU32) -> io::Result<()> {
     // A list of one: head -> node -> head. The kernel finds the futex at a fixed distance from the
     // node, which may as well lie in another mapping.
@@ -411,11 +436,14 @@ impl Epoll {
     }
 }
 
+/// Stack of the process that [`detach`] makes.
+const DETACHED_STACK_BYTES: usize = 512 << 10;
+
 /// Runs `task` in a new process that is no child of the caller and has a session of its own.
 ///
 /// The caller sees no signal, no child and no descriptor of it. It must have one thread only, as
-/// the new process is a copy of it that goes on without exec.
-pub(crate) fn detach(task: impl FnOnce()) -> io::Result<()> {
+/// the new process is a copy of it that goes on without exec. All signals are blocked in `task`.
+pub(crate) fn detach<Task: FnOnce()>(task: Task) -> io::Result<()> {
     // Where the caller adopts orphans (an attribute that survives exec), it would adopt this one.
     let mut adopts: c_int = 0;
     // SAFETY: the kernel stores one int.
@@ -424,7 +452,17 @@ pub(crate) fn detach(task: impl FnOnce()) -> io::Result<()> {
         // SAFETY: only values are passed.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 0) };
     }
+    // The middle process shares this one's memory: no handler of this one may run in it.
+    let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: both sets are live; a zeroed set is valid.
+    unsafe {
+        let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
+        libc::sigfillset(all.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
     let result = detach_now(task);
+    // SAFETY: the set was filled by the call above.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     if adopts != 0 {
         // SAFETY: only values are passed.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
@@ -432,28 +470,58 @@ pub(crate) fn detach(task: impl FnOnce()) -> io::Result<()> {
     result
 }
 
-fn detach_now(task: impl FnOnce()) -> io::Result<()> {
-    // SAFETY: a plain copy of this process (no shared memory, no new stack) whose end raises no
-    // signal (exit signal 0). The caller has one thread, so no lock is held by a thread that the
-    // copy lacks. The middle process only makes the second copy, through libc's fork so that libc
-    // knows its own thread id there, and ends without running anything of the caller's.
+/// The middle process: makes the last one, which does the task, and ends.
+extern "C" fn middle_process<Task: FnOnce()>(task: *mut c_void) -> c_int {
+    // SAFETY: `task` is the option that `detach_now` holds while this process runs. libc's fork is
+    // used for the last process so that libc knows its own thread id there. The middle process, which
+    // has the caller's memory, ends at once without running anything of the caller's; the task is
+    // taken in the last one only, in its own copy of the memory.
     unsafe {
-        let middle = check_long(libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0))? as libc::pid_t;
-        if middle == 0 {
-            libc::setsid();
-            match libc::fork() {
-                -1 => libc::_exit(io::Error::last_os_error().raw_os_error().unwrap_or(255)),
-                0 => {
+        libc::setsid();
+        match libc::fork() {
+            -1 => libc::_exit(io::Error::last_os_error().raw_os_error().unwrap_or(255)),
+            0 => {
+                if let Some(task) = (*task.cast::<Option<Task>>()).take() {
                     task();
-                    libc::_exit(0);
                 }
-                _ => libc::_exit(0),
+                libc::_exit(0)
             }
+            _ => libc::_exit(0),
         }
+    }
+}
+
+fn detach_now<Task: FnOnce()>(task: Task) -> io::Result<()> {
+    let mut task = Some(task);
+    // SAFETY: a new private mapping for a stack, given back below. The middle process shares memory
+    // with this one, which the kernel stops until it has ended (CLONE_VFORK), so that one copy of
+    // the memory is made and not two. Its end raises no signal (exit signal 0). The caller has one
+    // thread, so the last process lacks no thread that might have held a lock.
+    unsafe {
+        let stack = libc::mmap(
+            ptr::null_mut(),
+            DETACHED_STACK_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
+            -1,
+            0,
+        );
+        if stack == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let middle = check(libc::clone(
+            middle_process::<Task>,
+            stack.byte_add(DETACHED_STACK_BYTES),
+            libc::CLONE_VM | libc::CLONE_VFORK,
+            ptr::from_mut(&mut task).cast(),
+        ));
         let mut status: c_int = 0;
         // __WALL: also children whose end raises no SIGCHLD. Such a child is never reaped by an
         // ignored SIGCHLD, so it is there.
-        retry(|| check(libc::waitpid(middle, &mut status, libc::__WALL)))?;
+        let waited = middle
+            .and_then(|middle| retry(|| check(libc::waitpid(middle, &mut status, libc::__WALL))));
+        libc::munmap(stack, DETACHED_STACK_BYTES);
+        waited?;
         match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
             (true, 0) => Ok(()),
             (true, errno) => Err(io::Error::from_raw_os_error(errno)),
