@@ -17,9 +17,11 @@ const PATH_DEFAULT: &str = "/bin:/usr/bin";
 #[derive(Debug, PartialEq, Eq)]
 pub enum Missing {
     /// There is none of this name.
-    NotFound,
+    Nowhere,
     /// There is one, but it cannot be executed.
     NotExecutable(PathBuf),
+    /// There may be one, in a folder that the user may not look into.
+    Hidden(PathBuf),
 }
 
 /// The file that `name` means, with the given value of `PATH`. A name with a slash is a path.
@@ -28,7 +30,7 @@ pub enum Missing {
 /// Where there is no such file, or none that can be executed.
 pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Missing> {
     if name.is_empty() {
-        return Err(Missing::NotFound);
+        return Err(Missing::Nowhere);
     }
     if name.as_bytes().contains(&b'/') {
         return executable(PathBuf::from(name));
@@ -39,11 +41,11 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Missing> {
         // An empty folder is the current one; the program then knows itself by its bare name.
         match executable(Path::new(OsStr::from_bytes(folder)).join(name)) {
             Ok(file) => return Ok(file),
-            Err(Missing::NotExecutable(file)) => refused = refused.or(Some(file)),
-            Err(Missing::NotFound) => {}
+            Err(Missing::Nowhere) => {}
+            Err(reason) => refused = refused.or(Some(reason)),
         }
     }
-    Err(refused.map_or(Missing::NotFound, Missing::NotExecutable))
+    Err(refused.unwrap_or(Missing::Nowhere))
 }
 
 fn executable(file: PathBuf) -> Result<PathBuf, Missing> {
@@ -55,10 +57,8 @@ fn executable(file: PathBuf) -> Result<PathBuf, Missing> {
             }
         }
         Ok(_) => Err(Missing::NotExecutable(file)),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            Err(Missing::NotExecutable(file))
-        }
-        Err(_) => Err(Missing::NotFound),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Missing::Hidden(file)),
+        Err(_) => Err(Missing::Nowhere),
     }
 }
 
@@ -66,7 +66,7 @@ fn executable(file: PathBuf) -> Result<PathBuf, Missing> {
 pub fn failure(name: &OsStr, missing: &Missing) -> Failure {
     let shown = name.display();
     match missing {
-        Missing::NotFound => {
+        Missing::Nowhere => {
             let failure = |cause: &str| {
                 Failure::own(format!("cannot start '{shown}': {cause}")).status(STATUS_NOT_FOUND)
             };
@@ -82,6 +82,12 @@ pub fn failure(name: &OsStr, missing: &Missing) -> Failure {
                     .next("check the spelling, or give its path, such as ./program")
             }
         }
+        Missing::Hidden(file) => Failure::own(format!(
+            "cannot start '{shown}': there is no right to look for it: {}",
+            file.display()
+        ))
+        .status(STATUS_CANNOT_EXECUTE)
+        .next("check the spelling, or take that folder out of PATH"),
         Missing::NotExecutable(file) => {
             let file = file.display();
             let (cause, next) = if Path::new(name).is_dir() {

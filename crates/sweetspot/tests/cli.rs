@@ -184,7 +184,8 @@ fn what_cannot_be_started() {
     place.write_program("lost.sh", b"#!/no/such/interpreter\n");
     for options in WAYS.into_iter().chain([&["--summary"][..]]) {
         let check = |program: &str, status, parts: &[&str]| {
-            assert_fails(&mut place.run(options, &[program]), status, parts);
+            let mut command = place.run(options, &[program]);
+            assert_fails(command.env("PATH", "/usr/bin:/bin"), status, parts);
         };
         check("no-such-program", 127, &["'no-such-program'", "PATH", "\n  "]);
         check("", 127, &["''"]);
@@ -449,33 +450,38 @@ fn the_name_by_which_the_program_knows_itself() {
 #[test]
 fn dispositions_masks_and_descriptors_are_the_callers() {
     let place = Place::new();
-    let show = "grep -E '^Sig(Ign|Blk)' /proc/self/status; \
-                for fd in 0 1 2 3 4 5 6 7 8 9; do \
-                test -e /proc/$$/fd/$fd && echo \"open $fd\"; done; umask; pwd";
+    // Not by a shell: some clear the mask when they start.
+    let signals = "grep -E '^Sig(Ign|Blk)' /proc/self/status";
+    let others = "sh -c 'for fd in 0 1 2 3 4 5 6 7 8 9; do \
+                  test -e /proc/$$/fd/$fd && echo open $fd; done; umask; pwd'";
+    let blocked = "exec perl -MPOSIX -e 'sigprocmask(SIG_BLOCK, \
+                   POSIX::SigSet->new(SIGTERM, SIGUSR2, SIGALRM)); exec @ARGV' --";
+    let started = |setting: &str, how: &str, show: &str| {
+        let separator = if setting.starts_with("exec perl") { "" } else { "; exec" };
+        let script = format!("{setting}{separator} {how} {show}");
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &script]).current_dir(place.work()).env("SWEETSPOT_CACHE", place.cache());
+        stdout(&shell.stdin(Stdio::null()).output().unwrap())
+    };
     for setting in [
         ":",
         "trap '' PIPE",
         "trap '' INT QUIT HUP TERM",
         "trap '' CHLD",
+        blocked,
         "exec <&-",
         "exec 2>&-",
         "exec <&- 2>&-",
         "exec 5</dev/null 9</dev/null",
         "umask 077",
     ] {
-        let started = |how: &str| {
-            let script = format!("{setting}; exec {how} sh -c \"$SHOW\"");
-            let mut command = place.sweetspot(&[]);
-            let mut shell = Command::new("bash");
-            shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            shell.current_dir(command.current_dir(place.work()).get_current_dir().unwrap());
-            stdout(&shell.args(["-c", &script]).env("SHOW", show).output().unwrap())
-        };
-        let expected = started("");
-        assert!(expected.contains("SigIgn") && expected.contains("open 1"), "{expected}");
-        for way in ["run --", "run --wait --", "run --summary=/dev/null --"] {
-            let found = started(&format!("{} {way}", env!("CARGO_BIN_EXE_sweetspot")));
-            assert_eq!(found, expected, "{setting} with {way}");
+        for (show, part) in [(signals, "SigIgn"), (others, "open 1")] {
+            let expected = started(setting, "", show);
+            assert!(expected.contains(part), "{setting}: {expected}");
+            for way in ["run --", "run --wait --", "run --summary=/dev/null --"] {
+                let how = format!("{} {way}", env!("CARGO_BIN_EXE_sweetspot"));
+                assert_eq!(started(setting, &how, show), expected, "{setting} with {way}");
+            }
         }
     }
 }
