@@ -146,6 +146,7 @@ pub struct OpenFile {
 unsafe impl Sync for OpenFile {}
 
 /// All zero, so that the table costs nothing until it is touched.
+#[allow(clippy::declare_interior_mutable_const)]
 const NEW: OpenFile = OpenFile {
     cursor: AtomicU64::new(0),
     window: AtomicU64::new(0),
@@ -328,8 +329,7 @@ impl OpenFile {
             } else if turns < 64 {
                 core::hint::spin_loop();
             } else {
-                // SAFETY: no arguments.
-                unsafe { sys::syscall!(SYS_sched_yield) };
+                sys::give_way();
                 let now = process::now_ms();
                 if since_ms == 0 {
                     since_ms = now;

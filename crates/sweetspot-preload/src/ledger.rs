@@ -6,7 +6,9 @@
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::glob;
-use sweetspot_core::ledger::{BUFFER_UNSET, FILES_MAX, Ledger, MAGIC, RULES_MAX, TEXT_BYTES_MAX};
+use sweetspot_core::ledger::{
+    BUFFER_UNSET, FILES_MAX, FLAG_SUMMARY, Ledger, MAGIC, RULES_MAX, TEXT_BYTES_MAX,
+};
 use sweetspot_core::policy;
 
 use crate::file::OpenFile;
@@ -231,12 +233,21 @@ fn program_name() -> &'static [u8] {
     }
 }
 
-/// Gives an open file its record in the ledger, if there is a ledger: counters go there.
+/// Whether the environment names a ledger.
+pub fn is_given() -> bool {
+    !PATH.load(Relaxed).is_null()
+}
+
+/// Gives an open file its record in the ledger, if a summary is wanted: counters go there.
 pub fn record(file: &OpenFile, fd: i32) {
     if !file.file_record.load(Relaxed).is_null() {
         return;
     }
     let Some(ledger) = ledger() else { return };
+    if ledger.header.flags.load(Relaxed) & FLAG_SUMMARY == 0 {
+        // The memory of the records is only there when somebody wants them.
+        return;
+    }
     let index = ledger.header.files.fetch_add(1, Relaxed) as usize;
     // The last record is shared by all that come too late.
     let record = &ledger.files[index.min(FILES_MAX - 1)];

@@ -3,8 +3,6 @@
 //! It is held only with all signals blocked (so no handler of the same thread can meet it), only
 //! across system calls that are no cancellation points (so it is always given back), and only for
 //! the time of a few system calls on a regular file.
-#![allow(unsafe_code)]
-
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::atomic::swap;
@@ -31,8 +29,7 @@ pub fn hold(word: &AtomicU64) -> Held<'_> {
         if turns < SPINS {
             core::hint::spin_loop();
         } else {
-            // SAFETY: no arguments.
-            unsafe { sys::syscall!(SYS_sched_yield) };
+            sys::give_way();
         }
     }
     Held(word)

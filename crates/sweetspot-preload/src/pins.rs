@@ -330,3 +330,36 @@ fn pid_namespace() -> Option<u64> {
     };
     (answer == 0).then_some(stat.st_ino)
 }
+
+/// How long to wait for the guard to finish a dead child, in milliseconds.
+const FINISH_MS_MAX: u64 = 10_000;
+
+/// Waits until the guard has written what a dead process of this tree left pending.
+pub fn wait_finished(process: u32) {
+    if !ledger::is_given() {
+        return;
+    }
+    let Some(ledger) = ledger::ledger() else { return };
+    let Some((index, slot)) =
+        ledger.slots.iter().enumerate().find(|(_, slot)| slot.pid.load(SeqCst) == process)
+    else {
+        return;
+    };
+    let guard = &ledger.header.guard;
+    let begun_ms = crate::process::now_ms();
+    loop {
+        let done = slot.done.load(SeqCst);
+        let lives = guard.load(SeqCst);
+        let guarded = lives != 0 && lives & OWNER_DIED == 0;
+        if !guarded || slot.pid.load(SeqCst) != process || sys::process_exists(process as i32) {
+            return;
+        }
+        let pending = ledger.entries.iter().any(|entry| {
+            entry.slot.load(SeqCst) as usize == index && length_of(entry.word.load(SeqCst)) > 0
+        });
+        if !pending || crate::process::now_ms().saturating_sub(begun_ms) > FINISH_MS_MAX {
+            return;
+        }
+        sys::futex_wait(&slot.done, done, 100);
+    }
+}

@@ -168,6 +168,18 @@ pub fn map_memory(bytes: usize) -> Option<*mut u8> {
     result(answer).ok().map(|address| address as *mut u8)
 }
 
+/// Lets another thread run.
+pub fn give_way() {
+    // SAFETY: no arguments.
+    unsafe { syscall!(SYS_sched_yield) };
+}
+
+/// Whether a process with this id is there (it may be a zombie).
+pub fn process_exists(process: i32) -> bool {
+    // SAFETY: signal 0 is only a question.
+    unsafe { syscall!(SYS_kill, process as isize, 0) != -(libc::ESRCH as isize) }
+}
+
 /// The process id, asked of the kernel.
 pub fn process_id() -> i32 {
     // SAFETY: no arguments.

@@ -6,6 +6,8 @@
 
 // Each must be called as the C function of its name.
 #![allow(clippy::missing_safety_doc)]
+// The names are libc's.
+#![allow(non_snake_case)]
 
 /// What lies behind a C function of ours: a module of the same name with its next definition.
 macro_rules! next {

@@ -80,8 +80,8 @@ macro_rules! ends {
         #[cfg_attr(preload_abi, unsafe(no_mangle))]
         pub unsafe extern "C" fn $name(status: c_int) -> ! {
             end();
-            // SAFETY: the next definition of this name has this signature.
             let next: unsafe extern "C" fn(c_int) -> ! =
+                // SAFETY: the next definition of this name has this signature.
                 unsafe { core::mem::transmute($name::next()) };
             // SAFETY: any status may be given.
             unsafe { next(status) }

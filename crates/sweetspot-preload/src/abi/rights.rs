@@ -54,7 +54,18 @@ hook! {
 }
 
 // A limit on the size of files must be met by the write that breaks it: nothing may be pending.
-pass_on! {
+macro_rules! limits {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> $ret, next => {
+            let pass = crate::ops::pass_on();
+            let answer = next($($arg),*);
+            crate::ops::write::limits_changed();
+            pass.done();
+            answer
+        }
+    })*};
+}
+limits! {
     fn setrlimit(resource: c_int, limit: Pointer) -> c_int;
     fn setrlimit64(resource: c_int, limit: Pointer) -> c_int;
     fn prlimit(process: c_int, resource: c_int, new: Pointer, old: Pointer) -> c_int;

@@ -58,14 +58,6 @@ pass_on! {
     fn __sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer) -> c_int;
     fn sigpending(into: Pointer) -> c_int;
 
-    fn wait(status: Pointer) -> c_int;
-    fn __wait(status: Pointer) -> c_int;
-    fn wait3(status: Pointer, options: c_int, usage: Pointer) -> c_int;
-    fn wait4(process: c_int, status: Pointer, options: c_int, usage: Pointer) -> c_int;
-    fn waitpid(process: c_int, status: Pointer, options: c_int) -> c_int;
-    fn __waitpid(process: c_int, status: Pointer, options: c_int) -> c_int;
-    fn waitid(kind: c_uint, id: c_uint, into: Pointer, options: c_int) -> c_int;
-
     fn msgget(key: c_int, flags: c_int) -> c_int;
     fn msgctl(id: c_int, command: c_int, into: Pointer) -> c_int;
     fn msgrcv(id: c_int, into: Pointer, len: usize, kind: isize, flags: c_int) -> isize;
@@ -87,5 +79,42 @@ hook! {
     fn mq_close(queue: c_int) -> c_int, next => {
         crate::ops::life::closing(queue);
         next(queue)
+    }
+}
+
+// A child that is dead may have left bytes that the guard is writing: they are in their files before
+// the parent learns of the death.
+macro_rules! waits {
+    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            let pass = crate::ops::pass_on();
+            let child = next($($arg),*);
+            crate::ops::process::reaped(child);
+            pass.done();
+            child
+        }
+    })*};
+}
+waits! {
+    fn wait(status: Pointer);
+    fn __wait(status: Pointer);
+    fn wait3(status: Pointer, options: c_int, usage: Pointer);
+    fn wait4(process: c_int, status: Pointer, options: c_int, usage: Pointer);
+    fn waitpid(process: c_int, status: Pointer, options: c_int);
+    fn __waitpid(process: c_int, status: Pointer, options: c_int);
+}
+
+hook! {
+    fn waitid(kind: c_uint, id: c_uint, into: Pointer, options: c_int) -> c_int, next => {
+        let pass = crate::ops::pass_on();
+        let answer = next(kind, id, into, options);
+        if answer == 0 && !into.is_null() {
+            // siginfo_t's si_pid, at the same place for every SIGCHLD.
+            if let Some(child) = crate::fault::peek(into.cast::<c_int>().wrapping_add(4)) {
+                crate::ops::process::reaped(child);
+            }
+        }
+        pass.done();
+        answer
     }
 }

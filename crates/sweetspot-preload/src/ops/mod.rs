@@ -17,10 +17,11 @@ use core::sync::atomic::Ordering::Relaxed;
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::policy::NEAR_BYTES;
+use sweetspot_core::why::Why;
 
 use crate::atomic::swap;
 use crate::process::{listen, passive};
-use crate::table;
+use crate::{sys, table};
 
 /// What became of a call.
 pub enum Outcome {
@@ -148,6 +149,24 @@ impl Pass {
 /// Transfers at least that large never earn a window, in bytes.
 const BYTES_SMALL: u64 = 64 << 10;
 
+/// Turns after which a call that keeps being disturbed (by handlers, by other threads) sends its file
+/// straight on for good: the only state in which nothing can come in between.
+const TURNS_MAX: u32 = 64;
+
+/// The word of a descriptor that calls are counted under, or that goes straight on for good; `None`:
+/// it is not followed, and then nobody else's call can meet this one.
+fn is_followed(fd: i32) -> bool {
+    table::word(fd)
+        .is_some_and(|word| matches!(table::tag(word.load(Relaxed)), table::OPEN | table::LEARNING))
+}
+
+/// Ends the turns of a call: see `TURNS_MAX`.
+fn disturbed(fd: i32, turn: u32) {
+    if turn == TURNS_MAX {
+        settle::settle(fd, settle::Next::Straight(Why::NotWorthIt));
+    }
+}
+
 /// A call on a descriptor that has no window: counts it as under way where that matters. `None`:
 /// something changed meanwhile, look again.
 fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
@@ -164,7 +183,7 @@ fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     }
     if Learning(value).has(Learning::LOCKED) {
         // Another thread is at work on it, for the time of a few system calls.
-        core::hint::spin_loop();
+        sys::give_way();
         return None;
     }
     match Learning(value).enter() {

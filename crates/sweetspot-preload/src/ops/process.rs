@@ -211,3 +211,11 @@ pub fn confined() -> bool {
     // SAFETY: no memory is handed over.
     unsafe { sys::syscall!(SYS_prctl, libc::PR_GET_SECCOMP, 0, 0, 0, 0) != 0 }
 }
+
+/// A wait returned this child: if it is dead, everything that it left pending is in its files before
+/// this returns.
+pub fn reaped(child: i32) {
+    if child > 0 && !passive() {
+        crate::pins::wait_finished(child as u32);
+    }
+}

@@ -7,13 +7,10 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
-use super::{Kind, Outcome, Pass, enter, inodes, settle, speak, transition, write};
+use super::{Kind, Outcome, Pass, disturbed, enter, inodes, settle, speak, transition, write};
 use crate::file::{CLOSED, Held, Hit, OpenFile};
 use crate::process::{self, EPOCH, SignalsBlocked, listen, passive};
 use crate::{copy, pool, sys, table};
-
-/// Tries before a read that keeps being disturbed (by handlers, by other threads) goes straight on.
-const TRIES_MAX: u32 = 8;
 
 /// `read`.
 #[inline(always)]
@@ -80,33 +77,24 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         return Outcome::PassOn(Pass::NOTHING);
     }
     let kind = if offset.is_some() { Kind::ReadAt } else { Kind::Read };
-    for _ in 0..TRIES_MAX {
-        let Some(word) = table::word(fd) else { break };
+    let mut turn = 0;
+    while let Some(word) = table::word(fd) {
         let word = word.load(Relaxed);
+        turn += 1;
+        disturbed(fd, turn);
         match table::tag(word) {
-            table::LEARNING | table::UNKNOWN if write::is_pending() => {
+            table::LEARNING | table::UNKNOWN if write::is_pending() && turn == 1 => {
                 // Whether what waits concerns this file, is worth one question for good.
                 transition::classify(fd);
-                if table::word(fd).is_some_and(|now| now.load(Relaxed) == word) {
-                    break;
-                }
+                continue;
             }
-            table::LEARNING => {
-                if offset.is_some() {
-                    near(fd, len, offset);
-                }
-                match enter(fd, kind, len as u64) {
-                    Some(pass) => return Outcome::PassOn(pass),
-                    None => continue,
-                }
-            }
-            table::STRAIGHT => break,
-            table::OPEN => {}
+            table::LEARNING | table::OPEN => {}
             _ => break,
         }
-        let file = OpenFile::from_word(word);
-        if !file.is_on() {
-            if inodes::others_pending(file) {
+        let open = table::tag(word) == table::OPEN;
+        let file = open.then(|| OpenFile::from_word(word));
+        let Some(file) = file.filter(|file| file.is_on()) else {
+            if file.is_none_or(inodes::others_pending) {
                 speak();
             }
             if offset.is_some() {
@@ -116,9 +104,11 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
                 Some(pass) => return Outcome::PassOn(pass),
                 None => continue,
             }
-        }
-        if len == 0 {
-            break;
+        };
+        if len == 0 || !is_for_us(target, len) {
+            // The kernel knows what to say.
+            settle::settle(fd, settle::Next::Learn);
+            continue;
         }
         // A hit may have been due to look at the clock; that needs no transition.
         let now = process::tock();
@@ -137,16 +127,25 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         match hit {
             Hit::Done(done) => return Outcome::Done(done as isize),
             Hit::Miss => {}
-            Hit::BadAddress => {
-                // The kernel knows how much of it can be written, and what to say.
-                settle::settle(fd, settle::Next::Learn);
-            }
+            // The kernel knows how much of it can be written, and what to say.
+            Hit::BadAddress => settle::settle(fd, settle::Next::Learn),
         }
     }
-    // Not followed, nothing to read, or disturbed too often: at the kernel's offset.
-    settle::settle(fd, settle::Next::Learn);
+    // Not followed: at the kernel's offset.
     speak();
     Outcome::PassOn(Pass::LISTEN)
+}
+
+/// Whether the program's buffer can be memory of its own at all. What is beyond is refused by the
+/// kernel even where there is nothing to copy.
+fn is_for_us(target: Target, len: usize) -> bool {
+    const USER_MAX: usize = 1 << 47;
+    match target {
+        Target::Buffer(buffer) => {
+            (buffer as usize).checked_add(len).is_some_and(|end| end < USER_MAX)
+        }
+        Target::Vector(..) => true,
+    }
 }
 
 /// Positioned reads of a file without a window: do they follow one another?

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use sweetspot_core::ledger::Counter;
 
-use super::{Kind, Outcome, Pass, enter, settle, speak};
+use super::{Kind, Outcome, Pass, disturbed, enter, is_followed, settle, speak};
 use crate::atomic::{single_threaded, swap};
 use crate::file::{AT_END, CLOSED, OpenFile};
 use crate::process::{SignalsBlocked, passive};
@@ -32,8 +32,11 @@ fn slowly(fd: i32) -> Outcome {
     if passive() {
         return Outcome::PassOn(Pass::NOTHING);
     }
-    settle::settle(fd, settle::Next::Learn);
-    for _ in 0..4 {
+    let mut turn = 0;
+    while is_followed(fd) {
+        turn += 1;
+        disturbed(fd, turn);
+        settle::settle(fd, settle::Next::Learn);
         if let Some(pass) = enter(fd, Kind::Seek, 0) {
             return Outcome::PassOn(pass);
         }

@@ -15,7 +15,9 @@ use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Counter, Entry, flushed, l
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
-use super::{Kind, Outcome, Pass, enter, inodes, settle, speak, transition};
+use super::{
+    Kind, Outcome, Pass, disturbed, enter, inodes, is_followed, settle, speak, transition,
+};
 use crate::atomic::swap;
 use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
 use crate::lock::hold;
@@ -180,33 +182,24 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         // Vectors are not learned from.
         Source::Vector(..) => u64::MAX,
     };
-    for _ in 0..8 {
-        let Some((file, word)) = table::open_file(fd) else {
-            match table::learning_word(fd) {
-                Some(_) => match enter(fd, kind, len) {
-                    Some(pass) => return straight(pass),
-                    None => continue,
-                },
-                None => break,
-            }
-        };
-        if !file.is_on() {
+    let mut turn = 0;
+    while is_followed(fd) {
+        turn += 1;
+        disturbed(fd, turn);
+        let found = table::open_file(fd).filter(|(file, _)| file.is_on());
+        let Some((file, word)) = found else {
             match enter(fd, kind, len) {
                 Some(pass) => return straight(pass),
                 None => continue,
             }
-        }
+        };
         match (kind, source) {
             (Kind::Write, Source::Buffer(buffer, len)) if !appends(file) => {
                 if append(file, word, fd, buffer, len as u64) {
                     return Outcome::Done(len as isize);
                 }
                 match prepare(file, fd, len as u64) {
-                    Prepared::Append => {
-                        if append(file, word, fd, buffer, len as u64) {
-                            return Outcome::Done(len as isize);
-                        }
-                    }
+                    Prepared::Append => {}
                     Prepared::Failed(errno) => return Outcome::Done(crate::fail(errno)),
                     Prepared::Straight => {
                         if let Some(answer) = write_on(file, fd, buffer, len) {
@@ -218,7 +211,6 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
             _ => settle::settle(fd, settle::Next::Learn),
         }
     }
-    settle::settle(fd, settle::Next::Learn);
     speak();
     match table::word(fd).map(|word| table::tag(word.load(Relaxed))) {
         Some(table::STRAIGHT) => Outcome::PassOn(Pass { kind, fd, len }),
@@ -598,6 +590,26 @@ pub fn unpin(file: &OpenFile) {
     }
 }
 
+/// A limit on the size of files was set: from now on each write must meet it by itself.
+pub fn limits_changed() {
+    if passive() || sys::file_size_unlimited() {
+        return;
+    }
+    for fd in table::all() {
+        let Some((file, _)) = table::open_file(fd) else { continue };
+        if file.pin.load(Relaxed) == pin::NEVER {
+            continue;
+        }
+        settle::settle(fd, settle::Next::Learn);
+        let _signals = SignalsBlocked::new();
+        let held = file.hold();
+        if !held.nested && file.chunk.load(Relaxed) == 0 {
+            give_up(file, Why::FileSizeLimit);
+            unpin(file);
+        }
+    }
+}
+
 /// Asks for a pin on a file that is open for writing. The registry is held.
 fn ask(file: &'static OpenFile, fd: i32) {
     let flags = sys::open_flags(fd).unwrap_or(0);
@@ -771,12 +783,9 @@ pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
 pub fn earn(fd: i32) {
     let Some(word) = table::learning_word(fd) else { return };
     let writes = Learning(word.load(Relaxed)).small_writes();
-    if writes < policy::WRITES_TO_EARN_AGAIN
-        || writes < policy::WRITES_TO_EARN && !inodes::any_window()
-    {
-        if table::open_file(fd).is_none() {
-            return;
-        }
+    let wanted = writes >= policy::WRITES_TO_EARN || inodes::any_window();
+    if !wanted && table::open_file(fd).is_none() {
+        return;
     }
     let signals = SignalsBlocked::new();
     let registry = file::hold_registry();

@@ -216,8 +216,8 @@ macro_rules! libc_calls {
     ($($index:literal $name:ident($fd:ident: i32 $(, $arg:ident: $type:ty)*) -> $ret:ty;)*) => {$(
         unsafe extern "C" fn $name($fd: i32 $(, $arg: $type)*) -> $ret {
             let pass = ops::libc_call($fd);
-            // SAFETY: the moved beginning of the function with this signature.
             let original: unsafe extern "C" fn(i32 $(, $type)*) -> $ret =
+                // SAFETY: the moved beginning of the function with this signature.
                 unsafe { core::mem::transmute(moved($index)) };
             // SAFETY: as the caller of the C function promises.
             let answer = unsafe { original($fd $(, $arg)*) };
@@ -243,8 +243,8 @@ macro_rules! libc_closes {
     ($($index:literal $name:ident;)*) => {$(
         unsafe extern "C" fn $name(fd: i32) -> i32 {
             ops::life::closing(fd);
-            // SAFETY: the moved beginning of a function with this signature.
             let original: unsafe extern "C" fn(i32) -> i32 =
+                // SAFETY: the moved beginning of a function with this signature.
                 unsafe { core::mem::transmute(moved($index)) };
             // SAFETY: any descriptor may be closed.
             unsafe { original(fd) }
