@@ -85,13 +85,28 @@ pub struct Ask {
     pub chunk_bytes: u64,
 }
 
-/// Asks the guard to pin a file; `None` when that cannot be asked.
-pub fn ask(ask: &Ask) -> Option<Pinned> {
-    let ledger = ledger::ledger()?;
-    if ledger.header.flags.load(Relaxed) & FLAG_GUARD == 0 || !claim_slot(ledger) || !guarded() {
-        return None;
+/// Why the guard was not asked.
+pub enum NotAsked {
+    /// It is still starting, or everything is taken for now: try again later.
+    Yet,
+    /// There is none, or this process cannot be finished by it.
+    Ever,
+}
+
+/// Asks the guard to pin a file.
+pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
+    let ledger = ledger::ledger().ok_or(NotAsked::Ever)?;
+    let guard = ledger.header.guard.load(Relaxed);
+    if ledger.header.flags.load(Relaxed) & FLAG_GUARD == 0 || guard & OWNER_DIED != 0 {
+        return Err(NotAsked::Ever);
     }
-    let pinned = take_idle(ask.chunk_bytes).or_else(|| claim_entry(ledger))?;
+    if guard == 0 {
+        return Err(NotAsked::Yet);
+    }
+    if !claim_slot(ledger) || !guarded() {
+        return Err(NotAsked::Ever);
+    }
+    let pinned = take_idle(ask.chunk_bytes).or_else(|| claim_entry(ledger)).ok_or(NotAsked::Yet)?;
     let entry = pinned.entry;
     entry.fd.store(ask.fd, Relaxed);
     entry.device.store(ask.device, Relaxed);
@@ -101,9 +116,12 @@ pub fn ask(ask: &Ask) -> Option<Pinned> {
     let mut path = [0; 512];
     entry.path.store(ledger::path_of(ask.fd, &mut path));
     let word = entry.state.load(Relaxed);
-    entry.state.compare_exchange(word, next_state(word, STATE_ASKED), SeqCst, Relaxed).ok()?;
+    let asked = next_state(word, STATE_ASKED);
+    if entry.state.compare_exchange(word, asked, SeqCst, Relaxed).is_err() {
+        return Err(NotAsked::Ever);
+    }
     poke(ledger, index_of(ledger, entry));
-    Some(pinned)
+    Ok(pinned)
 }
 
 /// What the guard says.
@@ -212,6 +230,7 @@ fn claim_entry(ledger: &'static Ledger) -> Option<Pinned> {
                 .is_ok()
         {
             entry.slot.store(slot, SeqCst);
+            entry.flushing.store(0, SeqCst);
             entry.word.store(flushed(entry.word.load(Relaxed)), SeqCst);
             return Some(Pinned { entry, chunk: 0, chunk_bytes: 0 });
         }

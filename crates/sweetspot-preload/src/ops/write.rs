@@ -248,7 +248,8 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         if matches!(file.pin.load(Relaxed), pin::ASKED | pin::HELD) {
             attach(file, fd);
         } else if file.pin.load(Relaxed) == pin::NONE
-            && file.counted(Counter::StraightWrites) >= u64::from(policy::WRITES_TO_EARN)
+            && (file.counted(Counter::StraightWrites) + 1)
+                .is_multiple_of(u64::from(policy::WRITES_TO_EARN))
         {
             let _signals = SignalsBlocked::new();
             let _registry = file::hold_registry();
@@ -649,14 +650,15 @@ fn ask(file: &'static OpenFile, fd: i32) {
         chunk_bytes: process::append_bytes_max(buffer),
     });
     match asked {
-        Some(pinned) => {
+        Ok(pinned) => {
             file.mapped_chunk.store(pinned.chunk, Relaxed);
             file.mapped_bytes.store(pinned.chunk_bytes, Relaxed);
             file.entry.store((&raw const *pinned.entry).cast_mut(), Relaxed);
             file.flags.store(flags as u32, Relaxed);
             file.pin.store(pin::ASKED, Relaxed);
         }
-        None => give_up(file, Why::NoGuard),
+        Err(pins::NotAsked::Yet) => {}
+        Err(pins::NotAsked::Ever) => give_up(file, Why::NoGuard),
     }
 }
 
@@ -792,6 +794,13 @@ pub fn earn(fd: i32) {
     let Some(file) = transition::make_known(fd, &registry) else { return };
     if file.pin.load(Relaxed) == pin::NONE && writes >= policy::WRITES_TO_EARN {
         ask(file, fd);
+        if file.pin.load(Relaxed) == pin::NONE {
+            // The guard is still starting: after as many writes once more.
+            let value = file.state.load(Relaxed);
+            if table::is_learning(value) {
+                swap(&file.state, value, Learning(value).start_again().0);
+            }
+        }
     }
     drop(registry);
     drop(signals);
