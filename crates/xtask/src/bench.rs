@@ -47,7 +47,8 @@ cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs
   --budget SECONDS   no further rounds after 8 when this time has passed (60)
   --seed NUMBER      the order of the runs follows from it
   --dir FOLDER       where the data is made, and kept for the next time (the temporary folder)
-  --wrapper COMMAND  put before each buffered command, instead of `sweetspot run --`
+  --wrapper COMMAND  put before each buffered command, instead of `sweetspot run --`; an empty one
+                     compares each command with itself, which shows the noise of this machine
 ";
 
 /// What was typed.
@@ -245,8 +246,12 @@ impl<'a> Session<'a> {
             .map_err(Error::system("find", &settings.folder))?
             .join("sweetspot-bench");
         fs::create_dir_all(&folder).map_err(Error::system("create", &folder))?;
+        remove_leftovers(&folder)?;
         // On the file system of the data, which is the one that is measured.
-        let scratch = TempDir::new_in(&folder).map_err(Error::system("use", &folder))?;
+        let scratch = tempfile::Builder::new()
+            .prefix(&format!("{SCRATCH}{}-", std::process::id()))
+            .tempdir_in(&folder)
+            .map_err(Error::system("use", &folder))?;
         let programs = scratch.path().join("programs");
         fs::create_dir(&programs).map_err(Error::system("create", &programs))?;
         let sources = root().join("benchmarks");
@@ -319,6 +324,34 @@ impl<'a> Session<'a> {
     }
 }
 
+/// What the name of a session's scratch folder starts with; its process follows.
+const SCRATCH: &str = "scratch-";
+
+/// Removes what sessions left that were interrupted: mounts first, since a folder that is seen
+/// through a dead mount cannot be removed.
+fn remove_leftovers(folder: &Path) -> Result<(), Error> {
+    let list = |folder: &Path| -> Result<Vec<PathBuf>, Error> {
+        fs::read_dir(folder)
+            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+            .map_err(Error::system("list", folder))
+    };
+    for scratch in list(folder)?.into_iter().filter(|path| is_leftover(path)) {
+        for mount in list(&scratch)?.iter().map(|benchmark| benchmark.join("mount")) {
+            // No error where it is no mount.
+            mount::unmount(&mount);
+        }
+        data::remove(&scratch)?;
+    }
+    Ok(())
+}
+
+/// Whether a path is the scratch folder of a process that is gone.
+fn is_leftover(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let process = name.strip_prefix(SCRATCH).and_then(|rest| rest.split('-').next());
+    process.is_some_and(|process| !Path::new("/proc").join(process).exists())
+}
+
 /// Puts a copy of `input` into the folder `below`; the name it has when that is seen at `at`.
 fn copy_into(input: Option<PathBuf>, below: &Path, at: &Path) -> Result<Option<PathBuf>, Error> {
     let Some(input) = input else {
@@ -348,6 +381,7 @@ fn wrapper(settings: &Settings) -> Result<(Vec<OsString>, String), Error> {
         Some(text) => {
             let words = text.split_whitespace().map(absolute).collect::<Result<_, _>>()?;
             let name = text.split_whitespace().map(without_folder).collect::<Vec<_>>().join(" ");
+            let name = if name.is_empty() { "nothing, for the noise".to_owned() } else { name };
             (words, name)
         }
         None => {
@@ -358,7 +392,7 @@ fn wrapper(settings: &Settings) -> Result<(Vec<OsString>, String), Error> {
     let status = measure::run(&Job::new(wrapper.iter().cloned().chain(["true".into()])))?.status;
     match status.success() {
         true => Ok((wrapper, name)),
-        false => Err(failed(&format!("{name} true"), &status.to_string())),
+        false => Err(failed(&format!("`true` under `{name}`"), &status.to_string())),
     }
 }
 
@@ -438,6 +472,19 @@ mod tests {
             (&["--quick", "--record"], "--quick measures nothing that --record could keep"),
         ] {
             assert_eq!(parse(arguments).unwrap_err(), expected);
+        }
+    }
+
+    #[test]
+    fn leftovers_are_those_of_the_dead() {
+        let own = format!("/x/scratch-{}-abc", std::process::id());
+        for (path, expected) in [
+            (&*own, false),
+            // The kernel gives no process such a number (PID_MAX_LIMIT is 2^22).
+            ("/x/scratch-9999999-abc", true),
+            ("/x/records-100.txt", false),
+        ] {
+            assert_eq!(is_leftover(Path::new(path)), expected, "{path}");
         }
     }
 

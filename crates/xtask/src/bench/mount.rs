@@ -33,16 +33,20 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Whichever is there; lazily, since a process that is ending may still be in the folder.
-        for command in
-            [&["fusermount3", "-u", "-z"][..], &["fusermount", "-u", "-z"], &["umount", "-l"]]
-        {
-            let mut unmount = Command::new(command[0]);
-            unmount.args(&command[1..]).arg(&self.at).stderr(Stdio::null());
-            if unmount.status().is_ok_and(|status| status.success()) {
-                return;
-            }
+        if !unmount(&self.at) {
+            eprintln!("cannot unmount {}: try umount -l on it", self.at.display());
         }
-        eprintln!("cannot unmount {}: try umount -l on it", self.at.display());
     }
+}
+
+/// Takes a mount down with whichever program is there; lazily, since a process that is ending may
+/// still be in the folder.
+pub fn unmount(at: &Path) -> bool {
+    const COMMANDS: [&[&str]; 3] =
+        [&["fusermount3", "-u", "-z"], &["fusermount", "-u", "-z"], &["umount", "-l"]];
+    COMMANDS.iter().any(|command| {
+        let mut unmount = Command::new(command[0]);
+        unmount.args(&command[1..]).arg(at).stderr(Stdio::null());
+        unmount.status().is_ok_and(|status| status.success())
+    })
 }

@@ -155,11 +155,12 @@ impl Finding {
         for row in self.rows() {
             let Row { against, reference, candidate, speedup, rounds, verdict, bar } = row;
             let times = format!("{reference} -> {candidate}");
+            let bar = if bar.is_empty() { bar } else { format!("  bar {bar}") };
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
                 "  against {against:<19} {times:<24} {speedup:<28} {verdict:<10} \
-                 {rounds:>2} rounds  {bar}"
+                 {rounds:>2} rounds{bar}"
             );
         }
         text
@@ -234,7 +235,7 @@ fn bar(finding: &EffectFinding) -> String {
         Some(interval) if interval.high < bar => "missed",
         _ => "open",
     };
-    format!("bar {bar:.2}x {stands}")
+    format!("{bar:.2}x {stands}")
 }
 
 impl Record {
@@ -369,9 +370,9 @@ mod tests {
     #[test]
     fn a_bar_is_reached_by_the_whole_interval() {
         for (aim, expected) in [
-            (Some(4.0), "bar 4.00x reached"),
-            (Some(5.0), "bar 5.00x open"),
-            (Some(7.0), "bar 7.00x missed"),
+            (Some(4.0), "4.00x reached"),
+            (Some(5.0), "5.00x open"),
+            (Some(7.0), "7.00x missed"),
             (None, ""),
         ] {
             let finding =

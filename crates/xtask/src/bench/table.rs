@@ -193,19 +193,19 @@ macro_rules! transfer_size {
                     name: "read",
                     way: Way::Plain,
                     command: transfer_size!("read", $size, $passes),
-                    bar: Some(1.0),
+                    bar: Some(NEVER_SLOWER),
                 },
                 Cell {
                     name: "fread",
                     way: Way::Plain,
                     command: transfer_size!("fread", $size, $passes),
-                    bar: Some(1.0),
+                    bar: Some(NEVER_SLOWER),
                 },
                 Cell {
                     name: "fread, setvbuf 64K",
                     way: Way::Plain,
                     command: transfer_size!("fread-64k", $size, $passes),
-                    bar: Some(1.0),
+                    bar: Some(NEVER_SLOWER),
                 },
                 Cell {
                     name: "read under run",
