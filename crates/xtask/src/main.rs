@@ -6,6 +6,7 @@
 //!
 //! Not here: what the product itself does. Nothing depends on this crate.
 
+mod bench;
 mod needs;
 mod test;
 
@@ -16,6 +17,7 @@ cargo xtask COMMAND
 
   setup    install what the tests need (Debian packages; as root or through sudo)
   test     setup, then formatting, lints and all tests of the workspace
+  bench    what `run` does to real programs, in alternating pairs (--help says more)
 ";
 
 fn main() -> ExitCode {
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["setup"] => exit_code(needs::install()),
         ["test", filter @ ..] => exit_code(test::run(filter)),
+        ["bench", ..] => bench::main(&words[1..]),
         ["help" | "--help" | "-h"] | [] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

@@ -1,0 +1,1 @@
+/* A library with nothing in it: what does it cost to preload anything at all? */

@@ -1,0 +1,240 @@
+//! What a record says about the machine it was made on: enough to judge a figure by, and nothing
+//! that tells whose machine it is (no host name, no user name, no path, no address).
+
+use crate::Error;
+use jiff::{Timestamp, tz::TimeZone};
+use rustix::system::uname;
+use serde::Serialize;
+use std::{collections::BTreeMap, fs, os::linux::fs::MetadataExt, path::Path, process::Command};
+
+/// The machine and what matters of its state.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Environment {
+    /// The day, in UTC: `2026-11-21`.
+    pub date: String,
+    /// The kernel's release: `6.18.44`.
+    pub kernel: String,
+    /// The architecture: `x86_64`.
+    pub architecture: String,
+    /// The distribution: `Debian GNU/Linux 12 (bookworm)`.
+    pub distribution: Option<String>,
+    /// The processor's model name.
+    pub processor: String,
+    /// Processors that this process may use.
+    pub processors: usize,
+    /// Whether this is a virtual machine (there, the host has a cache of its own).
+    pub virtual_machine: bool,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// The frequency governor of the first processor, where it can be read.
+    pub governor: Option<String>,
+    /// Whether transparent huge pages are in use: `always`, `madvise` or `never`.
+    pub huge_pages: Option<String>,
+    /// The file system of the folder that the data is in.
+    pub file_system: FileSystem,
+    /// What each program says of its version.
+    pub versions: BTreeMap<String, String>,
+}
+
+/// The file system that a folder is on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileSystem {
+    /// Its type: `ext4`.
+    pub kind: String,
+    /// Its mount options, without those that hold a path, an address or a name.
+    pub options: Vec<String>,
+}
+
+impl Environment {
+    /// Looks at this machine, at the file system of `folder`, and at the versions of `programs`
+    /// (each the command that prints it, such as `["gcc", "--version"]`; what is not there is
+    /// left out).
+    pub fn of(folder: &Path, programs: &[&[&str]]) -> Result<Self, Error> {
+        let cpuinfo = read("/proc/cpuinfo")?;
+        let uname = uname();
+        let architecture = uname.machine().to_string_lossy().into_owned();
+        Ok(Environment {
+            date: Timestamp::now().to_zoned(TimeZone::UTC).date().to_string(),
+            kernel: uname.release().to_string_lossy().into_owned(),
+            distribution: read("/etc/os-release").ok().and_then(|text| distribution(&text)),
+            processor: processor(&cpuinfo).unwrap_or_else(|| architecture.clone()),
+            architecture,
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            virtual_machine: is_virtual(&cpuinfo),
+            memory_bytes: memory_bytes(&read("/proc/meminfo")?),
+            governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            huge_pages: line_of("/sys/kernel/mm/transparent_hugepage/enabled")
+                .and_then(|text| bracketed(&text)),
+            file_system: file_system(folder)?,
+            versions: programs.iter().filter_map(|command| version(command)).collect(),
+        })
+    }
+
+    /// A name for the kind of machine, for a folder: `amd-epyc-2core`.
+    pub fn machine(&self) -> String {
+        let mut name = String::new();
+        // "Intel(R) Core(TM) i7-8700K CPU @ 3.70GHz" -> "intel-core-i7-8700k"
+        let plain = self.processor.replace("(R)", " ").replace("(TM)", " ");
+        let plain = plain.split('@').next().unwrap_or_default();
+        for word in plain.split(|c: char| !c.is_ascii_alphanumeric()) {
+            if !word.is_empty() && !["CPU", "Processor"].contains(&word) {
+                name.push_str(&word.to_ascii_lowercase());
+                name.push('-');
+            }
+        }
+        format!("{name}{}core", self.processors)
+    }
+}
+
+fn read(path: &str) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(Error::system("read", path))
+}
+
+fn line_of(path: &str) -> Option<String> {
+    read(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// The value after the colon of the first line that starts with `key`.
+fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.trim() == key)
+        .map(|(_, value)| value.trim())
+}
+
+fn processor(cpuinfo: &str) -> Option<String> {
+    // x86 has a model name; ARM has numbers only, and then the architecture has to do.
+    value(cpuinfo, "model name").map(str::to_owned)
+}
+
+fn is_virtual(cpuinfo: &str) -> bool {
+    value(cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"))
+}
+
+fn memory_bytes(meminfo: &str) -> u64 {
+    let kib = value(meminfo, "MemTotal").and_then(|total| total.strip_suffix(" kB"));
+    kib.and_then(|kib| kib.trim().parse().ok()).map_or(0, |kib: u64| kib * 1024)
+}
+
+fn distribution(os_release: &str) -> Option<String> {
+    let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_owned())
+}
+
+/// The word in brackets: `always [madvise] never` says `madvise`.
+fn bracketed(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once('[')?;
+    rest.split_once(']').map(|(word, _)| word.to_owned())
+}
+
+fn version(command: &[&str]) -> Option<(String, String)> {
+    let (program, arguments) = command.split_first()?;
+    let output = Command::new(program).args(arguments).output().ok()?;
+    // Some (java) say it on the error output.
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().find(|line| !line.trim().is_empty())?;
+    let name = Path::new(program).file_name()?.to_string_lossy().into_owned();
+    Some((name, line.trim().to_owned()))
+}
+
+fn file_system(folder: &Path) -> Result<FileSystem, Error> {
+    let device = fs::metadata(folder).map_err(Error::system("look at", folder))?.st_dev();
+    let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let unknown = FileSystem { kind: "unknown".to_owned(), options: Vec::new() };
+    Ok(find_mount(&read("/proc/self/mountinfo")?, &device).unwrap_or(unknown))
+}
+
+/// Finds the mount of `device` (`major:minor`) in the text of /proc/self/mountinfo, whose lines
+/// are `36 35 98:0 /root /mount/point rw,noatime shared:1 - ext4 /dev/sda rw,errors=continue`.
+fn find_mount(mountinfo: &str, device: &str) -> Option<FileSystem> {
+    let line = mountinfo.lines().find(|line| line.split(' ').nth(2) == Some(device))?;
+    let (mount, rest) = line.split_once(" - ")?;
+    let mut rest = rest.split(' ');
+    let kind = rest.next()?.to_owned();
+    let options = mount.split(' ').nth(5)?.split(',').chain(rest.nth(1)?.split(','));
+    let mut options: Vec<String> =
+        options.filter(|option| tells_nobody(option)).map(str::to_owned).collect();
+    options.sort_unstable();
+    options.dedup();
+    Some(FileSystem { kind, options })
+}
+
+/// Whether a mount option is free of paths, addresses and names.
+fn tells_nobody(option: &str) -> bool {
+    const PERSONAL: [&str; 4] = ["addr", "user", "name", "domain"];
+    let (key, value) = option.split_once('=').unwrap_or((option, ""));
+    !value.contains(['/', ':']) && !PERSONAL.iter().any(|word| key.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_can_be_described() {
+        let found = Environment::of(Path::new("/"), &[&["sh", "-c", "echo; echo 1.2 x"]]).unwrap();
+        assert!(found.memory_bytes > 1 << 20, "{found:?}");
+        assert!(found.processors >= 1 && !found.processor.is_empty() && !found.kernel.is_empty());
+        assert_eq!(found.versions["sh"], "1.2 x");
+        assert_eq!(found.date.len(), "2026-11-21".len());
+        assert_ne!(found.file_system.kind, "");
+    }
+
+    #[test]
+    fn nothing_tells_whose_machine_it_is() {
+        let found = Environment::of(&std::env::temp_dir(), &[]).unwrap();
+        let text = format!("{found:?}");
+        let node = uname().nodename().to_string_lossy().into_owned();
+        assert!(node.len() < 3 || !text.contains(&node), "the host name is in {text}");
+        let options = found.file_system.options.concat();
+        assert!(!options.contains('/'), "a path is in {options}");
+    }
+
+    #[test]
+    fn a_folder_can_be_named_after_the_machine() {
+        let mut environment = Environment::of(Path::new("/"), &[]).unwrap();
+        for (processor, processors, expected) in [
+            ("AMD EPYC", 2, "amd-epyc-2core"),
+            ("Intel(R) Core(TM) i7-8700K CPU @ 3.70GHz", 12, "intel-core-i7-8700k-12core"),
+            ("AMD Ryzen 7 5800X 8-Core Processor", 16, "amd-ryzen-7-5800x-8-core-16core"),
+            ("aarch64", 4, "aarch64-4core"),
+        ] {
+            environment.processor = processor.to_owned();
+            environment.processors = processors;
+            assert_eq!(environment.machine(), expected);
+        }
+    }
+
+    #[test]
+    fn mounts_are_found_and_cleaned() {
+        let mountinfo = "\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,errors=remount-ro
+30 22 0:40 / /m rw,nosuid - nfs4 box:/home rw,vers=4.2,addr=10.0.0.1,clientaddr=10.0.0.2
+31 22 0:41 / /o rw - overlay overlay rw,lowerdir=/a:/b,index=off
+32 22 0:42 / /f rw,nosuid - fuse.bindfs bindfs rw,user_id=0,group_id=0,default_permissions
+";
+        for (device, kind, options) in [
+            ("254:0", "ext4", &["errors=remount-ro", "relatime", "rw"][..]),
+            ("0:40", "nfs4", &["nosuid", "rw", "vers=4.2"]),
+            ("0:41", "overlay", &["index=off", "rw"]),
+            ("0:42", "fuse.bindfs", &["default_permissions", "group_id=0", "nosuid", "rw"]),
+        ] {
+            let found = find_mount(mountinfo, device).unwrap();
+            assert_eq!(found.kind, kind);
+            assert_eq!(found.options, options);
+        }
+        assert_eq!(find_mount(mountinfo, "9:9"), None);
+    }
+
+    #[test]
+    fn words_are_picked_from_the_kernels_texts() {
+        assert_eq!(bracketed("always [madvise] never").as_deref(), Some("madvise"));
+        assert_eq!(bracketed("nothing"), None);
+        assert_eq!(memory_bytes("MemTotal:       2048 kB\nMemFree: 1 kB\n"), 2048 * 1024);
+        let cpuinfo = "processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: fpu hypervisor sse\n";
+        assert_eq!(processor(cpuinfo).as_deref(), Some("Some CPU"));
+        assert!(is_virtual(cpuinfo) && !is_virtual("flags : fpu sse\n"));
+        assert_eq!(distribution("A=1\nPRETTY_NAME=\"D 12\"\n").as_deref(), Some("D 12"));
+    }
+}

@@ -1,0 +1,75 @@
+//! The system calls for which there is no safe function elsewhere: `wait4` and `cachestat`.
+//! Nothing else in this crate is unsafe.
+//!
+//! # Safety
+//! Both calls get pointers to values that live on the caller's stack for the whole call, of the
+//! size that the kernel writes.
+
+#![allow(unsafe_code)]
+
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsRawFd, unix::process::ExitStatusExt},
+    process::{Child, ExitStatus},
+    time::Duration,
+};
+
+/// What the kernel says about a child that has ended.
+pub struct Usage {
+    /// Processor time in user mode, of the child and of what it waited for.
+    pub user: Duration,
+    /// Processor time in the kernel, likewise.
+    pub system: Duration,
+    /// The largest resident set of any one process of these, in bytes.
+    pub peak_memory_bytes: u64,
+}
+
+/// Waits for `child` and tells what it used. The child is gone then: a later `Child::wait` fails.
+pub fn wait_with_usage(child: &Child) -> io::Result<(ExitStatus, Usage)> {
+    // SAFETY: rusage is made of integers, for which all zeros is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let mut status = 0;
+    loop {
+        // SAFETY: both pointers are to live values of the types that wait4 writes.
+        let found = unsafe { libc::wait4(child.id().cast_signed(), &mut status, 0, &mut usage) };
+        if found >= 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let duration = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec.cast_unsigned())
+            + Duration::from_micros(time.tv_usec.cast_unsigned())
+    };
+    let usage = Usage {
+        user: duration(usage.ru_utime),
+        system: duration(usage.ru_stime),
+        peak_memory_bytes: usage.ru_maxrss.cast_unsigned() * 1024, // Linux counts in KiB
+    };
+    Ok((ExitStatus::from_raw(status), usage))
+}
+
+/// The number of pages of `file` that are in the page cache. Linux 6.5; `Unsupported` before.
+pub fn cached_pages(file: &File) -> io::Result<u64> {
+    const SYS_CACHESTAT: libc::c_long = 451; // the same on every architecture
+    let range = [0_u64, 0]; // offset and length; length 0 is to the end of the file
+    let mut pages = [0_u64; 5]; // cached, dirty, under writeback, evicted, recently evicted
+    // SAFETY: the kernel reads two and writes five 64-bit numbers, which is what there is; the
+    // file is open for the whole call.
+    let result = unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), pages.as_mut_ptr(), 0)
+    };
+    match result {
+        0 => Ok(pages[0]),
+        _ => Err(match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ENOSYS) => {
+                io::ErrorKind::Unsupported.into()
+            }
+            error => error,
+        }),
+    }
+}

@@ -1,0 +1,269 @@
+//! Runs one cell of a benchmark once: clears the way, sets the cache, runs the command as a fresh
+//! process, and turns what came out into a hash.
+
+use super::{
+    data,
+    table::{Benchmark, Cache, Cell, Figure, Way},
+};
+use sha2::{Digest, Sha256};
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use sweetspot_lab::{
+    Error,
+    cache::{self, Residency},
+    measure::{self, Job, Measurement},
+    paired::{Executor, Observation},
+};
+
+/// The line in which a program says what it measured inside: not part of its output.
+const FIGURE_LINE: &str = "nanoseconds_per_transfer ";
+
+/// No run of any benchmark takes that long; a program that hangs must not hang the benchmark.
+const RUN_LIMIT: Duration = Duration::from_secs(600);
+
+/// How much of the error output of a failed command is shown, in bytes.
+const ERROR_OUTPUT_LEN_MAX: usize = 2000;
+
+/// Runs the cells of one benchmark.
+pub struct Runner<'a> {
+    /// The benchmark.
+    pub benchmark: &'a Benchmark,
+    /// What stands before a command that is to be buffered.
+    pub wrapper: &'a [OsString],
+    /// The folder with the compiled programs.
+    pub programs: &'a Path,
+    /// The folder with their sources.
+    pub sources: &'a Path,
+    /// An empty folder for outputs.
+    pub work: PathBuf,
+    /// The input.
+    pub input: Option<PathBuf>,
+    /// What `{count}` stands for.
+    pub count: u64,
+    /// What each run took, in the order in which they ran.
+    pub runs: Vec<(usize, Measurement)>,
+}
+
+/// The environment of every command: nobody's own settings, in one language.
+pub fn environment() -> Vec<(OsString, OsString)> {
+    [("LC_ALL", "C"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_SYSTEM", "/dev/null")]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into()
+}
+
+/// Fills the placeholders of a command (the list is in `table`).
+pub fn fill(text: &str, values: &[(&str, &Path)]) -> OsString {
+    let mut text = text.to_owned();
+    for (name, value) in values {
+        text = text.replace(name, &value.to_string_lossy());
+    }
+    text.into()
+}
+
+impl Executor for Runner<'_> {
+    fn execute(&mut self, cell: usize) -> Result<Observation, Error> {
+        data::remove(&self.output())?;
+        self.set_cache()?;
+        let job = self.job(&self.benchmark.cells[cell]);
+        let measurement = measure::run(&job)?;
+        if !measurement.status.success() {
+            let program = format!("cell {:?}", self.benchmark.cells[cell].name);
+            let said = tail(&self.stderr());
+            let reason = format!("{}; it said: {said}", measurement.status);
+            return Err(Error::Failed { program, reason });
+        }
+        self.runs.push((cell, measurement));
+        self.observe(&measurement)
+    }
+}
+
+impl Runner<'_> {
+    fn output(&self) -> PathBuf {
+        self.work.join("output")
+    }
+
+    // These two lie beside the folder of the outputs: that may be a FUSE mount.
+    fn stdout(&self) -> PathBuf {
+        self.work.with_extension("stdout")
+    }
+
+    fn stderr(&self) -> PathBuf {
+        self.work.with_extension("stderr")
+    }
+
+    fn job(&self, cell: &Cell) -> Job {
+        let (output, count) = (self.output(), self.count.to_string());
+        let none = PathBuf::new();
+        let values = [
+            ("{input}", self.input.as_deref().unwrap_or(&none)),
+            ("{output}", &output),
+            ("{count}", Path::new(&count)),
+            ("{programs}", self.programs),
+            ("{sources}", self.sources),
+        ];
+        let command = cell.command.iter().map(|word| fill(word, &values));
+        let mut job = match cell.way {
+            Way::Buffered => Job::new(self.wrapper.iter().cloned().chain(command)),
+            Way::Plain | Way::EmptyPreload => Job::new(command),
+        };
+        job.environment = environment();
+        job.without = ["IO_BUFFER_SIZE", "SWEETSPOT", "LD_PRELOAD"].map(Into::into).into();
+        if cell.way == Way::EmptyPreload {
+            job.without.retain(|name| name != "LD_PRELOAD");
+            job.environment.push(("LD_PRELOAD".into(), self.programs.join("empty.so").into()));
+        }
+        // No sweetspot.toml lies there or above.
+        job.folder = Some(self.work.clone());
+        job.stdout = Some(self.stdout());
+        job.stderr = Some(self.stderr());
+        job.limit = RUN_LIMIT;
+        job
+    }
+
+    fn set_cache(&self) -> Result<(), Error> {
+        let (Cache::Cold, Some(input)) = (self.benchmark.cache, &self.input) else {
+            return Ok(()); // what was read in the round before all others is there
+        };
+        if is_root() {
+            cache::drop_all()?;
+        }
+        match cache::evict(input)? {
+            Residency::Bytes(0) | Residency::Unknown => Ok(()),
+            Residency::Bytes(bytes) => Err(Error::Failed {
+                program: input.display().to_string(),
+                reason: format!("{bytes} bytes stay in the page cache: this is not a cold run"),
+            }),
+        }
+    }
+
+    fn observe(&self, measurement: &Measurement) -> Result<Observation, Error> {
+        let mut hash = Sha256::new();
+        let figure = match self.benchmark.figure {
+            Figure::Wall => {
+                hash_file(&mut hash, &self.stdout())?;
+                measurement.wall.as_secs_f64()
+            }
+            Figure::PerTransfer => {
+                let stdout = self.stdout();
+                let text = fs::read_to_string(&stdout).map_err(Error::system("read", &stdout))?;
+                let (figure, rest) = split_figure(&text)?;
+                hash.update(rest);
+                figure
+            }
+        };
+        hash_tree(&mut hash, &self.output())?;
+        let hash = hash.finalize();
+        let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Observation { figure, output: format!("sha256:{hex}") })
+    }
+}
+
+/// Parts the figure that a program printed from the rest of its output.
+fn split_figure(text: &str) -> Result<(f64, String), Error> {
+    let (figures, rest): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.starts_with(FIGURE_LINE));
+    match figures.as_slice() {
+        [line] => line[FIGURE_LINE.len()..].trim().parse().ok(),
+        _ => None,
+    }
+    .map(|figure| (figure, rest.join("\n")))
+    .ok_or_else(|| Error::Failed {
+        program: "the program".to_owned(),
+        reason: format!("it printed no line {FIGURE_LINE:?} with a number"),
+    })
+}
+
+fn hash_file(hash: &mut Sha256, path: &Path) -> Result<(), Error> {
+    let mut file = File::open(path).map_err(Error::system("open", path))?;
+    io::copy(&mut file, hash).map_err(Error::system("read", path))?;
+    Ok(())
+}
+
+/// Adds a file, or all files below a folder with their names, in the order of these; what is not
+/// there adds nothing.
+fn hash_tree(hash: &mut Sha256, path: &Path) -> Result<(), Error> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::system("look at", path)(error)),
+        Ok(metadata) if !metadata.is_dir() => hash_file(hash, path),
+        Ok(_) => {
+            let mut below: Vec<PathBuf> = fs::read_dir(path)
+                .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+                .map_err(Error::system("list", path))?;
+            below.sort_unstable();
+            below.iter().try_for_each(|path| {
+                hash.update(path.file_name().unwrap_or_default().as_encoded_bytes());
+                hash_tree(hash, path)
+            })
+        }
+    }
+}
+
+/// The end of what is in a file, as far as it is worth showing.
+fn tail(path: &Path) -> String {
+    let mut text = Vec::new();
+    // Only to explain another error: where it cannot be read there is nothing to show.
+    let _ = File::open(path).and_then(|mut file| file.read_to_end(&mut text));
+    let start = text.len().saturating_sub(ERROR_OUTPUT_LEN_MAX);
+    match String::from_utf8_lossy(&text[start..]).trim() {
+        "" => "nothing".to_owned(),
+        said => said.to_owned(),
+    }
+}
+
+/// Whether this process may drop the caches of the whole machine.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled() {
+        let values = [("{input}", Path::new("/a b")), ("{count}", Path::new("7"))];
+        for (text, expected) in
+            [("if={input}", "if=/a b"), ("{count}{count}", "77"), ("{other}", "{other}")]
+        {
+            assert_eq!(fill(text, &values), expected);
+        }
+    }
+
+    #[test]
+    fn a_printed_figure_is_no_output() {
+        let (figure, rest) =
+            split_figure("checksum 5\nnanoseconds_per_transfer 12.5\nend\n").unwrap();
+        assert_eq!((figure, rest.as_str()), (12.5, "checksum 5\nend"));
+        for text in ["", "checksum 5\n", "nanoseconds_per_transfer x\n"] {
+            assert!(split_figure(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_hash_sees_names_and_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let hash = |files: &[(&str, &str)]| {
+            let tree = folder.path().join("tree");
+            data::remove(&tree).unwrap();
+            fs::create_dir(&tree).unwrap();
+            for (name, text) in files {
+                fs::write(tree.join(name), text).unwrap();
+            }
+            let mut hash = Sha256::new();
+            hash_tree(&mut hash, &tree).unwrap();
+            format!("{:x}", hash.finalize())
+        };
+        let one = hash(&[("a", "x"), ("b", "y")]);
+        assert_eq!(one, hash(&[("b", "y"), ("a", "x")]), "the order of making does not matter");
+        assert_ne!(one, hash(&[("a", "x"), ("b", "z")]));
+        assert_ne!(one, hash(&[("a", "x"), ("c", "y")]));
+        assert_ne!(one, hash(&[("a", "x")]));
+    }
+}

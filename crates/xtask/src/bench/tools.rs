@@ -1,0 +1,84 @@
+//! The toolchains: whether they are there, and compiling the benchmarks' programs with them.
+
+use super::{
+    execute::fill,
+    table::{TOOLS, Tool},
+};
+use std::{
+    collections::HashMap,
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Compiles each tool's programs when they are first asked for.
+pub struct Tools {
+    programs: PathBuf,
+    sources: PathBuf,
+    /// For each tool that was asked for, why it cannot be used.
+    known: HashMap<&'static str, Option<String>>,
+}
+
+impl Tools {
+    /// Programs go from `sources` to `programs`.
+    pub fn new(programs: &Path, sources: &Path) -> Self {
+        let known = HashMap::new();
+        Tools { programs: programs.to_owned(), sources: sources.to_owned(), known }
+    }
+
+    /// Why the tool `name` cannot be used; `None` when its programs are ready.
+    pub fn missing(&mut self, name: &str) -> Option<String> {
+        let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) else {
+            return Some(format!("the table names no tool {name}"));
+        };
+        if !self.known.contains_key(tool.name) {
+            let reason = self.make(tool);
+            self.known.insert(tool.name, reason);
+        }
+        self.known[tool.name].clone()
+    }
+
+    fn make(&self, tool: &Tool) -> Option<String> {
+        if !is_installed(tool.program) {
+            let package = tool.package;
+            return Some(format!("{} is not there (apt-get install {package})", tool.program));
+        }
+        tool.compile.iter().find_map(|command| self.compile(command))
+    }
+
+    fn compile(&self, command: &[&str]) -> Option<String> {
+        let values =
+            [("{programs}", self.programs.as_path()), ("{sources}", self.sources.as_path())];
+        let words: Vec<_> = command.iter().map(|word| fill(word, &values)).collect();
+        let failed = |why: &str| Some(format!("{} does not compile: {why}", command.join(" ")));
+        // Compilers leave their own files where they stand.
+        match Command::new(&words[0]).args(&words[1..]).current_dir(&self.programs).output() {
+            Err(error) => failed(&error.to_string()),
+            Ok(output) if output.status.success() => None,
+            Ok(output) => failed(String::from_utf8_lossy(&output.stderr).trim()),
+        }
+    }
+}
+
+/// Whether a program is there: on the `PATH`, or at the path that it is.
+fn is_installed(program: &str) -> bool {
+    if program.contains('/') {
+        return Path::new(program).exists();
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found() {
+        for (program, expected) in
+            [("sh", true), ("/bin/sh", true), ("no-such-program", false), ("/bin/no-such", false)]
+        {
+            assert_eq!(is_installed(program), expected, "{program}");
+        }
+    }
+}
