@@ -4,6 +4,8 @@
 //! the next definition when told to pass on), or is one of a table that passes on and notes that
 //! the program spoke and listened.
 
+#![allow(non_snake_case, clippy::missing_safety_doc)] // The names, and what callers must keep, are C's.
+
 /// What lies behind a C function of ours: a module of the same name with its next definition.
 macro_rules! next {
     ($name:ident) => {
@@ -40,9 +42,10 @@ macro_rules! hook {
             let $next = {
                 #[allow(unused_variables)]
                 |$($arg: $type),*| -> $ret {
-                    // SAFETY: the next definition of this name has this signature.
-                    let next: unsafe extern "C" fn($($type),*) -> $ret =
-                        unsafe { core::mem::transmute($name::next()) };
+                    let next: unsafe extern "C" fn($($type),*) -> $ret = {
+                        // SAFETY: the next definition of this name has this signature.
+                        unsafe { core::mem::transmute($name::next()) }
+                    };
                     // SAFETY: the caller made the same call.
                     unsafe { next($($arg),*) }
                 }

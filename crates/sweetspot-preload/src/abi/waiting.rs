@@ -55,7 +55,6 @@ pass_on! {
     fn sigwait(set: Pointer, signal: Pointer) -> c_int;
     fn sigwaitinfo(set: Pointer, into: Pointer) -> c_int;
     fn sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer) -> c_int;
-    fn __sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer) -> c_int;
     fn sigpending(into: Pointer) -> c_int;
 
     fn wait(status: Pointer) -> c_int;
@@ -65,6 +64,14 @@ pass_on! {
     fn waitpid(process: c_int, status: Pointer, options: c_int) -> c_int;
     fn __waitpid(process: c_int, status: Pointer, options: c_int) -> c_int;
     fn waitid(kind: c_uint, id: c_uint, into: Pointer, options: c_int) -> c_int;
+
+    // Threads share what is kept here, but who waits for one may wait for long.
+    fn pthread_join(thread: Pointer, answer: Pointer) -> c_int;
+    fn pthread_timedjoin_np(thread: Pointer, answer: Pointer, until: Pointer) -> c_int;
+    fn pthread_clockjoin_np(
+        thread: Pointer, answer: Pointer, clock: c_int, until: Pointer
+    ) -> c_int;
+    fn thrd_join(thread: Pointer, answer: Pointer) -> c_int;
 
     fn msgget(key: c_int, flags: c_int) -> c_int;
     fn msgctl(id: c_int, command: c_int, into: Pointer) -> c_int;
