@@ -2,6 +2,7 @@
 #include "common.h"
 #include <sched.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 
 extern char **environ;
@@ -11,8 +12,67 @@ static int child_reads(void *fd) {
     return 5;
 }
 
+// A child that shares the offset reads after its parent has gone on reading in small pieces.
+static void later(const char *what, int flags) {
+    int status = 0, gate[2], fd = open_warm("data", O_RDONLY | flags), twin = -1;
+    pid_t child = -1;
+    if (pipe2(gate, O_CLOEXEC)) _exit(97);
+    char command[64] = "cat <&9; exec head -c 5";
+    char *arguments[] = {"sh", "-c", command, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, gate[0], 9);
+    if (!strcmp(what, "vfork and dup2")) {
+        child = vfork();
+        if (child == 0) {
+            dup2(gate[0], 9);
+            dup2(fd, 0);
+            execv("/bin/sh", arguments);
+            _exit(9);
+        }
+    } else if (!strcmp(what, "vfork and F_SETFD")) {
+        snprintf(command, sizeof command, "cat <&9; exec head -c 5 <&%d", fd);
+        child = vfork();
+        if (child == 0) {
+            dup2(gate[0], 9);
+            fcntl(fd, F_SETFD, 0);
+            execv("/bin/sh", arguments);
+            _exit(9);
+        }
+    } else if (!strcmp(what, "file action")) {
+        posix_spawn_file_actions_adddup2(&actions, fd, 0);
+        posix_spawn(&child, "/bin/sh", &actions, NULL, arguments, environ);
+    } else {
+        // Inherited by number: the descriptor itself made inheritable, or a duplicate that is.
+        twin = fd;
+        if (!strcmp(what, "fcntl")) fcntl(fd, F_SETFD, 0);
+        if (!strcmp(what, "ioctl")) ioctl(fd, FIONCLEX);
+        if (!strcmp(what, "dup")) twin = dup(fd);
+        read_small(fd, 100, 8000);
+        lseek(fd, 8000, SEEK_SET);
+        snprintf(command, sizeof command, "cat <&9; exec head -c 5 <&%d", twin);
+        posix_spawn(&child, "/bin/sh", &actions, NULL, arguments, environ);
+    }
+    read_small(fd, 500, 8000);
+    close(gate[1]);
+    waitpid(child, &status, 0);
+    say(" %s: status %d", what, status);
+    say_next("then", fd);
+    close(gate[0]);
+    close(fd);
+    if (twin >= 0) close(twin);
+}
+
 int main(void) {
     int status = 0, fd = open_warm("data", O_RDONLY);
+    later("vfork and dup2", 0);
+    later("vfork and dup2", O_CLOEXEC);
+    later("vfork and F_SETFD", O_CLOEXEC);
+    later("file action", O_CLOEXEC);
+    later("inherited", 0);
+    later("fcntl", O_CLOEXEC);
+    later("ioctl", O_CLOEXEC);
+    later("dup", O_CLOEXEC);
     pid_t child;
 
     // The child of a vfork, with what is closed at exec and with what is not.

@@ -88,6 +88,19 @@ int main(void) {
     struct msghdr bad = {.msg_control = (void *)16, .msg_controllen = 64};
     TRY(sendmsg(sockets[0], &bad, 0));
 
+    // A mapping shows what is written, also in small pieces, and whatever else is written there.
+    close(fd);
+    fd = open_warm("data", O_RDWR);
+    int writer = open("data", O_RDWR);
+    for (int n = 0; n < 200; n++) pwrite(writer, "before", 6, n * 6);
+    char *view = mmap(NULL, 65536, PROT_READ, MAP_SHARED, writer, 0);
+    say("in the view \"%.12s\"", view);
+    for (int n = 0; n < 200; n++) write(writer, "after.", 6);
+    say("in the view \"%.12s\" \"%.12s\"", view, view + 1194);
+    say_next("after the view", fd);
+    close(writer);
+    munmap(view, 65536);
+
     // A mapping sees what is written, and reads see what is stored in it.
     close(fd);
     fd = open_warm("data", O_RDWR);
