@@ -194,10 +194,13 @@ const NEW: OpenFile = OpenFile {
 
 static FILES: [OpenFile; OPEN_FILES_MAX] = [const { NEW }; OPEN_FILES_MAX];
 /// First free record, plus one; 0: none.
+#[unsafe(link_section = ".data")]
 static FREE: AtomicU32 = AtomicU32::new(0);
 /// Records that were ever used.
+#[unsafe(link_section = ".data")]
 static USED: AtomicU32 = AtomicU32::new(0);
 /// One transition that opens or ends open files at a time.
+#[unsafe(link_section = ".data")]
 static REGISTRY: AtomicU64 = AtomicU64::new(0);
 
 /// The registry's lock: to be held while open files are made or ended, and across a fork.

@@ -70,6 +70,7 @@ struct Object {
 
 static OBJECTS: [Object; OBJECTS_MAX] =
     [const { Object { base: AtomicUsize::new(0), dynamic: AtomicUsize::new(0) } }; OBJECTS_MAX];
+#[unsafe(link_section = ".data")]
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" {

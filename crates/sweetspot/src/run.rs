@@ -203,9 +203,9 @@ impl Start<'_> {
         let pid = child.pid();
         let ended = child.wait();
         let seconds = started.elapsed().as_secs_f64();
-        let learned = session.and_then(|mut session| {
+        let learned = session.map(|mut session| {
             session.finish(pid);
-            Some(session.summary())
+            session.summary()
         });
         let program = self.program.display().to_string();
         target.write(&report.text(&program, pid, ended, seconds, learned.as_ref()));

@@ -44,12 +44,17 @@ pub mod pin {
 }
 
 /// Files with pending bytes; `speak` looks at it before everything else.
+#[unsafe(link_section = ".data")]
 static PENDING: AtomicU32 = AtomicU32::new(0);
 /// The list of them, oldest first, and its lock. The lock comes before that of any file.
+#[unsafe(link_section = ".data")]
 static DIRTY: AtomicU64 = AtomicU64::new(0);
+#[unsafe(link_section = ".data")]
 static DIRTY_FIRST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
+#[unsafe(link_section = ".data")]
 static DIRTY_LAST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
 /// When the oldest of what is pending came, in milliseconds.
+#[unsafe(link_section = ".data")]
 static OLDEST_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether anything is pending in this process.
@@ -452,6 +457,9 @@ pub fn forget_all() {
 
 /// Gives every pin back: the process ends or becomes another program. All is settled.
 pub fn leave() {
+    if !pins::has_slot() {
+        return;
+    }
     let _signals = SignalsBlocked::new();
     for file in file::used() {
         if file.references.load(Relaxed) > 0 {

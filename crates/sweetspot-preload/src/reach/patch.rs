@@ -51,6 +51,7 @@ static ENTRIES: [Entry; 10] = entries! {
 };
 
 /// 0: not tried; 1: being done; 2: done; 3: cannot be done.
+#[unsafe(link_section = ".data")]
 static STATE: AtomicU32 = AtomicU32::new(0);
 
 /// Whether libc's own calls are seen; patches the entries when first asked.
