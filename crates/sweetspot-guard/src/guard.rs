@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     CHUNKS_AT, CHUNKS_BYTES_MAX, ENTRIES_MAX, Entry, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
-    STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot, flushed, length_of,
-    next_state, state_of,
+    STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot, chunk_start,
+    flushed, length_of, next_state, state_of,
 };
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 
@@ -301,14 +301,15 @@ impl Guard {
     fn finish_entry(&self, index: usize, entry: &Entry, pid: u32) -> io::Result<()> {
         let held = &self.held[index];
         let word = entry.word.load(SeqCst);
-        let bytes = length_of(word).min(held.chunk_bytes.load(SeqCst));
+        let base = entry.base.load(SeqCst);
+        let start = chunk_start(base);
+        let bytes = length_of(word).min(held.chunk_bytes.load(SeqCst).saturating_sub(start));
         let (Some(pin), true) = (held.pin(), bytes > 0) else {
             // Without a pin nothing was ever accepted.
             entry.word.store(flushed(word), SeqCst);
             return Ok(());
         };
-        let base = entry.base.load(SeqCst);
-        let at = held.chunk_at.load(SeqCst);
+        let at = held.chunk_at.load(SeqCst) + start;
         let extent = || Extent { ledger: &self.file, at, bytes };
         // O_WRONLY: a file may be writable and not readable.
         // If this process is killed in the middle, `recover` finds a death inside a flush.

@@ -20,7 +20,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sweetspot_core::ledger::{
-    CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Ledger, MAGIC, Slot, TEXT_BYTES_MAX, flushed, length_of,
+    CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Ledger, MAGIC, Slot, TEXT_BYTES_MAX, chunk_start, flushed,
+    length_of,
 };
 
 use crate::error::{Error, ErrorKind};
@@ -246,8 +247,10 @@ fn extent<'a>(ledger: &'a File, entry: &Entry) -> Option<Extent<'a>> {
     let bytes = length_of(entry.word.load(Relaxed));
     let (at, room) = (entry.chunk_at.load(Relaxed), entry.chunk_bytes.load(Relaxed));
     let end = at.checked_add(room)?;
-    let is_chunk = at >= CHUNKS_AT && end <= CHUNKS_AT + CHUNKS_BYTES_MAX && bytes <= room;
-    (bytes > 0 && is_chunk).then_some(Extent { ledger, at, bytes })
+    let start = chunk_start(entry.base.load(Relaxed));
+    let fits = start.checked_add(bytes)? <= room;
+    let is_chunk = at >= CHUNKS_AT && end <= CHUNKS_AT + CHUNKS_BYTES_MAX && fits;
+    (bytes > 0 && is_chunk).then_some(Extent { ledger, at: at + start, bytes })
 }
 
 /// The file that a piece belongs to, proved to be the same and unchanged.

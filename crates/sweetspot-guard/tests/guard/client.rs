@@ -377,7 +377,7 @@ impl Writer<'_> {
 
     /// Accepts bytes; flushes first where they do not fit.
     pub fn append(&self, bytes: &[u8]) {
-        if self.pending() + bytes.len() as u64 > self.bytes {
+        if self.pending() + bytes.len() as u64 > self.bytes - 4095 {
             self.flush();
         }
         let word = self.entry.word.load(SeqCst);
@@ -387,7 +387,8 @@ impl Writer<'_> {
         }
         // SAFETY: the chunk is mapped and has room, as was seen above.
         unsafe {
-            let to = self.chunk.add(length as usize);
+            let start = chunk_start(self.entry.base.load(SeqCst));
+            let to = self.chunk.add((start + length) as usize);
             to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
         let next = word + bytes.len() as u64;
@@ -401,9 +402,11 @@ impl Writer<'_> {
             return;
         }
         self.entry.flushing.store(1, SeqCst);
-        // SAFETY: as many bytes as were appended.
-        let bytes = unsafe { std::slice::from_raw_parts(self.chunk, length as usize) };
         let base = self.entry.base.load(SeqCst);
+        // SAFETY: as many bytes as were appended.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(self.chunk.add(chunk_start(base) as usize), length as usize)
+        };
         self.file.write_all_at(bytes, base).unwrap();
         self.note_times();
         self.entry.word.compare_exchange(word, flushed(word), SeqCst, SeqCst).unwrap();

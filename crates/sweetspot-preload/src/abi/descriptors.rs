@@ -10,7 +10,6 @@ use crate::ops::{self, life, process};
 
 makes! {
     fn socket(family: c_int, kind: c_int, protocol: c_int);
-    fn __socket(family: c_int, kind: c_int, protocol: c_int);
     fn accept(fd: c_int, address: Pointer, len: Pointer);
     fn accept4(fd: c_int, address: Pointer, len: Pointer, flags: c_int);
     fn eventfd(value: c_uint, flags: c_int);

@@ -42,10 +42,11 @@ hook! {
     }
 }
 
-/// Whether a lock's region begins at the position, which the kernel must know then.
-fn lock_follows_position(lock: usize) -> bool {
-    fault::peek(lock as *const libc::flock)
-        .is_some_and(|lock| libc::c_int::from(lock.l_whence) == libc::SEEK_CUR)
+/// Whether a lock's region begins at the position, which is ours: the kernel must know it then.
+fn lock_follows_position(fd: c_int, lock: usize) -> bool {
+    ops::life::is_followed(fd)
+        && fault::peek(lock as *const libc::flock)
+            .is_some_and(|lock| libc::c_int::from(lock.l_whence) == libc::SEEK_CUR)
 }
 
 /// What `fcntl` does, with the next definition to call.
@@ -79,7 +80,7 @@ pub(super) fn control(
         | libc::F_OFD_GETLK
         | libc::F_OFD_SETLK
         | libc::F_OFD_SETLKW => {
-            if lock_follows_position(argument) {
+            if lock_follows_position(fd, argument) {
                 ops::life::hand_over(fd);
             }
             let pass = ops::pass_on();

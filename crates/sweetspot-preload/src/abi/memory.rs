@@ -21,7 +21,7 @@ macro_rules! mappings {
         }
     })*};
 }
-mappings! { mmap mmap64 __mmap }
+mappings! { mmap mmap64 }
 
 macro_rules! protects {
     ($($name:ident)*) => {$(hook! {
@@ -31,7 +31,7 @@ macro_rules! protects {
         }
     })*};
 }
-protects! { mprotect __mprotect }
+protects! { mprotect }
 
 hook! {
     fn pkey_mprotect(at: Pointer, len: usize, protection: c_int, key: c_int) -> c_int, next => {

@@ -15,7 +15,6 @@ pass_on! {
     fn lstat64(path: *const c_char, into: Pointer) -> c_int;
     fn fstat(fd: c_int, into: Pointer) -> c_int;
     fn fstat64(fd: c_int, into: Pointer) -> c_int;
-    fn __fstat64(fd: c_int, into: Pointer) -> c_int;
     fn fstatat(folder: c_int, path: *const c_char, into: Pointer, flags: c_int) -> c_int;
     fn fstatat64(folder: c_int, path: *const c_char, into: Pointer, flags: c_int) -> c_int;
     fn __xstat(version: c_int, path: *const c_char, into: Pointer) -> c_int;

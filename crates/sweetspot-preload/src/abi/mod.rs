@@ -45,10 +45,12 @@ macro_rules! hook {
             let $next = {
                 #[allow(unused_variables)]
                 |$($arg: $type),*| -> $ret {
-                    type Next = unsafe extern "C" fn($($type),*) -> $ret;
-                    // SAFETY: the next definition of this name has this signature, and the caller
-                    // made the same call.
-                    unsafe { core::mem::transmute::<usize, Next>($name::next())($($arg),*) }
+                    let next: unsafe extern "C" fn($($type),*) -> $ret = {
+                        // SAFETY: the next definition of this name has this signature.
+                        unsafe { core::mem::transmute($name::next()) }
+                    };
+                    // SAFETY: the caller made the same call.
+                    unsafe { next($($arg),*) }
                 }
             };
             $body

@@ -13,7 +13,6 @@ pass_on! {
         address_len: c_uint
     ) -> isize;
     fn recv(fd: c_int, into: Pointer, len: usize, flags: c_int) -> isize;
-    fn __recv(fd: c_int, into: Pointer, len: usize, flags: c_int) -> isize;
     fn __recv_chk(fd: c_int, into: Pointer, len: usize, size: usize, flags: c_int) -> isize;
     fn recvfrom(
         fd: c_int, into: Pointer, len: usize, flags: c_int, address: Pointer,
@@ -64,7 +63,6 @@ pass_on! {
     fn if_nametoindex(name: *const c_char) -> c_uint;
     fn if_indextoname(index: c_uint, into: Pointer) -> Pointer;
     fn if_nameindex() -> Pointer;
-    fn res_init() -> c_int;
     fn __res_init() -> c_int;
     fn __res_ninit(state: Pointer) -> c_int;
     fn __res_nclose(state: Pointer) -> ();
@@ -141,6 +139,7 @@ pass_on! {
     fn iruserok_af(
         address: Pointer, root: c_int, remote: Pointer, local: Pointer, family: c_uint
     ) -> c_int;
+    fn rtime(server: Pointer, into: Pointer, timeout: Pointer) -> c_int;
     fn ruserpass(host: Pointer, name: Pointer, password: Pointer) -> c_int;
 }
 

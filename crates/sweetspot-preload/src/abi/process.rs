@@ -71,6 +71,26 @@ spawns! {
     fn wordexp(words: *const c_char, into: *mut c_void, flags: c_int) -> c_int;
 }
 
+macro_rules! watched_spawns {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(
+            fd: *const c_int, path: *const c_char, actions: *const c_void,
+            attributes: *const c_void, arguments: *const c_void, environment: *const c_void,
+        ) -> c_int, next => {
+            before_spawn();
+            fault::before_exec();
+            let answer = next(fd, path, actions, attributes, arguments, environment);
+            fault::after_exec();
+            after_spawn();
+            if answer == 0 {
+                life::made_several(fd, 1);
+            }
+            answer
+        }
+    })*};
+}
+watched_spawns! { pidfd_spawn pidfd_spawnp }
+
 macro_rules! ends {
     ($($name:ident)*) => {$(
         #[doc = "Ends the process without destructors."]
@@ -80,9 +100,10 @@ macro_rules! ends {
         #[cfg_attr(preload_abi, unsafe(no_mangle))]
         pub unsafe extern "C" fn $name(status: c_int) -> ! {
             end();
-            let next: unsafe extern "C" fn(c_int) -> ! =
+            let next: unsafe extern "C" fn(c_int) -> ! = {
                 // SAFETY: the next definition of this name has this signature.
-                unsafe { core::mem::transmute($name::next()) };
+                unsafe { core::mem::transmute($name::next()) }
+            };
             // SAFETY: any status may be given.
             unsafe { next(status) }
         }
@@ -108,8 +129,6 @@ aborts! {
     fn __assert_perror_fail(error: c_int, file: Pointer, line: c_uint, function: Pointer);
     fn __stack_chk_fail();
     fn __chk_fail();
-    fn __fortify_fail(message: Pointer);
-    fn __libc_fatal(message: Pointer);
 }
 
 hook! {

@@ -45,6 +45,13 @@ pass_on! {
     fn sched_setscheduler(process: c_int, policy: c_int, from: Pointer) -> c_int;
     fn __sched_setscheduler(process: c_int, policy: c_int, from: Pointer) -> c_int;
     fn sched_setaffinity(process: c_int, len: usize, from: Pointer) -> c_int;
+    fn sched_setattr(process: c_int, from: Pointer, flags: c_uint) -> c_int;
+    fn pthread_setaffinity_np(thread: Pointer, len: usize, from: Pointer) -> c_int;
+    fn pthread_setschedparam(thread: Pointer, policy: c_int, from: Pointer) -> c_int;
+    fn pthread_setschedprio(thread: Pointer, priority: c_int) -> c_int;
+    fn pthread_setname_np(thread: Pointer, name: *const c_char) -> c_int;
+    fn pthread_getname_np(thread: Pointer, into: Pointer, len: usize) -> c_int;
+    fn pidfd_getpid(fd: c_int) -> c_int;
     fn ptrace(request: c_int, process: c_int, address: Pointer, data: Pointer) -> isize;
 
     fn mount(
@@ -95,6 +102,10 @@ pass_on! {
     fn __adjtimex(by: Pointer) -> c_int;
     fn ntp_adjtime(by: Pointer) -> c_int;
 
+    fn fmtmsg(
+        kind: isize, label: *const c_char, severity: c_int, text: *const c_char,
+        action: *const c_char, tag: *const c_char
+    ) -> c_int;
     fn openlog(name: *const c_char, option: c_int, facility: c_int) -> ();
     fn closelog() -> ();
     fn vsyslog(priority: c_int, format: *const c_char, arguments: Pointer) -> ();

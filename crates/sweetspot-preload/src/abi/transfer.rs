@@ -204,7 +204,7 @@ macro_rules! sends_several {
         }
     })*};
 }
-sends_several! { sendmmsg __sendmmsg }
+sends_several! { sendmmsg }
 
 hook! {
     fn recvmmsg(

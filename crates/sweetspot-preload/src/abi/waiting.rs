@@ -55,8 +55,15 @@ pass_on! {
     fn sigwait(set: Pointer, signal: Pointer) -> c_int;
     fn sigwaitinfo(set: Pointer, into: Pointer) -> c_int;
     fn sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer) -> c_int;
-    fn __sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer) -> c_int;
     fn sigpending(into: Pointer) -> c_int;
+
+    // Threads share what is kept here, but who waits for one may wait for long.
+    fn pthread_join(thread: Pointer, answer: Pointer) -> c_int;
+    fn pthread_timedjoin_np(thread: Pointer, answer: Pointer, until: Pointer) -> c_int;
+    fn pthread_clockjoin_np(
+        thread: Pointer, answer: Pointer, clock: c_int, until: Pointer
+    ) -> c_int;
+    fn thrd_join(thread: Pointer, answer: Pointer) -> c_int;
 
     fn msgget(key: c_int, flags: c_int) -> c_int;
     fn msgctl(id: c_int, command: c_int, into: Pointer) -> c_int;

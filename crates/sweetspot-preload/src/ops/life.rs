@@ -28,6 +28,11 @@ pub fn made(fd: i32) {
     }
 }
 
+/// Whether the position of a descriptor may be ours.
+pub fn is_followed(fd: i32) -> bool {
+    !passive() && table::open_file(fd).is_some()
+}
+
 /// Descriptors were made and written to where `list` points, which the kernel has just done.
 pub fn made_several(list: *const i32, count: usize) {
     for index in 0..count {

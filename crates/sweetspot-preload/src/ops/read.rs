@@ -374,7 +374,8 @@ fn hit_vector(
         None => at & CLOSED,
     };
     let window_len = file.window_len.load(Relaxed);
-    if from > window_len || len as u64 > window_len - from {
+    let fresh = file.epoch.load(Relaxed) == EPOCH.load(Relaxed);
+    if !fresh || from > window_len || len as u64 > window_len - from {
         return Hit::Miss;
     }
     let mut source = file.window.load(Relaxed) + from;

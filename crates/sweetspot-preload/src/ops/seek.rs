@@ -24,13 +24,17 @@ pub fn seek(fd: i32, offset: i64, whence: i32) -> Outcome {
         file.count(Counter::Seeks, 1);
         return Outcome::Done(position as isize);
     }
-    slowly(fd)
+    slowly(fd, whence)
 }
 
 #[cold]
-fn slowly(fd: i32) -> Outcome {
+fn slowly(fd: i32, whence: i32) -> Outcome {
     if passive() {
         return Outcome::PassOn(Pass::NOTHING);
+    }
+    if whence != libc::SEEK_SET && whence != libc::SEEK_CUR {
+        // The size counts, and it may wait in another open file of the same inode.
+        speak();
     }
     let mut turn = 0;
     while is_followed(fd) {

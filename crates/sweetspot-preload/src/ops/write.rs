@@ -11,7 +11,9 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::learning::Learning;
-use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Counter, Entry, flushed, length_of};
+use sweetspot_core::ledger::{
+    BUFFER_AUTO, BUFFER_OFF, Counter, Entry, chunk_start, flushed, length_of,
+};
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
@@ -287,6 +289,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     let Some(entry) = file.entry() else { return Prepared::Straight };
     let position = file.take_position();
     entry.base.store(position, Relaxed);
+    file.chunk.store(file.mapped_chunk.load(Relaxed) + chunk_start(position), Relaxed);
     if let Some(ledger) = ledger::ledger() {
         entry.order.store(ledger.header.order.fetch_add(1, Relaxed) + 1, Relaxed);
     }
@@ -365,7 +368,8 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
     let len = length_of(word);
     if len > 0 {
         let fd = file.fd.load(Relaxed);
-        let (chunk, base) = (file.mapped_chunk.load(Relaxed), entry.base.load(Relaxed));
+        let base = entry.base.load(Relaxed);
+        let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
         entry.flushing.store(1, SeqCst);
         write_out(fd, chunk, len, base)?;
         remember_status(entry, fd);
@@ -505,8 +509,12 @@ fn append_bytes_max(file: &OpenFile) -> u64 {
         BUFFER_AUTO => policy::AUTO_APPEND_BYTES_MAX,
         bytes => u64::from(bytes),
     };
-    wanted.min(file.mapped_bytes.load(Relaxed))
+    // Wherever in a page the first byte lies, there is room.
+    wanted.min(file.mapped_bytes.load(Relaxed) - PAGE_BYTES)
 }
+
+/// The largest [`chunk_start`], rounded up.
+const PAGE_BYTES: u64 = 4096;
 
 /// Positioned writes until all is written.
 fn write_out(fd: i32, chunk: u64, len: u64, base: u64) -> Result<(), i32> {
@@ -647,7 +655,8 @@ fn ask(file: &'static OpenFile, fd: i32) {
         device: status.device,
         inode: status.inode,
         open_flags: flags as u32,
-        chunk_bytes: process::append_bytes_max(buffer),
+        // A whole number of pages more than may wait, so that a power of two stays one.
+        chunk_bytes: process::append_bytes_max(buffer).max(2 * PAGE_BYTES),
     });
     match asked {
         Ok(pinned) => {
@@ -674,6 +683,12 @@ fn attach(file: &'static OpenFile, fd: i32) {
     let _registry = file::hold_registry();
     if super::process::forking() || !crate::reach::stdio_is_seen() {
         return;
+    }
+    // They may have been changed since the pin was asked for.
+    let flags = sys::open_flags(fd).unwrap_or(0);
+    file.flags.store(flags as u32, Relaxed);
+    if flags & libc::O_APPEND != 0 {
+        return give_up(file, Why::Append);
     }
     let value = file.state.load(Relaxed);
     let on = value == table::ON;

@@ -64,6 +64,10 @@ pub fn stdio_is_seen() -> bool {
         return false;
     }
     let done = patch_all();
+    if done {
+        // The first window is about to open, and with it the first copy.
+        crate::fault::install();
+    }
     STATE.store(if done { 2 } else { 3 }, Relaxed);
     done
 }

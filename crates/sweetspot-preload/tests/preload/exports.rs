@@ -1,0 +1,154 @@
+//! The list of hooks is complete: every function that this machine's libc exports is either hooked
+//! or listed in `silent.txt` with its reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use object::read::elf::{FileHeader, Sym};
+use object::{Endianness, elf};
+use sweetspot_core::glob;
+
+use crate::library;
+
+/// Hooks that newer releases of glibc export than the oldest one that is supported.
+const NEWER: [&str; 4] = ["pidfd_spawn", "pidfd_spawnp", "pidfd_getpid", "sched_setattr"];
+
+/// What the library may need of libc: musl has these too, and a program of musl's that finds one
+/// missing does not start.
+const IMPORTS: [&str; 10] = [
+    "__errno_location",
+    "dl_iterate_phdr",
+    "environ",
+    "fileno",
+    "memcpy",
+    "memset",
+    "bcmp",
+    "strlen",
+    "program_invocation_short_name",
+    "memmove",
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Exported,
+    Imported,
+}
+
+/// The functions (and for imports also variables) in the table of dynamic symbols, without those
+/// that only libc's own libraries may use.
+fn symbols(bytes: &[u8], side: Side) -> BTreeSet<String> {
+    let header = elf::FileHeader64::<Endianness>::parse(bytes).expect("an ELF file");
+    let endian = header.endian().expect("a known byte order");
+    let sections = header.sections(endian, bytes).expect("sections");
+    let table = sections.symbols(endian, bytes, elf::SHT_DYNSYM).expect("dynamic symbols");
+    let versions = sections.versions(endian, bytes).expect("versions");
+    let mut public = BTreeSet::new();
+    for (index, symbol) in table.enumerate() {
+        let undefined = symbol.is_undefined(endian);
+        let kind = symbol.st_type();
+        let wanted = match side {
+            Side::Exported => !undefined && matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC),
+            Side::Imported => undefined && symbol.st_bind() == elf::STB_GLOBAL,
+        };
+        let name = symbol.name(endian, table.strings()).expect("a name");
+        if !wanted || name.is_empty() {
+            continue;
+        }
+        let name = String::from_utf8(name.to_vec()).expect("a name in ASCII");
+        let version = versions.as_ref().and_then(|versions| {
+            versions.version(versions.version_index(endian, index)).ok().flatten()
+        });
+        if version.is_none_or(|version| version.name() != b"GLIBC_PRIVATE") {
+            public.insert(name);
+        }
+    }
+    assert!(side == Side::Imported || !public.is_empty());
+    public
+}
+
+/// The C library that this test runs with.
+fn libc_path() -> PathBuf {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the maps of this process");
+    let line = maps.lines().find(|line| line.contains("/libc.so.6")).expect("a glibc");
+    PathBuf::from(&line[line.find('/').expect("a path")..])
+}
+
+fn libc_functions() -> BTreeSet<String> {
+    symbols(&std::fs::read(libc_path()).expect("libc is readable"), Side::Exported)
+}
+
+fn hooks() -> BTreeSet<String> {
+    symbols(&std::fs::read(library::path()).expect("the library is readable"), Side::Exported)
+}
+
+/// The patterns of `silent.txt`, each with its reason.
+fn silent() -> BTreeMap<String, String> {
+    let text = include_str!("../../silent.txt");
+    let mut patterns = BTreeMap::new();
+    let (mut reason, mut in_reason) = (String::new(), false);
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let mut rest = line;
+        if let Some(begin) = line.strip_prefix('[') {
+            (reason, in_reason, rest) = (String::new(), true, begin);
+        }
+        if in_reason {
+            in_reason = !rest.ends_with(']');
+            reason.push_str(rest.trim_end_matches(']'));
+            reason.push(' ');
+            continue;
+        }
+        for pattern in rest.split_whitespace() {
+            assert!(!reason.trim().is_empty(), "{pattern} has no reason");
+            let before = patterns.insert(pattern.to_owned(), reason.trim().to_owned());
+            assert_eq!(before, None, "{pattern} is listed twice");
+        }
+    }
+    patterns
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    glob::matches(pattern.as_bytes(), name.as_bytes())
+}
+
+#[test]
+fn every_function_of_libc_is_hooked_or_silent_for_a_reason() {
+    let (hooks, silent) = (hooks(), silent());
+    let forgotten: Vec<_> = libc_functions()
+        .into_iter()
+        .filter(|name| !hooks.contains(name) && !silent.keys().any(|each| matches(each, name)))
+        .collect();
+    assert!(
+        forgotten.is_empty(),
+        "neither hooked in src/abi nor listed in silent.txt: {forgotten:?}"
+    );
+}
+
+#[test]
+fn no_hook_is_listed_as_silent() {
+    let silent = silent();
+    for hook in hooks() {
+        let listed = silent.keys().find(|pattern| matches(pattern, &hook));
+        assert_eq!(listed, None, "{hook} is hooked");
+    }
+}
+
+#[test]
+fn every_hook_stands_in_front_of_something() {
+    let functions = libc_functions();
+    let strays: Vec<_> = hooks()
+        .into_iter()
+        .filter(|hook| !functions.contains(hook))
+        .filter(|hook| !NEWER.contains(&hook.as_str()))
+        .collect();
+    assert!(strays.is_empty(), "libc exports no such functions: {strays:?}");
+}
+
+#[test]
+fn nothing_is_needed_that_other_libraries_lack() {
+    let bytes = std::fs::read(library::path()).expect("the library is readable");
+    let strays: Vec<_> = symbols(&bytes, Side::Imported)
+        .into_iter()
+        .filter(|name| !IMPORTS.contains(&name.as_str()))
+        .collect();
+    assert!(strays.is_empty(), "imports that musl may not have: {strays:?}");
+}

@@ -1,0 +1,38 @@
+//! Builds the library as the `sweetspot` binary's build script does, once for all tests.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The built library.
+pub fn path() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build)
+}
+
+fn build() -> PathBuf {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload");
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo
+        .args(["rustc", "--quiet", "--lib", "--release", "--crate-type", "cdylib"])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .args(["--target", &target, "--target-dir"])
+        .arg(&folder)
+        .args(["--", "--cfg", "preload_abi", "-Clink-arg=-Wl,-z,initfirst"])
+        .args(["-Clink-arg=-Wl,-z,now", "-Clink-arg=-Wl,-z,defs"])
+        .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
+        .env("CARGO_PROFILE_RELEASE_LTO", "fat")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3");
+    for variable in
+        ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"]
+    {
+        cargo.env_remove(variable);
+    }
+    let status = cargo.status().expect("cargo runs");
+    assert!(status.success(), "the library does not build: {cargo:?}");
+    folder.join(target).join("release/libsweetspot_preload.so")
+}
