@@ -8,7 +8,9 @@
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 /// glibc's `__libc_single_threaded`, or a zero of our own where there is none.
+#[unsafe(link_section = ".data")]
 static SINGLE_THREADED: AtomicPtr<AtomicU8> = AtomicPtr::new((&raw const NEVER).cast_mut());
+#[unsafe(link_section = ".data")]
 static NEVER: AtomicU8 = AtomicU8::new(0);
 
 /// Takes the address of `__libc_single_threaded`. glibc clears it when the first thread is made and

@@ -75,6 +75,7 @@ impl Program {
 }
 
 /// Whether our handler stands in front.
+#[unsafe(link_section = ".data")]
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 fn index_of(signal: c_int) -> Option<usize> {
@@ -176,6 +177,7 @@ pub enum Uncovered {
 }
 
 /// 0, or the thread that has uncovered an action.
+#[unsafe(link_section = ".data")]
 static LOCK: AtomicU64 = AtomicU64::new(0);
 /// Turns after which a lock is taken over whose thread must have been jumped out of.
 const TURNS_MAX: u32 = 100_000;

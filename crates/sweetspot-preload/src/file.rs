@@ -50,8 +50,9 @@ pub const CLOSED: u64 = 0xffff_ffff;
 pub const AT_END: u64 = u64::MAX;
 
 /// How long another thread's append may hold the lock, in milliseconds, before it is taken for one
-/// that a signal handler has left for good. An append copies a few hundred bytes.
-const STEAL_MS: u64 = 50;
+/// that a signal handler has left for good. An append copies a few hundred bytes; a thread that is
+/// merely not scheduled is back sooner.
+const STEAL_MS: u64 = 1000;
 
 /// In a lock word: held by a transition, which always ends.
 const TRANSITION: u64 = 1;
@@ -194,10 +195,13 @@ const NEW: OpenFile = OpenFile {
 
 static FILES: [OpenFile; OPEN_FILES_MAX] = [const { NEW }; OPEN_FILES_MAX];
 /// First free record, plus one; 0: none.
+#[unsafe(link_section = ".data")]
 static FREE: AtomicU32 = AtomicU32::new(0);
 /// Records that were ever used.
+#[unsafe(link_section = ".data")]
 static USED: AtomicU32 = AtomicU32::new(0);
 /// One transition that opens or ends open files at a time.
+#[unsafe(link_section = ".data")]
 static REGISTRY: AtomicU64 = AtomicU64::new(0);
 
 /// The registry's lock: to be held while open files are made or ended, and across a fork.
@@ -400,9 +404,15 @@ impl OpenFile {
     /// What `position` says, with `AT_END` resolved.
     #[inline(always)]
     pub fn resolved_position(&self) -> u64 {
-        match (self.position.load(Relaxed), self.entry()) {
-            (AT_END, Some(entry)) => entry.base.load(Relaxed) + length_of(entry.word.load(Relaxed)),
-            (position, _) => position,
+        loop {
+            let position = self.position.load(Relaxed);
+            let (AT_END, Some(entry)) = (position, self.entry()) else { return position };
+            let word = entry.word.load(Ordering::Acquire);
+            let end = entry.base.load(Ordering::Acquire) + length_of(word);
+            // A flush changes the position before the word: what was read belongs together.
+            if self.position.load(Ordering::Acquire) == AT_END && entry.word.load(Relaxed) == word {
+                return end;
+            }
         }
     }
 

@@ -15,9 +15,12 @@ use crate::file::OpenFile;
 use crate::{process, sys};
 
 /// The path from the environment: a string of the environment block, zero at its end.
+#[unsafe(link_section = ".data")]
 static PATH: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+#[unsafe(link_section = ".data")]
 static MAPPED: AtomicPtr<Ledger> = AtomicPtr::new(core::ptr::null_mut());
 /// Whether mapping was tried.
+#[unsafe(link_section = ".data")]
 static TRIED: AtomicU32 = AtomicU32::new(0);
 
 /// Keeps the path for later.

@@ -60,8 +60,9 @@ unsafe extern "C" fn missing() -> isize {
     crate::fail(libc::ENOSYS)
 }
 
-/// Objects that are looked through: those after ours in the order of loading.
-const OBJECTS_MAX: usize = 96;
+/// Objects that are looked through: those after ours in the order of loading. Of more than these,
+/// only the C library is looked through, in the last place.
+const OBJECTS_MAX: usize = 256;
 
 struct Object {
     base: AtomicUsize,
@@ -70,6 +71,7 @@ struct Object {
 
 static OBJECTS: [Object; OBJECTS_MAX] =
     [const { Object { base: AtomicUsize::new(0), dynamic: AtomicUsize::new(0) } }; OBJECTS_MAX];
+#[unsafe(link_section = ".data")]
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" {
@@ -113,13 +115,27 @@ unsafe extern "C" fn take_object(
         *passed_ours = true;
     } else if *passed_ours && dynamic != 0 {
         let count = COUNT.load(Relaxed);
-        if let Some(object) = OBJECTS.get(count) {
-            object.base.store(base, Relaxed);
-            object.dynamic.store(dynamic, Relaxed);
-            COUNT.store(count + 1, Relaxed);
-        }
+        // Without libc every call would fail, and it may come late in a program of many libraries.
+        let place = match count < OBJECTS_MAX {
+            true => count,
+            // SAFETY: the loader hands over the object's path, or null.
+            false if unsafe { is_libc(info.dlpi_name) } => OBJECTS_MAX - 1,
+            false => return 0,
+        };
+        OBJECTS[place].base.store(base, Relaxed);
+        OBJECTS[place].dynamic.store(dynamic, Relaxed);
+        COUNT.store(place + 1, Relaxed);
     }
     0
+}
+
+/// Whether an object is the C library, by the name of its file.
+///
+/// # Safety
+/// `path` must be a string or null.
+unsafe fn is_libc(path: *const c_char) -> bool {
+    // SAFETY: as the caller says.
+    !path.is_null() && unsafe { CStr::from_ptr(path) }.to_bytes().ends_with(b"/libc.so.6")
 }
 
 /// Address of the first definition of `name` behind ours, or 0.

@@ -25,9 +25,12 @@ const IDLE_MAX: usize = 8;
 const OWNER_DIED: u32 = 0x4000_0000;
 
 /// The guard's word, or a zero of our own: no guard.
+#[unsafe(link_section = ".data")]
 static GUARD: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NO_GUARD).cast_mut());
+#[unsafe(link_section = ".data")]
 static NO_GUARD: AtomicU32 = AtomicU32::new(0);
 /// The slot of this process in the ledger; 0: none yet.
+#[unsafe(link_section = ".data")]
 static SLOT: AtomicU32 = AtomicU32::new(0);
 
 /// A page that is zero in every child, also in one that was forked behind our back.
@@ -50,6 +53,11 @@ pub fn guarded() -> bool {
 /// Whether this memory was claimed by this very process (or by nobody).
 pub fn is_fork_unseen() -> bool {
     SLOT.load(Relaxed) != 0 && FORK_PAGE.ours.load(Relaxed) == 0
+}
+
+/// Whether this process has (or had) anything in the ledger.
+pub fn has_slot() -> bool {
+    SLOT.load(Relaxed) != 0
 }
 
 /// An entry that is mapped here: which one, and where its chunk is.

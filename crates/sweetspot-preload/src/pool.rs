@@ -20,7 +20,9 @@ const RETURN_BYTES: u64 = 1 << 20;
 /// First free buffer of each class; each free buffer begins with the address of the next.
 static FREE: [AtomicU64; CLASSES] = [const { AtomicU64::new(0) }; CLASSES];
 /// Bytes mapped and handed out, free ones not counted.
+#[unsafe(link_section = ".data")]
 static IN_USE: AtomicU64 = AtomicU64::new(0);
+#[unsafe(link_section = ".data")]
 static POOL: AtomicU64 = AtomicU64::new(0);
 
 fn class_of(bytes: u64) -> usize {

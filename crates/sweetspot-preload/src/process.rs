@@ -9,6 +9,7 @@ use sweetspot_core::policy;
 use crate::sys;
 
 /// Why no hook does anything but pass on; 0: buffering is on. Bits of `PASSIVE_*`.
+#[unsafe(link_section = ".data")]
 static PASSIVE: AtomicU32 = AtomicU32::new(PASSIVE_BEFORE_START);
 /// The constructor has not run yet.
 pub const PASSIVE_BEFORE_START: u32 = 1;
@@ -43,6 +44,7 @@ pub fn clear_passive(reason: u32) {
 
 /// The epoch: advanced by whatever may have brought news. A window answers only in the epoch in
 /// which it was filled or confirmed.
+#[unsafe(link_section = ".data")]
 pub static EPOCH: AtomicU64 = AtomicU64::new(1);
 
 /// Something new may have been learned. Not a locked add: two threads that listen at the same time
@@ -53,7 +55,9 @@ pub fn listen() {
 }
 
 /// Size in force, as `Header::buffer`.
+#[unsafe(link_section = ".data")]
 static BUFFER: AtomicU32 = AtomicU32::new(BUFFER_OFF);
+#[unsafe(link_section = ".data")]
 static MAX_AGE_MS: AtomicU32 = AtomicU32::new(policy::MAX_AGE_MS);
 
 /// The size in force where no rule says otherwise, as `Header::buffer`.
@@ -87,10 +91,13 @@ pub fn append_bytes_max(buffer: u32) -> u64 {
 }
 
 /// Hits left until the clock is read.
+#[unsafe(link_section = ".data")]
 static TICKS: AtomicU32 = AtomicU32::new(1);
 /// Milliseconds on the coarse monotonic clock when it was last read.
+#[unsafe(link_section = ".data")]
 static NOW_MS: AtomicU64 = AtomicU64::new(0);
 /// When the epoch was last advanced because time passed.
+#[unsafe(link_section = ".data")]
 static AGED_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Counts one hit; false when the clock is due, and then the hit must take the slow path.

@@ -21,6 +21,7 @@ static END: extern "C" fn() = end;
 /// glibc calls constructors as it calls `main`; musl without arguments.
 type Constructor = extern "C" fn(i32, *const *const c_char, *const *const c_char);
 
+#[unsafe(link_section = ".data")]
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {

@@ -33,6 +33,7 @@ static WORDS: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(UNKNOWN) };
 /// End of the last positioned read of a descriptor that is learning.
 static LAST_END: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(0) }; DESCRIPTORS_MAX];
 /// One more than the highest descriptor that ever had a word.
+#[unsafe(link_section = ".data")]
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
 /// The tag of a word.

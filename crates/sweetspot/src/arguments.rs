@@ -21,6 +21,7 @@ Examples:
 
 Run a program:
   run      Run a program with buffering underneath its own reads and writes
+  recover  Finish what was pending where a program was killed together with its guard
 
 See for yourself:
   demo     Copy a million records without and with sweetspot, and compare
@@ -65,6 +66,27 @@ Examples:
 {all-args}
 ";
 
+const RECOVER_HELP: &str = "\
+{about}
+
+A program that is killed is finished by its guard at once; this is for the rest: a guard that was
+killed too. The next `sweetspot run` of the same user does the same by itself.
+
+Examples:
+  sweetspot recover --list        say what is pending, change nothing
+  sweetspot recover               write it where it belongs
+  sweetspot recover --discard     lose it
+
+{usage-heading} {usage}
+
+{all-args}
+
+What was changed since then is never overwritten: the pending bytes are saved beside the file.
+
+The exit status is 0 when all is where it belongs or nothing was pending; 1 when something was saved
+beside, is still in use or could not be finished; 125 when sweetspot itself failed.
+";
+
 /// Finds the right I/O buffering for a program and applies it, without changing the program
 #[derive(Parser)]
 #[command(name = "sweetspot", version, help_template = HELP, disable_help_subcommand = true)]
@@ -76,6 +98,7 @@ pub struct Arguments {
 #[derive(Subcommand)]
 pub enum Verb {
     Run(Run),
+    Recover(Recover),
     Demo(Demo),
 }
 
@@ -119,6 +142,23 @@ pub struct Run {
     /// The program and its arguments; options of sweetspot stop at its name
     #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
+}
+
+/// Finish what was pending where a program was killed together with its guard
+#[derive(Args)]
+#[command(help_template = RECOVER_HELP)]
+pub struct Recover {
+    /// Say what is pending and what would become of it; change nothing
+    #[arg(long, conflicts_with = "discard")]
+    pub list: bool,
+
+    /// Remove what is pending instead of writing it
+    #[arg(long)]
+    pub discard: bool,
+
+    /// The ledger; without it, all that dead programs of yours left in /dev/shm
+    #[arg(value_name = "LEDGER")]
+    pub ledger: Option<PathBuf>,
 }
 
 /// Copy a million records without and with sweetspot, and compare

@@ -11,6 +11,7 @@ mod estimate;
 mod failure;
 mod preload;
 mod reach;
+mod recover;
 mod resolve;
 mod run;
 mod session;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     };
     let ended = match &arguments.verb {
         Verb::Run(arguments) => run::run(arguments),
+        Verb::Recover(arguments) => recover::run(arguments),
         Verb::Demo(arguments) => demo::demo(arguments),
     };
     ExitCode::from(ended.unwrap_or_else(|failure| {

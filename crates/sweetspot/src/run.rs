@@ -11,6 +11,7 @@ use crate::config;
 use crate::failure::{Failure, say};
 use crate::preload;
 use crate::reach::{self, Reach};
+use crate::recover;
 use crate::resolve;
 use crate::session::{self, Session, Settings};
 use crate::summary::{Report, Target};
@@ -56,6 +57,9 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         say(format_args!("sweetspot: {warning}"));
     }
 
+    // What a killed run of the same job left must be in its files before this one reads them.
+    recover::finish_stale();
+
     let report = Report::new(asked.size(), config.path, reach.clone());
     let mut session = None;
     if reach.takes_library() {
@@ -85,7 +89,11 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     match target {
         Some(target) => start.and_report(target, session, report),
         None if arguments.wait => start.and_wait(session),
-        None => Err(start.by_becoming_it()),
+        None => {
+            let failure = start.by_becoming_it();
+            session.iter_mut().for_each(Session::remove_if_unguarded);
+            Err(failure)
+        }
     }
 }
 
@@ -188,6 +196,7 @@ impl Start<'_> {
         let ended = child.wait();
         if let Some(mut session) = session {
             session.finish(pid);
+            session.remove_if_unguarded();
         }
         end_as(ended)
     }
@@ -203,9 +212,10 @@ impl Start<'_> {
         let pid = child.pid();
         let ended = child.wait();
         let seconds = started.elapsed().as_secs_f64();
-        let learned = session.and_then(|mut session| {
+        let learned = session.map(|mut session| {
             session.finish(pid);
-            Some(session.summary())
+            session.remove_if_unguarded();
+            session.summary()
         });
         let program = self.program.display().to_string();
         target.write(&report.text(&program, pid, ended, seconds, learned.as_ref()));

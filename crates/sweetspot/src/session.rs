@@ -121,6 +121,18 @@ impl Session {
         }
     }
 
+    /// Removes the ledger where no guard does it at its end. To be called when the program has
+    /// ended, or could not be started: until then it reads the rules there. A program that `run`
+    /// became leaves such a ledger behind, with nothing in it, for the next `run` to remove.
+    pub fn remove_if_unguarded(&mut self) {
+        if let Some(ledger) = &self.ledger
+            && !ledger.is_guarded()
+            && let Err(error) = ledger.remove()
+        {
+            self.notes.push(error.to_string());
+        }
+    }
+
     /// What was learned.
     pub fn summary(&self) -> Summary {
         let mut notes = self.notes.clone();

@@ -30,6 +30,7 @@ macro_rules! execs {
             fault::before_exec();
             let answer = next($($arg),*);
             fault::after_exec();
+            crate::ops::process::after_exec();
             answer
         }
     })*};
@@ -53,6 +54,7 @@ macro_rules! spawns {
             fault::before_exec();
             let answer = next($($arg),*);
             fault::after_exec();
+            crate::ops::process::after_exec();
             after_spawn();
             answer
         }
@@ -81,6 +83,7 @@ macro_rules! watched_spawns {
             fault::before_exec();
             let answer = next(fd, path, actions, attributes, arguments, environment);
             fault::after_exec();
+            crate::ops::process::after_exec();
             after_spawn();
             if answer == 0 {
                 life::made_several(fd, 1);

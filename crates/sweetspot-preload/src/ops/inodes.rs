@@ -10,6 +10,7 @@ use crate::process::{EPOCH, listen};
 const BUCKETS: usize = 1024;
 
 /// Windows open in this process.
+#[unsafe(link_section = ".data")]
 static WINDOWS: AtomicU32 = AtomicU32::new(0);
 /// Of them, by the hash of device and inode.
 static BY_INODE: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];

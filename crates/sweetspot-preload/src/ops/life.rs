@@ -267,6 +267,7 @@ pub fn mapping(fd: i32, protection: i32, flags: i32) {
 }
 
 /// Whether a file that others can have was mapped shared and not writable.
+#[unsafe(link_section = ".data")]
 static SHARED_READ_ONLY: AtomicBool = AtomicBool::new(false);
 
 /// Before the protection of memory changes.

@@ -20,6 +20,7 @@ use crate::process::{
 use crate::{pool, sys, table};
 
 /// Threads that are inside a fork: no window opens meanwhile.
+#[unsafe(link_section = ".data")]
 static FORKING: AtomicU32 = AtomicU32::new(0);
 
 /// Whether a fork is under way.
@@ -35,8 +36,8 @@ enum Sharing {
     Inherited,
 }
 
-/// Settles everything; what will be shared goes straight on.
-fn settle_all(sharing: Sharing, why: Why) {
+/// Settles everything; what will be shared goes straight on, for the reason given.
+fn settle_all(sharing: Sharing, why: Option<Why>) {
     for fd in table::all() {
         let Some(word) = table::word(fd) else { break };
         let value = word.load(Relaxed);
@@ -49,7 +50,7 @@ fn settle_all(sharing: Sharing, why: Why) {
             _ => continue,
         };
         let kept = sharing == Sharing::Inherited && Learning(learned).has(Learning::CLOSE_ON_EXEC);
-        settle(fd, if kept { Next::Learn } else { Next::Straight(why) });
+        settle(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::Straight));
     }
 }
 
@@ -62,14 +63,17 @@ pub fn before_fork() {
         end_because(Why::SharedMemory);
         return;
     }
-    FORKING.fetch_add(1, Relaxed);
-    {
-        // A transition that was under way is over when the registry can be had.
-        let _signals = SignalsBlocked::new();
-        drop(file::hold_registry());
-    }
+    stop_transitions();
     speak();
-    settle_all(Sharing::All, Why::Shared);
+    settle_all(Sharing::All, Some(Why::Shared));
+}
+
+/// From now on no window opens and no writes begin to wait, in any thread.
+fn stop_transitions() {
+    FORKING.fetch_add(1, Relaxed);
+    // A transition that was under way is over when the registry can be had.
+    let _signals = SignalsBlocked::new();
+    drop(file::hold_registry());
 }
 
 /// After a fork, in the parent (`child` > 0 or an error) and in the child (0).
@@ -84,7 +88,7 @@ pub fn after_fork(child: i32) {
         FORKING.store(0, Relaxed);
     }
     // What another thread opened meanwhile is shared too.
-    settle_all(Sharing::All, Why::Shared);
+    settle_all(Sharing::All, Some(Why::Shared));
     if child != 0 {
         FORKING.fetch_sub(1, Relaxed);
     }
@@ -100,6 +104,7 @@ struct Spawner {
 const SPAWNERS_MAX: usize = 64;
 static SPAWNERS: [Spawner; SPAWNERS_MAX] =
     [const { Spawner { thread: AtomicU64::new(0), process: AtomicI32::new(0) } }; SPAWNERS_MAX];
+#[unsafe(link_section = ".data")]
 static SPAWNING: AtomicU32 = AtomicU32::new(0);
 
 /// Before a vfork or spawn by this thread. Ends by itself when the parent goes on (or with
@@ -109,7 +114,7 @@ pub fn before_spawn() {
         return;
     }
     speak();
-    settle_all(Sharing::Inherited, Why::Shared);
+    settle_all(Sharing::Inherited, Some(Why::Shared));
     let me = sys::thread_pointer();
     let process = sys::process_id();
     loop {
@@ -161,8 +166,17 @@ pub fn still_passive() -> bool {
 pub fn before_exec() {
     if !passive() {
         speak();
-        settle_all(Sharing::Inherited, Why::Shared);
+        stop_transitions();
+        settle_all(Sharing::Inherited, Some(Why::Shared));
         super::write::leave();
+    }
+}
+
+/// The exec failed: this process goes on. (After `execl` and its kin nobody says so; then it goes
+/// on without buffering.)
+pub fn after_exec() {
+    if !passive() && forking() {
+        FORKING.fetch_sub(1, Relaxed);
     }
 }
 
@@ -173,13 +187,19 @@ pub fn forked_unseen() {
 
 /// The process ends: everything is settled, and from now on every call goes straight on.
 pub fn end() {
-    end_because(Why::Shared);
+    end_with(None);
 }
 
 /// The process can no longer be followed, or may no longer do what we would do: as `end`, and the
 /// summary says why.
 pub fn end_because(why: Why) {
+    end_with(Some(why));
+}
+
+fn end_with(why: Option<Why>) {
     if !passive() {
+        // Other threads may go on until the process is gone: nothing of theirs may begin to wait.
+        stop_transitions();
         speak();
         settle_all(Sharing::All, why);
         set_passive(PASSIVE_FOR_GOOD);
@@ -188,6 +208,7 @@ pub fn end_because(why: Why) {
 }
 
 /// Whether there is a writable mapping that a child of a fork would share.
+#[unsafe(link_section = ".data")]
 static SHARES_WRITABLE: AtomicBool = AtomicBool::new(false);
 
 /// A writable mapping was made that only children can share: harmless until there is one.

@@ -29,7 +29,7 @@ use crate::{copy, fault, ledger, sys, table};
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
 /// each write makes every window ask again (410 ns a window), afterwards only those of its inode.
-const WRITES_TO_BE_KNOWN: u32 = 8;
+const WRITES_TO_BE_KNOWN: u32 = 2;
 
 /// Values of `OpenFile::pin`.
 pub mod pin {
@@ -44,12 +44,17 @@ pub mod pin {
 }
 
 /// Files with pending bytes; `speak` looks at it before everything else.
+#[unsafe(link_section = ".data")]
 static PENDING: AtomicU32 = AtomicU32::new(0);
 /// The list of them, oldest first, and its lock. The lock comes before that of any file.
+#[unsafe(link_section = ".data")]
 static DIRTY: AtomicU64 = AtomicU64::new(0);
+#[unsafe(link_section = ".data")]
 static DIRTY_FIRST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
+#[unsafe(link_section = ".data")]
 static DIRTY_LAST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
 /// When the oldest of what is pending came, in milliseconds.
+#[unsafe(link_section = ".data")]
 static OLDEST_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether anything is pending in this process.
@@ -364,21 +369,33 @@ pub fn flush_old(now: u64) {
 /// Writes out what is pending for one file. Its lock is held.
 fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
     let Some(entry) = file.entry() else { return Ok(()) };
-    let word = entry.word.load(Relaxed);
-    let len = length_of(word);
+    let mut word = entry.word.load(Relaxed);
+    let mut len = length_of(word);
     if len > 0 {
         let fd = file.fd.load(Relaxed);
         let base = entry.base.load(Relaxed);
         let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
         entry.flushing.store(1, SeqCst);
-        write_out(fd, chunk, len, base)?;
-        remember_status(entry, fd);
-        // The end of what is pending is about to lose its meaning.
-        if file.position.load(Relaxed) == AT_END {
-            file.position.store(base + len, Relaxed);
+        loop {
+            write_out(fd, chunk, len, base)?;
+            remember_status(entry, fd);
+            // The end of what is pending is about to lose its meaning.
+            let at_end = file.position.load(Relaxed) == AT_END;
+            if at_end {
+                file.position.store(base + len, Relaxed);
+            }
+            // From here the flush has happened.
+            if swap(&entry.word, word, flushed(word)) {
+                break;
+            }
+            // An append from which the lock was taken over was committed meanwhile: once more, with
+            // its bytes.
+            if at_end {
+                file.position.store(AT_END, Relaxed);
+            }
+            word = entry.word.load(Relaxed);
+            len = length_of(word);
         }
-        // From here the flush has happened.
-        swap(&entry.word, word, flushed(word));
         entry.flushing.store(0, SeqCst);
         file.count(Counter::Flushes, 1);
         file.count(Counter::FlushBytes, len);
@@ -398,12 +415,24 @@ pub fn settle_held(file: &'static OpenFile, held: &Held) {
         file.error.store(errno, Relaxed);
         file.note(Why::WriteFailed);
     }
-    if let word = entry.word.load(Relaxed)
-        && length_of(word) == 0
-    {
-        swap(&entry.word, word, flushed(word));
-    }
+    cancel_appends(file, entry, held);
     file.chunk.store(0, Relaxed);
+}
+
+/// Advances the generation although nothing is pending, so that an append that is under way (below
+/// us, or in a thread from which the lock was taken over) starts again. What it committed in the
+/// last moment is written out.
+fn cancel_appends(file: &'static OpenFile, entry: &Entry, held: &Held) {
+    loop {
+        let word = entry.word.load(Relaxed);
+        if length_of(word) > 0 {
+            if flush_held(file, held).is_err() {
+                return;
+            }
+        } else if swap(&entry.word, word, flushed(word)) {
+            return;
+        }
+    }
 }
 
 /// Takes a file off the list of those with pending bytes. `None`: it is not on it.
@@ -452,6 +481,9 @@ pub fn forget_all() {
 
 /// Gives every pin back: the process ends or becomes another program. All is settled.
 pub fn leave() {
+    if !pins::has_slot() {
+        return;
+    }
     let _signals = SignalsBlocked::new();
     for file in file::used() {
         if file.references.load(Relaxed) > 0 {
@@ -573,10 +605,16 @@ fn give_up(file: &OpenFile, why: Why) {
 /// committed, and lets go of its chunk without ever using it again. The lock is held.
 pub fn abandon(file: &'static OpenFile) {
     let held = Held::assumed(file);
-    let _ = flush_held(file, &held);
+    settle_held(file, &held);
     core::mem::forget(held);
-    file.chunk.store(0, Relaxed);
     file.pin.store(pin::NEVER, Relaxed);
+    // Nor is its window's memory, into which the old owner may still be copying.
+    let position = file.take_position();
+    file.position.store(position, Relaxed);
+    file.window_len.store(0, Relaxed);
+    if file.buffer_bytes.swap(0, Relaxed) > 0 {
+        inodes::window_closed(file);
+    }
     if file.pending() == 0 {
         file.entry.store(core::ptr::null_mut(), Relaxed);
     }
@@ -684,6 +722,10 @@ fn attach(file: &'static OpenFile, fd: i32) {
     if super::process::forking() || !crate::reach::stdio_is_seen() {
         return;
     }
+    if file.chunk.load(Relaxed) != 0 {
+        // Another thread was faster, and bytes may be waiting already.
+        return;
+    }
     // They may have been changed since the pin was asked for.
     let flags = sys::open_flags(fd).unwrap_or(0);
     file.flags.store(flags as u32, Relaxed);
@@ -787,7 +829,9 @@ fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u64) {
 pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
     let writes = learning.small_writes();
     match file.map(|file| file.pin.load(Relaxed)) {
-        None => writes == WRITES_TO_BE_KNOWN || writes == policy::WRITES_TO_EARN,
+        None => {
+            writes >= WRITES_TO_BE_KNOWN && inodes::any_window() || writes == policy::WRITES_TO_EARN
+        }
         Some(pin::NONE) => writes >= policy::WRITES_TO_EARN,
         Some(pin::ASKED) => true,
         Some(pin::HELD) => writes >= policy::WRITES_TO_EARN_AGAIN,

@@ -51,6 +51,7 @@ static ENTRIES: [Entry; 10] = entries! {
 };
 
 /// 0: not tried; 1: being done; 2: done; 3: cannot be done.
+#[unsafe(link_section = ".data")]
 static STATE: AtomicU32 = AtomicU32::new(0);
 
 /// Whether libc's own calls are seen; patches the entries when first asked.
@@ -113,10 +114,11 @@ fn patch_all() -> bool {
         return false;
     }
     let writable = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-    if ENTRIES.iter().any(|entry| !protect(entry.address.load(Relaxed), writable)) {
-        for entry in &ENTRIES {
-            protect(entry.address.load(Relaxed), libc::PROT_READ | libc::PROT_EXEC);
-        }
+    let executable = libc::PROT_READ | libc::PROT_EXEC;
+    if !pages().all(|page| protect(page, writable)) {
+        pages().for_each(|page| {
+            protect(page, executable);
+        });
         return false;
     }
     // Whoever asked for the next definition before must not come round to the handlers.
@@ -124,9 +126,9 @@ fn patch_all() -> bool {
     for entry in &ENTRIES {
         jump(entry.address.load(Relaxed), (entry.handler)());
     }
-    for entry in &ENTRIES {
-        protect(entry.address.load(Relaxed), libc::PROT_READ | libc::PROT_EXEC);
-    }
+    pages().for_each(|page| {
+        protect(page, executable);
+    });
     true
 }
 
@@ -135,11 +137,22 @@ fn patch_all() -> bool {
     false
 }
 
-/// Changes the protection of the page or pages of an entry.
-fn protect(address: usize, protection: i32) -> bool {
-    let page = address & !4095;
+/// The pages that hold entries, each once.
+fn pages() -> impl Iterator<Item = usize> {
+    let page_of = |entry: &Entry| entry.address.load(Relaxed) & !(PAGE_BYTES - 1);
+    ENTRIES.iter().enumerate().filter_map(move |(index, entry)| {
+        let page = page_of(entry);
+        (!ENTRIES[..index].iter().any(|other| page_of(other) == page)).then_some(page)
+    })
+}
+
+/// A function begins on a multiple of sixteen bytes, so its first sixteen are in one page.
+const PAGE_BYTES: usize = 4096;
+
+/// Changes the protection of a page of libc's code.
+fn protect(page: usize, protection: i32) -> bool {
     // SAFETY: code stays readable and executable.
-    unsafe { sys::syscall!(SYS_mprotect, page, address + 16 - page, protection) == 0 }
+    unsafe { sys::syscall!(SYS_mprotect, page, PAGE_BYTES, protection) == 0 }
 }
 
 /// `endbr64`, which some distributions' functions begin with.

@@ -1,0 +1,318 @@
+//! Program and guard are both killed while bytes are pending: `recover` and the next `run` finish
+//! them, and never overwrite what was written since.
+//!
+//! A binary of its own: every `run` finishes what it finds, so nothing else may run beside these.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use sweetspot_core::ledger::{Header, Ledger};
+use tempfile::TempDir;
+
+/// Nothing here takes longer, on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Where the victim keeps its counters (programs/c/kill_victim.c).
+const VICTIM_PAGE: u64 = 0x2_0000_0000;
+/// What the victim writes before it holds still, in two files.
+const FILES: [&str; 2] = ["0-0", "0-1"];
+/// How often a victim is started until its bytes wait: on a busy machine a guard comes late.
+const STARTS_MAX: u32 = 20;
+
+/// One after the other: each looks at all ledgers.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(place.work()).unwrap();
+        let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
+        let status = Command::new("gcc")
+            .args(["-O1", "-w", "-pthread", "-o"])
+            .arg(place.victim())
+            .arg(programs.join("kill_victim.c"))
+            .status();
+        assert!(status.expect("gcc is there (apt-get install build-essential)").success());
+        place
+    }
+
+    fn victim(&self) -> PathBuf {
+        self.folder.path().join("victim")
+    }
+
+    fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.work().join(name)
+    }
+
+    fn contents(&self) -> [Vec<u8>; 2] {
+        FILES.map(|name| fs::read(self.file(name)).unwrap())
+    }
+
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
+            command.env_remove(name);
+        }
+        command.env("SWEETSPOT_CACHE", self.folder.path().join("cache"));
+        command.current_dir(self.work()).stdin(Stdio::null());
+        command
+    }
+
+    fn sweetspot(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(env!("CARGO_BIN_EXE_sweetspot"));
+        command.args(arguments).output().unwrap()
+    }
+
+    /// What the files hold when the victim holds still, without sweetspot.
+    fn native(&self) -> [Vec<u8>; 2] {
+        let mut victim = Victim::start(&mut self.command(self.victim()));
+        victim.kill();
+        let contents = self.contents();
+        for name in FILES {
+            fs::remove_file(self.file(name)).unwrap();
+        }
+        contents
+    }
+
+    /// Kills a victim and its guard while bytes are pending. Returns the ledger.
+    fn leave_pending(&self) -> PathBuf {
+        for _ in 0..STARTS_MAX {
+            let mut command = self.command(env!("CARGO_BIN_EXE_sweetspot"));
+            let mut victim = Victim::start(command.args(["run", "--"]).arg(self.victim()));
+            let ledger = victim.ledger();
+            let guard = guard_of(&ledger);
+            kill_process(guard, Signal::STOP).unwrap();
+            wait_for_state(guard, 'T');
+            victim.kill();
+            kill_process(guard, Signal::KILL).unwrap();
+            wait_until("the guard ends", || is_gone(guard));
+            let listed = self.sweetspot(&["recover", "--list", ledger.to_str().unwrap()]);
+            if stdout(&listed).contains("to be written") {
+                return ledger;
+            }
+            self.sweetspot(&["recover", ledger.to_str().unwrap()]);
+        }
+        panic!("nothing was ever pending in {STARTS_MAX} starts");
+    }
+}
+
+struct Victim {
+    child: Child,
+}
+
+impl Victim {
+    /// Starts it and waits until it holds still.
+    fn start(command: &mut Command) -> Victim {
+        let child = command.args(["1", "steps"]).stdout(Stdio::null()).spawn().unwrap();
+        let memory = format!("/proc/{}/mem", child.id());
+        wait_until("the victim holds still", || {
+            let mut word = [0; 8];
+            let memory = fs::File::open(&memory);
+            memory.is_ok_and(|memory| memory.read_exact_at(&mut word, VICTIM_PAGE).is_ok())
+                && u64::from_ne_bytes(word) == 2
+        });
+        Victim { child }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn ledger(&self) -> PathBuf {
+        let all = fs::read_to_string(format!("/proc/{}/environ", self.child.id())).unwrap();
+        let value = all.split('\0').find_map(|text| text.strip_prefix("SWEETSPOT_LEDGER="));
+        value.expect("it runs with a ledger").into()
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn guard_of(ledger: &Path) -> Pid {
+    let at = offset_of!(Ledger, header) + offset_of!(Header, guard);
+    let mut word = [0; 4];
+    wait_until("the guard begins", || {
+        fs::File::open(ledger).unwrap().read_exact_at(&mut word, at as u64).unwrap();
+        word != [0; 4]
+    });
+    Pid::from_raw(i32::from_ne_bytes(word)).expect("a process")
+}
+
+fn state_of(pid: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    stat[stat.rfind(')')? + 2..].chars().next()
+}
+
+fn is_gone(pid: Pid) -> bool {
+    state_of(pid).is_none_or(|state| state == 'Z')
+}
+
+fn wait_for_state(pid: Pid, state: char) {
+    wait_until("it stops", || state_of(pid) == Some(state));
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn assert_ends(output: &Output, status: i32, out_parts: &[&str], err_parts: &[&str]) {
+    let (out, err) = (stdout(output), stderr(output));
+    assert_eq!(output.status.code(), Some(status), "{out}{err}");
+    for (text, parts) in [(&out, out_parts), (&err, err_parts)] {
+        assert_eq!(text.is_empty(), parts.is_empty(), "{out}\n--\n{err}");
+        for part in parts {
+            assert!(text.contains(part), "{part:?} is missing in {text:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_pending_is_listed_and_then_finished() {
+    let _turn = turn();
+    let place = Place::new();
+    let native = place.native();
+    for names_it in [true, false] {
+        let ledger = place.leave_pending();
+        let before = place.contents();
+        assert_ne!(before, native, "bytes are pending");
+        let name: &[&str] = if names_it { &[ledger.to_str().unwrap()] } else { &[] };
+        let command = |options: &[&'static str]| -> Output {
+            place.sweetspot(&[&["recover"], options, name].concat())
+        };
+        let file = place.file("0-");
+        let parts = [ledger.to_str().unwrap(), file.to_str().unwrap()];
+        let also = |word| [parts[0], parts[1], word];
+        assert_ends(&command(&["--list"]), 0, &also(": to be written\n"), &[]);
+        assert_eq!(place.contents(), before, "a list changes nothing");
+        assert_ends(&command(&[]), 0, &also(": written\n"), &[]);
+        assert!(place.contents() == native);
+        assert!(!ledger.exists());
+        if names_it {
+            // Finished already: this name is nobody's.
+            assert_ends(&command(&[]), 125, &[], &["cannot use the ledger", "--list"]);
+        }
+    }
+}
+
+#[test]
+fn the_next_run_finishes_it_before_its_program_starts() {
+    let _turn = turn();
+    let place = Place::new();
+    let native = place.native();
+    let ledger = place.leave_pending();
+    assert_ne!(place.contents(), native);
+    let output = place.sweetspot(&["run", "--", "cat", "0-0", "0-1"]);
+    assert!(output.status.success());
+    assert!(output.stdout == native.concat(), "the next program sees all bytes");
+    assert_eq!(stderr(&output), "", "nothing went wrong, so nothing is said");
+    assert!(!ledger.exists());
+}
+
+#[test]
+fn a_switched_off_run_touches_nothing() {
+    let _turn = turn();
+    let place = Place::new();
+    let ledger = place.leave_pending();
+    let before = place.contents();
+    let mut command = place.command(env!("CARGO_BIN_EXE_sweetspot"));
+    let status = command.args(["run", "--", "true"]).env("SWEETSPOT", "off").status().unwrap();
+    assert!(status.success());
+    assert_eq!(place.contents(), before);
+    let output = place.sweetspot(&["recover", "--discard", ledger.to_str().unwrap()]);
+    assert_ends(&output, 0, &[": discarded\n"], &[]);
+    assert_eq!(place.contents(), before);
+    assert!(!ledger.exists());
+}
+
+#[test]
+fn what_was_written_since_is_never_overwritten() {
+    let _turn = turn();
+    let place = Place::new();
+    for by_run in [true, false] {
+        let ledger = place.leave_pending();
+        // The job is run again, without sweetspot, before anybody recovered.
+        for name in FILES {
+            fs::write(place.file(name), format!("the next run's {name}")).unwrap();
+        }
+        let listed = place.sweetspot(&["recover", "--list", ledger.to_str().unwrap()]);
+        assert_ends(&listed, 0, &["to be saved beside"], &[]);
+        let output = if by_run {
+            let output = place.sweetspot(&["run", "--", "true"]);
+            assert_ends(&output, 0, &[], &["from a killed program", "saved as"]);
+            output
+        } else {
+            let output = place.sweetspot(&["recover"]);
+            assert_ends(&output, 1, &["saved as", "dd if="], &[]);
+            output
+        };
+        for name in FILES {
+            let now = fs::read_to_string(place.file(name)).unwrap();
+            assert_eq!(now, format!("the next run's {name}"));
+        }
+        let saved: Vec<PathBuf> = fs::read_dir(place.work())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.to_string_lossy().contains(".sweetspot-saved-"))
+            .collect();
+        assert!(!saved.is_empty(), "{}{}", stdout(&output), stderr(&output));
+        for path in saved {
+            let said = stdout(&output) + &stderr(&output);
+            assert!(said.contains(path.to_str().unwrap()), "{}: {said}", path.display());
+            fs::remove_file(path).unwrap();
+        }
+        assert!(!ledger.exists());
+    }
+}
+
+#[test]
+fn a_ledger_that_cannot_be_used_is_a_clear_error() {
+    let _turn = turn();
+    let place = Place::new();
+    fs::write(place.file("text"), "no ledger").unwrap();
+    let check = |name: &str, parts: &[&str]| {
+        assert_ends(&place.sweetspot(&["recover", name]), 125, &[], parts);
+    };
+    check("missing", &["cannot use the ledger missing", "No such file"]);
+    check("text", &["cannot use the ledger text"]);
+
+    let mut command = place.command(env!("CARGO_BIN_EXE_sweetspot"));
+    let mut victim = Victim::start(command.args(["run", "--"]).arg(place.victim()));
+    let ledger = victim.ledger();
+    let output = place.sweetspot(&["recover", ledger.to_str().unwrap()]);
+    assert_ends(&output, 1, &["not finished", "in use"], &[]);
+    victim.kill();
+    wait_until("the guard ends", || !ledger.exists());
+}
