@@ -189,6 +189,10 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         // Vectors are not learned from.
         Source::Vector(..) => u64::MAX,
     };
+    if inodes::any_window() && table::word(fd).is_some_and(|word| word.load(Relaxed) == 0) {
+        // Whether this write is news for a window, is worth one question for good.
+        transition::classify(fd);
+    }
     let mut turn = 0;
     while is_followed(fd) {
         turn += 1;
