@@ -21,7 +21,7 @@
 #define FILES 2
 #define WRITE_BYTES_MAX 60000
 #define SIZE_MAX_BYTES (1 << 20)
-#define STEPS_PAUSED 200
+#define SHARED_ALONE 500
 #define STEPS_FROM 300
 #define STEPS_TO 324
 
@@ -76,7 +76,7 @@ static void live(long lane) {
     if (pipe(pipes)) failed("pipe");
     page->ready = 1;
     for (unsigned long call = 0; !page->stop; page->done[lane] = ++call) {
-        if (is_steps && call < STEPS_PAUSED) usleep(20);
+        if (is_steps && call % 70 == 69 && call < STEPS_FROM) usleep(2000);
         if (is_steps && call == STEPS_FROM)
             for (page->ready = 2; !page->go;) {}
         if (is_steps && call == STEPS_TO) {
@@ -85,7 +85,9 @@ static void live(long lane) {
         }
         unsigned long number = number_of(lane, call);
         int file = (int)(number_of(lane, (call / 8) | 1ul << 40) % FILES), fd = fds[file];
-        long kind = (long)(number % 64), length = 1 + (long)((number >> 8) % 300);
+        /* Mostly plain writes: what is disturbed all the time does not wait. */
+        long kind = (number >> 48) % 8 && !(is_steps && call >= STEPS_FROM) ? 63 : (long)(number % 64);
+        long length = 1 + (long)((number >> 8) % 300);
         long at = (long)((number >> 24) % 70000);
         if (lseek(fd, 0, SEEK_CUR) >= SIZE_MAX_BYTES) {
             lseek(fd, 0, SEEK_SET);
@@ -141,8 +143,11 @@ static int shared_fd;
 
 static void share(long lane) {
     char bytes[512];
+    /* Waiting begins while nobody else is at it. */
+    while (lane && page->done[0] < SHARED_ALONE && !page->stop) usleep(100);
     for (unsigned long call = 0; !page->stop; page->done[lane] = ++call) {
         unsigned long number = number_of(lane, call);
+        if (!lane && (call == 100 || call == 200)) usleep(2000);
         unsigned length = 16 + (unsigned)(number >> 8) % 300;
         unsigned head[4] = {0x6b696c6c, (unsigned)lane, (unsigned)call, length};
         fill(bytes, length, number);

@@ -32,8 +32,12 @@ pub fn remember(path: Option<&'static [u8]>) {
 
 /// The ledger, mapped on first use. Called only inside transitions or at start.
 pub fn ledger() -> Option<&'static Ledger> {
-    if TRIED.swap(1, Relaxed) == 0 {
-        MAPPED.store(map().unwrap_or(core::ptr::null_mut()), Relaxed);
+    if TRIED.swap(1, Relaxed) == 0
+        && let Some(ledger) = map()
+    {
+        // SAFETY: just mapped.
+        process::set_max_age_ms(unsafe { (*ledger).header.max_age_ms.load(Relaxed) });
+        MAPPED.store(ledger, Relaxed);
     }
     let mapped = MAPPED.load(Relaxed);
     // SAFETY: a mapped ledger stays mapped, and all of it is atomics.
@@ -145,6 +149,29 @@ fn map_descriptor(fd: i32) -> Option<*mut Ledger> {
         return None;
     }
     Some(ledger)
+}
+
+/// Lets go of the shared memory for good: the process is about to give up rights, and whoever may
+/// then control it must not reach what others have pending. Private zeros take its place, because
+/// counters and entries are still pointed to. What could not be written keeps its chunk.
+pub fn let_go() {
+    let mapped = MAPPED.load(Relaxed);
+    if mapped.is_null() {
+        return;
+    }
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: replaces our own mapping, all of whose users expect only atomics.
+    unsafe {
+        sys::syscall!(
+            SYS_mmap,
+            mapped,
+            size_of::<Ledger>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1isize,
+            0
+        )
+    };
 }
 
 /// Says that the library was loaded: for the summary.

@@ -306,6 +306,8 @@ pub fn leave() {
         let entry = idle.entry.swap(core::ptr::null_mut(), Relaxed);
         // SAFETY: as in `take_idle`.
         if let Some(entry) = unsafe { entry.as_ref() } {
+            let chunk = idle.chunk.load(Relaxed);
+            unmap(&Pinned { entry, chunk, chunk_bytes: idle.chunk_bytes.load(Relaxed) });
             leave_state(entry, STATE_DISCARD);
             poke(ledger, index_of(ledger, entry));
         }

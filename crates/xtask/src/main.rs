@@ -7,6 +7,7 @@
 //! Not here: what the product itself does. Nothing depends on this crate.
 
 mod bench;
+mod fuzz;
 mod needs;
 mod test;
 
@@ -17,6 +18,7 @@ cargo xtask COMMAND
 
   setup    install what the tests need (Debian packages; as root or through sudo)
   test     setup, then formatting, lints and all tests of the workspace
+  fuzz     kill programs at random, step by step, or let them make random calls (--help)
   bench    what `run` does to real programs, in alternating pairs (--help says more)
 ";
 
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["setup"] => exit_code(needs::install()),
         ["test", filter @ ..] => exit_code(test::run(filter)),
+        ["fuzz", ..] => fuzz::main(&words[1..]),
         ["bench", ..] => bench::main(&words[1..]),
         ["help" | "--help" | "-h"] | [] => {
             print!("{USAGE}");

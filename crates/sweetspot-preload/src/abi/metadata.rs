@@ -122,7 +122,21 @@ hand_over! {
 
 // What is pending has gone out when these are called; the window of a file stays as it is.
 pass_on! {
-    fn fsync(fd: c_int) -> c_int;
-    fn fdatasync(fd: c_int) -> c_int;
     fn sync_file_range(fd: c_int, from: i64, len: i64, flags: c_uint) -> c_int;
 }
+
+// A sync is where a program learns that what it wrote could not be written.
+macro_rules! syncs {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(fd: c_int) -> c_int, next => {
+            let pass = crate::ops::pass_on();
+            if let Some(errno) = crate::ops::write::failing_descriptor(fd) {
+                return crate::fail(errno) as c_int;
+            }
+            let answer = next(fd);
+            pass.done();
+            answer
+        }
+    })*};
+}
+syncs! { fsync fdatasync }

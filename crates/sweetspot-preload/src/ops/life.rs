@@ -79,11 +79,17 @@ pub fn range(first: u32, last: u32, flags: u32) {
 }
 
 /// Before a descriptor is closed: what was kept for it ends.
-pub fn closing(fd: i32) {
-    if !passive() {
-        speak();
-        forget(fd);
+///
+/// Returns the error with which the close is to fail (after it was done), or 0: what was written
+/// before cannot be brought to the file.
+pub fn closing(fd: i32) -> i32 {
+    if passive() {
+        return 0;
     }
+    speak();
+    let failed = write::failing_descriptor(fd).unwrap_or(0);
+    forget(fd);
+    failed
 }
 
 /// Ends what is known of a descriptor, whose number may now mean something else.

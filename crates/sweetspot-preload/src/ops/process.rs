@@ -203,7 +203,13 @@ fn end_with(why: Option<Why>) {
         speak();
         settle_all(Sharing::All, why);
         set_passive(PASSIVE_FOR_GOOD);
+        if super::write::is_pending() {
+            super::write::say_what_failed();
+        }
         super::write::leave();
+        if why == Some(Why::Confined) {
+            crate::ledger::let_go();
+        }
     }
 }
 

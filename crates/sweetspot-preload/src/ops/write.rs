@@ -195,6 +195,9 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         disturbed(fd, turn);
         let found = table::open_file(fd).filter(|(file, _)| file.is_on());
         let Some((file, word)) = found else {
+            if let Some(errno) = failing_descriptor(fd) {
+                return Outcome::Done(crate::fail(errno));
+            }
             match enter(fd, kind, len) {
                 Some(pass) => return straight(pass),
                 None => continue,
@@ -248,7 +251,7 @@ enum Prepared {
 
 /// Makes room for an append, or says why there is none.
 fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
-    if let Some(errno) = take_error(file) {
+    if let Some(errno) = failing(file) {
         return Prepared::Failed(errno);
     }
     if file.chunk.load(Relaxed) == 0 {
@@ -397,6 +400,7 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
             len = length_of(word);
         }
         entry.flushing.store(0, SeqCst);
+        file.error.store(0, Relaxed);
         file.count(Counter::Flushes, 1);
         file.count(Counter::FlushBytes, len);
         inodes::wrote(file);
@@ -580,11 +584,45 @@ fn has_space(file: &OpenFile) -> bool {
     sys::file_system(file.fd.load(Relaxed)).is_some_and(|(_, free)| free > needed)
 }
 
-/// Reports a failed flush, once.
-pub fn take_error(file: &OpenFile) -> Option<i32> {
-    match file.error.swap(0, Relaxed) {
+/// Whether what waits for a file cannot be written, tried again just now: then every write, sync and
+/// close of it fails with that error, as they would have failed natively, and nothing is written that
+/// the waiting bytes could later overwrite.
+pub fn failing(file: &OpenFile) -> Option<i32> {
+    if file.error.load(Relaxed) == 0 {
+        return None;
+    }
+    flush_all();
+    match file.error.load(Relaxed) {
         0 => None,
         errno => Some(errno),
+    }
+}
+
+/// The same for a descriptor.
+pub fn failing_descriptor(fd: i32) -> Option<i32> {
+    table::open_file(fd).and_then(|(file, _)| failing(file))
+}
+
+/// At the end of the process: says which files have bytes that could not be written.
+pub fn say_what_failed() {
+    for file in file::used() {
+        let (Some(entry), true) = (file.entry(), file.references.load(Relaxed) > 0) else {
+            continue;
+        };
+        if length_of(entry.word.load(Relaxed)) == 0 {
+            continue;
+        }
+        let mut text = [0; sweetspot_core::ledger::TEXT_BYTES_MAX];
+        let parts: [&[u8]; 3] = [
+            b"sweetspot: ",
+            entry.path.load(&mut text),
+            b": the last bytes cannot be written; they are saved beside the file when this process \
+              has ended\n",
+        ];
+        for part in parts {
+            // SAFETY: memory of our own.
+            unsafe { sys::syscall!(SYS_write, 2, part.as_ptr(), part.len()) };
+        }
     }
 }
 

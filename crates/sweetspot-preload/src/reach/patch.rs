@@ -259,12 +259,13 @@ libc_calls! {
 macro_rules! libc_closes {
     ($($index:literal $name:ident;)*) => {$(
         unsafe extern "C" fn $name(fd: i32) -> i32 {
-            ops::life::closing(fd);
+            let failed = ops::life::closing(fd);
             let original: unsafe extern "C" fn(i32) -> i32 =
                 // SAFETY: the moved beginning of a function with this signature.
                 unsafe { core::mem::transmute(moved($index)) };
             // SAFETY: any descriptor may be closed.
-            unsafe { original(fd) }
+            let answer = unsafe { original(fd) };
+            if failed != 0 && answer == 0 { crate::fail(failed) as i32 } else { answer }
         }
     )*};
 }

@@ -175,6 +175,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "threads write from the start",
+        build: &[C("threads_write")],
+        command: "$RUN $BIN/c/threads_write 150",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "one file, many descriptions",
         build: &[C("coherence")],
         command: "$RUN $BIN/c/coherence",

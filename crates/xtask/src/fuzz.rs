@@ -1,0 +1,139 @@
+//! `cargo xtask fuzz`: looks for lost and doubled bytes, with programs that follow from a seed.
+//!
+//! ```text
+//! kill      victims killed at random moments, with their guard, their parent, or alone
+//! steps     a victim killed after each instruction of a stretch of its life
+//! contract  random programs of calls, with and without buffering, at every size
+//! ```
+//!
+//! A failing case is printed with the command that repeats it, and its files are kept. A bounded
+//! part of each runs as a test.
+
+mod contract;
+mod kill;
+mod model;
+mod steps;
+mod victim;
+
+use std::process::ExitCode;
+use std::time::SystemTime;
+use victim::Kit;
+
+const USAGE: &str = "\
+cargo xtask fuzz kill [--kills N] [--seed S]      N victims, killed at random moments (300)
+cargo xtask fuzz steps [--limit N] [--seed S]     a victim killed after each instruction of a
+                                                  stretch; with a limit, after N of them
+cargo xtask fuzz contract [--ops N] [--seed S]    random programs of N calls in all, compared with
+                                                  and without buffering at eight sizes (20000)
+";
+
+/// Sizes at which victims are killed.
+const KILL_SIZES: &[&str] = &["auto", "512", "64K", "1M"];
+
+#[derive(Debug, PartialEq)]
+struct Settings {
+    /// `--kills`, `--limit` or `--ops`.
+    count: Option<u64>,
+    seed: Option<u64>,
+}
+
+/// Runs `cargo xtask fuzz` with the words after `fuzz`.
+pub fn main(words: &[&str]) -> ExitCode {
+    let (name, counted): (_, &str) = match words.first() {
+        Some(&name @ "kill") => (name, "--kills"),
+        Some(&name @ "steps") => (name, "--limit"),
+        Some(&name @ "contract") => (name, "--ops"),
+        Some(&("--help" | "-h" | "help")) => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let settings = match parse(&words[1..], counted) {
+        Ok(settings) => settings,
+        Err(problem) => {
+            eprint!("xtask fuzz {name}: {problem}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let seed = settings.seed.unwrap_or(since_epoch.map_or(0, |time| time.as_secs() % 1_000_000));
+    println!("seed {seed}");
+    let result = Kit::build().and_then(|kit| match name {
+        "kill" => kill::run(kit, settings.count.unwrap_or(300), seed),
+        "steps" => steps::run(kit, settings.count, seed),
+        _ => contract::run(kit, settings.count.unwrap_or(20_000), seed),
+    });
+    match result {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(wrong) => {
+            eprintln!("xtask fuzz {name}: {wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(words: &[&str], counted: &str) -> Result<Settings, String> {
+    let mut settings = Settings { count: None, seed: None };
+    let mut words = words.iter();
+    while let Some(&option) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{option} needs a value after it"))?;
+        let number = value.parse();
+        let number = number.map_err(|_| format!("{option} needs a whole number, not {value:?}"))?;
+        match option {
+            "--seed" => settings.seed = Some(number),
+            _ if option == counted => settings.count = Some(number),
+            _ => return Err(format!("unknown option {option}")),
+        }
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, PoisonError};
+
+    /// One after the other: each uses both processors, and a `run` finishes what it finds.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    fn check(work: impl FnOnce(Kit) -> Result<String, String>) -> String {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = Kit::build().and_then(work).unwrap_or_else(|wrong| panic!("{wrong}"));
+        eprintln!("{line}");
+        line
+    }
+
+    #[test]
+    fn killed_programs_lose_and_double_nothing() {
+        let line = check(|kit| kill::run(kit, 250, 1));
+        assert!(line.starts_with("250 kills, ") && line.ends_with(", 0 lost, 0 doubled"), "{line}");
+    }
+
+    #[test]
+    fn a_program_killed_between_any_two_instructions_loses_nothing() {
+        let line = check(|kit| steps::run(kit, Some(150), 1));
+        assert!(line.starts_with("150 of ") && line.ends_with(", 0 lost, 0 doubled"), "{line}");
+    }
+
+    #[test]
+    fn random_programs_are_the_same_at_every_size() {
+        check(|kit| contract::run(kit, 6_000, 1));
+    }
+
+    #[test]
+    fn options_are_read() {
+        let settings = |count, seed| Ok(Settings { count, seed });
+        assert_eq!(parse(&[], "--kills"), settings(None, None));
+        assert_eq!(parse(&["--kills", "7", "--seed", "9"], "--kills"), settings(Some(7), Some(9)));
+        for wrong in [&["--kills"][..], &["--kills", "many"], &["--limit", "7"]] {
+            assert!(parse(wrong, "--kills").is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Random programs of calls (`programs/c/fuzz_calls.c`) with and without buffering: what each call
+//! returned and what the files hold must be equal at every size. A failing program is made as short
+//! as it can be while it still fails.
+
+use super::model::Random;
+use super::victim::Kit;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Sizes at which each program runs.
+const SIZES: &[&str] = &["auto", "1", "2", "7", "512", "4096", "64K", "1M"];
+/// Kinds of programs, and calls in one.
+const KINDS: &[(&str, u64)] = &[("sequential", 150), ("mixed", 300), ("wild", 500)];
+/// A program that takes longer hangs.
+const LIFE_MAX: Duration = Duration::from_secs(20);
+
+/// A random program.
+#[derive(Clone, Copy, Debug)]
+struct Program {
+    seed: u64,
+    calls: u64,
+    kind: &'static str,
+}
+
+/// What can be seen of a run.
+#[derive(PartialEq)]
+struct Seen {
+    ended: String,
+    output: Vec<u8>,
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+/// Runs programs of `operations` calls together, each at every size. Returns the closing line.
+///
+/// # Errors
+/// The first program that differs, shortened, with the commands that repeat it.
+pub fn run(kit: Kit, operations: u64, seed: u64) -> Result<String, String> {
+    kit.compile("fuzz_calls")?;
+    let (mut made, mut programs) = (0, 0);
+    while made < operations {
+        let own = seed + programs;
+        let (kind, calls) = Random::new(own).pick(KINDS);
+        let program = Program { seed: own, calls: calls.min(operations - made), kind };
+        let native = see(&kit, program, None)?;
+        for size in SIZES {
+            if see(&kit, program, Some(size))? != native {
+                return Err(shortened(&kit, program, size)?);
+            }
+        }
+        made += program.calls;
+        programs += 1;
+    }
+    Ok(format!("{made} calls in {programs} programs at {} sizes, 0 differences", SIZES.len()))
+}
+
+fn differs(kit: &Kit, program: Program, size: &str) -> Result<bool, String> {
+    Ok(see(kit, program, None)? != see(kit, program, Some(size))?)
+}
+
+/// The shortest beginning of a program that still differs, and where.
+fn shortened(kit: &Kit, program: Program, size: &str) -> Result<String, String> {
+    let with = |calls| Program { calls, ..program };
+    // `fails` does, `passes` does not; a program is a beginning of the longer one.
+    let (mut passes, mut fails) = (0, program.calls);
+    while fails - passes > 1 {
+        let middle = passes.midpoint(fails);
+        if differs(kit, with(middle), size)? {
+            fails = middle;
+        } else {
+            passes = middle;
+        }
+    }
+    let Program { seed, kind, calls } = with(fails);
+    let native = see(kit, with(fails), None)?;
+    let seen = see(kit, with(fails), Some(size))?;
+    let mut text = format!(
+        "a program of {calls} calls differs at size {size}: {}\n",
+        difference(&native, &seen)
+    );
+    text.push_str(&format!(
+        "  again: cargo xtask fuzz contract --ops {} --seed {seed}\n  program: fuzz_calls {seed} {calls} {kind}",
+        program.calls
+    ));
+    Ok(text)
+}
+
+fn difference(native: &Seen, seen: &Seen) -> String {
+    if native.ended != seen.ended {
+        return format!("it ended with {}, natively {}", seen.ended, native.ended);
+    }
+    let lines = |seen: &Seen| {
+        let text = String::from_utf8_lossy(&seen.output).into_owned();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (before, now) = (lines(native), lines(seen));
+    let place = before.iter().zip(&now).position(|(before, now)| before != now);
+    if let Some(place) = place {
+        let earlier = before[..place].iter().rev().take(5).rev();
+        let earlier: String = earlier.map(|line| format!("\n    {line}")).collect();
+        return format!("{earlier}\n  - {}\n  + {}", before[place], now[place]);
+    }
+    let name = native.files.iter().find(|(name, bytes)| seen.files.get(*name) != Some(bytes));
+    name.map_or("more is there".to_owned(), |(name, _)| format!("the file {name}"))
+}
+
+/// Runs a program in a fresh folder; `None`: as it is.
+fn see(kit: &Kit, program: Program, size: Option<&str>) -> Result<Seen, String> {
+    let work = kit.work()?;
+    let calls = kit.program("fuzz_calls");
+    let mut command = match size {
+        None => kit.command(&calls, work.path()),
+        Some(size) => {
+            let mut command = kit.command(&kit.sweetspot, work.path());
+            command.args(["run", "--buffer-size", size, "--"]).arg(&calls);
+            command
+        }
+    };
+    let words = [program.seed.to_string(), program.calls.to_string(), program.kind.to_owned()];
+    let ended = bounded(command.args(words), &work.path().join("output"))?;
+    let mut files = contents(work.path())?;
+    let output = files.remove("output").unwrap_or_default();
+    Ok(Seen { ended, output, files })
+}
+
+fn bounded(command: &mut Command, output: &Path) -> Result<String, String> {
+    let create = |path: &Path| fs::File::create(path).map_err(|error| error.to_string());
+    let (stdout, stderr) = (create(output)?, create(&output.with_file_name("errors"))?);
+    let child = command.stdout(stdout).stderr(stderr).stdin(Stdio::null()).spawn();
+    let mut child = child.map_err(|error| format!("{command:?}: {error}"))?;
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Ok(status.to_string());
+        }
+        if begun.elapsed() > LIFE_MAX {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Ok("a kill, as it hung".to_owned());
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn contents(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        files.insert(name, fs::read(entry.path()).map_err(|error| error.to_string())?);
+    }
+    Ok(files)
+}

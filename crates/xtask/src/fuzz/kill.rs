@@ -1,0 +1,198 @@
+//! Victims killed with SIGKILL at random moments: every call that was accepted is in the files once
+//! and in order, and of the one in flight at most a prefix.
+
+use super::KILL_SIZES;
+use super::model::Random;
+use super::victim::{Kit, Plan, Victim, pause, reap, signal};
+use std::fmt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Moments of death after the first call, in microseconds: from the first pins on.
+const LIFE_US: std::ops::Range<u64> = 200..30_000;
+
+/// Who is killed, and how.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The victim, without a warning, wherever it is.
+    AtOnce,
+    /// The victim, stopped just before.
+    Stopped,
+    /// The guard; the victim goes on and ends by itself.
+    Guard,
+    /// Victim and guard; `recover` finishes.
+    Both,
+    /// The waiting parent, and the victim later.
+    Parent,
+}
+
+const WAYS: &[Way] = &[
+    Way::AtOnce,
+    Way::AtOnce,
+    Way::AtOnce,
+    Way::AtOnce,
+    Way::Stopped,
+    Way::Stopped,
+    Way::Stopped,
+    Way::Guard,
+    Way::Both,
+    Way::Both,
+    Way::Parent,
+];
+const MODES: &[&str] = &["calls", "calls", "threads", "shared", "forks"];
+
+#[derive(Default)]
+struct Tally {
+    kills: u64,
+    calls: u64,
+    /// Victims whose files changed between their death and the end of the guard.
+    finished: u64,
+    recovered: u64,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { kills, calls, finished, recovered } = self;
+        write!(
+            formatter,
+            "{kills} kills, {finished} finished by the guard, {recovered} by recover, \
+             {calls} calls accepted, 0 lost, 0 doubled"
+        )
+    }
+}
+
+/// Kills `kills` victims. Returns the closing line.
+///
+/// # Errors
+/// The first victim that lost or doubled something, with what repeats it; or that no guard ever had
+/// anything to finish.
+pub fn run(kit: Kit, kills: u64, seed: u64) -> Result<String, String> {
+    let mut tally = Tally::default();
+    for number in 0..kills {
+        let work = kit.work()?;
+        // Each kill follows from one seed, so that it can be repeated alone.
+        let own = seed + number;
+        if let Err(wrong) = kill(&kit, work.path(), own, &mut tally) {
+            let kept = work.keep();
+            kit.keep();
+            return Err(format!(
+                "{wrong}\n  after {number} kills; files in {}\n  again: cargo xtask fuzz kill --kills 1 --seed {own}",
+                kept.display()
+            ));
+        }
+    }
+    // A few kills may well hit nobody with bytes pending.
+    if tally.finished == 0 && kills >= 20 {
+        return Err(format!("nothing was ever pending: {tally}"));
+    }
+    Ok(tally.to_string())
+}
+
+fn kill(kit: &Kit, folder: &Path, seed: u64, tally: &mut Tally) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    let way = random.pick(WAYS);
+    let mode = if matches!(way, Way::AtOnce) { "calls" } else { random.pick(MODES) };
+    let size = random.pick(KILL_SIZES);
+    let plan = Plan { seed, mode, size, waits: matches!(way, Way::Parent) };
+    let named = |wrong: String| format!("{way:?} {plan:?}: {wrong}");
+    let mut victim = Victim::start(kit, plan, folder).map_err(named)?;
+    let outcome = end(kit, &mut victim, way, &mut random, tally);
+    if outcome.is_err() {
+        let _ = victim.kill();
+    }
+    tally.kills += 1;
+    tally.calls += victim.accepted();
+    outcome.map_err(named)
+}
+
+/// A random time, short ones as often as long ones.
+fn life(random: &mut Random) -> Duration {
+    let doublings = (LIFE_US.end / LIFE_US.start).ilog2() + 1;
+    let longest = LIFE_US.start << random.below(u64::from(doublings) + 1);
+    Duration::from_micros(random.below(longest.min(LIFE_US.end)).max(LIFE_US.start))
+}
+
+fn end(
+    kit: &Kit,
+    victim: &mut Victim,
+    way: Way,
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let after = life(random);
+    match way {
+        Way::AtOnce => {
+            let before = victim.kill_at_once(after)?;
+            victim.wait_finished()?;
+            tally.finished += u64::from(victim.contents() != before);
+            victim.check()
+        }
+        Way::Stopped | Way::Parent => {
+            pause(after);
+            if victim.started != victim.pid {
+                signal(victim.started, libc::SIGKILL);
+                reap(victim.started)?;
+                pause(life(random));
+            }
+            victim.stop()?;
+            victim.count()?;
+            let before = victim.contents();
+            victim.kill()?;
+            victim.wait_finished()?;
+            tally.finished += u64::from(victim.contents() != before);
+            victim.check()
+        }
+        Way::Guard => {
+            let guard = victim.guard()?;
+            pause(after);
+            signal(guard, libc::SIGKILL);
+            reap(guard)?;
+            pause(life(random));
+            victim.end()?;
+            victim.check_ended()?;
+            recover(kit, victim)
+        }
+        Way::Both => {
+            let guard = victim.guard()?;
+            pause(after);
+            let gap = Duration::from_micros(random.below(1500));
+            let guard_first = random.below(2) == 0;
+            if guard_first {
+                signal(guard, libc::SIGKILL);
+                pause(gap);
+            }
+            victim.stop()?;
+            victim.count()?;
+            let before = victim.contents();
+            victim.kill()?;
+            if !guard_first {
+                pause(gap);
+                signal(guard, libc::SIGKILL);
+            }
+            reap(guard)?;
+            let by_guard = victim.contents() != before;
+            recover(kit, victim)?;
+            let by_anyone = victim.contents() != before;
+            tally.finished += u64::from(by_guard);
+            tally.recovered += u64::from(by_anyone && !by_guard);
+            victim.check()
+        }
+    }
+}
+
+/// `sweetspot recover`, where the guard left a ledger.
+fn recover(kit: &Kit, victim: &Victim) -> Result<(), String> {
+    if !victim.ledger.exists() {
+        return Ok(());
+    }
+    let mut command = kit.command(&kit.sweetspot, Path::new("/"));
+    command.arg("recover").arg(&victim.ledger).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = command.output().map_err(|error| error.to_string())?;
+    // Another `run` of the same user may have been faster.
+    if output.status.success() || !victim.ledger.exists() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    Err(format!("recover: {}: {}", output.status, String::from_utf8_lossy(&said)))
+}

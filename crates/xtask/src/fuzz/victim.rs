@@ -1,0 +1,439 @@
+//! Starting victims under `sweetspot run`, reading their memory, stopping, stepping and killing
+//! them.
+#![allow(unsafe_code)]
+
+use super::model::{self, FILES, LANES, Lane, STEPS_FROM};
+use std::fs::{self, File};
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use sweetspot_core::ledger::{Header, Ledger};
+use tempfile::TempDir;
+
+/// Nothing that a victim or a guard is waited for takes longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The guard is allowed so long from a death to the end of its work.
+const FINISH_MAX: Duration = Duration::from_secs(5);
+
+/// Where the victim's counters are, and which: `struct page` in programs/c/kill_victim.c.
+const PAGE: u64 = 0x2_0000_0000;
+const READY: u64 = 0;
+const STOP: u64 = 1;
+const GO: u64 = 2;
+const ENDED: u64 = 3;
+const DONE: u64 = 4;
+const PIDS: u64 = DONE + LANES as u64;
+
+/// What the fuzzers run: the command line and the victim, built.
+pub struct Kit {
+    pub sweetspot: PathBuf,
+    folder: TempDir,
+}
+
+impl Kit {
+    /// Builds both.
+    ///
+    /// # Errors
+    /// What a compiler said.
+    pub fn build() -> Result<Kit, String> {
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+        run(Command::new(cargo).args(["build", "--quiet", "-p", "sweetspot"]))?;
+        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let sweetspot = own
+            .ancestors()
+            .map(|folder| folder.join("sweetspot"))
+            .find(|path| path.is_file())
+            .ok_or_else(|| format!("no sweetspot beside {}", own.display()))?;
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let kit = Kit { sweetspot, folder };
+        kit.compile("kill_victim")?;
+        // Guards and orphans come to us, so that their end can be waited for.
+        // SAFETY: no pointers.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+        Ok(kit)
+    }
+
+    /// Compiles `programs/c/NAME.c`; the program is `kit.program(NAME)`.
+    ///
+    /// # Errors
+    /// What the compiler said.
+    pub fn compile(&self, name: &str) -> Result<(), String> {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
+        let mut command = Command::new("gcc");
+        command.args(["-O1", "-g", "-w", "-pthread", "-o"]).arg(self.program(name));
+        run(command.arg(sources.join(format!("{name}.c"))))
+    }
+
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A fresh folder to run in.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn work(&self) -> Result<TempDir, String> {
+        tempfile::tempdir_in(self.folder.path()).map_err(|error| error.to_string())
+    }
+
+    /// A command in a folder, without what this process inherited.
+    pub fn command(&self, program: &Path, folder: &Path) -> Command {
+        let mut command = Command::new(program);
+        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
+            command.env_remove(name);
+        }
+        command.env("SWEETSPOT_CACHE", self.folder.path().join("cache"));
+        command.current_dir(folder).stdin(Stdio::null());
+        command
+    }
+
+    /// Leaves everything where it is and says where.
+    pub fn keep(self) -> PathBuf {
+        self.folder.keep()
+    }
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// What one victim is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    /// calls, threads, shared, forks, steps.
+    pub mode: &'static str,
+    pub size: &'static str,
+    /// `run --wait`: a parent stays.
+    pub waits: bool,
+}
+
+/// A victim and its guard.
+pub struct Victim {
+    plan: Plan,
+    folder: PathBuf,
+    /// What was started: the victim, or its waiting parent.
+    pub started: i32,
+    pub pid: i32,
+    pub ledger: PathBuf,
+    lanes: [u64; LANES],
+}
+
+impl Victim {
+    /// Starts a victim and waits until it is at work.
+    ///
+    /// # Errors
+    /// It did not start.
+    pub fn start(kit: &Kit, plan: Plan, folder: &Path) -> Result<Victim, String> {
+        let errors = File::create(folder.join("stderr")).map_err(|error| error.to_string())?;
+        let mut command = kit.command(&kit.sweetspot, folder);
+        command.args(["run", "--buffer-size", plan.size]);
+        command.args(plan.waits.then_some("--wait")).arg("--").arg(kit.program("kill_victim"));
+        command.args([plan.seed.to_string().as_str(), plan.mode]);
+        let child = command.stdout(Stdio::null()).stderr(errors).spawn();
+        let started = child.map_err(|error| error.to_string())?.id() as i32;
+        let mut victim = Victim {
+            plan,
+            folder: folder.to_owned(),
+            started,
+            pid: started,
+            ledger: PathBuf::new(),
+            lanes: [0; LANES],
+        };
+        let ready = if plan.mode == "steps" { 2 } else { 1 };
+        wait_until("the victim to begin", PATIENCE, || {
+            if plan.waits {
+                victim.pid = only_child(started).unwrap_or(started);
+            }
+            word(victim.pid, READY).is_some_and(|word| word >= ready)
+        })?;
+        let all = fs::read_to_string(format!("/proc/{}/environ", victim.pid)).unwrap_or_default();
+        let value = all.split('\0').find_map(|text| text.strip_prefix("SWEETSPOT_LEDGER="));
+        victim.ledger = value.ok_or("it runs without a ledger")?.into();
+        Ok(victim)
+    }
+
+    /// Every process of the victim, by lane; `forks` has one for each.
+    fn processes(&self) -> Vec<i32> {
+        let mut all = vec![self.pid];
+        if self.plan.mode == "forks" {
+            let children = (1..LANES as u64).filter_map(|lane| word(self.pid, PIDS + lane));
+            all.extend(children.filter(|pid| *pid != 0).map(|pid| pid as i32));
+        }
+        all
+    }
+
+    /// Stops all its threads and processes.
+    ///
+    /// # Errors
+    /// They do not stop.
+    pub fn stop(&self) -> Result<(), String> {
+        let processes = self.processes();
+        processes.iter().for_each(|pid| signal(*pid, libc::SIGSTOP));
+        wait_until("the victim to stop", PATIENCE, || processes.iter().all(|pid| is_stopped(*pid)))
+    }
+
+    /// Reads the counters of the calls that were accepted; it must not be running.
+    ///
+    /// # Errors
+    /// It is dead already.
+    pub fn count(&mut self) -> Result<(), String> {
+        for (lane, done) in self.lanes.iter_mut().enumerate() {
+            let pid = match (self.plan.mode, lane) {
+                ("forks", 1..) => word(self.pid, PIDS + lane as u64).unwrap_or(0) as i32,
+                _ => self.pid,
+            };
+            *done = word(pid, DONE + lane as u64)
+                .ok_or_else(|| format!("process {pid} of lane {lane} had ended by itself"))?;
+        }
+        Ok(())
+    }
+
+    /// Kills all of it with SIGKILL and waits for the ends.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn kill(&self) -> Result<(), String> {
+        let mut processes = self.processes();
+        processes.iter().for_each(|pid| signal(*pid, libc::SIGKILL));
+        if self.started != self.pid {
+            processes.push(self.started);
+        }
+        processes.into_iter().try_for_each(reap)
+    }
+
+    /// Kills it without a warning: the counters are those at the very moment of its death.
+    ///
+    /// # Errors
+    /// It cannot be traced, or had ended already.
+    pub fn kill_at_once(&mut self, after: Duration) -> Result<Vec<Vec<u8>>, String> {
+        trace(libc::PTRACE_SEIZE, self.pid, libc::PTRACE_O_TRACEEXIT)?;
+        pause(after);
+        signal(self.pid, libc::SIGKILL);
+        // Its memory is still there, and the guard does not know of it yet.
+        wait_for(self.pid)?;
+        let counted = self.count();
+        let before = self.contents();
+        let _ = trace(libc::PTRACE_CONT, self.pid, 0);
+        reap(self.pid)?;
+        counted.map(|()| before)
+    }
+
+    /// Lets a held victim execute `steps` instructions. Returns how many it executed before it came
+    /// to the end of its calls; it stays stopped and is to be killed.
+    ///
+    /// # Errors
+    /// It cannot be traced, or died.
+    pub fn step(&self, steps: u64) -> Result<u64, String> {
+        trace(libc::PTRACE_SEIZE, self.pid, 0)?;
+        trace(libc::PTRACE_INTERRUPT, self.pid, 0)?;
+        wait_for(self.pid)?;
+        let memory = fs::OpenOptions::new().write(true).open(format!("/proc/{}/mem", self.pid));
+        let memory = memory.map_err(|error| error.to_string())?;
+        memory
+            .write_all_at(&1u64.to_ne_bytes(), PAGE + GO * 8)
+            .map_err(|error| error.to_string())?;
+        for step in 0..steps {
+            if step % 64 == 0 && word(self.pid, ENDED) == Some(1) {
+                return Ok(step);
+            }
+            trace(libc::PTRACE_SINGLESTEP, self.pid, 0)?;
+            if !wait_for(self.pid)? {
+                return Err(format!("it died after {step} steps"));
+            }
+        }
+        Ok(steps)
+    }
+
+    /// Asks it to end by itself, and waits until it has.
+    ///
+    /// # Errors
+    /// It does not, or not well.
+    pub fn end(&mut self) -> Result<(), String> {
+        self.stop()?;
+        for pid in self.processes() {
+            let memory = fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/mem"));
+            memory
+                .and_then(|memory| memory.write_all_at(&1u64.to_ne_bytes(), PAGE + STOP * 8))
+                .map_err(|error| format!("process {pid}: {error}"))?;
+        }
+        // Each lane ends with the call in which it was stopped: its counter may still advance by
+        // one, which is seen by what is there.
+        self.count()?;
+        let processes = self.processes();
+        processes.iter().for_each(|pid| signal(*pid, libc::SIGCONT));
+        reap(self.started)
+    }
+
+    /// The guard's process, waiting until there is one.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn guard(&self) -> Result<i32, String> {
+        let at = (offset_of!(Ledger, header) + offset_of!(Header, guard)) as u64;
+        let mut word = [0; 4];
+        wait_until("the guard to begin", PATIENCE, || {
+            let read = File::open(&self.ledger).and_then(|file| file.read_exact_at(&mut word, at));
+            read.is_ok() && word != [0; 4]
+        })?;
+        Ok(i32::from_ne_bytes(word) & 0x3fff_ffff)
+    }
+
+    /// Waits until the guard has finished and removed the ledger.
+    ///
+    /// # Errors
+    /// It takes too long.
+    pub fn wait_finished(&self) -> Result<(), String> {
+        wait_until("the guard to finish", FINISH_MAX, || !self.ledger.exists())
+    }
+
+    /// All its files.
+    pub fn contents(&self) -> Vec<Vec<u8>> {
+        let read = |name: String| fs::read(self.folder.join(name)).unwrap_or_default();
+        if self.plan.mode == "shared" {
+            return vec![read("shared".to_owned())];
+        }
+        let lanes = (0..LANES).flat_map(|lane| (0..FILES).map(move |file| (lane, file)));
+        lanes.map(|(lane, file)| read(format!("{lane}-{file}"))).collect()
+    }
+
+    /// Compares what is there with what was accepted.
+    ///
+    /// # Errors
+    /// What was lost, doubled or torn.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_by(Lane::check)
+    }
+
+    /// As [`Victim::check`] after [`Victim::end`]: whole calls only.
+    ///
+    /// # Errors
+    /// What was lost, doubled or torn.
+    pub fn check_ended(&self) -> Result<(), String> {
+        self.check_by(Lane::check_whole)
+    }
+
+    fn check_by(
+        &self,
+        check: impl Fn(Lane, u64, &[Vec<u8>; FILES]) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let said = fs::read_to_string(self.folder.join("stderr")).unwrap_or_default();
+        if !said.is_empty() {
+            return Err(format!("on stderr: {said}"));
+        }
+        let contents = self.contents();
+        if self.plan.mode == "shared" {
+            return model::check_shared(self.plan.seed, &self.lanes, &contents[0]);
+        }
+        for (lane, files) in contents.chunks(FILES).enumerate() {
+            let files: &[Vec<u8>; FILES] = files.try_into().expect("as many as a lane has");
+            let done = self.lanes[lane];
+            if done == 0 && lane > 0 && !matches!(self.plan.mode, "threads" | "forks") {
+                continue;
+            }
+            let all_kinds = if self.plan.mode == "steps" { STEPS_FROM } else { u64::MAX };
+            check(Lane::after(self.plan.seed, lane, done, all_kinds), done, files)?;
+        }
+        Ok(())
+    }
+
+    /// Calls that were accepted.
+    pub fn accepted(&self) -> u64 {
+        self.lanes.iter().sum()
+    }
+}
+
+fn only_child(pid: i32) -> Option<i32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}
+
+/// A word of the victim's page.
+fn word(pid: i32, index: u64) -> Option<u64> {
+    let mut word = [0; 8];
+    let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+    memory.read_exact_at(&mut word, PAGE + index * 8).ok()?;
+    Some(u64::from_ne_bytes(word))
+}
+
+/// Whether all threads of a process are stopped, or it is dead.
+fn is_stopped(pid: i32) -> bool {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    tasks.flatten().all(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = stat.rfind(')').and_then(|end| stat[end + 1..].trim_start().chars().next());
+        matches!(state, None | Some('T' | 't' | 'Z' | 'X'))
+    })
+}
+
+/// Waits exactly, as sleeping would add fifty microseconds.
+pub fn pause(duration: Duration) {
+    let begun = Instant::now();
+    if duration > Duration::from_millis(1) {
+        std::thread::sleep(duration - Duration::from_millis(1));
+    }
+    while begun.elapsed() < duration {
+        std::hint::spin_loop();
+    }
+}
+
+fn wait_until(
+    what: &str,
+    patience: Duration,
+    mut holds: impl FnMut() -> bool,
+) -> Result<(), String> {
+    let begun = Instant::now();
+    while !holds() {
+        if begun.elapsed() > patience {
+            return Err(format!("waited {} s for {what}", patience.as_secs()));
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    Ok(())
+}
+
+pub fn signal(pid: i32, signal: i32) {
+    // SAFETY: no pointers. The number is a child's that has not been waited for.
+    unsafe { libc::kill(pid, signal) };
+}
+
+fn trace(request: libc::c_uint, pid: i32, data: i32) -> Result<(), String> {
+    // SAFETY: these requests take no pointers.
+    let answer = unsafe { libc::ptrace(request, pid, 0usize, data as usize) };
+    if answer == 0 {
+        return Ok(());
+    }
+    Err(format!("ptrace of {pid}: {}", std::io::Error::last_os_error()))
+}
+
+/// Waits for the next thing that a traced process does; false: it has ended.
+fn wait_for(pid: i32) -> Result<bool, String> {
+    let mut status = 0;
+    // SAFETY: the pointer is to a variable of ours.
+    let answer = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) };
+    if answer != pid {
+        return Err(format!("waiting for {pid}: {}", std::io::Error::last_os_error()));
+    }
+    Ok(libc::WIFSTOPPED(status))
+}
+
+/// Waits, bounded, for the end of a process; one that is not our child (any more) counts as ended
+/// when it is gone.
+pub fn reap(pid: i32) -> Result<(), String> {
+    wait_until("a process to end", PATIENCE, || {
+        let mut status = 0;
+        // SAFETY: the pointer is to a variable of ours.
+        let answer = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::__WALL) };
+        match answer {
+            0 => false,
+            -1 => !Path::new(&format!("/proc/{pid}")).exists(),
+            _ => !libc::WIFSTOPPED(status),
+        }
+    })
+}
