@@ -243,7 +243,7 @@ pub struct Entry {
     pub inode: AtomicU64,
     /// Birth time in nanoseconds, 0 where the file system has none.
     pub birth_ns: AtomicU64,
-    /// 1 while the owner is inside the positioned write of a flush.
+    /// 1 while the owner is inside the positioned write of a flush; [`FLUSH_FAILED`].
     pub flushing: AtomicU32,
     /// Open flags of the description.
     pub open_flags: AtomicU32,
@@ -254,6 +254,10 @@ pub struct Entry {
     /// For display only.
     pub path: Text,
 }
+
+/// `Entry::flushing`: what is pending could not be written, the program was told by an error, and
+/// has closed the file. It is written only to a file that is still as it was then.
+pub const FLUSH_FAILED: u32 = 2;
 
 pub const STATE_FREE: u8 = 0;
 /// Belongs to a slot; no pin.

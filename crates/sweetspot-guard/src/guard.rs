@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    CHUNKS_AT, CHUNKS_BYTES_MAX, ENTRIES_MAX, Entry, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
-    STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot, chunk_start,
-    flushed, length_of, next_state, state_of,
+    CHUNKS_AT, CHUNKS_BYTES_MAX, ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, SLOTS_MAX, STATE_ASKED,
+    STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot,
+    chunk_start, flushed, length_of, next_state, state_of,
 };
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 
@@ -312,10 +312,12 @@ impl Guard {
         let at = held.chunk_at.load(SeqCst) + start;
         let extent = || Extent { ledger: &self.file, at, bytes };
         // O_WRONLY: a file may be writable and not readable.
+        let unchanged = self.may_still_be_written(entry, pin);
         // If this process is killed in the middle, `recover` finds a death inside a flush.
         entry.flushing.store(1, SeqCst);
         let reopened = PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd()));
-        let written = sys::open(&reopened, libc::O_WRONLY | libc::O_NOCTTY, 0)
+        let written = unchanged
+            .and_then(|()| sys::open(&reopened, libc::O_WRONLY | libc::O_NOCTTY, 0))
             .and_then(|target| finish::write_and_close(&extent(), target.into(), base));
         if written.is_err() {
             let original = finish::known_path(pin);
@@ -332,6 +334,19 @@ impl Guard {
         entry.word.store(flushed(word), SeqCst);
         entry.flushing.store(0, SeqCst);
         Ok(())
+    }
+
+    /// A file that was closed with an error may have been written again since: then it is not
+    /// touched.
+    fn may_still_be_written(&self, entry: &Entry, pin: BorrowedFd<'_>) -> io::Result<()> {
+        if entry.flushing.load(SeqCst) != FLUSH_FAILED {
+            return Ok(());
+        }
+        let now = sys::status(pin)?;
+        let same = now.size == entry.size.load(SeqCst)
+            && now.mtime_ns == entry.mtime_ns.load(SeqCst)
+            && now.ctime_ns == entry.ctime_ns.load(SeqCst);
+        if same { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESTALE)) }
     }
 
     /// Hands an entry of a dead process to the pins thread, which alone frees.

@@ -263,7 +263,7 @@ impl Target {
             return None;
         }
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let is_flushing = entry.flushing.load(Relaxed) != 0;
+        let is_flushing = entry.flushing.load(Relaxed) == 1;
         // To be read only where that is needed: it may be writable alone.
         let access = if is_flushing { libc::O_RDWR } else { libc::O_WRONLY };
         let file = File::from(sys::open(&path, flags | access, 0).ok()?);

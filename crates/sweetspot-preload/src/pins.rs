@@ -2,7 +2,7 @@
 //!
 //! A file whose writes may wait has an [`Entry`] in the ledger. The guard answers an ask whenever it
 //! gets to it; until then the file's writes go straight on. Everything here happens inside
-//! transitions, under the registry's lock.
+//! transitions, with signals blocked.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{
@@ -11,12 +11,13 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::ledger::{
-    ENTRIES_MAX, Entry, FLAG_GUARD, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE,
-    STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, flushed, length_of, next_state,
-    state_of,
+    ENTRIES_MAX, Entry, FLAG_GUARD, FLUSH_FAILED, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
+    STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, flushed, length_of,
+    next_state, state_of,
 };
 
 use crate::ledger;
+use crate::lock::hold;
 use crate::sys;
 
 /// Entries that are kept, with their chunks mapped, for files opened later.
@@ -83,6 +84,10 @@ static IDLE: [Idle; IDLE_MAX] = [const {
     }
 }; IDLE_MAX];
 
+/// The lock of that list; nobody waits for another one while holding it.
+#[unsafe(link_section = ".data")]
+static KEEPING: AtomicU64 = AtomicU64::new(0);
+
 /// What a file tells the guard about itself.
 pub struct Ask {
     pub fd: i32,
@@ -132,6 +137,24 @@ pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
     Ok(pinned)
 }
 
+/// The descriptor is being closed although bytes of it could not be written, and the program was
+/// told: the guard writes them only if the file is still as it is now, else it saves them beside.
+pub fn mark_failed(entry: &Entry) {
+    entry.flushing.store(FLUSH_FAILED, SeqCst);
+}
+
+/// Each piece of this process that could not be written: its path, for display.
+pub fn unwritten() -> impl Iterator<Item = &'static Entry> {
+    let slot = SLOT.load(Relaxed);
+    let entries = match (slot, ledger::ledger()) {
+        (1.., Some(ledger)) => &ledger.entries[..],
+        _ => &[],
+    };
+    entries.iter().filter(move |entry| {
+        entry.slot.load(Relaxed) == slot && length_of(entry.word.load(Relaxed)) > 0
+    })
+}
+
 /// What the guard says.
 pub enum Answer {
     Waiting,
@@ -172,6 +195,7 @@ fn unmap(pinned: &Pinned) {
 /// The file needs its entry no more; nothing is pending.
 pub fn release(pinned: Pinned) {
     let Some(ledger) = ledger::ledger() else { return };
+    let _held = hold(&KEEPING);
     let entry = pinned.entry;
     if length_of(entry.word.load(Relaxed)) > 0 {
         // Could not be written: pin and bytes stay until this process has ended; the guard then
@@ -206,6 +230,7 @@ fn leave_state(entry: &Entry, state: u8) {
 
 /// An idle entry that the guard has unpinned and whose chunk is large enough.
 fn take_idle(chunk_bytes: u64) -> Option<Pinned> {
+    let _held = hold(&KEEPING);
     for idle in &IDLE {
         let entry = idle.entry.load(Relaxed);
         // SAFETY: entries are in the ledger, which stays mapped.
@@ -302,6 +327,7 @@ pub fn leave() {
         return;
     }
     let Some(ledger) = ledger::ledger() else { return };
+    let _held = hold(&KEEPING);
     for idle in &IDLE {
         let entry = idle.entry.swap(core::ptr::null_mut(), Relaxed);
         // SAFETY: as in `take_idle`.
@@ -324,6 +350,7 @@ pub fn leave() {
 /// In the child of a fork: nothing in the ledger is ours.
 pub fn forget_all() {
     SLOT.store(0, Relaxed);
+    KEEPING.store(0, Relaxed);
     for idle in &IDLE {
         idle.entry.store(core::ptr::null_mut(), Relaxed);
     }

@@ -155,6 +155,7 @@ fn table(files: &[FileSummary]) -> Table {
     for file in files {
         let straight = match file.straight_calls {
             0 => String::new(),
+            calls if file.reasons.is_empty() => format!("{calls}: before it had earned its buffer"),
             calls => format!("{calls}: {}", file.reasons.join("; ")),
         };
         table.add_row([

@@ -235,6 +235,7 @@ unsafe extern "C" fn followed(
             fault::before_exec();
             let answer = next();
             fault::after_exec();
+            process::after_exec();
             answer
         }
         libc::SYS_exit_group => {
@@ -246,6 +247,11 @@ unsafe extern "C" fn followed(
                 process::end_because(Why::Confined);
             }
             next()
+        }
+        libc::SYS_setrlimit | libc::SYS_prlimit64 => {
+            let answer = passed_on(next);
+            crate::ops::write::limits_changed();
+            answer
         }
         libc::SYS_io_uring_setup => {
             process::end_because(Why::IoUring);

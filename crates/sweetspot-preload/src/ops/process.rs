@@ -113,6 +113,7 @@ pub fn before_spawn() {
     if passive() {
         return;
     }
+    stop_transitions();
     speak();
     settle_all(Sharing::Inherited, Some(Why::Shared));
     let me = sys::thread_pointer();
@@ -136,6 +137,9 @@ pub fn after_spawn() {
     for spawner in &SPAWNERS {
         if spawner.thread.load(Relaxed) == me {
             spawner.thread.store(0, Relaxed);
+            // What another thread opened meanwhile may be shared too.
+            settle_all(Sharing::Inherited, Some(Why::Shared));
+            FORKING.fetch_sub(1, Relaxed);
             if SPAWNING.fetch_sub(1, Relaxed) == 1 {
                 clear_passive(PASSIVE_SPAWN);
             }

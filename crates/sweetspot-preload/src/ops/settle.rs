@@ -24,7 +24,7 @@ pub enum Next {
 
 /// Settles the open file of a descriptor. Nothing to do for one that has none.
 pub fn settle(fd: i32, next: Next) {
-    let Some((file, _)) = table::open_file(fd) else {
+    let Some((file, word)) = table::open_file(fd) else {
         if let (Next::Straight(_), Some(word)) = (next, table::word(fd))
             && table::tag(word.load(Relaxed)) == table::LEARNING
         {
@@ -35,18 +35,19 @@ pub fn settle(fd: i32, next: Next) {
     if !file.is_on() && !matches!(next, Next::Straight(_)) {
         return;
     }
-    for _ in 0..TRIES_MAX {
+    for turn in 0..=TRIES_MAX {
         // In order with what other files have pending.
         speak();
         let _signals = SignalsBlocked::new();
         let held = file.hold();
-        if file.pending() == 0 || held.nested {
+        if table::word(fd).is_none_or(|now| now.load(Relaxed) != word) {
+            // Another thread closed it meanwhile, and the record may be another file's by now.
+            return;
+        }
+        if file.pending() == 0 || held.nested || turn == TRIES_MAX {
             return settle_held(file, fd, next, &held);
         }
     }
-    let _signals = SignalsBlocked::new();
-    let held = file.hold();
-    settle_held(file, fd, next, &held);
 }
 
 /// Tries to find nothing pending before a file is settled while other threads go on writing to it.

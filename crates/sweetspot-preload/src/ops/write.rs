@@ -382,9 +382,17 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
         let fd = file.fd.load(Relaxed);
         let base = entry.base.load(Relaxed);
         let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
+        if !is_still_of(fd, file) {
+            // The number means another file: a call made without libc changed it. The guard's pin
+            // still leads to the right one.
+            return Err(libc::EBADF);
+        }
         entry.flushing.store(1, SeqCst);
         loop {
-            write_out(fd, chunk, len, base)?;
+            if let Err(errno) = write_out(fd, chunk, len, base) {
+                entry.flushing.store(0, SeqCst);
+                return Err(errno);
+            }
             remember_status(entry, fd);
             // The end of what is pending is about to lose its meaning.
             let at_end = file.position.load(Relaxed) == AT_END;
@@ -520,6 +528,13 @@ pub fn overlaps_pending(file: &OpenFile, at: u64, len: u64) -> bool {
     })
 }
 
+/// Whether a descriptor still is one of this file.
+fn is_still_of(fd: i32, file: &OpenFile) -> bool {
+    sys::status(fd).is_some_and(|status| {
+        status.device == file.device.load(Relaxed) && status.inode == file.inode.load(Relaxed)
+    })
+}
+
 /// Whether waiting paid, and how much may wait next time.
 fn account(file: &'static OpenFile, len: u64, held: &Held) {
     let appends = file.counted(Counter::Appends);
@@ -609,13 +624,7 @@ pub fn failing_descriptor(fd: i32) -> Option<i32> {
 
 /// At the end of the process: says which files have bytes that could not be written.
 pub fn say_what_failed() {
-    for file in file::used() {
-        let (Some(entry), true) = (file.entry(), file.references.load(Relaxed) > 0) else {
-            continue;
-        };
-        if length_of(entry.word.load(Relaxed)) == 0 {
-            continue;
-        }
+    for entry in pins::unwritten() {
         let mut text = [0; sweetspot_core::ledger::TEXT_BYTES_MAX];
         let parts: [&[u8]; 3] = [
             b"sweetspot: ",
@@ -668,6 +677,10 @@ pub fn unpin(file: &OpenFile) {
     file.chunk.store(0, Relaxed);
     // SAFETY: entries are in the ledger, which stays mapped.
     if let Some(entry) = unsafe { entry.as_ref() } {
+        if length_of(entry.word.load(Relaxed)) > 0 {
+            remember_status(entry, file.fd.load(Relaxed));
+            pins::mark_failed(entry);
+        }
         pins::release(Pinned {
             entry,
             chunk: file.mapped_chunk.swap(0, Relaxed),

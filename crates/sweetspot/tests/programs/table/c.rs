@@ -182,6 +182,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "threads work while children start",
+        build: &[C("threads_spawn")],
+        command: "$RUN $BIN/c/threads_spawn 100",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "one file, many descriptions",
         build: &[C("coherence")],
         command: "$RUN $BIN/c/coherence",

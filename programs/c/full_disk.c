@@ -1,0 +1,40 @@
+/* Writes records that wait, leaves others the time to fill the disk, and says which call tells it.
+ * Usage: full_disk FILE fsync|write|close|again */
+#include <time.h>
+#include "log.h"
+
+/* Computes for a while: no call that could be taken for speech. */
+static void spin(double seconds) {
+    struct timespec from, now;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) + (now.tv_nsec - from.tv_nsec) / 1e9 < seconds);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    int fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
+    char record[200];
+    memset(record, 'r', sizeof record);
+    for (int i = 0; i < 1000; i++) {
+        if (write(fd, record, sizeof record) != sizeof record) say("early\n");
+        if (i % 100 == 0) spin(0.05);
+    }
+    spin(2);
+    if (!strcmp(argv[2], "fsync")) say("fsync %d", fsync(fd)), say(" %d\n", errno);
+    if (!strcmp(argv[2], "write")) {
+        ssize_t n = 0;
+        /* The clock is looked at every 64 writes. */
+        for (int i = 0; i < 100 && n >= 0; i++) n = write(fd, record, sizeof record);
+        say("write %zd", n), say(" %d\n", errno);
+    }
+    errno = 0;
+    say("close %d", close(fd)), say(" %d\n", errno);
+    if (!strcmp(argv[2], "again")) {
+        fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
+        if (write(fd, "new\n", 4) != 4) say("late\n");
+        close(fd);
+    }
+    log_out();
+    return 0;
+}
