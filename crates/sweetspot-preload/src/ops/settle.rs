@@ -24,6 +24,7 @@ pub enum Next {
 
 /// Settles the open file of a descriptor. Nothing to do for one that has none.
 pub fn settle(fd: i32, next: Next) {
+    wait_for_transition(fd);
     let Some((file, word)) = table::open_file(fd) else {
         if let (Next::Straight(_), Some(word)) = (next, table::word(fd))
             && table::tag(word.load(Relaxed)) == table::LEARNING
@@ -47,6 +48,18 @@ pub fn settle(fd: i32, next: Next) {
         if file.pending() == 0 || held.nested || turn == TRIES_MAX {
             return settle_held(file, fd, next, &held);
         }
+    }
+}
+
+/// Waits until no other thread is about to take the position of a descriptor's file: it has looked at
+/// what this thread is about to change, and would go on as if nothing had happened. It holds the
+/// registry, so no fork comes in between, and blocks signals, so this thread is never the one.
+fn wait_for_transition(fd: i32) {
+    while table::learning_word(fd).is_some_and(|word| {
+        let value = word.load(Relaxed);
+        table::tag(value) == table::LEARNING && Learning(value).has(Learning::LOCKED)
+    }) {
+        sys::give_way();
     }
 }
 

@@ -797,6 +797,10 @@ fn attach(file: &'static OpenFile, fd: i32) {
         }
     }
     let held = file.hold();
+    if !on && file.state.load(Relaxed) != Learning(value).with(Learning::LOCKED).0 {
+        // Sent straight on by another thread, which is now at the kernel's offset.
+        return;
+    }
     let pinned = Pinned {
         entry,
         chunk: file.mapped_chunk.load(Relaxed),
