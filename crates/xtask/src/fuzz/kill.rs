@@ -187,7 +187,15 @@ fn recover(kit: &Kit, victim: &Victim) -> Result<(), String> {
     }
     let mut command = kit.command(&kit.sweetspot, Path::new("/"));
     command.arg("recover").arg(&victim.ledger).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = command.output().map_err(|error| error.to_string())?;
+    let mut output = command.output().map_err(|error| error.to_string())?;
+    // A lock goes with the last thread of a killed guard, which may be later than its number.
+    for _ in 0..20 {
+        if output.status.success() || !victim.ledger.exists() {
+            break;
+        }
+        pause(Duration::from_millis(50));
+        output = command.output().map_err(|error| error.to_string())?;
+    }
     // Another `run` of the same user may have been faster.
     if output.status.success() || !victim.ledger.exists() {
         return Ok(());
