@@ -801,10 +801,6 @@ fn attach(file: &'static OpenFile, fd: i32) {
         // Sent straight on by another thread, which is now at the kernel's offset.
         return;
     }
-    if on && file.chunk.load(Relaxed) != 0 {
-        // Another thread was faster, and its bytes may be in the chunk already.
-        return;
-    }
     let pinned = Pinned {
         entry,
         chunk: file.mapped_chunk.load(Relaxed),
