@@ -32,7 +32,8 @@ const PACKAGE_FOLDER: Option<&str> = option_env!("SWEETSPOT_LIBDIR");
 const PACKAGE_FILE_NAME: &str = "libsweetspot.so";
 /// Names the cache folder itself, where the usual place does not do.
 const FOLDER_VARIABLE: &str = "SWEETSPOT_CACHE";
-/// Where root's library goes when `HOME` is someone else's (`sudo`).
+/// Where root's library goes when `HOME` is someone else's (`sudo`), or closed to others: a program
+/// that root starts may give up its rights and start another one, which must be able to load it.
 const FOLDER_OF_ROOT: &str = "/var/cache/sweetspot";
 /// Bytes at which the dynamic linker splits `LD_PRELOAD`, and `$`, which it expands.
 const SPECIAL: &[u8] = b" :\t\n$";
@@ -82,6 +83,16 @@ pub fn chain(library: &OsStr, others: Option<&OsStr>) -> OsString {
     OsStr::from_bytes(&all).to_os_string()
 }
 
+/// Whether a process with other rights can get to this folder, as far as it is there.
+fn others_may_reach(folder: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let searchable = |folder: &Path| match folder.metadata() {
+        Ok(metadata) => metadata.permissions().mode() & 0o001 != 0,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    folder.ancestors().all(searchable)
+}
+
 /// The folder for the library: made if it is missing, and safe.
 fn folder() -> Result<PathBuf, Failure> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -96,7 +107,7 @@ fn folder() -> Result<PathBuf, Failure> {
     });
     let is_root = rustix::process::geteuid().is_root();
     match base {
-        Some(base) if is_root && !belongs_to_us(&base) => {
+        Some(base) if is_root && !(belongs_to_us(&base) && others_may_reach(&base)) => {
             made_and_safe(Path::new(FOLDER_OF_ROOT), Path::new(FOLDER_OF_ROOT))
         }
         Some(base) => usual(base),
