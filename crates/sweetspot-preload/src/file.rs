@@ -26,7 +26,8 @@
 //! another thread does so after [`STEAL_MS`], and then the file goes straight on and its chunk is
 //! never used again, because the old owner may still be copying into it.
 //!
-//! Nobody waits for a lock while holding one, but for the pool's, whose holders never wait.
+//! Locks are taken in one order: the list of dirty files, the registry, a file, and last the pool's
+//! or that of kept entries, whose holders never wait.
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;

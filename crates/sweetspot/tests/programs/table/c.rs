@@ -102,6 +102,17 @@ pub const FUZZ: &[Case] = &[
                   $RUN $BIN/c/fuzz_calls $seed 500 wild; done",
         ..DEFAULT
     },
+    Case {
+        group: "c_fuzz",
+        // The end of a file asked past pending bytes of another description, a vector read past
+        // pending bytes, appending set on a description whose writes wait.
+        name: "seeds that once differed",
+        build: &[C("fuzz_calls")],
+        command: "for seed in 114 119 128 139 144 152 171; do \
+                  $RUN $BIN/c/fuzz_calls $seed 400 mixed; done; \
+                  for seed in 201 219; do $RUN $BIN/c/fuzz_calls $seed 400 wild; done",
+        ..DEFAULT
+    },
 ];
 
 pub const ERRORS: &[Case] = &[
