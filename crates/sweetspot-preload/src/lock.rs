@@ -3,6 +3,7 @@
 //! It is held only with all signals blocked (so no handler of the same thread can meet it), only
 //! across system calls that are no cancellation points (so it is always given back), and only for
 //! the time of a few system calls on a regular file.
+
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::atomic::swap;
