@@ -416,8 +416,15 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
         file.count(Counter::Flushes, 1);
         file.count(Counter::FlushBytes, len);
         inodes::wrote(file);
-    } else if file.position.load(Relaxed) == AT_END {
-        file.position.store(entry.base.load(Relaxed), Relaxed);
+    } else {
+        // Nothing is committed yet, but an append that a handler interrupted may be about to, at what
+        // is then no longer the position: it starts again.
+        if !swap(&entry.word, word, flushed(word)) {
+            return flush_held(file, held);
+        }
+        if file.position.load(Relaxed) == AT_END {
+            file.position.store(entry.base.load(Relaxed), Relaxed);
+        }
     }
     account(file, len, held);
     Ok(())

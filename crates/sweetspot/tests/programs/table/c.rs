@@ -193,6 +193,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a handler speaks in the middle of writes",
+        build: &[C("signals_speak")],
+        command: "$RUN $BIN/c/signals_speak 3000",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "threads work while children start",
         build: &[C("threads_spawn")],
         command: "$RUN $BIN/c/threads_spawn 100",
