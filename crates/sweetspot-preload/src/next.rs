@@ -7,7 +7,10 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 
 /// The address of a function behind ours, found when first asked for.
 ///
@@ -40,12 +43,17 @@ impl Next {
             // Called before our constructor, by another library's.
             take_objects();
         }
-        let address = match lookup(name) {
+        let found = match lookup(name) {
             0 => missing as *const () as usize,
-            address => crate::reach::original(address),
+            address => address,
         };
-        // Two threads may both come here: they find the same.
-        self.address.store(address, Relaxed);
+        // Two threads may both come here, and a third may just patch the entry and replace what is
+        // kept: so what is kept is looked at once more after it was stored.
+        self.address.store(found, SeqCst);
+        let address = crate::reach::original(found);
+        if address != found {
+            self.address.store(address, Relaxed);
+        }
         address
     }
 

@@ -12,7 +12,10 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU32, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use crate::{next, ops, sys};
 
@@ -21,8 +24,9 @@ struct Entry {
     name: &'static CStr,
     /// Where it now jumps to.
     handler: fn() -> usize,
-    /// Its own address, and that of its moved beginning.
+    /// Its own address.
     address: AtomicUsize,
+    /// That of its moved beginning; 0 until that can be executed and is to be used.
     original: AtomicUsize,
 }
 
@@ -78,10 +82,11 @@ pub fn original(address: usize) -> usize {
     if STATE.load(Relaxed) == 0 {
         return address;
     }
-    ENTRIES
-        .iter()
-        .find(|entry| entry.address.load(Relaxed) == address)
-        .map_or(address, |entry| entry.original.load(Relaxed))
+    let entry = ENTRIES.iter().find(|entry| entry.address.load(Relaxed) == address);
+    match entry.map_or(0, |entry| entry.original.load(SeqCst)) {
+        0 => address,
+        original => original,
+    }
 }
 
 /// A page for the moved beginnings.
@@ -105,7 +110,6 @@ fn patch_all() -> bool {
             return false;
         }
         entry.address.store(address, Relaxed);
-        entry.original.store(slot, Relaxed);
     }
     // SAFETY: our own page.
     let answer =
@@ -121,7 +125,11 @@ fn patch_all() -> bool {
         });
         return false;
     }
-    // Whoever asked for the next definition before must not come round to the handlers.
+    // Whoever asks for the next definition from now on, or asked before, must not come round to the
+    // handlers. Not earlier: other threads go through the moved beginnings at once.
+    for (index, entry) in ENTRIES.iter().enumerate() {
+        entry.original.store(page + index * SLOT_BYTES, SeqCst);
+    }
     crate::abi::use_originals();
     for entry in &ENTRIES {
         jump(entry.address.load(Relaxed), (entry.handler)());

@@ -179,6 +179,20 @@ pub const ERRORS: &[Case] = &[
 pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
+        name: "threads while libc is patched",
+        build: &[C("patched")],
+        command: "$RUN $BIN/c/patched threads",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "memory that may not be made executable",
+        build: &[C("patched")],
+        command: "$RUN $BIN/c/patched refused",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "one description, many holders",
         build: &[C("shared_offset")],
         command: "$RUN $BIN/c/shared_offset",
