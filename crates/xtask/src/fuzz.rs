@@ -4,14 +4,17 @@
 //! kill      victims killed at random moments, with their guard, their parent, or alone
 //! steps     a victim killed after each instruction of a stretch of its life
 //! contract  random programs of calls, with and without buffering, at every size
+//! fail      a victim of which the first, the second ... system call fails
 //! ```
 //!
 //! A failing case is printed with the command that repeats it, and its files are kept. A bounded
 //! part of each runs as a test.
 
 mod contract;
+mod fail;
 mod kill;
 mod model;
+mod process;
 mod steps;
 mod victim;
 
@@ -25,6 +28,7 @@ cargo xtask fuzz steps [--limit N] [--seed S]     a victim killed after each ins
                                                   stretch; with a limit, after N of them
 cargo xtask fuzz contract [--ops N] [--seed S]    random programs of N calls in all, compared with
                                                   and without buffering at eight sizes (20000)
+cargo xtask fuzz fail [--every K] [--seed S]      a victim of which each Kth system call fails (1)
 ";
 
 /// Sizes at which victims are killed.
@@ -32,7 +36,7 @@ const KILL_SIZES: &[&str] = &["auto", "512", "64K", "1M"];
 
 #[derive(Debug, PartialEq)]
 struct Settings {
-    /// `--kills`, `--limit` or `--ops`.
+    /// `--kills`, `--limit`, `--ops` or `--every`.
     count: Option<u64>,
     seed: Option<u64>,
 }
@@ -43,6 +47,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         Some(&name @ "kill") => (name, "--kills"),
         Some(&name @ "steps") => (name, "--limit"),
         Some(&name @ "contract") => (name, "--ops"),
+        Some(&name @ "fail") => (name, "--every"),
         Some(&("--help" | "-h" | "help")) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -65,6 +70,7 @@ pub fn main(words: &[&str]) -> ExitCode {
     let result = Kit::build().and_then(|kit| match name {
         "kill" => kill::run(kit, settings.count.unwrap_or(300), seed),
         "steps" => steps::run(kit, settings.count, seed),
+        "fail" => fail::run(kit, settings.count.unwrap_or(1), seed),
         _ => contract::run(kit, settings.count.unwrap_or(20_000), seed),
     });
     match result {

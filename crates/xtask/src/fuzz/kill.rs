@@ -3,7 +3,8 @@
 
 use super::KILL_SIZES;
 use super::model::Random;
-use super::victim::{Kit, Plan, Victim, pause, reap, signal};
+use super::process::{pause, reap, signal};
+use super::victim::{Kit, Plan, Victim};
 use std::fmt;
 use std::path::Path;
 use std::process::Stdio;

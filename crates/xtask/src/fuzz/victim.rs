@@ -3,17 +3,16 @@
 #![allow(unsafe_code)]
 
 use super::model::{self, FILES, LANES, Lane, STEPS_FROM};
+use super::process::{PATIENCE, is_stopped, pause, reap, signal, trace, wait_for, wait_until};
 use std::fs::{self, File};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sweetspot_core::ledger::{Header, Ledger};
 use tempfile::TempDir;
 
-/// Nothing that a victim or a guard is waited for takes longer.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The guard is allowed so long from a death to the end of its work.
 const FINISH_MAX: Duration = Duration::from_secs(5);
 
@@ -244,7 +243,7 @@ impl Victim {
                 return Ok(step);
             }
             trace(libc::PTRACE_SINGLESTEP, self.pid, 0)?;
-            if !wait_for(self.pid)? {
+            if !libc::WIFSTOPPED(wait_for(self.pid)?) {
                 return Err(format!("it died after {step} steps"));
             }
         }
@@ -360,80 +359,4 @@ fn word(pid: i32, index: u64) -> Option<u64> {
     let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
     memory.read_exact_at(&mut word, PAGE + index * 8).ok()?;
     Some(u64::from_ne_bytes(word))
-}
-
-/// Whether all threads of a process are stopped, or it is dead.
-fn is_stopped(pid: i32) -> bool {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
-    tasks.flatten().all(|task| {
-        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        let state = stat.rfind(')').and_then(|end| stat[end + 1..].trim_start().chars().next());
-        matches!(state, None | Some('T' | 't' | 'Z' | 'X'))
-    })
-}
-
-/// Waits exactly, as sleeping would add fifty microseconds.
-pub fn pause(duration: Duration) {
-    let begun = Instant::now();
-    if duration > Duration::from_millis(1) {
-        std::thread::sleep(duration - Duration::from_millis(1));
-    }
-    while begun.elapsed() < duration {
-        std::hint::spin_loop();
-    }
-}
-
-fn wait_until(
-    what: &str,
-    patience: Duration,
-    mut holds: impl FnMut() -> bool,
-) -> Result<(), String> {
-    let begun = Instant::now();
-    while !holds() {
-        if begun.elapsed() > patience {
-            return Err(format!("waited {} s for {what}", patience.as_secs()));
-        }
-        std::thread::sleep(Duration::from_micros(50));
-    }
-    Ok(())
-}
-
-pub fn signal(pid: i32, signal: i32) {
-    // SAFETY: no pointers. The number is a child's that has not been waited for.
-    unsafe { libc::kill(pid, signal) };
-}
-
-fn trace(request: libc::c_uint, pid: i32, data: i32) -> Result<(), String> {
-    // SAFETY: these requests take no pointers.
-    let answer = unsafe { libc::ptrace(request, pid, 0usize, data as usize) };
-    if answer == 0 {
-        return Ok(());
-    }
-    Err(format!("ptrace of {pid}: {}", std::io::Error::last_os_error()))
-}
-
-/// Waits for the next thing that a traced process does; false: it has ended.
-fn wait_for(pid: i32) -> Result<bool, String> {
-    let mut status = 0;
-    // SAFETY: the pointer is to a variable of ours.
-    let answer = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) };
-    if answer != pid {
-        return Err(format!("waiting for {pid}: {}", std::io::Error::last_os_error()));
-    }
-    Ok(libc::WIFSTOPPED(status))
-}
-
-/// Waits, bounded, for the end of a process; one that is not our child (any more) counts as ended
-/// when it is gone.
-pub fn reap(pid: i32) -> Result<(), String> {
-    wait_until("a process to end", PATIENCE, || {
-        let mut status = 0;
-        // SAFETY: the pointer is to a variable of ours.
-        let answer = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::__WALL) };
-        match answer {
-            0 => false,
-            -1 => !Path::new(&format!("/proc/{pid}")).exists(),
-            _ => !libc::WIFSTOPPED(status),
-        }
-    })
 }

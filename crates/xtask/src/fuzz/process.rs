@@ -1,0 +1,88 @@
+//! Processes: waiting for them, signals, ptrace.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Nothing that a victim or a guard is waited for takes longer.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether all threads of a process are stopped, or it is dead.
+pub fn is_stopped(pid: i32) -> bool {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    tasks.flatten().all(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = stat.rfind(')').and_then(|end| stat[end + 1..].trim_start().chars().next());
+        matches!(state, None | Some('T' | 't' | 'Z' | 'X'))
+    })
+}
+
+/// Waits exactly, as sleeping would add fifty microseconds.
+pub fn pause(duration: Duration) {
+    let begun = Instant::now();
+    if duration > Duration::from_millis(1) {
+        std::thread::sleep(duration - Duration::from_millis(1));
+    }
+    while begun.elapsed() < duration {
+        std::hint::spin_loop();
+    }
+}
+
+pub fn wait_until(
+    what: &str,
+    patience: Duration,
+    mut holds: impl FnMut() -> bool,
+) -> Result<(), String> {
+    let begun = Instant::now();
+    while !holds() {
+        if begun.elapsed() > patience {
+            return Err(format!("waited {} s for {what}", patience.as_secs()));
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    Ok(())
+}
+
+pub fn signal(pid: i32, signal: i32) {
+    // SAFETY: no pointers. The number is a child's that has not been waited for.
+    unsafe { libc::kill(pid, signal) };
+}
+
+pub fn trace(request: libc::c_uint, pid: i32, data: i32) -> Result<(), String> {
+    // SAFETY: these requests take no pointers.
+    let answer = unsafe { libc::ptrace(request, pid, 0usize, data as usize) };
+    if answer == 0 {
+        return Ok(());
+    }
+    Err(format!("ptrace of {pid}: {}", std::io::Error::last_os_error()))
+}
+
+/// Waits for the next thing that a traced process does. Returns its wait status.
+///
+/// # Errors
+/// It is no child of ours.
+pub fn wait_for(pid: i32) -> Result<i32, String> {
+    let mut status = 0;
+    // SAFETY: the pointer is to a variable of ours.
+    let answer = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) };
+    if answer != pid {
+        return Err(format!("waiting for {pid}: {}", std::io::Error::last_os_error()));
+    }
+    Ok(status)
+}
+
+/// Waits, bounded, for the end of a process; one that is not our child (any more) counts as ended
+/// when it is gone.
+pub fn reap(pid: i32) -> Result<(), String> {
+    wait_until("a process to end", PATIENCE, || {
+        let mut status = 0;
+        // SAFETY: the pointer is to a variable of ours.
+        let answer = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::__WALL) };
+        match answer {
+            0 => false,
+            -1 => !Path::new(&format!("/proc/{pid}")).exists(),
+            _ => !libc::WIFSTOPPED(status),
+        }
+    })
+}
