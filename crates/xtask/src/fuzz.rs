@@ -5,6 +5,7 @@
 //! steps     a victim killed after each instruction of a stretch of its life
 //! contract  random programs of calls, with and without buffering, at every size
 //! fail      a victim of which the first, the second ... system call fails
+//! storm     sixteen threads on shared descriptors, with handlers that write
 //! ```
 //!
 //! A failing case is printed with the command that repeats it, and its files are kept. A bounded
@@ -16,6 +17,7 @@ mod kill;
 mod model;
 mod process;
 mod steps;
+mod storm;
 mod victim;
 
 use std::process::ExitCode;
@@ -29,6 +31,7 @@ cargo xtask fuzz steps [--limit N] [--seed S]     a victim killed after each ins
 cargo xtask fuzz contract [--ops N] [--seed S]    random programs of N calls in all, compared with
                                                   and without buffering at eight sizes (20000)
 cargo xtask fuzz fail [--every K] [--seed S]      a victim of which each Kth system call fails (1)
+cargo xtask fuzz storm [--seconds N] [--seed S]   sixteen threads and their signal handlers (60)
 ";
 
 /// Sizes at which victims are killed.
@@ -36,7 +39,7 @@ const KILL_SIZES: &[&str] = &["auto", "512", "64K", "1M"];
 
 #[derive(Debug, PartialEq)]
 struct Settings {
-    /// `--kills`, `--limit`, `--ops` or `--every`.
+    /// The option that the command has besides: `--kills`, `--limit`, `--ops` ...
     count: Option<u64>,
     seed: Option<u64>,
 }
@@ -48,6 +51,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         Some(&name @ "steps") => (name, "--limit"),
         Some(&name @ "contract") => (name, "--ops"),
         Some(&name @ "fail") => (name, "--every"),
+        Some(&name @ "storm") => (name, "--seconds"),
         Some(&("--help" | "-h" | "help")) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -71,6 +75,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         "kill" => kill::run(kit, settings.count.unwrap_or(300), seed),
         "steps" => steps::run(kit, settings.count, seed),
         "fail" => fail::run(kit, settings.count.unwrap_or(1), seed),
+        "storm" => storm::run(kit, settings.count.unwrap_or(60), seed),
         _ => contract::run(kit, settings.count.unwrap_or(20_000), seed),
     });
     match result {
@@ -131,6 +136,16 @@ mod tests {
     #[test]
     fn random_programs_are_the_same_at_every_size() {
         check(|kit| contract::run(kit, 6_000, 1));
+    }
+
+    #[test]
+    fn each_system_call_may_fail() {
+        check(|kit| fail::run(kit, 120, 7));
+    }
+
+    #[test]
+    fn threads_and_handlers_on_shared_descriptors() {
+        check(|kit| storm::run(kit, 6, 1));
     }
 
     #[test]
