@@ -15,10 +15,10 @@ mod contract;
 mod fail;
 mod kill;
 mod model;
-mod process;
+pub mod process;
 mod steps;
 mod storm;
-mod victim;
+pub mod victim;
 
 use std::process::ExitCode;
 use std::time::SystemTime;

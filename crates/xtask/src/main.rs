@@ -7,6 +7,7 @@
 //! Not here: what the product itself does. Nothing depends on this crate.
 
 mod bench;
+mod conformance;
 mod fuzz;
 mod needs;
 mod test;
@@ -19,6 +20,8 @@ cargo xtask COMMAND
   setup    install what the tests need (Debian packages; as root or through sudo)
   test     setup, then formatting, lints and all tests of the workspace
   fuzz     kill programs at random, step by step, or let them make random calls (--help)
+  conformance
+           other people's tests and everyday programs, with and without buffering (--help)
   bench    what `run` does to real programs, in alternating pairs (--help says more)
 ";
 
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
         ["setup"] => exit_code(needs::install()),
         ["test", filter @ ..] => exit_code(test::run(filter)),
         ["fuzz", ..] => fuzz::main(&words[1..]),
+        ["conformance", ..] => conformance::main(&words[1..]),
         ["bench", ..] => bench::main(&words[1..]),
         ["help" | "--help" | "-h"] | [] => {
             print!("{USAGE}");

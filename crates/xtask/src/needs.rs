@@ -1,11 +1,12 @@
 //! What the tests need beside the Rust toolchain, and installing it from Debian's packages.
 //!
-//! The list is `programs/needs.txt`, the same that the tests probe: a command and its package.
+//! The list is `programs/needs.txt`, the same that the tests probe: a command, or the path of a file,
+//! and its package. `fsx` is no package; cargo installs it below `target`.
 //! Without root nothing is installed and what is missing is printed; the tests then say themselves
 //! what they skip.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const NEEDS: &str = include_str!("../../../programs/needs.txt");
@@ -14,12 +15,13 @@ const NEEDS: &str = include_str!("../../../programs/needs.txt");
 /// or if only tests will be skipped and `CI` is not set.
 pub fn install() -> bool {
     toolchain();
+    fsx();
     let mut packages: Vec<&str> = missing().map(|(_, package)| package).collect();
     packages.sort_unstable();
     packages.dedup();
     if packages.is_empty() {
-        println!("everything that the tests need is there");
-        return true;
+        println!("every package that the tests need is there");
+        return is_there("fsx") || !in_ci();
     }
     println!("missing: {}", packages.join(" "));
     let installed = match privileged() {
@@ -41,7 +43,28 @@ pub fn install() -> bool {
     if !installed && left > 0 {
         println!("{left} commands are missing; the tests that need them are skipped");
     }
-    left == 0 || !in_ci()
+    left == 0 && is_there("fsx") || !in_ci()
+}
+
+/// The version of fsx whose operations follow from a seed as the checks know them.
+const FSX_VERSION: &str = "0.3.2";
+
+/// Where programs are that are no packages: `target/tools`.
+pub fn tools() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")
+}
+
+/// Installs fsx.
+fn fsx() {
+    if is_there("fsx") {
+        return;
+    }
+    let words = ["install", "fsx", "--quiet", "--locked", "--version", FSX_VERSION, "--root"];
+    println!("$ cargo {} target/tools", words.join(" "));
+    let status = Command::new("cargo").args(words).arg(tools()).stdin(Stdio::null()).status();
+    if !status.is_ok_and(|status| status.success()) {
+        println!("skipped: checks of fsx (cargo install fsx)");
+    }
 }
 
 /// Adds the toolchain's formatter and lints, where a minimal toolchain came without.
@@ -74,10 +97,15 @@ fn missing() -> impl Iterator<Item = (&'static str, &'static str)> {
     rows.filter_map(|line| line.split_once(' ')).filter(|(command, _)| !is_there(command))
 }
 
-fn is_there(command: &str) -> bool {
+/// Whether a command can be found, or a file is there.
+pub fn is_there(command: &str) -> bool {
+    if command.starts_with('/') {
+        return Path::new(command).exists();
+    }
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = ["/usr/bin", "/bin", "/usr/sbin"].into_iter().chain(path.split(':'));
-    folders.map(|folder| Path::new(folder).join(command)).any(|path| {
+    let folders = folders.map(PathBuf::from).chain([tools().join("bin")]);
+    folders.map(|folder| folder.join(command)).any(|path| {
         std::fs::metadata(path)
             .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
     })

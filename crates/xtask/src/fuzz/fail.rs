@@ -79,9 +79,16 @@ const NEVER_FAIL: &[c_long] = &[
     libc::SYS_sigaltstack,
     // All its errors are the caller's.
     libc::SYS_lseek,
+    // Rust's runtime asks it about 0, 1 and 2, and aborts on an error that it does not have.
+    libc::SYS_poll,
     libc::SYS_getpid,
     libc::SYS_gettid,
+    libc::SYS_getppid,
+    libc::SYS_getuid,
     libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_umask,
     libc::SYS_clock_gettime,
     libc::SYS_set_robust_list,
     libc::SYS_set_tid_address,
@@ -187,6 +194,16 @@ enum Stretch {
     Start,
     /// From the victim's first call on.
     Calls,
+}
+
+impl Stretch {
+    fn contains(self, kind: u64, call: c_long) -> bool {
+        match self {
+            Stretch::Calls => true,
+            // Rust's library takes a folder that cannot be closed for a mistake of its own.
+            Stretch::Start => kind == 0 && call != libc::SYS_close,
+        }
+    }
 }
 
 /// A victim that has ended.
@@ -367,6 +384,10 @@ fn judge_bytes(ended: &Ended, files: &[Vec<u8>]) -> Result<(), String> {
 /// It ran as ever, or did not run and that was said, or ended as it ends natively.
 fn judge_start(ended: &Ended, files: &[Vec<u8>], is_native: bool) -> Result<(), String> {
     let said = &ended.stderr;
+    if said.contains("fatal runtime error: initialization") {
+        // Rust's runtime, before any line of ours: it says so, and nothing was started.
+        return Ok(());
+    }
     if said.contains("panicked") {
         return Err(format!("a panic: {said}"));
     }
@@ -500,7 +521,7 @@ fn follow(pid: i32, plan: Plan) -> Result<Ended, String> {
                     let kind = memory.as_ref().and_then(|memory| word(memory, PAGE)).unwrap_or(0);
                     let applies = plan.fault.concerns(call)
                         && (plan.fault != Fault::Short || registers.rdx > 1)
-                        && (plan.stretch == Stretch::Calls || kind == 0);
+                        && plan.stretch.contains(kind, call);
                     count += u64::from(applies);
                     let strikes = applies && count == plan.number;
                     if applies && ended.disturbed.is_none() {

@@ -4,6 +4,7 @@
 
 use super::process::wait_until;
 use super::victim::Kit;
+use crate::conformance::saved;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -83,17 +84,6 @@ fn storm(kit: &Kit, folder: &Path, size: &str, life: Duration, seed: u64) -> Res
     }
     let summary = fs::read_to_string(folder.join("summary")).map_err(|error| error.to_string())?;
     Ok(Storm { records, signals, saved: saved(&summary) })
-}
-
-/// Calls less those that were left, of all files in a summary.
-fn saved(summary: &str) -> u64 {
-    let rows = summary.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        words.next().filter(|path| path.contains("/storm-"))?;
-        let (calls, left): (u64, u64) = (words.nth(1)?.parse().ok()?, words.next()?.parse().ok()?);
-        calls.checked_sub(left)
-    });
-    rows.sum()
 }
 
 /// Runs a program that must end in time, and well. Returns what it said.
