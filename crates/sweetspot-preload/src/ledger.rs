@@ -190,10 +190,10 @@ pub fn has_rules() -> bool {
 /// Space for what /proc says a descriptor is.
 pub type PathBuffer = [u8; 512];
 
-/// The path of a descriptor, for rules and for display.
-pub fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
-    let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0";
-    let mut digits = [0u8; 8];
+/// The link in /proc to what a descriptor is: a string that ends with zero.
+pub fn link_of(fd: i32) -> [u8; 22] {
+    let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0";
+    let mut digits = [0u8; 7];
     let (mut rest, mut at) = (fd as u32, digits.len());
     loop {
         at -= 1;
@@ -205,6 +205,12 @@ pub fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
     }
     let len = digits.len() - at;
     link[14..14 + len].copy_from_slice(&digits[at..]);
+    link
+}
+
+/// The path of a descriptor, for rules and for display.
+pub fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
+    let link = link_of(fd);
     // SAFETY: a terminated string, and a buffer of that size.
     let answer = unsafe {
         sys::syscall!(

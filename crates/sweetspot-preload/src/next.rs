@@ -8,7 +8,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{
-    AtomicUsize,
+    AtomicPtr, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
 
@@ -81,6 +81,16 @@ static OBJECTS: [Object; OBJECTS_MAX] =
     [const { Object { base: AtomicUsize::new(0), dynamic: AtomicUsize::new(0) } }; OBJECTS_MAX];
 #[unsafe(link_section = ".data")]
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// The path by which this library was loaded, as the loader keeps it.
+#[unsafe(link_section = ".data")]
+static OWN_PATH: AtomicPtr<c_char> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The path by which this library was loaded; `None` before the start.
+pub fn own_path() -> Option<&'static [u8]> {
+    let path = OWN_PATH.load(Relaxed);
+    // SAFETY: a string of the loader's, which never unloads us.
+    (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
+}
 
 unsafe extern "C" {
     fn dl_iterate_phdr(
@@ -121,6 +131,7 @@ unsafe extern "C" fn take_object(
     }
     if ours {
         *passed_ours = true;
+        OWN_PATH.store(info.dlpi_name.cast_mut(), Relaxed);
     } else if *passed_ours && dynamic != 0 {
         let count = COUNT.load(Relaxed);
         // Without libc every call would fail, and it may come late in a program of many libraries.

@@ -1,7 +1,7 @@
 //! What the process knows as a whole: settings, the epoch of what it has learned, time, and whether
 //! buffering is on at all.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
 use sweetspot_core::policy;
@@ -40,6 +40,20 @@ pub fn set_passive(reason: u32) {
 /// Takes a reason away.
 pub fn clear_passive(reason: u32) {
     PASSIVE.fetch_and(!reason, Relaxed);
+}
+
+/// Whether a seccomp filter is in force that may kill for a call of ours.
+#[unsafe(link_section = ".data")]
+static UNDER_SECCOMP: AtomicBool = AtomicBool::new(false);
+
+/// See `UNDER_SECCOMP`.
+pub fn under_seccomp() -> bool {
+    UNDER_SECCOMP.load(Relaxed)
+}
+
+/// From now on a seccomp filter is in force.
+pub fn set_under_seccomp() {
+    UNDER_SECCOMP.store(true, Relaxed);
 }
 
 /// The epoch: advanced by whatever may have brought news. A window answers only in the epoch in

@@ -61,7 +61,10 @@ extern "C" fn start(
     if variable(b"SWEETSPOT_SUMMARY").is_some() {
         ledger::announce();
     }
-    if buffer == BUFFER_OFF && !ledger::has_rules() || ops::process::confined() {
+    if ops::process::confined() {
+        process::set_under_seccomp();
+        process::set_passive(process::PASSIVE_OFF);
+    } else if buffer == BUFFER_OFF && !ledger::has_rules() {
         process::set_passive(process::PASSIVE_OFF);
     }
     process::clear_passive(process::PASSIVE_BEFORE_START);

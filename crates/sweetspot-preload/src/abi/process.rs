@@ -8,8 +8,9 @@ use super::Pointer;
 use crate::fault;
 use crate::ops::life;
 use crate::ops::process::{
-    after_fork, after_spawn, before_exec, before_fork, before_spawn, end, end_because,
+    after_exec, after_fork, after_spawn, before_exec, before_fork, before_spawn, end, end_because,
 };
+use crate::reach::target::{self, Environment, Target};
 
 macro_rules! forks {
     ($($name:ident)*) => {$(hook! {
@@ -23,68 +24,150 @@ macro_rules! forks {
 }
 forks! { fork __fork _Fork }
 
+/// Becomes another program, in an environment without us where we would harm it; comes back if that
+/// fails.
+pub(super) fn becoming<R>(
+    target: Target,
+    environment: Environment,
+    exec: impl FnOnce(Option<Environment>) -> R,
+) -> R {
+    before_exec();
+    fault::before_exec();
+    let answer = target::start(target, environment, exec);
+    fault::after_exec();
+    after_exec();
+    answer
+}
+
 macro_rules! execs {
-    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
-        fn $name($($arg: $type),*) -> c_int, next => {
-            before_exec();
-            fault::before_exec();
-            let answer = next($($arg),*);
-            fault::after_exec();
-            crate::ops::process::after_exec();
-            answer
+    ($(fn $name:ident($($arg:ident: $type:ty),*), $environment:ident, $target:expr;)*) => {$(hook! {
+        fn $name($($arg: $type,)* $environment: Environment) -> c_int, next => {
+            becoming($target, $environment, |changed| {
+                next($($arg,)* changed.unwrap_or($environment))
+            })
         }
     })*};
 }
 execs! {
-    fn execve(path: *const c_char, arguments: *const c_void, environment: *const c_void);
-    fn execv(path: *const c_char, arguments: *const c_void);
-    fn execvp(file: *const c_char, arguments: *const c_void);
-    fn execvpe(file: *const c_char, arguments: *const c_void, environment: *const c_void);
-    fn fexecve(fd: c_int, arguments: *const c_void, environment: *const c_void);
+    fn execve(path: *const c_char, arguments: Pointer), environment,
+        Target::At(libc::AT_FDCWD, path);
+    fn execvpe(file: *const c_char, arguments: Pointer), environment, Target::InPath(file);
+    fn fexecve(fd: c_int, arguments: Pointer), environment, Target::Open(fd);
+}
+
+hook! {
     fn execveat(
-        folder: c_int, path: *const c_char, arguments: *const c_void, environment: *const c_void,
-        flags: c_int
-    );
+        folder: c_int, path: *const c_char, arguments: Pointer, environment: Environment,
+        flags: c_int,
+    ) -> c_int, next => {
+        becoming(at(folder, path, flags), environment, |changed| {
+            next(folder, path, arguments, changed.unwrap_or(environment), flags)
+        })
+    }
+}
+
+/// The program that `execveat` means.
+pub(super) fn at(folder: c_int, path: *const c_char, flags: c_int) -> Target {
+    match flags & libc::AT_EMPTY_PATH {
+        0 => Target::At(folder, path),
+        _ => Target::Open(folder),
+    }
+}
+
+hook! {
+    fn execv(path: *const c_char, arguments: Pointer) -> c_int, next => {
+        let target = Target::At(libc::AT_FDCWD, path);
+        becoming(target, target::own_environment(), |changed| match changed {
+            None => next(path, arguments),
+            Some(changed) => with_environment(execve::next(), path, arguments, changed),
+        })
+    }
+}
+
+hook! {
+    fn execvp(file: *const c_char, arguments: Pointer) -> c_int, next => {
+        becoming(Target::InPath(file), target::own_environment(), |changed| match changed {
+            None => next(file, arguments),
+            Some(changed) => with_environment(execvpe::next(), file, arguments, changed),
+        })
+    }
+}
+
+/// `execve` or `execvpe`, by the address of its next definition.
+fn with_environment(
+    next: usize,
+    path: *const c_char,
+    arguments: Pointer,
+    environment: Environment,
+) -> c_int {
+    let next: unsafe extern "C" fn(*const c_char, Pointer, Environment) -> c_int =
+        // SAFETY: both have this signature.
+        unsafe { core::mem::transmute(next) };
+    // SAFETY: path and arguments are the program's, the environment is a copy of its own.
+    unsafe { next(path, arguments, environment) }
+}
+
+/// Starts another program, in an environment without us where we would harm it.
+fn starting<R>(
+    target: Target,
+    environment: Environment,
+    spawn: impl FnOnce(Environment) -> R,
+) -> R {
+    before_spawn();
+    fault::before_exec();
+    let answer =
+        target::start(target, environment, |changed| spawn(changed.unwrap_or(environment)));
+    fault::after_exec();
+    after_spawn();
+    answer
 }
 
 macro_rules! spawns {
-    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(hook! {
-        fn $name($($arg: $type),*) -> $ret, next => {
-            before_spawn();
-            fault::before_exec();
-            let answer = next($($arg),*);
-            fault::after_exec();
-            crate::ops::process::after_exec();
-            after_spawn();
-            answer
+    ($($name:ident $target:expr;)*) => {$(hook! {
+        fn $name(
+            child: *mut c_int, file: *const c_char, actions: Pointer, attributes: Pointer,
+            arguments: Pointer, environment: Environment,
+        ) -> c_int, next => {
+            starting($target(file), environment, |environment| {
+                next(child, file, actions, attributes, arguments, environment)
+            })
         }
     })*};
 }
 spawns! {
-    fn posix_spawn(
-        child: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void,
-        arguments: *const c_void, environment: *const c_void
-    ) -> c_int;
-    fn posix_spawnp(
-        child: *mut c_int, file: *const c_char, actions: *const c_void, attributes: *const c_void,
-        arguments: *const c_void, environment: *const c_void
-    ) -> c_int;
-    fn system(command: *const c_char) -> c_int;
-    fn wordexp(words: *const c_char, into: *mut c_void, flags: c_int) -> c_int;
+    posix_spawn |path| Target::At(libc::AT_FDCWD, path);
+    posix_spawnp Target::InPath;
+}
+
+/// Starts the shell inside libc.
+pub(super) fn starting_shell<R>(shell: impl FnOnce() -> R) -> R {
+    before_spawn();
+    fault::before_exec();
+    let answer = target::start_shell(shell);
+    fault::after_exec();
+    after_spawn();
+    answer
+}
+
+macro_rules! shells {
+    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => { starting_shell(|| next($($arg),*)) }
+    })*};
+}
+shells! {
+    fn system(command: *const c_char);
+    fn wordexp(words: *const c_char, into: *mut c_void, flags: c_int);
 }
 
 macro_rules! watched_spawns {
-    ($($name:ident)*) => {$(hook! {
+    ($($name:ident $target:expr;)*) => {$(hook! {
         fn $name(
-            fd: *const c_int, path: *const c_char, actions: *const c_void,
-            attributes: *const c_void, arguments: *const c_void, environment: *const c_void,
+            fd: *const c_int, file: *const c_char, actions: Pointer, attributes: Pointer,
+            arguments: Pointer, environment: Environment,
         ) -> c_int, next => {
-            before_spawn();
-            fault::before_exec();
-            let answer = next(fd, path, actions, attributes, arguments, environment);
-            fault::after_exec();
-            crate::ops::process::after_exec();
-            after_spawn();
+            let answer = starting($target(file), environment, |environment| {
+                next(fd, file, actions, attributes, arguments, environment)
+            });
             if answer == 0 {
                 life::made_several(fd, 1);
             }
@@ -92,7 +175,10 @@ macro_rules! watched_spawns {
         }
     })*};
 }
-watched_spawns! { pidfd_spawn pidfd_spawnp }
+watched_spawns! {
+    pidfd_spawn |path| Target::At(libc::AT_FDCWD, path);
+    pidfd_spawnp Target::InPath;
+}
 
 macro_rules! ends {
     ($($name:ident)*) => {$(
@@ -159,26 +245,87 @@ extern "C" fn before_vfork_too() -> usize {
     __vfork::next()
 }
 
-jump! { execl, before_execl }
-jump! { execle, before_execle }
-jump! { execlp, before_execlp }
-
-extern "C" fn before_execl() -> usize {
-    before_exec();
-    fault::before_exec();
-    execl::next()
+/// A C function with a list of arguments that ends with null: the list is made whole on the stack
+/// (those in registers are put in front of the others, which lie there already) and handed, with the
+/// function's first argument, to `$with`.
+macro_rules! lists {
+    ($($name:ident $with:ident;)*) => {$(
+        #[doc = "Makes a list of its arguments and goes on with that."]
+        ///
+        /// # Safety
+        /// As the C function of this name.
+        #[cfg_attr(preload_abi, unsafe(no_mangle))]
+        #[unsafe(naked)]
+        #[cfg(target_arch = "x86_64")]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                // The place of the return address is needed for the list.
+                "pop rax",
+                "push r9",
+                "push r8",
+                "push rcx",
+                "push rdx",
+                "push rsi",
+                "mov rsi, rsp",
+                "push rax",
+                "call {with}",
+                "pop rcx",
+                "add rsp, 40",
+                "push rcx",
+                "ret",
+                with = sym $with,
+            )
+        }
+        #[doc = "Makes a list of its arguments and goes on with that."]
+        ///
+        /// # Safety
+        /// As the C function of this name.
+        #[cfg_attr(preload_abi, unsafe(no_mangle))]
+        #[unsafe(naked)]
+        #[cfg(target_arch = "aarch64")]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-80]!",
+                "mov x29, sp",
+                "str x1, [sp, #24]",
+                "stp x2, x3, [sp, #32]",
+                "stp x4, x5, [sp, #48]",
+                "stp x6, x7, [sp, #64]",
+                "add x1, sp, #24",
+                "bl {with}",
+                "ldp x29, x30, [sp], #80",
+                "ret",
+                with = sym $with,
+            )
+        }
+    )*};
+}
+lists! {
+    execl with_execl;
+    execle with_execle;
+    execlp with_execlp;
 }
 
-extern "C" fn before_execle() -> usize {
-    before_exec();
-    fault::before_exec();
-    execle::next()
+/// What of another preloaded library stands behind ours is met by its `execv`, which takes a list.
+extern "C" fn with_execl(path: *const c_char, arguments: Pointer) -> c_int {
+    // SAFETY: the same call, spelled otherwise.
+    unsafe { execv(path, arguments) }
 }
 
-extern "C" fn before_execlp() -> usize {
-    before_exec();
-    fault::before_exec();
-    execlp::next()
+extern "C" fn with_execlp(file: *const c_char, arguments: Pointer) -> c_int {
+    // SAFETY: as above.
+    unsafe { execvp(file, arguments) }
+}
+
+extern "C" fn with_execle(path: *const c_char, arguments: Pointer) -> c_int {
+    let mut end = arguments.cast::<Environment>();
+    // SAFETY: the list ends with null, and the environment follows it.
+    unsafe {
+        while !(*end).is_null() {
+            end = end.add(1);
+        }
+        execve(path, arguments, *end.add(1))
+    }
 }
 
 /// What the child of a `clone` that shares no memory runs: it has a copy of this.

@@ -8,11 +8,13 @@ use core::ffi::{c_int, c_long, c_uint};
 
 use sweetspot_core::why::Why;
 
-use super::process::{Kin, kin};
+use super::process::{Kin, at, becoming, kin};
 use super::read_write::follow;
 use super::{dup, rights, system, transfer};
 use crate::fault;
 use crate::ops::{self, Outcome, life, process};
+use crate::process::set_under_seccomp;
+use crate::reach::target::{Environment, Target};
 use crate::table::DESCRIPTORS_MAX;
 
 jump! { syscall, before_syscall }
@@ -128,13 +130,15 @@ unsafe extern "C" fn followed(
     e: usize,
     f: usize,
 ) -> c_long {
-    let next = || -> isize {
+    let call = |arguments: [usize; 6]| -> isize {
         // SAFETY: the next definition of `syscall` takes up to six arguments.
         let next: unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> isize =
             unsafe { core::mem::transmute(syscall::next()) };
+        let [a, b, c, d, e, f] = arguments;
         // SAFETY: the program made the same call.
         unsafe { next(number, a, b, c, d, e, f) }
     };
+    let next = || call([a, b, c, d, e, f]);
     if is_silent(number) {
         return next() as c_long;
     }
@@ -230,22 +234,22 @@ unsafe extern "C" fn followed(
             process::after_fork(child as c_int);
             child
         }
-        libc::SYS_execve | libc::SYS_execveat => {
-            process::before_exec();
-            fault::before_exec();
-            let answer = next();
-            fault::after_exec();
-            process::after_exec();
-            answer
+        libc::SYS_execve => {
+            becoming(Target::At(libc::AT_FDCWD, a as *const _), c as Environment, |changed| {
+                call([a, b, changed.map_or(c, |changed| changed as usize), d, e, f])
+            })
+        }
+        libc::SYS_execveat => {
+            becoming(at(fd, b as *const _, e as c_int), d as Environment, |changed| {
+                call([a, b, c, changed.map_or(d, |changed| changed as usize), e, f])
+            })
         }
         libc::SYS_exit_group => {
             process::end();
             next()
         }
         libc::SYS_prctl => {
-            if rights::confines(fd) {
-                process::end_because(Why::Confined);
-            }
+            rights::confining(fd);
             next()
         }
         libc::SYS_setrlimit | libc::SYS_prlimit64 => {
@@ -263,6 +267,9 @@ unsafe extern "C" fn followed(
         }
         _ if confines(number) => {
             process::end_because(Why::Confined);
+            if number == libc::SYS_seccomp {
+                set_under_seccomp();
+            }
             next()
         }
         _ => {

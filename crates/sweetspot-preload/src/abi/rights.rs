@@ -9,6 +9,7 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::ops::process;
+use crate::process::set_under_seccomp;
 
 /// Functions before which buffering ends for good.
 macro_rules! ends {
@@ -39,16 +40,19 @@ ends! {
     fn unshare(flags: c_int) -> c_int;
 }
 
-/// Operations of `prctl` that confine the process.
-pub(super) fn confines(operation: c_int) -> bool {
-    matches!(operation, libc::PR_SET_SECCOMP | libc::PR_CAPBSET_DROP | libc::PR_SET_SECUREBITS)
+/// Before an operation of `prctl`, which may confine the process.
+pub(super) fn confining(operation: c_int) {
+    if matches!(operation, libc::PR_SET_SECCOMP | libc::PR_CAPBSET_DROP | libc::PR_SET_SECUREBITS) {
+        process::end_because(Why::Confined);
+    }
+    if operation == libc::PR_SET_SECCOMP {
+        set_under_seccomp();
+    }
 }
 
 hook! {
     fn prctl(operation: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int, next => {
-        if confines(operation) {
-            process::end_because(Why::Confined);
-        }
+        confining(operation);
         next(operation, a, b, c, d)
     }
 }

@@ -7,7 +7,8 @@ use core::ffi::{c_char, c_int, c_void};
 
 use super::Pointer;
 use super::open_close::{mode_closes_on_exec, stream_opened};
-use crate::ops::{self, life, process};
+use super::process::starting_shell;
+use crate::ops::{self, life};
 use crate::{errno, set_errno};
 
 unsafe extern "C" {
@@ -84,9 +85,7 @@ temporary! { tmpfile tmpfile64 }
 macro_rules! popens {
     ($($name:ident)*) => {$(hook! {
         fn $name(command: *const c_char, mode: *const c_char) -> *mut c_void, next => {
-            process::before_spawn();
-            let stream = next(command, mode);
-            process::after_spawn();
+            let stream = starting_shell(|| next(command, mode));
             life::made(descriptor(stream));
             stream
         }

@@ -176,8 +176,7 @@ pub fn before_exec() {
     }
 }
 
-/// The exec failed: this process goes on. (After `execl` and its kin nobody says so; then it goes
-/// on without buffering.)
+/// The exec failed: this process goes on.
 pub fn after_exec() {
     if !passive() && forking() {
         FORKING.fetch_sub(1, Relaxed);

@@ -1,6 +1,7 @@
 //! C programs, one a family of calls, that say what each call gave: with the library and without it
 //! they must say the same.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -67,8 +68,84 @@ fn check(name: &str) {
 #[test]
 fn the_other_tests_do_meet_windows() {
     let program = compile("window");
-    assert_eq!(run(&program, None).stdout, b"kernel\n");
-    assert_eq!(run(&program, Some("auto")).stdout, b"window\n");
+    assert_eq!(run(&program, None).stdout, b"kernel\n".repeat(5));
+    // The later lines come after each way in which an exec can fail.
+    assert_eq!(run(&program, Some("auto")).stdout, b"window\n".repeat(5));
+}
+
+/// Runs `starts` with each of its words beside `target`, with a copy of the library in a folder that
+/// only its owner may enter, and without, but with these other ones; both must say the same.
+fn check_starts(target: &Path, words: &[&str], others: &str) {
+    let program = compile("starts");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let hidden = folder.path().join("hidden");
+    std::fs::create_dir(&hidden).expect("a folder");
+    for (folder, mode) in [(folder.path(), 0o755), (&hidden, 0o700)] {
+        std::fs::set_permissions(folder, PermissionsExt::from_mode(mode)).expect("chmod");
+    }
+    let ours = hidden.join("library.so");
+    std::fs::copy(library::path(), &ours).expect("copied");
+    std::fs::copy(target, folder.path().join("target")).expect("copied");
+    for word in words {
+        let told = [false, true].map(|with| {
+            let mut command = Command::new(&program);
+            command.arg(word).current_dir(folder.path()).stdin(Stdio::null()).env_clear();
+            command.env("IO_BUFFER_SIZE", "64K").env("OTHER", "value");
+            if with {
+                command.env("SWEETSPOT_LEDGER", "/no/such").env("SWEETSPOT_SUMMARY", "1");
+                let ours = ours.display();
+                command.env("LD_PRELOAD", format!("{ours} {others} {ours}"));
+            } else if !others.is_empty() {
+                command.env("LD_PRELOAD", others);
+            }
+            told(&command.output().expect("it starts"))
+        });
+        let mut lines = told[0].lines().zip(told[1].lines());
+        assert_eq!(lines.find(|(without, with)| without != with), None, "{target:?} {word}");
+        assert_eq!(told[0], told[1], "{target:?} {word}");
+    }
+}
+
+/// Says what could not be made here; where everything is meant to be there, it is a failure.
+fn skip(what: &str) {
+    assert!(std::env::var_os("CI").is_none(), "missing in CI: {what}");
+    eprintln!("skipped: {what}");
+}
+
+/// Runs a compiler; whether it made its program, and whether that can be executed.
+fn make(program: &Path, command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+        && Command::new(program).stdout(Stdio::null()).status().is_ok()
+}
+
+#[test]
+fn programs_that_would_be_harmed_start_without_it() {
+    let victims = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/victims");
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let sanitized = made.join("sanitized");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-w", "-fsanitize=address", "-o"]).arg(&sanitized).arg(victims.join("hello.c"));
+    match make(&sanitized, &mut compiler) {
+        true => check_starts(&sanitized, &["", "many"], ""),
+        false => skip("cc -fsanitize=address"),
+    }
+    let script = made.join("script");
+    let text = format!("#! {} argument\n", sanitized.display());
+    std::fs::write(&script, text).expect("written");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("chmod");
+    check_starts(&script, &[""], "");
+
+    let other = made.join("environment32");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-m32", "-nostdlib", "-static", "-o"]).arg(&other);
+    match make(&other, compiler.arg(victims.join("environment32.s"))) {
+        true => check_starts(&other, &["", "many"], "libm.so.6 libdl.so.2"),
+        false => skip("cc -m32, and a kernel that runs its programs"),
+    }
+    // Only root can become another user.
+    if std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {
+        check_starts(Path::new("/bin/true"), &["nobody"], "");
+    }
 }
 
 macro_rules! families {
