@@ -120,6 +120,12 @@ pub struct Header {
     pub stuck: AtomicU32,
     /// Where the last of the saved pieces is.
     pub saved_path: Text,
+    /// Bits of [`crate::why::Why`]: each reason for which a whole process was not buffered.
+    pub why: AtomicU64,
+    /// Seccomp filters that were in force when `run` started and allow what the library does; 0:
+    /// none are known to.
+    pub seccomp_filters: AtomicU32,
+    _reserved: AtomicU32,
 }
 
 /// `Header::buffer` and `Rule::buffer`: no buffering.

@@ -48,6 +48,16 @@ pub enum Why {
     SpecialUse,
     /// A pending write failed earlier.
     WriteFailed,
+    /// A seccomp filter is in force that was not there when `run` started.
+    Seccomp,
+    /// The C library's code is not known, so what stdio does would not be seen.
+    CodeUnknown,
+    /// The C library's code may not be changed (MemoryDenyWriteExecute).
+    CodeLocked,
+    /// What stdio does is not seen on this kind of machine yet.
+    Machine,
+    /// A library was loaded whose calls are not seen (RTLD_DEEPBIND, dlmopen).
+    DeepBind,
     /// A rule, or the size, says off.
     Off,
 }
@@ -77,6 +87,11 @@ impl Why {
         Why::IoUring,
         Why::SpecialUse,
         Why::WriteFailed,
+        Why::Seccomp,
+        Why::CodeUnknown,
+        Why::CodeLocked,
+        Why::Machine,
+        Why::DeepBind,
         Why::Off,
     ];
 
@@ -110,6 +125,11 @@ impl Why {
             Why::IoUring => "the process uses io_uring",
             Why::SpecialUse => "locked, leased or used asynchronously",
             Why::WriteFailed => "an earlier write failed",
+            Why::Seccomp => "a seccomp filter is in force that was not there when `run` started",
+            Why::CodeUnknown => "this version of the C library is not known",
+            Why::CodeLocked => "the process may not change code (as with MemoryDenyWriteExecute)",
+            Why::Machine => "writes and reads are not buffered on this kind of machine yet",
+            Why::DeepBind => "a library was loaded whose calls are not seen (RTLD_DEEPBIND)",
             Why::Off => "switched off",
         }
     }

@@ -23,7 +23,7 @@ use sweetspot_core::why::Why;
 
 use crate::error::{Error, ErrorKind};
 use crate::sys::Mapping;
-use crate::{guard, identity, sys};
+use crate::{guard, identity, probe, sys};
 
 /// Where ledgers are made: memory that has a name, on every Linux.
 pub const FOLDER: &str = "/dev/shm";
@@ -265,6 +265,7 @@ impl Session {
             saved: header.saved.load(Relaxed),
             stuck: header.stuck.load(Relaxed),
             saved_path: header.saved_path.load(&mut [0; TEXT_BYTES_MAX]).to_vec(),
+            why: reasons(header.why.load(Relaxed)),
             files,
         }
     }
@@ -359,6 +360,7 @@ fn fill(file: &File, size: u64, settings: &Settings, has_chunks: bool) -> io::Re
         Relaxed,
     );
     header.budget_bytes.store(settings.budget_bytes, Relaxed);
+    header.seccomp_filters.store(probe::allowed_filters(), Relaxed);
     header.boot.store(identity::boot()?, Relaxed);
     header.pid_namespace.store(identity::pid_namespace()?, Relaxed);
     for (rule, from) in ledger.rules.iter().zip(&settings.rules) {
@@ -387,6 +389,13 @@ pub struct Summary {
     pub stuck: u32,
     /// Where the last of the saved pieces is; its last 256 bytes.
     pub saved_path: Vec<u8>,
+    /// Each reason for which a whole process was not buffered.
+    pub why: Vec<Why>,
+}
+
+/// The reasons whose bits are set.
+fn reasons(bits: u64) -> Vec<Why> {
+    Why::ALL.into_iter().filter(|why| bits & why.bit() != 0).collect()
 }
 
 /// What all processes did with one file.
@@ -425,8 +434,7 @@ impl FileSummary {
         // BUFFER_AUTO is the largest word, BUFFER_OFF the smallest.
         let buffer = self.buffer.map_or(buffer, |known| buffer_word(known).max(buffer));
         self.buffer = Some(buffer_size(buffer));
-        let bits = record.why.load(Relaxed);
-        let both = |why: &Why| bits & why.bit() != 0 || self.why.contains(why);
-        self.why = Why::ALL.into_iter().filter(|why| both(why)).collect();
+        let known = self.why.iter().fold(0, |bits, why| bits | why.bit());
+        self.why = reasons(known | record.why.load(Relaxed));
     }
 }

@@ -10,6 +10,7 @@ use sweetspot_core::ledger::{
     BUFFER_UNSET, FILES_MAX, FLAG_SUMMARY, Ledger, MAGIC, RULES_MAX, TEXT_BYTES_MAX,
 };
 use sweetspot_core::policy;
+use sweetspot_core::why::Why;
 
 use crate::file::OpenFile;
 use crate::{process, sys};
@@ -172,6 +173,17 @@ pub fn let_go() {
             0
         )
     };
+}
+
+/// Notes a reason for which this whole process is not buffered, for the summary.
+pub fn note(why: Why) {
+    if process::under_seccomp() && MAPPED.load(Relaxed).is_null() {
+        // It may not be allowed to map it.
+        return;
+    }
+    if let Some(ledger) = ledger() {
+        ledger.header.why.fetch_or(why.bit(), Relaxed);
+    }
 }
 
 /// Says that the library was loaded: for the summary.

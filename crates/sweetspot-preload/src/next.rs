@@ -8,7 +8,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{
-    AtomicPtr, AtomicUsize,
+    AtomicBool, AtomicPtr, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
 
@@ -81,6 +81,9 @@ static OBJECTS: [Object; OBJECTS_MAX] =
     [const { Object { base: AtomicUsize::new(0), dynamic: AtomicUsize::new(0) } }; OBJECTS_MAX];
 #[unsafe(link_section = ".data")]
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// See `needs_uring`.
+#[unsafe(link_section = ".data")]
+static NEEDS_URING: AtomicBool = AtomicBool::new(false);
 /// The path by which this library was loaded, as the loader keeps it.
 #[unsafe(link_section = ".data")]
 static OWN_PATH: AtomicPtr<c_char> = AtomicPtr::new(core::ptr::null_mut());
@@ -137,10 +140,14 @@ unsafe extern "C" fn take_object(
         // Without libc every call would fail, and it may come late in a program of many libraries.
         let place = match count < OBJECTS_MAX {
             true => count,
-            // SAFETY: the loader hands over the object's path, or null.
-            false if unsafe { is_libc(info.dlpi_name) } => OBJECTS_MAX - 1,
+            // SAFETY: the loader hands over a valid record.
+            false if unsafe { path_of(info) }.is_some_and(is_libc) => OBJECTS_MAX - 1,
             false => return 0,
         };
+        // SAFETY: as above.
+        if unsafe { path_of(info) }.is_some_and(is_uring) {
+            NEEDS_URING.store(true, Relaxed);
+        }
         OBJECTS[place].base.store(base, Relaxed);
         OBJECTS[place].dynamic.store(dynamic, Relaxed);
         COUNT.store(place + 1, Relaxed);
@@ -148,13 +155,30 @@ unsafe extern "C" fn take_object(
     0
 }
 
-/// Whether an object is the C library, by the name of its file.
+/// The path of an object.
 ///
 /// # Safety
-/// `path` must be a string or null.
-unsafe fn is_libc(path: *const c_char) -> bool {
-    // SAFETY: as the caller says.
-    !path.is_null() && unsafe { CStr::from_ptr(path) }.to_bytes().ends_with(b"/libc.so.6")
+/// Its name must be a string or null.
+unsafe fn path_of(info: &libc::dl_phdr_info) -> Option<&'static [u8]> {
+    let path = info.dlpi_name;
+    // SAFETY: as the caller says; the loader keeps it as long as the object.
+    (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
+}
+
+/// Whether an object is the C library, by the name of its file.
+fn is_libc(path: &[u8]) -> bool {
+    path.ends_with(b"/libc.so.6")
+}
+
+/// Whether a path is that of liburing, whose calls are not seen.
+pub fn is_uring(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name.starts_with(b"liburing")
+}
+
+/// Whether the program was loaded with liburing.
+pub fn needs_uring() -> bool {
+    NEEDS_URING.load(Relaxed)
 }
 
 /// Address of the first definition of `name` behind ours, or 0.

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
 use sweetspot_core::size::{self, BufferSize, Parsed};
+use sweetspot_core::why::Why;
 
 use crate::{atomic, ledger, next, ops, process};
 
@@ -49,7 +50,7 @@ extern "C" fn start(
         atomic::watch_threads(single_threaded as *mut _);
     }
     let buffer = match variable(b"SWEETSPOT") {
-        Some(b"off") => BUFFER_OFF,
+        Some(text) if text.eq_ignore_ascii_case(b"off") => BUFFER_OFF,
         _ => match variable(b"IO_BUFFER_SIZE").map(size::parse) {
             Some(Parsed::Size(BufferSize::Auto)) => BUFFER_AUTO,
             Some(Parsed::Size(BufferSize::Bytes(bytes))) => bytes,
@@ -63,6 +64,10 @@ extern "C" fn start(
     }
     if ops::process::confined() {
         process::set_under_seccomp();
+        ledger::note(Why::Seccomp);
+        process::set_passive(process::PASSIVE_OFF);
+    } else if next::needs_uring() {
+        ledger::note(Why::IoUring);
         process::set_passive(process::PASSIVE_OFF);
     } else if buffer == BUFFER_OFF && !ledger::has_rules() {
         process::set_passive(process::PASSIVE_OFF);

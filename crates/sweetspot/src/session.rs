@@ -53,8 +53,9 @@ pub struct FileSummary {
 /// What was learned while the program ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Processes that loaded the library: the handshake that says whether it was active.
-    pub processes: u32,
+    /// Processes that loaded the library: the handshake that says whether it was active. `None`:
+    /// there is no ledger in which they could say so.
+    pub processes: Option<u32>,
     pub files: Vec<FileSummary>,
     /// What the reader must know besides: no guard and why, bytes that had to be saved beside.
     pub notes: Vec<String>,
@@ -150,8 +151,11 @@ impl Session {
         if learned.files_beyond > 0 {
             notes.push(format!("{} more files are not listed one by one", learned.files_beyond));
         }
+        for why in &learned.why {
+            notes.push(format!("a process was not buffered, or no longer: {}", why.text()));
+        }
         let files = learned.files.iter().map(describe).collect();
-        Summary { processes: learned.processes, files, notes }
+        Summary { processes: Some(learned.processes), files, notes }
     }
 }
 

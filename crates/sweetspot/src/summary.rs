@@ -132,11 +132,10 @@ impl Report {
 
 fn in_force(size: BufferSize, learned: Option<&Summary>) -> String {
     let size = buffer::text(size);
-    match learned {
-        Some(learned) if learned.processes == 0 => {
-            "no: the library was not loaded by any process".to_string()
-        }
-        Some(learned) => format!("size {size}, in {} processes", learned.processes),
+    match learned.and_then(|learned| learned.processes) {
+        Some(0) => "no: no process has said that it loaded the library".to_string(),
+        Some(1) => format!("size {size}, in 1 process"),
+        Some(processes) => format!("size {size}, in {processes} processes"),
         None => format!("size {size}"),
     }
 }
@@ -193,7 +192,7 @@ mod tests {
             straight_calls: 64,
             reasons: vec!["too few calls to be worth it", "mapped into memory"],
         };
-        let learned = Summary { processes: 2, files: vec![file], notes: Vec::new() };
+        let learned = Summary { processes: Some(2), files: vec![file], notes: Vec::new() };
         let check = |report: Report, learned: Option<&Summary>, parts: &[&str]| {
             let text = report.text("./job", 42, Ended::Exited(3), 1.5, learned);
             assert!(text.starts_with(TITLE));
@@ -213,7 +212,9 @@ mod tests {
                 "64: too few calls to be worth it; mapped into memory",
             ],
         );
-        check(reachable(), Some(&Summary::default()), &["no: the library was not loaded"]);
+        let silent = Summary { processes: Some(0), ..Summary::default() };
+        check(reachable(), Some(&silent), &["buffered  no: no process has said"]);
+        check(reachable(), Some(&Summary::default()), &["buffered  size 65536\n"]);
         let fixed = Report::new(BufferSize::Auto, None, Reach::Unreachable(Why::Go));
         check(fixed, None, &["buffered  no: ./job cannot be reached: it is a Go program"]);
         check(Report::switched_off(), None, &["buffered  no: SWEETSPOT=off"]);

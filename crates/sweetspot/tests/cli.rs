@@ -5,6 +5,7 @@
 //! it. Not here: whether the bytes are right (the library's tests).
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -899,5 +900,90 @@ fn an_interrupted_demo_cleans_up() {
         kill_process(pid(child.id()), signal).unwrap();
         assert_eq!(wait(&mut child).signal(), Some(signal.as_raw()));
         assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "{signal:?}");
+    }
+}
+
+/// Compiles `programs/c/NAME.c`.
+fn compile_program(place: &Place, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../programs/c/{name}.c"));
+    let program = place.work().join(name);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-w", "-pthread", "-o"]).arg(&program).arg(source);
+    let compiled = compiler.output().unwrap();
+    assert!(compiled.status.success(), "{}", stderr(&compiled));
+    program
+}
+
+#[test]
+fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
+    let place = Place::new();
+    let confined = compile_program(&place, "confined");
+    let copy = compile_program(&place, "copy");
+    let lines: String = (0..50_000).map(|line| format!("{line}\n")).collect();
+    place.write("in.txt", &lines);
+    let sweetspot = env!("CARGO_BIN_EXE_sweetspot").as_ref();
+    let run: [&OsStr; 4] = [sweetspot, "run".as_ref(), "--summary".as_ref(), "--".as_ref()];
+    let copying: [&OsStr; 4] = [copy.as_ref(), "in.txt".as_ref(), "out.txt".as_ref(), "7".as_ref()];
+    let filter = "a seccomp filter is in force";
+    for (how, outside, inside) in [
+        // Of the filter around `run` it is known that it refuses nothing that the library needs.
+        ("allow", "", filter),
+        ("deny", "", filter),
+        ("kill", filter, filter),
+        ("code", "may not change code", "may not change code"),
+    ] {
+        let restricted: [&OsStr; 2] = [confined.as_ref(), how.as_ref()];
+        let commands = [
+            (outside, [&restricted[..], &run, &copying].concat()),
+            (inside, [&run[..], &restricted, &copying].concat()),
+        ];
+        for (expected, words) in commands {
+            let mut command = Command::new(words[0]);
+            command.args(&words[1..]).env("SWEETSPOT_CACHE", place.cache());
+            let output = command.current_dir(place.work()).output().unwrap();
+            let said = stderr(&output);
+            if output.status.code() == Some(77) {
+                skip(&format!("restriction {how}: {said}"));
+                continue;
+            }
+            assert_eq!(output.status.code(), Some(0), "{words:?}: {said}");
+            assert_eq!(
+                fs::read_to_string(place.work().join("out.txt")).unwrap(),
+                lines,
+                "{words:?}"
+            );
+            assert!(said.contains("buffered  size auto, in "), "{words:?}: {said}");
+            assert_eq!(said.contains("note "), !expected.is_empty(), "{words:?}: {said}");
+            assert!(said.contains(expected), "{words:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn libraries_loaded_apart_end_buffering() {
+    let place = Place::new();
+    let source = "#include <dlfcn.h>\n#include <stdlib.h>\nint main(int count, char **words) {\n\
+        return count > 1 && !dlopen(\"libm.so.6\", RTLD_NOW | atoi(words[1])); }\n";
+    place.write("load.c", source);
+    let compile = ["-w", "-o", "load", "load.c", "-ldl"];
+    let compiled = Command::new("cc").args(compile).current_dir(place.work()).status().unwrap();
+    assert!(compiled.success());
+    for (flags, expected) in [("0", false), ("8", true)] {
+        let output = place.run(&["--summary"], &["./load", flags]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(stderr(&output).contains("RTLD_DEEPBIND"), expected, "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn off_in_any_letters_switches_everything_off() {
+    let place = Place::new();
+    for text in ["off", "OFF", "Off"] {
+        // Set by the program for its child, so that it is the library that reads it.
+        let script = format!("SWEETSPOT={text} dd if=data of=copy bs=8 status=none; wc -c < copy");
+        place.write("data", &"x".repeat(8000));
+        let output = place.run(&["--summary"], &["sh", "-c", &script]).output().unwrap();
+        assert_eq!(stdout(&output), "8000\n");
+        assert!(!stderr(&output).contains("/data"), "{}", stderr(&output));
     }
 }

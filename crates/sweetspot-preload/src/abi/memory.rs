@@ -1,14 +1,15 @@
-//! Mappings: files in memory, and memory that other processes share.
+//! Mappings: files in memory, and memory that other processes share; libraries loaded later.
 //!
 //! What is stored in a mapping arrives without a call, and so does what others store there: a file
 //! that is mapped goes straight on, and a process that shares writable memory with another one is
 //! not buffered any more (`ops::life::mapping`).
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_char, c_int, c_long};
 
 use sweetspot_core::why::Why;
 
 use super::Pointer;
+use crate::next::is_uring;
 use crate::ops::{life, process};
 
 macro_rules! mappings {
@@ -57,6 +58,36 @@ macro_rules! named_semaphores {
     })*};
 }
 named_semaphores! { sem_open }
+
+// The loader looks at who calls it: its caller must be the program, not we.
+jump! { dlopen, before_dlopen }
+jump! { dlmopen, before_dlmopen }
+
+extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> usize {
+    if flags & libc::RTLD_DEEPBIND != 0 && !path.is_null() {
+        // Its calls will go past us.
+        process::end_because(Why::DeepBind);
+    }
+    loading(path);
+    dlopen::next()
+}
+
+extern "C" fn before_dlmopen(namespace: c_long, path: *const c_char) -> usize {
+    if namespace != libc::LM_ID_BASE {
+        // It will have a C library of its own.
+        process::end_because(Why::DeepBind);
+    }
+    loading(path);
+    dlmopen::next()
+}
+
+/// A library is about to be loaded.
+fn loading(path: *const c_char) {
+    // SAFETY: the loader reads the same string.
+    if !path.is_null() && is_uring(unsafe { CStr::from_ptr(path) }.to_bytes()) {
+        process::end_because(Why::IoUring);
+    }
+}
 
 pass_on! {
     fn shmget(key: c_int, size: usize, flags: c_int) -> c_int;

@@ -205,6 +205,9 @@ fn end_with(why: Option<Why>) {
         stop_transitions();
         speak();
         settle_all(Sharing::All, why);
+        if let Some(why) = why {
+            crate::ledger::note(why);
+        }
         set_passive(PASSIVE_FOR_GOOD);
         if super::write::is_pending() {
             super::write::say_what_failed();
@@ -236,10 +239,28 @@ pub fn is_spawned_child() -> bool {
     })
 }
 
-/// Whether the process may not make system calls of its own choice.
+/// Whether a seccomp filter is in force at the start that may kill for a call of ours. Not the ones
+/// that `run` started under: it has tried what the library does, and a filter can neither be taken
+/// away nor exchanged, so as many filters as then are the same ones.
 pub fn confined() -> bool {
     // SAFETY: no memory is handed over.
-    unsafe { sys::syscall!(SYS_prctl, libc::PR_GET_SECCOMP, 0, 0, 0, 0) != 0 }
+    let filtered = unsafe { sys::syscall!(SYS_prctl, libc::PR_GET_SECCOMP, 0, 0, 0, 0) != 0 };
+    filtered
+        && crate::ledger::ledger().is_none_or(|ledger| {
+            let allowed = ledger.header.seccomp_filters.load(Relaxed);
+            allowed == 0 || allowed != seccomp_filters()
+        })
+}
+
+/// How many seccomp filters are in force; 0: unknown (before Linux 5.9).
+fn seccomp_filters() -> u32 {
+    let mut buffer = [0; 4096];
+    let len = crate::ledger::read_small(c"/proc/self/status", &mut buffer).unwrap_or(0);
+    let mut lines = buffer[..len].split(|byte| *byte == b'\n');
+    let count = lines.find_map(|line| line.strip_prefix(b"Seccomp_filters:\t"));
+    count.unwrap_or_default().iter().fold(0, |number: u32, digit| {
+        number.wrapping_mul(10).wrapping_add(u32::from(digit.wrapping_sub(b'0')))
+    })
 }
 
 /// A wait returned this child: if it is dead, everything that it left pending is in its files before

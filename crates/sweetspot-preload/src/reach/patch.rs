@@ -7,6 +7,10 @@
 //! by a jump back behind it, and through that copy the original goes on, a cancellation point as
 //! before.
 //!
+//! Not here: `open64`, `__read_nocancel`, `__pread64_nocancel`. They begin with instructions shorter
+//! than a jump, inside which a thread may stand. libc opens and reads by them what it closes itself
+//! (tables, locales), and those closes are seen: such a number never meets what was kept for it.
+//!
 //! It fails closed: bytes that are not known, or memory that may not be made writable, mean that no
 //! window opens in this process at all.
 #![allow(unsafe_code)]
@@ -16,6 +20,8 @@ use core::sync::atomic::{
     AtomicU32, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
+
+use sweetspot_core::why::Why;
 
 use crate::{next, ops, sys};
 
@@ -68,13 +74,14 @@ pub fn stdio_is_seen() -> bool {
     if STATE.compare_exchange(0, 1, Relaxed, Relaxed).is_err() {
         return false;
     }
-    let done = patch_all();
-    if done {
+    let patched = patch_all();
+    match patched {
         // The first window is about to open, and with it the first copy.
-        crate::fault::install();
+        Ok(()) => crate::fault::install(),
+        Err(why) => crate::ledger::note(why),
     }
-    STATE.store(if done { 2 } else { 3 }, Relaxed);
-    done
+    STATE.store(if patched.is_ok() { 2 } else { 3 }, Relaxed);
+    patched.is_ok()
 }
 
 /// Where a function really goes on: its moved beginning, if its entry was patched.
@@ -100,14 +107,14 @@ static CODE: Code = Code(core::cell::UnsafeCell::new([0; 4096]));
 const SLOT_BYTES: usize = 32;
 
 #[cfg(target_arch = "x86_64")]
-fn patch_all() -> bool {
+fn patch_all() -> Result<(), Why> {
     let page = CODE.0.get() as usize;
     // First everything is prepared and checked; nothing is changed unless all can be.
     for (index, entry) in ENTRIES.iter().enumerate() {
         let address = next::lookup(entry.name);
         let slot = page + index * SLOT_BYTES;
         if address == 0 || !prepare(address, slot, (entry.handler)()) {
-            return false;
+            return Err(Why::CodeUnknown);
         }
         entry.address.store(address, Relaxed);
     }
@@ -115,7 +122,7 @@ fn patch_all() -> bool {
     let answer =
         unsafe { sys::syscall!(SYS_mprotect, page, 4096, libc::PROT_READ | libc::PROT_EXEC) };
     if answer != 0 {
-        return false;
+        return Err(Why::CodeLocked);
     }
     let writable = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     let executable = libc::PROT_READ | libc::PROT_EXEC;
@@ -123,7 +130,7 @@ fn patch_all() -> bool {
         pages().for_each(|page| {
             protect(page, executable);
         });
-        return false;
+        return Err(Why::CodeLocked);
     }
     // Whoever asks for the next definition from now on, or asked before, must not come round to the
     // handlers. Not earlier: other threads go through the moved beginnings at once.
@@ -137,12 +144,12 @@ fn patch_all() -> bool {
     pages().for_each(|page| {
         protect(page, executable);
     });
-    true
+    Ok(())
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn patch_all() -> bool {
-    false
+fn patch_all() -> Result<(), Why> {
+    Err(Why::Machine)
 }
 
 /// The pages that hold entries, each once.
