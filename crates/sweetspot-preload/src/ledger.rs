@@ -12,7 +12,7 @@ use sweetspot_core::ledger::{
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
-use crate::file::OpenFile;
+use crate::file::{self, OpenFile};
 use crate::{process, sys};
 
 /// The path from the environment: a string of the environment block, zero at its end.
@@ -99,6 +99,14 @@ pub fn map_chunk(at: u64, bytes: u64) -> Option<u64> {
     })
 }
 
+/// Unmaps a chunk that nothing refers to any more; 0: there is none.
+pub fn unmap_chunk(chunk: u64, bytes: u64) {
+    if chunk != 0 {
+        // SAFETY: a mapping of our own.
+        unsafe { sys::syscall!(SYS_munmap, chunk, bytes) };
+    }
+}
+
 /// Reads a small file of the kernel's.
 pub fn read_small(path: &core::ffi::CStr, buffer: &mut [u8]) -> Option<usize> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -160,6 +168,11 @@ pub fn let_go() {
     if mapped.is_null() {
         return;
     }
+    replace(mapped);
+}
+
+/// Puts private zeros in the place of the shared memory.
+fn replace(mapped: *mut Ledger) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: replaces our own mapping, all of whose users expect only atomics.
     unsafe {
@@ -173,6 +186,21 @@ pub fn let_go() {
             0
         )
     };
+}
+
+/// In the child of a fork: what is mapped is the parent's, and so is what is counted there. If this
+/// process needs a ledger it maps it anew.
+pub fn leave_to_parent() {
+    let mapped = MAPPED.swap(core::ptr::null_mut(), Relaxed);
+    if mapped.is_null() {
+        return;
+    }
+    TRIED.store(0, Relaxed);
+    for file in file::used() {
+        file.record.store((&raw const file.counters.0).cast_mut(), Relaxed);
+        file.file_record.store(core::ptr::null_mut(), Relaxed);
+    }
+    replace(mapped);
 }
 
 /// Notes a reason for which this whole process is not buffered, for the summary.

@@ -186,10 +186,7 @@ pub fn map(pinned: Pinned) -> Option<Pinned> {
 }
 
 fn unmap(pinned: &Pinned) {
-    if pinned.chunk != 0 {
-        // SAFETY: a mapping of our own that nothing refers to any more.
-        unsafe { sys::syscall!(SYS_munmap, pinned.chunk, pinned.chunk_bytes) };
-    }
+    ledger::unmap_chunk(pinned.chunk, pinned.chunk_bytes);
 }
 
 /// The file needs its entry no more; nothing is pending.
@@ -352,7 +349,9 @@ pub fn forget_all() {
     SLOT.store(0, Relaxed);
     KEEPING.store(0, Relaxed);
     for idle in &IDLE {
-        idle.entry.store(core::ptr::null_mut(), Relaxed);
+        if !idle.entry.swap(core::ptr::null_mut(), Relaxed).is_null() {
+            ledger::unmap_chunk(idle.chunk.load(Relaxed), idle.chunk_bytes.load(Relaxed));
+        }
     }
 }
 

@@ -78,6 +78,9 @@ fn stop_transitions() {
 
 /// After a fork, in the parent (`child` > 0 or an error) and in the child (0).
 pub fn after_fork(child: i32) {
+    if child == 0 {
+        crate::ledger::leave_to_parent();
+    }
     if passive() {
         return;
     }

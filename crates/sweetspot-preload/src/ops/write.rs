@@ -496,6 +496,7 @@ pub fn forget_all() {
     for file in file::used() {
         file.entry.store(core::ptr::null_mut(), Relaxed);
         file.chunk.store(0, Relaxed);
+        ledger::unmap_chunk(file.mapped_chunk.swap(0, Relaxed), file.mapped_bytes.load(Relaxed));
         file.dirty.store(0, Relaxed);
         file.pin.store(pin::NEVER, Relaxed);
     }

@@ -221,6 +221,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a forked child has nothing of its parent's ledger",
+        build: &[C("fork_memory")],
+        command: "$RUN $BIN/c/fork_memory",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "one file, many descriptions",
         build: &[C("coherence")],
         command: "$RUN $BIN/c/coherence",
