@@ -1,6 +1,8 @@
 /* Writes records that wait, leaves others the time to fill the disk, and says which call tells it.
- * Usage: full_disk FILE fsync|write|close|again */
+ * Usage: full_disk FILE fsync|write|close|again|return|exit|_exit|quick_exit|raw|three
+ * From return on: it ends so, without closing the file; three: with a status of its own. */
 #include <time.h>
+#include <sys/syscall.h>
 #include "log.h"
 
 /* Computes for a while: no call that could be taken for speech. */
@@ -27,6 +29,16 @@ int main(int argc, char **argv) {
         /* The clock is looked at every 64 writes. */
         for (int i = 0; i < 100 && n >= 0; i++) n = write(fd, record, sizeof record);
         say("write %zd", n), say(" %d\n", errno);
+    }
+    if (strstr("return exit _exit quick_exit raw three", argv[2])) {
+        const char *end = argv[2];
+        // Still in the stream when the program ends by itself.
+        printf("unflushed");
+        if (!strcmp(end, "exit")) exit(0);
+        if (!strcmp(end, "_exit")) _exit(0);
+        if (!strcmp(end, "quick_exit")) quick_exit(0);
+        if (!strcmp(end, "raw")) syscall(SYS_exit_group, 0);
+        return !strcmp(end, "three") ? 3 : 0;
     }
     errno = 0;
     say("close %d", close(fd)), say(" %d\n", errno);

@@ -1,13 +1,14 @@
 //! The constructor and the destructor: as little as possible, most processes need nothing.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
 use sweetspot_core::size::{self, BufferSize, Parsed};
 use sweetspot_core::why::Why;
 
-use crate::{atomic, ledger, next, ops, process};
+use crate::{atomic, ledger, next, ops, process, sys};
 
 #[cfg(preload_abi)]
 #[used]
@@ -79,6 +80,33 @@ extern "C" fn start(
 /// destructors) goes straight on.
 extern "C" fn end() {
     ops::process::end();
+    if ops::process::has_lost() {
+        let on_exit = next::lookup(c"on_exit");
+        if on_exit != 0 {
+            type OnExit = unsafe extern "C" fn(extern "C" fn(i32, *mut c_void), *mut c_void) -> i32;
+            // SAFETY: libc's function, which may be called while the program ends: what is
+            // registered now runs when all destructors have.
+            unsafe { core::mem::transmute::<usize, OnExit>(on_exit)(last_word, ptr::null_mut()) };
+        }
+    }
+}
+
+/// The program has ended well by its own account, and its last bytes cannot be written: it ends with
+/// another status. What streams still hold goes out before, as it would have.
+extern "C" fn last_word(status: i32, _: *mut c_void) {
+    let lost = ops::process::end_status(status);
+    if lost != status {
+        // SAFETY: libc's function with its signature; null means every stream. Then the end.
+        unsafe {
+            let flush = next::lookup(c"fflush");
+            if flush != 0 {
+                core::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> i32>(flush)(
+                    ptr::null_mut(),
+                );
+            }
+            sys::syscall!(SYS_exit_group, lost);
+        }
+    }
 }
 
 /// The value of an environment variable.

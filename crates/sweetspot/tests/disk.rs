@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// A mounted file system, unmounted when dropped.
@@ -26,14 +26,17 @@ impl Drop for Disk {
     }
 }
 
-/// Runs the victim, fills the disk while it computes, and returns what it said.
-fn run(victim: &Path, disk: &Path, how: &str) -> String {
+/// Runs the victim, fills the disk while it computes, and returns what it said and how it ended.
+/// What cannot be saved on the disk itself is saved below `home`.
+fn run(victim: &Path, disk: &Path, home: &Path, how: &str) -> Output {
     let child = Command::new(env!("CARGO_BIN_EXE_sweetspot"))
         .args(["run", "--wait", "--"])
         .arg(victim)
         .arg(disk.join("file"))
         .arg(how)
         .current_dir(disk)
+        .env("HOME", home)
+        .env_remove("XDG_STATE_HOME")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -45,34 +48,68 @@ fn run(victim: &Path, disk: &Path, how: &str) -> String {
         // Space comes back once the close has failed.
         std::thread::sleep(Duration::from_millis(1200));
     }
-    let output = child.wait_with_output().expect("waited for");
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    child.wait_with_output().expect("waited for")
 }
 
-#[test]
-fn a_full_disk_is_said_and_newer_bytes_stay() {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("full-disk");
+/// Compiles the victim.
+fn victim() -> PathBuf {
     let victim = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("full_disk");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/c/full_disk.c");
-    let built = Command::new("cc").args(["-O1", "-o"]).arg(&victim).arg(source).status();
+    let built = Command::new("cc").args(["-O1", "-w", "-o"]).arg(&victim).arg(source).status();
     assert!(built.is_ok_and(|status| status.success()), "cc is needed: apt-get install gcc");
-    for (how, expected) in [
-        ("fsync", "fsync -1 28\nclose -1 28\n"),
-        ("write", "write -1 28\nclose -1 28\n"),
-        ("close", "close -1 28\n"),
-        ("again", "close -1 28\n"),
-    ] {
-        let Some(disk) = Disk::mount(folder.clone()) else {
+    victim
+}
+
+/// Runs the victim in each of these ways, each on a disk of its own; `check` gets the way, the disk,
+/// the folder for what must be saved elsewhere, and what came out.
+fn check_each(name: &str, ways: &[&str], check: impl Fn(&str, &Path, &Path, &Output)) {
+    let victim = victim();
+    for how in ways {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{how}"));
+        let Some(disk) = Disk::mount(folder) else {
             assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
             eprintln!("skipped: mounting a file system of four megabytes needs root");
             return;
         };
-        let said = run(&victim, &disk.0, how);
-        assert!(said.starts_with(expected), "{how}: {said}");
+        let home = tempfile::tempdir().expect("a folder");
+        let output = run(&victim, &disk.0, home.path(), how);
+        check(how, &disk.0, home.path(), &output);
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_newer_bytes_stay() {
+    let expected = |how: &str| match how {
+        "fsync" => "fsync -1 28\nclose -1 28\n",
+        "write" => "write -1 28\nclose -1 28\n",
+        _ => "close -1 28\n",
+    };
+    check_each("full-disk", &["fsync", "write", "close", "again"], |how, disk, _, output| {
+        assert!(output.status.success(), "{how}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.starts_with(expected(how)), "{how}: {said}");
         if how == "again" {
-            let content = fs::read(disk.0.join("file")).unwrap_or_default();
+            let content = fs::read(disk.join("file")).unwrap_or_default();
             assert!(content.is_empty() || content == b"new\n", "{} old bytes", content.len());
         }
-    }
+    });
+}
+
+#[test]
+fn a_program_that_loses_its_last_bytes_ends_with_status_74() {
+    let ways = ["return", "exit", "_exit", "quick_exit", "raw", "three"];
+    check_each("lost-bytes", &ways, |how, disk, home, output| {
+        let expected = if how == "three" { 3 } else { 74 };
+        assert_eq!(output.status.code(), Some(expected), "{how}: {output:?}");
+        let flushed = matches!(how, "return" | "exit" | "three");
+        assert_eq!(output.stdout, if flushed { &b"unflushed"[..] } else { b"" }, "{how}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("/file: the last bytes cannot be written"), "{how}: {said}");
+        // All 200,000 bytes are in the file or in what was saved beside.
+        let state = home.join(".local/state/sweetspot");
+        let saved = fs::read_dir(state).into_iter().flatten().map(|entry| entry.unwrap().path());
+        let bytes: u64 = saved.map(|path| path.metadata().unwrap().len()).sum();
+        let written = disk.join("file").metadata().map_or(0, |data| data.len());
+        assert!(bytes > 0 && written + bytes >= 200_000, "{how}: {written} and {bytes}");
+    });
 }

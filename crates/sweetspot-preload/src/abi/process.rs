@@ -9,6 +9,7 @@ use crate::fault;
 use crate::ops::life;
 use crate::ops::process::{
     after_exec, after_fork, after_spawn, before_exec, before_fork, before_spawn, end, end_because,
+    end_status,
 };
 use crate::reach::target::{self, Environment, Target};
 
@@ -194,7 +195,7 @@ macro_rules! ends {
                 unsafe { core::mem::transmute($name::next()) }
             };
             // SAFETY: any status may be given.
-            unsafe { next(status) }
+            unsafe { next(end_status(status)) }
         }
         next! { $name }
     )*};

@@ -246,7 +246,7 @@ unsafe extern "C" fn followed(
         }
         libc::SYS_exit_group => {
             process::end();
-            next()
+            call([process::end_status(a as c_int) as usize, b, c, d, e, f])
         }
         libc::SYS_prctl => {
             rights::confining(fd);

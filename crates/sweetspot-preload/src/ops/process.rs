@@ -202,6 +202,24 @@ pub fn end_because(why: Why) {
     end_with(Some(why));
 }
 
+/// Whether bytes that the program wrote could not be put into their files at its end.
+#[unsafe(link_section = ".data")]
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// See `LOST`.
+pub fn has_lost() -> bool {
+    LOST.load(Relaxed)
+}
+
+/// EX_IOERR of sysexits.h.
+const STATUS_LOST: i32 = 74;
+
+/// The status with which a program ends that ends with `status`: success means that all it wrote is
+/// in its files.
+pub fn end_status(status: i32) -> i32 {
+    if has_lost() && status == 0 { STATUS_LOST } else { status }
+}
+
 fn end_with(why: Option<Why>) {
     if !passive() {
         // Other threads may go on until the process is gone: nothing of theirs may begin to wait.
@@ -213,6 +231,7 @@ fn end_with(why: Option<Why>) {
         }
         set_passive(PASSIVE_FOR_GOOD);
         if super::write::is_pending() {
+            LOST.store(true, Relaxed);
             super::write::say_what_failed();
         }
         super::write::leave();
