@@ -8,6 +8,10 @@
 /// One second is what an operator who looks at a file would not notice.
 pub const MAX_AGE_MS: u32 = 1000;
 
+/// The same in a pid namespace of its own: a container that is killed takes the guard along, and with
+/// it what waits. Ten flushes a second of some 20 us each are not worth losing a second for.
+pub const MAX_AGE_NAMESPACE_MS: u32 = 100;
+
 /// Hits between two looks at the clock: 5 ns each, spread over 64 hits of 5 ns, is 2 %.
 pub const HITS_PER_CLOCK: u32 = 64;
 

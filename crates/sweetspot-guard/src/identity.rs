@@ -42,6 +42,13 @@ pub(crate) fn pid_namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
+/// Whether this process lives in a pid namespace other than that of the machine. The kernel gives
+/// that one a number that never changes (PROC_PID_INIT_INO).
+pub(crate) fn is_in_own_pid_namespace() -> bool {
+    const MACHINE: u64 = 0xefff_fffc;
+    pid_namespace().is_ok_and(|namespace| namespace != MACHINE)
+}
+
 /// The identity of this boot, folded to 64 bits.
 pub(crate) fn boot() -> io::Result<u64> {
     let path = "/proc/sys/kernel/random/boot_id";

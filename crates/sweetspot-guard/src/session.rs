@@ -18,6 +18,7 @@ use sweetspot_core::ledger::{
     FLAG_STDIO, FLAG_SUMMARY, Ledger, MAGIC, RULE_PRIVATE, RULE_STDIO, RULES_MAX, TEXT_BYTES_MAX,
     length_of,
 };
+use sweetspot_core::policy::{MAX_AGE_MS, MAX_AGE_NAMESPACE_MS};
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 
@@ -39,8 +40,9 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// A summary is wanted: processes record what they did with which file.
     pub summary: bool,
-    /// How long a byte may wait, in milliseconds at the finest.
-    pub max_age: Duration,
+    /// How long a byte may wait, in milliseconds at the finest; `None`: a second, or a tenth of one
+    /// in a pid namespace of its own (a container), whose end is the guard's end too.
+    pub max_age: Option<Duration>,
     /// Memory that one process may use for windows and pending bytes.
     pub budget_bytes: u64,
     /// Calls that stdio makes are buffered like any others.
@@ -50,13 +52,13 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Automatic sizes, one second, 64 MiB, writes may wait; no summary, no rules, no stdio.
+    /// Automatic sizes, the age of the place, 64 MiB, writes may wait; no summary, no rules, no stdio.
     fn default() -> Settings {
         Settings {
             buffer: BufferSize::Auto,
             rules: Vec::new(),
             summary: false,
-            max_age: Duration::from_secs(1),
+            max_age: None,
             budget_bytes: 64 << 20,
             stdio: false,
             guard: true,
@@ -296,6 +298,23 @@ pub(crate) fn is_anything_pending(ledger: &Ledger) -> bool {
     has_guard && ledger.entries.iter().any(|entry| length_of(entry.word.load(SeqCst)) > 0)
 }
 
+/// Whether the ledger at `path` is one that a `run` inside of another one can use too: the user's own,
+/// with a guard that lives, in this pid namespace, without rules, and with nothing that is only its
+/// maker's.
+pub fn can_be_joined(path: &Path) -> bool {
+    let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    let Ok(file) = sys::open(path, flags, 0).map(File::from) else { return false };
+    let ours = sys::status(&file).is_ok_and(|status| status.is_private());
+    let Ok(ledger) = Mapping::new(&file) else { return false };
+    let header = &ledger.header;
+    let guard = header.guard.load(SeqCst);
+    ours && header.magic.load(SeqCst) == MAGIC
+        && header.flags.load(SeqCst) & !FLAG_SUMMARY == FLAG_GUARD
+        && (guard == 0 || guard & sys::FUTEX_OWNER_DIED == 0)
+        && header.rules.load(SeqCst) == 0
+        && identity::pid_namespace().is_ok_and(|own| own == header.pid_namespace.load(SeqCst))
+}
+
 fn check_rules(rules: &[Rule]) -> Result<(), Error> {
     const PUT: &str = "put the rules in force of";
     let error = |kind| Err(Error::new(PUT, "sweetspot.toml", kind, None));
@@ -350,7 +369,11 @@ fn fill(file: &File, size: u64, settings: &Settings, has_chunks: bool) -> io::Re
     let header = &ledger.header;
     header.uid.store(sys::effective_uid(), Relaxed);
     header.buffer.store(buffer_word(settings.buffer), Relaxed);
-    let age_ms = u32::try_from(settings.max_age.as_millis()).unwrap_or(u32::MAX);
+    let age_ms = match settings.max_age {
+        Some(age) => u32::try_from(age.as_millis()).unwrap_or(u32::MAX),
+        None if identity::is_in_own_pid_namespace() => MAX_AGE_NAMESPACE_MS,
+        None => MAX_AGE_MS,
+    };
     header.max_age_ms.store(age_ms, Relaxed);
     let flag = |wanted: bool, flag: u32| if wanted { flag } else { 0 };
     header.flags.store(

@@ -84,6 +84,11 @@ impl Status {
     pub(crate) fn is_regular(&self) -> bool {
         self.mode & libc::S_IFMT == libc::S_IFREG
     }
+
+    /// A regular file of this user's that nobody else can open.
+    pub(crate) fn is_private(&self) -> bool {
+        self.mode == libc::S_IFREG | 0o600 && self.uid == effective_uid()
+    }
 }
 
 fn statx(fd: RawFd, path: &CStr, flags: c_int) -> io::Result<Status> {

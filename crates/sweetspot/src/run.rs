@@ -71,18 +71,24 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
             max_age_ms: arguments.max_age,
             stdio: arguments.stdio,
         };
-        let session = session.insert(Session::create(&settings));
         let others = value(&environment, preload::VARIABLE);
         let all = preload::chain(library.as_os_str(), others);
         set(&mut environment, preload::VARIABLE, all);
         set(&mut environment, buffer::VARIABLE, buffer::text(asked.size()).into());
-        if let Some(ledger) = session.path() {
-            set(&mut environment, session::VARIABLE, ledger.into());
+        let joins =
+            !arguments.wait && session::can_join(&settings, value(&environment, session::VARIABLE));
+        if !joins {
+            let session = session.insert(Session::create(&settings));
+            session.start_guard();
+            session.keep_if_useful(&settings);
+            match session.path() {
+                Some(ledger) => set(&mut environment, session::VARIABLE, ledger.into()),
+                None => environment.retain(|(name, _)| name != session::VARIABLE),
+            }
+            if target.is_some() {
+                set(&mut environment, session::SUMMARY_VARIABLE, "1".into());
+            }
         }
-        if target.is_some() {
-            set(&mut environment, session::SUMMARY_VARIABLE, "1".into());
-        }
-        session.start_guard();
     }
 
     let start = Start { program: &program, arguments: &arguments.command, environment };

@@ -3,6 +3,7 @@
 //! Everything else in this crate sees only these types.
 
 use crate::config::{Promise, Rule};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 use sweetspot_core::ledger::Counter;
@@ -14,8 +15,6 @@ pub const VARIABLE: &str = "SWEETSPOT_LEDGER";
 /// Name of the variable that asks each process to announce itself in the ledger.
 pub const SUMMARY_VARIABLE: &str = "SWEETSPOT_SUMMARY";
 
-/// How long a byte may wait where `--max-age` does not say.
-const MAX_AGE_MS: u32 = sweetspot_core::policy::MAX_AGE_MS;
 /// How long to wait for the guard to finish what a killed program left.
 const FINISH_MAX: Duration = Duration::from_secs(60);
 
@@ -61,6 +60,16 @@ pub struct Summary {
     pub notes: Vec<String>,
 }
 
+/// Whether a `run` with these settings can use the ledger of the `run` around it, named by its
+/// environment, and needs no guard of its own.
+pub fn can_join(settings: &Settings, ledger: Option<&OsStr>) -> bool {
+    let plain = settings.rules.is_empty()
+        && !settings.summary
+        && !settings.stdio
+        && settings.max_age_ms.is_none();
+    plain && ledger.is_some_and(|ledger| guarded::can_be_joined(Path::new(ledger)))
+}
+
 /// One `run`, from before the program starts until after it has ended.
 pub struct Session {
     /// None: there is no ledger, so only reads are buffered.
@@ -83,7 +92,7 @@ impl Session {
             buffer: settings.buffer,
             rules: rules.collect(),
             summary: settings.summary,
-            max_age: Duration::from_millis(u64::from(settings.max_age_ms.unwrap_or(MAX_AGE_MS))),
+            max_age: settings.max_age_ms.map(|age| Duration::from_millis(u64::from(age))),
             budget_bytes: sweetspot_core::policy::BUDGET_BYTES,
             stdio: settings.stdio,
             guard: true,
@@ -110,6 +119,18 @@ impl Session {
         }
     }
 
+    /// Whether the program needs the ledger although nothing can wait in it, for rules, the summary
+    /// or an age of its own. If not it is removed, as nobody would do that later: a program that
+    /// `run` becomes has no one who waits for its end.
+    pub fn keep_if_useful(&mut self, settings: &Settings) {
+        let useful =
+            !settings.rules.is_empty() || settings.summary || settings.max_age_ms.is_some();
+        if !useful && self.ledger.as_ref().is_some_and(|ledger| !ledger.is_guarded()) {
+            self.remove_if_unguarded();
+            self.ledger = None;
+        }
+    }
+
     /// Waits until everything that the ended program `pid` left is written.
     pub fn finish(&mut self, pid: u32) {
         if let Some(ledger) = &self.ledger
@@ -124,7 +145,7 @@ impl Session {
 
     /// Removes the ledger where no guard does it at its end. To be called when the program has
     /// ended, or could not be started: until then it reads the rules there. A program that `run`
-    /// became leaves such a ledger behind, with nothing in it, for the next `run` to remove.
+    /// became leaves one with rules behind, with nothing pending in it, for the next `run` to remove.
     pub fn remove_if_unguarded(&mut self) {
         if let Some(ledger) = &self.ledger
             && !ledger.is_guarded()

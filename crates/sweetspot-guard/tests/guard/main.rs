@@ -205,7 +205,7 @@ fn settings_arrive_and_limits_of_rules_hold() {
             buffer: BufferSize::Bytes(65536),
             rules,
             summary: true,
-            max_age: Duration::from_millis(250),
+            max_age: Some(Duration::from_millis(250)),
             budget_bytes: 12345,
             stdio: true,
             guard: false,
