@@ -125,8 +125,23 @@ pub struct Header {
     /// Seccomp filters that were in force when `run` started and allow what the library does; 0:
     /// none are known to.
     pub seccomp_filters: AtomicU32,
+    /// The guard's clock: advanced [`CLOCKS_PER_AGE`] times in the time that a byte may wait, while
+    /// somebody wants it. So a program sees without asking the kernel that time has passed.
+    pub clock: AtomicU32,
+    /// One of `CLOCK_*`.
+    pub clock_wanted: AtomicU32,
     _reserved: AtomicU32,
 }
+
+/// How often the guard advances its clock in the time that a byte may wait.
+pub const CLOCKS_PER_AGE: u32 = 8;
+/// `Header::clock_wanted`: the clock stands. Whoever wants it stores `CLOCK_WANTED`, advances `asks`
+/// and wakes the guard.
+pub const CLOCK_STANDS: u32 = 0;
+/// Nobody has wanted it since it was advanced; if that stays so it stands.
+pub const CLOCK_UNWANTED: u32 = 1;
+/// Somebody wants it.
+pub const CLOCK_WANTED: u32 = 2;
 
 /// `Header::buffer` and `Rule::buffer`: no buffering.
 pub const BUFFER_OFF: u32 = 0;

@@ -25,9 +25,10 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    CHUNKS_AT, CHUNKS_BYTES_MAX, ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, SLOTS_MAX, STATE_ASKED,
-    STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot,
-    chunk_start, flushed, length_of, next_state, state_of,
+    CHUNKS_AT, CHUNKS_BYTES_MAX, CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE,
+    ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE,
+    STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot, chunk_start, flushed, length_of,
+    next_state, state_of,
 };
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 
@@ -398,12 +399,17 @@ struct Pins {
     chunks: Chunks,
     room: Room,
     swept: Option<Instant>,
+    clock_step: Duration,
+    clock_advanced: Instant,
 }
 
 impl Pins {
     fn new(guard: &'static Guard) -> Pins {
         let chunks = Chunks::new(CHUNKS_BYTES_MAX, sys::page_bytes().max(4096));
-        Pins { guard, chunks, room: Room::default(), swept: None }
+        let age_ms = u64::from(guard.ledger.header.max_age_ms.load(SeqCst));
+        let clock_step = Duration::from_millis((age_ms / u64::from(CLOCKS_PER_AGE)).max(1));
+        let clock_advanced = Instant::now();
+        Pins { guard, chunks, room: Room::default(), swept: None, clock_step, clock_advanced }
     }
 
     fn live(mut self) {
@@ -427,10 +433,27 @@ impl Pins {
             // Whoever asked before the line above did not wake us, but has advanced `asks`; whoever
             // asks after it wakes us.
             if header.asks.load(SeqCst) == asks {
-                sys::futex_wait(&header.asks, asks, None);
+                let stands = header.clock_wanted.load(SeqCst) == CLOCK_STANDS;
+                sys::futex_wait(&header.asks, asks, (!stands).then_some(self.clock_step));
             }
             header.guard_naps.store(0, SeqCst);
+            self.advance_clock();
         }
+    }
+
+    /// Advances the clock by which programs notice that time passes. It stands when nobody has wanted
+    /// it between two steps: a tree that sleeps does not keep a machine awake.
+    fn advance_clock(&mut self) {
+        let header = &self.guard.ledger.header;
+        let wanted = header.clock_wanted.load(SeqCst);
+        if wanted == CLOCK_STANDS || self.clock_advanced.elapsed() < self.clock_step {
+            return;
+        }
+        self.clock_advanced = Instant::now();
+        header.clock.fetch_add(1, SeqCst);
+        let next = if wanted == CLOCK_WANTED { CLOCK_UNWANTED } else { CLOCK_STANDS };
+        // Where that fails, somebody has just begun to want it.
+        let _ = header.clock_wanted.compare_exchange(wanted, next, SeqCst, SeqCst);
     }
 
     fn sweep(&mut self) {

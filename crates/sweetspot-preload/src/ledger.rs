@@ -3,11 +3,15 @@
 //! Without one (a bare preload, a folder that is not reachable) everything still works: the size
 //! comes from the environment and counters stay here.
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
-    BUFFER_UNSET, FILES_MAX, FLAG_SUMMARY, Ledger, MAGIC, RULES_MAX, TEXT_BYTES_MAX,
+    BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_SUMMARY, Ledger, MAGIC, RULES_MAX,
+    TEXT_BYTES_MAX,
 };
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
@@ -39,10 +43,32 @@ pub fn ledger() -> Option<&'static Ledger> {
         // SAFETY: just mapped.
         process::set_max_age_ms(unsafe { (*ledger).header.max_age_ms.load(Relaxed) });
         MAPPED.store(ledger, Relaxed);
+        process::watch_clock(mapped());
     }
-    let mapped = MAPPED.load(Relaxed);
+    mapped()
+}
+
+/// The ledger, if it is mapped.
+fn mapped() -> Option<&'static Ledger> {
     // SAFETY: a mapped ledger stays mapped, and all of it is atomics.
-    (!mapped.is_null()).then(|| unsafe { &*mapped })
+    unsafe { MAPPED.load(Relaxed).as_ref() }
+}
+
+/// Lets the guard's clock go on, where there is a guard: what is looked at now must be looked at
+/// again.
+pub fn want_clock() {
+    let Some(header) = mapped().map(|ledger| &ledger.header) else { return };
+    let wanted = header.clock_wanted.load(Relaxed);
+    if wanted == CLOCK_WANTED {
+        return;
+    }
+    let was = header.clock_wanted.swap(CLOCK_WANTED, SeqCst);
+    if was == CLOCK_STANDS && header.guard.load(Relaxed) != 0 {
+        header.asks.fetch_add(1, SeqCst);
+        if header.guard_naps.load(SeqCst) == 1 {
+            sys::futex_wake(&header.asks);
+        }
+    }
 }
 
 /// Device and inode of the mapped ledger.
@@ -196,6 +222,7 @@ pub fn leave_to_parent() {
         return;
     }
     TRIED.store(0, Relaxed);
+    process::watch_clock(None);
     for file in file::used() {
         file.record.store((&raw const file.counters.0).cast_mut(), Relaxed);
         file.file_record.store(core::ptr::null_mut(), Relaxed);

@@ -1,9 +1,9 @@
 //! What the process knows as a whole: settings, the epoch of what it has learned, time, and whether
 //! buffering is on at all.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
+use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Ledger};
 use sweetspot_core::policy;
 
 use crate::sys;
@@ -114,17 +114,42 @@ static NOW_MS: AtomicU64 = AtomicU64::new(0);
 #[unsafe(link_section = ".data")]
 static AGED_MS: AtomicU64 = AtomicU64::new(0);
 
-/// Counts one hit; false when the clock is due, and then the hit must take the slow path.
+/// The guard's clock in the ledger, or a zero of our own; and what it said when the time was last
+/// looked at. It costs a load where asking for the time costs as much as a hit.
+#[unsafe(link_section = ".data")]
+static CLOCK: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NO_CLOCK).cast_mut());
+#[unsafe(link_section = ".data")]
+static NO_CLOCK: AtomicU32 = AtomicU32::new(0);
+#[unsafe(link_section = ".data")]
+static CLOCK_SEEN: AtomicU32 = AtomicU32::new(0);
+
+/// Uses the clock of this ledger; `None`: none.
+pub fn watch_clock(ledger: Option<&'static Ledger>) {
+    let clock = ledger.map_or(&raw const NO_CLOCK, |ledger| &raw const ledger.header.clock);
+    CLOCK.store(clock.cast_mut(), Relaxed);
+}
+
+/// What the guard's clock says.
+#[inline(always)]
+fn clock() -> u32 {
+    // SAFETY: a static, or in the ledger, which stays mapped.
+    unsafe { (*CLOCK.load(Relaxed)).load(Relaxed) }
+}
+
+/// Counts one hit; false when the time must be looked at, and then the hit must take the slow path:
+/// the guard's clock has moved, or (where there is no guard) after some hits.
 #[inline(always)]
 pub fn tick() -> bool {
     let left = TICKS.load(Relaxed);
     TICKS.store(left.wrapping_sub(1), Relaxed);
-    left > 1
+    left > 1 && clock() == CLOCK_SEEN.load(Relaxed)
 }
 
 /// Reads the clock, advances the epoch when enough time has passed, and says when it is due next.
 #[cold]
 pub fn tock() -> u64 {
+    CLOCK_SEEN.store(clock(), Relaxed);
+    crate::ledger::want_clock();
     let now = now_ms();
     let last = NOW_MS.swap(now, Relaxed);
     let passed = now.saturating_sub(last);

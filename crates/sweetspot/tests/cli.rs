@@ -5,6 +5,7 @@
 //! it. Not here: whether the bytes are right (the library's tests).
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -985,5 +986,114 @@ fn off_in_any_letters_switches_everything_off() {
         let output = place.run(&["--summary"], &["sh", "-c", &script]).output().unwrap();
         assert_eq!(stdout(&output), "8000\n");
         assert!(!stderr(&output).contains("/data"), "{}", stderr(&output));
+    }
+}
+
+/// The longest time, in milliseconds, for which the file of `age write` did not grow while it was
+/// written to.
+fn longest_wait_ms(mut command: Command, file: &Path) -> u128 {
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let (mut longest, mut since, mut len) = (0, Instant::now(), 0);
+    while child.try_wait().unwrap().is_none() {
+        let now = fs::metadata(file).map_or(0, |data| data.len());
+        if now != len {
+            // Before some 64 lines nothing waits.
+            longest = if len < 500 { 0 } else { longest.max(since.elapsed().as_millis()) };
+            (len, since) = (now, Instant::now());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(fs::metadata(file).unwrap().len(), 3000);
+    longest
+}
+
+#[test]
+fn bytes_wait_for_a_second_at_most_and_less_where_the_guard_may_be_killed_too() {
+    let place = Place::new();
+    let age = compile_program(&place, "age");
+    let (age, file) = (age.to_str().unwrap(), place.work().join("file"));
+    let write = [age, "write", "file"];
+    let waited = longest_wait_ms(place.run(&[], &write), &file);
+    assert!((500..1500).contains(&waited), "a second: {waited} ms");
+    let waited = longest_wait_ms(place.run(&["--max-age", "300"], &write), &file);
+    assert!((150..600).contains(&waited), "300 ms: {waited} ms");
+
+    let apart = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", "sh", "-c", script]);
+        command.env("SWEETSPOT_CACHE", place.cache()).current_dir(place.work());
+        command
+    };
+    if !apart("true").status().is_ok_and(|status| status.success()) {
+        return skip_without_root("a pid namespace of its own");
+    }
+    let run = env!("CARGO_BIN_EXE_sweetspot");
+    let waited = longest_wait_ms(apart(&format!("{run} run -- {age} write file; true")), &file);
+    assert!((60..400).contains(&waited), "100 ms: {waited} ms");
+
+    // Process 1: its guard would die with it.
+    let output = apart(&format!("exec {run} run --summary -- {age} write file")).output().unwrap();
+    let said = stderr(&output);
+    assert!(said.contains("reads are buffered only") && said.contains("process 1"), "{said}");
+}
+
+#[test]
+fn windows_are_never_older_than_a_second() {
+    let place = Place::new();
+    let age = compile_program(&place, "age");
+    let file = place.write("file", &"o".repeat(20_000));
+    let mut command = place.run(&[], &[age.to_str().unwrap(), "read", "file"]);
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    // In place: no other size, no other file.
+    fs::OpenOptions::new().write(true).open(&file).unwrap().write_all(&[b'n'; 20_000]).unwrap();
+    assert_eq!(stdout(&child.wait_with_output().unwrap()), "nnnnnnnn\n");
+}
+
+/// Ledgers of this user.
+fn ledgers() -> BTreeSet<PathBuf> {
+    let names = fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().path());
+    names.filter(|path| path.to_string_lossy().contains("/sweetspot-")).collect()
+}
+
+#[test]
+fn a_run_without_a_guard_leaves_no_ledger() {
+    let place = Place::new();
+    let run = env!("CARGO_BIN_EXE_sweetspot");
+    for command in [
+        // Enough for the ledger, not for what would wait in it.
+        format!("ulimit -f 10000; exec {run} run -- sh -c 'echo ledger $SWEETSPOT_LEDGER'"),
+        format!("ulimit -f 10000; {run} run --wait -- sh -c 'echo ledger'"),
+    ] {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &command]).env("SWEETSPOT_CACHE", place.cache());
+        let before = ledgers();
+        let mut child = shell.stdout(Stdio::piped()).spawn().unwrap();
+        let ended = wait(&mut child);
+        assert!(ended.success());
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(said, "ledger\n");
+        // Of other tests there may be some, which have guards that remove them.
+        let left: Vec<_> = ledgers().difference(&before).cloned().collect();
+        wait_until(&format!("{command}: {left:?}"), || left.iter().all(|path| !path.exists()));
+    }
+}
+
+#[test]
+fn a_run_inside_of_a_run_uses_its_ledger() {
+    let place = Place::new();
+    let run = env!("CARGO_BIN_EXE_sweetspot");
+    let script = |options: &str| {
+        format!("echo $SWEETSPOT_LEDGER; {run} run {options} -- sh -c 'echo $SWEETSPOT_LEDGER'")
+    };
+    for (options, joins) in
+        [("", true), ("--buffer-size 1M", true), ("--max-age 50", false), ("--wait", false)]
+    {
+        let output = place.run(&[], &["sh", "-c", &script(options)]).output().unwrap();
+        let said = stdout(&output);
+        let (outer, inner) = said.trim_end().split_once('\n').unwrap();
+        assert!(outer.contains("/dev/shm/sweetspot-"), "{said}");
+        assert_eq!(outer == inner, joins, "{options}: {said}");
     }
 }

@@ -1,0 +1,43 @@
+// Time passes without a message.
+//   age write FILE   writes a line of ten bytes every 20 ms for two seconds, and computes in between
+//   age read FILE    reads a little, computes for two seconds, and says what it reads then
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+// Computes: no call that could be taken for speech (the clock is answered in the program).
+static void compute(double seconds) {
+    struct timespec from, now;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) + (now.tv_nsec - from.tv_nsec) / 1e9 < seconds);
+}
+
+int main(int count, char **words) {
+    if (count < 3) return 2;
+    if (!strcmp(words[1], "read")) {
+        char bytes[9] = {0};
+        int in = open(words[2], O_RDONLY);
+        for (int i = 0; i < 500; i++)
+            if (read(in, bytes, 8) != 8) return 3;
+        compute(2);
+        if (read(in, bytes, 8) != 8) return 3;
+        puts(bytes);
+        return 0;
+    }
+    int fd = open(words[2], O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    for (int i = 0; i < 200; i++) {
+        if (write(fd, "123456789\n", 10) != 10) return 3;
+        // The guard gets the time to answer.
+        if (i % 50 == 0) compute(0.03);
+    }
+    for (int i = 0; i < 100; i++) {
+        compute(0.02);
+        if (write(fd, "123456789\n", 10) != 10) return 3;
+    }
+    return 0;
+}
