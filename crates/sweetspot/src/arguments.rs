@@ -6,7 +6,9 @@ use crate::failure::{STATUS_OWN, say};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const HELP: &str = "\
 {about}
@@ -15,15 +17,19 @@ Examples:
   sweetspot run -- ./seqcopy in.dat out.dat       run it buffered: same bytes, same exit status
   sweetspot run --summary -- ./seqcopy            and say afterwards what was buffered, per file
   sweetspot run --buffer-size 64K -- ./seqcopy    with a buffer of your choice
+  sweetspot verify -- ./seqcopy in.dat out.dat    prove on your own job that it changes nothing
+  sweetspot top                                   which of the programs that run now need it?
   sweetspot demo                                  see what it gains on this machine
 
 {usage-heading} {usage}
 
 Run a program:
   run      Run a program with buffering underneath its own reads and writes
+  verify   Run it as it is and buffered, and compare all that can be seen
   recover  Finish what was pending where a program was killed together with its guard
 
 See for yourself:
+  top      Show which programs that run now make many small calls
   demo     Copy a million records without and with sweetspot, and compare
 
 Options:
@@ -52,6 +58,44 @@ SWEETSPOT=off in the environment starts the program untouched.
 
 The exit status is the program's own. 125: sweetspot itself failed; 126: the program cannot be
 executed; 127: it was not found.
+";
+
+const VERIFY_HELP: &str = "\
+{about}
+
+Examples:
+  sweetspot verify -- ./seqcopy in.dat out.dat
+  sweetspot verify --sizes 4K,64K,1M -- sh nightly.sh
+  sweetspot verify --prepare 'cp base/* .' -- ./update accounts.dat
+
+{usage-heading} {usage}
+
+{all-args}
+
+The command runs twice as it is, to learn what differs by itself (times, process numbers, temporary
+names), and then under `run`. Compared are files written (content, size, mode, owner, links, order of
+modification), files removed or renamed, stdout, stderr, and the exit status or signal. Each run
+starts from the same files in a sandbox of its own, and nothing of yours is changed.
+
+The exit status is 0 when all is identical, 1 when something differs, 3 when it cannot be told
+because the command's own results differ from run to run, and 2 when verify itself failed.
+";
+
+const TOP_HELP: &str = "\
+{about}
+
+Examples:
+  sweetspot top                      look until Ctrl-C
+  sweetspot top --once | head        one table
+  sudo sweetspot top --json --once   the processes of all users, for another program
+
+{usage-heading} {usage}
+
+{all-args}
+
+Calls and bytes are those of /proc/PID/io: of your own processes, or as root of all. What a program
+reads from pipes and sockets is among them, and is not buffered by sweetspot; a program without any
+file open is therefore shown with that reason.
 ";
 
 const DEMO_HELP: &str = "\
@@ -98,8 +142,12 @@ pub struct Arguments {
 #[derive(Subcommand)]
 pub enum Verb {
     Run(Run),
+    Verify(Verify),
     Recover(Recover),
+    Top(Top),
     Demo(Demo),
+    #[command(name = SandboxStep::NAME, hide = true)]
+    SandboxStep(SandboxStep),
 }
 
 /// Run a program with buffering underneath its own reads and writes
@@ -142,6 +190,103 @@ pub struct Run {
     /// The program and its arguments; options of sweetspot stop at its name
     #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
+}
+
+/// Run it as it is and buffered, and compare all that can be seen
+#[derive(Args)]
+#[command(help_template = VERIFY_HELP)]
+pub struct Verify {
+    /// How many times it runs at each size
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
+    pub runs: u32,
+
+    /// The buffer sizes, separated by commas; without it the size that `run` would choose
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true)]
+    pub sizes: Vec<OsString>,
+
+    /// Run in place, and before each run this shell command, which sets everything back
+    #[arg(long, value_name = "CMD")]
+    pub prepare: Option<OsString>,
+
+    /// Run in place: the command changes your files as it always does
+    #[arg(long)]
+    pub in_place: bool,
+
+    /// Take the rules from FILE instead of looking for sweetspot.toml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Where what the runs write is kept until the end
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// The program and its arguments; options of sweetspot stop at its name
+    #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Runs a command inside a sandbox: started by `verify`, not by people
+#[derive(Args)]
+pub struct SandboxStep {
+    /// The folder of the run
+    #[arg(long)]
+    pub folder: PathBuf,
+
+    /// The same in shared memory
+    #[arg(long)]
+    pub shared_folder: Option<PathBuf>,
+
+    /// Without namespaces and overlays
+    #[arg(long)]
+    pub in_place: bool,
+
+    /// The program and its arguments; without them only the sandbox is tried
+    #[arg(trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+}
+
+impl SandboxStep {
+    /// The verb.
+    pub const NAME: &str = "sandbox-step";
+}
+
+/// Show which programs that run now make many small calls
+#[derive(Args)]
+#[command(help_template = TOP_HELP)]
+pub struct Top {
+    /// Show one table and end
+    #[arg(long)]
+    pub once: bool,
+
+    /// How long calls are counted for each table, such as 2s or 500ms
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
+    pub interval: Duration,
+
+    /// One JSON object for each table, on a line of its own
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The shortest time over which counting makes sense, and the longest.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let unit = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    let scale = match unit {
+        "s" | "" => 1.0,
+        "ms" => 0.001,
+        "m" | "min" => 60.0,
+        _ => return Err("a time such as 2s or 500ms is wanted".to_owned()),
+    };
+    let seconds = number.trim().parse::<f64>().map_err(|error| error.to_string())?;
+    match Duration::try_from_secs_f64(seconds * scale) {
+        Ok(interval) if INTERVALS.contains(&interval) => Ok(interval),
+        _ => Err("from 100ms to 60min".to_owned()),
+    }
 }
 
 /// Finish what was pending where a program was killed together with its guard
@@ -234,9 +379,26 @@ mod tests {
         let mut command = Arguments::command();
         command.clone().debug_assert();
         let help = command.render_help().to_string();
-        for verb in Arguments::command().get_subcommands() {
+        let command = Arguments::command();
+        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
             let line = format!("\n  {} ", verb.get_name());
             assert!(help.contains(&line), "{} is missing in:\n{help}", verb.get_name());
+        }
+    }
+
+    #[test]
+    fn intervals() {
+        let check = |text: &str, milliseconds: Option<u64>| {
+            let found = interval(text).ok();
+            assert_eq!(found, milliseconds.map(Duration::from_millis), "{text}");
+        };
+        check("2s", Some(2000));
+        check("2", Some(2000));
+        check("0.5s", Some(500));
+        check("100ms", Some(100));
+        check("60min", Some(3_600_000));
+        for text in ["", "s", "99ms", "61min", "-1s", "nan", "2h", "1e30"] {
+            check(text, None);
         }
     }
 

@@ -14,8 +14,11 @@ mod reach;
 mod recover;
 mod resolve;
 mod run;
+mod sandbox;
 mod session;
 mod summary;
+mod top;
+mod verify;
 
 use arguments::{Arguments, Verb};
 use clap::Parser;
@@ -28,8 +31,11 @@ fn main() -> ExitCode {
     };
     let ended = match &arguments.verb {
         Verb::Run(arguments) => run::run(arguments),
+        Verb::Verify(arguments) => verify::verify(arguments),
         Verb::Recover(arguments) => recover::run(arguments),
+        Verb::Top(arguments) => top::top(arguments),
         Verb::Demo(arguments) => demo::demo(arguments),
+        Verb::SandboxStep(arguments) => sandbox::run_step(arguments),
     };
     ExitCode::from(ended.unwrap_or_else(|failure| {
         failure::say(&failure);

@@ -124,9 +124,40 @@ impl Report {
             let _ = writeln!(text, "note      {note}");
         }
         if let Some(learned) = learned.filter(|learned| !learned.files.is_empty()) {
+            let _ = writeln!(text, "{}", total(&learned.files));
             let _ = writeln!(text, "\n{}", table(&learned.files).trim_fmt());
         }
         text
+    }
+}
+
+const BUFFERED_NO: &str = "buffered  no: ";
+const CALLS: &str = "calls     ";
+const LEFT: &str = ", left of them ";
+
+fn total(files: &[FileSummary]) -> String {
+    let sum = |of: fn(&FileSummary) -> u64| files.iter().map(of).sum::<u64>();
+    format!("{CALLS}{}{LEFT}{}", sum(|file| file.calls_before), sum(|file| file.calls_after))
+}
+
+/// What a summary says in figures, for `verify`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Why nothing was buffered.
+    pub inactive: Option<String>,
+    /// Calls that the program made, and system calls that were left of them, for all files.
+    pub calls: Option<(u64, u64)>,
+}
+
+impl Figures {
+    /// Reads them in the text of a summary.
+    pub fn read(text: &str) -> Figures {
+        let calls = text.lines().find_map(|line| {
+            let (calls, left) = line.strip_prefix(CALLS)?.split_once(LEFT)?;
+            Some((calls.parse().ok()?, left.parse().ok()?))
+        });
+        let inactive = text.lines().find_map(|line| line.strip_prefix(BUFFERED_NO));
+        Figures { inactive: inactive.map(str::to_owned), calls }
     }
 }
 
@@ -199,6 +230,10 @@ mod tests {
             for part in parts {
                 assert!(text.contains(part), "{part:?} is missing in:\n{text}");
             }
+            let figures = Figures::read(&text);
+            assert_eq!(figures.inactive.is_some(), text.contains("buffered  no: "));
+            let files = learned.is_some_and(|learned| !learned.files.is_empty());
+            assert_eq!(figures.calls, files.then_some((1000, 4)), "{text}");
         };
         let reachable = || Report::new(BufferSize::Bytes(65536), None, Reach::Reachable);
         check(

@@ -1,0 +1,289 @@
+//! A place in which a command runs again and again from the same state, without touching anything:
+//! each run gets a mount namespace of its own, with an overlay over every folder in which it could
+//! write.
+//!
+//! ```text
+//! mounts    which folders get an overlay
+//! step      what happens inside: namespaces, overlays, the program, waiting for all that it started
+//! changes   what the run left, from the upper folders of its overlays
+//! ```
+//!
+//! What an overlay changes for the program: the first write to an existing file copies all of it;
+//! opening a file takes longer; names cannot be moved between the folders that have an overlay each,
+//! nor existing folders renamed (`EXDEV`, upon which `mv` copies); the other names of a file with
+//! several keep the old content; a socket in the file system cannot be connected to. All runs are
+//! alike in this.
+//!
+//! In place (`Isolation::None`) the same process looks after the run, without any of it.
+
+mod changes;
+mod mounts;
+mod step;
+
+pub use changes::{BLOCK_BYTES, Changes, Content, Entry, Kept, Kind, hashes};
+pub use step::{End, run as run_step};
+
+use crate::arguments::SandboxStep;
+use crate::failure::{Failure, say};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a ledger is called; see `sweetspot_guard`. It comes and goes with each run.
+const LEDGER_PREFIX: &str = "/dev/shm/sweetspot-";
+/// With less than this left on the disk of the overlays, what a run did may be due to that.
+const FREE_BYTES_MIN: u64 = 1 << 20;
+
+/// Whether runs are kept apart from the user's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    Overlays,
+    None,
+}
+
+/// Why there is no sandbox.
+#[derive(Debug)]
+pub enum Refused {
+    /// The kernel, or a policy, does not allow it, or the folder cannot be covered.
+    NotHere(String),
+    /// There is no room for what the runs write.
+    NoScratch(String),
+}
+
+/// The place, with all that its runs left; removed when dropped.
+pub struct Sandbox {
+    isolation: Isolation,
+    executable: PathBuf,
+    scratch: Scratch,
+    /// What programs leave in shared memory stays in memory.
+    shared: Option<Scratch>,
+}
+
+/// One run that has ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub end: End,
+    /// From the start of the program to its end, without what the sandbox costs.
+    pub seconds: f64,
+    /// Names of processes that it left running and that had to be ended.
+    pub left_running: Vec<String>,
+    /// Process numbers given out meanwhile.
+    pub pids: (u32, u32),
+    folders: Vec<PathBuf>,
+}
+
+impl Sandbox {
+    /// Makes the place, and tries it. Scratch files go to `folder`, else to the first place that
+    /// does.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it.
+    pub fn new(isolation: Isolation, folder: Option<&Path>) -> Result<Sandbox, Refused> {
+        let mut refused = Refused::NoScratch("there is no folder for temporary files".to_owned());
+        for place in places(folder) {
+            match Sandbox::at(isolation, &place) {
+                Ok(sandbox) => return Ok(sandbox),
+                Err(cause) => refused = cause,
+            }
+        }
+        Err(refused)
+    }
+
+    fn at(isolation: Isolation, place: &Path) -> Result<Sandbox, Refused> {
+        let no_scratch = |error: io::Error| {
+            Refused::NoScratch(format!("no temporary folder in {}: {error}", place.display()))
+        };
+        let sandbox = Sandbox {
+            isolation,
+            executable: std::env::current_exe().map_err(no_scratch)?,
+            scratch: Scratch::new(place).map_err(no_scratch)?,
+            shared: Scratch::new(Path::new(step::SHARED_MEMORY)).ok(),
+        };
+        if isolation == Isolation::Overlays {
+            sandbox.attempt().map_err(Refused::NotHere)?;
+        }
+        Ok(sandbox)
+    }
+
+    /// A step without a program.
+    fn attempt(&self) -> Result<(), String> {
+        let words = self.command(0, &[]).map_err(|error| error.to_string())?;
+        let status = Command::new(&words[0]).args(&words[1..]).status();
+        status.map_err(|error| error.to_string())?;
+        let report = self.report(0).map_err(|error| error.to_string())?;
+        if let Some(cause) = report.refused {
+            return Err(cause);
+        }
+        let here = std::env::current_dir().map_err(|error| error.to_string())?;
+        self.forget(0).map_err(|error| error.to_string())?;
+        if report.is_uncovered(&here) {
+            return Err(format!(
+                "{} cannot be covered, because a file system is mounted below it",
+                here.display()
+            ));
+        }
+        Ok(())
+    }
+
+    /// The command that runs `command` as the run of this number, in the current folder.
+    ///
+    /// # Errors
+    /// Where the folders of the run cannot be made.
+    pub fn command(&self, run: usize, command: &[OsString]) -> io::Result<Vec<OsString>> {
+        let folder = self.folder(run);
+        fs::create_dir_all(folder.join(step::INSIDE))?;
+        let shared_folder = self.shared.as_ref().map(|shared| shared.0.join(run.to_string()));
+        shared_folder.iter().try_for_each(fs::create_dir_all)?;
+        Ok(step::words(
+            &self.executable,
+            &SandboxStep {
+                folder,
+                shared_folder,
+                in_place: self.isolation == Isolation::None,
+                command: command.to_vec(),
+            },
+        ))
+    }
+
+    /// A path by which the program of a run can write what is no part of its changes, and the path
+    /// by which it is read afterwards.
+    pub fn beside(&self, run: usize, name: &str) -> (PathBuf, PathBuf) {
+        let outside = self.folder(run).join(step::INSIDE).join(name);
+        match self.isolation {
+            Isolation::Overlays => (self.folder(run).join(name), outside),
+            Isolation::None => (outside.clone(), outside),
+        }
+    }
+
+    /// A folder that is removed with the sandbox.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch.0
+    }
+
+    /// How a run ended.
+    ///
+    /// # Errors
+    /// Where it could not be started.
+    pub fn ran(&self, run: usize) -> Result<Ran, Failure> {
+        let report = self.report(run).map_err(|error| {
+            Failure::own(format!("a run has ended without a report: {error}"))
+        })?;
+        match (report.end, &report.refused) {
+            (Some(end), _) => Ok(Ran {
+                end,
+                seconds: report.seconds,
+                left_running: report.left_running.clone(),
+                pids: report.pids,
+                folders: report.folders().collect(),
+            }),
+            (None, cause) => Err(Failure::own(cause.as_deref().unwrap_or("it was not started"))),
+        }
+    }
+
+    /// What a run left in the folders under overlays.
+    ///
+    /// # Errors
+    /// Where something cannot be looked at.
+    pub fn changes(&self, run: usize, ran: &Ran) -> io::Result<Changes> {
+        let mut changes = Changes::new();
+        for (number, folder) in ran.folders.iter().enumerate() {
+            let scratch = match &self.shared {
+                Some(shared) if folder == Path::new(step::SHARED_MEMORY) => &shared.0,
+                _ => &self.scratch.0,
+            };
+            let upper = step::upper_folder(&scratch.join(run.to_string()), number);
+            if upper.exists() {
+                changes::add(&mut changes, folder, &upper)?;
+            }
+        }
+        changes.retain(|path, _| !path.to_string_lossy().starts_with(LEDGER_PREFIX));
+        Ok(changes)
+    }
+
+    /// Whether the disk on which the runs write is full.
+    pub fn is_full(&self) -> bool {
+        free_bytes(&self.scratch.0).is_some_and(|free| free < FREE_BYTES_MIN)
+    }
+
+    /// Bytes that are free for what the runs write.
+    pub fn free_bytes(&self) -> Option<u64> {
+        free_bytes(&self.scratch.0)
+    }
+
+    /// Removes what a run left.
+    ///
+    /// # Errors
+    /// Where something cannot be removed.
+    pub fn forget(&self, run: usize) -> io::Result<()> {
+        let scratches = [Some(&self.scratch), self.shared.as_ref()];
+        scratches.into_iter().flatten().try_for_each(|scratch| {
+            remove_tree(&scratch.0.join(run.to_string()))
+        })
+    }
+
+    fn folder(&self, run: usize) -> PathBuf {
+        self.scratch.0.join(run.to_string())
+    }
+
+    fn report(&self, run: usize) -> io::Result<step::Report> {
+        let text = fs::read(self.folder(run).join(step::REPORT))?;
+        serde_json::from_slice(&text).map_err(io::Error::from)
+    }
+}
+
+/// Where scratch files may go. Not every file system can be the upper one of an overlay: in a
+/// container the usual places are overlays themselves, and then there is memory.
+fn places(folder: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(folder) = folder {
+        return vec![folder.to_owned()];
+    }
+    let variable = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+    let usual = ["/var/tmp", "/tmp", step::SHARED_MEMORY].map(PathBuf::from);
+    variable.map(PathBuf::from).into_iter().chain(usual).collect()
+}
+
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let room = rustix::fs::statvfs(folder).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
+/// A folder that is removed when dropped, whatever modes the program gave to what is in it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(place: &Path) -> io::Result<Scratch> {
+        let place = fs::canonicalize(place)?;
+        let folder = tempfile::Builder::new().prefix("sweetspot-sandbox-").tempdir_in(place)?;
+        Ok(Scratch(folder.keep()))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = remove_tree(&self.0) {
+            let folder = self.0.display();
+            say(format_args!("sweetspot: {folder} is left: {error}\n  try: rm -rf {folder}"));
+        }
+    }
+}
+
+/// Removes a folder and all in it, after giving back the right to do so.
+fn remove_tree(folder: &Path) -> io::Result<()> {
+    let mut left = vec![folder.to_owned()];
+    while let Some(folder) = left.pop() {
+        let Ok(data) = fs::symlink_metadata(&folder) else { continue };
+        if data.permissions().mode() & 0o700 != 0o700 {
+            let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
+        }
+        let entries = fs::read_dir(&folder)?.flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        left.extend(folders.map(|entry| entry.path()));
+    }
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

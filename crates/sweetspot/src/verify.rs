@@ -1,0 +1,498 @@
+//! `sweetspot verify`: proof on the user's own job that buffering changes nothing.
+//!
+//! The command runs twice as it is, to learn what differs by itself, and then under `run` at each
+//! size; everything that can be seen is compared. Where something differs the command runs once more
+//! as it is: what a plain run can do, too, is not held against buffering.
+//!
+//! ```text
+//! compare   two runs in all that can be seen; what differs by itself
+//! content   the first difference of two contents; times and process numbers in texts
+//! place     which files a run changed, where there is no sandbox
+//! verdict   what is said in the end
+//! ```
+//!
+//! Invariant: with a sandbox nothing outside of its scratch folder is written, but the library's
+//! file in the cache.
+
+mod compare;
+mod content;
+mod place;
+mod verdict;
+
+use crate::arguments::Verify;
+use crate::failure::{Failure, say};
+use crate::reach::{self, Reach};
+use crate::sandbox::{Content, Isolation, Kept, Kind, Refused, Sandbox};
+use crate::summary::Figures;
+use crate::{buffer, config, preload, recover, resolve};
+use compare::{Difference, Elsewhere, Noise, Outcome};
+use content::Span;
+use indicatif::ProgressBar;
+use place::Place;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+use sweetspot_core::size::{Parsed, parse};
+use verdict::{Verdict, Word};
+
+/// Exit statuses: as `cmp`, and one for what cannot be told.
+const STATUS_DIFFERS: u8 = 1;
+const STATUS_TROUBLE: u8 = 2;
+const STATUS_CANNOT_TELL: u8 = 3;
+/// How many more plain runs are spent on a difference that a plain run might show, too.
+const CONFIRMATIONS_MAX: usize = 2;
+/// How often is looked whether a run has ended, or Ctrl-C was typed.
+const LOOK: Duration = Duration::from_millis(5);
+/// Clocks of files run a tick behind: a change this soon after a look might go unseen.
+const TICK: Duration = Duration::from_millis(20);
+/// Whoever gives us a pipe that nobody writes into learns after this why nothing happens.
+const INPUT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs the command again and again, and prints the verdict.
+///
+/// # Errors
+/// Where it cannot be run or compared; the exit status is 2.
+pub fn verify(arguments: &Verify) -> Result<u8, Failure> {
+    let verdict = story(arguments).map_err(|failure| failure.status(STATUS_TROUBLE))?;
+    let _ = io::stdout().write_all(verdict.text(&arguments.command).as_bytes());
+    Ok(match verdict.word {
+        Word::Identical => 0,
+        Word::Differs(..) => STATUS_DIFFERS,
+        Word::CannotTell(_) => STATUS_CANNOT_TELL,
+    })
+}
+
+fn story(arguments: &Verify) -> Result<Verdict, Failure> {
+    let path = std::env::var_os("PATH");
+    let name = &arguments.command[0];
+    let program = resolve::find(name, path.as_deref())
+        .map_err(|missing| resolve::failure(name, &missing))?;
+    check_environment()?;
+    let reach = reach::inspect(&program, path.as_deref());
+    if let Reach::Unreachable(why) = &reach
+        && !reach.takes_library()
+    {
+        return Ok(Verdict::never_run(format!("{} cannot be buffered: {why}", program.display())));
+    }
+    let mut warnings = Vec::new();
+    let here = std::env::current_dir().ok();
+    let config = config::load(arguments.config.as_deref(), here.as_deref(), &mut warnings)?;
+    let sizes = sizes(arguments, &mut warnings)?;
+    for warning in warnings {
+        say(format_args!("sweetspot: {warning}"));
+    }
+    // Before anything runs, so that no run finds more to do than the others.
+    recover::finish_stale();
+    preload::install()?;
+
+    let mut runs = Runs::new(arguments, config.path)?;
+    let mut noise = Noise::default();
+    let mut plain = vec![runs.run(&Way::Plain)?, runs.run(&Way::Plain)?];
+    noise.learn(&plain[0], &plain[1]).map_err(cannot_compare)?;
+    runs.save_space(&mut plain)?;
+    let mut figures = Vec::new();
+    let mut notes = Vec::new();
+    for size in &sizes {
+        for _ in 0..arguments.runs {
+            let way = Way::Buffered(size.clone());
+            let outcome = runs.run(&way)?;
+            figures.push((size.clone(), runs.figures()?));
+            let mut found = differences(&plain, &outcome, &noise, &mut notes)?;
+            for _ in 0..CONFIRMATIONS_MAX {
+                if found.is_empty() {
+                    break;
+                }
+                plain.push(runs.run(&Way::Plain)?);
+                let again = plain.last().expect("just pushed");
+                noise.learn(&plain[0], again).map_err(cannot_compare)?;
+                found = differences(&plain, &outcome, &noise, &mut notes)?;
+            }
+            if !found.is_empty() {
+                let word = Word::Differs(found, size.clone());
+                return Ok(Verdict::new(word, &plain[0], &noise, figures, notes));
+            }
+            runs.forget_last()?;
+        }
+    }
+    notes.extend(runs.notes(&plain[0], &arguments.command));
+    let inactive = figures.iter().find_map(|(_, figures)| figures.inactive.clone());
+    let word = match inactive {
+        Some(why) => Word::CannotTell(Some(why)),
+        None if noise.unexplained().next().is_some() => Word::CannotTell(None),
+        None => Word::Identical,
+    };
+    Ok(Verdict::new(word, &plain[0], &noise, figures, notes))
+}
+
+/// What would make plain runs buffered, or buffered runs plain.
+fn check_environment() -> Result<(), Failure> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if set("SWEETSPOT").is_some_and(|value| value.eq_ignore_ascii_case("off")) {
+        return Err(Failure::own("SWEETSPOT=off is set, so no run would be buffered")
+            .next("try: env -u SWEETSPOT sweetspot verify ..."));
+    }
+    if set(preload::VARIABLE).is_some_and(|value| value.to_string_lossy().contains("libsweetspot"))
+    {
+        return Err(Failure::own("LD_PRELOAD names sweetspot's library, so no run would be plain")
+            .next("try: env -u LD_PRELOAD sweetspot verify ..."));
+    }
+    if let Some(value) = set(buffer::VARIABLE)
+        && !matches!(parse(value.as_encoded_bytes()), Parsed::Size(_))
+    {
+        let (name, value) = (buffer::VARIABLE, value.display());
+        return Err(Failure::own(format!("{name}: '{value}' is not a size (such as 64K or auto)"))
+            .next(format!("try: env -u {name} sweetspot verify ...")));
+    }
+    Ok(())
+}
+
+/// The sizes at which it runs; `None` is the size that `run` chooses.
+fn sizes(
+    arguments: &Verify,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Option<OsString>>, Failure> {
+    for text in &arguments.sizes {
+        buffer::read(text, "--sizes", warnings)?;
+    }
+    if let Some(warning) = warnings.iter().find(|warning| warning.starts_with("--sizes")) {
+        return Err(Failure::own(warning.clone()).next("try: --sizes 4K,64K,1M"));
+    }
+    let typed: Vec<_> = arguments.sizes.iter().cloned().map(Some).collect();
+    Ok(if typed.is_empty() { vec![None] } else { typed })
+}
+
+fn cannot_compare(error: io::Error) -> Failure {
+    Failure::own(format!("the runs cannot be compared: {error}"))
+}
+
+/// What a buffered run does that no plain run did.
+fn differences(
+    plain: &[Outcome],
+    outcome: &Outcome,
+    noise: &Noise,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Difference>, Failure> {
+    let mut found = compare::differences(&plain[0], outcome, noise).map_err(cannot_compare)?;
+    if let Some(reversed) = compare::reversed(plain, outcome, noise) {
+        if reversed.is_beyond_the_limit {
+            found.push(reversed.difference);
+        } else {
+            let note = verdict::note_of_order(&reversed.difference);
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// How the command is run.
+enum Way {
+    Plain,
+    Buffered(Option<OsString>),
+}
+
+/// Everything that all runs have in common.
+struct Runs<'a> {
+    arguments: &'a Verify,
+    rules: Option<PathBuf>,
+    sandbox: Sandbox,
+    /// Where there is no sandbox: what is looked at before and after.
+    place: Option<Place>,
+    input: Input,
+    interrupted: Arc<AtomicBool>,
+    bar: ProgressBar,
+    count: usize,
+}
+
+impl<'a> Runs<'a> {
+    fn new(arguments: &'a Verify, rules: Option<PathBuf>) -> Result<Runs<'a>, Failure> {
+        let in_place = arguments.in_place || arguments.prepare.is_some();
+        let isolation = if in_place { Isolation::None } else { Isolation::Overlays };
+        let sandbox =
+            Sandbox::new(isolation, arguments.dir.as_deref()).map_err(|cause| refused(&cause))?;
+        let place = in_place
+            .then(|| Place::of(&arguments.command))
+            .transpose()
+            .map_err(|error| Failure::own(format!("the current folder: {error}")))?;
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .map_err(|error| Failure::own(format!("signal handlers: {error}")))?;
+        }
+        let input = Input::take(&sandbox)?;
+        let bar = ProgressBar::new_spinner();
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Ok(Runs { arguments, rules, sandbox, place, input, interrupted, bar, count: 0 })
+    }
+
+    /// Runs the command once more and looks at all that it did.
+    fn run(&mut self, way: &Way) -> Result<Outcome, Failure> {
+        self.count += 1;
+        let number = self.count;
+        self.bar.set_message(match way {
+            Way::Plain => format!("run {number}: as it is"),
+            Way::Buffered(Some(size)) => format!("run {number}: buffered by {}", size.display()),
+            Way::Buffered(None) => format!("run {number}: buffered"),
+        });
+        self.prepare()?;
+        let before = self.place.as_ref().map(Place::look).transpose()?;
+        if before.is_some() {
+            std::thread::sleep(TICK);
+        }
+        let output = |name: &str| self.sandbox.scratch().join(format!("{number}.{name}"));
+        let (stdout, stderr) = (output("stdout"), output("stderr"));
+        let failed = |error: io::Error| Failure::own(format!("a run cannot be started: {error}"));
+        let words = self.words(way, number).map_err(failed)?;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(self.input.again().map_err(failed)?);
+        command.stdout(File::create(&stdout).map_err(failed)?);
+        command.stderr(File::create(&stderr).map_err(failed)?);
+        let started = seconds_now();
+        let child = command.spawn().map_err(failed)?;
+        self.wait(child)?;
+        let ran = self.sandbox.ran(number)?;
+        if self.sandbox.is_full() {
+            return Err(Failure::own(format!(
+                "{}: the disk is full, so what the run did tells nothing",
+                self.sandbox.scratch().display()
+            ))
+            .next("name a folder on a larger one: --dir DIR"));
+        }
+        let (changes, elsewhere) = match (&self.place, before) {
+            (Some(place), Some(before)) => {
+                let after = place.look()?;
+                let kept = self.sandbox.scratch().join(format!("{number}.kept"));
+                let changes = place::changes(&before, &after, &kept).map_err(cannot_keep)?;
+                (changes, Elsewhere::Before(place::untouched(before)))
+            }
+            _ => {
+                (self.sandbox.changes(number, &ran).map_err(cannot_compare)?, Elsewhere::AsItIs)
+            }
+        };
+        let content = |path: PathBuf| -> Result<Content, Failure> {
+            let len = fs::metadata(&path).map_err(cannot_compare)?.len();
+            Ok(Content { len, kept: Kept::At(path) })
+        };
+        Ok(Outcome {
+            end: ran.end,
+            stdout: content(stdout)?,
+            stderr: content(stderr)?,
+            changes,
+            elsewhere,
+            span: Span {
+                seconds: started - 1..=seconds_now() + 1,
+                pids: u64::from(ran.pids.0)..=u64::from(ran.pids.1),
+            },
+            left_running: ran.left_running,
+        })
+    }
+
+    fn prepare(&self) -> Result<(), Failure> {
+        let Some(script) = &self.arguments.prepare else { return Ok(()) };
+        let status = Command::new(reach::SHELL)
+            .arg("-c")
+            .arg(script)
+            .stdin(Stdio::null())
+            .stdout(io::stderr())
+            .status()
+            .map_err(|error| Failure::own(format!("{}: {error}", reach::SHELL)))?;
+        if !status.success() {
+            return Err(Failure::own(format!("--prepare failed ({status})"))
+                .next("what it said stands above"));
+        }
+        Ok(())
+    }
+
+    fn words(&self, way: &Way, number: usize) -> io::Result<Vec<OsString>> {
+        let mut words = Vec::new();
+        if let Way::Buffered(size) = way {
+            let mut summary = OsString::from("--summary=");
+            summary.push(self.sandbox.beside(number, "summary").0);
+            let rules = self.rules.clone().unwrap_or_else(|| "/dev/null".into());
+            words.push(std::env::current_exe()?.into());
+            words.extend(["run".into(), summary, "--config".into(), rules.into()]);
+            if let Some(size) = size {
+                words.extend(["--buffer-size".into(), size.clone()]);
+            }
+            words.push("--".into());
+        }
+        words.extend(self.arguments.command.iter().cloned());
+        self.sandbox.command(number, &words)
+    }
+
+    fn wait(&self, mut child: Child) -> Result<(), Failure> {
+        loop {
+            let ended = child.try_wait();
+            if self.interrupted.load(Relaxed) {
+                // Ctrl-C has reached the program by itself; other signals were sent to us alone.
+                if let (Ok(None), Some(pid)) = (ended, Pid::from_raw(child.id().cast_signed())) {
+                    let _ = kill_process(pid, Signal::TERM);
+                    let _ = child.wait();
+                }
+                let next = match self.place {
+                    None => "nothing of yours was changed",
+                    Some(_) => "the last run may be half done, and it ran in place",
+                };
+                return Err(Failure::own("interrupted").next(next));
+            }
+            match ended {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => std::thread::sleep(LOOK),
+                Err(error) => return Err(Failure::own(format!("waiting for a run: {error}"))),
+            }
+        }
+    }
+
+    /// What `run` did in the last run.
+    fn figures(&self) -> Result<Figures, Failure> {
+        let (_, path) = self.sandbox.beside(self.count, "summary");
+        let text = fs::read_to_string(&path).map_err(|error| {
+            Failure::own(format!("`run` has left no summary: {error}"))
+        })?;
+        Ok(Figures::read(&text))
+    }
+
+    /// Where two more runs like the first might not fit, keeps only hashes of what plain runs wrote.
+    fn save_space(&self, plain: &mut [Outcome]) -> Result<(), Failure> {
+        let written: u64 = files(&plain[0]).map(|(_, content)| content.len).sum();
+        let free = self.sandbox.free_bytes().unwrap_or(u64::MAX);
+        if free / 3 > written {
+            return Ok(());
+        }
+        self.bar.println("sweetspot: the outputs are too large to be kept; only hashes are kept");
+        for (number, outcome) in (1..).zip(plain) {
+            for entry in outcome.changes.values_mut().flatten() {
+                if let Kind::File(content) = &mut entry.kind {
+                    content.keep_hashes_only().map_err(cannot_keep)?;
+                }
+            }
+            self.forget(number)?;
+        }
+        Ok(())
+    }
+
+    fn forget_last(&self) -> Result<(), Failure> {
+        self.forget(self.count)
+    }
+
+    fn forget(&self, number: usize) -> Result<(), Failure> {
+        let kept = self.sandbox.scratch().join(format!("{number}.kept"));
+        let _ = fs::remove_dir_all(kept);
+        self.sandbox.forget(number).map_err(cannot_keep)
+    }
+
+    fn notes(&self, plain: &Outcome, command: &[OsString]) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(place) = &self.place {
+            let folders: Vec<_> = place.folders().map(|folder| folder.display().to_string()).collect();
+            notes.push(format!("in place: looked at all below {}", folders.join(", ")));
+        } else if plain.end != crate::sandbox::End::Exited(0) {
+            notes.push(format!(
+                "if {} ends otherwise outside of the sandbox, use --in-place or --prepare",
+                command[0].display()
+            ));
+        }
+        if self.input.is_terminal() {
+            notes.push("standard input is a terminal: every run read an empty one".to_owned());
+        }
+        if !plain.left_running.is_empty() {
+            notes.push(format!(
+                "still running after the command and ended by force: {}",
+                plain.left_running.join(", ")
+            ));
+        }
+        notes
+    }
+}
+
+fn cannot_keep(error: io::Error) -> Failure {
+    Failure::own(format!("what a run wrote cannot be kept: {error}"))
+        .next("name a folder with more room: --dir DIR")
+}
+
+fn refused(cause: &Refused) -> Failure {
+    match cause {
+        Refused::NotHere(cause) => Failure::own(format!("there can be no sandbox here: {cause}"))
+            .next(
+                "nothing was run; to run in place: --prepare CMD (sets everything back before each \
+                 run) or --in-place",
+            ),
+        Refused::NoScratch(cause) => {
+            Failure::own(cause.clone()).next("name another folder: --dir DIR")
+        }
+    }
+}
+
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// The files that a run wrote.
+fn files(outcome: &Outcome) -> impl Iterator<Item = (&PathBuf, &Content)> {
+    let there = outcome.changes.iter().filter_map(|(path, change)| Some((path, change.as_ref()?)));
+    there.filter_map(|(path, entry)| Some((path, entry.content()?)))
+}
+
+/// The standard input that every run gets.
+enum Input {
+    Nothing,
+    Terminal,
+    /// The path of a file, and where it begins.
+    File(PathBuf, u64),
+}
+
+impl Input {
+    /// Takes ours: a file is read again from where it stands, anything else is read once and kept.
+    fn take(sandbox: &Sandbox) -> Result<Input, Failure> {
+        let stdin = io::stdin();
+        if rustix::termios::isatty(&stdin) {
+            return Ok(Input::Terminal);
+        }
+        let failed = |error: io::Error| Failure::own(format!("standard input: {error}"));
+        let data = rustix::fs::fstat(&stdin).map_err(|errno| failed(errno.into()))?;
+        match rustix::fs::FileType::from_raw_mode(data.st_mode) {
+            rustix::fs::FileType::RegularFile => {
+                let at = rustix::fs::tell(&stdin).map_err(|errno| failed(errno.into()))?;
+                Ok(Input::File("/proc/self/fd/0".into(), at))
+            }
+            rustix::fs::FileType::CharacterDevice => Ok(Input::Nothing),
+            _ => {
+                let path = sandbox.scratch().join("stdin");
+                let done = Arc::new(AtomicBool::new(false));
+                let copied = Arc::clone(&done);
+                std::thread::spawn(move || {
+                    std::thread::sleep(INPUT_PATIENCE);
+                    if !copied.load(Relaxed) {
+                        say("sweetspot: reading standard input to its end, because every run gets \
+                             the same; for none: < /dev/null");
+                    }
+                });
+                let copy = File::create(&path).and_then(|mut file| {
+                    io::copy(&mut stdin.lock(), &mut file)
+                });
+                done.store(true, Relaxed);
+                copy.map_err(failed)?;
+                Ok(Input::File(path, 0))
+            }
+        }
+    }
+
+    fn again(&self) -> io::Result<Stdio> {
+        let Input::File(path, at) = self else { return Ok(Stdio::null()) };
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(*at))?;
+        Ok(file.into())
+    }
+
+    fn is_terminal(&self) -> bool {
+        matches!(self, Input::Terminal)
+    }
+}

@@ -1,0 +1,457 @@
+//! Compares two runs in all that can be seen, and learns what differs by itself.
+//!
+//! A difference has an item (a file, stdout, stderr, the end) and an aspect of it. What two runs
+//! without buffering differ in is *noise*: that aspect of that item says nothing about buffering.
+//! Noise that is only times, process numbers or temporary names still leaves the rest of the item to
+//! be compared; any other noise makes the item useless for a verdict, and is said.
+
+use super::content::{self, Place, Span};
+use crate::sandbox::{Changes, Content, End, Entry, Kind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Modification times closer than this may be in either order: so long a byte may wait.
+const APART: i128 = sweetspot_core::policy::MAX_AGE_MS as i128 * 1_000_000;
+
+/// All that can be seen of one run.
+pub struct Outcome {
+    pub end: End,
+    pub stdout: Content,
+    pub stderr: Content,
+    pub changes: Changes,
+    /// What the run did not change is still as it was.
+    pub elsewhere: Elsewhere,
+    pub span: Span,
+    /// Names of processes that it left running.
+    pub left_running: Vec<String>,
+}
+
+/// How a file looks that a run did not change.
+pub enum Elsewhere {
+    /// As it lies there now: no run touches it.
+    AsItIs,
+    /// As it was seen before the run.
+    Before(BTreeMap<PathBuf, Entry>),
+}
+
+impl Outcome {
+    fn seen(&self, changes: &Changes, path: &Path) -> Option<Entry> {
+        match (changes.get(path), &self.elsewhere) {
+            (Some(change), _) => change.clone(),
+            (None, Elsewhere::AsItIs) => Entry::at(path).ok(),
+            (None, Elsewhere::Before(before)) => before.get(path).cloned(),
+        }
+    }
+}
+
+/// What differs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Item {
+    End,
+    Stdout,
+    Stderr,
+    File(PathBuf),
+}
+
+/// In what it differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Aspect {
+    Presence,
+    Kind,
+    Content,
+    Mode,
+    Owner,
+    Links,
+    Attributes,
+    /// The time of modification, where it is the same in every run because the program sets it.
+    Modified,
+    /// Which of two files was modified last.
+    Order,
+    End,
+}
+
+/// One difference, with both sides in words, or the place in the content.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    pub item: Item,
+    pub aspect: Aspect,
+    pub sides: [String; 2],
+    pub place: Option<Place>,
+}
+
+/// What differs from run to run by itself.
+#[derive(Default)]
+pub struct Noise {
+    /// Cannot be compared.
+    pub known: BTreeSet<(Item, Aspect)>,
+    /// Lines that differ in times and process numbers only.
+    pub times: BTreeMap<Item, BTreeSet<usize>>,
+    /// Folders in which names are made up anew each time.
+    pub temporary: BTreeSet<PathBuf>,
+}
+
+impl Noise {
+    /// What keeps a verdict from being told: everything but times.
+    pub fn unexplained(&self) -> impl Iterator<Item = &(Item, Aspect)> {
+        self.known.iter().filter(|(_, aspect)| *aspect != Aspect::Modified)
+    }
+
+    /// Learns from two runs that should be alike. Says whether there was anything to learn.
+    ///
+    /// # Errors
+    /// Where a content cannot be read.
+    pub fn learn(&mut self, left: &Outcome, right: &Outcome) -> io::Result<bool> {
+        self.learn_names(left, right);
+        let found = differences(left, right, self)?;
+        for difference in &found {
+            if difference.aspect == Aspect::Content
+                && let Some(lines) = only_times(&difference.item, left, right, self)?
+            {
+                self.times.entry(difference.item.clone()).or_default().extend(lines);
+                continue;
+            }
+            self.known.insert((difference.item.clone(), difference.aspect));
+        }
+        Ok(!found.is_empty())
+    }
+
+    /// A folder in which both have as many new names that the other lacks has temporary names.
+    fn learn_names(&mut self, left: &Outcome, right: &Outcome) {
+        let made = |one: &Changes, other: &Changes| -> BTreeMap<PathBuf, usize> {
+            let mut folders = BTreeMap::new();
+            for path in only_in(one, other) {
+                *folders.entry(path.parent().unwrap_or(path).to_owned()).or_default() += 1;
+            }
+            folders
+        };
+        let right_made = made(&right.changes, &left.changes);
+        let both = made(&left.changes, &right.changes)
+            .into_iter()
+            .filter(|(folder, count)| right_made.get(folder) == Some(count));
+        self.temporary.extend(both.map(|(folder, _)| folder));
+    }
+}
+
+/// Names that are there in one and not in the other, without those below such names.
+fn only_in<'a>(one: &'a Changes, other: &Changes) -> Vec<&'a Path> {
+    let is_there = |changes: &Changes, path: &Path| matches!(changes.get(path), Some(Some(_)));
+    let mut found: Vec<&Path> = Vec::new();
+    for path in one.keys().filter(|path| is_there(one, path) && !is_there(other, path)) {
+        // Sorted: what is below a name follows it.
+        if !found.last().is_some_and(|above| path.starts_with(above)) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Gives the temporary names of `right` the names that `left` has for them.
+fn aligned(left: &Changes, right: &Changes, temporary: &BTreeSet<PathBuf>) -> Changes {
+    let mut names = BTreeMap::new();
+    for folder in temporary {
+        let sorted = |one: &Changes, other: &Changes| -> Vec<PathBuf> {
+            let mut paths = only_in(one, other);
+            paths.retain(|path| path.parent() == Some(folder));
+            paths.sort_by_cached_key(|path| likeness(one, path));
+            paths.into_iter().map(Path::to_owned).collect()
+        };
+        names.extend(sorted(right, left).into_iter().zip(sorted(left, right)));
+    }
+    if names.is_empty() {
+        return right.clone();
+    }
+    let renamed = |path: &Path| {
+        let above = path.ancestors().find_map(|above| Some((above, names.get(above)?)));
+        match above.and_then(|(above, name)| Some((name, path.strip_prefix(above).ok()?))) {
+            Some((name, rest)) if rest.as_os_str().is_empty() => name.clone(),
+            Some((name, rest)) => name.join(rest),
+            None => path.to_owned(),
+        }
+    };
+    right.iter().map(|(path, change)| (renamed(path), change.clone())).collect()
+}
+
+/// By this temporary names of two runs find each other: what they are, how large, what is inside.
+fn likeness(changes: &Changes, path: &Path) -> Vec<(String, u64, Vec<[u8; 32]>)> {
+    let below = changes.range(path.to_owned()..).take_while(|(other, _)| other.starts_with(path));
+    below
+        .filter_map(|(other, change)| {
+            let entry = change.as_ref()?;
+            let name = other.strip_prefix(path).ok()?.display().to_string();
+            let mut content = entry.content().cloned();
+            let _ = content.as_mut().map(Content::keep_hashes_only);
+            let hashes = match content.as_ref().map(|content| &content.kept) {
+                Some(crate::sandbox::Kept::Hashes(hashes)) => hashes.clone(),
+                _ => Vec::new(),
+            };
+            Some((name, content.map_or(0, |content| content.len), hashes))
+        })
+        .collect()
+}
+
+/// Everything in which two runs differ, beyond what is known to differ.
+///
+/// # Errors
+/// Where a content cannot be read.
+pub fn differences(left: &Outcome, right: &Outcome, noise: &Noise) -> io::Result<Vec<Difference>> {
+    let mut found = Vec::new();
+    if left.end != right.end {
+        let sides = [left.end, right.end].map(words_of_end);
+        found.push(Difference { item: Item::End, aspect: Aspect::End, sides, place: None });
+    }
+    for (item, left, right) in
+        [(Item::Stdout, &left.stdout, &right.stdout), (Item::Stderr, &left.stderr, &right.stderr)]
+    {
+        found.extend(content_difference(item, left, right)?);
+    }
+    let changes = aligned(&left.changes, &right.changes, &noise.temporary);
+    let paths: BTreeSet<&PathBuf> = left.changes.keys().chain(changes.keys()).collect();
+    for path in paths {
+        let sides = [left.seen(&left.changes, path), right.seen(&changes, path)];
+        match sides {
+            [Some(one), Some(other)] => {
+                let partners = [partner(&left.changes, &one), partner(&changes, &other)];
+                found.extend(entry_differences(path, [&one, &other], partners)?);
+            }
+            [None, None] => {}
+            [one, _] => {
+                let words = if one.is_some() { ["there", "missing"] } else { ["missing", "there"] };
+                found.push(Difference {
+                    item: Item::File(path.clone()),
+                    aspect: Aspect::Presence,
+                    sides: words.map(str::to_owned),
+                    place: None,
+                });
+            }
+        }
+    }
+    let mut left_over = Vec::new();
+    for difference in found {
+        if !is_noise(&difference, left, right, noise)? {
+            left_over.push(difference);
+        }
+    }
+    Ok(left_over)
+}
+
+fn is_noise(
+    difference: &Difference,
+    left: &Outcome,
+    right: &Outcome,
+    noise: &Noise,
+) -> io::Result<bool> {
+    if noise.known.contains(&(difference.item.clone(), difference.aspect)) {
+        return Ok(true);
+    }
+    match noise.times.get(&difference.item) {
+        Some(known) if difference.aspect == Aspect::Content => {
+            let lines = only_times(&difference.item, left, right, noise)?;
+            Ok(lines.is_some_and(|lines| lines.is_subset(known)))
+        }
+        _ => Ok(false),
+    }
+}
+
+fn only_times(
+    item: &Item,
+    left: &Outcome,
+    right: &Outcome,
+    noise: &Noise,
+) -> io::Result<Option<BTreeSet<usize>>> {
+    let aligned = aligned(&left.changes, &right.changes, &noise.temporary);
+    let content_of = |outcome: &Outcome, changes: &Changes| match item {
+        Item::Stdout => Some(outcome.stdout.clone()),
+        Item::Stderr => Some(outcome.stderr.clone()),
+        Item::File(path) => outcome.seen(changes, path).and_then(|entry| entry.content().cloned()),
+        Item::End => None,
+    };
+    match (content_of(left, &left.changes), content_of(right, &aligned)) {
+        (Some(one), Some(other)) => {
+            content::only_times((&one, &left.span), (&other, &right.span))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn content_difference(
+    item: Item,
+    left: &Content,
+    right: &Content,
+) -> io::Result<Option<Difference>> {
+    let place = content::first_difference(left, right)?;
+    let sides = [left, right].map(|content| format!("{} bytes", content.len));
+    Ok(place.map(|place| Difference { item, aspect: Aspect::Content, sides, place: Some(place) }))
+}
+
+/// The first other name of the same file.
+fn partner(changes: &Changes, entry: &Entry) -> Option<PathBuf> {
+    if entry.links < 2 || matches!(entry.kind, Kind::Folder) {
+        return None;
+    }
+    let is_same = |other: &Entry| other.inode == entry.inode && other.links == entry.links;
+    changes
+        .iter()
+        .find(|(_, other)| other.as_ref().is_some_and(is_same))
+        .map(|(path, _)| path.clone())
+}
+
+fn entry_differences(
+    path: &Path,
+    [left, right]: [&Entry; 2],
+    [left_partner, right_partner]: [Option<PathBuf>; 2],
+) -> io::Result<Vec<Difference>> {
+    let mut found = Vec::new();
+    let mut differ = |aspect, sides: [String; 2]| {
+        if sides[0] != sides[1] {
+            found.push(Difference { item: Item::File(path.to_owned()), aspect, sides, place: None });
+        }
+    };
+    let both = [left, right];
+    differ(Aspect::Kind, both.map(words_of_kind));
+    differ(Aspect::Mode, both.map(|entry| format!("mode {:o}", entry.mode)));
+    differ(
+        Aspect::Owner,
+        both.map(|entry| format!("owner {}, group {}", entry.owner.0, entry.owner.1)),
+    );
+    let links = |entry: &Entry, partner: Option<PathBuf>| match partner {
+        Some(partner) => format!("{} names, one of them {}", entry.links, partner.display()),
+        None => format!("{} names", entry.links),
+    };
+    differ(Aspect::Links, [links(left, left_partner), links(right, right_partner)]);
+    differ(Aspect::Attributes, both.map(words_of_attributes));
+    differ(Aspect::Modified, both.map(|entry| words_of_time(entry.modified)));
+    if let (Some(left), Some(right)) = (left.content(), right.content()) {
+        found.extend(content_difference(Item::File(path.to_owned()), left, right)?);
+    }
+    Ok(found)
+}
+
+/// How a run ended, in words.
+pub fn words_of_end(end: End) -> String {
+    match end {
+        End::Exited(status) => format!("exit status {status}"),
+        End::Killed(signal) => format!("ended by signal {signal}"),
+    }
+}
+
+fn words_of_kind(entry: &Entry) -> String {
+    match &entry.kind {
+        Kind::File(_) => "a file".to_owned(),
+        Kind::Folder => "a folder".to_owned(),
+        Kind::Link(target) => format!("a link to {}", target.display()),
+        Kind::Other(kind, number) => format!("of type {kind:o}, number {number}"),
+    }
+}
+
+fn words_of_attributes(entry: &Entry) -> String {
+    let words = |(name, value): (&Vec<u8>, &Vec<u8>)| {
+        format!("{}={}", name.escape_ascii(), value.escape_ascii())
+    };
+    let all: Vec<String> = entry.attributes.iter().map(words).collect();
+    if all.is_empty() { "no attributes".to_owned() } else { all.join(", ") }
+}
+
+fn words_of_time(nanoseconds: i128) -> String {
+    let (seconds, rest) =
+        (nanoseconds.div_euclid(1_000_000_000), nanoseconds.rem_euclid(1_000_000_000));
+    format!("modified {seconds}.{rest:09} s after 1970")
+}
+
+/// Two files that all plain runs modified in one order, and this run in the other.
+pub struct Reversed {
+    pub difference: Difference,
+    /// Whether that is more than the second for which a byte may wait.
+    pub is_beyond_the_limit: bool,
+}
+
+/// Looks for files in another order of modification than in every plain run.
+pub fn reversed(plain: &[Outcome], run: &Outcome, noise: &Noise) -> Option<Reversed> {
+    let times = |changes: &Changes| -> BTreeMap<PathBuf, i128> {
+        let is_new = |path: &Path| {
+            noise.known.contains(&(Item::File(path.to_owned()), Aspect::Modified))
+        };
+        let files = changes.iter().filter_map(|(path, change)| Some((path, change.as_ref()?)));
+        files
+            .filter(|(path, entry)| entry.content().is_some() && is_new(path))
+            .map(|(path, entry)| (path.clone(), entry.modified))
+            .collect()
+    };
+    let first = plain.first()?;
+    let run_times = times(&aligned(&first.changes, &run.changes, &noise.temporary));
+    let plain_times: Vec<_> = plain
+        .iter()
+        .map(|other| times(&aligned(&first.changes, &other.changes, &noise.temporary)))
+        .collect();
+    let found = [APART, 0].into_iter().find_map(|apart| {
+        let (earlier, later) = reversed_by(&plain_times, &run_times, apart)?;
+        Some((earlier, later, apart > 0))
+    });
+    found.map(|(earlier, later, is_beyond_the_limit)| Reversed {
+        difference: Difference {
+            item: Item::File(later),
+            aspect: Aspect::Order,
+            sides: ["after", "before"].map(|word| format!("modified {word} {}", earlier.display())),
+            place: None,
+        },
+        is_beyond_the_limit,
+    })
+}
+
+/// Two files of which the first is older by more than `apart` in every plain run, and newer here.
+fn reversed_by(
+    plain: &[BTreeMap<PathBuf, i128>],
+    run: &BTreeMap<PathBuf, i128>,
+    apart: i128,
+) -> Option<(PathBuf, PathBuf)> {
+    let mut order: Vec<(i128, &PathBuf)> =
+        plain.first()?.iter().map(|(path, time)| (*time, path)).collect();
+    order.retain(|(_, path)| run.contains_key(*path));
+    order.sort();
+    // The newest in this run among those that are older by more than `apart` in the first plain run.
+    let mut newest: Option<&PathBuf> = None;
+    let mut older = order.iter().peekable();
+    for (time, path) in &order {
+        while let Some((_, other)) = older.next_if(|(other, _)| *other < time - apart) {
+            if newest.is_none_or(|newest| run[newest] < run[*other]) {
+                newest = Some(other);
+            }
+        }
+        let Some(earlier) = newest.filter(|earlier| run[*earlier] > run[*path]) else { continue };
+        let is_always = plain.iter().all(|times| {
+            matches!((times.get(earlier), times.get(*path)), (Some(one), Some(other)) if one < &(other - apart))
+        });
+        if is_always {
+            return Some((earlier.clone(), (*path).clone()));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders() {
+        let times = |list: &[(&str, i128)]| -> BTreeMap<PathBuf, i128> {
+            list.iter().map(|(name, time)| (PathBuf::from(name), *time)).collect()
+        };
+        let check = |plain: &[&[(&str, i128)]], run: &[(&str, i128)], apart, expected: bool| {
+            let plain: Vec<_> = plain.iter().map(|list| times(list)).collect();
+            let found = reversed_by(&plain, &times(run), apart);
+            assert_eq!(found.is_some(), expected, "{plain:?} {run:?} {apart}");
+        };
+        let usual: &[(&str, i128)] = &[("a", 0), ("b", 5), ("c", 20)];
+        check(&[usual, usual], &[("a", 100), ("b", 100), ("c", 101)], 0, false);
+        check(&[usual, usual], &[("a", 100), ("b", 102), ("c", 101)], 0, true);
+        check(&[usual, usual], &[("a", 100), ("b", 99), ("c", 101)], 0, true);
+        check(&[usual, usual], &[("a", 100), ("b", 99), ("c", 101)], 10, false);
+        check(&[usual, usual], &[("a", 100), ("b", 102), ("c", 101)], 10, true);
+        check(&[usual, usual], &[("a", 102), ("c", 101)], 19, true);
+        check(&[usual, usual], &[("a", 102), ("c", 101)], 20, false);
+        check(&[usual, &[("a", 7), ("b", 5), ("c", 20)]], &[("a", 2), ("b", 1)], 0, false);
+        check(&[usual], &[], 0, false);
+        check(&[], &[("a", 1)], 0, false);
+    }
+}

@@ -1,0 +1,235 @@
+//! Do two contents differ, where, and is it only the time of day or a process number?
+//!
+//! A program that writes times differs from itself. Two contents that are lines of text are the same
+//! but for times if they have as many lines, and the lines that differ become equal when everything
+//! is taken out that says when, how long, how fast, or in which process.
+
+use crate::sandbox::{BLOCK_BYTES, Content, Kept, hashes};
+use regex::bytes::{Captures, Regex};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+
+/// How much of both sides is kept to be shown.
+const SHOWN_BYTES: usize = 40;
+/// Larger contents are not looked through for times.
+const TEXT_BYTES_MAX: u64 = 64 << 20;
+/// What takes the place of a time. No program writes it by chance.
+const TAKEN_OUT: &[u8] = b"\0time\0";
+
+/// Where two contents differ first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The byte, counted from 0; where only hashes are left, the first of a block that holds it.
+    pub at: u64,
+    /// The line, counted from 1.
+    pub line: Option<u64>,
+    /// What both have there, where it was kept; empty: it ends there.
+    pub sides: Option<[Vec<u8>; 2]>,
+}
+
+/// The first difference, if there is one.
+///
+/// # Errors
+/// Where a content cannot be read.
+pub fn first_difference(left: &Content, right: &Content) -> io::Result<Option<Place>> {
+    let block_of = |hashes: [&[[u8; 32]]; 2]| {
+        let same = hashes[0].iter().zip(hashes[1]).take_while(|(left, right)| left == right);
+        let at = same.count() as u64 * BLOCK_BYTES;
+        let is_same = hashes[0] == hashes[1] && left.len == right.len;
+        (!is_same).then_some(Place { at, line: None, sides: None })
+    };
+    match (&left.kept, &right.kept) {
+        (Kept::At(left), Kept::At(right)) => compare(File::open(left)?, File::open(right)?),
+        (Kept::Hashes(left), Kept::Hashes(right)) => Ok(block_of([left, right])),
+        (Kept::Hashes(left), Kept::At(right)) => Ok(block_of([left, &hashes(right)?])),
+        (Kept::At(left), Kept::Hashes(right)) => Ok(block_of([&hashes(left)?, right])),
+        (Kept::Untouched, Kept::Untouched) => Ok(None),
+        (Kept::Untouched, _) | (_, Kept::Untouched) => {
+            Ok(Some(Place { at: 0, line: None, sides: None }))
+        }
+    }
+}
+
+fn compare(mut left: File, mut right: File) -> io::Result<Option<Place>> {
+    let (mut at, mut lines) = (0, 1);
+    let mut blocks = [Vec::new(), Vec::new()];
+    loop {
+        for (file, block) in [&mut left, &mut right].into_iter().zip(&mut blocks) {
+            block.clear();
+            file.take(BLOCK_BYTES).read_to_end(block)?;
+        }
+        let [left, right] = &blocks;
+        if left != right {
+            let same = left.iter().zip(right).take_while(|(left, right)| left == right).count();
+            lines += memchr::memchr_iter(b'\n', &left[..same]).count() as u64;
+            let shown = |block: &[u8]| block[same..block.len().min(same + SHOWN_BYTES)].to_vec();
+            let sides = Some([shown(left), shown(right)]);
+            return Ok(Some(Place { at: at + same as u64, line: Some(lines), sides }));
+        }
+        if left.is_empty() {
+            return Ok(None);
+        }
+        at += left.len() as u64;
+        lines += memchr::memchr_iter(b'\n', left).count() as u64;
+    }
+}
+
+/// What is known of a run by which its own times and processes are recognised.
+#[derive(Clone, Debug)]
+pub struct Span {
+    /// Seconds since 1970.
+    pub seconds: RangeInclusive<u64>,
+    pub pids: RangeInclusive<u64>,
+}
+
+/// Lines, counted from 1, that differ in nothing but times and process numbers. `None`: something
+/// else differs, or it is no text, or it was not kept.
+///
+/// # Errors
+/// Where a content cannot be read.
+pub fn only_times(
+    left: (&Content, &Span),
+    right: (&Content, &Span),
+) -> io::Result<Option<BTreeSet<usize>>> {
+    let (Kept::At(left_at), Kept::At(right_at)) = (&left.0.kept, &right.0.kept) else {
+        return Ok(None);
+    };
+    if left.0.len.max(right.0.len) > TEXT_BYTES_MAX {
+        return Ok(None);
+    }
+    let (left_text, right_text) = (std::fs::read(left_at)?, std::fs::read(right_at)?);
+    if memchr::memchr(0, &left_text).is_some() {
+        return Ok(None);
+    }
+    let lines = |text: &[u8]| text.split(|&byte| byte == b'\n').count();
+    if lines(&left_text) != lines(&right_text) {
+        return Ok(None);
+    }
+    let newline = |&byte: &u8| byte == b'\n';
+    let pairs = left_text.split(newline).zip(right_text.split(newline));
+    let mut differing = BTreeSet::new();
+    for (number, (left_line, right_line)) in (1..).zip(pairs) {
+        if left_line == right_line {
+            continue;
+        }
+        if without_times(left_line, left.1) != without_times(right_line, right.1) {
+            return Ok(None);
+        }
+        differing.insert(number);
+    }
+    Ok(Some(differing))
+}
+
+/// A line without everything that says when, how long, how fast, or in which process.
+fn without_times(line: &[u8], span: &Span) -> Vec<u8> {
+    static TIMES: LazyLock<Regex> = LazyLock::new(|| {
+        let parts = [
+            // 2026-11-21, with or without 11:22:33.444 and a zone
+            r"\d{4}[-/.]\d{2}[-/.]\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}:?\d{2}))?)?",
+            // 11:22:33.444
+            r"\d{1,2}:\d{2}:\d{2}([.,]\d+)?",
+            // 0m0.004s
+            r"\d+m\d+[.,]\d+s",
+            // 3.2 MB/s
+            r"\d+([.,]\d+)?(e[+-]\d+)? ?[kKMGT]?i?[Bb](ytes)?/s(ec)?",
+            // 0.067 s
+            r"\d+([.,]\d+)?(e[+-]\d+)? ?(ns|us|ms|secs?|seconds?|s)\b",
+            // seconds since 1970, or in a smaller unit, or a process: decided by its value
+            r"(?P<number>\d+)(\.\d+)?",
+        ];
+        Regex::new(&parts.join("|")).expect("the expression is constant and valid")
+    });
+    let replace = |found: &Captures| {
+        let whole = found.get(0).map_or(&b""[..], |whole| whole.as_bytes());
+        match found.name("number") {
+            Some(number) if !is_of_the_run(number.as_bytes(), span) => whole.to_vec(),
+            _ => TAKEN_OUT.to_vec(),
+        }
+    };
+    TIMES.replace_all(line, replace).into_owned()
+}
+
+fn is_of_the_run(digits: &[u8], span: &Span) -> bool {
+    let Some(number) = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<u64>().ok())
+    else {
+        return false;
+    };
+    let is_time = [1, 1_000, 1_000_000, 1_000_000_000]
+        .iter()
+        .any(|units_a_second| span.seconds.contains(&(number / units_a_second)));
+    is_time || span.pids.contains(&number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn content(folder: &Path, name: &str, bytes: &[u8]) -> Content {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        Content { len: bytes.len() as u64, kept: Kept::At(path) }
+    }
+
+    #[test]
+    fn the_first_difference_is_found_whatever_was_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let block = BLOCK_BYTES as usize;
+        let base: Vec<u8> = (0..2 * block + 10).map(|at| (at % 251) as u8).collect();
+        let check = |right: &[u8], expected: Option<usize>| {
+            let left = content(folder.path(), "left", &base);
+            let right = content(folder.path(), "right", right);
+            let found = first_difference(&left, &right).unwrap();
+            assert_eq!(found.as_ref().map(|place| place.at), expected.map(|at| at as u64));
+            let (mut left_hashed, mut right_hashed) = (left.clone(), right.clone());
+            left_hashed.keep_hashes_only().unwrap();
+            right_hashed.keep_hashes_only().unwrap();
+            let in_block = expected.map(|at| (at / block * block) as u64);
+            for (left, right) in
+                [(&left_hashed, &right), (&left, &right_hashed), (&left_hashed, &right_hashed)]
+            {
+                let found = first_difference(left, right).unwrap();
+                assert_eq!(found.map(|place| place.at), in_block);
+            }
+        };
+        check(&base, None);
+        for at in [0, 1, block - 1, block, 2 * block + 9] {
+            let mut changed = base.clone();
+            changed[at] ^= 1;
+            check(&changed, Some(at));
+        }
+        check(&base[..block], Some(block));
+        check(&base[..2 * block + 9], Some(2 * block + 9));
+        check(&[], Some(0));
+        check(&[&base[..], b"x"].concat(), Some(base.len()));
+    }
+
+    #[test]
+    fn times_are_told_from_other_differences() {
+        let folder = tempfile::tempdir().unwrap();
+        let left_span = Span { seconds: 1_795_000_000..=1_795_000_002, pids: 500..=510 };
+        let right_span = Span { seconds: 1_795_000_010..=1_795_000_012, pids: 600..=610 };
+        let check = |left: &str, right: &str, expected: Option<&[usize]>| {
+            let left = content(folder.path(), "left", left.as_bytes());
+            let right = content(folder.path(), "right", right.as_bytes());
+            let found = only_times((&left, &left_span), (&right, &right_span)).unwrap();
+            let expected = expected.map(|lines| lines.iter().copied().collect());
+            assert_eq!(found, expected, "{left:?} {right:?}");
+        };
+        check("a\nb\n", "a\nb\n", Some(&[]));
+        check("at 11:22:33 done\nx", "at 11:22:34 done\nx", Some(&[1]));
+        check("x\n2026-11-21T11:22:33Z", "x\n2026-11-21T11:23:00Z", Some(&[2]));
+        check("copied, 0.067 s, 298 MB/s", "copied, 1.2 s, 16 MB/s", Some(&[1]));
+        check("real 0m0.004s", "real 0m1.100s", Some(&[1]));
+        check("job[505] 1795000001", "job[606] 1795000011", Some(&[1]));
+        check("ms 1795000001123", "ms 1795000012003", Some(&[1]));
+        check("job 505", "job 611", None);
+        check("total 17", "total 18", None);
+        check("at 11:22:33 total 17", "at 11:22:34 total 18", None);
+        check("a\nb", "a", None);
+        check("a\0b 11:22:33", "a\0b 11:22:34", None);
+    }
+}

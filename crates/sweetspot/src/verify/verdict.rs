@@ -1,0 +1,222 @@
+//! What `verify` says in the end: the verdict in one word, what it rests on, and what to type next.
+
+use super::compare::{Aspect, Difference, Item, Noise, Outcome, words_of_end};
+use super::files;
+use crate::summary::Figures;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+/// How many more items are listed where there are many.
+const LISTED_MAX: usize = 8;
+
+/// The verdict.
+pub enum Word {
+    Identical,
+    /// At this size.
+    Differs(Vec<Difference>, Option<OsString>),
+    /// With the reason, where it is not that the program differs from itself.
+    CannotTell(Option<String>),
+}
+
+/// The verdict, and what it rests on.
+pub struct Verdict {
+    pub word: Word,
+    compared: String,
+    buffered: Vec<String>,
+    /// What differs by itself: all of it, and no more than times.
+    unexplained: Vec<String>,
+    times: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Verdict {
+    /// Nothing was run, because nothing would be buffered.
+    pub fn never_run(why: String) -> Verdict {
+        Verdict {
+            word: Word::CannotTell(Some(why)),
+            compared: "nothing: it was not run".to_owned(),
+            buffered: Vec::new(),
+            unexplained: Vec::new(),
+            times: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// After all runs.
+    pub fn new(
+        word: Word,
+        plain: &Outcome,
+        noise: &Noise,
+        figures: Vec<(Option<OsString>, Figures)>,
+        notes: Vec<String>,
+    ) -> Verdict {
+        let unexplained =
+            noise.unexplained().map(|(item, aspect)| format!("{}: {}", name(item), of(*aspect)));
+        let temporary = noise
+            .temporary
+            .iter()
+            .map(|folder| format!("{}: temporary names in it", folder.display()));
+        let lines = |(item, lines): (&Item, &std::collections::BTreeSet<usize>)| {
+            format!("{}: times or process numbers in {} lines", name(item), lines.len())
+        };
+        Verdict {
+            word,
+            compared: compared(plain),
+            buffered: figures.iter().map(|(size, figures)| buffered(size, figures)).collect(),
+            unexplained: unexplained.collect(),
+            times: noise.times.iter().map(lines).chain(temporary).collect(),
+            notes,
+        }
+    }
+
+    /// All of it.
+    pub fn text(&self, command: &[OsString]) -> String {
+        let mut text = String::new();
+        match &self.word {
+            Word::Identical => text.push_str("identical\n"),
+            Word::Differs(..) => text.push_str("differs\n"),
+            Word::CannotTell(Some(why)) => {
+                let _ = writeln!(text, "cannot tell: {why}");
+            }
+            Word::CannotTell(None) => {
+                text.push_str("cannot tell: the program's own results differ from run to run\n");
+            }
+        }
+        if let Word::Differs(differences, size) = &self.word {
+            show(&mut text, differences);
+            row(&mut text, "again", &again(command, size.as_ref()));
+        }
+        row(&mut text, "compared", &self.compared);
+        self.buffered.iter().for_each(|line| row(&mut text, "buffered", line));
+        list(&mut text, "differ by themselves, not compared", &self.unexplained);
+        list(&mut text, "differ by themselves, compared but for that", &self.times);
+        self.notes.iter().for_each(|note| row(&mut text, "note", note));
+        text
+    }
+}
+
+fn row(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "  {name:<10} {value}");
+}
+
+fn list(text: &mut String, title: &str, items: &[String]) {
+    if items.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "  {title}:");
+    for item in items.iter().take(LISTED_MAX) {
+        let _ = writeln!(text, "    {item}");
+    }
+    if items.len() > LISTED_MAX {
+        let _ = writeln!(text, "    and {} more", items.len() - LISTED_MAX);
+    }
+}
+
+/// The first difference in full, the others by name.
+fn show(text: &mut String, differences: &[Difference]) {
+    let Some((first, others)) = differences.split_first() else { return };
+    let mut place = format!("{}: {}", name(&first.item), of(first.aspect));
+    if let Some(found) = &first.place {
+        let _ = match found.line {
+            Some(line) => write!(place, " from byte {} (line {line}) on", found.at),
+            None => write!(place, " after byte {}; it was too large to be kept", found.at),
+        };
+    }
+    row(text, "first", &place);
+    let shown = first.place.as_ref().and_then(|place| place.sides.as_ref());
+    for (number, way) in ["as it is", "under run"].iter().enumerate() {
+        let bytes = match shown {
+            Some(sides) if sides[number].is_empty() => ", ends there".to_owned(),
+            Some(sides) => format!(": \"{}\"", sides[number].escape_ascii()),
+            None => String::new(),
+        };
+        row(text, way, &format!("{}{bytes}", first.sides[number]));
+    }
+    let others: Vec<_> = others
+        .iter()
+        .map(|other| {
+            let [left, right] = &other.sides;
+            format!("{}: {} ({left} | {right})", name(&other.item), of(other.aspect))
+        })
+        .collect();
+    list(text, "and", &others);
+}
+
+fn name(item: &Item) -> String {
+    match item {
+        Item::End => "the end".to_owned(),
+        Item::Stdout => "stdout".to_owned(),
+        Item::Stderr => "stderr".to_owned(),
+        Item::File(path) => path.display().to_string(),
+    }
+}
+
+fn of(aspect: Aspect) -> &'static str {
+    match aspect {
+        Aspect::Presence => "whether it is there",
+        Aspect::Kind => "what it is",
+        Aspect::Content => "its content",
+        Aspect::Mode => "its mode",
+        Aspect::Owner => "its owner",
+        Aspect::Links => "its names",
+        Aspect::Attributes => "its attributes",
+        Aspect::Modified => "its time of modification",
+        Aspect::Order => "the order of modification",
+        Aspect::End => "how it ends",
+    }
+}
+
+/// The command that shows it again.
+fn again(command: &[OsString], size: Option<&OsString>) -> String {
+    let mut words = "sweetspot verify ".to_owned();
+    if let Some(size) = size {
+        let _ = write!(words, "--sizes {} ", size.display());
+    }
+    words.push_str("--");
+    for word in command {
+        words.push(' ');
+        words.push_str(&quoted(&word.to_string_lossy()));
+    }
+    words
+}
+
+/// A word as a shell reads it.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn compared(plain: &Outcome) -> String {
+    let (count, bytes) =
+        files(plain).fold((0, 0), |(count, bytes), (_, content)| (count + 1, bytes + content.len));
+    let removed = plain.changes.values().filter(|change| change.is_none()).count();
+    let removed = if removed == 0 { String::new() } else { format!(", {removed} removed") };
+    format!(
+        "{count} files of {bytes} bytes{removed}, stdout of {} bytes, stderr of {}, {}",
+        plain.stdout.len,
+        plain.stderr.len,
+        words_of_end(plain.end)
+    )
+}
+
+fn buffered(size: &Option<OsString>, figures: &Figures) -> String {
+    let size = size.as_ref().map_or("the size in force".into(), |size| size.to_string_lossy());
+    match (&figures.inactive, figures.calls) {
+        (Some(why), _) => format!("no: {why}"),
+        (None, Some((calls, left))) => format!("{size}: {calls} calls became {left}"),
+        (None, None) => format!("{size}: no file was read or written often enough to be buffered"),
+    }
+}
+
+/// An order of modification that a byte which waits can bring about.
+pub fn note_of_order(difference: &Difference) -> String {
+    format!(
+        "{} was {} under run, and {} without; less than a second, which is how long a byte may wait",
+        name(&difference.item),
+        difference.sides[1],
+        difference.sides[0].split(' ').nth(1).unwrap_or_default()
+    )
+}
