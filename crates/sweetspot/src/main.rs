@@ -16,6 +16,7 @@ mod resolve;
 mod run;
 mod sandbox;
 mod session;
+mod shell;
 mod summary;
 mod top;
 mod verify;

@@ -1,3 +1,275 @@
+//! `sweetspot top`: which of the programs that run now make many small calls, and what to type next.
+//!
+//! ```text
+//! sample    counts of calls and bytes from one look to the next
+//! price     what a buffer would save
+//! program   which program it is, and why a buffer could not help it
+//! ```
+//!
+//! Not here: which calls of a program go to which file (`profile`).
+
+mod price;
+mod program;
+mod sample;
+
 use crate::arguments::Top;
 use crate::failure::Failure;
-pub fn top(_arguments: &Top) -> Result<u8, Failure> { Ok(0) }
+use crate::shell::quoted;
+use comfy_table::{CellAlignment, Table, presets};
+use price::Price;
+use program::{Obstacles, Program, command_of};
+use sample::{Activity, Sample, Sampler};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+
+/// Changes when a field of the JSON form changes its meaning or goes away.
+const SCHEMA_VERSION: u32 = 1;
+/// Programs with fewer calls a second are not listed.
+const CALLS_MIN: f64 = 10.0;
+/// Rows where there is no terminal that says how many it has.
+const ROWS_MAX: usize = 20;
+/// Lines around the rows: title, header, a free line, notes, the prompt.
+const LINES_AROUND: usize = 6;
+/// The verb that leads from a program to the cause.
+const NEXT_VERB: &str = "run --summary";
+/// Longer commands are cut in the table; the JSON form has all of them.
+const COMMAND_LETTERS_MAX: usize = 160;
+/// Clears the screen; goes to its beginning; clears the rest of a line, and of the screen.
+const CLEAR: &str = "\x1b[2J";
+const HOME: &str = "\x1b[H";
+const CLEAR_LINE: &str = "\x1b[K";
+const CLEAR_BELOW: &str = "\x1b[J";
+
+/// One program in the table.
+#[derive(Debug, Serialize)]
+struct Row {
+    program: String,
+    file: String,
+    processes: usize,
+    /// The process that makes the most calls.
+    pid: u32,
+    calls_per_second: f64,
+    average_bytes: f64,
+    bytes_per_second: f64,
+    /// Seconds of processor time that a buffer would save in each second.
+    saving: f64,
+    /// Why it would not.
+    obstacle: Option<String>,
+    /// The command to type next.
+    next: Option<String>,
+}
+
+/// One table.
+#[derive(Debug, Serialize)]
+struct Shown {
+    schema_version: u32,
+    seconds: f64,
+    call_nanoseconds: f64,
+    hidden_processes: usize,
+    programs: Vec<Row>,
+}
+
+/// Looks, and shows what was seen, until Ctrl-C or once.
+///
+/// # Errors
+/// None that can be helped: a reader who has gone away ends it.
+pub fn top(arguments: &Top) -> Result<u8, Failure> {
+    let price = Price::measure();
+    let is_terminal = rustix::termios::isatty(io::stdout());
+    let is_live = is_terminal && !arguments.once && !arguments.json;
+    let mut obstacles = Obstacles::default();
+    let mut sampler = Sampler::new();
+    if is_live {
+        print(&format!("{CLEAR}{HOME}looking for {:?} ...\n", arguments.interval));
+    }
+    loop {
+        std::thread::sleep(arguments.interval);
+        let (rows, columns) = size();
+        let rows_max = if arguments.json { usize::MAX } else { rows };
+        let shown = look(sampler.look(), price, &mut obstacles, rows_max);
+        let text = if arguments.json {
+            let mut line = serde_json::to_string(&shown).unwrap_or_default();
+            line.push('\n');
+            line
+        } else {
+            table(&shown, is_terminal.then_some(columns))
+        };
+        let text = match is_live {
+            true => format!("{HOME}{}{CLEAR_BELOW}", text.replace('\n', &format!("{CLEAR_LINE}\n"))),
+            false => text,
+        };
+        if !print(&text) || arguments.once || !(is_live || arguments.json) {
+            return Ok(0);
+        }
+    }
+}
+
+/// Says whether there is still a reader.
+fn print(text: &str) -> bool {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
+}
+
+/// Rows and columns that may be used.
+fn size() -> (usize, usize) {
+    match rustix::termios::tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_row > 0 => {
+            let rows = usize::from(size.ws_row).saturating_sub(LINES_AROUND).max(1);
+            (rows, usize::from(size.ws_col))
+        }
+        _ => (ROWS_MAX, usize::MAX),
+    }
+}
+
+/// Groups by program, in the order of what a buffer would save.
+fn look(sample: Sample, price: Price, obstacles: &mut Obstacles, rows_max: usize) -> Shown {
+    let mut groups: HashMap<Program, Vec<Activity>> = HashMap::new();
+    let worth = |activity: &Activity| activity.counts.calls as f64 >= CALLS_MIN * sample.seconds;
+    for activity in sample.active.iter().filter(|activity| worth(activity)) {
+        if let Some(program) = Program::of(activity.pid) {
+            groups.entry(program).or_default().push(*activity);
+        }
+    }
+    let mut rows: Vec<Row> =
+        groups.iter().map(|(program, all)| row(program, all, sample.seconds, price)).collect();
+    rows.sort_by(|left, right| {
+        let by = |row: &Row| (row.saving, row.calls_per_second);
+        by(right).partial_cmp(&by(left)).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    rows.truncate(rows_max);
+    for row in &mut rows {
+        row.obstacle = obstacles.of(row.pid);
+        if row.saving > 0.0 && row.obstacle.is_none() {
+            row.next = next(row.pid);
+        }
+    }
+    // What can be helped first; the sort keeps the order otherwise.
+    rows.sort_by_key(|row| row.obstacle.is_some());
+    Shown {
+        schema_version: SCHEMA_VERSION,
+        seconds: sample.seconds,
+        call_nanoseconds: price.call_seconds * 1e9,
+        hidden_processes: sample.hidden,
+        programs: rows,
+    }
+}
+
+fn row(program: &Program, all: &[Activity], seconds: f64, price: Price) -> Row {
+    let calls: u64 = all.iter().map(|activity| activity.counts.calls).sum();
+    let bytes: u64 = all.iter().map(|activity| activity.counts.bytes).sum();
+    let busiest = all.iter().max_by_key(|activity| activity.counts.calls);
+    let (calls_per_second, bytes_per_second) = (calls as f64 / seconds, bytes as f64 / seconds);
+    Row {
+        program: program.name(),
+        file: program.file.display().to_string(),
+        processes: all.len(),
+        pid: busiest.map_or(0, |activity| activity.pid),
+        calls_per_second,
+        average_bytes: bytes as f64 / calls as f64,
+        bytes_per_second,
+        saving: price.saving(calls_per_second, bytes_per_second),
+        obstacle: None,
+        next: None,
+    }
+}
+
+/// The command to type next, where it was started.
+fn next(pid: u32) -> Option<String> {
+    let words = command_of(pid);
+    let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    if command.is_empty() {
+        return None;
+    }
+    let next = format!("sweetspot {NEXT_VERB} -- {command}");
+    let there = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    if std::env::current_dir().is_ok_and(|here| here == there) {
+        return Some(next);
+    }
+    Some(format!("cd {} && {next}", quoted(&there.to_string_lossy())))
+}
+
+fn table(shown: &Shown, columns: Option<usize>) -> String {
+    let mut text = String::new();
+    if shown.programs.is_empty() {
+        let _ = writeln!(text, "No program that can be seen makes {CALLS_MIN} calls a second.");
+    } else {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header([
+            "calls/s", "average", "bytes/s", "saves", "processes", "program", "next",
+        ]);
+        for row in &shown.programs {
+            let said = match (&row.obstacle, &row.next) {
+                (Some(obstacle), _) => format!("no: {obstacle}"),
+                (None, Some(next)) => cut(next),
+                (None, None) => "its transfers are large already".to_owned(),
+            };
+            table.add_row([
+                scaled(row.calls_per_second),
+                scaled(row.average_bytes),
+                scaled(row.bytes_per_second),
+                match row.obstacle {
+                    Some(_) => "-".to_owned(),
+                    None => format!("{:.1} %", row.saving * 100.0),
+                },
+                row.processes.to_string(),
+                row.program.clone(),
+                said,
+            ]);
+        }
+        for column in 0..5 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        for line in table.trim_fmt().lines() {
+            let line: String = line.chars().take(columns.unwrap_or(usize::MAX)).collect();
+            let _ = writeln!(text, "{line}");
+        }
+        text.push_str("\nsaves: of one processor, by a buffer; at least, as writes cost more\n");
+    }
+    if shown.hidden_processes > 0 {
+        let count = shown.hidden_processes;
+        let _ = writeln!(text, "hidden: {count} of other users; as root all are seen");
+    }
+    text
+}
+
+/// A command as far as it fits into a table.
+fn cut(command: &str) -> String {
+    let line = command.lines().next().unwrap_or_default();
+    if line.len() == command.len() && line.chars().count() <= COMMAND_LETTERS_MAX {
+        return line.to_owned();
+    }
+    line.chars().take(COMMAND_LETTERS_MAX).chain(" ...".chars()).collect()
+}
+
+/// A number with at most four digits and a suffix.
+fn scaled(number: f64) -> String {
+    let suffixes = ["", "K", "M", "G", "T"];
+    let mut number = number;
+    let mut suffix = 0;
+    while number >= 9999.5 && suffix + 1 < suffixes.len() {
+        number /= 1000.0;
+        suffix += 1;
+    }
+    format!("{number:.0}{}", suffixes[suffix])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        let check = |number: f64, expected: &str| assert_eq!(scaled(number), expected);
+        check(0.0, "0");
+        check(9999.0, "9999");
+        check(9999.6, "10K");
+        check(1_234_567.0, "1235K");
+        check(12_345_678.0, "12M");
+        check(2e16, "20000T");
+    }
+}

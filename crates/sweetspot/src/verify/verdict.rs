@@ -2,6 +2,7 @@
 
 use super::compare::{Aspect, Difference, Item, Noise, Outcome, words_of_end};
 use super::files;
+use crate::shell::quoted;
 use crate::summary::Figures;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -178,15 +179,6 @@ fn again(command: &[OsString], size: Option<&OsString>) -> String {
         words.push_str(&quoted(&word.to_string_lossy()));
     }
     words
-}
-
-/// A word as a shell reads it.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn compared(plain: &Outcome) -> String {
