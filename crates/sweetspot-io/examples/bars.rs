@@ -1,0 +1,172 @@
+//! One job in one way, in a process of its own, for comparing: `bars JOB WAY FILE`.
+//!
+//! Prints the nanoseconds that the job took and what came out of it, which must not depend on the
+//! way. `cargo xtask bench --suite library` runs it in pairs.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader, Read};
+use std::time::Instant;
+use sweetspot_io::lines::{self, Batch, Ends, Lines};
+
+type Outcome = Result<String, Box<dyn std::error::Error>>;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let &[job, way, file] = &words[..] else {
+        eprintln!("bars JOB WAY FILE");
+        std::process::exit(2);
+    };
+    let outcome = match (job, way) {
+        ("each-line", "lines") => timed(|| each_line_lines(file)),
+        ("each-line", "memchr_iter") => timed(|| each_line_memchr(file)),
+        ("each-line", "read_until") => timed(|| each_line_read_until(file)),
+        ("each-line-in-memory", _) => each_line_in_memory(way, file),
+        ("latin1", _) => latin1(way, file),
+        _ => Err(format!("no job {job} in the way {way}").into()),
+    };
+    match outcome {
+        Ok(text) => println!("{text}"),
+        Err(error) => {
+            eprintln!("bars: {error}");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn timed(run: impl FnOnce() -> Outcome) -> Outcome {
+    let start = Instant::now();
+    let outcome = run()?;
+    let nanoseconds = start.elapsed().as_nanos();
+    Ok(format!("nanoseconds_per_transfer {nanoseconds}\n{outcome}"))
+}
+
+/// What is done with each line: enough that it must be looked at.
+#[derive(Default)]
+struct Sum {
+    lines: u64,
+    bytes: u64,
+    mixed: u64,
+}
+
+impl Sum {
+    #[inline(always)]
+    fn add(&mut self, line: &[u8]) {
+        self.lines += 1;
+        self.bytes += line.len() as u64;
+        let first = line.first().copied().unwrap_or(0);
+        self.mixed = self.mixed.wrapping_add(self.lines.wrapping_mul(u64::from(first)));
+    }
+
+    fn text(&self) -> String {
+        format!("{} lines, {} bytes, {:x}", self.lines, self.bytes, self.mixed)
+    }
+}
+
+fn each_line_lines(file: &str) -> Outcome {
+    let mut sum = Sum::default();
+    Lines::open(file, &lines::Options::default())?.for_each_line(|line| sum.add(line))?;
+    Ok(sum.text())
+}
+
+/// A loop as one writes it by hand, with a buffer as large as the library's.
+fn each_line_memchr(file: &str) -> Outcome {
+    let mut file = File::open(file)?;
+    let mut buffer = vec![0; sweetspot_io::AUTO_BUFFER_BYTES];
+    let (mut sum, mut kept) = (Sum::default(), 0);
+    loop {
+        let len = file.read(&mut buffer[kept..])?;
+        if len == 0 {
+            if kept > 0 {
+                sum.add(&buffer[..kept]);
+            }
+            return Ok(sum.text());
+        }
+        let bytes = &buffer[..kept + len];
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            sum.add(&bytes[start..end]);
+            start = end + 1;
+        }
+        kept = bytes.len() - start;
+        buffer.copy_within(start..start + kept, 0);
+        if kept == buffer.len() {
+            return Err("a line does not fit into the buffer".into());
+        }
+    }
+}
+
+fn each_line_read_until(file: &str) -> Outcome {
+    let mut reader = BufReader::with_capacity(sweetspot_io::AUTO_BUFFER_BYTES, File::open(file)?);
+    let (mut sum, mut line) = (Sum::default(), Vec::new());
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        sum.add(line.strip_suffix(b"\n").unwrap_or(&line));
+        line.clear();
+    }
+    Ok(sum.text())
+}
+
+/// The same without reading: all lines of a piece of memory, again and again.
+fn each_line_in_memory(way: &str, file: &str) -> Outcome {
+    const PASSES: usize = 2000;
+    let mut content = vec![0; 1 << 20];
+    let len = File::open(file)?.read(&mut content)?;
+    let end = content[..len].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    let content = &content[..end];
+    timed(|| {
+        let mut sum = Sum::default();
+        for _ in 0..PASSES {
+            let content = black_box(content);
+            match way {
+                "lines" => Batch::new(content, Ends::Any).for_each_line(|line| sum.add(line)),
+                "memchr_iter" => {
+                    let mut start = 0;
+                    for end in memchr::memchr_iter(b'\n', content) {
+                        sum.add(&content[start..end]);
+                        start = end + 1;
+                    }
+                }
+                "read_until" => {
+                    let (mut reader, mut line) = (content, Vec::new());
+                    while reader.read_until(b'\n', &mut line)? > 0 {
+                        sum.add(line.strip_suffix(b"\n").unwrap_or(&line));
+                        line.clear();
+                    }
+                }
+                _ => return Err("unknown".into()),
+            }
+        }
+        Ok(sum.text())
+    })
+}
+
+/// Decodes the file, which is in memory, in pieces that stay in the processor's cache.
+fn latin1(way: &str, file: &str) -> Outcome {
+    const PIECE_BYTES: usize = 64 << 10;
+    const PASSES: usize = 4;
+    let content = std::fs::read(file)?;
+    let mut text = String::with_capacity(2 * PIECE_BYTES + 64);
+    let mut space = vec![0; 2 * PIECE_BYTES];
+    timed(|| {
+        let (mut len, mut last) = (0, 0);
+        for piece in (0..PASSES).flat_map(|_| content.chunks(PIECE_BYTES)) {
+            let decoded = match way {
+                "sweetspot" => {
+                    text.clear();
+                    lines::append_latin1(&mut text, black_box(piece));
+                    text.as_bytes()
+                }
+                "encoding_rs" => {
+                    let len =
+                        encoding_rs::mem::convert_latin1_to_utf8(black_box(piece), &mut space);
+                    &space[..len]
+                }
+                _ => return Err("unknown".into()),
+            };
+            len += black_box(decoded).len();
+            last = decoded.last().copied().unwrap_or(0);
+        }
+        Ok(format!("{len} bytes, the last {last}"))
+    })
+}

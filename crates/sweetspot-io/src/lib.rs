@@ -1,0 +1,18 @@
+//! Lines, records, copies and comparisons of files, fast, and with the same bytes whatever the
+//! buffer and the strategy.
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
+
+mod error;
+mod input;
+pub mod lines;
+mod strategy;
+mod sys;
+#[cfg(test)]
+mod test;
+
+pub use error::{Error, ErrorKind, Result};
+pub use input::{Facts, Input, InputKind};
+pub use strategy::{AUTO_BUFFER_BYTES, Choice, Hint, ReadOptions, Strategy, choose};
+/// The size of a buffer, and the grammar that all of sweetspot reads it in.
+pub use sweetspot_core::size::{self, BufferSize};

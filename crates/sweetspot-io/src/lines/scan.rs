@@ -1,0 +1,316 @@
+//! Finds line ends, 64 bytes at a time.
+//!
+//! Each step turns 64 bytes into two numbers of 64 bits, one bit for each byte: where an LF is and
+//! where a CR is. What ends a line follows from them by shifting: a CR always does, an LF unless a
+//! CR is just before it. The set bits of these are then visited one by one, so that a line costs a
+//! few instructions. The two loops are apart: the first is compiled for the processor's vector
+//! instructions, the second into the caller's code, with what the caller does for each line.
+//!
+//! Invariant: what is visited lies within the bytes, and each line begins at or after the end of
+//! the one before. `masks_scalar` is the specification; every other kernel is tested against it.
+
+use super::Ends;
+
+/// Bytes that become one mask.
+const STEP: usize = 64;
+
+/// Steps made at a time: their bits are half a KiB, and their bytes stay in the first cache.
+const STEPS: usize = 64;
+
+/// Their bytes.
+const STRETCH: usize = STEPS * STEP;
+
+const LF: u8 = b'\n';
+const CR: u8 = b'\r';
+
+/// Calls `each` for every line of `bytes` with where its content begins and ends. What follows the
+/// last line end, if anything, is a line.
+#[inline]
+pub fn for_each(bytes: &[u8], ends: Ends, mut each: impl FnMut(usize, usize)) {
+    let mark = marker();
+    let mut marks = [0; STEPS];
+    let (mut start, mut base) = (0, 0);
+    while base < bytes.len() {
+        let may_have_pairs = mark(bytes, base, ends, &mut marks);
+        let steps = (bytes.len() - base).div_ceil(STEP).min(STEPS);
+        for &(mut left) in &marks[..steps] {
+            while left != 0 {
+                let end = base + left.trailing_zeros() as usize;
+                each(start, end);
+                start = end + 1;
+                if may_have_pairs {
+                    let pair = bytes[end] == CR && bytes.get(end + 1) == Some(&LF);
+                    start += usize::from(pair);
+                }
+                left &= left - 1;
+            }
+            base += STEP;
+        }
+    }
+    if start < bytes.len() {
+        each(start, bytes.len());
+    }
+}
+
+/// How many lines `bytes` has, as [`for_each`] would visit them.
+pub fn count(bytes: &[u8], ends: Ends) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("popcnt") {
+        // SAFETY: the processor has both.
+        #[allow(unsafe_code)]
+        return unsafe { x86::count(bytes, ends) };
+    }
+    count_with(bytes, ends, baseline)
+}
+
+/// Sets a bit for each line end of the stretch of `bytes` that begins at `base`. The second half of
+/// a pair is none, wherever the pair is cut. Says whether some may be pairs.
+type Mark = fn(&[u8], usize, Ends, &mut [u64; STEPS]) -> bool;
+
+#[inline]
+fn marker() -> Mark {
+    #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx2") {
+        return |bytes, base, ends, marks| {
+            // SAFETY: the processor has it; that was asked just before.
+            #[allow(unsafe_code)]
+            unsafe {
+                x86::mark(bytes, base, ends, marks)
+            }
+        };
+    }
+    |bytes, base, ends, marks| mark_with(bytes, base, ends, marks, baseline)
+}
+
+/// Where the last line end of `bytes` ends; 0 if there is none. A CR as the last byte is none: an
+/// LF may follow.
+pub fn whole_lines(bytes: &[u8], ends: Ends) -> usize {
+    match ends {
+        Ends::Lf => memchr::memrchr(LF, bytes).map_or(0, |at| at + 1),
+        Ends::Any => {
+            let known = bytes.len() - usize::from(bytes.last() == Some(&CR));
+            memchr::memrchr2(LF, CR, &bytes[..known]).map_or(0, |at| at + 1)
+        }
+    }
+}
+
+/// Where the first line of `bytes` ends and the next begins.
+pub fn first_end(bytes: &[u8], ends: Ends) -> Option<(usize, usize)> {
+    let end = match ends {
+        Ends::Lf => memchr::memchr(LF, bytes),
+        Ends::Any => memchr::memchr2(LF, CR, bytes),
+    }?;
+    let pair = ends == Ends::Any && bytes[end] == CR && bytes.get(end + 1) == Some(&LF);
+    Some((end, end + 1 + usize::from(pair)))
+}
+
+/// Where LF and where CR are: bit 0 stands for the first byte.
+type Masks = (u64, u64);
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn masks_scalar(block: &[u8; STEP]) -> Masks {
+    let mut masks = (0, 0);
+    for (place, &byte) in block.iter().enumerate() {
+        masks.0 |= u64::from(byte == LF) << place;
+        masks.1 |= u64::from(byte == CR) << place;
+    }
+    masks
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+use masks_scalar as baseline;
+#[cfg(target_arch = "x86_64")]
+use x86::masks_sse2 as baseline;
+
+#[inline(always)]
+fn mark_with(
+    bytes: &[u8],
+    base: usize,
+    ends: Ends,
+    marks: &mut [u64; STEPS],
+    masks: impl Fn(&[u8; STEP]) -> Masks,
+) -> bool {
+    let stretch = &bytes[base..bytes.len().min(base + STRETCH)];
+    // Bit 0: whether the byte before was a CR.
+    let mut carried = u64::from(base > 0 && bytes[base - 1] == CR);
+    let mut all_cr = 0;
+    let mut padded = [0; STEP];
+    for (mark, at) in marks.iter_mut().zip((0..stretch.len()).step_by(STEP)) {
+        let rest = &stretch[at..];
+        let step = rest.first_chunk().unwrap_or_else(|| {
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded
+        });
+        let (lf, cr) = masks(step);
+        *mark = match ends {
+            Ends::Lf => lf,
+            Ends::Any => cr | lf & !(cr << 1 | carried),
+        };
+        carried = cr >> (STEP - 1);
+        all_cr |= cr;
+    }
+    all_cr != 0 && ends == Ends::Any
+}
+
+#[inline(always)]
+fn count_with(bytes: &[u8], ends: Ends, masks: impl Fn(&[u8; STEP]) -> Masks) -> u64 {
+    let mut lines = 0;
+    // Bit 0: whether the byte before was a CR.
+    let mut carried = 0;
+    let mut padded = [0; STEP];
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let step = rest.first_chunk().unwrap_or_else(|| {
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded
+        });
+        let (lf, cr) = masks(step);
+        let found = match ends {
+            Ends::Lf => lf,
+            Ends::Any => cr | lf & !(cr << 1 | carried),
+        };
+        carried = cr >> (STEP - 1);
+        lines += u64::from(found.count_ones());
+        rest = &rest[rest.len().min(STEP)..];
+    }
+    let open = match bytes.last() {
+        None | Some(&LF) => false,
+        Some(&CR) => ends == Ends::Lf,
+        Some(_) => true,
+    };
+    lines + u64::from(open)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod x86 {
+    use super::{CR, Ends, LF, Masks, STEP, STEPS};
+    use std::arch::x86_64::{
+        __m128i, __m256i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
+        _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
+    };
+
+    /// Every x86_64 has SSE2.
+    #[inline(always)]
+    pub fn masks_sse2(block: &[u8; STEP]) -> Masks {
+        let mut masks = (0, 0);
+        for part in 0..4 {
+            // SAFETY: the block has four parts of 16 bytes, and the load needs no alignment.
+            let (lf, cr) = unsafe {
+                let bytes = _mm_loadu_si128(block.as_ptr().cast::<__m128i>().add(part));
+                let mask = |byte| _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte)));
+                (mask(LF as i8), mask(CR as i8))
+            };
+            masks.0 |= u64::from(lf as u32) << (16 * part);
+            masks.1 |= u64::from(cr as u32) << (16 * part);
+        }
+        masks
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn masks_avx2(block: &[u8; STEP]) -> Masks {
+        let mut masks = (0, 0);
+        for part in 0..2 {
+            // SAFETY: the block has two parts of 32 bytes, and the load needs no alignment.
+            let bytes = unsafe { _mm256_loadu_si256(block.as_ptr().cast::<__m256i>().add(part)) };
+            let mask =
+                |byte| _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(byte)));
+            masks.0 |= u64::from(mask(LF as i8) as u32) << (32 * part);
+            masks.1 |= u64::from(mask(CR as i8) as u32) << (32 * part);
+        }
+        masks
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub fn mark(bytes: &[u8], base: usize, ends: Ends, marks: &mut [u64; STEPS]) -> bool {
+        super::mark_with(bytes, base, ends, marks, |step| masks_avx2(step))
+    }
+
+    #[target_feature(enable = "avx2,popcnt")]
+    pub fn count(bytes: &[u8], ends: Ends) -> u64 {
+        super::count_with(bytes, ends, |block| masks_avx2(block))
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What lines are, byte by byte.
+    pub fn lines(bytes: &[u8], ends: Ends) -> Vec<(usize, usize)> {
+        let (mut lines, mut start, mut at) = (Vec::new(), 0, 0);
+        while at < bytes.len() {
+            let len = match (bytes[at], bytes.get(at + 1), ends) {
+                (CR, Some(&LF), Ends::Any) => 2,
+                (LF, ..) | (CR, _, Ends::Any) => 1,
+                _ => 0,
+            };
+            if len > 0 {
+                lines.push((start, at));
+                start = at + len;
+            }
+            at += len.max(1);
+        }
+        if start < bytes.len() {
+            lines.push((start, bytes.len()));
+        }
+        lines
+    }
+
+    fn check(bytes: &[u8]) {
+        for ends in [Ends::Any, Ends::Lf] {
+            let expected = lines(bytes, ends);
+            let mut found = Vec::new();
+            for_each(bytes, ends, |start, end| found.push((start, end)));
+            assert_eq!(found, expected, "{ends:?} {bytes:?}");
+            let scalar: Mark = |b, at, e, m| mark_with(b, at, e, m, masks_scalar);
+            let sse2: Mark = |b, at, e, m| mark_with(b, at, e, m, baseline);
+            for base in (0..bytes.len()).step_by(STRETCH) {
+                let [expected, sse2, best] = [scalar, sse2, marker()].map(|mark| {
+                    let mut marks = [0; STEPS];
+                    (mark(bytes, base, ends, &mut marks), marks)
+                });
+                assert_eq!(sse2, expected, "{ends:?} {bytes:?}");
+                assert_eq!(best, expected, "{ends:?} {bytes:?}");
+            }
+            for masks in [masks_scalar, baseline] {
+                assert_eq!(count_with(bytes, ends, masks), expected.len() as u64);
+            }
+            assert_eq!(count(bytes, ends), expected.len() as u64, "{ends:?} {bytes:?}");
+        }
+    }
+
+    #[test]
+    fn pairs_are_found_wherever_they_are_cut() {
+        let short = (0..200).flat_map(|len| (0..len).map(move |at| (len, at)));
+        let long = (STRETCH - 2..STRETCH + 3).map(|at| (2 * STRETCH + 1, at));
+        for (len, at) in short.chain(long) {
+            {
+                let mut bytes = vec![b'x'; len];
+                for end in [&b"\n"[..], b"\r", b"\r\n", b"\n\r", b"\r\r\n", b"\r\n\n", b"\n\n"] {
+                    let (here, end) = (&mut bytes[at..], end);
+                    let fits = end.len().min(here.len());
+                    here[..fits].copy_from_slice(&end[..fits]);
+                    check(&bytes);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn kernels_agree(bytes in proptest::collection::vec(
+            prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'x'), any::<u8>()], 0..400
+        )) {
+            check(&bytes);
+            for ends in [Ends::Any, Ends::Lf] {
+                let first = first_end(&bytes, ends).map(|(end, _)| (0, end));
+                let all = lines(&bytes, ends);
+                let closed = all.first().copied().filter(|(_, end)| *end < bytes.len());
+                prop_assert_eq!(first, closed);
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! All strategies, all buffers and all ways to get lines give the same lines.
+
+use super::*;
+use crate::test::{self, Place};
+use crate::{BufferSize, Strategy};
+use proptest::prelude::*;
+
+fn expected(content: &[u8], ends: Ends) -> Vec<Vec<u8>> {
+    let ranges = scan::tests::lines(content, ends);
+    ranges.into_iter().map(|(start, end)| content[start..end].to_vec()).collect()
+}
+
+fn options(strategy: Strategy, buffer_bytes: u32, ends: Ends) -> Options {
+    let buffer_size = BufferSize::Bytes(buffer_bytes);
+    let read = ReadOptions { strategy: Some(strategy), buffer_size, ..ReadOptions::default() };
+    Options { read, ends, ..Options::default() }
+}
+
+/// The ways to get lines.
+const WAYS: usize = 4;
+
+/// Reads in one of the ways.
+fn read_in_way(way: usize, place: &Place, options: &Options) -> Vec<Vec<u8>> {
+    let mut lines = Lines::open(place.input(), options).unwrap();
+    let mut found = Vec::new();
+    match way % WAYS {
+        0 => lines.for_each_line(|line| found.push(line.to_vec())).unwrap(),
+        1 => {
+            while let Some(line) = lines.next_line().unwrap() {
+                found.push(line.to_vec());
+            }
+            assert!(lines.next_line().unwrap().is_none() && lines.next_batch().unwrap().is_none());
+        }
+        2 => {
+            let mut at = 0;
+            while let Some(batch) = lines.next_batch().unwrap() {
+                assert_eq!(batch.at(), at);
+                at += batch.bytes().len() as u64;
+                found.extend(batch.iter().map(<[u8]>::to_vec));
+            }
+        }
+        _ => {
+            let mut count = 0;
+            while let Some(batch) = lines.next_batch().unwrap() {
+                batch.for_each_range(|range| found.push(batch.bytes()[range].to_vec()));
+                count += batch.count();
+            }
+            assert_eq!(count, found.len() as u64);
+        }
+    }
+    found
+}
+
+#[test]
+fn all_strategies_and_buffers_give_the_same_lines() {
+    for content in test::contents() {
+        let place = Place::new(&content);
+        for ends in [Ends::Any, Ends::Lf] {
+            let expected = expected(&content, ends);
+            for strategy in Strategy::ALL {
+                for (way, buffer_bytes) in test::buffers(&content).enumerate() {
+                    let options = options(strategy, buffer_bytes, ends);
+                    let ways = if strategy == Strategy::Streaming { WAYS } else { 1 };
+                    for way in way..way + ways {
+                        assert_eq!(
+                            read_in_way(way, &place, &options),
+                            expected,
+                            "{strategy:?} {buffer_bytes} {ends:?} way {way}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn strategies_are_really_used() {
+    let place = Place::new(&b"line\n".repeat(10_000));
+    for strategy in Strategy::ALL {
+        let lines = Lines::open(place.input(), &options(strategy, 4096, Ends::Any)).unwrap();
+        let choice = lines.choice();
+        if choice.strategy != strategy {
+            println!("skipped: {} is not to be had here: {}", strategy.name(), choice.why);
+            let needed = strategy != Strategy::Ring || cfg!(feature = "uring");
+            assert!(!needed || std::env::var_os("CI").is_none(), "{choice:?}");
+        }
+    }
+}
+
+#[test]
+fn inputs_that_are_no_plain_files() {
+    for strategy in Strategy::ALL {
+        for content in [&b""[..], b"\n", b"a\r\nb\rc"] {
+            let input = Input::reader("memory", std::io::Cursor::new(content.to_vec()));
+            let mut found = Vec::new();
+            let options = options(strategy, 3, Ends::Any);
+            Lines::open(input, &options)
+                .and_then(|mut lines| lines.for_each_line(|line| found.push(line.to_vec())))
+                .unwrap();
+            assert_eq!(found, expected(content, Ends::Any), "{strategy:?}");
+            let mut found = Vec::new();
+            Lines::open(test::pipe(content), &options)
+                .and_then(|mut lines| lines.for_each_line(|line| found.push(line.to_vec())))
+                .unwrap();
+            assert_eq!(found, expected(content, Ends::Any), "{strategy:?}");
+        }
+        let options = options(strategy, 100, Ends::Any);
+        let cpuinfo = std::fs::read_to_string("/proc/filesystems").unwrap();
+        let mut lines = Lines::open("/proc/filesystems", &options).unwrap();
+        assert_eq!(lines.count().unwrap(), cpuinfo.lines().count() as u64, "{strategy:?}");
+        assert!(Lines::open("/", &options).unwrap().count().is_err(), "a folder has no lines");
+        let error = Lines::open("/no/such/file", &options).err().unwrap();
+        assert!(error.to_string().starts_with("cannot open /no/such/file: "), "{error}");
+    }
+}
+
+#[test]
+fn files_that_change_meanwhile() {
+    // Lines of four bytes; the file grows or shrinks after the first line was read.
+    for strategy in Strategy::ALL {
+        for len_after in [0, 40_000, 120_000] {
+            let place = Place::new(&b"abc\n".repeat(20_000));
+            let mut lines = Lines::open(place.input(), &options(strategy, 512, Ends::Any)).unwrap();
+            assert_eq!(lines.next_line().unwrap(), Some(&b"abc"[..]));
+            // In another thread: with the strategy `Mapped` it has to wait for the lease.
+            let changed = place.change_len(len_after);
+            let mut count = 1;
+            while let Some(line) = lines.next_line().unwrap() {
+                // What a file grows by is zeros here.
+                assert!(line == b"abc" || line.iter().all(|&byte| byte == 0), "{line:?}");
+                count += 1;
+            }
+            drop(lines);
+            changed.join().unwrap();
+            assert!((1..=20_001).contains(&count), "{strategy:?} {len_after} {count}");
+            if len_after > 80_000 {
+                assert!(count >= 20_000, "{strategy:?} {len_after} {count}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_limit_of_a_line_is_kept_whatever_the_buffer() {
+    for strategy in Strategy::ALL {
+        for buffer_bytes in [1, 2, 3, 7, 9, 10, 11, 12, 64, 99, 100, 101, 102, 103, 4096] {
+            for limit in [0, 1, 2, 10, 100] {
+                for (len, end) in [limit, limit + 1]
+                    .into_iter()
+                    .flat_map(|len| [(len, "\n"), (len, "\r\n"), (len, "")])
+                {
+                    let content = format!("\n{}{end}", "x".repeat(len));
+                    let place = Place::new(content.as_bytes());
+                    let options = Options {
+                        line_bytes_max: limit,
+                        ..options(strategy, buffer_bytes, Ends::Any)
+                    };
+                    let mut lines = Lines::open(place.input(), &options).unwrap();
+                    let mut found = 0;
+                    let result = lines.for_each_line(|_| found += 1);
+                    let what = format!("{strategy:?} {buffer_bytes} {limit} {len} {end:?}");
+                    if len <= limit {
+                        result.expect(&what);
+                        assert_eq!(found, 2 - usize::from(len == 0 && end.is_empty()), "{what}");
+                        continue;
+                    }
+                    assert_eq!(found, 1, "{what}: the line before it is there");
+                    let kind = result.unwrap_err().kind;
+                    let ErrorKind::LineTooLong { at: 1, limit_bytes } = kind else {
+                        panic!("{what}: {kind:?}")
+                    };
+                    assert_eq!(limit_bytes, limit);
+                    assert!(lines.next_line().unwrap().is_none(), "{what}: that was the end");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_after_a_line_is_the_rest_of_it() {
+    let place = Place::new(b"a\nb\nc\n");
+    let mut lines = Lines::open(place.input(), &Options::default()).unwrap();
+    assert_eq!(lines.next_line().unwrap(), Some(&b"a"[..]));
+    let batch = lines.next_batch().unwrap().unwrap();
+    assert_eq!((batch.bytes(), batch.at()), (&b"b\nc\n"[..], 2));
+    assert!(lines.next_line().unwrap().is_none());
+}
+
+#[test]
+fn rungs_give_the_same_lines() {
+    for content in test::contents() {
+        let place = Place::new(&content);
+        for ends in [Ends::Any, Ends::Lf] {
+            let options = Options { ends, ..Options::default() };
+            for rung in Rung::ALL {
+                assert_eq!(Rung::named(rung.name()), Some(rung));
+                let mut found = Vec::new();
+                climb(rung, place.input(), &options, |line| found.push(line.to_vec())).unwrap();
+                let mut expected = expected(&content, ends);
+                for line in &mut expected {
+                    match rung {
+                        Rung::StringPerLine => {
+                            *line = String::from_utf8_lossy(line).into_owned().into_bytes();
+                        }
+                        Rung::LinesLatin1 => {
+                            *line = line
+                                .iter()
+                                .map(|&byte| char::from(byte))
+                                .collect::<String>()
+                                .into();
+                        }
+                        _ => {}
+                    }
+                }
+                assert_eq!(found, expected, "{rung:?}");
+                let options = Options { line_bytes_max: 3, ..options };
+                let too_long = expected.iter().any(|line| line.len() > 3);
+                let result = climb(rung, place.input(), &options, |_| {});
+                if rung != Rung::LinesLatin1 {
+                    assert_eq!(result.is_err(), too_long, "{rung:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn text_that_is_not_utf8_is_an_error_with_its_place_or_replaced() {
+    let content = b"gr\xC3\xBCn\nrot\r\nbl\xFFau\nwei\xC3\n";
+    let place = Place::new(content);
+    for buffer_bytes in 1..30 {
+        let options = options(Strategy::Streaming, buffer_bytes, Ends::Any);
+        let decode = |encoding| {
+            let mut found = Vec::new();
+            let result = Lines::open(place.input(), &options)
+                .unwrap()
+                .for_each_text(encoding, |line| found.push(line.to_owned()));
+            (found, result)
+        };
+        let (found, result) = decode(Encoding::Utf8(Invalid::Error));
+        assert_eq!(found, ["grün", "rot"]);
+        assert!(matches!(result.unwrap_err().kind, ErrorKind::NotUtf8 { at: 13 }));
+        let (found, result) = decode(Encoding::Utf8(Invalid::Replace));
+        result.unwrap();
+        assert_eq!(found, ["grün", "rot", "bl\u{FFFD}au", "wei\u{FFFD}"]);
+        let (found, result) = decode(Encoding::Latin1);
+        result.unwrap();
+        assert_eq!(found, ["grÃ¼n", "rot", "blÿau", "weiÃ"]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn lines_are_those_of_std_where_lf_ends_them(
+        content in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..3000),
+        buffer_bytes in 1u32..600,
+        strategy in proptest::sample::select(&Strategy::ALL[..]),
+    ) {
+        let place = Place::new(&content);
+        let of_std: Vec<Vec<u8>> =
+            std::io::BufRead::split(&content[..], b'\n').map(|line| line.unwrap()).collect();
+        let way = buffer_bytes as usize;
+        let lf = options(strategy, buffer_bytes, Ends::Lf);
+        prop_assert_eq!(read_in_way(way, &place, &lf), of_std);
+        let any = options(strategy, buffer_bytes, Ends::Any);
+        prop_assert_eq!(read_in_way(way, &place, &any), expected(&content, Ends::Any));
+    }
+}

@@ -1,0 +1,94 @@
+//! Lines as text, and lines one after another.
+
+use super::{Batch, Ends, latin1, scan};
+use crate::error::ErrorKind;
+
+/// How bytes stand for characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// ISO 8859-1: each byte is the character of that number. Nothing is invalid.
+    Latin1,
+    /// UTF-8, and what is done with bytes that are not.
+    Utf8(Invalid),
+}
+
+/// What is done with bytes that are no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalid {
+    /// An error, which says where they are.
+    Error,
+    /// U+FFFD in their place, as [`String::from_utf8_lossy`] does it.
+    Replace,
+}
+
+/// Decodes a batch and calls `each` for every line of it; `buffer` is used again by the next one.
+pub(super) fn for_each(
+    batch: &Batch<'_>,
+    encoding: Encoding,
+    buffer: &mut String,
+    mut each: impl FnMut(&str),
+) -> Result<(), ErrorKind> {
+    let text = match encoding {
+        Encoding::Latin1 => {
+            buffer.clear();
+            latin1::append_latin1(buffer, batch.bytes());
+            &**buffer
+        }
+        Encoding::Utf8(invalid) => match simdutf8::compat::from_utf8(batch.bytes()) {
+            Ok(text) => text,
+            Err(_) if invalid == Invalid::Replace => {
+                *buffer = String::from_utf8_lossy(batch.bytes()).into_owned();
+                buffer
+            }
+            Err(error) => {
+                let valid = &batch.bytes()[..error.valid_up_to()];
+                let whole = Batch { bytes: &valid[..last_end(valid, batch.ends)], ..*batch };
+                for_each(&whole, encoding, buffer, each)?;
+                return Err(ErrorKind::NotUtf8 { at: batch.at() + error.valid_up_to() as u64 });
+            }
+        },
+    };
+    scan::for_each(text.as_bytes(), batch.ends, |start, end| {
+        // SAFETY: line ends are ASCII, so the text is cut at the borders of characters.
+        #[allow(unsafe_code)]
+        each(unsafe { text.get_unchecked(start..end) });
+    });
+    Ok(())
+}
+
+/// Where the last line that is complete ends. A CR at the end is one: what follows is no LF.
+fn last_end(bytes: &[u8], ends: Ends) -> usize {
+    let last = match ends {
+        Ends::Lf => memchr::memrchr(b'\n', bytes),
+        Ends::Any => memchr::memrchr2(b'\n', b'\r', bytes),
+    };
+    last.map_or(0, |end| end + 1)
+}
+
+/// The lines of a [`Batch`], one after another, without their ends.
+#[derive(Clone)]
+pub struct LineCursor<'a> {
+    rest: &'a [u8],
+    ends: Ends,
+}
+
+impl<'a> LineCursor<'a> {
+    pub(super) fn new(rest: &'a [u8], ends: Ends) -> LineCursor<'a> {
+        LineCursor { rest, ends }
+    }
+}
+
+impl<'a> Iterator for LineCursor<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (end, next) =
+            scan::first_end(self.rest, self.ends).unwrap_or((self.rest.len(), self.rest.len()));
+        let line = &self.rest[..end];
+        self.rest = &self.rest[next..];
+        Some(line)
+    }
+}

@@ -1,0 +1,298 @@
+//! How an input is read: one file for each strategy behind the trait [`Advance`], chosen by
+//! [`choose`], which says why.
+//!
+//! Invariant: all strategies give the same bytes. What a strategy cannot do for an input is done by
+//! another one, and [`Choice::why`] says so.
+
+mod chunk;
+mod direct;
+mod mapped;
+mod pipeline;
+#[cfg(feature = "uring")]
+mod ring;
+mod streaming;
+mod whole;
+
+use crate::error::{Error, Result};
+use crate::input::{Facts, Input, InputKind, Opened};
+use rustix::fs::Advice;
+use std::io;
+use sweetspot_core::size::BufferSize;
+
+/// The buffer that [`BufferSize::Auto`] stands for, in bytes. The call is under 1 % of the copy from
+/// there on, and the buffer stays in the processor's second-level cache.
+pub const AUTO_BUFFER_BYTES: usize = 128 << 10;
+
+/// How an input is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// One buffer, filled again and again.
+    Streaming,
+    /// All of it first, however large it is.
+    Whole,
+    /// A thread reads ahead, some buffers at most.
+    Pipeline,
+    /// The file's pages themselves, without a copy; only while nobody can change the file.
+    Mapped,
+    /// Several reads under way at once, through io_uring (feature `uring`).
+    Ring,
+    /// Past the page cache (`O_DIRECT`).
+    Direct,
+    /// Through the page cache, which forgets it at once (`RWF_DONTCACHE`, Linux 6.14).
+    Uncached,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Strategy; 7] = [
+        Strategy::Streaming,
+        Strategy::Whole,
+        Strategy::Pipeline,
+        Strategy::Mapped,
+        Strategy::Ring,
+        Strategy::Direct,
+        Strategy::Uncached,
+    ];
+
+    /// Its name, as `sweetspot work --strategy` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Streaming => "streaming",
+            Strategy::Whole => "whole",
+            Strategy::Pipeline => "pipeline",
+            Strategy::Mapped => "mapped",
+            Strategy::Ring => "ring",
+            Strategy::Direct => "direct",
+            Strategy::Uncached => "uncached",
+        }
+    }
+
+    /// The strategy of that name.
+    pub fn named(name: &str) -> Option<Strategy> {
+        Strategy::ALL.into_iter().find(|strategy| strategy.name() == name)
+    }
+}
+
+/// What the system is told about a file that will be read (`posix_fadvise`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hint {
+    /// Nothing; its own read-ahead is good.
+    #[default]
+    None,
+    /// It will be read from the beginning to the end: twice the read-ahead.
+    Sequential,
+    /// All of it will be needed: start reading now.
+    WillNeed,
+}
+
+/// How to read.
+///
+/// ```
+/// use sweetspot_io::{BufferSize, ReadOptions, Strategy};
+///
+/// let options = ReadOptions {
+///     strategy: Some(Strategy::Pipeline),
+///     buffer_size: BufferSize::Bytes(1 << 20),
+///     ..ReadOptions::default()
+/// };
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOptions {
+    /// The strategy; `None`: [`choose`] decides.
+    pub strategy: Option<Strategy>,
+    /// The size of each buffer. [`BufferSize::Off`] stands for the smallest with which the verb
+    /// can work at all.
+    pub buffer_size: BufferSize,
+    /// What the system is told.
+    pub hint: Hint,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions { strategy: None, buffer_size: BufferSize::Auto, hint: Hint::None }
+    }
+}
+
+/// A strategy and its buffer, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// How the input is read.
+    pub strategy: Strategy,
+    /// The size of a buffer in bytes.
+    pub buffer_bytes: usize,
+    /// Why it is this strategy.
+    pub why: &'static str,
+}
+
+/// Chooses how to read an input. `unit_bytes` is the smallest buffer with which the verb can work.
+pub fn choose(facts: &Facts, options: &ReadOptions, unit_bytes: usize) -> Choice {
+    let left = facts.size.saturating_sub(facts.at);
+    let buffer_bytes = match options.buffer_size {
+        BufferSize::Off => unit_bytes,
+        BufferSize::Bytes(bytes) => (bytes as usize).max(unit_bytes),
+        // One byte more than there is: the read that gets all also sees the end.
+        BufferSize::Auto if facts.kind == InputKind::Regular => {
+            left.saturating_add(1).min(AUTO_BUFFER_BYTES as u64) as usize
+        }
+        BufferSize::Auto => AUTO_BUFFER_BYTES,
+    }
+    .max(unit_bytes)
+    .max(1);
+    let (strategy, why) = match (options.strategy, facts.kind) {
+        (None, InputKind::Regular) if left < buffer_bytes as u64 => {
+            (Strategy::Streaming, "one read gets all of it")
+        }
+        (None, InputKind::Regular) => {
+            (Strategy::Streaming, "the kernel reads ahead, and the buffer stays in the cache")
+        }
+        (None, _) => (Strategy::Streaming, "its length is not known"),
+        (Some(wanted @ (Strategy::Streaming | Strategy::Whole | Strategy::Pipeline)), _) => {
+            (wanted, "asked for")
+        }
+        (Some(Strategy::Ring), _) if cfg!(not(feature = "uring")) => {
+            (Strategy::Streaming, "this was built without the feature uring")
+        }
+        (Some(wanted), InputKind::Regular) => (wanted, "asked for"),
+        (Some(_), InputKind::Unsized) => {
+            (Strategy::Streaming, "a file that may not know its length can only be read in order")
+        }
+        (Some(_), InputKind::Stream) => {
+            (Strategy::Streaming, "what is no regular file can only be read in order")
+        }
+    };
+    Choice { strategy, buffer_bytes, why }
+}
+
+/// What a strategy does.
+pub(crate) trait Advance: Send {
+    /// Keeps the last `keep` bytes of the block and appends what comes next in the input. Returns
+    /// how many bytes were appended: 0 at the end, and then the kept bytes are still there.
+    fn advance(&mut self, keep: usize) -> io::Result<usize>;
+
+    /// The present block.
+    fn block(&self) -> &[u8];
+}
+
+/// An input, block by block.
+pub(crate) struct Blocks {
+    advance: Box<dyn Advance>,
+    name: String,
+    choice: Choice,
+    /// Where the block begins, in bytes from where reading began.
+    at: u64,
+    ended: bool,
+}
+
+/// A strategy cannot be used here: why, and the input again.
+pub(crate) struct Unusable(&'static str, Opened);
+
+impl Blocks {
+    pub fn open(input: Input, options: &ReadOptions, unit_bytes: usize) -> Result<Blocks> {
+        Blocks::new(input.open()?, options, unit_bytes)
+    }
+
+    pub fn new(opened: Opened, options: &ReadOptions, unit_bytes: usize) -> Result<Blocks> {
+        let mut choice = choose(&opened.facts, options, unit_bytes);
+        give_hint(&opened, options.hint);
+        let name = opened.name.clone();
+        let buffer_bytes = choice.buffer_bytes;
+        let advance = match choice.strategy {
+            Strategy::Streaming => Ok(streaming::new(opened, buffer_bytes)),
+            Strategy::Whole => Ok(whole::new(opened)),
+            Strategy::Pipeline => {
+                Ok(pipeline::new(opened, buffer_bytes).map_err(Error::system("read", &name))?)
+            }
+            Strategy::Mapped => mapped::new(opened, buffer_bytes),
+            #[cfg(feature = "uring")]
+            Strategy::Ring => ring::new(opened, buffer_bytes),
+            #[cfg(not(feature = "uring"))]
+            Strategy::Ring => Ok(streaming::new(opened, buffer_bytes)),
+            Strategy::Direct => direct::new(opened, buffer_bytes),
+            Strategy::Uncached => direct::new_uncached(opened, buffer_bytes),
+        }
+        .unwrap_or_else(|Unusable(why, opened)| {
+            choice = Choice { strategy: Strategy::Streaming, why, ..choice };
+            streaming::new(opened, buffer_bytes)
+        });
+        Ok(Blocks { advance, name, choice, at: 0, ended: false })
+    }
+
+    pub fn advance(&mut self, keep: usize) -> Result<usize> {
+        let old = self.advance.block().len();
+        if self.ended {
+            return Ok(0);
+        }
+        match self.advance.advance(keep) {
+            Ok(fresh) => {
+                self.at += (old - keep) as u64;
+                self.ended = fresh == 0;
+                Ok(fresh)
+            }
+            Err(error) => {
+                self.ended = true;
+                Err(Error::system("read", &self.name)(error))
+            }
+        }
+    }
+
+    pub fn block(&self) -> &[u8] {
+        self.advance.block()
+    }
+
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn choice(&self) -> Choice {
+        self.choice
+    }
+}
+
+/// A hint that the system does not take is no error.
+fn give_hint(opened: &Opened, hint: Hint) {
+    let advice = match hint {
+        Hint::None => return,
+        Hint::Sequential => Advice::Sequential,
+        Hint::WillNeed => Advice::WillNeed,
+    };
+    if let crate::input::Source::File(file) = &opened.source {
+        let _ = rustix::fs::fadvise(file, opened.facts.at, None, advice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_choice_follows_from_the_facts() {
+        let regular = |size| Facts { kind: InputKind::Regular, size, at: 0 };
+        let check = |facts, strategy, buffer_size, expected| {
+            let options = ReadOptions { strategy, buffer_size, hint: Hint::None };
+            let choice = choose(&facts, &options, 1);
+            assert_eq!((choice.strategy, choice.buffer_bytes), expected, "{facts:?} {options:?}");
+            assert!(!choice.why.is_empty());
+        };
+        let auto = AUTO_BUFFER_BYTES;
+        check(regular(10), None, BufferSize::Auto, (Strategy::Streaming, 11));
+        check(regular(1 << 30), None, BufferSize::Auto, (Strategy::Streaming, auto));
+        check(regular(10), None, BufferSize::Off, (Strategy::Streaming, 1));
+        check(regular(10), None, BufferSize::Bytes(7), (Strategy::Streaming, 7));
+        check(Facts::STREAM, None, BufferSize::Auto, (Strategy::Streaming, auto));
+        for strategy in Strategy::ALL {
+            assert_eq!(Strategy::named(strategy.name()), Some(strategy));
+            let built = strategy != Strategy::Ring || cfg!(feature = "uring");
+            let expected = if built { strategy } else { Strategy::Streaming };
+            check(regular(1 << 20), Some(strategy), BufferSize::Bytes(7), (expected, 7));
+            let anywhere =
+                [Strategy::Streaming, Strategy::Whole, Strategy::Pipeline].contains(&strategy);
+            let expected = if anywhere { strategy } else { Strategy::Streaming };
+            check(Facts::STREAM, Some(strategy), BufferSize::Bytes(7), (expected, 7));
+        }
+    }
+}
