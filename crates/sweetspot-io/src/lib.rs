@@ -6,6 +6,8 @@
 mod error;
 mod input;
 pub mod lines;
+mod output;
+pub mod records;
 mod strategy;
 mod sys;
 #[cfg(test)]
@@ -13,6 +15,7 @@ mod test;
 
 pub use error::{Error, ErrorKind, Result};
 pub use input::{Facts, Input, InputKind};
+pub use output::{Existing, Output};
 pub use strategy::{AUTO_BUFFER_BYTES, Choice, Hint, ReadOptions, Strategy, choose};
 /// The size of a buffer, and the grammar that all of sweetspot reads it in.
 pub use sweetspot_core::size::{self, BufferSize};

@@ -1,0 +1,234 @@
+//! Where bytes go: a path, an open file, or any writer.
+//!
+//! Invariant: under the name of an output path there is nothing, or what was there before, or all
+//! of the output; never a part. The file is made without a name (`O_TMPFILE`), so that the system
+//! removes it with the process, however that ends; where the file system has no such files, under a
+//! temporary name beside the final one.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sys;
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// What happens where the output is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// That is an error.
+    #[default]
+    Refuse,
+    /// It is replaced, once the new one is complete.
+    Replace,
+}
+
+/// Where bytes go.
+///
+/// Everything that writes takes `impl Into<Output>`: a path, an open [`File`], or a writer. Under a
+/// path the output appears when it is complete.
+pub struct Output {
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Path(PathBuf),
+    File(File),
+    Writer(Box<dyn Write + Send>),
+}
+
+impl Output {
+    /// A file of that name.
+    pub fn path(path: impl AsRef<Path>) -> Output {
+        let path = path.as_ref().to_owned();
+        Output { name: path.display().to_string(), kind: Kind::Path(path) }
+    }
+
+    /// An open file, from its present position on; `name` stands for it in messages.
+    pub fn file(name: &str, file: File) -> Output {
+        Output { name: name.to_owned(), kind: Kind::File(file) }
+    }
+
+    /// Any writer; `name` stands for it in messages.
+    pub fn writer(name: &str, writer: impl Write + Send + 'static) -> Output {
+        Output { name: name.to_owned(), kind: Kind::Writer(Box::new(writer)) }
+    }
+
+    /// Standard output.
+    pub fn stdout() -> Output {
+        let name = "standard output";
+        match rustix::io::dup(io::stdout()) {
+            Ok(own) => Output::file(name, File::from(own)),
+            Err(_) => Output::writer(name, io::stdout()),
+        }
+    }
+
+    pub(crate) fn open(self, existing: Existing) -> Result<Written> {
+        self.open_with_mode(existing, 0o666)
+    }
+
+    /// `mode` counts for a new file, less the process's mask.
+    pub(crate) fn open_with_mode(self, existing: Existing, mode: u32) -> Result<Written> {
+        let Output { name, kind } = self;
+        let sink = match kind {
+            Kind::Path(path) => match Beside::new(&path, existing, mode) {
+                Ok(beside) => Sink::Beside(beside),
+                Err(error) => return Err(failed("create", &name, error)),
+            },
+            Kind::File(file) => Sink::File(file),
+            Kind::Writer(writer) => Sink::Writer(writer),
+        };
+        Ok(Written { name, sink, bytes: 0 })
+    }
+}
+
+impl<P: AsRef<Path> + ?Sized> From<&P> for Output {
+    fn from(path: &P) -> Output {
+        Output::path(path)
+    }
+}
+
+impl From<PathBuf> for Output {
+    fn from(path: PathBuf) -> Output {
+        Output::path(path)
+    }
+}
+
+impl From<File> for Output {
+    fn from(file: File) -> Output {
+        Output::file("an open file", file)
+    }
+}
+
+fn failed(operation: &'static str, name: &str, error: io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::AlreadyExists => ErrorKind::Exists,
+        _ => ErrorKind::System(error),
+    };
+    Error::new(operation, name, kind)
+}
+
+/// An output that was opened. Dropped without [`Written::finish`], a path is left as it was.
+pub(crate) struct Written {
+    name: String,
+    sink: Sink,
+    bytes: u64,
+}
+
+enum Sink {
+    Beside(Beside),
+    File(File),
+    Writer(Box<dyn Write + Send>),
+}
+
+impl Written {
+    pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.sink {
+            Sink::Beside(Beside { file, .. }) | Sink::File(file) => sys::write_all(file, bytes),
+            Sink::Writer(writer) => sys::write_all(writer.as_mut(), bytes),
+        }
+        .map_err(Error::system("write", &self.name))?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// The file behind it, where the kernel may write by itself.
+    pub fn file(&self) -> Option<&File> {
+        match &self.sink {
+            Sink::Beside(Beside { file, .. }) | Sink::File(file) => Some(file),
+            Sink::Writer(_) => None,
+        }
+    }
+
+    /// Whether the file is new, so that positions in it are those of the input.
+    pub fn is_new_file(&self) -> bool {
+        matches!(self.sink, Sink::Beside(_))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What was written by [`Written::write_all`], in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Gives it its name.
+    pub fn finish(self) -> Result<()> {
+        match self.sink {
+            Sink::Beside(beside) => {
+                beside.finish().map_err(|error| failed("create", &self.name, error))
+            }
+            Sink::File(_) => Ok(()),
+            Sink::Writer(mut writer) => {
+                sys::flush(writer.as_mut()).map_err(Error::system("write", &self.name))
+            }
+        }
+    }
+}
+
+/// A file that has not its name yet.
+struct Beside {
+    file: File,
+    path: PathBuf,
+    existing: Existing,
+    /// Its name meanwhile, if it has one.
+    meanwhile: Option<tempfile::TempPath>,
+}
+
+impl Beside {
+    fn new(path: &Path, existing: Existing, mode: u32) -> io::Result<Beside> {
+        // Early, so that nobody waits for an output that will be refused.
+        if existing == Existing::Refuse && path.symlink_metadata().is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        // A link stays, and what it leads to is replaced.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let folder = folder_of(&path);
+        let flags = OFlags::WRONLY | OFlags::TMPFILE;
+        let (file, meanwhile) = match sys::create(folder, flags, mode) {
+            Ok(file) => (file, None),
+            Err(error) if sys::is_unsupported(&error) => {
+                let (file, path) = tempfile::Builder::new()
+                    .prefix(PREFIX)
+                    .make_in(folder, |path| {
+                        sys::create(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)
+                    })?
+                    .into_parts();
+                (file, Some(path))
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Beside { file, path, existing, meanwhile })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        let Beside { file, path, existing, meanwhile } = self;
+        let meanwhile = match (meanwhile, existing) {
+            (None, Existing::Refuse) => return sys::link(&file, &path),
+            (Some(meanwhile), _) => meanwhile,
+            // A link cannot replace a name, a rename can.
+            (None, Existing::Replace) => tempfile::Builder::new()
+                .prefix(PREFIX)
+                .make_in(folder_of(&path), |path| sys::link(&file, path))?
+                .into_temp_path(),
+        };
+        match existing {
+            Existing::Refuse => sys::rename_new(&meanwhile, &path)?,
+            Existing::Replace => sys::rename(&meanwhile, &path)?,
+        }
+        // It has another name now.
+        meanwhile.keep().map(drop).map_err(io::Error::from)
+    }
+}
+
+/// How the temporary names begin, for whoever finds one.
+const PREFIX: &str = ".sweetspot-unfinished-";
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
