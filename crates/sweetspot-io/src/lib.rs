@@ -3,6 +3,8 @@
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
+pub mod compare;
+pub mod copy;
 mod error;
 mod input;
 pub mod lines;

@@ -63,6 +63,19 @@ impl Output {
         }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What is there now, if it is a file.
+    pub(crate) fn stat(&self) -> Option<rustix::fs::Stat> {
+        match &self.kind {
+            Kind::Path(path) => rustix::fs::stat(path).ok(),
+            Kind::File(file) => sys::stat(file).ok(),
+            Kind::Writer(_) => None,
+        }
+    }
+
     pub(crate) fn open(self, existing: Existing) -> Result<Written> {
         self.open_with_mode(existing, 0o666)
     }
@@ -71,6 +84,10 @@ impl Output {
     pub(crate) fn open_with_mode(self, existing: Existing, mode: u32) -> Result<Written> {
         let Output { name, kind } = self;
         let sink = match kind {
+            // A device or a pipe is written to; it cannot be replaced.
+            Kind::Path(path) if is_special(&path) => {
+                Sink::File(sys::open(&path, OFlags::WRONLY).map_err(Error::system("open", &name))?)
+            }
             Kind::Path(path) => match Beside::new(&path, existing, mode) {
                 Ok(beside) => Sink::Beside(beside),
                 Err(error) => return Err(failed("create", &name, error)),
@@ -98,6 +115,10 @@ impl From<File> for Output {
     fn from(file: File) -> Output {
         Output::file("an open file", file)
     }
+}
+
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
 fn failed(operation: &'static str, name: &str, error: io::Error) -> Error {

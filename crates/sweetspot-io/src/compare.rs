@@ -1,0 +1,178 @@
+//! Compares: are two inputs equal, and where do they begin to differ?
+//!
+//! ```
+//! use sweetspot_io::compare::{self, content_equals, first_difference};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+//! std::fs::write(&one, "abcd").unwrap();
+//! std::fs::write(&other, "abxd").unwrap();
+//! let options = compare::Options::default();
+//! assert!(!content_equals(&one, &other, &options)?);
+//! let difference = first_difference(&one, &other, &options)?.unwrap();
+//! assert_eq!(difference.at, 2);
+//! # Ok::<(), sweetspot_io::Error>(())
+//! ```
+
+use crate::error::Result;
+use crate::input::{Input, InputKind, Opened, Source};
+use crate::strategy::{Blocks, ReadOptions};
+use crate::sys;
+
+/// How to compare.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Strategy, buffer and hint, for both inputs.
+    pub read: ReadOptions,
+    /// Is told now and then how many bytes of each are done.
+    pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
+}
+
+/// Where two inputs begin to differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The position, in bytes from where reading began.
+    pub at: u64,
+    /// The byte of the first input there; `None`: it ends there.
+    pub one: Option<u8>,
+    /// The byte of the second input there; `None`: it ends there.
+    pub other: Option<u8>,
+}
+
+/// Whether two inputs are equal. Looks at the content only where it must: two names of one file are
+/// equal, two files of different length are not.
+///
+/// # Errors
+/// Where opening or reading fails.
+pub fn content_equals(
+    one: impl Into<Input>,
+    other: impl Into<Input>,
+    options: &Options<'_>,
+) -> Result<bool> {
+    let (one, other) = (one.into().open()?, other.into().open()?);
+    if is_same_file(&one, &other) {
+        return Ok(true);
+    }
+    let is_regular = |opened: &Opened| opened.facts.kind == InputKind::Regular;
+    let left = |opened: &Opened| opened.facts.size.saturating_sub(opened.facts.at);
+    if is_regular(&one) && is_regular(&other) && left(&one) != left(&other) {
+        return Ok(false);
+    }
+    Ok(compare(one, other, options)?.is_none())
+}
+
+/// Where two inputs begin to differ; `None`: they are equal.
+///
+/// # Errors
+/// Where opening or reading fails.
+pub fn first_difference(
+    one: impl Into<Input>,
+    other: impl Into<Input>,
+    options: &Options<'_>,
+) -> Result<Option<Difference>> {
+    let (one, other) = (one.into().open()?, other.into().open()?);
+    if is_same_file(&one, &other) {
+        return Ok(None);
+    }
+    compare(one, other, options)
+}
+
+/// Whether both are one regular file, to be read from the same position.
+fn is_same_file(one: &Opened, other: &Opened) -> bool {
+    let (Source::File(one_file), Source::File(other_file)) = (&one.source, &other.source) else {
+        return false;
+    };
+    let (Ok(one_stat), Ok(other_stat)) = (sys::stat(one_file), sys::stat(other_file)) else {
+        return false;
+    };
+    one.facts == other.facts
+        && one.facts.kind == InputKind::Regular
+        && (one_stat.st_dev, one_stat.st_ino) == (other_stat.st_dev, other_stat.st_ino)
+}
+
+fn compare(one: Opened, other: Opened, options: &Options<'_>) -> Result<Option<Difference>> {
+    const UNIT_BYTES: usize = 512;
+    let mut one = Blocks::new(one, &options.read, UNIT_BYTES)?;
+    let mut other = Blocks::new(other, &options.read, UNIT_BYTES)?;
+    // How many bytes are equal, and at the front of the blocks how many of these.
+    let (mut at, mut one_done, mut other_done) = (0, 0, 0);
+    loop {
+        for (blocks, done) in [(&mut one, &mut one_done), (&mut other, &mut other_done)] {
+            if *done == blocks.block().len() {
+                blocks.advance(0)?;
+                *done = 0;
+            }
+        }
+        let (left, right) = (&one.block()[one_done..], &other.block()[other_done..]);
+        let len = left.len().min(right.len());
+        let equal = first_unequal(&left[..len], &right[..len]);
+        if equal < len || left.is_empty() != right.is_empty() {
+            let (one, other) = (left.get(equal).copied(), right.get(equal).copied());
+            return Ok(Some(Difference { at: at + equal as u64, one, other }));
+        }
+        if len == 0 {
+            return Ok(None);
+        }
+        at += len as u64;
+        (one_done, other_done) = (one_done + len, other_done + len);
+        if let Some(progress) = options.progress {
+            progress(at);
+        }
+    }
+}
+
+/// Where two slices of one length begin to differ; their length if they do not.
+fn first_unequal(left: &[u8], right: &[u8]) -> usize {
+    if left == right {
+        return left.len();
+    }
+    left.iter().zip(right).take_while(|(left, right)| left == right).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test::{self, Place};
+    use crate::{BufferSize, Strategy};
+
+    #[test]
+    fn the_first_difference_is_found_whatever_the_buffer() {
+        let content: Vec<u8> = (0..300u32).map(|number| (number * 7 % 251) as u8).collect();
+        let place = Place::new(&content);
+        for len in [0, 1, 69, 299, 300, 301] {
+            for change in [None, Some(0), Some(1), Some(68), Some(150), Some(299)] {
+                let mut other = content.clone();
+                other.resize(len, 0);
+                if let Some(byte) = change.and_then(|at: usize| other.get_mut(at)) {
+                    *byte ^= 1;
+                }
+                std::fs::write(place.path("other"), &other).unwrap();
+                let equal = content.iter().zip(&other).take_while(|(a, b)| a == b).count();
+                let expected = (content != other).then(|| Difference {
+                    at: equal as u64,
+                    one: content.get(equal).copied(),
+                    other: other.get(equal).copied(),
+                });
+                for strategy in Strategy::ALL {
+                    for buffer_bytes in [1, 2, 3, 63, 64, 65, 299, 300, 301, 4096] {
+                        let buffer_size = BufferSize::Bytes(buffer_bytes);
+                        let strategy = Some(strategy);
+                        let read = ReadOptions { strategy, buffer_size, ..ReadOptions::default() };
+                        let options = Options { read, ..Options::default() };
+                        let found =
+                            first_difference(place.input(), place.path("other"), &options).unwrap();
+                        assert_eq!(found, expected, "{strategy:?} {buffer_bytes} {len} {change:?}");
+                    }
+                }
+                let options = Options::default();
+                let piped = first_difference(place.input(), test::pipe(&other), &options).unwrap();
+                assert_eq!(piped, expected);
+                let equals = content_equals(place.input(), place.path("other"), &options).unwrap();
+                assert_eq!(equals, expected.is_none());
+            }
+        }
+        assert!(content_equals(place.input(), place.input(), &Options::default()).unwrap());
+        let same = first_difference(place.input(), place.input(), &Options::default());
+        assert_eq!(same.unwrap(), None);
+    }
+}

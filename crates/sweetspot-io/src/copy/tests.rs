@@ -1,0 +1,105 @@
+use super::*;
+use crate::test::{self, Place};
+use crate::{BufferSize, Strategy};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+
+fn options(strategy: Option<Strategy>, buffer_bytes: u32) -> Options<'static> {
+    let buffer_size = BufferSize::Bytes(buffer_bytes);
+    let read = ReadOptions { strategy, buffer_size, ..ReadOptions::default() };
+    Options { read, ..Options::default() }
+}
+
+#[test]
+fn copies_are_equal_whatever_the_strategy_and_the_buffer() {
+    for content in test::contents() {
+        let place = Place::new(&content);
+        for strategy in Strategy::ALL.into_iter().map(Some).chain([None]) {
+            for buffer_bytes in test::buffers(&content) {
+                let options = options(strategy, buffer_bytes);
+                let to = place.path("to");
+                let copied = copy(place.input(), &to, &options).unwrap();
+                let what = format!("{strategy:?} {buffer_bytes} {copied:?}");
+                assert_eq!(copied.bytes, content.len() as u64, "{what}");
+                assert_eq!(std::fs::read(&to).unwrap(), content, "{what}");
+                std::fs::remove_file(&to).unwrap();
+            }
+            let mut output = Vec::new();
+            let (reader, writer) = std::io::pipe().unwrap();
+            let drained = std::thread::spawn(move || {
+                std::io::copy(&mut { reader }, &mut output).unwrap();
+                output
+            });
+            let to = File::from(std::os::fd::OwnedFd::from(writer));
+            let copied = copy(test::pipe(&content), to, &options(strategy, 100)).unwrap();
+            assert_eq!(copied.bytes, content.len() as u64);
+            if strategy.is_none() {
+                assert_eq!(copied.how, How::Spliced);
+            }
+            assert_eq!(drained.join().unwrap(), content);
+        }
+    }
+}
+
+#[test]
+fn files_without_a_length_are_copied() {
+    let place = Place::new(b"");
+    let to = place.path("to");
+    for strategy in Strategy::ALL.into_iter().map(Some).chain([None]) {
+        copy("/proc/filesystems", &to, &options(strategy, 64)).unwrap();
+        let expected = std::fs::read("/proc/filesystems").unwrap();
+        assert!(!expected.is_empty());
+        assert_eq!(std::fs::read(&to).unwrap(), expected, "{strategy:?}");
+        std::fs::remove_file(&to).unwrap();
+    }
+}
+
+#[test]
+fn holes_stay_holes() {
+    let place = Place::new(b"");
+    let file = File::options().write(true).open(place.path("file")).unwrap();
+    file.write_all_at(&[b'x'; 5000], 1 << 20).unwrap();
+    file.write_all_at(b"y", 3 << 20).unwrap();
+    file.set_len(5 << 20).unwrap();
+    file.sync_all().unwrap();
+    for strategy in Strategy::ALL.into_iter().map(Some).chain([None]) {
+        let to = place.path("to");
+        let copied = copy(place.input(), &to, &options(strategy, 65536)).unwrap();
+        assert_eq!(copied.bytes, 5 << 20);
+        let equal = std::fs::read(&to).unwrap() == std::fs::read(place.path("file")).unwrap();
+        assert!(equal, "{strategy:?}");
+        if strategy.is_none() {
+            let blocks = |name| std::fs::metadata(place.path(name)).unwrap().blocks();
+            if blocks("file") * 512 < 5 << 20 {
+                assert!(blocks("to") * 512 < 1 << 20, "{} blocks", blocks("to"));
+            }
+        }
+        std::fs::remove_file(&to).unwrap();
+    }
+}
+
+#[test]
+fn what_is_there_is_refused_or_replaced_and_permissions_are_kept() {
+    let place = Place::new(b"new");
+    std::fs::set_permissions(place.path("file"), PermissionsExt::from_mode(0o640)).unwrap();
+    let to = place.path("to");
+    std::fs::write(&to, "old").unwrap();
+    let error = copy(place.input(), &to, &Options::default()).unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::Exists), "{error}");
+    assert_eq!(std::fs::read(&to).unwrap(), b"old");
+    let replace = Options { existing: Existing::Replace, ..Options::default() };
+    copy(place.input(), &to, &replace).unwrap();
+    assert_eq!(std::fs::read(&to).unwrap(), b"new");
+    assert_eq!(to.metadata().unwrap().mode() & 0o777, 0o640);
+    assert_eq!(place.others(), ["to"]);
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let options = Options { existing, ..Options::default() };
+        let error = copy(place.input(), place.path("file"), &options).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::SameFile), "{error}");
+    }
+    assert_eq!(std::fs::read(place.path("file")).unwrap(), b"new");
+    // A link stays a link.
+    std::os::unix::fs::symlink("to", place.path("link")).unwrap();
+    copy("/proc/version", place.path("link"), &replace).unwrap();
+    assert!(place.path("link").symlink_metadata().unwrap().is_symlink());
+    assert_ne!(std::fs::read(&to).unwrap(), b"new");
+}
