@@ -35,7 +35,7 @@ use sweetspot_core::size::BUFFER_BYTES_MAX;
 use crate::chunks::{Chunk, Chunks};
 use crate::finish::{self, Extent, Saving};
 use crate::identity;
-use crate::session::is_anything_pending;
+use crate::session::{ENTRIES_AT, is_anything_pending};
 use crate::sys::{self, Epoll, Mapping, Resource};
 
 /// As `ps` and `pkill` see it: 15 bytes, the most that the kernel keeps.
@@ -103,7 +103,7 @@ fn live(file: File, path: &Path, program: u32, program_pidfd: OwnedFd) -> io::Re
         program_pidfd,
     )?;
     // What the maker has not done already; processes touch it once they see the guard's word.
-    sys::allocate(&guard.file, 0, size_of::<Ledger>() as u64)?;
+    sys::allocate(&guard.file, ENTRIES_AT as u64, (size_of::<Ledger>() - ENTRIES_AT) as u64)?;
     sys::own_until_death(&guard.ledger.header.guard)?;
     std::thread::Builder::new()
         .stack_size(PINS_STACK_BYTES)

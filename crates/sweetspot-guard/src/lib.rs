@@ -17,9 +17,9 @@
 //! poke(i)        = ask_bits[i / 64] |= 1 << (i % 64); asks += 1; if guard_naps == 1: FUTEX_WAKE asks
 //!                  (all SeqCst; futexes are shared, not private; never store to guard_naps)
 //!
-//! memory           header, rules and slots are always there.  Touch `files` only with FLAG_SUMMARY
-//!                  or after guard != 0 was seen (Acquire), `entries` only after the latter: what
-//!                  is not allocated yet would be a SIGBUS where shared memory is full.
+//! memory           header, rules and slots are always there, `files` only with FLAG_SUMMARY.  Touch
+//!                  `entries` only after guard != 0 was seen (Acquire): what is not allocated yet
+//!                  would be a SIGBUS where shared memory is full.
 //! process starts   slots[1..] (slot 0 means "none"): CAS pid 0 -> getpid().  None free: poke with no
 //!                  bit (asks += 1 only), and the guard clears the slots of the dead; go straight on.
 //! first ask        slot.start_ticks, slot.pid_namespace, then ready = 1 (Release)

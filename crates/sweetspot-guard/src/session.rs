@@ -106,8 +106,10 @@ fn buffer_size(word: u32) -> BufferSize {
     }
 }
 
-/// Where the records of files begin, in bytes from the start of a ledger.
+/// Where the records of files and the entries begin, in bytes from the start of a ledger. Records
+/// have memory only where a summary is wanted.
 const FILES_AT: usize = offset_of!(Ledger, files);
+pub(crate) const ENTRIES_AT: usize = offset_of!(Ledger, entries);
 
 const MAKE: &str = "make the ledger in";
 
@@ -359,9 +361,9 @@ fn fill(file: &File, size: u64, settings: &Settings, has_chunks: bool) -> io::Re
     // All that processes touch is allocated before they may touch it: a full memory file system is
     // an error here and now, and can never be a SIGBUS later. A page costs a microsecond, so what is
     // not needed yet is left to the guard, which starts beside the program.
-    let needed_bytes = if settings.summary { offset_of!(Ledger, entries) } else { FILES_AT };
+    let needed_bytes = if settings.summary { ENTRIES_AT } else { FILES_AT };
     sys::allocate(file, 0, needed_bytes as u64)?;
-    let missing_bytes = (size_of::<Ledger>() - needed_bytes) as u64;
+    let missing_bytes = (size_of::<Ledger>() - ENTRIES_AT) as u64;
     if settings.guard && has_chunks && sys::free_bytes(file)? < missing_bytes {
         return Err(io::Error::from_raw_os_error(libc::ENOSPC));
     }
