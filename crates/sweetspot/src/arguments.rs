@@ -151,7 +151,7 @@ pub enum Verb {
 }
 
 /// Run a program with buffering underneath its own reads and writes
-#[derive(Args)]
+#[derive(Args, Debug, Default, PartialEq, Eq)]
 #[command(help_template = RUN_HELP, args_override_self = true)]
 pub struct Run {
     /// The buffer size, in the form that COBOL users know: -DIO-BUFFER-SIZE=N
@@ -190,6 +190,25 @@ pub struct Run {
     /// The program and its arguments; options of sweetspot stop at its name
     #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
+}
+
+impl Run {
+    /// What `sweetspot run [--] CMD ARGS` means. So nearly every program is started, and to set up
+    /// the parser would take longer than all else that is looked up for it. None: ask the parser.
+    pub fn without_options(typed: impl Iterator<Item = OsString>) -> Option<Run> {
+        let mut typed = typed.skip(1);
+        if typed.next()? != "run" {
+            return None;
+        }
+        let mut typed = typed.peekable();
+        if typed.next_if(|first| first == "--").is_none()
+            && typed.peek()?.as_encoded_bytes().starts_with(b"-")
+        {
+            return None;
+        }
+        let command: Vec<OsString> = typed.collect();
+        (!command.is_empty()).then(|| Run { command, ..Run::default() })
+    }
 }
 
 /// Run it as it is and buffered, and compare all that can be seen
@@ -408,6 +427,10 @@ mod tests {
             let all = ["sweetspot", "run"].iter().chain(typed);
             let Verb::Run(run) = Arguments::try_parse_from(all).unwrap().verb else { panic!() };
             assert_eq!(run.command, program, "{typed:?}");
+            let all = ["sweetspot", "run"].iter().chain(typed).map(OsString::from);
+            if let Some(short_cut) = Run::without_options(all) {
+                assert_eq!(short_cut, run, "{typed:?}");
+            }
         };
         check(&["ls", "-l"], &["ls", "-l"]);
         check(&["ls", "--summary"], &["ls", "--summary"]);
@@ -421,5 +444,23 @@ mod tests {
         check(&["--buffer-size", "-1", "ls"], &["ls"]);
         check(&["--buffer-size=1", "--buffer-size=2", "ls", "-D"], &["ls", "-D"]);
         check(&["run", "run"], &["run", "run"]);
+        check(&["--", "-l"], &["-l"]);
+        check(&["", "x"], &["", "x"]);
+    }
+
+    #[test]
+    fn the_plain_form_needs_no_parser() {
+        let check = |typed: &[&str], is_plain: bool| {
+            let all = ["sweetspot"].iter().chain(typed).map(OsString::from);
+            assert_eq!(Run::without_options(all).is_some(), is_plain, "{typed:?}");
+        };
+        check(&["run", "ls", "-l"], true);
+        check(&["run", "--", "ls", "-l"], true);
+        check(&["run", "--wait", "ls"], false);
+        check(&["run", "-h"], false);
+        check(&["run", "--"], false);
+        check(&["run"], false);
+        check(&["demo", "ls"], false);
+        check(&[], false);
     }
 }

@@ -21,16 +21,19 @@ mod summary;
 mod top;
 mod verify;
 
-use arguments::{Arguments, Verb};
+use arguments::{Arguments, Run, Verb};
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => return ExitCode::from(arguments::answer(&error)),
+    let verb = match Run::without_options(std::env::args_os()) {
+        Some(run) => Verb::Run(run),
+        None => match Arguments::try_parse() {
+            Ok(arguments) => arguments.verb,
+            Err(error) => return ExitCode::from(arguments::answer(&error)),
+        },
     };
-    let ended = match &arguments.verb {
+    let ended = match &verb {
         Verb::Run(arguments) => run::run(arguments),
         Verb::Verify(arguments) => verify::verify(arguments),
         Verb::Recover(arguments) => recover::run(arguments),
