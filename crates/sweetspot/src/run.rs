@@ -203,6 +203,9 @@ impl Start<'_> {
         if let Some(mut session) = session {
             session.finish(pid);
             session.remove_if_unguarded();
+            for note in session.unfinished() {
+                say(format_args!("sweetspot: {note}"));
+            }
         }
         end_as(ended)
     }

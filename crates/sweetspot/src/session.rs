@@ -75,6 +75,8 @@ pub struct Session {
     /// None: there is no ledger, so only reads are buffered.
     ledger: Option<guarded::Session>,
     notes: Vec<String>,
+    /// The guard has not finished in the time that it got.
+    is_unfinished: bool,
 }
 
 impl Session {
@@ -98,9 +100,10 @@ impl Session {
             guard: true,
         };
         match guarded::Session::create(&wanted) {
-            Ok(ledger) => Session { ledger: Some(ledger), notes: Vec::new() },
+            Ok(ledger) => Session { ledger: Some(ledger), notes: Vec::new(), is_unfinished: false },
             Err(error) => {
-                Session { ledger: None, notes: vec![format!("reads are buffered only: {error}")] }
+                let notes = vec![format!("reads are buffered only: {error}")];
+                Session { ledger: None, notes, is_unfinished: false }
             }
         }
     }
@@ -133,14 +136,16 @@ impl Session {
 
     /// Waits until everything that the ended program `pid` left is written.
     pub fn finish(&mut self, pid: u32) {
-        if let Some(ledger) = &self.ledger
-            && !ledger.wait_finished(pid, FINISH_MAX)
-        {
-            self.notes.push(format!(
-                "some bytes are still pending; finish them with: sweetspot recover {}",
-                ledger.path().display()
-            ));
-        }
+        let ledger = self.ledger.as_ref();
+        self.is_unfinished = ledger.is_some_and(|ledger| !ledger.wait_finished(pid, FINISH_MAX));
+    }
+
+    /// What is not in the file where it belongs, in plain words: to be said also where nobody asked
+    /// for a summary. To be called after [`Session::finish`].
+    pub fn unfinished(&self) -> Vec<String> {
+        self.ledger.as_ref().map_or_else(Vec::new, |ledger| {
+            unfinished(&ledger.summary(), ledger.path(), self.is_unfinished)
+        })
     }
 
     /// Removes the ledger where no guard does it at its end. To be called when the program has
@@ -162,13 +167,7 @@ impl Session {
             return Summary { notes, ..Summary::default() };
         };
         let learned = ledger.summary();
-        if learned.saved > 0 {
-            notes.push(format!(
-                "{} pieces could not be written where they belong and were saved, the last one as {}",
-                learned.saved,
-                String::from_utf8_lossy(&learned.saved_path)
-            ));
-        }
+        notes.extend(unfinished(&learned, ledger.path(), self.is_unfinished));
         if learned.files_beyond > 0 {
             notes.push(format!("{} more files are not listed one by one", learned.files_beyond));
         }
@@ -178,6 +177,32 @@ impl Session {
         let files = learned.files.iter().map(describe).collect();
         Summary { processes: Some(learned.processes), files, notes }
     }
+}
+
+fn unfinished(learned: &guarded::Summary, ledger: &Path, is_pending: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if is_pending {
+        notes.push(format!(
+            "some bytes are still pending; finish them with: sweetspot recover {}",
+            ledger.display()
+        ));
+    }
+    if learned.saved > 0 {
+        notes.push(format!(
+            "{} pieces could not be written where they belong and were saved, the last one as {}",
+            learned.saved,
+            String::from_utf8_lossy(&learned.saved_path)
+        ));
+    }
+    if learned.stuck > 0 {
+        notes.push(format!(
+            "{} pieces could be neither written nor saved and stay in the ledger; when there is \
+             room again, finish them with: sweetspot recover {}",
+            learned.stuck,
+            ledger.display()
+        ));
+    }
+    notes
 }
 
 fn describe(file: &guarded::FileSummary) -> FileSummary {
@@ -192,5 +217,28 @@ fn describe(file: &guarded::FileSummary) -> FileSummary {
         written_bytes: count(&[AppendBytes, StraightWriteBytes]),
         straight_calls: count(&[StraightReads, StraightWrites]),
         reasons: file.why.iter().map(|why| why.text()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_where_it_belongs_is_said() {
+        let check = |saved, stuck, is_pending, parts: &[&str]| {
+            let saved_path = b"/data/saved".to_vec();
+            let learned = guarded::Summary { saved, stuck, saved_path, ..Default::default() };
+            let notes = unfinished(&learned, Path::new("/l"), is_pending);
+            assert_eq!(notes.len(), parts.len(), "{notes:?}");
+            for (note, part) in notes.iter().zip(parts) {
+                assert!(note.contains(part), "{note}");
+            }
+        };
+        check(0, 0, false, &[]);
+        check(0, 0, true, &["recover /l"]);
+        check(2, 0, false, &["2 pieces could not be written where they belong"]);
+        check(0, 1, false, &["1 pieces could be neither written nor saved"]);
+        check(1, 1, true, &["still pending", "/data/saved", "recover /l"]);
     }
 }

@@ -88,6 +88,8 @@ fn a_full_disk_is_said_and_newer_bytes_stay() {
         assert!(output.status.success(), "{how}: {output:?}");
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.starts_with(expected(how)), "{how}: {said}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("could not be written where they belong"), "{how}: {said}");
         if how == "again" {
             let content = fs::read(disk.join("file")).unwrap_or_default();
             assert!(content.is_empty() || content == b"new\n", "{} old bytes", content.len());
