@@ -66,6 +66,13 @@ fn symbols(bytes: &[u8], side: Side) -> BTreeSet<String> {
     public
 }
 
+/// What every process pays for at its start, whether it buffers or not. A relocation that needs a
+/// symbol is looked up in every library; a page that is written is copied, about a microsecond each;
+/// the names of hooks decide how long a lookup by other libraries takes that ends here in vain.
+const RELOCATIONS_MAX: usize = 64;
+const WRITTEN_BYTES_MAX: u64 = 3 * 4096;
+const HOOKS_MAX: usize = 900;
+
 /// The C library that this test runs with.
 fn libc_path() -> PathBuf {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("the maps of this process");
@@ -151,4 +158,29 @@ fn nothing_is_needed_that_other_libraries_lack() {
         .filter(|name| !IMPORTS.contains(&name.as_str()))
         .collect();
     assert!(strays.is_empty(), "imports that musl may not have: {strays:?}");
+}
+
+#[test]
+fn a_process_that_buffers_nothing_pays_little() {
+    use object::read::elf::{Dyn, ProgramHeader};
+    let bytes = std::fs::read(library::path()).expect("the library is readable");
+    let header = elf::FileHeader64::<Endianness>::parse(&*bytes).expect("an ELF file");
+    let endian = header.endian().expect("a known byte order");
+    let segments = header.program_headers(endian, &*bytes).expect("segments");
+    let dynamic = segments.iter().find_map(|one| one.dynamic(endian, &*bytes).expect("readable"));
+    let dynamic = dynamic.expect("a dynamic section");
+    let value = |tag: u32| -> u64 {
+        let found = dynamic.iter().find(|entry| entry.tag32(endian) == Some(tag));
+        found.map_or(0, |entry| entry.d_val(endian))
+    };
+    let relocations = (value(elf::DT_RELASZ) + value(elf::DT_PLTRELSZ)) as usize / 24;
+    assert!((1..=RELOCATIONS_MAX).contains(&relocations), "{relocations} relocations");
+    let is_writable = |flags: u32| flags & elf::PF_W != 0;
+    let load = segments.iter().filter(|one| one.p_type(endian) == elf::PT_LOAD);
+    let written: u64 = load
+        .filter(|one| is_writable(one.p_flags(endian)))
+        .map(|one| one.p_filesz(endian).next_multiple_of(4096))
+        .sum();
+    assert!(written > 0 && written <= WRITTEN_BYTES_MAX, "{written} bytes");
+    assert!(hooks().len() <= HOOKS_MAX, "{} hooks", hooks().len());
 }

@@ -1,0 +1,75 @@
+//! What `run` does before the program begins, in numbers that do not depend on the machine's speed.
+//! Each program that is started pays for it, so a maximum that must grow needs a reason.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use object::{Endianness, FileKind};
+
+/// System calls from the start of `run` to that of the program, without those of other processes and
+/// those that look at what other runs have in /dev/shm. Some 35 are the runtime's, 30 look at the
+/// program, 30 at the library's folder (more where it lies deeper), 16 compare the library, 25 make
+/// the ledger, 15 start the guard.
+const SYSTEM_CALLS_MAX: usize = 165;
+
+#[test]
+fn few_system_calls_before_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    let count = || {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-o"]).arg(&trace).arg(env!("CARGO_BIN_EXE_sweetspot"));
+        strace.args(["run", "--", "/bin/true"]).env("SWEETSPOT_CACHE", folder.path().join("cache"));
+        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
+            strace.env_remove(name);
+        }
+        let ended = strace.current_dir("/").stdin(Stdio::null()).status().ok()?;
+        assert!(ended.success());
+        let text = fs::read_to_string(&trace).unwrap();
+        let own = text.split_once(' ').unwrap().0;
+        let calls = text.lines().filter_map(|line| line.strip_prefix(own));
+        // What was interrupted in the trace is resumed in a line of its own.
+        let calls = calls.filter(|call| !call.contains("<... "));
+        // In a development build, std looks at each descriptor before it closes it.
+        let calls = calls.filter(|call| !call.contains(" fcntl("));
+        let before = calls.skip(1).take_while(|call| !call.contains(" execve(\"/bin/true\""));
+        let before: Vec<&str> = before.collect();
+        // Opened, found to be locked, closed.
+        let others = before.iter().filter(|call| {
+            call.contains("/dev/shm/sweetspot-")
+                && call.contains("openat")
+                && !call.contains("O_EXCL")
+        });
+        Some(before.len() - 3 * others.count())
+    };
+    // The first one writes the library.
+    let Some(_) = count() else {
+        assert!(std::env::var_os("CI").is_none(), "missing in CI: strace");
+        eprintln!("skipped: strace is not installed");
+        return;
+    };
+    let calls = count().unwrap();
+    assert!(calls > 50 && calls <= SYSTEM_CALLS_MAX, "{calls} system calls");
+}
+
+#[test]
+fn no_library_is_loaded_for_it() {
+    let path = Path::new(env!("CARGO_BIN_EXE_sweetspot"));
+    let bytes = fs::read(path).unwrap();
+    assert_eq!(FileKind::parse(&*bytes).unwrap(), FileKind::Elf64);
+    let header = FileHeader64::<Endianness>::parse(&*bytes).unwrap();
+    let endian = header.endian().unwrap();
+    let segments = header.program_headers(endian, &*bytes).unwrap();
+    let dynamic = segments.iter().find_map(|s| s.dynamic(endian, &*bytes).unwrap()).unwrap();
+    let archive = Command::new("cc").arg("-print-file-name=libc.a").output();
+    if !archive.is_ok_and(|answer| answer.stdout.starts_with(b"/")) {
+        eprintln!("skipped: libc is not here as an archive, so shared libraries are loaded");
+        return;
+    }
+    let needed = dynamic.iter().filter(|entry| entry.tag(endian) == DT_NEEDED).count();
+    assert_eq!(needed, 0, "shared libraries");
+    assert!(segments.iter().all(|segment| segment.p_type(endian) != PT_INTERP));
+}
