@@ -4,6 +4,7 @@
 //! kill      victims killed at random moments, with their guard, their parent, or alone
 //! steps     a victim killed after each instruction of a stretch of its life
 //! contract  random programs of calls, with and without buffering, at every size
+//! order     an observer outside, while a program writes and makes known how far it is
 //! fail      a victim of which the first, the second ... system call fails
 //! storm     sixteen threads on shared descriptors, with handlers that write
 //! ```
@@ -15,6 +16,7 @@ mod contract;
 mod fail;
 mod kill;
 mod model;
+mod order;
 pub mod process;
 mod steps;
 mod storm;
@@ -30,6 +32,7 @@ cargo xtask fuzz steps [--limit N] [--seed S]     a victim killed after each ins
                                                   stretch; with a limit, after N of them
 cargo xtask fuzz contract [--ops N] [--seed S]    random programs of N calls in all, compared with
                                                   and without buffering at eight sizes (20000)
+cargo xtask fuzz order [--rounds N] [--seed S]    an observer outside of a program of N rounds (20000)
 cargo xtask fuzz fail [--every K] [--seed S]      a victim of which each Kth system call fails (1)
 cargo xtask fuzz storm [--seconds N] [--seed S]   sixteen threads and their signal handlers (60)
 ";
@@ -50,6 +53,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         Some(&name @ "kill") => (name, "--kills"),
         Some(&name @ "steps") => (name, "--limit"),
         Some(&name @ "contract") => (name, "--ops"),
+        Some(&name @ "order") => (name, "--rounds"),
         Some(&name @ "fail") => (name, "--every"),
         Some(&name @ "storm") => (name, "--seconds"),
         Some(&("--help" | "-h" | "help")) => {
@@ -74,6 +78,7 @@ pub fn main(words: &[&str]) -> ExitCode {
     let result = Kit::build().and_then(|kit| match name {
         "kill" => kill::run(kit, settings.count.unwrap_or(300), seed),
         "steps" => steps::run(kit, settings.count, seed),
+        "order" => order::run(kit, settings.count.unwrap_or(20_000), seed),
         "fail" => fail::run(kit, settings.count.unwrap_or(1), seed),
         "storm" => storm::run(kit, settings.count.unwrap_or(60), seed),
         _ => contract::run(kit, settings.count.unwrap_or(20_000), seed),
@@ -136,6 +141,11 @@ mod tests {
     #[test]
     fn random_programs_are_the_same_at_every_size() {
         check(|kit| contract::run(kit, 6_000, 1));
+    }
+
+    #[test]
+    fn an_observer_outside_never_sees_an_effect_before_its_cause() {
+        check(|kit| order::run(kit, 4_000, 1));
     }
 
     #[test]

@@ -21,7 +21,8 @@ struct Done {
     passed: bool,
 }
 
-/// Runs all steps and prints a table of them. `filter` goes to the tests, to run only some.
+/// Runs all steps and prints a table of them. `filter` goes to the tests, to run only some; then
+/// other people's tests are left out.
 pub fn run(filter: &[&str]) -> bool {
     let mut done = Vec::new();
     let mut count = Count::default();
@@ -41,6 +42,9 @@ pub fn run(filter: &[&str]) -> bool {
         cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
     });
     step("tests", &mut |count| cargo_test(filter, count));
+    if filter.is_empty() {
+        step("conformance", &mut |_| crate::conformance::quick());
+    }
     println!();
     for Done { name, took, passed } in &done {
         let verdict = if *passed { "passed" } else { "FAILED" };
