@@ -196,6 +196,26 @@ static void mappings(void) {
     say_file("mapped");
 }
 
+/* What is written shows in a mapping at once, and other files go on being buffered. */
+static void mapped_to_be_read(int how) {
+    make_file("read-only", 16384);
+    int fd = open("read-only", O_RDWR), other = open("read-only", O_RDWR);
+    drain(fd, 200);
+    fill(fd, 200, 'm');
+    char *view = mmap(NULL, 16384, PROT_READ, how, fd, 0);
+    say("to be read %lx\n", hash_of(view, 16384));
+    for (int i = 0; i < 100; i++) {
+        long at = (long)lseek(fd, 0, SEEK_CUR), at_other = i * 12;
+        fill(fd, 1, (char)('a' + i % 26));
+        fill(other, 1, (char)('A' + i % 26));
+        if (view[at] != 'a' + i % 26 || view[at_other + 11] != 'A' + i % 26) say("not seen %d\n", i);
+    }
+    munmap(view, 16384);
+    close(fd);
+    close(other);
+    say_file("read-only");
+}
+
 static void transfers(void) {
     make_file("source", 50000);
     int in = open("source", O_RDWR), out = open("target", O_RDWR | O_CREAT | O_TRUNC, 0644), pipes[2];
@@ -203,6 +223,8 @@ static void transfers(void) {
     for (int round = 0; round < 25; round++) {
         off_t at = round * 100, to = round * 333;
         drain(in, 30);
+        /* At first what earns a buffer, and the time to get it. */
+        for (int i = 0; i < 100 && round < 3; i++) fill(out, 1, 'e'), give_time(out);
         fill(out, 60, (char)('a' + round));
         if (round % 5 == 4) fill(in, 10, '#');
         say("sendfile %zd", sendfile(out, in, NULL, 10));
@@ -347,10 +369,13 @@ int main(void) {
     two_descriptions(O_RDWR);
     appenders();
     names();
-    mappings();
     transfers();
     streams();
+    mapped_to_be_read(MAP_SHARED);
+    mapped_to_be_read(MAP_PRIVATE);
+    /* Writable mappings end buffering in the whole process, so they come last. */
     special();
+    mappings();
     log_out();
     return 0;
 }

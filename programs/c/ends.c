@@ -41,6 +41,7 @@ int main(int argc, char **argv) {
     pthread_t thread;
     char line[20];
     for (int i = 0; i < 1000; i++) {
+        if (i >= 70 && i < 900) give_time(fd);
         int n = snprintf(line, sizeof line, "record %06d\n", i);
         if (write(fd, line, (size_t)n) != n) return 99;
     }

@@ -15,7 +15,10 @@ static void limited(int flags, long limit_bytes, long each) {
     int fd = open("subject", flags | O_CREAT, 0644);
     pattern(scratch, each, 9);
     /* Buffering is on before the limit comes. */
-    for (int i = 0; i < 300; i++) write(fd, "before  ", 8);
+    for (int i = 0; i < 300; i++) {
+        if (i >= 70) give_time(fd);
+        write(fd, "before  ", 8);
+    }
     CALL(setrlimit(RLIMIT_FSIZE, &limit));
     signals = 0;
     long written = 0, n, calls = 0;

@@ -68,6 +68,26 @@ __attribute__((unused)) static void say_file(const char *name) {
     say("%s: %ld bytes, %016lx\n", name, size, hash);
 }
 
+/* The kernel's position, asked for by an instruction that no library sees. */
+__attribute__((unused)) static long kernel_position(int fd) {
+#ifdef __x86_64__
+    long answer = 8; /* lseek */
+    __asm__ volatile("syscall" : "+a"(answer) : "D"((long)fd), "S"(0l), "d"(1l) : "rcx", "r11", "memory");
+    return answer;
+#else
+    return lseek(fd, 0, SEEK_CUR);
+#endif
+}
+
+/* To be called between small writes: gives the guard the time to pin the file, so that what follows
+ * waits, and is not written straight on because a busy machine was slow. Nothing as it is. */
+__attribute__((unused)) static void give_time(int fd) {
+    static int naps = 300, naps_append = 30;
+    if (!getenv("SWEETSPOT_LEDGER") || kernel_position(fd) != lseek(fd, 0, SEEK_CUR)) return;
+    int *left = fcntl(fd, F_GETFL) & O_APPEND ? &naps_append : &naps;
+    if (*left > 0) --*left, usleep(300);
+}
+
 /* Deterministic numbers. */
 static unsigned long random_state = 88172645463325252ul;
 __attribute__((unused)) static unsigned long random_next(void) {

@@ -26,6 +26,7 @@ static void small_reads(int fd, int count) {
 static void small_writes(int fd, int count, const char *what) {
     long total = 0;
     for (int i = 0; i < count; i++) {
+        if (i >= 70) give_time(fd);
         ssize_t n = write(fd, what, strlen(what));
         if (n > 0) total += n;
     }
@@ -159,6 +160,24 @@ static void spawned(void) {
     child = vfork();
     if (child == 0) _exit(77);
     wait_for(child);
+    /* What the child does with its descriptors is not done to ours, though its memory is ours. */
+    int own = open("own", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int others = open("others", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    small_writes(own, 300, "own;");
+    small_writes(others, 300, "others;");
+    child = vfork();
+    if (child == 0) {
+        dup2(others, own);
+        close(others);
+        _exit(78);
+    }
+    wait_for(child);
+    small_writes(own, 300, "mine;");
+    small_writes(others, 300, "theirs;");
+    close(own);
+    close(others);
+    say_file("own");
+    say_file("others");
     small_writes(out, 3, "still;");
     say("system %x\n", system("wc -c < spawned > counted; exit 5"));
     FILE *stream = popen("cat spawned | wc -c", "r");

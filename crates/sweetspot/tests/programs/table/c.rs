@@ -179,6 +179,13 @@ pub const ERRORS: &[Case] = &[
 pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
+        name: "whatever is heard, a window asks again",
+        build: &[C("hear")],
+        command: "$RUN $BIN/c/hear",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "threads while libc is patched",
         build: &[C("patched")],
         command: "$RUN $BIN/c/patched threads",
