@@ -450,7 +450,10 @@ fn perform(kit: &Kit, plan: Plan) -> Result<(Ended, Vec<Vec<u8>>), String> {
     let _ = watch.join();
     let mut outcome = outcome?;
     wait_for_all()?;
-    outcome.stderr = fs::read_to_string(&stderr).unwrap_or_default();
+    let said = fs::read_to_string(&stderr).unwrap_or_default();
+    // What others left behind is finished by whichever `run` comes first.
+    let own = said.lines().filter(|line| !line.starts_with("sweetspot: from a killed program"));
+    outcome.stderr = own.collect::<Vec<_>>().join("\n");
     let files = FILES.iter().map(|name| fs::read(work.path().join(name)).unwrap_or_default());
     Ok((outcome, files.collect()))
 }
