@@ -199,11 +199,16 @@ static void mappings(void) {
 /* What is written shows in a mapping at once, and other files go on being buffered. */
 static void mapped_to_be_read(int how) {
     make_file("read-only", 16384);
-    int fd = open("read-only", O_RDWR), other = open("read-only", O_RDWR);
-    drain(fd, 200);
-    fill(fd, 200, 'm');
+    int fd = open("read-only", O_RDWR);
+    for (int i = 0; i < 300; i++) fill(fd, 1, 'm'), give_time(fd);
     char *view = mmap(NULL, 16384, PROT_READ, how, fd, 0);
     say("to be read %lx\n", hash_of(view, 16384));
+    for (int i = 0; i < 200; i++) {
+        long at = (long)lseek(fd, 0, SEEK_CUR);
+        fill(fd, 1, (char)('a' + i % 26));
+        if (view[at] != 'a' + i % 26) say("not seen %d\n", i);
+    }
+    int other = open("read-only", O_RDWR);
     for (int i = 0; i < 100; i++) {
         long at = (long)lseek(fd, 0, SEEK_CUR), at_other = i * 12;
         fill(fd, 1, (char)('a' + i % 26));

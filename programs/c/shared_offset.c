@@ -169,6 +169,7 @@ static void spawned(void) {
     if (child == 0) {
         dup2(others, own);
         close(others);
+        execlp("true", "true", NULL);
         _exit(78);
     }
     wait_for(child);

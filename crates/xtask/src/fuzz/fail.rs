@@ -64,6 +64,8 @@ enum Fault {
     Error(i32),
     /// It transfers half of what it was asked to.
     Short,
+    /// It and all later writes fail: the disk is full from here on.
+    Full,
 }
 
 const FAULTS: &[Fault] =
@@ -107,6 +109,7 @@ const TRANSFERS: &[c_long] = &[
     libc::SYS_readv,
     libc::SYS_writev,
 ];
+const WRITES: &[c_long] = &[libc::SYS_write, libc::SYS_pwrite64, libc::SYS_writev];
 /// What a full disk says no to, besides transfers to a file.
 const NEEDS_SPACE: &[c_long] = &[
     libc::SYS_write,
@@ -161,6 +164,7 @@ impl Fault {
             Fault::Error(libc::EINTR) => INTERRUPTIBLE.contains(&call),
             Fault::Error(_) => !NEVER_FAIL.contains(&call),
             Fault::Short => TRANSFERS.contains(&call),
+            Fault::Full => WRITES.contains(&call),
         }
     }
 
@@ -168,6 +172,7 @@ impl Fault {
         match self {
             Fault::Error(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
             Fault::Short => "half a transfer".to_owned(),
+            Fault::Full => "no space from here on".to_owned(),
         }
     }
 }
@@ -280,7 +285,8 @@ fn natively(kit: &Kit, seed: u64) -> Result<Native, String> {
                 continue;
             }
             let (ended, files) = perform(kit, Plan { number: index as u64 + 1, ..plan })?;
-            judge_bytes(&ended, &files).map_err(|wrong| {
+            let judge = if *fault == Fault::Full { judge_full } else { judge_bytes };
+            judge(&ended, &files).map_err(|wrong| {
                 format!("the victim as it is: {} in {key:?}: {wrong}", fault.name())
             })?;
             let Some(Disturbed { call, kind }) = ended.disturbed else { continue };
@@ -313,16 +319,17 @@ fn one(
     tally: &mut Tally,
 ) -> Result<bool, String> {
     let (ended, files) = perform(kit, plan)?;
+    let Plan { seed, size, fault, number, .. } = plan;
     let verdict = match (plan.stretch, ended.disturbed) {
         (Stretch::Start, Some(disturbed)) => {
             let native = native_start.contains(&(plan.fault, disturbed.call, ended.status));
             judge_start(&ended, &files, native)
         }
         (_, None) => judge_bytes(&ended, &files),
+        (_, Some(_)) if fault == Fault::Full => judge_full(&ended, &files),
         (_, Some(disturbed)) => judge_bytes(&ended, &files)
             .and_then(|()| judge_error(plan.fault, disturbed, &ended.failures(), native)),
     };
-    let Plan { seed, size, fault, number, .. } = plan;
     verdict.map_err(|wrong| {
         let at = ended.disturbed.map_or("no call".to_owned(), |Disturbed { call, kind }| {
             format!("system call {call} in {}", kind_name(kind))
@@ -379,6 +386,20 @@ fn judge_bytes(ended: &Ended, files: &[Vec<u8>]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// No crash, and each file holds what the calls reported, or it was said that it does not.
+fn judge_full(ended: &Ended, files: &[Vec<u8>]) -> Result<(), String> {
+    let failed = ended.failures();
+    let mut told = ended.clone();
+    for ((name, model), file) in FILES.iter().zip(&mut told.models).zip(files) {
+        let is_named = ended.stderr.contains(&format!("/{name}: "));
+        if model != file && is_named && !failed.is_empty() {
+            model.clone_from(file);
+        }
+    }
+    told.stderr.clear();
+    judge_bytes(&told, files)
 }
 
 /// It ran as ever, or did not run and that was said, or ended as it ends natively.
@@ -506,7 +527,8 @@ fn follow(pid: i32, plan: Plan) -> Result<Ended, String> {
     let mut memory = open_memory();
     let mut signal = 0;
     loop {
-        let watch_calls = holds && (ended.disturbed.is_none() || inside.is_some());
+        let is_over = ended.disturbed.is_some() && plan.fault != Fault::Full;
+        let watch_calls = holds && (!is_over || inside.is_some());
         let go = if watch_calls { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT };
         trace(go, pid, signal)?;
         signal = 0;
@@ -526,11 +548,12 @@ fn follow(pid: i32, plan: Plan) -> Result<Ended, String> {
                         && (plan.fault != Fault::Short || registers.rdx > 1)
                         && plan.stretch.contains(kind, call);
                     count += u64::from(applies);
-                    let strikes = applies && count == plan.number;
+                    let is_lasting = plan.fault == Fault::Full && count > plan.number;
+                    let strikes = applies && (count == plan.number || is_lasting);
                     if applies && ended.disturbed.is_none() {
                         ended.calls.push((kind, call));
                     }
-                    if strikes {
+                    if strikes && ended.disturbed.is_none() {
                         ended.disturbed = Some(Disturbed { call, kind });
                     }
                     inside = Some(enter(pid, registers, strikes.then_some(plan.fault))?);
@@ -569,7 +592,8 @@ fn enter(
             registers.rdx = asked / 2;
             Entered::Shortened(asked)
         }
-        Some(Fault::Error(errno)) => {
+        Some(fault) => {
+            let errno = if let Fault::Error(errno) = fault { errno } else { libc::ENOSPC };
             if registers.orig_rax as c_long != libc::SYS_close {
                 registers.orig_rax = u64::MAX;
             }
