@@ -21,7 +21,7 @@ static void write_lines(int fd, const char *who, int count) {
         int len = snprintf(line, sizeof line, "%s %d\n", who, i);
         if (write(fd, line, len) != len) _exit(90);
         // The guard gets a moment to answer.
-        if (i == 100) usleep(20000);
+        if (i == 100) usleep(50000);
     }
 }
 

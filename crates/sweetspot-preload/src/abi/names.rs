@@ -4,6 +4,7 @@ use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
 use crate::next::Next;
+use crate::ops::process;
 use crate::ops::{self, life};
 
 pass_on! {
@@ -78,14 +79,6 @@ pass_on! {
     ) -> c_int;
     fn glob(pattern: *const c_char, flags: c_int, failed: Pointer, into: Pointer) -> c_int;
     fn glob64(pattern: *const c_char, flags: c_int, failed: Pointer, into: Pointer) -> c_int;
-    fn ftw(path: *const c_char, function: Pointer, descriptors: c_int) -> c_int;
-    fn ftw64(path: *const c_char, function: Pointer, descriptors: c_int) -> c_int;
-    fn nftw(
-        path: *const c_char, function: Pointer, descriptors: c_int, flags: c_int
-    ) -> c_int;
-    fn nftw64(
-        path: *const c_char, function: Pointer, descriptors: c_int, flags: c_int
-    ) -> c_int;
     fn fts_open(paths: Pointer, options: c_int, compare: Pointer) -> Pointer;
     fn fts_read(tree: Pointer) -> Pointer;
     fn fts_children(tree: Pointer, instruction: c_int) -> Pointer;
@@ -158,4 +151,22 @@ hook! {
         life::closing(descriptor(folder));
         next(folder)
     }
+}
+
+// libc asks for sizes and times between calls of a function of the program's, which may write.
+macro_rules! walks {
+    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            process::hold_back();
+            let answer = next($($arg),*);
+            process::go_on();
+            answer
+        }
+    })*};
+}
+walks! {
+    fn ftw(path: *const c_char, function: Pointer, descriptors: c_int);
+    fn ftw64(path: *const c_char, function: Pointer, descriptors: c_int);
+    fn nftw(path: *const c_char, function: Pointer, descriptors: c_int, flags: c_int);
+    fn nftw64(path: *const c_char, function: Pointer, descriptors: c_int, flags: c_int);
 }

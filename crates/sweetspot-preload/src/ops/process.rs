@@ -186,6 +186,24 @@ pub fn after_exec() {
     }
 }
 
+/// From here to `go_on` no window opens and nothing begins to wait: libc is about to ask about files
+/// while functions of the program run in between.
+pub fn hold_back() {
+    if !passive() {
+        speak();
+        stop_transitions();
+        settle_all(Sharing::All, None);
+    }
+}
+
+/// After `hold_back`. (A function that leaves by a jump leaves the program without buffering.)
+pub fn go_on() {
+    if !passive() && forking() {
+        FORKING.fetch_sub(1, Relaxed);
+        listen();
+    }
+}
+
 /// This process was forked behind our back: nothing that is kept here is its own.
 pub fn forked_unseen() {
     set_passive(PASSIVE_FOR_GOOD);

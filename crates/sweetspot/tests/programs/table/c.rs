@@ -235,6 +235,21 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "neighbouring records",
+        build: &[C("neighbours")],
+        command: "$RUN sh -c '$BIN/c/neighbours shared 0 & $BIN/c/neighbours shared 1 & wait'; \
+                  $RUN $BIN/c/neighbours apart 0 & $RUN $BIN/c/neighbours apart 1; wait",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "files that grow while a tree is walked",
+        build: &[C("walk")],
+        command: "mkdir tree; $RUN $BIN/c/walk tree",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "one file, many descriptions",
         build: &[C("coherence")],
         command: "$RUN $BIN/c/coherence",
