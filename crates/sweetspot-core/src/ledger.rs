@@ -90,7 +90,8 @@ pub struct Header {
     pub max_age_ms: AtomicU32,
     /// Bits of `FLAG_*`.
     pub flags: AtomicU32,
-    /// Memory that one process may use for windows and pending bytes.
+    /// The most memory that one process may use for windows and pending bytes, whatever sizes are in
+    /// force: a quarter of what is available, kept up to date by the guard.
     pub budget_bytes: AtomicU64,
     /// Rules in force, in order.
     pub rules: AtomicU32,

@@ -43,8 +43,17 @@ pub const BACKOFF_MAX: u32 = 6;
 /// Bytes near the last access that still count as sequential.
 pub const NEAR_BYTES: u64 = 4096;
 
-/// Memory for windows in one process, in bytes.
+/// Memory for windows and pending bytes in one process, in bytes.
 pub const BUDGET_BYTES: u64 = 64 << 20;
+
+/// Windows of the size in force that are within the budget, however large they are.
+pub const BUDGET_WINDOWS: u64 = 8;
+
+/// With a limit on addresses (`ulimit -v`) the budget is this part of it at most, and below
+/// [`ADDRESS_BYTES_MIN`] there is no ledger (it takes 2.5 MB): the program's own need comes first.
+pub const BUDGET_ADDRESSES: u64 = 16;
+/// See [`BUDGET_ADDRESSES`].
+pub const ADDRESS_BYTES_MIN: u64 = 256 << 20;
 
 /// Small writes after which a file asks the guard for a pin. A pin costs the program some 15 us:
 /// as much as 30 writes; files that end earlier pay nothing.

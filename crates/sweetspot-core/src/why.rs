@@ -58,6 +58,8 @@ pub enum Why {
     Machine,
     /// A library was loaded whose calls are not seen (RTLD_DEEPBIND, dlmopen).
     DeepBind,
+    /// The process locks all its memory (mlockall).
+    MemoryLocked,
     /// A rule, or the size, says off.
     Off,
 }
@@ -92,6 +94,7 @@ impl Why {
         Why::CodeLocked,
         Why::Machine,
         Why::DeepBind,
+        Why::MemoryLocked,
         Why::Off,
     ];
 
@@ -130,6 +133,7 @@ impl Why {
             Why::CodeLocked => "the process may not change code (as with MemoryDenyWriteExecute)",
             Why::Machine => "writes and reads are not buffered on this kind of machine yet",
             Why::DeepBind => "a library was loaded whose calls are not seen (RTLD_DEEPBIND)",
+            Why::MemoryLocked => "the process locks its memory (mlockall)",
             Why::Off => "switched off",
         }
     }

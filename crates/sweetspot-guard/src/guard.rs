@@ -654,8 +654,9 @@ impl Room {
         let free = sys::free_bytes(&guard.file).unwrap_or(0);
         let available = memory_available_bytes().unwrap_or(0);
         let group = group_free_bytes().unwrap_or(u64::MAX);
-        let bytes = ((free.saturating_add(taken)) / 2)
-            .min((available.min(group).saturating_add(taken)) / 4);
+        let memory = available.min(group).saturating_add(taken) / 4;
+        guard.ledger.header.budget_bytes.store(memory, SeqCst);
+        let bytes = (free.saturating_add(taken) / 2).min(memory);
         self.seen = Some((Instant::now(), bytes));
         bytes
     }

@@ -43,8 +43,6 @@ pub struct Settings {
     /// How long a byte may wait, in milliseconds at the finest; `None`: a second, or a tenth of one
     /// in a pid namespace of its own (a container), whose end is the guard's end too.
     pub max_age: Option<Duration>,
-    /// Memory that one process may use for windows and pending bytes.
-    pub budget_bytes: u64,
     /// Calls that stdio makes are buffered like any others.
     pub stdio: bool,
     /// Writes may wait, so a guard will be started.
@@ -52,14 +50,13 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Automatic sizes, the age of the place, 64 MiB, writes may wait; no summary, no rules, no stdio.
+    /// Automatic sizes, the age of the place, writes may wait; no summary, no rules, no stdio.
     fn default() -> Settings {
         Settings {
             buffer: BufferSize::Auto,
             rules: Vec::new(),
             summary: false,
             max_age: None,
-            budget_bytes: 64 << 20,
             stdio: false,
             guard: true,
         }
@@ -384,7 +381,8 @@ fn fill(file: &File, size: u64, settings: &Settings, has_chunks: bool) -> io::Re
             | flag(settings.stdio, FLAG_STDIO),
         Relaxed,
     );
-    header.budget_bytes.store(settings.budget_bytes, Relaxed);
+    // The guard looks how much memory there is.
+    header.budget_bytes.store(u64::MAX, Relaxed);
     header.seccomp_filters.store(probe::allowed_filters(), Relaxed);
     header.boot.store(identity::boot()?, Relaxed);
     header.pid_namespace.store(identity::pid_namespace()?, Relaxed);

@@ -54,6 +54,11 @@ fn mapped() -> Option<&'static Ledger> {
     unsafe { MAPPED.load(Relaxed).as_ref() }
 }
 
+/// The most memory that this process may use, whatever sizes are in force, in bytes.
+pub fn memory_bytes_max() -> u64 {
+    mapped().map_or(u64::MAX, |ledger| ledger.header.budget_bytes.load(Relaxed))
+}
+
 /// Lets the guard's clock go on, where there is a guard: what is looked at now must be looked at
 /// again.
 pub fn want_clock() {
@@ -91,6 +96,9 @@ fn with_descriptor<T>(action: impl FnOnce(i32, &libc::stat) -> Option<T>) -> Opt
 }
 
 fn map() -> Option<*mut Ledger> {
+    if sys::address_bytes_max() < policy::ADDRESS_BYTES_MIN {
+        return None;
+    }
     with_descriptor(|fd, stat| {
         IDENTITY[0].store(stat.st_dev, Relaxed);
         IDENTITY[1].store(stat.st_ino, Relaxed);

@@ -18,7 +18,7 @@ use sweetspot_core::ledger::{
 
 use crate::ledger;
 use crate::lock::hold;
-use crate::sys;
+use crate::{pool, sys};
 
 /// Entries that are kept, with their chunks mapped, for files opened later.
 const IDLE_MAX: usize = 8;
@@ -88,6 +88,26 @@ static IDLE: [Idle; IDLE_MAX] = [const {
 #[unsafe(link_section = ".data")]
 static KEEPING: AtomicU64 = AtomicU64::new(0);
 
+/// Bytes of the chunks that this process has, or has asked for.
+#[unsafe(link_section = ".data")]
+static RESERVED: AtomicU64 = AtomicU64::new(0);
+
+/// See `RESERVED`.
+pub fn reserved_bytes() -> u64 {
+    RESERVED.load(Relaxed)
+}
+
+/// The size of the chunk that the guard gives for as many bytes.
+fn reserved_for(chunk_bytes: u64) -> u64 {
+    chunk_bytes.next_power_of_two()
+}
+
+/// The chunk of an entry is given back.
+fn unreserve(entry: &Entry) {
+    let bytes = reserved_for(entry.chunk_bytes.load(Relaxed));
+    RESERVED.store(RESERVED.load(Relaxed).saturating_sub(bytes), Relaxed);
+}
+
 /// What a file tells the guard about itself.
 pub struct Ask {
     pub fd: i32,
@@ -119,7 +139,15 @@ pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
     if !claim_slot(ledger) || !guarded() {
         return Err(NotAsked::Ever);
     }
-    let pinned = take_idle(ask.chunk_bytes).or_else(|| claim_entry(ledger)).ok_or(NotAsked::Yet)?;
+    let pinned = match take_idle(ask.chunk_bytes) {
+        Some(pinned) => pinned,
+        None if !pool::has_room(reserved_for(ask.chunk_bytes)) => return Err(NotAsked::Yet),
+        None => {
+            let pinned = claim_entry(ledger).ok_or(NotAsked::Yet)?;
+            RESERVED.fetch_add(reserved_for(ask.chunk_bytes), Relaxed);
+            pinned
+        }
+    };
     let entry = pinned.entry;
     entry.fd.store(ask.fd, Relaxed);
     entry.device.store(ask.device, Relaxed);
@@ -209,7 +237,10 @@ pub fn release(pinned: Pinned) {
             idle.chunk_bytes.store(pinned.chunk_bytes, Relaxed);
             idle.entry.store((&raw const *entry).cast_mut(), Relaxed);
         }
-        None => unmap(&pinned),
+        None => {
+            unreserve(entry);
+            unmap(&pinned);
+        }
     }
     poke(ledger, index_of(ledger, entry));
 }
@@ -331,6 +362,7 @@ pub fn leave() {
         if let Some(entry) = unsafe { entry.as_ref() } {
             let chunk = idle.chunk.load(Relaxed);
             unmap(&Pinned { entry, chunk, chunk_bytes: idle.chunk_bytes.load(Relaxed) });
+            unreserve(entry);
             leave_state(entry, STATE_DISCARD);
             poke(ledger, index_of(ledger, entry));
         }
@@ -348,6 +380,7 @@ pub fn leave() {
 pub fn forget_all() {
     SLOT.store(0, Relaxed);
     KEEPING.store(0, Relaxed);
+    RESERVED.store(0, Relaxed);
     for idle in &IDLE {
         if !idle.entry.swap(core::ptr::null_mut(), Relaxed).is_null() {
             ledger::unmap_chunk(idle.chunk.load(Relaxed), idle.chunk_bytes.load(Relaxed));

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sweetspot_core::policy;
 
 use crate::lock::hold;
-use crate::sys;
+use crate::{pins, sys};
 
 /// Smallest and largest class, as powers of two: 4 KiB to 1 GiB.
 const CLASS_MIN: u32 = 12;
@@ -41,9 +41,8 @@ pub fn take(bytes: u64, bytes_max: u64) -> Option<u64> {
         return None;
     }
     let _held = hold(&POOL);
-    let budget = policy::BUDGET_BYTES.max(bytes_max.saturating_mul(8));
     let in_use = IN_USE.load(Relaxed) + class_bytes(class);
-    if in_use > budget {
+    if in_use + pins::reserved_bytes() > budget(bytes_max) {
         return None;
     }
     let first = FREE[class].load(Relaxed);
@@ -57,6 +56,37 @@ pub fn take(bytes: u64, bytes_max: u64) -> Option<u64> {
     };
     IN_USE.store(in_use, Relaxed);
     Some(buffer)
+}
+
+/// Memory that may be used for windows and pending bytes, where `bytes_max` is the largest window or
+/// the most that may wait for a file.
+fn budget(bytes_max: u64) -> u64 {
+    policy::BUDGET_BYTES
+        .max(bytes_max.saturating_mul(policy::BUDGET_WINDOWS))
+        .min(crate::ledger::memory_bytes_max())
+        .min(sys::address_bytes_max() / policy::BUDGET_ADDRESSES)
+}
+
+/// Whether as many pending bytes are within the budget besides what is in use.
+pub fn has_room(bytes: u64) -> bool {
+    let in_use = IN_USE.load(Relaxed) + pins::reserved_bytes();
+    in_use.saturating_add(bytes) <= budget(bytes)
+}
+
+/// Unmaps every free buffer. Only while there is one thread: another one might still be reading.
+pub fn unmap_free() {
+    let _held = hold(&POOL);
+    for (class, first) in FREE.iter().enumerate() {
+        let mut buffer = first.swap(0, Relaxed);
+        while buffer != 0 {
+            // SAFETY: a free buffer is ours and begins with the next one's address.
+            unsafe {
+                let next = *(buffer as *const u64);
+                sys::syscall!(SYS_munmap, buffer, class_bytes(class));
+                buffer = next;
+            }
+        }
+    }
 }
 
 /// Gives a buffer back that was taken for `bytes`.

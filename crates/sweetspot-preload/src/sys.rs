@@ -256,10 +256,20 @@ pub fn on_alternate_stack() -> bool {
     }
 }
 
-/// Whether files may grow without limit (RLIMIT_FSIZE).
+/// Whether files may grow without limit.
 pub fn file_size_unlimited() -> bool {
+    limit_of(libc::RLIMIT_FSIZE as i32) == u64::MAX
+}
+
+/// Bytes of addresses that the process may have.
+pub fn address_bytes_max() -> u64 {
+    limit_of(libc::RLIMIT_AS as i32)
+}
+
+/// The limit on a resource that is in force; `u64::MAX`: none.
+fn limit_of(resource: i32) -> u64 {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel fills the struct.
-    let answer = unsafe { syscall!(SYS_prlimit64, 0, libc::RLIMIT_FSIZE, 0, &raw mut limit) };
-    answer == 0 && limit.rlim_cur == u64::MAX
+    unsafe { syscall!(SYS_prlimit64, 0, resource, 0, &raw mut limit) };
+    limit.rlim_cur
 }

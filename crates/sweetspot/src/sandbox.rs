@@ -168,9 +168,9 @@ impl Sandbox {
     /// # Errors
     /// Where it could not be started.
     pub fn ran(&self, run: usize) -> Result<Ran, Failure> {
-        let report = self.report(run).map_err(|error| {
-            Failure::own(format!("a run has ended without a report: {error}"))
-        })?;
+        let report = self
+            .report(run)
+            .map_err(|error| Failure::own(format!("a run has ended without a report: {error}")))?;
         match (report.end, &report.refused) {
             (Some(end), _) => Ok(Ran {
                 end,
@@ -219,9 +219,10 @@ impl Sandbox {
     /// Where something cannot be removed.
     pub fn forget(&self, run: usize) -> io::Result<()> {
         let scratches = [Some(&self.scratch), self.shared.as_ref()];
-        scratches.into_iter().flatten().try_for_each(|scratch| {
-            remove_tree(&scratch.0.join(run.to_string()))
-        })
+        scratches
+            .into_iter()
+            .flatten()
+            .try_for_each(|scratch| remove_tree(&scratch.0.join(run.to_string())))
     }
 
     fn folder(&self, run: usize) -> PathBuf {

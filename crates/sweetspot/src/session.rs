@@ -95,7 +95,6 @@ impl Session {
             rules: rules.collect(),
             summary: settings.summary,
             max_age: settings.max_age_ms.map(|age| Duration::from_millis(u64::from(age))),
-            budget_bytes: sweetspot_core::policy::BUDGET_BYTES,
             stdio: settings.stdio,
             guard: true,
         };

@@ -98,7 +98,9 @@ pub fn top(arguments: &Top) -> Result<u8, Failure> {
             table(&shown, is_terminal.then_some(columns))
         };
         let text = match is_live {
-            true => format!("{HOME}{}{CLEAR_BELOW}", text.replace('\n', &format!("{CLEAR_LINE}\n"))),
+            true => {
+                format!("{HOME}{}{CLEAR_BELOW}", text.replace('\n', &format!("{CLEAR_LINE}\n")))
+            }
             false => text,
         };
         if !print(&text) || arguments.once || !(is_live || arguments.json) {
@@ -198,7 +200,13 @@ fn table(shown: &Shown, columns: Option<usize>) -> String {
     } else {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header([
-            "calls/s", "average", "bytes/s", "saves", "processes", "program", "next",
+            "calls/s",
+            "average",
+            "bytes/s",
+            "saves",
+            "processes",
+            "program",
+            "next",
         ]);
         for row in &shown.programs {
             let said = match (&row.obstacle, &row.next) {

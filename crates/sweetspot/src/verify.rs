@@ -72,8 +72,8 @@ pub fn verify(arguments: &Verify) -> Result<u8, Failure> {
 fn story(arguments: &Verify) -> Result<Verdict, Failure> {
     let path = std::env::var_os("PATH");
     let name = &arguments.command[0];
-    let program = resolve::find(name, path.as_deref())
-        .map_err(|missing| resolve::failure(name, &missing))?;
+    let program =
+        resolve::find(name, path.as_deref()).map_err(|missing| resolve::failure(name, &missing))?;
     check_environment()?;
     let reach = reach::inspect(&program, path.as_deref());
     if let Reach::Unreachable(why) = &reach
@@ -154,10 +154,7 @@ fn check_environment() -> Result<(), Failure> {
 }
 
 /// The sizes at which it runs; `None` is the size that `run` chooses.
-fn sizes(
-    arguments: &Verify,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<Option<OsString>>, Failure> {
+fn sizes(arguments: &Verify, warnings: &mut Vec<String>) -> Result<Vec<Option<OsString>>, Failure> {
     for text in &arguments.sizes {
         buffer::read(text, "--sizes", warnings)?;
     }
@@ -273,9 +270,7 @@ impl<'a> Runs<'a> {
                 let changes = place::changes(&before, &after, &kept).map_err(cannot_keep)?;
                 (changes, Elsewhere::Before(place::untouched(before)))
             }
-            _ => {
-                (self.sandbox.changes(number, &ran).map_err(cannot_compare)?, Elsewhere::AsItIs)
-            }
+            _ => (self.sandbox.changes(number, &ran).map_err(cannot_compare)?, Elsewhere::AsItIs),
         };
         let content = |path: PathBuf| -> Result<Content, Failure> {
             let len = fs::metadata(&path).map_err(cannot_compare)?.len();
@@ -354,9 +349,8 @@ impl<'a> Runs<'a> {
     /// What `run` did in the last run.
     fn figures(&self) -> Result<Figures, Failure> {
         let (_, path) = self.sandbox.beside(self.count, "summary");
-        let text = fs::read_to_string(&path).map_err(|error| {
-            Failure::own(format!("`run` has left no summary: {error}"))
-        })?;
+        let text = fs::read_to_string(&path)
+            .map_err(|error| Failure::own(format!("`run` has left no summary: {error}")))?;
         Ok(Figures::read(&text))
     }
 
@@ -392,7 +386,8 @@ impl<'a> Runs<'a> {
     fn notes(&self, plain: &Outcome, command: &[OsString]) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(place) = &self.place {
-            let folders: Vec<_> = place.folders().map(|folder| folder.display().to_string()).collect();
+            let folders: Vec<_> =
+                place.folders().map(|folder| folder.display().to_string()).collect();
             notes.push(format!("in place: looked at all below {}", folders.join(", ")));
         } else if plain.end != crate::sandbox::End::Exited(0) {
             notes.push(format!(
@@ -471,13 +466,14 @@ impl Input {
                 std::thread::spawn(move || {
                     std::thread::sleep(INPUT_PATIENCE);
                     if !copied.load(Relaxed) {
-                        say("sweetspot: reading standard input to its end, because every run gets \
-                             the same; for none: < /dev/null");
+                        say(
+                            "sweetspot: reading standard input to its end, because every run gets \
+                             the same; for none: < /dev/null",
+                        );
                     }
                 });
-                let copy = File::create(&path).and_then(|mut file| {
-                    io::copy(&mut stdin.lock(), &mut file)
-                });
+                let copy =
+                    File::create(&path).and_then(|mut file| io::copy(&mut stdin.lock(), &mut file));
                 done.store(true, Relaxed);
                 copy.map_err(failed)?;
                 Ok(Input::File(path, 0))

@@ -1097,3 +1097,59 @@ fn a_run_inside_of_a_run_uses_its_ledger() {
         assert_eq!(outer == inner, joins, "{options}: {said}");
     }
 }
+
+#[test]
+fn ten_thousand_open_files_stay_within_the_budget() {
+    let place = Place::new();
+    let many = compile_program(&place, "many_files");
+    let many = many.to_str().unwrap();
+    let folder = |name: &str| {
+        let folder = place.folder.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        folder
+    };
+    // What it says: a sum of what it read, its own memory and that of the ledger, in bytes.
+    let run = |mut command: Command, name: &str| {
+        let output = command.current_dir(folder(name)).output().unwrap();
+        assert!(output.status.success(), "{}: {}", output.status, stderr(&output));
+        let said = stdout(&output);
+        let mut lines = said.lines().map(str::to_string);
+        let sum = lines.next().unwrap();
+        let mut number = || lines.next().unwrap().parse::<u64>().unwrap();
+        (sum, number(), number())
+    };
+    let mut native = Command::new(many);
+    native.arg("10000");
+    if native.current_dir(folder("probe")).output().unwrap().status.code() == Some(77) {
+        return skip_without_root("10,000 open files");
+    }
+    let (sum, own, _) = run(native, "native");
+    for size in ["auto", "1M"] {
+        let (seen, memory, ledger) =
+            run(place.run(&["--buffer-size", size], &[many, "10000"]), size);
+        assert_eq!(seen, sum, "{size}");
+        // Beside the budget: tables of the library, and the ledger without what waits in it.
+        let most = (64 << 20) + (16 << 20);
+        assert!(memory < own + most, "{size}: {memory} bytes, natively {own}");
+        assert!(ledger > 1 << 20 && ledger < most, "{size}: {ledger} bytes in the ledger");
+        for file in [0, 1, 255, 256, 4095, 4096, 9999] {
+            let read = |name: &str| fs::read(place.folder.path().join(name).join(file.to_string()));
+            assert_eq!(read(size).unwrap(), read("native").unwrap(), "{size}: file {file}");
+        }
+    }
+}
+
+#[test]
+fn with_few_addresses_there_is_no_ledger() {
+    let place = Place::new();
+    let script = |limit: &str| {
+        format!("{limit} grep -c /dev/shm/sweetspot- /proc/self/maps; seq 9 | dd bs=1 status=none")
+    };
+    let check = |limit: &str, ledgers: &str| {
+        let output = place.run(&["--summary"], &["sh", "-c", &script(limit)]).output().unwrap();
+        let said = stdout(&output);
+        assert_eq!(said, format!("{ledgers}\n1\n2\n3\n4\n5\n6\n7\n8\n9\n"), "{limit}");
+    };
+    check("", "1");
+    check("ulimit -v 200000;", "0");
+}

@@ -206,7 +206,6 @@ fn settings_arrive_and_limits_of_rules_hold() {
             rules,
             summary: true,
             max_age: Some(Duration::from_millis(250)),
-            budget_bytes: 12345,
             stdio: true,
             guard: false,
         },
@@ -219,7 +218,6 @@ fn settings_arrive_and_limits_of_rules_hold() {
     let header = &ledger.header;
     assert_eq!(header.buffer.load(SeqCst), 65536);
     assert_eq!(header.max_age_ms.load(SeqCst), 250);
-    assert_eq!(header.budget_bytes.load(SeqCst), 12345);
     assert_eq!(header.flags.load(SeqCst), FLAG_SUMMARY | FLAG_STDIO);
     let mut buffer = [0; TEXT_BYTES_MAX];
     assert_eq!(ledger.rules[0].program.load(&mut buffer), b"seqcopy");

@@ -9,6 +9,7 @@ use core::ffi::{CStr, c_char, c_int, c_long};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
+use crate::atomic::single_threaded;
 use crate::next::is_uring;
 use crate::ops::{life, process};
 
@@ -59,6 +60,18 @@ macro_rules! named_semaphores {
 }
 named_semaphores! { sem_open }
 
+hook! {
+    // What is mapped, or mapped from now on, is locked and counted: none of it may be ours.
+    fn mlockall(flags: c_int) -> c_int, next => {
+        process::end_because(Why::MemoryLocked);
+        crate::ledger::let_go();
+        if single_threaded() {
+            crate::pool::unmap_free();
+        }
+        next(flags)
+    }
+}
+
 // The loader looks at who calls it: its caller must be the program, not we.
 jump! { dlopen, before_dlopen }
 jump! { dlmopen, before_dlmopen }
@@ -100,7 +113,6 @@ pass_on! {
     ) -> c_int;
     fn mlock(at: Pointer, len: usize) -> c_int;
     fn mlock2(at: Pointer, len: usize, flags: c_int) -> c_int;
-    fn mlockall(flags: c_int) -> c_int;
     fn process_madvise(fd: c_int, vector: Pointer, count: usize, advice: c_int, flags: c_int) -> isize;
     fn process_mrelease(fd: c_int, flags: c_int) -> c_int;
 }

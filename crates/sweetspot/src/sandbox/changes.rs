@@ -142,7 +142,8 @@ fn attributes(path: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let len = rustix::fs::llistxattr(path, names.as_mut_slice()).unwrap_or(0);
     let names = names[..len].split(|&byte| byte == 0).filter(|name| !name.is_empty());
     let own = names.filter(|name| !name.starts_with(OVERLAYS_OWN));
-    own.filter_map(|name| Some((name.to_vec(), attribute(path, OsStr::from_bytes(name))?))).collect()
+    own.filter_map(|name| Some((name.to_vec(), attribute(path, OsStr::from_bytes(name))?)))
+        .collect()
 }
 
 fn attribute(path: &Path, name: &OsStr) -> Option<Vec<u8>> {

@@ -79,8 +79,7 @@ pub fn read(text: &[u8]) -> Vec<Mount> {
     let mut left: Vec<&Line> = lines.iter().filter(is_root).collect();
     let mut mounts = Vec::new();
     while let Some(line) = left.pop() {
-        let on_it: Vec<&Line> =
-            lines.iter().filter(|other| other.parent == line.number).collect();
+        let on_it: Vec<&Line> = lines.iter().filter(|other| other.parent == line.number).collect();
         let is_hidden = |line: &&Line| {
             let folder = &line.mount.folder;
             on_it.iter().any(|other| {

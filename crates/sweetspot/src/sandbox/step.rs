@@ -9,8 +9,10 @@ use crate::arguments::SandboxStep;
 use crate::failure::Failure;
 use crate::resolve;
 use nix::sched::{CloneFlags, unshare};
-use rustix::fs::{CWD, Access, AtFlags, Gid, Mode, OFlags, Uid};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount};
+use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, Uid};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount,
+};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, wait};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CString, OsStr, OsString};
@@ -240,9 +242,14 @@ fn look_alike(folder: &Path, upper: &Path) -> std::io::Result<()> {
     if data.uid() != rustix::process::geteuid().as_raw()
         && rustix::fs::chown(upper, Some(uid), Some(gid)).is_err()
     {
-        let allowed = [(Access::READ_OK, 0o400), (Access::WRITE_OK, 0o200), (Access::EXEC_OK, 0o100)];
+        let allowed =
+            [(Access::READ_OK, 0o400), (Access::WRITE_OK, 0o200), (Access::EXEC_OK, 0o100)];
         mode &= !0o700;
-        mode |= allowed.iter().filter(|(access, _)| may(folder, *access)).map(|(_, bit)| bit).sum::<u32>();
+        mode |= allowed
+            .iter()
+            .filter(|(access, _)| may(folder, *access))
+            .map(|(_, bit)| bit)
+            .sum::<u32>();
     }
     fs::set_permissions(upper, fs::Permissions::from_mode(mode))
 }
@@ -336,8 +343,12 @@ fn last_pid() -> Option<u32> {
 
 /// The words that start a step, before the program.
 pub fn words(executable: &Path, arguments: &SandboxStep) -> Vec<OsString> {
-    let mut words: Vec<OsString> =
-        vec![executable.into(), SandboxStep::NAME.into(), "--folder".into(), (&arguments.folder).into()];
+    let mut words: Vec<OsString> = vec![
+        executable.into(),
+        SandboxStep::NAME.into(),
+        "--folder".into(),
+        (&arguments.folder).into(),
+    ];
     if let Some(shared) = &arguments.shared_folder {
         words.extend([OsStr::new("--shared-folder").to_owned(), shared.into()]);
     }

@@ -11,7 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Programs that are known by what they run.
-const INTERPRETERS: &[&str] = &["bash", "dash", "java", "node", "perl", "php", "python", "ruby", "sh"];
+const INTERPRETERS: &[&str] =
+    &["bash", "dash", "java", "node", "perl", "php", "python", "ruby", "sh"];
 /// Descriptors of one process that are looked at.
 const DESCRIPTORS_MAX: usize = 256;
 
@@ -55,7 +56,10 @@ fn script(command: &[String]) -> Option<String> {
         return None;
     }
     // `java -cp lib Main`: the value of an option is not what runs.
-    if command.iter().any(|argument| ["-cp", "-classpath", "--class-path"].contains(&argument.as_str())) {
+    if command
+        .iter()
+        .any(|argument| ["-cp", "-classpath", "--class-path"].contains(&argument.as_str()))
+    {
         return command.iter().skip(1).rfind(|argument| !argument.starts_with('-')).cloned();
     }
     let name = Path::new(first).file_name()?.to_string_lossy().into_owned();

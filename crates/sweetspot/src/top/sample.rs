@@ -69,8 +69,7 @@ impl Sampler {
     /// Looks for the first time.
     pub fn new() -> Sampler {
         let us = std::process::id();
-        let mut sampler =
-            Sampler { known: HashMap::new(), looked: Instant::now(), looks: 0, us };
+        let mut sampler = Sampler { known: HashMap::new(), looked: Instant::now(), looks: 0, us };
         sampler.look();
         sampler
     }

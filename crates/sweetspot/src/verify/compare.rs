@@ -267,9 +267,7 @@ fn only_times(
         Item::End => None,
     };
     match (content_of(left, &left.changes), content_of(right, &aligned)) {
-        (Some(one), Some(other)) => {
-            content::only_times((&one, &left.span), (&other, &right.span))
-        }
+        (Some(one), Some(other)) => content::only_times((&one, &left.span), (&other, &right.span)),
         _ => Ok(None),
     }
 }
@@ -304,7 +302,12 @@ fn entry_differences(
     let mut found = Vec::new();
     let mut differ = |aspect, sides: [String; 2]| {
         if sides[0] != sides[1] {
-            found.push(Difference { item: Item::File(path.to_owned()), aspect, sides, place: None });
+            found.push(Difference {
+                item: Item::File(path.to_owned()),
+                aspect,
+                sides,
+                place: None,
+            });
         }
     };
     let both = [left, right];
@@ -368,9 +371,8 @@ pub struct Reversed {
 /// Looks for files in another order of modification than in every plain run.
 pub fn reversed(plain: &[Outcome], run: &Outcome, noise: &Noise) -> Option<Reversed> {
     let times = |changes: &Changes| -> BTreeMap<PathBuf, i128> {
-        let is_new = |path: &Path| {
-            noise.known.contains(&(Item::File(path.to_owned()), Aspect::Modified))
-        };
+        let is_new =
+            |path: &Path| noise.known.contains(&(Item::File(path.to_owned()), Aspect::Modified));
         let files = changes.iter().filter_map(|(path, change)| Some((path, change.as_ref()?)));
         files
             .filter(|(path, entry)| entry.content().is_some() && is_new(path))

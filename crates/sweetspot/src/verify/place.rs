@@ -95,8 +95,11 @@ impl Place {
                 if seen.len() > FILES_MAX {
                     return Err(Failure::own(format!(
                         "more than {FILES_MAX} files lie below {}",
-                        folder.ancestors().find(|above| self.folders.contains(*above))
-                            .unwrap_or(&folder).display()
+                        folder
+                            .ancestors()
+                            .find(|above| self.folders.contains(*above))
+                            .unwrap_or(&folder)
+                            .display()
                     ))
                     .next("run it in a folder of its own"));
                 }

@@ -235,6 +235,14 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a program that locks its memory",
+        build: &[C("memory_locked")],
+        prepare: "seq 5000 > in",
+        command: "$RUN $BIN/c/memory_locked",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "neighbouring records",
         build: &[C("neighbours")],
         command: "$RUN sh -c '$BIN/c/neighbours shared 0 & $BIN/c/neighbours shared 1 & wait'; \
