@@ -5,6 +5,7 @@
 
 pub mod compare;
 pub mod copy;
+pub mod each_line;
 mod error;
 mod input;
 pub mod lines;

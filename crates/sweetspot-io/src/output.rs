@@ -54,6 +54,11 @@ impl Output {
         Output { name: name.to_owned(), kind: Kind::Writer(Box::new(writer)) }
     }
 
+    /// Nothing is kept: for work that has no output.
+    pub fn nowhere() -> Output {
+        Output::writer("nowhere", io::sink())
+    }
+
     /// Standard output.
     pub fn stdout() -> Output {
         let name = "standard output";

@@ -29,7 +29,7 @@
 
 mod ladder;
 mod latin1;
-mod scan;
+pub(crate) mod scan;
 mod text;
 
 pub use ladder::{Rung, climb};
@@ -37,7 +37,7 @@ pub use latin1::append_latin1;
 pub use text::{Encoding, Invalid, LineCursor};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::input::Input;
+use crate::input::{Input, Opened};
 use crate::strategy::{Blocks, Choice, ReadOptions};
 
 /// The longest line that is read unless the options say otherwise, in bytes: a line of 64 MiB is
@@ -91,7 +91,11 @@ impl Lines {
     /// # Errors
     /// Where it cannot be opened.
     pub fn open(input: impl Into<Input>, options: &Options) -> Result<Lines> {
-        let blocks = Blocks::open(input.into(), &options.read, 1)?;
+        Lines::new(input.into().open()?, options)
+    }
+
+    pub(crate) fn new(opened: Opened, options: &Options) -> Result<Lines> {
+        let blocks = Blocks::new(opened, &options.read, 1)?;
         let options = *options;
         Ok(Lines { blocks, options, delivered: 0, ended: false, line_at: 0, failed: None })
     }
@@ -235,7 +239,8 @@ impl Lines {
             };
             // A CR at the end may turn out to be an end.
             searched = block.len() - usize::from(block.last() == Some(&b'\r'));
-            if let Some(at) = self.too_long() {
+            let limit = self.options.line_bytes_max;
+            if let Some(at) = scan::first_too_long(block, self.options.ends, limit) {
                 return self.end_at(at);
             }
             self.delivered = whole;
@@ -259,27 +264,6 @@ impl Lines {
         self.failed = Some(error);
         self.delivered = at;
         Ok(true)
-    }
-
-    /// Where the first line begins that is longer than allowed. Looks at one line end in each
-    /// stretch of that length only.
-    fn too_long(&self) -> Option<usize> {
-        let (block, limit) = (self.blocks.block(), self.options.line_bytes_max);
-        let mut at = 0;
-        while block.len() - at > limit {
-            // A line of just the limit is allowed, with its end.
-            let stretch = &block[at..block.len().min(at + limit + 1)];
-            let ends = match self.options.ends {
-                Ends::Lf => memchr::memrchr(b'\n', stretch),
-                Ends::Any => memchr::memrchr2(b'\n', b'\r', stretch),
-            };
-            match ends {
-                Some(end) => at += end + 1,
-                None if stretch.len() > limit => return Some(at),
-                None => break,
-            }
-        }
-        None
     }
 }
 

@@ -85,13 +85,8 @@ fn marker() -> Mark {
 /// Where the last line end of `bytes` ends; 0 if there is none. A CR as the last byte is none: an
 /// LF may follow.
 pub fn whole_lines(bytes: &[u8], ends: Ends) -> usize {
-    match ends {
-        Ends::Lf => memchr::memrchr(LF, bytes).map_or(0, |at| at + 1),
-        Ends::Any => {
-            let known = bytes.len() - usize::from(bytes.last() == Some(&CR));
-            memchr::memrchr2(LF, CR, &bytes[..known]).map_or(0, |at| at + 1)
-        }
-    }
+    let open = ends == Ends::Any && bytes.last() == Some(&CR);
+    last_end(&bytes[..bytes.len() - usize::from(open)], ends).map_or(0, |at| at + 1)
 }
 
 /// Where the first line of `bytes` ends and the next begins.
@@ -102,6 +97,29 @@ pub fn first_end(bytes: &[u8], ends: Ends) -> Option<(usize, usize)> {
     }?;
     let pair = ends == Ends::Any && bytes[end] == CR && bytes.get(end + 1) == Some(&LF);
     Some((end, end + 1 + usize::from(pair)))
+}
+
+/// Where the first line begins that is longer than `limit`, complete or not. Looks at one line end
+/// in each stretch of that length only.
+pub fn first_too_long(bytes: &[u8], ends: Ends, limit: usize) -> Option<usize> {
+    let mut at = 0;
+    while bytes.len() - at > limit {
+        // A line of just the limit is allowed, with its end.
+        let stretch = &bytes[at..=at + limit];
+        match last_end(stretch, ends) {
+            Some(end) => at += end + 1,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+/// Where the last byte is that ends a line.
+pub fn last_end(bytes: &[u8], ends: Ends) -> Option<usize> {
+    match ends {
+        Ends::Lf => memchr::memrchr(LF, bytes),
+        Ends::Any => memchr::memrchr2(LF, CR, bytes),
+    }
 }
 
 /// Where LF and where CR are: bit 0 stands for the first byte.

@@ -42,7 +42,9 @@ pub(super) fn for_each(
             }
             Err(error) => {
                 let valid = &batch.bytes()[..error.valid_up_to()];
-                let whole = Batch { bytes: &valid[..last_end(valid, batch.ends)], ..*batch };
+                // A CR before the bad byte ends a line: that byte is no LF.
+                let end = scan::last_end(valid, batch.ends).map_or(0, |end| end + 1);
+                let whole = Batch { bytes: &valid[..end], ..*batch };
                 for_each(&whole, encoding, buffer, each)?;
                 return Err(ErrorKind::NotUtf8 { at: batch.at() + error.valid_up_to() as u64 });
             }
@@ -54,15 +56,6 @@ pub(super) fn for_each(
         each(unsafe { text.get_unchecked(start..end) });
     });
     Ok(())
-}
-
-/// Where the last line that is complete ends. A CR at the end is one: what follows is no LF.
-fn last_end(bytes: &[u8], ends: Ends) -> usize {
-    let last = match ends {
-        Ends::Lf => memchr::memrchr(b'\n', bytes),
-        Ends::Any => memchr::memrchr2(b'\n', b'\r', bytes),
-    };
-    last.map_or(0, |end| end + 1)
 }
 
 /// The lines of a [`Batch`], one after another, without their ends.

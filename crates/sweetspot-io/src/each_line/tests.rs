@@ -1,0 +1,168 @@
+use super::*;
+use crate::Strategy;
+use crate::test::{self, Place};
+
+fn options(chunk_bytes: u32, threads: usize) -> Options<'static> {
+    let buffer_size = BufferSize::Bytes(chunk_bytes);
+    Options {
+        read: ReadOptions { buffer_size, ..ReadOptions::default() },
+        threads,
+        ..Options::default()
+    }
+}
+
+/// Shows each line and that it was one.
+fn show(line: &[u8], output: &mut Vec<u8>) -> std::result::Result<(), WorkError> {
+    output.push(b'<');
+    output.extend_from_slice(line);
+    output.push(b'>');
+    Ok(())
+}
+
+fn expected(content: &[u8], ends: Ends) -> Vec<u8> {
+    let mut expected = Vec::new();
+    for (start, end) in scan::tests::lines(content, ends) {
+        show(&content[start..end], &mut expected).unwrap();
+    }
+    expected
+}
+
+#[test]
+fn all_chunks_threads_and_strategies_give_the_same_lines_in_order() {
+    for content in test::contents() {
+        let place = Place::new(&content);
+        for ends in [Ends::Any, Ends::Lf] {
+            let expected = expected(&content, ends);
+            for chunk_bytes in test::buffers(&content) {
+                let threads = chunk_bytes as usize % 3 + 1;
+                let strategies = Strategy::ALL.into_iter().map(Some);
+                let strategy = strategies.chain([None]).nth(chunk_bytes as usize % 8).unwrap();
+                for (strategy, piped) in [(None, false), (strategy, false), (None, true)] {
+                    let mut options = Options { ends, ..options(chunk_bytes, threads) };
+                    options.read.strategy = strategy;
+                    let input = if piped { test::pipe(&content) } else { place.input() };
+                    let tally = each_line(input, place.path("to"), &options, show).unwrap();
+                    let found = std::fs::read(place.path("to")).unwrap();
+                    let what = format!("{strategy:?} {chunk_bytes} {threads} {piped} {ends:?}");
+                    assert_eq!(found, expected, "{what}");
+                    assert_eq!(tally.bytes_in, content.len() as u64, "{what}");
+                    assert_eq!(tally.bytes_out, expected.len() as u64, "{what}");
+                    std::fs::remove_file(place.path("to")).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_order_has_the_same_lines() {
+    let content = b"some line\n".repeat(1000);
+    let place = Place::new(&content);
+    let options = Options { order: Order::Any, ..options(100, 3) };
+    let seen = AtomicU64::new(0);
+    each_line(place.input(), place.path("to"), &options, |line, output| {
+        seen.fetch_add(1, Relaxed);
+        show(line, output)
+    })
+    .unwrap();
+    assert_eq!(seen.into_inner(), 1000);
+    assert_eq!(std::fs::read(place.path("to")).unwrap(), expected(&content, Ends::Any));
+}
+
+#[test]
+fn a_failure_stops_it_and_all_before_it_was_done() {
+    let content: Vec<u8> = (0..1000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+    let place = Place::new(&content);
+    for (threads, piped) in [(1, false), (3, false), (3, true)] {
+        let (output, seen) = (place.path("to"), Mutex::new(Vec::new()));
+        let input = if piped { test::pipe(&content) } else { place.input() };
+        let error = each_batch(input, &output, &options(64, threads), |batch, _| {
+            let numbers = batch.iter().map(|line| String::from_utf8_lossy(line).parse::<u32>());
+            let numbers = numbers.collect::<std::result::Result<Vec<_>, _>>()?;
+            seen.lock().unwrap().extend(&numbers);
+            match numbers.contains(&500) {
+                true => Err("five hundred".into()),
+                false => Ok(()),
+            }
+        })
+        .unwrap_err();
+        assert!(error.to_string().contains("five hundred"), "{error}");
+        assert!(!output.exists(), "nothing half-done has the name");
+        let seen = seen.into_inner().unwrap();
+        assert!((0..500).all(|number| seen.contains(&number)), "{threads} {piped}");
+        assert!(seen.len() < 1000 || threads > 1, "it went on");
+    }
+}
+
+#[test]
+fn output_before_a_failure_reaches_a_writer() {
+    let place = Place::new(&b"good\n".repeat(100));
+    let path = place.path("log");
+    for fail_at in [0, 50, 99] {
+        let log = File::create(&path).unwrap();
+        let number = AtomicU64::new(0);
+        // One line a chunk, and one thread, so that the number is the line's.
+        let result = each_line(place.input(), log, &options(5, 1), |line, output| {
+            if number.fetch_add(1, Relaxed) == fail_at {
+                return Err("bad".into());
+            }
+            show(line, output)
+        });
+        assert!(matches!(result.unwrap_err().kind, ErrorKind::Work(_)));
+        assert_eq!(std::fs::read(&path).unwrap(), b"<good>".repeat(fail_at as usize));
+    }
+}
+
+#[test]
+fn lines_that_are_too_long_are_an_error_in_every_way() {
+    for (strategy, threads) in [(None, 1), (None, 3), (Some(Strategy::Streaming), 2)] {
+        for chunk_bytes in [1, 3, 10, 11, 12, 13, 100, 10_000] {
+            for limit in [0, 1, 10, 9000] {
+                for len in [limit, limit + 1] {
+                    let content = format!("\n{}\nx", "y".repeat(len));
+                    let place = Place::new(content.as_bytes());
+                    let mut options = options(chunk_bytes, threads);
+                    options.line_bytes_max = Some(limit);
+                    options.read.strategy = strategy;
+                    let result =
+                        each_line(place.input(), Output::nowhere(), &options, |_, _| Ok(()));
+                    let what = format!("{strategy:?} {threads} {chunk_bytes} {limit} {len}");
+                    // The last line has one byte.
+                    match (len > limit, limit == 0) {
+                        (false, false) => drop(result.expect(&what)),
+                        (true, _) => {
+                            let error = result.unwrap_err();
+                            let first = matches!(error.kind, ErrorKind::LineTooLong { at: 1, .. });
+                            assert!(first, "{what}: {error}");
+                        }
+                        (false, true) => assert!(result.is_err(), "{what}"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_panic_is_not_swallowed_and_nobody_waits_for_ever() {
+    let place = Place::new(&b"line\n".repeat(1000));
+    let result = catch_unwind(|| {
+        each_line(place.input(), Output::nowhere(), &options(10, 3), |_, _| panic!("as planned"))
+    });
+    assert!(result.is_err());
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_ends_it_without_harm() {
+    for len_after in [0, 3, 4000, 40_000] {
+        let place = Place::new(&b"abc\n".repeat(5000));
+        let changed = std::sync::Once::new();
+        let tally = each_line(place.input(), Output::nowhere(), &options(100, 2), |line, _| {
+            changed.call_once(|| place.change_len(len_after).join().unwrap());
+            assert!(b"abc".starts_with(line) || line.iter().all(|&byte| byte == 0), "{line:?}");
+            Ok(())
+        })
+        .unwrap();
+        assert!(tally.bytes_in <= 20_000, "it is as long as it was at first");
+    }
+}
