@@ -7,6 +7,9 @@ pub mod compare;
 pub mod copy;
 pub mod each_line;
 mod error;
+#[cfg(test)]
+mod faults;
+pub mod generate;
 mod input;
 pub mod lines;
 mod output;
@@ -15,6 +18,7 @@ mod strategy;
 mod sys;
 #[cfg(test)]
 mod test;
+pub mod transform;
 
 pub use error::{Error, ErrorKind, Result};
 pub use input::{Facts, Input, InputKind};
