@@ -230,7 +230,7 @@ fn fill(written: &mut Written, number: u64, before: u64, options: &Options<'_>) 
 /// Makes each byte one of the 94 from `!` to `~`.
 fn make_printable(bytes: &mut [u8]) {
     for byte in bytes {
-        *byte = b'!' + (u16::from(*byte) * 94 >> 8) as u8;
+        *byte = b'!' + ((u16::from(*byte) * 94) >> 8) as u8;
     }
 }
 

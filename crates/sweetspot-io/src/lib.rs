@@ -15,6 +15,8 @@ pub mod lines;
 mod output;
 pub mod records;
 mod strategy;
+#[cfg(feature = "async")]
+pub mod stream;
 mod sys;
 #[cfg(test)]
 mod test;

@@ -136,11 +136,6 @@ pub fn set_len(file: &File, len: u64) -> io::Result<()> {
     simple(|| rustix::fs::ftruncate(file, len))
 }
 
-/// Waits until the content is on the disk.
-pub fn sync(file: &File) -> io::Result<()> {
-    simple(|| rustix::fs::fsync(file))
-}
-
 /// Gives a file without a name the name `path`, which must be free.
 pub fn link(file: &File, path: &Path) -> io::Result<()> {
     use std::os::fd::AsRawFd;

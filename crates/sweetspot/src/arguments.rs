@@ -28,6 +28,9 @@ Run a program:
   verify   Run it as it is and buffered, and compare all that can be seen
   recover  Finish what was pending where a program was killed together with its guard
 
+Work on files:
+  work     Count lines, read records, copy, compare, transform, make data: buffered well
+
 See for yourself:
   top      Show which programs that run now make many small calls
   demo     Copy a million records without and with sweetspot, and compare
@@ -148,6 +151,7 @@ pub enum Verb {
     Demo(Demo),
     #[command(name = SandboxStep::NAME, hide = true)]
     SandboxStep(SandboxStep),
+    Work(crate::work::Work),
 }
 
 /// Run a program with buffering underneath its own reads and writes

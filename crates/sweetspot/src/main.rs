@@ -20,6 +20,7 @@ mod shell;
 mod summary;
 mod top;
 mod verify;
+mod work;
 
 use arguments::{Arguments, Run, Verb};
 use clap::Parser;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Verb::Top(arguments) => top::top(arguments),
         Verb::Demo(arguments) => demo::demo(arguments),
         Verb::SandboxStep(arguments) => sandbox::run_step(arguments),
+        Verb::Work(arguments) => work::work(arguments),
     };
     ExitCode::from(ended.unwrap_or_else(|failure| {
         failure::say(&failure);

@@ -196,7 +196,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_does_what_the_specification_does(bytes in proptest::collection::vec(
-            prop_oneof![any::<u8>(), b'a'..b'z', 0x80..=255u8], 0..500
+            prop_oneof![any::<u8>(), b'a'..=b'z', 0x80..=255u8], 0..500
         )) {
             check(&bytes);
         }

@@ -1,0 +1,358 @@
+//! `sweetspot work`: the library `sweetspot-io` as commands, for people who want the job done and as
+//! the subjects of experiments.
+//!
+//! Each command does its job, says what `cp`, `cmp` or `wc` would say and ends with their exit
+//! status; with `--json` it prints one object instead. The time in it is that of the job alone; what
+//! was made is hashed afterwards.
+//!
+//! Not here: how it is done (`sweetspot-io`), and measuring (`sweetspot-lab`).
+
+mod arguments;
+mod explain;
+mod outcome;
+
+use crate::failure::{Failure, say};
+pub use arguments::Work;
+use arguments::{Compare, Copy, Generate, Lines, Records, Transform, Verb};
+use explain::{STATUS_DIFFERENT, STATUS_FAILED, STATUS_TROUBLE, explain};
+use outcome::{Bar, Outcome};
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+use sweetspot_io::generate::{Content, Preset};
+use sweetspot_io::lines::Rung;
+use sweetspot_io::{Input, Output, compare, copy, each_line, generate, lines, records, transform};
+
+/// Does what was typed.
+///
+/// # Errors
+/// Where it cannot be done.
+pub fn work(arguments: &Work) -> Result<u8, Failure> {
+    match &arguments.verb {
+        Verb::Generate(arguments) => make(arguments),
+        Verb::Copy(arguments) => do_copy(arguments),
+        Verb::Compare(arguments) => do_compare(arguments),
+        Verb::Transform(arguments) => do_transform(arguments),
+        Verb::Lines(arguments) => read_lines(arguments),
+        Verb::Records(arguments) => work_on_records(arguments),
+    }
+}
+
+/// `-` is standard input, as everywhere.
+fn input(path: &Path) -> Input {
+    if path.as_os_str() == "-" { Input::stdin() } else { Input::path(path) }
+}
+
+fn output(path: &Path) -> Output {
+    if path.as_os_str() == "-" { Output::stdout() } else { Output::path(path) }
+}
+
+fn failed(error: sweetspot_io::Error) -> Failure {
+    explain(&error).status(STATUS_FAILED)
+}
+
+/// The length of a file, for a progress bar.
+fn len(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
+fn make(arguments: &Generate) -> Result<u8, Failure> {
+    let mut options = match (&arguments.preset, arguments.records, arguments.binary) {
+        (Some(preset), ..) => {
+            let preset = Preset::named(preset).unwrap_or(Preset::Small);
+            preset.options(arguments.scale)
+        }
+        (None, Some(records), _) => generate::Options::new(Content::Records {
+            records,
+            record_bytes: arguments.record_bytes,
+        }),
+        (None, None, Some(bytes)) => generate::Options::new(Content::Binary { bytes }),
+        (None, None, None) => generate::Options::new(Content::Lines {
+            lines: arguments.lines,
+            characters: arguments.characters,
+        }),
+    };
+    if arguments.preset.is_none() {
+        options.files = arguments.files;
+    }
+    (options.seed, options.existing) = (arguments.seed, arguments.force.existing());
+    let bar = Bar::new(options.bytes().unwrap_or(0));
+    options.progress = bar.listener();
+    let started = Instant::now();
+    let made = generate::generate(&arguments.folder, &options).map_err(failed)?;
+    let mut outcome = Outcome::new("generate", started);
+    outcome.set("files", made.files).set("bytes", made.bytes);
+    outcome.hash(&arguments.folder);
+    let said = format!(
+        "made {} files, {} bytes in {}",
+        made.files,
+        made.bytes,
+        arguments.folder.display()
+    );
+    outcome.show(arguments.json, Some(&said));
+    Ok(0)
+}
+
+fn do_copy(arguments: &Copy) -> Result<u8, Failure> {
+    let bar = Bar::new(len(&arguments.from));
+    let options = copy::Options {
+        read: arguments.read.options()?,
+        existing: arguments.force.existing(),
+        progress: bar.listener(),
+    };
+    // As `cp` does it where the second name is a folder.
+    let to = match (arguments.to.is_dir(), arguments.from.file_name()) {
+        (true, Some(name)) => arguments.to.join(name),
+        _ => arguments.to.clone(),
+    };
+    let started = Instant::now();
+    let copied = copy::copy(input(&arguments.from), output(&to), &options).map_err(failed)?;
+    let mut outcome = Outcome::new("copy", started);
+    let how = match copied.how {
+        copy::How::Cloned => "clone",
+        copy::How::CopyRange => "copy_file_range",
+        copy::How::Spliced => "splice",
+        copy::How::ReadWrite => "read and write",
+    };
+    outcome.set("bytes", copied.bytes).set("how", how);
+    outcome.hash(&to);
+    outcome.show(arguments.read.json, None);
+    Ok(0)
+}
+
+fn do_compare(arguments: &Compare) -> Result<u8, Failure> {
+    let bar = Bar::new(len(&arguments.one));
+    let options = compare::Options { read: arguments.read.options()?, progress: bar.listener() };
+    let trouble = |error: sweetspot_io::Error| explain(&error).status(STATUS_TROUBLE);
+    let (one, other) = (&arguments.one, &arguments.other);
+    let started = Instant::now();
+    if arguments.silent {
+        let equal = compare::content_equals(input(one), input(other), &options);
+        let equal = equal.map_err(trouble)?;
+        Outcome::new("compare", started).set("equal", equal).show(arguments.read.json, None);
+        return Ok(if equal { 0 } else { STATUS_DIFFERENT });
+    }
+    let found = compare::first_difference(input(one), input(other), &options).map_err(trouble)?;
+    let mut outcome = Outcome::new("compare", started);
+    outcome.set("equal", found.is_none()).set("at", found.map(|difference| difference.at));
+    let said = found.map(|found| match (found.one, found.other) {
+        (None, _) => format!("{} ends after byte {}", one.display(), found.at),
+        (_, None) => format!("{} ends after byte {}", other.display(), found.at),
+        _ => format!("{} {} differ: byte {}", one.display(), other.display(), found.at + 1),
+    });
+    outcome.show(arguments.read.json, said.as_deref());
+    Ok(if found.is_none() { 0 } else { STATUS_DIFFERENT })
+}
+
+fn do_transform(arguments: &Transform) -> Result<u8, Failure> {
+    let from_folder = arguments.from.is_dir();
+    let bar = Bar::new(if from_folder { 0 } else { len(&arguments.from) });
+    let options = transform::Options {
+        read: arguments.read.options()?,
+        write_buffer: arguments::size("--write-buffer", &arguments.write_buffer)?,
+        passes: arguments.work,
+        existing: arguments.force.existing(),
+        threads: arguments.threads,
+        progress: bar.listener(),
+        ..transform::Options::default()
+    };
+    let started = Instant::now();
+    let done = if from_folder {
+        transform::transform_folder(&arguments.from, &arguments.to, &options)
+    } else {
+        transform::transform(input(&arguments.from), output(&arguments.to), &options)
+    }
+    .map_err(failed)?;
+    let mut outcome = Outcome::new("transform", started);
+    outcome.set("files", done.files).set("bytes", done.bytes).set("lines", done.lines);
+    outcome.hash(&arguments.to);
+    outcome.show(arguments.read.json, None);
+    Ok(0)
+}
+
+/// What is known of lines that were read: their number, their bytes, and a sum in which each line's
+/// place, length, first and last byte count, to compare two ways of reading by.
+#[derive(Default)]
+struct Seen {
+    lines: u64,
+    bytes: u64,
+    sum: u64,
+}
+
+impl Seen {
+    #[inline]
+    fn add(&mut self, line: &[u8]) {
+        self.lines += 1;
+        self.bytes += line.len() as u64;
+        let first = u64::from(line.first().copied().unwrap_or(0));
+        let last = u64::from(line.last().copied().unwrap_or(0));
+        let looks = line.len() as u64 + (first << 32) + (last << 40);
+        self.sum = self.sum.wrapping_add(self.lines.wrapping_mul(looks));
+    }
+}
+
+fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
+    let options = lines::Options {
+        read: arguments.read.options()?,
+        ends: arguments.ends(),
+        line_bytes_max: arguments.line_bytes_max,
+    };
+    let stdin = [std::path::PathBuf::from("-")];
+    let no_files = arguments.files.is_empty();
+    let files = if no_files { &stdin[..] } else { &arguments.files };
+    let (mut total, mut status) = (Seen::default(), 0);
+    let started = Instant::now();
+    for file in files {
+        let seen = match read_lines_of(file, arguments, &options) {
+            Ok(seen) => seen,
+            // As `wc` does it: the others are read, and the status tells.
+            Err(error) => {
+                say(failed(error));
+                status = STATUS_FAILED;
+                continue;
+            }
+        };
+        if !arguments.read.json {
+            match no_files {
+                true => print_line(&seen.lines.to_string()),
+                false => print_line(&format!("{} {}", seen.lines, file.display())),
+            }
+        }
+        total.lines += seen.lines;
+        total.bytes += seen.bytes;
+        total.sum = total.sum.wrapping_add(seen.sum);
+    }
+    if files.len() > 1 && !arguments.read.json {
+        print_line(&format!("{} total", total.lines));
+    }
+    if arguments.read.json {
+        let mut outcome = Outcome::new("lines", started);
+        outcome.set("lines", total.lines).set("bytes", total.bytes);
+        outcome.set("hash", format!("sum:{:016x}", total.sum));
+        outcome.show(true, None);
+    }
+    Ok(status)
+}
+
+fn print_line(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn read_lines_of(
+    file: &Path,
+    arguments: &Lines,
+    options: &lines::Options,
+) -> Result<Seen, sweetspot_io::Error> {
+    let mut seen = Seen::default();
+    if arguments.threads != 1 {
+        let options = each_line::Options {
+            read: options.read,
+            ends: options.ends,
+            line_bytes_max: Some(options.line_bytes_max),
+            threads: arguments.threads,
+            order: each_line::Order::Any,
+            ..each_line::Options::default()
+        };
+        // Line numbers are not known here, so there is no sum.
+        let (lines, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        each_line::each_batch(input(file), Output::nowhere(), &options, |batch, _| {
+            let mut seen = Seen::default();
+            batch.for_each_line(|line| seen.add(line));
+            lines.fetch_add(seen.lines, Relaxed);
+            bytes.fetch_add(seen.bytes, Relaxed);
+            Ok(())
+        })?;
+        (seen.lines, seen.bytes) = (lines.into_inner(), bytes.into_inner());
+        return Ok(seen);
+    }
+    match (arguments.encoding(), &arguments.reader) {
+        (Some(encoding), None) => lines::Lines::open(input(file), options)?
+            .for_each_text(encoding, |line| seen.add(line.as_bytes()))?,
+        (None, Some(reader)) => {
+            let rung = Rung::named(reader).unwrap_or(Rung::Lines);
+            lines::climb(rung, input(file), options, |line| seen.add(line))?;
+        }
+        (None, None) if !arguments.read.json => {
+            seen.lines = lines::Lines::open(input(file), options)?.count()?;
+        }
+        _ => lines::Lines::open(input(file), options)?.for_each_line(|line| seen.add(line))?,
+    }
+    Ok(seen)
+}
+
+fn work_on_records(arguments: &Records) -> Result<u8, Failure> {
+    let options = records::Options {
+        read: arguments.read.options()?,
+        existing: arguments.force.existing(),
+        ..records::Options::new(arguments.record_bytes)
+    };
+    let mut seen = Seen::default();
+    let started = Instant::now();
+    let made = match (&arguments.to, arguments.rewrite, arguments.random) {
+        (Some(to), ..) => copy_records(arguments, to, &options, &mut seen),
+        (None, true, _) => rewrite_records(arguments, &options, &mut seen),
+        (None, false, Some(count)) => read_at_random(arguments, count, &options, &mut seen),
+        (None, false, None) => records::Reader::open(input(&arguments.file), &options)
+            .and_then(|mut reader| reader.for_each_record(|record| seen.add(record))),
+    };
+    made.map_err(failed)?;
+    let mut outcome = Outcome::new("records", started);
+    outcome.set("records", seen.lines).set("bytes", seen.bytes);
+    outcome.set("sum", format!("{:016x}", seen.sum));
+    if let Some(made) = arguments.to.as_ref().or(arguments.rewrite.then_some(&arguments.file)) {
+        outcome.hash(made);
+    }
+    let said = format!("{} {}", seen.lines, arguments.file.display());
+    outcome.show(arguments.read.json, Some(&said));
+    Ok(0)
+}
+
+type Ended = Result<(), sweetspot_io::Error>;
+
+fn copy_records(
+    arguments: &Records,
+    to: &Path,
+    options: &records::Options,
+    seen: &mut Seen,
+) -> Ended {
+    let mut reader = records::Reader::open(input(&arguments.file), options)?;
+    let mut writer = records::Writer::create(output(to), options)?;
+    while let Some(record) = reader.next_record()? {
+        seen.add(record);
+        writer.write(record)?;
+    }
+    writer.finish().map(drop)
+}
+
+/// Writes every record again as it is.
+fn rewrite_records(arguments: &Records, options: &records::Options, seen: &mut Seen) -> Ended {
+    let mut records = records::Records::open(&arguments.file, options)?;
+    let mut copy = Vec::new();
+    while let Some(record) = records.next_record()? {
+        seen.add(record);
+        copy.clear();
+        copy.extend_from_slice(record);
+        records.rewrite(&copy)?;
+    }
+    records.finish()
+}
+
+fn read_at_random(
+    arguments: &Records,
+    count: u64,
+    options: &records::Options,
+    seen: &mut Seen,
+) -> Ended {
+    let mut records = records::Records::open(&arguments.file, options)?;
+    let of = records.count()?.max(1);
+    let mut state = arguments.seed;
+    for _ in 0..count {
+        // A linear congruential generator (Knuth, MMIX); its high bits are good enough to jump by.
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seen.add(records.get((state >> 33) % of)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! What can be typed after `sweetspot work`.
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use sweetspot_io::lines::{Encoding, Ends, Invalid, LINE_BYTES_MAX};
+use sweetspot_io::size::{BufferSize, Parsed, parse};
+use sweetspot_io::{Existing, Hint, ReadOptions, Strategy};
+
+const HELP: &str = "\
+{about}
+
+Examples:
+  sweetspot work lines access.log                     how many lines, as wc -l
+  sweetspot work copy big.dat copy.dat                appears under its name when it is complete
+  sweetspot work compare big.dat copy.dat             exit status 0 equal, 1 different, 2 trouble
+  sweetspot work generate --preset small --scale 0.1 data
+  sweetspot work transform --work 100 --threads 2 data encrypted
+  sweetspot work records --record-bytes 200 --json accounts.dat
+
+{usage-heading} {usage}
+
+Commands:
+{subcommands}
+
+Options:
+{options}
+
+`sweetspot work COMMAND --help` says more about a command.
+";
+
+/// Count lines, read records, copy, compare, transform, make data: buffered well
+#[derive(Args)]
+#[command(help_template = HELP, disable_help_subcommand = true)]
+pub struct Work {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Subcommand)]
+pub enum Verb {
+    Generate(Generate),
+    Copy(Copy),
+    Compare(Compare),
+    Transform(Transform),
+    Lines(Lines),
+    Records(Records),
+}
+
+/// How to read.
+#[derive(Args)]
+pub struct Read {
+    /// How to read; without it, whatever is best
+    #[arg(long, value_name = "NAME", value_parser = Strategy::ALL.map(Strategy::name))]
+    strategy: Option<String>,
+
+    /// The size of a buffer: 64K, 1M; 0 or auto: what is best; off: as small as it can be
+    #[arg(long, value_name = "N", default_value = "auto", allow_hyphen_values = true)]
+    buffer_size: OsString,
+
+    /// What the system is told about the file
+    #[arg(long, value_name = "HINT", default_value = "none", value_parser = ["none", "sequential", "will-need"])]
+    hint: String,
+
+    /// Print one JSON object: bytes, seconds, a hash of what was made
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Read {
+    pub fn options(&self) -> Result<ReadOptions, Failure> {
+        Ok(ReadOptions {
+            strategy: self.strategy.as_deref().and_then(Strategy::named),
+            buffer_size: size("--buffer-size", &self.buffer_size)?,
+            hint: match &*self.hint {
+                "sequential" => Hint::Sequential,
+                "will-need" => Hint::WillNeed,
+                _ => Hint::None,
+            },
+        })
+    }
+}
+
+/// Reads a size. What is none is an error here: nobody else's script depends on it.
+pub fn size(option: &str, text: &OsString) -> Result<BufferSize, Failure> {
+    let wrong = |why| {
+        let what = format!("{option} {}: {why}", text.to_string_lossy());
+        Failure::own(what).status(2).next(format!("try: {option} 64K"))
+    };
+    match parse(text.as_encoded_bytes()) {
+        Parsed::Size(size) => Ok(size),
+        Parsed::NotANumber => Err(wrong("that is no size")),
+        Parsed::TooLarge => Err(wrong("at most 1G")),
+    }
+}
+
+/// Whether a file may be replaced.
+#[derive(Args)]
+pub struct Force {
+    /// Replace what is there
+    #[arg(short, long)]
+    force: bool,
+}
+
+impl Force {
+    pub fn existing(&self) -> Existing {
+        if self.force { Existing::Replace } else { Existing::Refuse }
+    }
+}
+
+/// Make files of lines, records or bytes from a seed
+#[derive(Args)]
+pub struct Generate {
+    /// A data set of the streaming-or-buffering experiment
+    #[arg(long, value_name = "NAME", value_parser = ["small", "medium-short", "medium-long", "big"])]
+    pub preset: Option<String>,
+
+    /// The part of the preset's files to make
+    #[arg(long, value_name = "PART", default_value_t = 1.0)]
+    pub scale: f64,
+
+    /// How many files
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "preset")]
+    pub files: u64,
+
+    /// Lines in each file
+    #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "preset")]
+    pub lines: u64,
+
+    /// Characters in each line
+    #[arg(long, value_name = "N", default_value_t = 80, conflicts_with = "preset")]
+    pub characters: u64,
+
+    /// Records in each file, instead of lines
+    #[arg(long, value_name = "N", conflicts_with = "preset")]
+    pub records: Option<u64>,
+
+    /// Bytes in each record
+    #[arg(long, value_name = "N", default_value_t = 200, requires = "records")]
+    pub record_bytes: u64,
+
+    /// Bytes in each file, instead of lines: any bytes
+    #[arg(long, value_name = "BYTES", conflicts_with_all = ["preset", "records"])]
+    pub binary: Option<u64>,
+
+    /// All bytes follow from it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+
+    #[command(flatten)]
+    pub force: Force,
+
+    /// Print one JSON object: bytes, seconds, a hash of what was made
+    #[arg(long)]
+    pub json: bool,
+
+    /// The folder to make them in
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+}
+
+/// Copy a file; the kernel is asked first, holes stay holes
+#[derive(Args)]
+pub struct Copy {
+    #[command(flatten)]
+    pub read: Read,
+
+    #[command(flatten)]
+    pub force: Force,
+
+    /// What to copy; -: standard input
+    #[arg(value_name = "FROM")]
+    pub from: PathBuf,
+
+    /// Its copy, or a folder for it; -: standard output
+    #[arg(value_name = "TO")]
+    pub to: PathBuf,
+}
+
+/// Say where two files begin to differ
+#[derive(Args)]
+pub struct Compare {
+    #[command(flatten)]
+    pub read: Read,
+
+    /// Say nothing, and look at no content where lengths differ
+    #[arg(short, long)]
+    pub silent: bool,
+
+    /// One file; -: standard input
+    #[arg(value_name = "ONE")]
+    pub one: PathBuf,
+
+    /// The other
+    #[arg(value_name = "OTHER")]
+    pub other: PathBuf,
+}
+
+/// XOR each line of a file, or of all files of a folder, in passes
+#[derive(Args)]
+pub struct Transform {
+    #[command(flatten)]
+    pub read: Read,
+
+    /// How much is collected before it is written; sizes as for --buffer-size
+    #[arg(long, value_name = "N", default_value = "auto", allow_hyphen_values = true)]
+    pub write_buffer: OsString,
+
+    /// How many passes over each line
+    #[arg(long, value_name = "PASSES", default_value_t = 1)]
+    pub work: u32,
+
+    /// How many threads share the files of a folder; 0: as many as there are processors
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub threads: usize,
+
+    #[command(flatten)]
+    pub force: Force,
+
+    /// A file or a folder
+    #[arg(value_name = "FROM")]
+    pub from: PathBuf,
+
+    /// What it becomes: a file, or a folder
+    #[arg(value_name = "TO")]
+    pub to: PathBuf,
+}
+
+/// Count lines, or read them in one of several ways
+#[derive(Args)]
+pub struct Lines {
+    #[command(flatten)]
+    pub read: Read,
+
+    /// Read every line in this way, the slowest first, instead of counting
+    #[arg(long, value_name = "WAY", value_parser = ["byte", "2k", "8k", "string", "lines", "latin1"])]
+    pub reader: Option<String>,
+
+    /// Decode every line, instead of counting
+    #[arg(long, value_name = "NAME", value_parser = ["latin1", "utf8", "utf8-replace"], conflicts_with = "reader")]
+    encoding: Option<String>,
+
+    /// What ends a line: LF, CR and CRLF (any), or LF alone (lf)
+    #[arg(long, value_name = "ENDS", default_value = "any", value_parser = ["any", "lf"])]
+    ends: String,
+
+    /// The longest line allowed, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = LINE_BYTES_MAX)]
+    pub line_bytes_max: usize,
+
+    /// How many threads; 0: as many as there are processors
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["reader", "encoding"])]
+    pub threads: usize,
+
+    /// The files; none, or -: standard input
+    #[arg(value_name = "FILES")]
+    pub files: Vec<PathBuf>,
+}
+
+impl Lines {
+    pub fn ends(&self) -> Ends {
+        if self.ends == "lf" { Ends::Lf } else { Ends::Any }
+    }
+
+    pub fn encoding(&self) -> Option<Encoding> {
+        Some(match self.encoding.as_deref()? {
+            "latin1" => Encoding::Latin1,
+            "utf8-replace" => Encoding::Utf8(Invalid::Replace),
+            _ => Encoding::Utf8(Invalid::Error),
+        })
+    }
+}
+
+/// Read, copy or rewrite fixed-length records
+#[derive(Args)]
+pub struct Records {
+    #[command(flatten)]
+    pub read: Read,
+
+    /// The length of a record
+    #[arg(long, value_name = "BYTES")]
+    pub record_bytes: usize,
+
+    /// Copy them to this file, one by one
+    #[arg(long, value_name = "TO", conflicts_with_all = ["rewrite", "random"])]
+    pub to: Option<PathBuf>,
+
+    /// Write each again in its place, as it is
+    #[arg(long, conflicts_with = "random")]
+    pub rewrite: bool,
+
+    /// Read so many by number, at random
+    #[arg(long, value_name = "N")]
+    pub random: Option<u64>,
+
+    /// The numbers follow from it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+
+    #[command(flatten)]
+    pub force: Force,
+
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
