@@ -6,7 +6,7 @@
 //! | [`measure`] | runs one command as a fresh process: wall, user and system time, peak memory |
 //! | [`schedule`] | the order of the runs, from a seed |
 //! | [`paired`] | runs cells in rounds, compares their outputs, estimates ratios with an interval |
-//! | [`statistics`] | Hodges-Lehmann estimate, Wilcoxon interval, quantiles |
+//! | [`statistics`] | Hodges-Lehmann, Wilcoxon, bootstrap, Holm, autocorrelation |
 //! | [`environment`] | what a record says about the machine |
 //! | [`cache`] | puts files into the page cache or out of it, and checks that it worked |
 //!

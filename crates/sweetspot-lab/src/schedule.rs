@@ -28,7 +28,7 @@ impl Random {
 
     /// A number from 0 to `end` - 1, each as likely as the others (to one part in 2^32 for the
     /// few cells there are).
-    fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.bits()) * end as u128) >> 64) as usize
     }
 }

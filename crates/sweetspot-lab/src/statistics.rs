@@ -1,5 +1,5 @@
-//! Robust statistics of one sample: median, quantiles, the Hodges-Lehmann estimate and the
-//! Wilcoxon signed-rank interval.
+//! Robust statistics: median, quantiles, the Hodges-Lehmann estimate with the Wilcoxon signed-rank
+//! interval and p value, the bootstrap, Holm's correction, and the lag-1 autocorrelation.
 //!
 //! Times of programs are skewed and have outliers whose cause is the machine, so nothing here
 //! assumes a normal distribution and no sample is ever thrown away. The effect of B against A is
@@ -9,8 +9,10 @@
 //! each sample with itself included). Which two follows from the exact distribution of the
 //! signed-rank statistic, at every size up to [`SAMPLES_MAX`]; there is no normal approximation.
 //!
-//! Deliberately not here: p values. A verdict needs an interval and a margin (`paired`).
+//! Deliberately not here: verdicts. They need an interval and a margin (`paired`); a p value serves
+//! only where several claims are made at once ([`holm`]).
 
+use crate::schedule::Random;
 use serde::Serialize;
 use std::fmt;
 
@@ -112,6 +114,74 @@ pub fn quantile(samples: &[f64], fraction: f64) -> Result<f64, StatisticsError> 
     let below = sorted[position.floor() as usize];
     let above = sorted[position.ceil() as usize];
     Ok(below + (above - below) * position.fract())
+}
+
+/// How likely samples as far from zero as these are, or farther, if their centre is zero: the exact
+/// two-sided p value of the signed-rank test. Samples that are zero count for neither side, and
+/// equal ones share their ranks (rounded towards the likelier).
+pub fn signed_rank_p(samples: &[f64]) -> Result<f64, StatisticsError> {
+    if samples.len() > SAMPLES_MAX {
+        return Err(StatisticsError::TooMany);
+    }
+    sorted(samples)?; // refuses what is empty or not finite
+    let mut samples: Vec<f64> = samples.iter().copied().filter(|sample| *sample != 0.0).collect();
+    samples.sort_unstable_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let mut above = 0.0;
+    for tied in samples.chunk_by(|a, b| a.abs() == b.abs()) {
+        let before = samples.partition_point(|sample| sample.abs() < tied[0].abs());
+        let rank = before as f64 + (tied.len() as f64 + 1.0) / 2.0;
+        above += rank * tied.iter().filter(|sample| **sample > 0.0).count() as f64;
+    }
+    let largest = samples.len() * (samples.len() + 1) / 2;
+    let smaller = above.min(largest as f64 - above).ceil() as usize;
+    let tail: f64 = signed_rank_distribution(samples.len()).iter().take(smaller + 1).sum();
+    Ok((2.0 * tail).min(1.0))
+}
+
+/// Holm's correction: the p value that each of several claims is left with, when all are made at
+/// once. In the order of `p_values`.
+pub fn holm(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_unstable_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
+    let mut corrected = vec![1.0; p_values.len()];
+    let mut least: f64 = 0.0;
+    for (place, &claim) in order.iter().enumerate() {
+        least = least.max(p_values[claim] * (p_values.len() - place) as f64).min(1.0);
+        corrected[claim] = least;
+    }
+    corrected
+}
+
+/// The lag-1 autocorrelation: how much a run is like the one before it; 0 for independent runs,
+/// `None` where there are fewer than three samples or all are equal.
+pub fn autocorrelation(samples: &[f64]) -> Option<f64> {
+    let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+    let square: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+    let next: f64 = samples.windows(2).map(|two| (two[0] - mean) * (two[1] - mean)).sum();
+    (samples.len() >= 3 && square > 0.0).then(|| next / square)
+}
+
+/// The samples that [`bootstrap`] draws.
+pub const RESAMPLES: usize = 2000;
+
+/// The percentile bootstrap: an interval for whatever `statistic` computes from samples. For
+/// figures that have no interval of their own (a quantile, peak memory); a ratio has a better one.
+pub fn bootstrap(
+    samples: &[f64],
+    confidence: f64,
+    seed: u64,
+    statistic: impl Fn(&[f64]) -> Result<f64, StatisticsError>,
+) -> Result<Interval, StatisticsError> {
+    sorted(samples)?; // refuses what is empty or not finite
+    let mut random = Random::new(seed);
+    let mut drawn = vec![0.0; samples.len()];
+    let mut values = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        drawn.iter_mut().for_each(|value| *value = samples[random.below(samples.len())]);
+        values.push(statistic(&drawn)?);
+    }
+    let tail = (1.0 - confidence) / 2.0;
+    Ok(Interval { low: quantile(&values, tail)?, high: quantile(&values, 1.0 - tail)? })
 }
 
 /// The means of all pairs of samples, each with itself included, sorted.

@@ -184,3 +184,88 @@ fn what_cannot_be_evaluated_is_an_error() {
     assert_eq!(median(&[]), Err(StatisticsError::Empty));
     assert!(ratio(&many[1..], &many[1..], 0.95).is_ok(), "the limit itself is allowed");
 }
+
+/// What SciPy and R say about made-up samples; the scripts beside the files wrote them.
+fn references() -> (serde_json::Value, serde_json::Value) {
+    let parse = |text| serde_json::from_str(text).unwrap();
+    (
+        parse(include_str!("../../tests/reference/scipy.json")),
+        parse(include_str!("../../tests/reference/r.json")),
+    )
+}
+
+fn numbers(value: &serde_json::Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn scipy_and_r_say_the_same() {
+    let (scipy, r) = references();
+    let cases = std::iter::zip(scipy.as_array().unwrap(), r["cases"].as_array().unwrap());
+    let mut checked = 0;
+    for (scipy, r) in cases {
+        let samples = numbers(&scipy["samples"]);
+        let what = |name: &str| format!("{name} of {} samples", samples.len());
+        let figure = |value: &serde_json::Value| value.as_f64().unwrap();
+        let estimate = location(&samples, 0.95).unwrap();
+        assert_close(estimate.value, figure(&r["estimate"]), &what("estimate"));
+        if let Some(interval) = estimate.interval {
+            assert_close(interval.low, figure(&r["low"]), &what("low"));
+            assert_close(interval.high, figure(&r["high"]), &what("high"));
+        }
+        let p = signed_rank_p(&samples).unwrap();
+        assert_close(p, figure(&scipy["p"]), &what("p by SciPy"));
+        assert_close(p, figure(&r["p"]), &what("p by R"));
+        let found = autocorrelation(&samples).unwrap();
+        assert_close(found, figure(&r["autocorrelation"]), &what("autocorrelation"));
+        for (name, fraction) in [("quantile_0.1", 0.1), ("quantile_0.9", 0.9)] {
+            assert_close(quantile(&samples, fraction).unwrap(), figure(&scipy[name]), &what(name));
+        }
+        // Both draw at random, so an end may fall on the neighbouring sample of a steep stretch.
+        let drawn = bootstrap(&samples, 0.95, 1, median).unwrap();
+        let mut sorted = samples.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let place = |value: f64| sorted.partition_point(|sample| *sample < value) as i64;
+        for (found, name) in
+            [(drawn.low, "bootstrap_median_low"), (drawn.high, "bootstrap_median_high")]
+        {
+            let apart = place(found) - place(figure(&scipy[name]));
+            assert!(apart.abs() <= 1, "{}: {found}", what(name));
+        }
+        checked += 1;
+    }
+    assert_eq!(checked, 8);
+    for claims in r["claims"].as_array().unwrap() {
+        for (found, expected) in
+            std::iter::zip(holm(&numbers(&claims["p"])), numbers(&claims["holm"]))
+        {
+            assert_close(found, expected, &format!("Holm on {claims}"));
+        }
+    }
+}
+
+#[test]
+fn p_values_at_the_edges() {
+    for (samples, expected) in [
+        (&[1.0][..], 1.0),
+        (&[0.0, 0.0], 1.0),
+        (&[1.0, -1.0], 1.0),
+        (&[2.0, 2.0, 2.0, 2.0, 2.0, 2.0], 0.03125),
+        (&[0.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0], 0.03125),
+    ] {
+        assert_close(signed_rank_p(samples).unwrap(), expected, &format!("{samples:?}"));
+    }
+    assert_eq!(signed_rank_p(&[]), Err(StatisticsError::Empty));
+    assert_eq!(holm(&[]), Vec::<f64>::new());
+}
+
+#[test]
+fn what_repeats_is_autocorrelated() {
+    let alternating: Vec<f64> = (0..100).map(|at| f64::from(at % 2)).collect();
+    let drifting: Vec<f64> = (0..100).map(f64::from).collect();
+    assert!(autocorrelation(&alternating).unwrap() < -0.9);
+    assert!(autocorrelation(&drifting).unwrap() > 0.9);
+    for samples in [&[][..], &[1.0, 2.0], &[3.0, 3.0, 3.0]] {
+        assert_eq!(autocorrelation(samples), None, "{samples:?}");
+    }
+}
