@@ -3,8 +3,9 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`measure`] | runs one command as a fresh process: wall, user and system time, peak memory |
+//! | [`measure`] | runs one command as a fresh process: times, memory, calls, what disturbed it |
 //! | [`schedule`] | the order of the runs, from a seed |
+//! | [`search`] | the smallest buffer within a margin of the best, in few runs |
 //! | [`paired`] | runs cells in rounds, compares their outputs, estimates ratios with an interval |
 //! | [`statistics`] | Hodges-Lehmann, Wilcoxon, bootstrap, Holm, autocorrelation |
 //! | [`environment`] | what a record says about the machine |
@@ -25,6 +26,7 @@ mod error;
 pub mod measure;
 pub mod paired;
 pub mod schedule;
+pub mod search;
 pub mod statistics;
 mod sys;
 

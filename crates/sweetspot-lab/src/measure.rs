@@ -1,32 +1,50 @@
 //! Runs one command as a fresh process and measures it from outside.
 //!
+//! ```text
+//! this process ── starts ──► launcher ── starts, in a process group of its own ──► the command
+//!              ◄── report ──          ◄── wait4 ──
+//! ```
+//!
+//! The *launcher* is this same program, started anew for each run, which does nothing but this:
+//! so peak memory is not that of a large parent (the kernel lets a child inherit it), and what the
+//! command and all that it waited for read and wrote is what the launcher's own account in
+//! `/proc/self/io` grows by across `wait4`, which needs no privileges. A program that uses this
+//! module calls [`launch_if_asked`] first thing in `main`.
+//!
 //! The wall time runs from just before the process is made to just after its end was seen, so it
 //! contains the start of the program. Standard input and output are files, never pipes: a pipe
 //! would have to be drained meanwhile, and this process would compete with the one it measures.
 //!
-//! Peak memory is that of the largest single process, and at least what this process itself had
-//! resident when it started the other (the kernel inherits it): tell small programs apart only
-//! from a small launcher.
+//! Invariants: the command is in no process group of ours, so a Ctrl-C in the terminal does not
+//! reach it; if this process dies or the time limit passes, its whole group is killed.
 //!
-//! Deliberately not here: repetitions, and what is done with the output (`paired`).
+//! Deliberately not here: repetitions, and what is done with the output (`paired`, `output`).
 
 use crate::{Error, sys};
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    process::{Pid, PidfdFlags, pidfd_open},
+    fs::{MemfdFlags, memfd_create},
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsString,
-    fs::File,
-    io,
-    path::PathBuf,
-    process::{Child, Command, ExitStatus, Stdio},
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
+/// Names the report of a launcher: set only for the launcher itself.
+const LAUNCHER_VARIABLE: &str = "SWEETSPOT_LAUNCHER";
+
 /// A command to run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The program and its arguments; the program is looked for on the `PATH`.
     pub command: Vec<OsString>,
@@ -68,16 +86,10 @@ impl Job {
         self.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    fn prepare(&self) -> Result<Command, Error> {
-        let (program, arguments) = self.command.split_first().ok_or_else(|| Error::Failed {
-            program: "the job".to_owned(),
-            reason: "it has no command".to_owned(),
-        })?;
-        let mut command = Command::new(program);
-        command.args(arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
-        for name in &self.without {
-            command.env_remove(name);
-        }
+    /// The launcher's process: in the folder and with the files of the job, and nothing else of it.
+    fn launcher(&self, report: &Path) -> Result<Command, Error> {
+        let mut command = this_program();
+        command.env(LAUNCHER_VARIABLE, report).process_group(0);
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
@@ -94,10 +106,21 @@ impl Job {
         command.stdout(sink(&self.stdout)?).stderr(sink(&self.stderr)?);
         Ok(command)
     }
+
+    /// The command itself, with what the launcher was given.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]).env_remove(LAUNCHER_VARIABLE).process_group(0);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        for name in &self.without {
+            command.env_remove(name);
+        }
+        command
+    }
 }
 
 /// What one run took.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Measurement {
     /// From before its start to after its end.
     pub wall: Duration,
@@ -105,58 +128,276 @@ pub struct Measurement {
     pub user: Duration,
     /// Processor time in the kernel, likewise.
     pub system: Duration,
-    /// The largest resident set of one process, in bytes (see the module's words).
+    /// The largest resident set of one process, in bytes; at least that of the launcher.
     pub peak_memory_bytes: u64,
-    /// How it ended.
-    #[serde(skip)]
+    /// Page faults that needed no device, and those that did.
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    /// Switches because it waited, and because its time was up or another was preferred.
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
+    /// What it and those it waited for read and wrote.
+    pub transfers: Transfers,
+    /// What the machine did besides: the cause of a slow run, not a reason to drop it.
+    pub disturbance: Disturbance,
+    /// How it ended, as `wait` gives it.
+    #[serde(with = "raw_status")]
     pub status: ExitStatus,
 }
 
-/// Runs `job` and waits for its end. How it ended is part of the answer, not an error.
-pub fn run(job: &Job) -> Result<Measurement, Error> {
-    let mut command = job.prepare()?;
-    let start = Instant::now();
-    let mut child = command.spawn().map_err(Error::system("start", &job.command[0]))?;
-    let in_time = ended_within(&child, job.limit).map_err(Error::system("wait for", job.name()))?;
-    let wall = start.elapsed();
-    if !in_time {
-        // Both may fail only because it has just ended, which changes nothing.
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(Error::TimeLimit { program: job.name(), limit: job.limit });
-    }
-    let (status, usage) =
-        sys::wait_with_usage(&child).map_err(Error::system("wait for", job.name()))?;
-    Ok(Measurement {
-        wall,
-        user: usage.user,
-        system: usage.system,
-        peak_memory_bytes: usage.peak_memory_bytes,
-        status,
-    })
+/// Reading and writing, as `/proc/self/io` counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transfers {
+    /// System calls that read or wrote, and what they moved.
+    pub read_calls: u64,
+    pub write_calls: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    /// What came from and is due to go to a device.
+    pub device_read_bytes: u64,
+    pub device_written_bytes: u64,
 }
 
-/// Waits until `child` ends, `limit` at most; it stays there to be waited for.
-fn ended_within(child: &Child, limit: Duration) -> io::Result<bool> {
+impl Transfers {
+    fn minus(self, before: Transfers) -> Transfers {
+        Transfers {
+            read_calls: self.read_calls.saturating_sub(before.read_calls),
+            write_calls: self.write_calls.saturating_sub(before.write_calls),
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+            device_read_bytes: self.device_read_bytes.saturating_sub(before.device_read_bytes),
+            device_written_bytes: self
+                .device_written_bytes
+                .saturating_sub(before.device_written_bytes),
+        }
+    }
+}
+
+/// What happened on the machine meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Processor time that the hypervisor gave to others, over all processors.
+    pub stolen: Duration,
+    /// Time in which some process waited for a processor, a device, memory (PSI); zero where the
+    /// kernel does not tell.
+    pub processor_pressure: Duration,
+    pub device_pressure: Duration,
+    pub memory_pressure: Duration,
+}
+
+mod raw_status {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
+
+    pub fn serialize<S: Serializer>(status: &ExitStatus, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i32(status.into_raw())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ExitStatus, D::Error> {
+        i32::deserialize(from).map(ExitStatus::from_raw)
+    }
+}
+
+/// What the launcher says.
+#[derive(Serialize, Deserialize)]
+enum Report {
+    Measured(Box<Measurement>),
+    TimeLimit,
+    /// The number of the error with which the command could not be started, or waited for.
+    NotStarted(i32),
+    NotWaited(i32),
+}
+
+/// Runs `job` and waits for its end. How it ended is part of the answer, not an error.
+///
+/// # Errors
+/// Where it cannot be started, or runs longer than its limit.
+pub fn run(job: &Job) -> Result<Measurement, Error> {
+    let Some(program) = job.command.first() else {
+        let reason = "it has no command".to_owned();
+        return Err(Error::Failed { program: "the job".to_owned(), reason });
+    };
+    let launch = |error| Error::system("start the launcher of", program)(error);
+    let mut paper = exchange(job).map_err(launch)?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), paper.as_raw_fd());
+    let ended = job.launcher(Path::new(&path))?.status().map_err(launch)?;
+    let mut text = String::new();
+    paper.rewind().and_then(|()| paper.read_to_string(&mut text)).map_err(launch)?;
+    let report = serde_json::from_str(&text).map_err(|_| {
+        launch(io::Error::other(format!("the launcher said nothing and ended with {ended}")))
+    })?;
+    match report {
+        Report::Measured(measurement) => Ok(*measurement),
+        Report::TimeLimit => Err(Error::TimeLimit { program: job.name(), limit: job.limit }),
+        Report::NotStarted(errno) => {
+            Err(Error::system("start", program)(io::Error::from_raw_os_error(errno)))
+        }
+        Report::NotWaited(errno) => {
+            Err(Error::system("wait for", program)(io::Error::from_raw_os_error(errno)))
+        }
+    }
+}
+
+/// The sheet of memory on which the job stands, and in its place then the report.
+fn exchange(job: &Job) -> io::Result<File> {
+    let mut paper = File::from(memfd_create(c"sweetspot-run", MemfdFlags::CLOEXEC)?);
+    paper.write_all(serde_json::to_string(job)?.as_bytes())?;
+    Ok(paper)
+}
+
+/// This program, to be started as a launcher.
+fn this_program() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    if cfg!(test) {
+        // The test program is not ours to begin: a test of that name is the launcher.
+        command.args(["--exact", "measure::tests::the_launcher", "--test-threads=1"]);
+    }
+    command
+}
+
+/// Where this process was started as a launcher it is one, and ends. To be called first thing in
+/// `main` by every program that measures.
+pub fn launch_if_asked() {
+    let Some(path) = std::env::var_os(LAUNCHER_VARIABLE) else { return };
+    std::process::exit(match launch(Path::new(&path)) {
+        Ok(()) => 0,
+        // Nobody to tell but the one who started it, who finds no report.
+        Err(_) => 125,
+    });
+}
+
+fn launch(path: &Path) -> io::Result<()> {
+    let mut paper = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut text = String::new();
+    paper.read_to_string(&mut text)?;
+    let job: Job = serde_json::from_str(&text)?;
+    // Holds the pid of this very parent: its memory could just be read through it.
+    let parent = path.components().nth(2).and_then(|pid| pid.as_os_str().to_str()?.parse().ok());
+    let parent = parent.and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    let report = supervise(&job, &pidfd_open(parent, PidfdFlags::empty())?);
+    paper.set_len(0)?;
+    paper.rewind()?;
+    paper.write_all(serde_json::to_string(&report)?.as_bytes())
+}
+
+/// Runs the command of `job`; kills its group when the time is up or the parent dies.
+fn supervise(job: &Job, parent: &OwnedFd) -> Report {
+    let mut command = job.command();
+    let number = |error: &io::Error| error.raw_os_error().unwrap_or_default();
+    let machine = Disturbance::so_far();
+    // What two looks at the account add to it themselves is taken away again.
+    let (first, second) = (account(), account());
+    let start = Instant::now();
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Report::NotStarted(number(&error)),
+    };
+    let group = Pid::from_child(&child);
+    let ended = ended_within(group, job.limit, parent);
+    let wall = start.elapsed();
+    if !matches!(ended, Ok(true)) {
+        // May fail only because it has just ended, which changes nothing.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let waited = sys::wait_with_usage(&child);
+    let transfers = account().minus(second).minus(second.minus(first));
+    match (ended, waited) {
+        (Ok(false), _) => Report::TimeLimit,
+        (Err(error), _) | (_, Err(error)) => Report::NotWaited(number(&error)),
+        (Ok(true), Ok((status, usage))) => Report::Measured(Box::new(Measurement {
+            wall,
+            user: usage.user,
+            system: usage.system,
+            peak_memory_bytes: usage.peak_memory_bytes,
+            minor_faults: usage.minor_faults,
+            major_faults: usage.major_faults,
+            voluntary_switches: usage.voluntary_switches,
+            involuntary_switches: usage.involuntary_switches,
+            transfers,
+            disturbance: Disturbance::so_far().minus(machine),
+            status,
+        })),
+    }
+}
+
+/// Waits until `child` ends, `limit` at most and only while `parent` lives; it stays there to be
+/// waited for.
+fn ended_within(child: Pid, limit: Duration, parent: &OwnedFd) -> io::Result<bool> {
     let end = Instant::now() + limit;
-    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let pidfd = pidfd_open(child, PidfdFlags::empty())?;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         // A limit that the kernel's type cannot hold is as good as none.
         let timeout = left.try_into().ok();
-        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], timeout.as_ref()) {
+        let mut both = [PollFd::new(&pidfd, PollFlags::IN), PollFd::new(parent, PollFlags::IN)];
+        match poll(&mut both, timeout.as_ref()) {
             Ok(0) if left.is_zero() => return Ok(false),
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => return Ok(true),
+            Ok(_) => return Ok(!both[0].revents().is_empty()),
             Err(errno) => return Err(errno.into()),
         }
     }
+}
+
+/// What this process, and all that it has waited for, have read and written so far.
+fn account() -> Transfers {
+    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let figure = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.strip_prefix(": ")?.parse().ok()).unwrap_or_default()
+    };
+    Transfers {
+        read_calls: figure("syscr"),
+        write_calls: figure("syscw"),
+        read_bytes: figure("rchar"),
+        written_bytes: figure("wchar"),
+        device_read_bytes: figure("read_bytes"),
+        device_written_bytes: figure("write_bytes"),
+    }
+}
+
+impl Disturbance {
+    fn so_far() -> Disturbance {
+        // cpu  user nice system idle iowait irq softirq steal ..., in hundredths of a second.
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let stolen = stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok());
+        Disturbance {
+            stolen: Duration::from_millis(10 * stolen.unwrap_or_default()),
+            processor_pressure: pressure("/proc/pressure/cpu"),
+            device_pressure: pressure("/proc/pressure/io"),
+            memory_pressure: pressure("/proc/pressure/memory"),
+        }
+    }
+
+    fn minus(self, before: Disturbance) -> Disturbance {
+        let since = Duration::saturating_sub;
+        Disturbance {
+            stolen: since(self.stolen, before.stolen),
+            processor_pressure: since(self.processor_pressure, before.processor_pressure),
+            device_pressure: since(self.device_pressure, before.device_pressure),
+            memory_pressure: since(self.memory_pressure, before.memory_pressure),
+        }
+    }
+}
+
+/// The total of the line `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345` (microseconds).
+fn pressure(path: &str) -> Duration {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let total = text.lines().find(|line| line.starts_with("some "));
+    let total = total.and_then(|line| line.split_once("total=")?.1.parse().ok());
+    Duration::from_micros(total.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
+
+    /// Not a test: the launcher of all tests here (see `this_program`).
+    #[test]
+    fn the_launcher() {
+        launch_if_asked();
+    }
 
     fn shell(script: &str) -> Job {
         Job::new(["sh", "-c", script])
@@ -190,6 +431,46 @@ mod tests {
     }
 
     #[test]
+    fn memory_of_the_measuring_process_is_not_the_commands() {
+        let large = vec![1_u8; 256 << 20];
+        let found = run(&shell("true")).unwrap();
+        assert!(found.peak_memory_bytes < 64 << 20, "{found:?}");
+        assert_eq!(std::hint::black_box(large)[1000], 1);
+    }
+
+    #[test]
+    fn transfers_of_all_that_was_waited_for_are_counted_and_no_others() {
+        let idle = run(&shell(":")).unwrap().transfers;
+        // One process does it, and the shell waits for it.
+        let copy = "dd if=/dev/zero of=/dev/null bs=100 count=5000 2>&-; true";
+        let busy = run(&shell(copy)).unwrap().transfers;
+        let (reads, writes) =
+            (busy.read_calls - idle.read_calls, busy.write_calls - idle.write_calls);
+        // The dynamic linker reads a few headers.
+        assert!((5000..5020).contains(&reads), "{busy:?} {idle:?}");
+        assert!((5000..5005).contains(&writes), "{busy:?} {idle:?}");
+        assert!((500_000..600_000).contains(&(busy.read_bytes - idle.read_bytes)), "{busy:?}");
+        assert_eq!(idle.write_calls, 0, "what the launcher does is not counted");
+    }
+
+    #[test]
+    fn a_command_dies_with_the_one_that_measures_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        // A launcher whose parent is gone: the sheet belongs to a process that ends at once.
+        let mut job = shell(&format!("echo $$ > {}; exec sleep 60", pid.display()));
+        job.limit = Duration::from_secs(50);
+        let mut parent = Command::new("sleep").arg("0.3").spawn().unwrap();
+        let watched = pidfd_open(Pid::from_child(&parent), PidfdFlags::empty()).unwrap();
+        let start = Instant::now();
+        assert!(matches!(supervise(&job, &watched), Report::TimeLimit));
+        assert!(start.elapsed() < Duration::from_secs(40));
+        parent.wait().unwrap();
+        let pid = fs::read_to_string(&pid).unwrap();
+        assert!(!Path::new("/proc").join(pid.trim()).exists(), "{pid} is still there");
+    }
+
+    #[test]
     fn input_output_folder_and_environment_are_the_jobs() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -203,7 +484,9 @@ mod tests {
         job.folder = Some(folder.path().to_owned());
         assert!(run(&job).unwrap().status.success());
         let expected = format!("line\ngreen away\n{}\n", folder.path().display());
-        assert_eq!(fs::read_to_string(path("out")).unwrap(), expected);
+        // Before it stands what the test program itself says, which is the launcher here.
+        let found = fs::read_to_string(path("out")).unwrap();
+        assert!(found.ends_with(&expected), "{found}");
         assert_eq!(fs::read_to_string(path("err")).unwrap(), "no\n");
     }
 
@@ -212,7 +495,8 @@ mod tests {
         let mut job = Job::new(["sleep", "60"]);
         job.limit = Duration::from_millis(50);
         let start = Instant::now();
-        assert!(matches!(run(&job), Err(Error::TimeLimit { .. })));
+        let error = run(&job).unwrap_err();
+        assert!(matches!(error, Error::TimeLimit { .. }), "{error}");
         assert!(start.elapsed() < Duration::from_secs(30));
     }
 

@@ -1,8 +1,8 @@
-//! The system calls for which there is no safe function elsewhere: `wait4` and `cachestat`.
-//! Nothing else in this crate is unsafe.
+//! The system calls for which there is no safe function elsewhere: `wait4`, `cachestat` and
+//! `mincore`. Nothing else in this crate is unsafe.
 //!
 //! # Safety
-//! Both calls get pointers to values that live on the caller's stack for the whole call, of the
+//! All calls get pointers to values that live on the caller's stack for the whole call, of the
 //! size that the kernel writes.
 
 #![allow(unsafe_code)]
@@ -23,6 +23,12 @@ pub struct Usage {
     pub system: Duration,
     /// The largest resident set of any one process of these, in bytes.
     pub peak_memory_bytes: u64,
+    /// Page faults that needed no device, and those that did.
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    /// Switches because it waited, and because others had their turn.
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
 }
 
 /// Waits for `child` and tells what it used. The child is gone then: a later `Child::wait` fails.
@@ -49,6 +55,10 @@ pub fn wait_with_usage(child: &Child) -> io::Result<(ExitStatus, Usage)> {
         user: duration(usage.ru_utime),
         system: duration(usage.ru_stime),
         peak_memory_bytes: usage.ru_maxrss.cast_unsigned() * 1024, // Linux counts in KiB
+        minor_faults: usage.ru_minflt.cast_unsigned(),
+        major_faults: usage.ru_majflt.cast_unsigned(),
+        voluntary_switches: usage.ru_nvcsw.cast_unsigned(),
+        involuntary_switches: usage.ru_nivcsw.cast_unsigned(),
     };
     Ok((ExitStatus::from_raw(status), usage))
 }
@@ -72,4 +82,30 @@ pub fn cached_pages(file: &File) -> io::Result<u64> {
             error => error,
         }),
     }
+}
+
+/// The same by mapping the file, for kernels without cachestat.
+pub fn mapped_pages(file: &File) -> io::Result<u64> {
+    let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    if len == 0 {
+        return Ok(0);
+    }
+    let mut pages = vec![0_u8; len.div_ceil(rustix::param::page_size())];
+    // SAFETY: a new mapping at an address of the kernel's choice, which nobody ever reads, so that
+    // a file that shrinks meanwhile does no harm.
+    let map = unsafe {
+        let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED);
+        libc::mmap(std::ptr::null_mut(), len, protection, flags, file.as_raw_fd(), 0)
+    };
+    if map == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the mapping is `len` bytes long, and there is a byte for each of its pages.
+    let result = match unsafe { libc::mincore(map, len, pages.as_mut_ptr()) } {
+        0 => Ok(pages.iter().filter(|page| **page & 1 != 0).count() as u64),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: the mapping made above, which nothing refers to any more.
+    unsafe { libc::munmap(map, len) };
+    result
 }

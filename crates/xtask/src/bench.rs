@@ -9,6 +9,7 @@
 mod data;
 mod execute;
 mod mount;
+mod noise;
 mod record;
 mod table;
 mod tools;
@@ -49,6 +50,9 @@ cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs
   --dir FOLDER       where the data is made, and kept for the next time (the temporary folder)
   --wrapper COMMAND  put before each buffered command, instead of `sweetspot run --`; an empty one
                      compares each command with itself, which shows the noise of this machine
+
+cargo xtask bench noise FILE.json [RUNS]: time one command RUNS (1500) times, as a series on which
+the search for a sweet spot is tested
 ";
 
 /// What was typed.
@@ -68,6 +72,9 @@ struct Settings {
 
 /// Runs `cargo xtask bench` with the arguments after `bench`.
 pub fn main(arguments: &[&str]) -> ExitCode {
+    if let ["noise", words @ ..] = arguments {
+        return noise::main(words);
+    }
     if arguments.iter().any(|word| ["--help", "-h", "help"].contains(word)) {
         print!("{USAGE}");
         return ExitCode::SUCCESS;
@@ -294,7 +301,7 @@ impl<'a> Session<'a> {
     ) -> Result<Outcome, Error> {
         fs::create_dir(&work).map_err(Error::system("create", &work))?;
         if let Some(input) = input.as_deref().filter(|input| input.is_file()) {
-            cache::warm(input)?;
+            cache::bring(cache::State::Warm, &[input.to_owned()])?;
         }
         let count = self.settings.count(benchmark);
         let mut runner = Runner {

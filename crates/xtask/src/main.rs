@@ -26,6 +26,7 @@ cargo xtask COMMAND
 ";
 
 fn main() -> ExitCode {
+    sweetspot_lab::measure::launch_if_asked();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {

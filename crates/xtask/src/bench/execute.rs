@@ -16,7 +16,7 @@ use std::{
 };
 use sweetspot_lab::{
     Error,
-    cache::{self, Residency},
+    cache::{self, State},
     measure::{self, Job, Measurement},
     paired::{Executor, Observation},
 };
@@ -133,13 +133,7 @@ impl Runner<'_> {
         if is_root() {
             cache::drop_all()?;
         }
-        match cache::evict(input)? {
-            Residency::Bytes(0) | Residency::Unknown => Ok(()),
-            Residency::Bytes(bytes) => Err(Error::Failed {
-                program: input.display().to_string(),
-                reason: format!("{bytes} bytes stay in the page cache: this is not a cold run"),
-            }),
-        }
+        cache::bring(State::Cold, std::slice::from_ref(input))
     }
 
     fn observe(&self, measurement: &Measurement) -> Result<Observation, Error> {

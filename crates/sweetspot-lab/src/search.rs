@@ -1,0 +1,526 @@
+//! Finds the smallest buffer within a margin of the best, in few runs: a ladder of paired questions.
+//!
+//! The best size itself is not the question: on a plateau it changes from run to run. The *smallest*
+//! size that is as good (within 5 %) does not.
+//!
+//! | phase | what runs | what it is for |
+//! |---|---|---|
+//! | pilot | no buffering twice, automatic once | does it work, how long does it take |
+//! | scout | every second size, 3 random rounds | where the good sizes are |
+//! | refine | the best three, 3 rounds | the *reference*: about the best there is |
+//! | bisect | one size against the reference, 5 to 10 pairs each | the smallest as good |
+//! | confirm | no buffering, automatic, the choice and its rival, 8 to 20 rounds | the answer |
+//! | curve | every size, where the whole curve is asked for | the picture |
+//!
+//! Only the rounds of the last phases are reported: what made a size the choice favours it (the
+//! winner's curse), so the claim rests on runs that came after.
+//!
+//! Invariant: [`step`] is a pure function of the plan and of the rounds so far. Nothing else decides
+//! what runs next; so a search that was interrupted goes on from its stored rounds, and tests need
+//! to run nothing.
+//!
+//! Deliberately not here: what a setting is, how it is run, when the time is up.
+
+use crate::{
+    Error,
+    schedule::Schedule,
+    statistics::{self, Estimate, Interval},
+};
+use serde::{Deserialize, Serialize};
+
+/// A way to run the program, by number: [`OFF`], then the sizes from the smallest, then automatic.
+pub type Setting = usize;
+
+/// No buffering.
+pub const OFF: Setting = 0;
+
+const SCOUT_ROUNDS: usize = 3;
+const REFINE_ROUNDS: usize = 3;
+const REFINED: usize = 3;
+/// Pairs after which a bisection looks, and its cap.
+const BISECT_LOOKS: [usize; 3] = [5, 7, 10];
+/// Rounds after which a confirmation looks, and its cap.
+const CONFIRM_LOOKS: [usize; 3] = [8, 13, 20];
+/// How much further up than the margin a size must clearly be to be ruled out by scouting alone.
+const RULED_OUT: f64 = 0.2;
+/// The bisection may end one point beside the margin, the confirmation two: a size exactly at the
+/// margin could be told from it by no number of runs.
+const BISECT_POINTS: f64 = 0.01;
+const CONFIRM_POINTS: f64 = 0.02;
+/// Rounds of a confirmation in which no buffering runs, too: the fewest that give an interval.
+const OFF_ROUNDS: usize = 6;
+/// Each claim is one-sided ("not more than the margin"), and 95 % sure over three looks together:
+/// Pocock's bound is an alpha of 0.0232 each, at one end of a two-sided interval.
+const CONFIDENCE: f64 = 1.0 - 2.0 * 0.0232;
+/// A bisection only finds what is then confirmed on fresh runs, so it need not be as sure.
+const CONFIDENCE_BISECT: f64 = 0.9;
+
+/// What is searched for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// How many sizes the ladder has, from the smallest to the largest.
+    pub sizes: usize,
+    /// How far from the best an answer may be: 0.05 is 5 %.
+    pub within: f64,
+    /// The order of the runs follows from it.
+    pub seed: u64,
+    /// Rounds of all settings after the answer, for the whole curve; 0: not asked for.
+    pub curve_rounds: usize,
+}
+
+impl Plan {
+    /// The setting in which the program's buffers are sized automatically.
+    pub fn auto(&self) -> Setting {
+        self.sizes + 1
+    }
+}
+
+/// What a round is for. In the order of the search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    Pilot,
+    Scout,
+    Refine,
+    Bisect,
+    Confirm,
+    Curve,
+}
+
+/// Settings that ran one after the other, and what each took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    pub phase: Phase,
+    /// In the order in which they ran.
+    pub order: Vec<Setting>,
+    /// In the same order: seconds, or whatever is better when less.
+    pub figures: Vec<f64>,
+}
+
+impl Round {
+    fn figure(&self, setting: Setting) -> Option<f64> {
+        let place = self.order.iter().position(|ran| *ran == setting)?;
+        Some(self.figures[place])
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Run these, in this order, each as a fresh unit.
+    Round { phase: Phase, order: Vec<Setting> },
+    /// Nothing: this is what was found.
+    Done(Answer),
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The smallest setting that is as good as the best; never the automatic one.
+    pub choice: Setting,
+    /// What the choice was confirmed against: the best other size.
+    pub rival: Setting,
+    /// Whether fresh runs confirm it. If not, the choice is a guess.
+    pub confirmed: bool,
+    /// Whether automatic sizes are within the margin of the rival and of the choice, too.
+    pub auto_is_within: bool,
+}
+
+impl Answer {
+    /// What to use: automatic where that is as good, as it also serves other files and machines.
+    pub fn setting(&self, plan: &Plan) -> Setting {
+        if self.auto_is_within { plan.auto() } else { self.choice }
+    }
+}
+
+/// Says what is to be done after `rounds`, all of this plan and in their order.
+///
+/// # Errors
+/// Where a figure is not a positive number.
+pub fn step(plan: &Plan, rounds: &[Round]) -> Result<Step, Error> {
+    Search { plan, rounds }.step()
+}
+
+/// The best guess after `rounds`, for a search that has to stop.
+///
+/// # Errors
+/// As [`step`].
+pub fn guess(plan: &Plan, rounds: &[Round]) -> Result<Option<Answer>, Error> {
+    let search = Search { plan, rounds };
+    if let Step::Done(answer) = search.step()? {
+        return Ok(Some(answer));
+    }
+    if search.of(Phase::Scout).next().is_none() {
+        return Ok(None);
+    }
+    let reference = search.best(search.scouted())?;
+    let (low, high) = search.bisected(reference)?.0;
+    let (choice, rival) =
+        search.pair_to_confirm(if low == high { low } else { high }, reference)?;
+    Ok(Some(Answer { choice, rival, confirmed: false, auto_is_within: false }))
+}
+
+/// How the times of `setting` relate to those of `reference`, over the rounds of at least `phase`
+/// in which both ran; `None` where there is none.
+///
+/// # Errors
+/// As [`step`].
+pub fn ratio(
+    rounds: &[Round],
+    phase: Phase,
+    setting: Setting,
+    reference: Setting,
+    confidence: f64,
+) -> Result<Option<Estimate>, Error> {
+    let both = rounds
+        .iter()
+        .filter(|round| round.phase >= phase)
+        .filter_map(|round| round.figure(reference).zip(round.figure(setting)));
+    let (reference, setting): (Vec<f64>, Vec<f64>) = both.unzip();
+    match setting.len() {
+        0 => Ok(None),
+        _ => Ok(Some(statistics::ratio(&reference, &setting, confidence)?)),
+    }
+}
+
+/// What pairs say about a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Within,
+    Beyond,
+    Unclear,
+}
+
+struct Search<'a> {
+    plan: &'a Plan,
+    rounds: &'a [Round],
+}
+
+impl Search<'_> {
+    fn step(&self) -> Result<Step, Error> {
+        let auto = self.plan.auto();
+        match self.of(Phase::Pilot).count() {
+            // Nobody knows yet whether the program works: as it is first, then with buffers.
+            0 => return Ok(Step::Round { phase: Phase::Pilot, order: vec![OFF] }),
+            1 => return Ok(Step::Round { phase: Phase::Pilot, order: vec![OFF, auto] }),
+            _ => {}
+        }
+        if self.of(Phase::Scout).count() < SCOUT_ROUNDS {
+            return Ok(self.round(Phase::Scout, self.scouted()));
+        }
+        let refined = self.best_refined()?;
+        if refined.len() > 1 && self.of(Phase::Refine).count() < REFINE_ROUNDS {
+            return Ok(self.round(Phase::Refine, refined));
+        }
+        let reference = self.best(refined)?;
+        let ((low, high), pairs) = self.bisected(reference)?;
+        if let Some(probe) = pairs {
+            return Ok(self.round(Phase::Bisect, vec![probe, reference]));
+        }
+        debug_assert_eq!(low, high);
+        self.confirm(high, reference)
+    }
+
+    fn margin(&self, below: f64, above: f64) -> Margin {
+        let logarithm = |points: f64| (1.0 + self.plan.within + points).ln();
+        Margin { beyond: logarithm(-below), within: logarithm(above) }
+    }
+
+    fn of(&self, phase: Phase) -> impl Iterator<Item = &Round> {
+        self.rounds.iter().filter(move |round| round.phase == phase)
+    }
+
+    /// The next round of `settings` in `phase`: in an order of its own from the seed.
+    fn round(&self, phase: Phase, settings: Vec<Setting>) -> Step {
+        let same = |round: &&Round| round.phase == phase && is_same_set(&round.order, &settings);
+        let number = self.rounds.iter().filter(same).count();
+        Step::Round { phase, order: self.order(phase, settings, number) }
+    }
+
+    fn order(&self, phase: Phase, settings: Vec<Setting>, number: usize) -> Vec<Setting> {
+        let seed = settings.iter().fold(self.plan.seed ^ phase as u64, |seed, setting| {
+            (seed.rotate_left(7) ^ *setting as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        });
+        let order = Schedule::new(settings.len(), seed).nth(number).unwrap_or_default();
+        order.into_iter().map(|place| settings[place]).collect()
+    }
+
+    /// Every second size; the largest is one of them.
+    fn scouted(&self) -> Vec<Setting> {
+        let largest = self.plan.sizes;
+        (1..=largest).filter(|size| (largest - size).is_multiple_of(2)).collect()
+    }
+
+    fn best_refined(&self) -> Result<Vec<Setting>, Error> {
+        let mut scouted = self.scouted();
+        let first = self.medians(&scouted, |round| round.phase == Phase::Scout)?;
+        scouted.sort_by(|a, b| first[*a].total_cmp(&first[*b]));
+        scouted.truncate(REFINED);
+        scouted.sort_unstable();
+        Ok(scouted)
+    }
+
+    /// The best of `settings`, by all that scouting and refining showed.
+    fn best(&self, settings: Vec<Setting>) -> Result<Setting, Error> {
+        let median =
+            self.medians(&settings, |round| matches!(round.phase, Phase::Scout | Phase::Refine))?;
+        let best = settings.into_iter().min_by(|a, b| median[*a].total_cmp(&median[*b]));
+        Ok(best.unwrap_or(OFF))
+    }
+
+    /// By setting: the median of its figure relative to its round's geometric mean over `settings`,
+    /// so that a slow round counts for all alike.
+    fn medians(
+        &self,
+        settings: &[Setting],
+        wanted: impl Fn(&Round) -> bool,
+    ) -> Result<Vec<f64>, Error> {
+        let mut relative = vec![Vec::new(); self.plan.auto() + 1];
+        for round in self.rounds.iter().filter(|round| wanted(round)) {
+            let logarithms: Vec<(Setting, f64)> = (round.order.iter().zip(&round.figures))
+                .filter(|(setting, _)| settings.contains(setting))
+                .map(|(setting, figure)| (*setting, figure.ln()))
+                .collect();
+            let mean = logarithms.iter().map(|(_, figure)| figure).sum::<f64>()
+                / logarithms.len().max(1) as f64;
+            for (setting, logarithm) in logarithms {
+                relative[setting].push(logarithm - mean);
+            }
+        }
+        let mut medians = vec![f64::INFINITY; relative.len()];
+        for &setting in settings {
+            if !relative[setting].is_empty() {
+                medians[setting] = statistics::median(&relative[setting])?;
+            }
+        }
+        Ok(medians)
+    }
+
+    /// The range in which the smallest setting lies that is as good as `reference` (both ends are
+    /// possible, the upper one is known to do), and the setting that wants another pair.
+    fn bisected(&self, reference: Setting) -> Result<((Setting, Setting), Option<Setting>), Error> {
+        let (mut low, mut high) = (self.first_possible(reference)?, reference);
+        let mut probe = self.predicted(low, reference)?;
+        while low < high {
+            match self.probed(probe, reference)? {
+                Some(Side::Within) => high = probe,
+                Some(_) => low = probe + 1,
+                None => return Ok(((low, high), Some(probe))),
+            }
+            // The first guess is mostly right: then its neighbour below it is the last question.
+            probe = if high == probe { (high - 1).max(low) } else { low.midpoint(high) };
+        }
+        Ok(((low, high), None))
+    }
+
+    /// The smallest of `low..reference` that seems as good, by scouting and refining.
+    fn predicted(&self, low: Setting, reference: Setting) -> Result<Setting, Error> {
+        let sizes: Vec<Setting> = self.scouted();
+        let early = |round: &Round| matches!(round.phase, Phase::Scout | Phase::Refine);
+        let medians = self.medians(&sizes, early)?;
+        let margin = (1.0 + self.plan.within).ln();
+        let good = |size: &Setting| medians[*size] - medians[reference] <= margin;
+        let found = sizes.into_iter().filter(|size| *size >= low && *size < reference).find(good);
+        Ok(found.unwrap_or(low.midpoint(reference)))
+    }
+
+    /// Settings below it need no pairs: runs so far already show them far off.
+    fn first_possible(&self, reference: Setting) -> Result<Setting, Error> {
+        let far = (1.0 + self.plan.within + RULED_OUT).ln();
+        let early = |round: &Round| round.phase <= Phase::Refine;
+        let mut times = Vec::new();
+        times.extend(self.rounds.iter().filter(|r| early(r)).filter_map(|r| r.figure(reference)));
+        let slowest = times.iter().copied().fold(f64::MIN, f64::max);
+        let mut first = OFF;
+        // The pilots ran in no round with the reference, so each must be slower than all of its.
+        let pilots = self.of(Phase::Pilot).filter_map(|round| round.figure(OFF));
+        if pilots.fold(f64::MAX, f64::min).ln() - slowest.ln() > far {
+            first = 1;
+        }
+        for size in self.scouted().into_iter().filter(|size| *size < reference) {
+            let mut least = f64::MAX;
+            for round in self.rounds.iter().filter(|round| early(round)) {
+                if let (Some(a), Some(b)) = (round.figure(size), round.figure(reference)) {
+                    least = least.min((a / b).ln());
+                }
+            }
+            if least < f64::MAX && least > far {
+                first = size + 1;
+            }
+        }
+        Ok(first)
+    }
+
+    /// What the pairs of `probe` and `reference` say; `None`: they must be more.
+    fn probed(&self, probe: Setting, reference: Setting) -> Result<Option<Side>, Error> {
+        let pairs =
+            self.of(Phase::Bisect).filter(|round| is_same_set(&round.order, &[probe, reference]));
+        let logarithms: Vec<f64> = pairs
+            .filter_map(|round| Some((round.figure(probe)? / round.figure(reference)?).ln()))
+            .collect();
+        let count = logarithms.len();
+        for look in BISECT_LOOKS.into_iter().take_while(|look| *look <= count) {
+            let estimate = statistics::location(&logarithms[..look], CONFIDENCE_BISECT)?;
+            let margin = self.margin(BISECT_POINTS, BISECT_POINTS);
+            match margin.side(&estimate) {
+                // Too near to the margin, or too noisy, for more pairs to say: the estimate decides,
+                // and the confirmation has the last word.
+                Side::Unclear if !margin.can_become_clear(&estimate, BISECT_LOOKS[2]) => {
+                    let is_within = estimate.value <= (1.0 + self.plan.within).ln();
+                    return Ok(Some(if is_within { Side::Within } else { Side::Beyond }));
+                }
+                Side::Unclear => {}
+                clear => return Ok(Some(clear)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The choice, and the best size besides it.
+    fn pair_to_confirm(
+        &self,
+        choice: Setting,
+        reference: Setting,
+    ) -> Result<(Setting, Setting), Error> {
+        if choice != reference {
+            return Ok((choice, reference));
+        }
+        let others: Vec<Setting> =
+            self.best_refined()?.into_iter().filter(|size| *size != reference).collect();
+        let rival = self.best(others)?;
+        Ok((choice, rival))
+    }
+
+    /// Fresh rounds of the choice against what it must not be worse than. A choice that they refute
+    /// gives way to the next larger one.
+    fn confirm(&self, found: Setting, reference: Setting) -> Result<Step, Error> {
+        let mut found = found;
+        loop {
+            let (choice, rival) = self.pair_to_confirm(found, reference)?;
+            let rounds: Vec<&Round> = self
+                .of(Phase::Confirm)
+                .filter(|round| round.figure(choice).is_some() && round.figure(rival).is_some())
+                .collect();
+            match self.confirmed(&rounds, choice, rival)? {
+                None => return self.confirmation(choice, rival, &rounds),
+                Some(Side::Beyond) if choice < reference => found = choice + 1,
+                Some(side) => {
+                    return self.answer(Answer {
+                        choice,
+                        rival,
+                        confirmed: side == Side::Within,
+                        auto_is_within: side == Side::Within
+                            && self.is_within(&rounds, self.plan.auto(), rival)?
+                            && self.is_within(&rounds, self.plan.auto(), choice)?,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The next round of a confirmation, after `rounds` of it. The choice and its rival are
+    /// neighbours in time with automatic sizes, until these are clearly far off. No buffering comes
+    /// along at an end, as often as an interval needs.
+    fn confirmation(
+        &self,
+        choice: Setting,
+        rival: Setting,
+        rounds: &[&Round],
+    ) -> Result<Step, Error> {
+        let mut settings = vec![choice, rival];
+        let against_rival = logarithms(rounds, self.plan.auto(), rival);
+        let is_far_off = against_rival.len() >= CONFIRM_LOOKS[0] && {
+            let estimate = statistics::location(&against_rival, CONFIDENCE)?;
+            self.margin(0.0, CONFIRM_POINTS).side(&estimate) == Side::Beyond
+        };
+        if !is_far_off {
+            settings.push(self.plan.auto());
+        }
+        let number = rounds.len();
+        let mut order = self.order(Phase::Confirm, settings, number);
+        if number < OFF_ROUNDS && !order.contains(&OFF) {
+            let place = if number.is_multiple_of(2) { 0 } else { order.len() };
+            order.insert(place, OFF);
+        }
+        Ok(Step::Round { phase: Phase::Confirm, order })
+    }
+
+    fn answer(&self, answer: Answer) -> Result<Step, Error> {
+        if self.of(Phase::Curve).count() < self.plan.curve_rounds {
+            return Ok(self.round(Phase::Curve, (OFF..=self.plan.auto()).collect()));
+        }
+        Ok(Step::Done(answer))
+    }
+
+    fn confirmed(
+        &self,
+        rounds: &[&Round],
+        choice: Setting,
+        rival: Setting,
+    ) -> Result<Option<Side>, Error> {
+        let logarithms = logarithms(rounds, choice, rival);
+        for look in CONFIRM_LOOKS.into_iter().take_while(|look| *look <= logarithms.len()) {
+            let estimate = statistics::location(&logarithms[..look], CONFIDENCE)?;
+            let margin = self.margin(0.0, CONFIRM_POINTS);
+            match margin.side(&estimate) {
+                Side::Unclear if margin.can_become_clear(&estimate, CONFIRM_LOOKS[2]) => {}
+                answer => return Ok(Some(answer)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_within(
+        &self,
+        rounds: &[&Round],
+        setting: Setting,
+        reference: Setting,
+    ) -> Result<bool, Error> {
+        let estimate = statistics::location(&logarithms(rounds, setting, reference), CONFIDENCE)?;
+        let margin = self.margin(0.0, CONFIRM_POINTS);
+        Ok(margin.side(&estimate) == Side::Within)
+    }
+}
+
+fn logarithms(rounds: &[&Round], setting: Setting, reference: Setting) -> Vec<f64> {
+    let ratio = |round: &&Round| Some((round.figure(setting)? / round.figure(reference)?).ln());
+    rounds.iter().filter_map(ratio).collect()
+}
+
+/// How far off the best an answer may be: surely below the one end, surely above the other. On
+/// logarithms.
+struct Margin {
+    beyond: f64,
+    within: f64,
+}
+
+impl Margin {
+    /// On which side an estimate on logarithms lies.
+    fn side(&self, estimate: &Estimate) -> Side {
+        let Some(Interval { low, high }) = estimate.interval else { return Side::Unclear };
+        if high < self.within {
+            Side::Within
+        } else if low > self.beyond {
+            Side::Beyond
+        } else {
+            Side::Unclear
+        }
+    }
+
+    /// Whether as many samples as `cap` would make it clear, if the estimate stayed as it is and its
+    /// interval shrank as intervals do: with the root of the number of samples.
+    fn can_become_clear(&self, estimate: &Estimate, cap: usize) -> bool {
+        let Some(Interval { low, high }) = estimate.interval else { return true };
+        if estimate.samples >= cap {
+            return false;
+        }
+        let shrink = (estimate.samples as f64 / cap as f64).sqrt();
+        let at = |end: f64| estimate.value + (end - estimate.value) * shrink;
+        let interval = Some(Interval { low: at(low), high: at(high) });
+        self.side(&Estimate { interval, ..*estimate }) != Side::Unclear
+    }
+}
+
+fn is_same_set(order: &[Setting], settings: &[Setting]) -> bool {
+    order.len() == settings.len() && settings.iter().all(|setting| order.contains(setting))
+}
