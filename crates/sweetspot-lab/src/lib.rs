@@ -8,6 +8,8 @@
 //! | [`search`] | the smallest buffer within a margin of the best, in few runs |
 //! | [`paired`] | runs cells in rounds, compares their outputs, estimates ratios with an interval |
 //! | [`statistics`] | Hodges-Lehmann, Wilcoxon, bootstrap, Holm, autocorrelation |
+//! | [`output`] | hashes of what came out |
+//! | [`store`] | every run in one SQLite file, for sessions that go on after a kill |
 //! | [`environment`] | what a record says about the machine |
 //! | [`cache`] | puts files into the page cache or out of it, and checks that it worked |
 //!
@@ -24,10 +26,12 @@ pub mod cache;
 pub mod environment;
 mod error;
 pub mod measure;
+pub mod output;
 pub mod paired;
 pub mod schedule;
 pub mod search;
 pub mod statistics;
+pub mod store;
 mod sys;
 
 pub use error::Error;

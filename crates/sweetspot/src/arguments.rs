@@ -3,6 +3,7 @@
 //! Not here: what an option means for the program (`run`, `buffer`, `config`).
 
 use crate::failure::{STATUS_OWN, say};
+use crate::tune::settings as tune;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -19,6 +20,7 @@ Examples:
   sweetspot run --buffer-size 64K -- ./seqcopy    with a buffer of your choice
   sweetspot verify -- ./seqcopy in.dat out.dat    prove on your own job that it changes nothing
   sweetspot top                                   which of the programs that run now need it?
+  sweetspot tune -- ./seqcopy in.dat out.dat      find the smallest buffer that is as good as any
   sweetspot demo                                  see what it gains on this machine
 
 {usage-heading} {usage}
@@ -27,6 +29,9 @@ Run a program:
   run      Run a program with buffering underneath its own reads and writes
   verify   Run it as it is and buffered, and compare all that can be seen
   recover  Finish what was pending where a program was killed together with its guard
+
+Find the right size:
+  tune     Find the smallest buffer that is as good as any for a command, and keep it for `run`
 
 Work on files:
   work     Count lines, read records, copy, compare, transform, make data: buffered well
@@ -61,6 +66,30 @@ SWEETSPOT=off in the environment starts the program untouched.
 
 The exit status is the program's own. 125: sweetspot itself failed; 126: the program cannot be
 executed; 127: it was not found.
+";
+
+const TUNE_HELP: &str = "\
+{about}
+
+The command runs some 90 times, without buffering and with buffers of different sizes, in an order
+that is fair to all. What it writes must come out the same each time.
+
+Examples:
+  sweetspot tune -- ./seqcopy in.dat out.dat
+  sweetspot tune --budget 20m --sizes 4K..1M -- java -cp app.jar Batch
+  sweetspot tune --prepare 'cp master.dat work.dat' -- ./update work.dat
+  sweetspot tune --resume -- ./seqcopy in.dat out.dat    go on after a kill or a Ctrl-C
+
+{usage-heading} {usage}
+
+{all-args}
+
+The answer becomes a rule in the sweetspot.toml that is found from here upwards, or in a new one here;
+`sweetspot run` uses it. Rules that you wrote are not touched. Ctrl-C finishes the run that is under
+way and says what is known so far; a second Ctrl-C stops at once.
+
+The exit status is 0 when the answer is confirmed, 1 when it is not, 125 when sweetspot or the command
+failed.
 ";
 
 const VERIFY_HELP: &str = "\
@@ -148,6 +177,7 @@ pub enum Verb {
     Verify(Verify),
     Recover(Recover),
     Top(Top),
+    Tune(Tune),
     Demo(Demo),
     #[command(name = SandboxStep::NAME, hide = true)]
     SandboxStep(SandboxStep),
@@ -327,6 +357,71 @@ pub struct Recover {
     /// The ledger; without it, all that dead programs of yours left in /dev/shm
     #[arg(value_name = "LEDGER")]
     pub ledger: Option<PathBuf>,
+}
+
+/// Find the smallest buffer that is as good as any for a command, and keep it for `run`
+#[derive(Args)]
+#[command(help_template = TUNE_HELP, args_override_self = true)]
+pub struct Tune {
+    /// How far from the best the answer may be
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = tune::percent)]
+    pub within: f64,
+
+    /// The sizes to choose from: each doubled from the first to the last
+    #[arg(long, value_name = "FROM..TO", default_value = "4K..16M", value_parser = tune::ladder)]
+    pub sizes: tune::Ladder,
+
+    /// Drop the input files from the page cache before each run
+    #[arg(long, conflicts_with = "warm")]
+    pub cold: bool,
+
+    /// Read the input files into the page cache before each run (as it is without --cold)
+    #[arg(long)]
+    pub warm: bool,
+
+    /// Begin no round after this time: 90s, 5m, 1h
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = tune::duration)]
+    pub budget: Duration,
+
+    /// A shell command that brings everything into its first state, before each run
+    #[arg(long, value_name = "CMD")]
+    pub prepare: Option<OsString>,
+
+    /// Measure every size after the answer is found, for the whole curve
+    #[arg(long)]
+    pub curve: bool,
+
+    /// Say what would be done, and run the command only to learn what it reads and writes
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Write no rule
+    #[arg(long)]
+    pub keep_rules: bool,
+
+    /// Go on with the last session about this command that was not finished
+    #[arg(long)]
+    pub resume: bool,
+
+    /// The file that keeps all runs (~/.local/state/sweetspot/runs.sqlite)
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+
+    /// The order of the runs follows from it
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+
+    /// Take and write the rules in FILE instead of looking for sweetspot.toml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Say the result as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// The command and its arguments; options of sweetspot stop at its name
+    #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true)]
+    pub command: Vec<OsString>,
 }
 
 /// Copy a million records without and with sweetspot, and compare

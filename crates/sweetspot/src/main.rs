@@ -19,6 +19,7 @@ mod session;
 mod shell;
 mod summary;
 mod top;
+mod tune;
 mod verify;
 mod work;
 
@@ -27,6 +28,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    sweetspot_lab::measure::launch_if_asked();
     let verb = match Run::without_options(std::env::args_os()) {
         Some(run) => Verb::Run(run),
         None => match Arguments::try_parse() {
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Verb::Verify(arguments) => verify::verify(arguments),
         Verb::Recover(arguments) => recover::run(arguments),
         Verb::Top(arguments) => top::top(arguments),
+        Verb::Tune(arguments) => tune::tune(arguments),
         Verb::Demo(arguments) => demo::demo(arguments),
         Verb::SandboxStep(arguments) => sandbox::run_step(arguments),
         Verb::Work(arguments) => work::work(arguments),

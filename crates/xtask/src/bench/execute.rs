@@ -5,11 +5,10 @@ use super::{
     data,
     table::{Benchmark, Cache, Cell, Figure, Way},
 };
-use sha2::{Digest, Sha256};
 use std::{
     ffi::OsString,
     fs::{self, File},
-    io::{self, Read},
+    io::Read,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -18,6 +17,7 @@ use sweetspot_lab::{
     Error,
     cache::{self, State},
     measure::{self, Job, Measurement},
+    output::Hash,
     paired::{Executor, Observation},
 };
 
@@ -137,24 +137,22 @@ impl Runner<'_> {
     }
 
     fn observe(&self, measurement: &Measurement) -> Result<Observation, Error> {
-        let mut hash = Sha256::new();
+        let mut hash = Hash::default();
         let figure = match self.benchmark.figure {
             Figure::Wall => {
-                hash_file(&mut hash, &self.stdout())?;
+                hash.add_file(&self.stdout())?;
                 measurement.wall.as_secs_f64()
             }
             Figure::PerTransfer => {
                 let stdout = self.stdout();
                 let text = fs::read_to_string(&stdout).map_err(Error::system("read", &stdout))?;
                 let (figure, rest) = split_figure(&text)?;
-                hash.update(rest);
+                hash.add(rest.as_bytes());
                 figure
             }
         };
-        hash_tree(&mut hash, &self.output())?;
-        let hash = hash.finalize();
-        let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Observation { figure, output: format!("sha256:{hex}") })
+        hash.add_tree(&self.output())?;
+        Ok(Observation { figure, output: format!("sha256:{}", hash.text()) })
     }
 }
 
@@ -171,32 +169,6 @@ fn split_figure(text: &str) -> Result<(f64, String), Error> {
         program: "the program".to_owned(),
         reason: format!("it printed no line {FIGURE_LINE:?} with a number"),
     })
-}
-
-fn hash_file(hash: &mut Sha256, path: &Path) -> Result<(), Error> {
-    let mut file = File::open(path).map_err(Error::system("open", path))?;
-    io::copy(&mut file, hash).map_err(Error::system("read", path))?;
-    Ok(())
-}
-
-/// Adds a file, or all files below a folder with their names, in the order of these; what is not
-/// there adds nothing.
-fn hash_tree(hash: &mut Sha256, path: &Path) -> Result<(), Error> {
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::system("look at", path)(error)),
-        Ok(metadata) if !metadata.is_dir() => hash_file(hash, path),
-        Ok(_) => {
-            let mut below: Vec<PathBuf> = fs::read_dir(path)
-                .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
-                .map_err(Error::system("list", path))?;
-            below.sort_unstable();
-            below.iter().try_for_each(|path| {
-                hash.update(path.file_name().unwrap_or_default().as_encoded_bytes());
-                hash_tree(hash, path)
-            })
-        }
-    }
 }
 
 /// The end of what is in a file, as far as it is worth showing.
@@ -238,26 +210,5 @@ mod tests {
         for text in ["", "checksum 5\n", "nanoseconds_per_transfer x\n"] {
             assert!(split_figure(text).is_err(), "{text:?}");
         }
-    }
-
-    #[test]
-    fn the_hash_sees_names_and_bytes() {
-        let folder = tempfile::tempdir().unwrap();
-        let hash = |files: &[(&str, &str)]| {
-            let tree = folder.path().join("tree");
-            data::remove(&tree).unwrap();
-            fs::create_dir(&tree).unwrap();
-            for (name, text) in files {
-                fs::write(tree.join(name), text).unwrap();
-            }
-            let mut hash = Sha256::new();
-            hash_tree(&mut hash, &tree).unwrap();
-            format!("{:x}", hash.finalize())
-        };
-        let one = hash(&[("a", "x"), ("b", "y")]);
-        assert_eq!(one, hash(&[("b", "y"), ("a", "x")]), "the order of making does not matter");
-        assert_ne!(one, hash(&[("a", "x"), ("b", "z")]));
-        assert_ne!(one, hash(&[("a", "x"), ("c", "y")]));
-        assert_ne!(one, hash(&[("a", "x")]));
     }
 }

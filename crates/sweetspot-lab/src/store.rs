@@ -1,0 +1,335 @@
+//! Keeps every run of every session in one SQLite file, so that nothing is measured twice and a
+//! session that was killed goes on where it was.
+//!
+//! Invariant: a run is one transaction, written out before the next run begins. Killed at any
+//! instant, no run is lost and none counts twice. A round of which runs are missing is repeated as
+//! a whole when a session goes on, because its runs are only comparable with each other.
+//!
+//! Deliberately not here: what runs next (`search`), and what a session is about: its `subject` and
+//! its `circumstances` are texts of the caller's.
+
+use crate::{
+    Error,
+    measure::Measurement,
+    search::{Phase, Round},
+};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::Serialize;
+use std::{io, path::Path};
+
+/// The layout of the file; a later version of this program migrates an older file.
+const VERSION: i64 = 1;
+
+const LAYOUT: &str = "
+CREATE TABLE session (
+    id INTEGER PRIMARY KEY,
+    begun TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    circumstances TEXT NOT NULL,
+    result TEXT
+) STRICT;
+CREATE INDEX session_of_subject ON session (subject, id);
+CREATE TABLE run (
+    session INTEGER NOT NULL REFERENCES session,
+    round INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    runs_of_round INTEGER NOT NULL,
+    phase TEXT NOT NULL,
+    setting INTEGER NOT NULL,
+    figure REAL NOT NULL,
+    measurement TEXT NOT NULL,
+    PRIMARY KEY (session, round, place)
+) STRICT, WITHOUT ROWID;
+";
+
+/// The file.
+pub struct Store {
+    connection: Connection,
+    path: String,
+}
+
+/// A session that has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    id: i64,
+    /// What it is about; equal for two sessions only if one could go on with the other's runs.
+    pub subject: String,
+    /// In what surroundings it began.
+    pub circumstances: String,
+}
+
+/// One run, and where it stands in its round.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The round, counted from 0.
+    pub round: usize,
+    /// The place in the round, and how many runs that has.
+    pub place: usize,
+    pub runs_of_round: usize,
+    pub phase: Phase,
+    pub setting: usize,
+    /// The figure that decides.
+    pub figure: f64,
+    /// Everything else.
+    pub measurement: &'a Measurement,
+}
+
+impl Store {
+    /// Opens the file, or makes it.
+    ///
+    /// # Errors
+    /// Where that fails, or the file is from a later version.
+    pub fn open(path: &Path) -> Result<Store, Error> {
+        let mut store = Store {
+            connection: Connection::open(path).map_err(failed("open", &path.to_string_lossy()))?,
+            path: path.to_string_lossy().into_owned(),
+        };
+        store.prepare().map_err(failed("use", &store.path))?;
+        let version = store.version().map_err(failed("use", &store.path))?;
+        if version > VERSION {
+            let later = io::Error::other("a later version of sweetspot wrote it");
+            return Err(Error::system("use", &store.path)(later));
+        }
+        Ok(store)
+    }
+
+    fn version(&self) -> rusqlite::Result<i64> {
+        self.connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+    }
+
+    fn prepare(&mut self) -> rusqlite::Result<()> {
+        self.connection.busy_timeout(std::time::Duration::from_secs(10))?;
+        self.connection.pragma_update(None, "journal_mode", "WAL")?;
+        self.connection.pragma_update(None, "synchronous", "FULL")?;
+        let transaction =
+            self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if version == 0 {
+            transaction.execute_batch(LAYOUT)?;
+            transaction.pragma_update(None, "user_version", VERSION)?;
+        }
+        transaction.commit()
+    }
+
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn begin(&self, subject: &str, circumstances: &str) -> Result<Session, Error> {
+        let begun = jiff::Timestamp::now().to_string();
+        let insert = "INSERT INTO session (begun, subject, circumstances) VALUES (?, ?, ?)";
+        self.connection
+            .execute(insert, params![begun, subject, circumstances])
+            .map_err(failed("write", &self.path))?;
+        Ok(Session {
+            id: self.connection.last_insert_rowid(),
+            subject: subject.to_owned(),
+            circumstances: circumstances.to_owned(),
+        })
+    }
+
+    /// The last session about `subject`, if it has no result yet, with its whole rounds. What there
+    /// is of a round that is not whole is removed.
+    ///
+    /// # Errors
+    /// Where it cannot be read or written.
+    pub fn unfinished(&self, subject: &str) -> Result<Option<(Session, Vec<Round>)>, Error> {
+        let last = "SELECT id, circumstances, result IS NOT NULL FROM session
+                    WHERE subject = ? ORDER BY id DESC LIMIT 1";
+        let found = self
+            .connection
+            .query_row(last, [subject], |row| {
+                let session = Session {
+                    id: row.get(0)?,
+                    subject: subject.to_owned(),
+                    circumstances: row.get(1)?,
+                };
+                Ok((session, row.get::<_, bool>(2)?))
+            })
+            .optional()
+            .map_err(failed("read", &self.path))?;
+        let Some((session, false)) = found else { return Ok(None) };
+        let partial = "DELETE FROM run WHERE session = ?1 AND round IN (
+                           SELECT round FROM run WHERE session = ?1
+                           GROUP BY round HAVING count(*) < max(runs_of_round))";
+        self.connection.execute(partial, [session.id]).map_err(failed("write", &self.path))?;
+        let rounds = self.rounds(&session)?;
+        Ok(Some((session, rounds)))
+    }
+
+    /// The rounds of a session, in their order.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn rounds(&self, session: &Session) -> Result<Vec<Round>, Error> {
+        self.read_rounds(session).map_err(failed("read", &self.path))
+    }
+
+    fn read_rounds(&self, session: &Session) -> rusqlite::Result<Vec<Round>> {
+        let all = "SELECT round, place, phase, setting, figure FROM run
+                   WHERE session = ? ORDER BY round, place";
+        let mut statement = self.connection.prepare(all)?;
+        let mut rows = statement.query([session.id])?;
+        let mut rounds: Vec<Round> = Vec::new();
+        while let Some(row) = rows.next()? {
+            if row.get::<_, i64>(1)? == 0 {
+                let phase = serde_json::Value::String(row.get(2)?);
+                let phase = serde_json::from_value(phase)
+                    .map_err(|_| rusqlite::Error::InvalidColumnName("phase".to_owned()))?;
+                rounds.push(Round { phase, order: Vec::new(), figures: Vec::new() });
+            }
+            if let Some(round) = rounds.last_mut() {
+                round.order.push(row.get(3)?);
+                round.figures.push(row.get(4)?);
+            }
+        }
+        Ok(rounds)
+    }
+
+    /// What was measured of each run of a session, in their order, with its setting.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn measurements(&self, session: &Session) -> Result<Vec<(usize, Measurement)>, Error> {
+        let read = || -> rusqlite::Result<Vec<(usize, String)>> {
+            let all = "SELECT setting, measurement FROM run
+                       WHERE session = ? ORDER BY round, place";
+            let mut statement = self.connection.prepare(all)?;
+            let rows = statement.query_map([session.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        };
+        let parse = |(setting, text): (usize, String)| {
+            let measurement = serde_json::from_str(&text).map_err(io::Error::from);
+            Ok((setting, measurement.map_err(Error::system("read", &self.path))?))
+        };
+        read().map_err(failed("read", &self.path))?.into_iter().map(parse).collect()
+    }
+
+    /// Adds a run.
+    ///
+    /// # Errors
+    /// Where it cannot be written, or is there already.
+    pub fn add(&self, session: &Session, run: &Run) -> Result<(), Error> {
+        let insert = "INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+        let phase = json(&run.phase).map(|text| text.trim_matches('"').to_owned());
+        let (phase, measurement) = phase
+            .and_then(|phase| Ok((phase, json(run.measurement)?)))
+            .map_err(Error::system("write", &self.path))?;
+        let values = params![
+            session.id,
+            run.round,
+            run.place,
+            run.runs_of_round,
+            phase,
+            run.setting,
+            run.figure,
+            measurement
+        ];
+        self.connection.execute(insert, values).map_err(failed("write", &self.path))?;
+        Ok(())
+    }
+
+    /// Ends a session.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn finish(&self, session: &Session, result: &str) -> Result<(), Error> {
+        let update = "UPDATE session SET result = ? WHERE id = ?";
+        self.connection
+            .execute(update, params![result, session.id])
+            .map_err(failed("write", &self.path))?;
+        Ok(())
+    }
+}
+
+fn json(value: &impl Serialize) -> io::Result<String> {
+    serde_json::to_string(value).map_err(io::Error::from)
+}
+
+fn failed(operation: &'static str, path: &str) -> impl FnOnce(rusqlite::Error) -> Error {
+    move |error| Error::system(operation, path)(io::Error::other(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+
+    fn measurement() -> Measurement {
+        Measurement {
+            wall: Duration::from_millis(5),
+            user: Duration::ZERO,
+            system: Duration::ZERO,
+            peak_memory_bytes: 1 << 20,
+            minor_faults: 0,
+            major_faults: 0,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
+            transfers: Default::default(),
+            disturbance: Default::default(),
+            status: ExitStatus::from_raw(0),
+        }
+    }
+
+    fn add(store: &Store, session: &Session, round: usize, place: usize) -> Result<(), Error> {
+        let measurement = measurement();
+        let run = Run {
+            round,
+            place,
+            runs_of_round: 2,
+            phase: Phase::Scout,
+            setting: place + 1,
+            figure: round as f64 + 0.5,
+            measurement: &measurement,
+        };
+        store.add(session, &run)
+    }
+
+    #[test]
+    fn an_unfinished_session_goes_on_with_its_whole_rounds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.sqlite");
+        let store = Store::open(&path).unwrap();
+        let other = store.begin("other", "").unwrap();
+        add(&store, &other, 0, 0).unwrap();
+        let session = store.begin("job", "here").unwrap();
+        for (round, place) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)] {
+            add(&store, &session, round, place).unwrap();
+        }
+        assert!(add(&store, &session, 1, 1).is_err(), "a run counts once");
+        drop(store);
+
+        let store = Store::open(&path).unwrap();
+        let (found, rounds) = store.unfinished("job").unwrap().unwrap();
+        assert_eq!(found, session);
+        let round = |figure| Round {
+            phase: Phase::Scout,
+            order: vec![1, 2],
+            figures: vec![figure, figure],
+        };
+        assert_eq!(rounds, [round(0.5), round(1.5)]);
+        add(&store, &session, 2, 0).unwrap();
+        store.finish(&session, "{}").unwrap();
+        assert_eq!(store.unfinished("job").unwrap(), None, "finished");
+        assert_eq!(store.unfinished("unknown").unwrap(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("text");
+        std::fs::write(&text, "this is no database, but long enough to look like one ".repeat(90))
+            .unwrap();
+        let later = folder.path().join("later");
+        Store::open(&later).unwrap().connection.pragma_update(None, "user_version", 99).unwrap();
+        for (path, expected) in [
+            (text, "file is not a database"),
+            (later, "a later version"),
+            (folder.path().join("no/file"), "cannot open"),
+        ] {
+            let message = Store::open(&path).err().unwrap().to_string();
+            assert!(message.contains(expected), "{message}");
+            assert!(message.contains(path.to_str().unwrap()), "{message}");
+        }
+    }
+}

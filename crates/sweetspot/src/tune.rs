@@ -1,0 +1,423 @@
+//! `sweetspot tune`: finds the smallest buffer that is as good as any for a command, and keeps it.
+//!
+//! The story: learn what the command reads and writes; let the search of `sweetspot-lab` say what
+//! to run next, and run it, until the answer is confirmed or time is up; look whether single files
+//! want something else; write the rule; say what was found.
+//!
+//! Invariants: nothing is written to `sweetspot.toml` that was not confirmed on fresh runs with
+//! equal outputs. Nothing that the command writes is removed or restored but by `--prepare`.
+
+mod files;
+mod report;
+mod rules;
+pub mod settings;
+mod trial;
+
+use crate::arguments::Tune;
+use crate::failure::Failure;
+use crate::reach::{self, Reach};
+use crate::resolve;
+use indicatif::{ProgressBar, ProgressStyle};
+use report::{Report, Stopped};
+use rules::Rule;
+use serde::{Deserialize, Serialize};
+use settings::typed;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Instant, SystemTime};
+use sweetspot_core::size::BufferSize;
+use sweetspot_lab::environment::Environment;
+use sweetspot_lab::measure::Measurement;
+use sweetspot_lab::paired::{self, Observation, Options, Stop, Verdict};
+use sweetspot_lab::search::{self, Answer, Plan, Round, Setting, Step};
+use sweetspot_lab::statistics;
+use sweetspot_lab::store::{self, Session, Store};
+use trial::{Trial, called, lab};
+
+/// Exit status where no answer was confirmed.
+const STATUS_UNDECIDED: u8 = 1;
+/// Runs that a search takes, about.
+const RUNS_USUAL: u64 = 90;
+/// Rounds of the whole curve.
+const CURVE_ROUNDS: usize = 5;
+/// Files for which a rule of their own is tried.
+const FILES_TRIED_MAX: usize = 3;
+
+/// Tunes, and says what was found. Returns the exit status.
+///
+/// # Errors
+/// Where the command fails, changes what it reads, or writes something else when it is buffered.
+pub fn tune(arguments: &Tune) -> Result<u8, Failure> {
+    let program = reachable(arguments)?;
+    let interrupted = watch_for_interrupts()?;
+    let mut trial = Trial::new(arguments)?;
+    let rules_at = rules::place(arguments.config.as_deref(), trial.folder())?;
+    let bar = ProgressBar::new(RUNS_USUAL).with_style(
+        ProgressStyle::with_template("{msg:48} {wide_bar} run {pos} of about {len}, {eta} left")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    bar.set_message("learning what it reads and writes");
+    let seconds = trial.learn()?;
+    if arguments.dry_run {
+        bar.finish_and_clear();
+        print(&report::dry_run(&trial, arguments, seconds, &rules_at));
+        return Ok(0);
+    }
+    let mut bench = Bench::open(arguments, &program, trial, bar, interrupted)?;
+    let stopped = bench.search()?;
+    let answer = search::guess(&bench.plan, &bench.rounds).map_err(lab)?;
+    let confirmed = answer.filter(|answer| answer.confirmed);
+    let mut found = Vec::new();
+    if let Some(answer) = confirmed {
+        found = bench.rules_for_files(&answer)?;
+        let buffer = arguments.sizes.buffer(answer.setting(&bench.plan));
+        found.push(Rule { file: None, buffer });
+    }
+    let mut report = bench.report(answer, stopped)?;
+    if !found.is_empty() && !arguments.keep_rules {
+        let date = jiff::Zoned::now().date().to_string();
+        let name = program_name(arguments);
+        let tuned = rules::Tuned { program: &name, date: &date, rules: &found };
+        let warning = rules::write(&rules_at, &tuned)?;
+        report.written(&rules_at, &name, &found, warning);
+    }
+    bench.end(&report)?;
+    match arguments.json {
+        true => print(&(serde_json::to_string(&report).unwrap_or_default() + "\n")),
+        false => print(&report.text()),
+    }
+    Ok(if confirmed.is_some() { 0 } else { STATUS_UNDECIDED })
+}
+
+fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// The program's file, if buffers can reach it: for another one there is nothing to tune.
+fn reachable(arguments: &Tune) -> Result<PathBuf, Failure> {
+    let path = std::env::var_os("PATH");
+    let name = &arguments.command[0];
+    let program =
+        resolve::find(name, path.as_deref()).map_err(|missing| resolve::failure(name, &missing))?;
+    if let Reach::Unreachable(why) = reach::inspect(&program, path.as_deref()) {
+        return Err(Failure::own(format!("'{}' cannot be buffered: {why}", program.display()))
+            .next("so there is no size to find; it runs as fast as it can without sweetspot"));
+    }
+    Ok(program)
+}
+
+fn program_name(arguments: &Tune) -> String {
+    let name = Path::new(&arguments.command[0]).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// The first Ctrl-C (or SIGTERM) asks for an end after the run that is under way; the second ends
+/// this process, and the launcher of the run then ends the run.
+fn watch_for_interrupts() -> Result<Arc<AtomicBool>, Failure> {
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, asked.clone())
+            .and_then(|_| signal_hook::flag::register(signal, asked.clone()))
+            .map_err(|error| Failure::own(format!("signals cannot be watched: {error}")))?;
+    }
+    Ok(asked)
+}
+
+/// In what surroundings a session began; it only goes on in the same.
+#[derive(Serialize, Deserialize, PartialEq, Eq)]
+struct Circumstances {
+    seed: u64,
+    version: String,
+    kernel: String,
+    machine: String,
+    file_system: String,
+    /// Of the program's file, and of the inputs: size and time of the last change.
+    files: Vec<(PathBuf, u64, Option<SystemTime>)>,
+}
+
+/// Everything that a session needs.
+struct Bench<'a> {
+    arguments: &'a Tune,
+    plan: Plan,
+    trial: Trial<'a>,
+    store: Store,
+    session: Session,
+    rounds: Vec<Round>,
+    bar: ProgressBar,
+    interrupted: Arc<AtomicBool>,
+    begun: Instant,
+}
+
+impl<'a> Bench<'a> {
+    fn open(
+        arguments: &'a Tune,
+        program: &Path,
+        trial: Trial<'a>,
+        bar: ProgressBar,
+        interrupted: Arc<AtomicBool>,
+    ) -> Result<Bench<'a>, Failure> {
+        let store = Store::open(&store_path(arguments)?)
+            .map_err(|error| lab(error).next("keep the runs elsewhere: --store FILE"))?;
+        let environment = Environment::of(trial.folder(), &[]).map_err(lab)?;
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let mut now = Circumstances {
+            seed: arguments.seed.unwrap_or(since_epoch.map_or(0, |time| time.as_secs())),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            machine: environment.machine(),
+            kernel: environment.kernel,
+            file_system: environment.file_system.kind,
+            files: std::iter::once(program.to_path_buf())
+                .chain(trial.files().inputs())
+                .filter_map(|path| {
+                    let metadata = path.metadata().ok()?;
+                    Some((path, metadata.len(), metadata.modified().ok()))
+                })
+                .collect(),
+        };
+        let subject = subject(arguments, trial.folder());
+        let text = |now: &Circumstances| serde_json::to_string(now).unwrap_or_default();
+        let mut rounds = Vec::new();
+        let session = match store.unfinished(&subject).map_err(lab)? {
+            Some((session, stored)) if arguments.resume => {
+                let then: Option<Circumstances> = serde_json::from_str(&session.circumstances).ok();
+                now.seed = then.as_ref().map_or(now.seed, |then| then.seed);
+                if let Some(what) = changed(then.as_ref(), &now) {
+                    return Err(Failure::own(format!(
+                        "the session cannot go on: {what} has changed since it began"
+                    ))
+                    .next("begin a new one: the same command without --resume"));
+                }
+                rounds = stored;
+                session
+            }
+            _ if arguments.resume => {
+                return Err(Failure::own("there is no unfinished session about this command here")
+                    .next("begin one: the same command without --resume"));
+            }
+            _ => store.begin(&subject, &text(&now)).map_err(lab)?,
+        };
+        let plan = Plan {
+            sizes: arguments.sizes.len(),
+            within: arguments.within,
+            seed: now.seed,
+            curve_rounds: if arguments.curve { CURVE_ROUNDS } else { 0 },
+        };
+        let done: usize = rounds.iter().map(|round| round.order.len()).sum();
+        bar.set_length(RUNS_USUAL.max(done as u64 + 10));
+        bar.set_position(done as u64);
+        let begun = Instant::now();
+        Ok(Bench { arguments, plan, trial, store, session, rounds, bar, interrupted, begun })
+    }
+
+    /// Runs what the search wants until it is done, or must stop.
+    fn search(&mut self) -> Result<Option<Stopped>, Failure> {
+        loop {
+            let Step::Round { phase, order } =
+                search::step(&self.plan, &self.rounds).map_err(lab)?
+            else {
+                return Ok(None);
+            };
+            if let Some(stopped) = self.must_stop() {
+                return Ok(Some(stopped));
+            }
+            let mut figures = Vec::with_capacity(order.len());
+            for (place, setting) in order.iter().enumerate() {
+                self.show(phase, *setting);
+                let measurement = self.trial.run(&self.arguments.sizes, *setting)?;
+                figures.push(measurement.wall.as_secs_f64());
+                let run = store::Run {
+                    round: self.rounds.len(),
+                    place,
+                    runs_of_round: order.len(),
+                    phase,
+                    setting: *setting,
+                    figure: measurement.wall.as_secs_f64(),
+                    measurement: &measurement,
+                };
+                self.store.add(&self.session, &run).map_err(lab)?;
+                self.bar.inc(1);
+                if self.interrupted.load(Relaxed) {
+                    return Ok(Some(Stopped::Interrupted));
+                }
+            }
+            self.rounds.push(Round { phase, order, figures });
+        }
+    }
+
+    fn must_stop(&self) -> Option<Stopped> {
+        if self.interrupted.load(Relaxed) {
+            Some(Stopped::Interrupted)
+        } else if self.begun.elapsed() >= self.arguments.budget {
+            Some(Stopped::Budget)
+        } else {
+            None
+        }
+    }
+
+    /// The live line: what runs, and what is known.
+    fn show(&self, phase: search::Phase, setting: Setting) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let what = called(&self.arguments.sizes, setting);
+        let phase = format!("{phase:?}").to_lowercase();
+        let guess = search::guess(&self.plan, &self.rounds).ok().flatten();
+        let guess = guess.map(|guess| {
+            let so_far = called(&self.arguments.sizes, guess.choice);
+            let ratio = search::ratio(
+                &self.rounds,
+                search::Phase::Scout,
+                guess.choice,
+                guess.rival,
+                paired::CONFIDENCE_FIXED,
+            );
+            match ratio.ok().flatten().and_then(|estimate| estimate.interval) {
+                Some(interval) => format!(
+                    ", so far {so_far} ({:.2} to {:.2} of the best)",
+                    interval.low, interval.high
+                ),
+                None => format!(", so far {so_far}"),
+            }
+        });
+        self.bar.set_message(format!("{phase}: {what}{}", guess.unwrap_or_default()));
+    }
+
+    /// Tries to leave single files unbuffered that were fetched in larger pieces than were used.
+    fn rules_for_files(&mut self, answer: &Answer) -> Result<Vec<Rule>, Failure> {
+        let files: Vec<PathBuf> = self.trial.files().wasteful.clone();
+        let buffer = self.arguments.sizes.buffer(answer.setting(&self.plan));
+        let (mut found, mut p_values) = (Vec::new(), Vec::new());
+        for file in files.iter().take(FILES_TRIED_MAX) {
+            if buffer == BufferSize::Off || self.must_stop().is_some() {
+                break;
+            }
+            let Some(pattern) = file.to_str().map(str::to_owned) else { continue };
+            self.bar.set_message(format!("trying {pattern} unbuffered"));
+            let rule = Rule { file: Some(pattern), buffer: BufferSize::Off };
+            let comparison = self.compare_rules(buffer, &rule)?;
+            let effect = comparison.effect(0, 1).map_err(lab)?;
+            let logarithms: Vec<f64> = std::iter::zip(comparison.figures(1), comparison.figures(0))
+                .map(|(with, without)| (with / without).ln())
+                .collect();
+            p_values.push(statistics::signed_rank_p(&logarithms).map_err(|e| lab(e.into()))?);
+            found.push((rule, effect.verdict == Verdict::Faster));
+        }
+        let corrected = statistics::holm(&p_values);
+        let is_sure = |(_, p): &(_, f64)| *p <= 1.0 - paired::CONFIDENCE_FIXED;
+        let sure = std::iter::zip(found, corrected).filter(is_sure);
+        Ok(sure.filter(|((_, is_faster), _)| *is_faster).map(|((rule, _), _)| rule).collect())
+    }
+
+    /// Pairs of runs with one size for all files, and with another rule for one file.
+    fn compare_rules(
+        &mut self,
+        buffer: BufferSize,
+        rule: &Rule,
+    ) -> Result<paired::Comparison, Failure> {
+        let folder = tempfile::tempdir()
+            .map_err(|error| Failure::own(format!("no temporary folder: {error}")))?;
+        let all = Rule { file: None, buffer };
+        let name = program_name(self.arguments);
+        let mut paths = Vec::new();
+        for (place, rules) in [vec![all.clone()], vec![rule.clone(), all]].iter().enumerate() {
+            let path = folder.path().join(format!("{place}.toml"));
+            let tuned = rules::Tuned { program: &name, date: "", rules };
+            rules::write(&path, &tuned)?;
+            paths.push(path);
+        }
+        let left = self.arguments.budget.saturating_sub(self.begun.elapsed());
+        let options =
+            Options { seed: self.plan.seed, stop: Stop::Looks(left), ..Options::default() };
+        let mut failure = None;
+        let mut run_one = |cell: usize| match self.trial.run_with_rules(&paths[cell]) {
+            Ok(Measurement { wall, .. }) => {
+                Ok(Observation { figure: wall.as_secs_f64(), output: String::new() })
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                failure = Some(error);
+                Err(sweetspot_lab::Error::Failed { program: name.clone(), reason })
+            }
+        };
+        let comparison = paired::compare(&mut run_one, 2, &options);
+        comparison.map_err(|error| failure.unwrap_or_else(|| lab(error)))
+    }
+
+    fn report(&self, answer: Option<Answer>, stopped: Option<Stopped>) -> Result<Report, Failure> {
+        let measurements = self.store.measurements(&self.session).map_err(lab)?;
+        report::Findings {
+            arguments: self.arguments,
+            plan: &self.plan,
+            rounds: &self.rounds,
+            measurements: &measurements,
+            trial: &self.trial,
+            answer,
+            stopped,
+        }
+        .report()
+        .map_err(lab)
+    }
+
+    fn end(&self, report: &Report) -> Result<(), Failure> {
+        self.bar.finish_and_clear();
+        if report.is_finished() {
+            let result = serde_json::to_string(report).unwrap_or_default();
+            self.store.finish(&self.session, &result).map_err(lab)?;
+        }
+        Ok(())
+    }
+}
+
+/// What two sessions must have in common for one to go on with the other's runs.
+fn subject(arguments: &Tune, folder: &Path) -> String {
+    let words: Vec<_> = arguments.command.iter().map(|word| word.to_string_lossy()).collect();
+    let sizes: Vec<String> = (arguments.sizes.settings())
+        .map(|setting| typed(arguments.sizes.buffer(setting)))
+        .collect();
+    serde_json::json!({
+        "command": words,
+        "folder": folder.to_string_lossy(),
+        "sizes": sizes,
+        "within": arguments.within,
+        "cold": arguments.cold,
+        "curve": arguments.curve,
+        "prepare": arguments.prepare.as_ref().map(|command| command.to_string_lossy()),
+    })
+    .to_string()
+}
+
+/// What is other than it was.
+fn changed(then: Option<&Circumstances>, now: &Circumstances) -> Option<String> {
+    let Some(then) = then else { return Some("the form of stored sessions".to_string()) };
+    let file = std::iter::zip(&then.files, &now.files).find(|(then, now)| then != now);
+    if then == now {
+        None
+    } else if let Some((then, _)) = file {
+        Some(then.0.display().to_string())
+    } else if then.files != now.files {
+        Some("what the command reads".to_string())
+    } else if then.version != now.version {
+        Some("sweetspot's version".to_string())
+    } else {
+        Some("the machine, its kernel or file system".to_string())
+    }
+}
+
+fn store_path(arguments: &Tune) -> Result<PathBuf, Failure> {
+    if let Some(path) = &arguments.store {
+        return Ok(path.clone());
+    }
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+    let folder = state.or_else(|| std::env::home_dir().map(|home| home.join(".local/state")));
+    let folder = folder.map(|folder| folder.join("sweetspot")).ok_or_else(|| {
+        Failure::own("there is no home folder to keep the runs in")
+            .next("name a file: --store FILE")
+    })?;
+    std::fs::create_dir_all(&folder).map_err(|error| {
+        Failure::own(format!("{}: {error}", folder.display()))
+            .next("keep the runs elsewhere: --store FILE")
+    })?;
+    Ok(folder.join("runs.sqlite"))
+}

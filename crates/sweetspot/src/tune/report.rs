@@ -1,0 +1,442 @@
+//! What was found, in the order in which people want it: a sentence, a table, a curve, and what was
+//! checked; or the same as JSON.
+
+use super::rules::Rule;
+use super::settings::{bytes_spoken, spoken, typed};
+use super::trial::{Trial, called};
+use crate::arguments::Tune;
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::Path;
+use sweetspot_core::size::BufferSize;
+use sweetspot_lab::measure::Measurement;
+use sweetspot_lab::paired::CONFIDENCE_FIXED;
+use sweetspot_lab::search::{self, Answer, OFF, Phase, Plan, Round, Setting};
+use sweetspot_lab::statistics::{self, Estimate, Interval};
+
+/// The version of the JSON: a field that changes its meaning raises it.
+const SCHEMA: u32 = 1;
+/// Lines of the curve.
+const CURVE_LINES: usize = 9;
+/// A run was disturbed when others took this share of its time, or more.
+const DISTURBED_SHARE: f64 = 0.1;
+
+/// Why a search ended before it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stopped {
+    Interrupted,
+    Budget,
+}
+
+/// Everything that a report is made of.
+pub struct Findings<'a> {
+    pub arguments: &'a Tune,
+    pub plan: &'a Plan,
+    pub rounds: &'a [Round],
+    pub measurements: &'a [(Setting, Measurement)],
+    pub trial: &'a Trial<'a>,
+    pub answer: Option<Answer>,
+    pub stopped: Option<Stopped>,
+}
+
+/// What is said.
+#[derive(Serialize)]
+pub struct Report {
+    schema: u32,
+    sentence: String,
+    confirmed: bool,
+    stopped: Option<Stopped>,
+    /// What to use, in the grammar of sizes.
+    buffer: Option<String>,
+    /// The smallest that is as good as the best, and what it was confirmed against.
+    smallest: Option<String>,
+    rival: Option<String>,
+    auto_is_within: bool,
+    within: f64,
+    cache: &'static str,
+    seed: u64,
+    runs: usize,
+    disturbed_runs: usize,
+    settings: Vec<Row>,
+    rounds: Vec<Round>,
+    checked: Vec<String>,
+    notes: Vec<String>,
+    rule_file: Option<String>,
+    rules: Vec<String>,
+}
+
+/// One setting.
+#[derive(Serialize)]
+struct Row {
+    setting: Setting,
+    buffer: String,
+    runs: usize,
+    median_seconds: f64,
+    /// Of its time to the rival's, over the rounds in which both ran.
+    ratio: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    pairs: usize,
+    peak_memory_bytes: u64,
+}
+
+impl Findings<'_> {
+    /// Puts everything together.
+    ///
+    /// # Errors
+    /// Where figures are no numbers.
+    pub fn report(&self) -> Result<Report, sweetspot_lab::Error> {
+        let buffer = |setting| typed(self.arguments.sizes.buffer(setting));
+        let confirmed = self.answer.filter(|answer| answer.confirmed);
+        Ok(Report {
+            schema: SCHEMA,
+            sentence: self.sentence()?,
+            confirmed: confirmed.is_some(),
+            stopped: self.stopped,
+            buffer: confirmed.map(|answer| buffer(answer.setting(self.plan))),
+            smallest: self.answer.map(|answer| buffer(answer.choice)),
+            rival: self.answer.map(|answer| buffer(answer.rival)),
+            auto_is_within: confirmed.is_some_and(|answer| answer.auto_is_within),
+            within: self.plan.within,
+            cache: if self.arguments.cold { "cold" } else { "warm" },
+            seed: self.plan.seed,
+            runs: self.trial.runs.max(self.measurements.len()),
+            disturbed_runs: self.measurements.iter().filter(|(_, m)| is_disturbed(m)).count(),
+            settings: self.rows()?,
+            rounds: self.rounds.to_vec(),
+            checked: self.trial.checked(),
+            notes: self.trial.notes.clone(),
+            rule_file: None,
+            rules: Vec::new(),
+        })
+    }
+
+    fn sentence(&self) -> Result<String, sweetspot_lab::Error> {
+        let percent = format!("{} %", self.plan.within * 100.0);
+        let called = |setting| called(&self.arguments.sizes, setting);
+        let Some(answer) = self.answer else {
+            return Ok("Nothing is known yet: there were too few runs.".to_string());
+        };
+        let speed = |setting| self.speed(setting);
+        let auto = self.plan.auto();
+        if !answer.confirmed {
+            return Ok(format!(
+                "Undecided: {} may be the smallest buffer within {percent} of the best{}.",
+                called(answer.choice),
+                self.precision(&answer)?
+            ));
+        }
+        Ok(match (answer.choice, answer.auto_is_within) {
+            (OFF, false) => format!(
+                "No buffering is within {percent} of the best, {}: buffers do not pay here.",
+                called(answer.rival)
+            ),
+            (OFF, true) => format!(
+                "No buffering and auto are both within {percent} of the best: buffers neither pay \
+                 nor harm here, and auto is what stays in force."
+            ),
+            (choice, true) => format!(
+                "auto is within {percent} of the best: {}; the smallest size as good is {}.",
+                speed(auto)?,
+                called(choice)
+            ),
+            (choice, false) => format!(
+                "{} is the smallest buffer within {percent} of the best: {}; auto is not as good{}.",
+                called(choice),
+                speed(choice)?,
+                self.behind(auto, choice)?
+            ),
+        })
+    }
+
+    /// `5.5 times as fast as without buffering (95 % interval 5.2 to 5.8, 6 pairs)`.
+    fn speed(&self, setting: Setting) -> Result<String, sweetspot_lab::Error> {
+        let Some(estimate) = self.confirmed_ratio(OFF, setting)? else { return Ok(String::new()) };
+        let Some(Interval { low, high }) = estimate.interval else {
+            return Ok(format!("about {:.2} times as fast as without buffering", estimate.value));
+        };
+        Ok(format!(
+            "{:.2} times as fast as without buffering (95 % interval {low:.2} to {high:.2}, {} pairs)",
+            estimate.value, estimate.samples
+        ))
+    }
+
+    /// ` (1.3 times the time, 1.2 to 1.4)`.
+    fn behind(&self, setting: Setting, reference: Setting) -> Result<String, sweetspot_lab::Error> {
+        Ok(match self.confirmed_ratio(setting, reference)? {
+            Some(Estimate { value, interval: Some(Interval { low, high }), .. }) => {
+                format!(" ({value:.2} times its time, {low:.2} to {high:.2})")
+            }
+            _ => String::new(),
+        })
+    }
+
+    fn confirmed_ratio(
+        &self,
+        setting: Setting,
+        reference: Setting,
+    ) -> Result<Option<Estimate>, sweetspot_lab::Error> {
+        search::ratio(self.rounds, Phase::Confirm, setting, reference, CONFIDENCE_FIXED)
+    }
+
+    /// How far an undecided search came, and what more would cost.
+    fn precision(&self, answer: &Answer) -> Result<String, sweetspot_lab::Error> {
+        let estimate = self.confirmed_ratio(answer.choice, answer.rival)?;
+        let Some(Estimate { value, interval: Some(Interval { low, high }), samples }) = estimate
+        else {
+            return Ok(", but nothing was confirmed yet".to_string());
+        };
+        // An interval shrinks with the root of the number of rounds.
+        let room = (1.0 + self.plan.within) / value;
+        let rounds = match room > 1.0 {
+            true => samples as f64 * ((high / value).ln() / room.ln()).powi(2),
+            false => f64::INFINITY,
+        };
+        let more = match rounds <= 1000.0 {
+            true => format!(
+                "; about {:.0} rounds would decide it as noisy as it is now",
+                rounds.max(samples as f64 + 1.0)
+            ),
+            false => "; it is too near to the margin for more rounds to decide".to_string(),
+        };
+        Ok(format!(
+            ": its time is {value:.2} of that of {} (95 % interval {low:.2} to {high:.2}, {samples} \
+             pairs){more}",
+            called(&self.arguments.sizes, answer.rival)
+        ))
+    }
+
+    fn rows(&self) -> Result<Vec<Row>, sweetspot_lab::Error> {
+        let mut rows = Vec::new();
+        for setting in self.arguments.sizes.settings() {
+            let of = |round: &Round| {
+                let place = round.order.iter().position(|ran| *ran == setting)?;
+                Some(round.figures[place])
+            };
+            let figures: Vec<f64> = self.rounds.iter().filter_map(of).collect();
+            if figures.is_empty() {
+                continue;
+            }
+            let ratio = match self.answer {
+                Some(answer) => search::ratio(
+                    self.rounds,
+                    Phase::Scout,
+                    setting,
+                    answer.rival,
+                    CONFIDENCE_FIXED,
+                )?,
+                None => None,
+            };
+            let peaks = self.measurements.iter().filter(|(ran, _)| *ran == setting);
+            let peaks: Vec<f64> = peaks.map(|(_, m)| m.peak_memory_bytes as f64).collect();
+            let interval = ratio.and_then(|ratio| ratio.interval);
+            rows.push(Row {
+                setting,
+                buffer: typed(self.arguments.sizes.buffer(setting)),
+                runs: figures.len(),
+                median_seconds: statistics::median(&figures)?,
+                ratio: ratio.map(|ratio| ratio.value),
+                low: interval.map(|interval| interval.low),
+                high: interval.map(|interval| interval.high),
+                pairs: ratio.map_or(0, |ratio| ratio.samples),
+                peak_memory_bytes: statistics::median(&peaks).unwrap_or_default() as u64,
+            });
+        }
+        Ok(rows)
+    }
+}
+
+fn is_disturbed(measurement: &Measurement) -> bool {
+    let disturbance = &measurement.disturbance;
+    let others = disturbance.stolen + disturbance.processor_pressure + disturbance.memory_pressure;
+    others.as_secs_f64() > DISTURBED_SHARE * measurement.wall.as_secs_f64()
+}
+
+impl Report {
+    /// Adds what was written, and where.
+    pub fn written(&mut self, path: &Path, name: &str, rules: &[Rule], warning: Option<String>) {
+        self.rule_file = Some(path.display().to_string());
+        self.rules = rules
+            .iter()
+            .map(|rule| {
+                let file = rule.file.as_ref().map(|file| format!(" and file {file}"));
+                format!("program {name}{}: buffer {}", file.unwrap_or_default(), typed(rule.buffer))
+            })
+            .collect();
+        self.notes.extend(warning);
+    }
+
+    /// Whether nothing is left that a resumed session could do.
+    pub fn is_finished(&self) -> bool {
+        self.stopped.is_none()
+    }
+
+    /// The whole report, for people.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.sentence);
+        match self.stopped {
+            Some(Stopped::Interrupted) => text.push_str(
+                "Interrupted: this is what is known so far. Go on with the same command and \
+                 --resume.\n",
+            ),
+            Some(Stopped::Budget) => text.push_str(
+                "The time is up: this is what is known so far. Go on with the same command and \
+                 --resume, or give it more: --budget 20m.\n",
+            ),
+            None => {}
+        }
+        if self.settings.is_empty() {
+            return text;
+        }
+        let _ = write!(text, "\n{}\n\n{}", self.table().trim_fmt(), self.curve());
+        let rival = self.rival.as_deref().unwrap_or("the best");
+        let _ = writeln!(
+            text,
+            "\nTime: median, and its ratio to that of {rival} over the rounds in which both ran, \
+             with a 95 % interval\nwhere these are six or more. {} runs, each a fresh process, {} \
+             cache, in random rounds from seed {}.",
+            self.runs, self.cache, self.seed
+        );
+        if self.disturbed_runs > 0 {
+            let _ = writeln!(
+                text,
+                "{} of them waited more than a tenth of their time for a processor or memory that \
+                 others had; none was dropped.",
+                self.disturbed_runs
+            );
+        }
+        match self.checked.as_slice() {
+            [] => text.push_str("No output is known that could be compared.\n"),
+            checked => {
+                let _ = writeln!(text, "The same in every run: {}.", checked.join(", "));
+            }
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "Note: {note}.");
+        }
+        if let Some(path) = &self.rule_file {
+            let _ = writeln!(text, "\nWritten to {path}:");
+            for rule in &self.rules {
+                let _ = writeln!(text, "  {rule}");
+            }
+        }
+        text
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header([
+            "buffer",
+            "runs",
+            "seconds",
+            "ratio",
+            "95 % interval",
+            "memory",
+            "",
+        ]);
+        for row in &self.settings {
+            let interval = match (row.low, row.high) {
+                (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
+                _ => String::new(),
+            };
+            table.add_row([
+                row.buffer.clone(),
+                row.runs.to_string(),
+                format!("{:.4}", row.median_seconds),
+                row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}")),
+                interval,
+                bytes_spoken(row.peak_memory_bytes),
+                self.mark(row).to_string(),
+            ]);
+        }
+        for column in 1..6 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+
+    fn mark(&self, row: &Row) -> &'static str {
+        let is = |text: &Option<String>| text.as_ref() == Some(&row.buffer);
+        if is(&self.buffer) && is(&self.smallest) {
+            "<- the smallest as good, in force"
+        } else if is(&self.buffer) {
+            "<- as good, in force"
+        } else if is(&self.smallest) {
+            if self.confirmed { "<- the smallest as good" } else { "<- perhaps" }
+        } else {
+            ""
+        }
+    }
+
+    /// The medians by size, on a logarithmic scale, as stars; the choice is an `O`.
+    fn curve(&self) -> String {
+        let seconds = || self.settings.iter().map(|row| row.median_seconds);
+        let (least, most) = (seconds().fold(f64::MAX, f64::min), seconds().fold(0.0, f64::max));
+        let span = (most / least).ln().max(f64::MIN_POSITIVE);
+        let line_of = |seconds: f64| {
+            let share = (most / seconds).ln() / span;
+            (share * (CURVE_LINES - 1) as f64).round() as usize
+        };
+        let lines = if most / least < 1.01 { 1 } else { CURVE_LINES };
+        let mut text = String::new();
+        for line in 0..lines {
+            let label = match line {
+                0 => format!("{most:.4} s"),
+                last if last == lines - 1 => format!("{least:.4} s"),
+                _ => String::new(),
+            };
+            let _ = write!(text, "{label:>11} |");
+            for row in &self.settings {
+                let is_here = lines == 1 || line_of(row.median_seconds) == line;
+                let is_choice = self.smallest.as_ref() == Some(&row.buffer);
+                let point = match (is_here, is_choice) {
+                    (true, true) => "O",
+                    (true, false) => "*",
+                    (false, _) => "",
+                };
+                let _ = write!(text, "{point:>5}");
+            }
+            let trimmed = text.trim_end().len();
+            text.truncate(trimmed);
+            text.push('\n');
+        }
+        let _ = write!(text, "{:>11}  ", "");
+        self.settings.iter().for_each(|row| {
+            let _ = write!(text, "{:>5}", row.buffer);
+        });
+        text + "\n"
+    }
+}
+
+/// What would be done.
+pub fn dry_run(trial: &Trial, arguments: &Tune, seconds: f64, rules: &Path) -> String {
+    let list = |paths: Vec<String>| match paths.as_slice() {
+        [] => "none known".to_string(),
+        paths => paths.join(", "),
+    };
+    let inputs = trial.files().inputs().iter().map(|path| path.display().to_string()).collect();
+    let sizes: Vec<String> = (arguments.sizes.settings())
+        .map(|setting| arguments.sizes.buffer(setting))
+        .filter(|buffer| matches!(buffer, BufferSize::Bytes(_)))
+        .map(spoken)
+        .collect();
+    let runs = super::RUNS_USUAL as f64;
+    let mut text = format!(
+        "One run took {seconds:.3} s. Tuning takes about {runs} runs, {:.0} s at most as slow as \
+         that one; the budget is {} s.\n\ninputs   {}\noutputs  {}\nsizes    {}\nrule     {}\n",
+        runs * seconds,
+        arguments.budget.as_secs(),
+        list(inputs),
+        list(trial.checked()),
+        sizes.join(", "),
+        rules.display()
+    );
+    for note in &trial.notes {
+        let _ = writeln!(text, "Note: {note}.");
+    }
+    text
+}

@@ -1,0 +1,208 @@
+//! Writes what was found into `sweetspot.toml`.
+//!
+//! Invariant: only rules that carry `tuned` and name this program are changed or removed; every
+//! other byte of the file stays. The file appears whole or not at all.
+
+use super::settings::typed;
+use crate::config;
+use crate::failure::Failure;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use sweetspot_core::size::BufferSize;
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
+
+/// A rule for the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// For which file; `None`: all others.
+    pub file: Option<String>,
+    pub buffer: BufferSize,
+}
+
+/// What belongs to all rules of one session.
+pub struct Tuned<'a> {
+    /// The program's file name.
+    pub program: &'a str,
+    /// The day: `2026-11-21`.
+    pub date: &'a str,
+    /// Those for single files first, as the first that matches wins.
+    pub rules: &'a [Rule],
+}
+
+/// The file to write: the one that is in force here, or a new one here.
+///
+/// # Errors
+/// Where the one in force cannot be read.
+pub fn place(explicit: Option<&Path>, folder: &Path) -> Result<PathBuf, Failure> {
+    if let Some(path) = explicit {
+        return Ok(path.to_path_buf());
+    }
+    let found = config::load(None, Some(folder), &mut Vec::new())?;
+    Ok(found.path.unwrap_or_else(|| folder.join(config::FILE_NAME)))
+}
+
+/// Puts rules into the file at `path`, or makes it. Returns a warning where they will not be used.
+///
+/// # Errors
+/// Where it cannot be read, understood or written; it is as it was then.
+pub fn write(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
+    let shown = path.display();
+    let failure = |error: std::io::Error| {
+        Failure::own(format!("{shown}: {error}")).next(format!(
+            "nothing was changed; to use the answer by hand: sweetspot run --buffer-size {} -- ...",
+            tuned.rules.last().map_or_else(String::new, |rule| typed(rule.buffer))
+        ))
+    };
+    // A link stays a link: what it leads to is replaced.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let (text, mode) = match std::fs::read_to_string(&target) {
+        Ok(text) => (text, target.metadata().map_err(failure)?.permissions().mode()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (String::new(), 0o644),
+        Err(error) => return Err(failure(error)),
+    };
+    let changed = update(&text, tuned)
+        .map_err(|cause| Failure::own(format!("{shown}: {cause}")).next("nothing was changed"))?;
+    let folder = target.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .permissions(PermissionsExt::from_mode(mode & 0o777))
+        .tempfile_in(folder)
+        .map_err(failure)?;
+    file.write_all(changed.as_bytes()).map_err(failure)?;
+    file.as_file().sync_all().map_err(failure)?;
+    file.persist(&target).map_err(|error| failure(error.error))?;
+    shadowed(path, tuned)
+}
+
+/// Says which rule of the user's stands before ours and wins.
+fn shadowed(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
+    let name = std::ffi::OsStr::new(tuned.program);
+    let rules = config::load(Some(path), None, &mut Vec::new())?.rules;
+    let first = rules.iter().find(|rule| rule.file.is_none() && rule.is_for_program(name));
+    let ours = tuned.rules.iter().find(|rule| rule.file.is_none()).map(|rule| rule.buffer);
+    let Some(first) = first.filter(|first| ours.is_some() && first.buffer != ours) else {
+        return Ok(None);
+    };
+    let pattern = first.program.as_deref().map_or(String::new(), |p| format!(" for '{p}'"));
+    Ok(Some(format!(
+        "an earlier rule{pattern} in {} wins over it: move or remove that one",
+        path.display()
+    )))
+}
+
+fn update(text: &str, tuned: &Tuned) -> Result<String, String> {
+    let mut document: DocumentMut =
+        text.parse().map_err(|error: toml_edit::TomlError| error.message().replace('\n', ", "))?;
+    let item = document.entry("rule").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    let all = item
+        .as_array_of_tables_mut()
+        .ok_or("its rules are not written as [[rule]], so none can be added")?;
+    let is_own = |table: &Table| {
+        table.contains_key("tuned")
+            && table.get("program").and_then(Item::as_str) == Some(tuned.program)
+    };
+    let file_of = |table: &Table| table.get("file").and_then(Item::as_str).map(str::to_owned);
+    let have: Vec<Option<String>> = all.iter().filter(|table| is_own(table)).map(file_of).collect();
+    let want: Vec<Option<String>> = tuned.rules.iter().map(|rule| rule.file.clone()).collect();
+    if have == want {
+        // In their places, with whatever was written around them.
+        let own = all.iter_mut().filter(|table| is_own(table));
+        for (table, rule) in own.zip(tuned.rules) {
+            table["buffer"] = value(typed(rule.buffer));
+            table["tuned"] = value(tuned.date);
+        }
+        return Ok(document.to_string());
+    }
+    all.retain(|table| !is_own(table));
+    for rule in tuned.rules {
+        let mut table = Table::new();
+        table["program"] = value(tuned.program);
+        if let Some(file) = &rule.file {
+            table["file"] = value(file);
+        }
+        table["buffer"] = value(typed(rule.buffer));
+        table["tuned"] = value(tuned.date);
+        if !text.is_empty() || !all.is_empty() {
+            table.decor_mut().set_prefix("\n");
+        }
+        all.push(table);
+    }
+    Ok(document.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OTHERS: &str = "# mine\n[[rule]]   # first\nprogram = \"a*\"\nbuffer = \"4K\"\n\n\
+                          [[rule]]\nprogram = \"job\" # by hand\nfile = \"*.log\"\nbuffer = 'off'\n";
+
+    fn rule(file: Option<&str>, bytes: u32) -> Rule {
+        Rule { file: file.map(String::from), buffer: BufferSize::Bytes(bytes) }
+    }
+
+    fn updated(text: &str, rules: &[Rule]) -> String {
+        update(text, &Tuned { program: "job", date: "2026-11-21", rules }).unwrap()
+    }
+
+    #[test]
+    fn every_other_line_stays() {
+        let once = updated(OTHERS, &[rule(None, 65536)]);
+        let own = "\n[[rule]]\nprogram = \"job\"\nbuffer = \"64K\"\ntuned = \"2026-11-21\"\n";
+        assert_eq!(once, format!("{OTHERS}{own}"));
+        let again = updated(&once, &[rule(None, 4096)]);
+        assert_eq!(again, format!("{OTHERS}{}", own.replace("64K", "4K")), "replaced in its place");
+        let with_note = format!("{OTHERS}\n# found in November{own}# the end\n");
+        let kept = updated(&with_note, &[rule(None, 4096)]);
+        assert_eq!(kept, with_note.replace("64K", "4K"));
+    }
+
+    #[test]
+    fn rules_for_files_stand_before_the_rule_for_all() {
+        let once = updated(OTHERS, &[rule(None, 65536)]);
+        let both = [rule(Some("*.idx"), 4096), rule(None, 65536)];
+        let found = updated(&once, &both);
+        let file_at = found.find("*.idx").unwrap();
+        assert!(found.starts_with(OTHERS) && file_at < found.find("64K").unwrap(), "{found}");
+        assert_eq!(found.matches("tuned").count(), 2);
+        assert_eq!(updated(&found, &[rule(None, 65536)]), once, "and go again");
+    }
+
+    #[test]
+    fn a_new_file_is_what_run_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = place(None, folder.path()).unwrap();
+        let rules = [rule(None, 65536)];
+        let tuned = Tuned { program: "job", date: "2026-11-21", rules: &rules };
+        assert_eq!(write(&path, &tuned).unwrap(), None);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("[[rule]]\nprogram = \"job\"\n"), "{text}");
+        let rules = config::load(Some(&path), None, &mut Vec::new()).unwrap().rules;
+        assert_eq!(rules[0].buffer, Some(BufferSize::Bytes(65536)));
+    }
+
+    #[test]
+    fn a_rule_that_wins_over_ours_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweetspot.toml");
+        std::fs::write(&path, "[[rule]]\nprogram = \"j*\"\nbuffer = 4096\n").unwrap();
+        let rules = [rule(None, 65536)];
+        let tuned = Tuned { program: "job", date: "2026-11-21", rules: &rules };
+        let warning = write(&path, &tuned).unwrap().unwrap();
+        assert!(warning.contains("rule for 'j*'"), "{warning}");
+    }
+
+    #[test]
+    fn what_cannot_be_changed_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweetspot.toml");
+        for text in ["rule = []\n", "[[rule]\n", "rule = 5\n"] {
+            std::fs::write(&path, text).unwrap();
+            let rules = [rule(None, 65536)];
+            let tuned = Tuned { program: "job", date: "2026-11-21", rules: &rules };
+            let message = write(&path, &tuned).unwrap_err().to_string();
+            assert!(message.contains("sweetspot.toml: "), "{message}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The ways in which a command is tried, and the texts that choose among them.
+
+use std::time::Duration;
+use sweetspot_core::size::{BufferSize, Parsed, parse};
+use sweetspot_lab::search::{OFF, Setting};
+
+/// Sizes in a row, each twice the one before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ladder(Vec<u32>);
+
+impl Ladder {
+    /// How many sizes there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What a setting of the search means.
+    pub fn buffer(&self, setting: Setting) -> BufferSize {
+        match setting.checked_sub(1).map(|place| self.0.get(place)) {
+            None => BufferSize::Off,
+            Some(Some(bytes)) => BufferSize::Bytes(*bytes),
+            Some(None) => BufferSize::Auto,
+        }
+    }
+
+    /// All settings of the search, from no buffering to automatic.
+    pub fn settings(&self) -> impl Iterator<Item = Setting> + use<> {
+        OFF..=self.0.len() + 1
+    }
+}
+
+/// Reads `4K..16M`.
+///
+/// # Errors
+/// Where it is something else; the message says what.
+pub fn ladder(text: &str) -> Result<Ladder, String> {
+    let (first, last) = text.split_once("..").ok_or("two sizes are wanted, such as 4K..16M")?;
+    let size = |text: &str| match parse(text.as_bytes()) {
+        Parsed::Size(BufferSize::Bytes(bytes)) => Ok(bytes),
+        _ => Err(format!("'{text}' is not a size such as 64K, of at most 1G")),
+    };
+    let (first, last) = (size(first)?, size(last)?);
+    let doubled = |bytes: &u32| bytes.checked_mul(2).filter(|next| *next <= last);
+    let sizes: Vec<u32> = std::iter::successors(Some(first), doubled).collect();
+    if first > last || sizes.len() < 2 {
+        return Err("the last size must be at least twice the first".to_string());
+    }
+    Ok(Ladder(sizes))
+}
+
+/// Reads `5%` or `5`.
+///
+/// # Errors
+/// Where it is no number from 1 to 100.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| WITHIN)?;
+    if (1.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err(WITHIN.to_string()) }
+}
+
+const WITHIN: &str = "a number from 1% to 100% is wanted";
+
+/// Reads `90s`, `5m`, `1h`.
+///
+/// # Errors
+/// Where it is something else.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let seconds = match unit {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => 0,
+    };
+    let number: Option<u64> = text[..text.len() - unit.len()].parse().ok();
+    match number.and_then(|number| number.checked_mul(seconds)) {
+        Some(0) | None => Err("a time such as 90s, 5m or 1h is wanted".to_string()),
+        Some(seconds) => Ok(Duration::from_secs(seconds)),
+    }
+}
+
+/// A size as people say it: `64 KiB`.
+pub fn spoken(buffer: BufferSize) -> String {
+    match buffer {
+        BufferSize::Off => "no buffering".to_string(),
+        BufferSize::Auto => "auto".to_string(),
+        BufferSize::Bytes(bytes) => bytes_spoken(u64::from(bytes)),
+    }
+}
+
+/// A number of bytes as people say it, exactly where it is a whole number of a unit.
+pub fn bytes_spoken(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let whole = units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    match (whole, units.iter().find(|(unit, _)| bytes >= *unit)) {
+        (Some((unit, name)), _) => format!("{} {name}", bytes / unit),
+        (None, Some((unit, name))) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
+        (None, None) => format!("{bytes} B"),
+    }
+}
+
+/// A size as it is typed and stands in rules: `64K`.
+pub fn typed(buffer: BufferSize) -> String {
+    let BufferSize::Bytes(bytes) = buffer else { return crate::buffer::text(buffer) };
+    for (unit, name) in [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")] {
+        if bytes.is_multiple_of(unit) {
+            return format!("{}{name}", bytes / unit);
+        }
+    }
+    bytes.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ladders() {
+        let check = |text: &str, expected: Option<&[u32]>| {
+            assert_eq!(ladder(text).ok(), expected.map(|sizes| Ladder(sizes.to_vec())), "{text}");
+        };
+        check("4K..16K", Some(&[4096, 8192, 16384]));
+        check("1000..4001", Some(&[1000, 2000, 4000]));
+        check("512M..1G", Some(&[512 << 20, 1 << 30]));
+        for text in ["", "4K", "4K..", "..4K", "4K..4K", "4K..7K", "8K..4K", "auto..1M", "1M..2G"] {
+            check(text, None);
+        }
+        let ladder = ladder("4K..16K").unwrap();
+        let found: Vec<_> =
+            ladder.settings().map(|setting| typed(ladder.buffer(setting))).collect();
+        assert_eq!(found, ["off", "4K", "8K", "16K", "auto"]);
+    }
+
+    #[test]
+    fn percentages_and_times() {
+        for (text, expected) in [("5%", Some(0.05)), ("10", Some(0.1)), ("0.5%", None), ("x", None)]
+        {
+            assert_eq!(percent(text).ok(), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("90", Some(90)),
+            ("90s", Some(90)),
+            ("5m", Some(300)),
+            ("2h", Some(7200)),
+            ("0s", None),
+            ("m", None),
+            ("5d", None),
+            ("-5m", None),
+            ("99999999999999999999s", None),
+        ] {
+            assert_eq!(duration(text).ok(), expected.map(Duration::from_secs), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_as_people_say_them() {
+        for (bytes, expected) in [
+            (1, "1 B"),
+            (65536, "64 KiB"),
+            (100_000, "97.7 KiB"),
+            (1 << 20, "1 MiB"),
+            (3 << 29, "1.5 GiB"),
+        ] {
+            assert_eq!(bytes_spoken(bytes), expected);
+        }
+        for (size, expected) in [(65536, "64K"), (1 << 30, "1G"), (1000, "1000")] {
+            assert_eq!(typed(BufferSize::Bytes(size)), expected);
+        }
+    }
+}

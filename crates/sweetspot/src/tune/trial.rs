@@ -1,0 +1,419 @@
+//! Runs the command in one setting: brings everything into the state it should begin in, runs it as
+//! a fresh process, and checks that it ended well, left its inputs alone and wrote what it should.
+//!
+//! Invariant: a measurement comes back only if all of that was so. What is wrong is told apart:
+//! the setting changes what comes out (a fault of ours, which ends everything), or the program
+//! itself writes something else each time (which is said, and cannot be checked any more).
+
+use super::files::{Files, Outputs, Scan, named};
+use super::settings::{Ladder, spoken, typed};
+use crate::arguments::Tune;
+use crate::failure::Failure;
+use crate::{buffer, preload, session};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use sweetspot_core::size::BufferSize;
+use sweetspot_guard::session as guarded;
+use sweetspot_lab::cache;
+use sweetspot_lab::measure::{self, Job, Measurement};
+use sweetspot_lab::search::{OFF, Setting};
+use tempfile::TempDir;
+
+/// How much of a failed program's error output is shown, in bytes.
+const SAID_BYTES_MAX: usize = 1000;
+/// No run takes longer.
+const RUN_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// A command and what is known of it.
+pub struct Trial<'a> {
+    arguments: &'a Tune,
+    folder: PathBuf,
+    /// Takes what the command says.
+    scratch: TempDir,
+    files: Files,
+    /// What came out of the first runs.
+    expected: Outputs,
+    /// What the program itself writes differently each time.
+    varying: BTreeSet<PathBuf>,
+    /// No inputs are brought into the cache any more: they do not stay there.
+    is_cache_as_it_is: bool,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+    /// Runs so far, those of learning among them.
+    pub runs: usize,
+}
+
+/// How the command is started.
+enum Way<'a> {
+    /// As it is, or under `run` with that size.
+    Setting(BufferSize),
+    /// Under `run` with these rules and nothing else.
+    Rules(&'a Path),
+    /// With the library and a ledger that takes notes.
+    Learning(&'a guarded::Session),
+}
+
+impl<'a> Trial<'a> {
+    /// Prepares to try the command of `arguments`.
+    ///
+    /// # Errors
+    /// Where there is no room for what it says.
+    pub fn new(arguments: &'a Tune) -> Result<Trial<'a>, Failure> {
+        let scratch = tempfile::Builder::new()
+            .prefix("sweetspot-tune-")
+            .tempdir()
+            .map_err(|error| Failure::own(format!("no temporary folder: {error}")))?;
+        let folder = std::env::current_dir()
+            .and_then(|folder| folder.canonicalize())
+            .map_err(|error| Failure::own(format!("the current folder is not usable: {error}")))?;
+        Ok(Trial {
+            arguments,
+            folder,
+            scratch,
+            files: Files::default(),
+            expected: Outputs::default(),
+            varying: BTreeSet::new(),
+            is_cache_as_it_is: false,
+            notes: Vec::new(),
+            runs: 0,
+        })
+    }
+
+    /// Runs the command twice, as it is and with the library taking notes, to learn what it reads
+    /// and writes. Returns the seconds that it took as it is.
+    ///
+    /// # Errors
+    /// Where it fails, or changes what it reads.
+    pub fn learn(&mut self) -> Result<f64, Failure> {
+        let named = named(&self.folder, &self.arguments.command);
+        let before = Scan::of(&self.folder, &named);
+        let measurement = self.start(&Way::Setting(BufferSize::Off))?;
+        let after = Scan::of(&self.folder, &named);
+        self.files.learn_from_scans(&before, &after, &named);
+        if after.is_partial {
+            self.notes.push(format!(
+                "{} holds too many files to look at each; outputs were learned from some of them \
+                 and from what the library saw",
+                self.folder.display()
+            ));
+        }
+        if let Some(gone) = self.files.removed.first()
+            && self.arguments.prepare.is_none()
+        {
+            return Err(Failure::own(format!(
+                "'{}' removes {}, so it cannot be run again and again",
+                self.name(),
+                gone.display()
+            ))
+            .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
+        }
+        self.expected = self.outputs()?;
+
+        let settings = guarded::Settings { summary: true, guard: false, ..Default::default() };
+        match guarded::Session::create(&settings) {
+            Ok(ledger) => {
+                let ended = self.start(&Way::Learning(&ledger));
+                let summary = ledger.summary();
+                let _ = ledger.remove(); // nothing is pending in it; the next run removes it, too
+                ended?;
+                if summary.processes == 0 {
+                    self.notes.push("the library was loaded by no process of it".to_string());
+                }
+                self.files.learn_from_ledger(&summary);
+            }
+            Err(error) => self.notes.push(format!("what is read was not learned: {error}")),
+        }
+        self.check_outputs("with buffered reads")?;
+        let known = self.outputs()?;
+        known.0.into_iter().for_each(|(path, output)| {
+            self.expected.0.entry(path).or_insert(output);
+        });
+        if self.files.unknown > 0 {
+            self.notes.push(format!(
+                "{} files have paths too long to be followed, and are not checked",
+                self.files.unknown
+            ));
+        }
+        if self.arguments.cold && self.files.inputs().is_empty() {
+            return Err(Failure::own("no input file is known that could be made cold")
+                .next("name it in the command, or tune without --cold"));
+        }
+        Ok(measurement.wall.as_secs_f64())
+    }
+
+    /// Runs the command once in a setting of `ladder`.
+    ///
+    /// # Errors
+    /// Where anything about the run is not as it should be.
+    pub fn run(&mut self, ladder: &Ladder, setting: Setting) -> Result<Measurement, Failure> {
+        let buffer = ladder.buffer(setting);
+        let measurement = self.start(&Way::Setting(buffer))?;
+        let how = match setting {
+            OFF => "without buffering".to_string(),
+            _ => format!("with buffer-size {}", typed(buffer)),
+        };
+        self.check_outputs(&how)?;
+        Ok(measurement)
+    }
+
+    /// Runs the command once with the rules in a file.
+    ///
+    /// # Errors
+    /// As [`Trial::run`].
+    pub fn run_with_rules(&mut self, rules: &Path) -> Result<Measurement, Failure> {
+        let measurement = self.start(&Way::Rules(rules))?;
+        self.check_outputs("with rules for single files")?;
+        Ok(measurement)
+    }
+
+    /// The command's name, as it was typed.
+    pub fn name(&self) -> String {
+        self.arguments.command[0].to_string_lossy().into_owned()
+    }
+
+    /// Where the command runs.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The files that are read, and those that are written.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// The outputs that are compared after each run.
+    pub fn checked(&self) -> Vec<String> {
+        let checked = self.expected.0.iter().filter(|(path, _)| !self.varying.contains(*path));
+        // A standard output to which nothing is written need not be named.
+        let is_something = |output: &Option<(String, u64)>, path: &Path| {
+            *path != self.stdout() || output.as_ref().is_some_and(|(_, size)| *size > 0)
+        };
+        checked
+            .filter(|(path, output)| is_something(output, path))
+            .map(|(path, _)| self.shown(path))
+            .collect()
+    }
+
+    fn stdout(&self) -> PathBuf {
+        self.scratch.path().join("stdout")
+    }
+
+    fn stderr(&self) -> PathBuf {
+        self.scratch.path().join("stderr")
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        match path == self.stdout() {
+            true => "its standard output".to_string(),
+            false => path.display().to_string(),
+        }
+    }
+
+    /// One run, from preparation to a good end.
+    fn start(&mut self, way: &Way) -> Result<Measurement, Failure> {
+        self.prepare()?;
+        self.bring_into_cache()?;
+        let measurement = measure::run(&self.job(way)?).map_err(lab)?;
+        self.runs += 1;
+        if !measurement.status.success() {
+            let said = tail(&self.stderr());
+            let first = if self.runs == 1 { "" } else { ", which it did not the first time" };
+            let next = match self.runs {
+                1 => "make it succeed first; a program that ends so on purpose: sh -c 'CMD; true'",
+                _ => {
+                    "if it uses up or changes its input, bring that back before each run: \
+                     --prepare 'cp saved.dat input.dat'"
+                }
+            };
+            return Err(Failure::own(format!(
+                "'{}' failed with {}{first}{said}",
+                self.name(),
+                measurement.status
+            ))
+            .next(next));
+        }
+        if self.arguments.prepare.is_none()
+            && let Some(path) = self.files.changed_input()
+        {
+            return Err(Failure::own(format!(
+                "{}, which '{}' reads, has changed: by the program itself or by someone else, so \
+                 its runs cannot be compared",
+                path.display(),
+                self.name()
+            ))
+            .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
+        }
+        // What was written leaves the next run alone.
+        for path in &self.files.written {
+            if let Ok(file) = File::open(path) {
+                let _ = file.sync_all(); // a file system that cannot is no reason to stop
+            }
+        }
+        Ok(measurement)
+    }
+
+    fn prepare(&self) -> Result<(), Failure> {
+        let Some(command) = &self.arguments.prepare else { return Ok(()) };
+        let shown = command.display();
+        let status = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status()
+            .map_err(|error| Failure::own(format!("--prepare '{shown}': {error}")))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(Failure::own(format!("--prepare '{shown}' failed with {status}"))
+            .next("what it said stands above"))
+    }
+
+    fn bring_into_cache(&mut self) -> Result<(), Failure> {
+        let state = if self.arguments.cold { cache::State::Cold } else { cache::State::Warm };
+        if self.is_cache_as_it_is {
+            return Ok(());
+        }
+        match cache::bring(state, &self.files.inputs()) {
+            Err(error) if !self.arguments.cold && !self.arguments.warm => {
+                self.is_cache_as_it_is = true;
+                self.notes.push(format!("the cache is left as each run leaves it: {error}"));
+                Ok(())
+            }
+            Err(error) if self.arguments.cold => {
+                Err(lab(error).next("without --cold it can be tuned with a warm cache"))
+            }
+            other => other.map_err(lab),
+        }
+    }
+
+    fn job(&self, way: &Way) -> Result<Job, Failure> {
+        let command = self.arguments.command.iter().cloned();
+        let with_run = |options: [OsString; 2]| -> Result<Vec<OsString>, Failure> {
+            let own = std::env::current_exe()
+                .map_err(|error| Failure::own(format!("sweetspot cannot find itself: {error}")))?;
+            let config = self.arguments.config.iter();
+            let config = config.flat_map(|path| ["--config".into(), path.clone().into_os_string()]);
+            let mut words = vec![own.into_os_string(), "run".into()];
+            words.extend(options);
+            if !matches!(way, Way::Rules(_)) {
+                words.extend(config);
+            }
+            words.push("--".into());
+            Ok(words)
+        };
+        let mut job = match way {
+            Way::Setting(BufferSize::Off) | Way::Learning(_) => Job::new(command),
+            Way::Setting(size) => {
+                let options = ["--buffer-size".into(), buffer::text(*size).into()];
+                Job::new(with_run(options)?.into_iter().chain(command))
+            }
+            Way::Rules(rules) => {
+                let options = ["--config".into(), rules.as_os_str().to_owned()];
+                Job::new(with_run(options)?.into_iter().chain(command))
+            }
+        };
+        let without = [buffer::VARIABLE, "SWEETSPOT", session::VARIABLE, session::SUMMARY_VARIABLE];
+        job.without = without.map(OsString::from).into();
+        if let Way::Learning(ledger) = way {
+            let library = preload::install()?;
+            let others = std::env::var_os(preload::VARIABLE);
+            let all = preload::chain(library.as_os_str(), others.as_deref());
+            job.without.clear();
+            job.environment = vec![
+                (preload::VARIABLE.into(), all),
+                (buffer::VARIABLE.into(), "auto".into()),
+                (session::VARIABLE.into(), ledger.path().into()),
+                (session::SUMMARY_VARIABLE.into(), "1".into()),
+                ("SWEETSPOT".into(), "on".into()),
+            ];
+        }
+        job.stdin = standard_input();
+        job.stdout = Some(self.stdout());
+        job.stderr = Some(self.stderr());
+        job.limit = RUN_LIMIT;
+        Ok(job)
+    }
+
+    fn outputs(&self) -> Result<Outputs, Failure> {
+        let stdout = self.stdout();
+        let all = self.files.written.iter().chain([&stdout]);
+        Outputs::of(all.filter(|path| !self.varying.contains(*path)))
+    }
+
+    /// Compares what came out with what came out first. Where it differs the command runs once more
+    /// as it is, which tells whose doing that is.
+    fn check_outputs(&mut self, how: &str) -> Result<(), Failure> {
+        let found = self.outputs()?;
+        let differing: Vec<PathBuf> = found.differing(&self.expected).cloned().collect();
+        if differing.is_empty() {
+            return Ok(());
+        }
+        self.start(&Way::Setting(BufferSize::Off))?;
+        let again = self.outputs()?;
+        let own: Vec<&PathBuf> = again.differing(&self.expected).collect();
+        for path in differing {
+            let shown = self.shown(&path);
+            if !own.contains(&&path) {
+                return Err(Failure::own(format!(
+                    "{shown} comes out differently {how}: this must not happen, and nothing was \
+                     written to sweetspot.toml"
+                ))
+                .next(
+                    "leave this program unbuffered (SWEETSPOT=off), and please report it: a fault \
+                     in sweetspot, or a program that looks at how its calls are made",
+                ));
+            }
+            if self.files.is_read_too(&path) && self.arguments.prepare.is_none() {
+                return Err(Failure::own(format!(
+                    "'{}' reads {shown} and changes it, so that each run begins with something else",
+                    self.name()
+                ))
+                .next("bring it back before each run: --prepare 'cp saved.dat work.dat'"));
+            }
+            self.notes.push(match again.growth(&self.expected, &path) {
+                Some(bytes) => format!(
+                    "{shown} comes out differently from run to run, also without sweetspot ({bytes} \
+                     bytes more than at first), so it was not checked"
+                ),
+                None => format!(
+                    "{shown} comes out differently from run to run, also without sweetspot, so it \
+                     was not checked"
+                ),
+            });
+            self.varying.insert(path);
+        }
+        Ok(())
+    }
+}
+
+/// An error of the experiment, in words for who typed the command.
+pub fn lab(error: sweetspot_lab::Error) -> Failure {
+    Failure::own(error.to_string())
+}
+
+/// What each run reads as its standard input: the file that was given, from its start; else nothing.
+fn standard_input() -> Option<PathBuf> {
+    let link = Path::new("/proc/self/fd/0");
+    let is_file = link.metadata().is_ok_and(|metadata| metadata.is_file());
+    is_file.then(|| link.read_link().ok()).flatten()
+}
+
+/// The end of what a program said, in the form in which it is added to a message.
+fn tail(path: &Path) -> String {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = &text[text.len().saturating_sub(SAID_BYTES_MAX)..];
+    match String::from_utf8_lossy(text).trim() {
+        "" => String::new(),
+        said => format!("; it said:\n  {}", said.replace('\n', "\n  ")),
+    }
+}
+
+/// How a setting is called while it runs.
+pub fn called(ladder: &Ladder, setting: Setting) -> String {
+    spoken(ladder.buffer(setting))
+}
