@@ -23,7 +23,14 @@ impl Hash {
     /// # Errors
     /// Where it cannot be read.
     pub fn add_file(&mut self, path: &Path) -> Result<(), Error> {
-        let mut file = File::open(path).map_err(Error::system("open", path))?;
+        self.add_open_file(File::open(path).map_err(Error::system("open", path))?, path)
+    }
+
+    /// Adds what is left to read of an open file; `path` is for the message.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn add_open_file(&mut self, mut file: File, path: &Path) -> Result<(), Error> {
         io::copy(&mut file, &mut self.0).map_err(Error::system("read", path))?;
         Ok(())
     }

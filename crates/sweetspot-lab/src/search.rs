@@ -308,7 +308,8 @@ impl Search<'_> {
                 None => return Ok(((low, high), Some(probe))),
             }
             // The first guess is mostly right: then its neighbour below it is the last question.
-            probe = if high == probe { (high - 1).max(low) } else { low.midpoint(high) };
+            probe =
+                if high == probe { high.saturating_sub(1).max(low) } else { low.midpoint(high) };
         }
         Ok(((low, high), None))
     }

@@ -3,16 +3,19 @@
 //! Two sources. A *scan* compares folders before and after a run: it sees every file that was
 //! written there, by whatever means, but not outside. The *ledger* of a run with the library says
 //! what was read and written through it, wherever that lies, but only files that were used in many
-//! small pieces. A file that both miss is not checked; the report names what is.
+//! small pieces. Whether a file that is written is read, too, is also seen by its time of access,
+//! where the file system keeps one. A file that all miss is not checked; the report names what is.
 //!
 //! Not here: running anything.
 
 use crate::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 use sweetspot_core::ledger::{Counter, TEXT_BYTES_MAX};
 use sweetspot_guard::session::Summary;
 use sweetspot_lab::output::Hash;
@@ -100,7 +103,6 @@ pub fn named(folder: &Path, words: &[OsString]) -> Vec<PathBuf> {
         let bytes = word.as_encoded_bytes();
         let after = bytes.iter().position(|byte| *byte == b'=').map(|at| &bytes[at + 1..]);
         for text in [Some(bytes), after].into_iter().flatten() {
-            use std::os::unix::ffi::OsStrExt;
             let path = folder.join(OsStr::from_bytes(text));
             let is_possible = !text.is_empty() && !path.is_dir();
             if is_possible && path.parent().is_some_and(Path::is_dir) {
@@ -120,6 +122,8 @@ pub struct Files {
     read: BTreeMap<PathBuf, Mark>,
     /// Read, and written, too.
     both: BTreeSet<PathBuf>,
+    /// Written, and there already before the first run.
+    was_there: BTreeSet<PathBuf>,
     /// Gone after the first run.
     pub removed: Vec<PathBuf>,
     /// Fetched in larger pieces than were used: a smaller window or none may be better.
@@ -132,6 +136,8 @@ impl Files {
     /// Learns from scans around the first run, and from the names in the command.
     pub fn learn_from_scans(&mut self, before: &Scan, after: &Scan, named: &[PathBuf]) {
         self.written.extend(after.changed(before).cloned());
+        let was_there = |path: &&PathBuf| before.files.contains_key(*path);
+        self.was_there = self.written.iter().filter(was_there).cloned().collect();
         self.removed = after.gone(before);
         for path in named {
             if !self.written.contains(path)
@@ -171,6 +177,19 @@ impl Files {
         }
     }
 
+    /// Learns from times of access which of the written files were read in the run that began at
+    /// `start`. Counts only if nobody else has read them since the run before: hashing does not.
+    pub fn learn_from_access(&mut self, start: SystemTime) {
+        let was_read = |path: &&PathBuf| {
+            let accessed = path.metadata().and_then(|metadata| metadata.accessed());
+            // These times tick with the kernel's clock, some milliseconds behind.
+            accessed.is_ok_and(|time| time + Duration::from_millis(10) >= start)
+        };
+        let both = self.written.iter().filter(|path| self.was_there.contains(*path));
+        let both: Vec<PathBuf> = both.filter(was_read).cloned().collect();
+        self.both.extend(both);
+    }
+
     /// The files that are only read.
     pub fn inputs(&self) -> Vec<PathBuf> {
         self.read.keys().cloned().collect()
@@ -184,7 +203,7 @@ impl Files {
         self.read.iter().find(is_changed).map(|(path, _)| path.as_path())
     }
 
-    /// Whether the program reads the file that it writes.
+    /// Whether the program reads the file that it writes, and that was there before.
     pub fn is_read_too(&self, path: &Path) -> bool {
         self.both.contains(path)
     }
@@ -208,6 +227,13 @@ fn now_at(path: &Path, inode: u64) -> Option<PathBuf> {
     }
 }
 
+/// Opens a file without moving its time of access, where that is allowed.
+fn open_unnoticed(path: &Path) -> Result<File, sweetspot_lab::Error> {
+    let flag = rustix::fs::OFlags::NOATIME.bits().cast_signed();
+    let unnoticed = OpenOptions::new().read(true).custom_flags(flag).open(path);
+    unnoticed.or_else(|_| File::open(path)).map_err(sweetspot_lab::Error::system("open", path))
+}
+
 /// What came out of a run: by file, a hash and the size; `None` where there is no such file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outputs(pub BTreeMap<PathBuf, Option<(String, u64)>>);
@@ -221,7 +247,7 @@ impl Outputs {
         let hashed = files.map(|path| {
             let Ok(metadata) = path.metadata() else { return Ok((path.clone(), None)) };
             let mut hash = Hash::default();
-            hash.add_file(path)?;
+            hash.add_open_file(open_unnoticed(path)?, path)?;
             Ok((path.clone(), Some((hash.text(), metadata.len()))))
         });
         hashed.collect::<Result<_, sweetspot_lab::Error>>().map(Outputs).map_err(|error| {

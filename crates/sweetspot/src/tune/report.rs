@@ -2,7 +2,7 @@
 //! checked; or the same as JSON.
 
 use super::rules::Rule;
-use super::settings::{bytes_spoken, spoken, typed};
+use super::settings::{spoken, typed};
 use super::trial::{Trial, called};
 use crate::arguments::Tune;
 use comfy_table::{CellAlignment, Table, presets};
@@ -17,8 +17,11 @@ use sweetspot_lab::statistics::{self, Estimate, Interval};
 
 /// The version of the JSON: a field that changes its meaning raises it.
 const SCHEMA: u32 = 1;
+const MIB: f64 = 1024.0 * 1024.0;
 /// Lines of the curve.
 const CURVE_LINES: usize = 9;
+/// More rounds are not proposed to anyone.
+const ROUNDS_SENSIBLE: f64 = 200.0;
 /// A run was disturbed when others took this share of its time, or more.
 const DISTURBED_SHARE: f64 = 0.1;
 
@@ -188,18 +191,16 @@ impl Findings<'_> {
         else {
             return Ok(", but nothing was confirmed yet".to_string());
         };
-        // An interval shrinks with the root of the number of rounds.
-        let room = (1.0 + self.plan.within) / value;
-        let rounds = match room > 1.0 {
-            true => samples as f64 * ((high / value).ln() / room.ln()).powi(2),
-            false => f64::INFINITY,
-        };
-        let more = match rounds <= 1000.0 {
+        // An interval shrinks with the root of the number of rounds, and must leave out the margin.
+        let (margin, centre) = ((1.0 + self.plan.within).ln(), value.ln());
+        let end = if centre < margin { high } else { low };
+        let rounds = samples as f64 * ((end.ln() - centre) / (margin - centre)).powi(2);
+        let more = match rounds <= ROUNDS_SENSIBLE {
             true => format!(
-                "; about {:.0} rounds would decide it as noisy as it is now",
+                "; about {:.0} rounds would decide it, as noisy as it is now",
                 rounds.max(samples as f64 + 1.0)
             ),
-            false => "; it is too near to the margin for more rounds to decide".to_string(),
+            false => "; it is too noisy now, or too near to the margin, to be decided".to_string(),
         };
         Ok(format!(
             ": its time is {value:.2} of that of {} (95 % interval {low:.2} to {high:.2}, {samples} \
@@ -347,7 +348,7 @@ impl Report {
                 format!("{:.4}", row.median_seconds),
                 row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}")),
                 interval,
-                bytes_spoken(row.peak_memory_bytes),
+                format!("{:.1} MiB", row.peak_memory_bytes as f64 / MIB),
                 self.mark(row).to_string(),
             ]);
         }

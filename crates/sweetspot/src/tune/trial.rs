@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::session as guarded;
 use sweetspot_lab::cache;
@@ -116,7 +116,9 @@ impl<'a> Trial<'a> {
         let settings = guarded::Settings { summary: true, guard: false, ..Default::default() };
         match guarded::Session::create(&settings) {
             Ok(ledger) => {
+                let start = SystemTime::now();
                 let ended = self.start(&Way::Learning(&ledger));
+                self.files.learn_from_access(start);
                 let summary = ledger.summary();
                 let _ = ledger.remove(); // nothing is pending in it; the next run removes it, too
                 ended?;

@@ -1,0 +1,334 @@
+//! What a user of `sweetspot tune` sees. Nothing here asserts a time: commands whose speed hardly
+//! depends on buffers (they sleep) stand for those that are measured.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Few sizes, and any of them is good enough: the answer is certain and comes soon.
+const EASY: [&str; 2] = ["--sizes=4K..16K", "--within=100%"];
+/// Nothing here takes longer, on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("work").join(name)
+    }
+
+    fn tune(&self, options: &[&str], command: &[&str]) -> Command {
+        fs::create_dir_all(self.path("")).unwrap();
+        let mut tune = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
+            tune.env_remove(name);
+        }
+        tune.env("SWEETSPOT_CACHE", self.folder.path().join("cache"))
+            .env("XDG_STATE_HOME", self.folder.path().join("state"))
+            .current_dir(self.path(""))
+            .arg("tune")
+            .args(options)
+            .arg("--")
+            .args(command)
+            .stdin(Stdio::null());
+        tune
+    }
+
+    fn shell(&self, options: &[&str], script: &str) -> Output {
+        self.tune(options, &["sh", "-c", script]).output().unwrap()
+    }
+
+    /// A shell script that must fail in sight of the user, with all of `parts` in the message.
+    fn refused(&self, options: &[&str], script: &str, parts: &[&str]) {
+        let output = self.shell(options, script);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{script}: {said}");
+        for part in parts.iter().chain(&["\n  "]) {
+            assert!(said.contains(part), "{part:?} is missing in {said:?} after {script}");
+        }
+        assert!(!self.path("sweetspot.toml").exists(), "nothing is written");
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn is_confirmed(output: &Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{:?}: {said}", output.status);
+    output.status.code() == Some(0)
+}
+
+#[test]
+fn the_answer_becomes_a_rule_that_run_uses() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    fs::write(place.path("in.dat"), "x".repeat(5000)).unwrap();
+    let mine = "# mine\n[[rule]]\nfile = \"*.log\"\nbuffer = \"off\"\n";
+    fs::write(place.path("sweetspot.toml"), mine).unwrap();
+    let command = ["sh", "-c", "sleep 0.2; cat in.dat > out.dat"];
+    let output = place.tune(&EASY, &command).output().unwrap();
+    assert!(is_confirmed(&output), "{}", text(&output));
+    let said = text(&output);
+    for part in ["buffer", "The same in every run:", "out.dat", "Written to", "program sh: buffer"]
+    {
+        assert!(said.contains(part), "{part:?} is missing in\n{said}");
+    }
+    let rules = fs::read_to_string(place.path("sweetspot.toml")).unwrap();
+    // auto, or none at all where starting costs more than the sleep: both are right here.
+    let value = |key: &str| {
+        let rest = rules.rsplit(&format!("{key} = \"")).next().unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    let (buffer, date) = (value("buffer"), value("tuned"));
+    assert!(["auto", "off"].contains(&buffer.as_str()), "{rules}");
+    let own = format!("\n[[rule]]\nprogram = \"sh\"\nbuffer = \"{buffer}\"\ntuned = \"{date}\"\n");
+    assert_eq!(rules, format!("{mine}{own}"));
+
+    let summary = Command::new(env!("CARGO_BIN_EXE_sweetspot"))
+        .args(["run", "--summary", "--", "sh", "-c", "true"])
+        .env("SWEETSPOT_CACHE", place.folder.path().join("cache"))
+        .env_remove("IO_BUFFER_SIZE")
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    let summary = String::from_utf8_lossy(&summary.stderr).into_owned();
+    let in_force = format!("size {buffer}");
+    assert!(summary.contains(&in_force) && summary.contains("sweetspot.toml"), "{summary}");
+}
+
+#[test]
+fn the_json_has_a_schema_and_every_round() {
+    let place = Place::new();
+    let mut options = EASY.to_vec();
+    options.extend(["--json", "--keep-rules", "--curve"]);
+    let output = place.shell(&options, "sleep 0.05; echo said");
+    is_confirmed(&output);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"], 1);
+    let runs: usize = json["rounds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|round| round["figures"].as_array().unwrap().len())
+        .sum();
+    let settings = json["settings"].as_array().unwrap();
+    let by_setting: u64 = settings.iter().map(|row| row["runs"].as_u64().unwrap()).sum();
+    assert_eq!(by_setting, runs as u64);
+    assert_eq!(settings.len(), 5, "the curve has every size: {settings:?}");
+    assert_eq!(json["checked"][0], "its standard output");
+    assert!(!place.path("sweetspot.toml").exists(), "--keep-rules");
+}
+
+#[test]
+fn a_program_that_writes_something_else_when_it_is_buffered_is_refused() {
+    let place = Place::new();
+    // Only then is the library there.
+    place.refused(
+        &EASY,
+        "echo ${LD_PRELOAD:+buffered} > out",
+        &["work/out comes out differently", "nothing was written", "report"],
+    );
+    // Not in the run in which only reads are buffered, but with a size that is tried.
+    place.refused(
+        &EASY,
+        "case $IO_BUFFER_SIZE in 16384) echo 16 ;; esac",
+        &["its standard output comes out differently with buffer-size 16K"],
+    );
+}
+
+#[test]
+fn what_differs_from_run_to_run_is_said_and_not_checked() {
+    let place = Place::new();
+    let output = place.shell(&EASY, "sleep 0.05; date +%N > time; echo x >> log; echo same > out");
+    is_confirmed(&output);
+    let said = text(&output);
+    for part in [
+        "work/time comes out differently from run to run, also without sweetspot",
+        "work/log comes out differently from run to run, also without sweetspot (",
+        "bytes more than at first",
+        "The same in every run:",
+    ] {
+        assert!(said.contains(part), "{part:?} is missing in\n{said}");
+    }
+    let same = said.lines().find(|line| line.starts_with("The same in every run:")).unwrap();
+    assert!(same.contains("work/out") && !same.contains("work/time"), "{same}");
+}
+
+#[test]
+fn a_program_that_changes_its_input_needs_a_preparation() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    fs::write(place.path("in"), "some\n").unwrap();
+    place.refused(&EASY, "exit 3", &["'sh' failed with exit status: 3", "make it succeed first"]);
+    place.refused(&EASY, "echo why >&2; exit 3", &["it said:\n  why"]);
+    place.refused(&EASY, "mv in out", &["'sh' removes", "work/in", "--prepare"]);
+    fs::write(place.path("in"), "some\n").unwrap();
+    // A counter: what the next run reads is what this one wrote.
+    fs::write(place.path("counter"), "1\n").unwrap();
+    let count = "read n < counter; echo $((n + 1)) > counter";
+    place.refused(&EASY, count, &["'sh' reads", "work/counter and changes it", "--prepare"]);
+    // Something that is only read, and that someone else changes meanwhile.
+    fs::write(place.path("table"), "1\n").unwrap();
+    let output = place
+        .tune(&EASY, &["sh", "-c", "cat $0 > out; (sleep 0.2; date > table) & sleep 0.01", "table"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("table"), "{said}");
+
+    let mut options = EASY.to_vec();
+    options.push("--prepare=echo some > in; echo 1 > counter");
+    let output = place.shell(&options, &format!("sleep 0.05; mv in out; {count}"));
+    is_confirmed(&output);
+    assert!(text(&output).contains("work/out"), "{}", text(&output));
+    let failing = ["--prepare=exit 4"];
+    place.tune(&failing, &["true"]).output().unwrap();
+    let output = place.tune(&failing, &["true"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("--prepare 'exit 4' failed with exit status: 4"), "{said}");
+}
+
+#[test]
+fn a_run_that_would_not_be_cold_is_refused() {
+    // Nothing ever leaves a memory file system's cache.
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let data = folder.path().join("data");
+    fs::write(&data, "x".repeat(100_000)).unwrap();
+    let place = Place::new();
+    let output = place.tune(&["--cold"], &["cat", data.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("no run is a cold one") && said.contains("without --cold"), "{said}");
+    place.refused(&["--cold"], "true", &["no input file is known"]);
+}
+
+#[test]
+fn a_dry_run_measures_nothing() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    fs::write(place.path("in.dat"), "x").unwrap();
+    let output = place.tune(&["--dry-run"], &["cp", "in.dat", "out.dat"]).output().unwrap();
+    let said = text(&output);
+    for part in ["about 90 runs", "inputs   ", "in.dat", "outputs  ", "out.dat", "sweetspot.toml"] {
+        assert!(said.contains(part), "{part:?} is missing in\n{said}");
+    }
+    assert!(!place.folder.path().join("state").exists(), "no session began");
+}
+
+/// Starts a tuning of a slow command, and waits until it has run a few times.
+fn started(place: &Place, options: &[&str]) -> (Child, PathBuf) {
+    fs::create_dir_all(place.path("")).unwrap();
+    let log = place.folder.path().join("log");
+    let script = format!("echo $$ >> {}; exec sleep 0.2", log.display());
+    let child = place
+        .tune(options, &["sh", "-c", &script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(|| lines(&log) >= 5);
+    (child, log)
+}
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).unwrap_or_default().lines().count()
+}
+
+fn wait_for(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "it takes too long");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn an_interrupt_says_what_is_known_and_the_session_goes_on() {
+    let place = Place::new();
+    let (mut child, log) = started(&place, &EASY);
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).unwrap();
+    let status = child.wait().unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("Interrupted: this is what is known so far"), "{said}");
+    let before = lines(&log);
+
+    let script = format!("echo $$ >> {}; exec sleep 0.2", log.display());
+    let mut options = EASY.to_vec();
+    options.extend(["--resume", "--json"]);
+    let output = place.tune(&options, &["sh", "-c", &script]).output().unwrap();
+    is_confirmed(&output);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rounds = json["rounds"].as_array().unwrap();
+    let runs: usize = rounds.iter().map(|round| round["order"].as_array().unwrap().len()).sum();
+    let again = lines(&log) - before;
+    // Two runs learn; the others are the ones that were not done before.
+    assert!(again - 2 < runs, "{again} runs for {runs} in all");
+
+    let other = place.tune(&options, &["sh", "-c", "true"]).output().unwrap();
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(said.contains("there is no unfinished session"), "{said}");
+}
+
+#[test]
+fn a_second_interrupt_stops_at_once_and_leaves_nothing_running() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    let pid_file = place.folder.path().join("pid");
+    let script = format!("echo $$ > {}; exec sleep 100", pid_file.display());
+    let mut child = place.tune(&EASY, &["sh", "-c", &script]).spawn().unwrap();
+    wait_for(|| lines(&pid_file) == 1);
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(child.try_wait().unwrap().is_none(), "the first one waits for the run");
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let program = fs::read_to_string(&pid_file).unwrap().trim().to_owned();
+    wait_for(|| !Path::new("/proc").join(&program).exists());
+}
+
+#[test]
+fn a_session_that_was_killed_goes_on() {
+    let place = Place::new();
+    let (mut child, log) = started(&place, &EASY);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let script = format!("echo $$ >> {}; exec sleep 0.2", log.display());
+    let mut options = EASY.to_vec();
+    options.push("--resume");
+    let output = place.tune(&options, &["sh", "-c", &script]).output().unwrap();
+    assert!(is_confirmed(&output), "{}", text(&output));
+}
+
+#[test]
+fn what_cannot_be_tuned_says_why() {
+    let place = Place::new();
+    for (options, command, code, part) in [
+        (&[][..], &["no-such-program"][..], 127, "no-such-program"),
+        (&["--sizes=4K"], &["true"], 2, "two sizes"),
+        (&["--within=0"], &["true"], 2, "from 1% to 100%"),
+        (&["--budget=soon"], &["true"], 2, "90s, 5m or 1h"),
+        (&["--store=/no/such/folder/file"], &["true"], 125, "--store FILE"),
+    ] {
+        let output = place.tune(options, command).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
+        assert!(said.contains(part), "{part:?} is missing in {said:?}");
+    }
+}
