@@ -2,6 +2,8 @@
 //! whose every run is one of a recorded series (`cargo xtask bench noise` recorded it).
 
 use sweetspot_lab::{
+    Error,
+    paired::{self, LOOKS, Observation, Options, Verdict},
     schedule::Random,
     search::{self, Answer, Plan, Round, Step},
 };
@@ -214,4 +216,27 @@ fn short_ladders_and_wrong_figures() {
         .collect();
     rounds.extend([round(1.0), round(0.0), round(1.0)]);
     assert!(search::step(&plan, &rounds).is_err(), "no time is zero");
+}
+
+#[test]
+fn a_command_is_rarely_said_to_differ_from_itself() {
+    // 200 comparisons of a command with itself, on recorded runs: at 5 % no more than 17 (the
+    // 97.5 % point of a binomial) may say that there is a difference. With no margin at all, so
+    // that "the same" is no way out.
+    let noise = noise();
+    let mut wrong = 0;
+    for seed in 0..200 {
+        let mut at = Random::new(seed).below(noise.len());
+        let mut run_one = |_: usize| -> Result<Observation, Error> {
+            at += 1;
+            Ok(Observation { figure: noise[at % noise.len()], output: String::new() })
+        };
+        let options = Options { seed, margin: 0.0, ..Options::default() };
+        let result = paired::compare(&mut run_one, 2, &options).unwrap();
+        let verdict = result.effect(0, 1).unwrap().verdict;
+        wrong += usize::from(verdict != Verdict::Undecided);
+        assert!(LOOKS.contains(&result.rounds.len()));
+    }
+    println!("{wrong} of 200 differ");
+    assert!(wrong <= 17, "{wrong} of 200");
 }

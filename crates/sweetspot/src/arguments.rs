@@ -252,7 +252,7 @@ pub struct Verify {
     /// How many times it runs at each size
     #[arg(
         long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=1000)
+        value_parser = clap::value_parser!(u32).range(1..=500)
     )]
     pub runs: u32,
 
@@ -438,7 +438,7 @@ pub struct Demo {
     /// How many pairs of runs, one without and one with sweetspot
     #[arg(
         long, value_name = "N", default_value_t = 6,
-        value_parser = clap::value_parser!(u32).range(1..=1000)
+        value_parser = clap::value_parser!(u32).range(1..=500)
     )]
     pub pairs: u32,
 

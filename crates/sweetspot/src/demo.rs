@@ -7,7 +7,6 @@
 //! Not here: measuring a program of the user's, choosing a size, records of measurements.
 
 use crate::arguments::Demo;
-use crate::estimate::{self, Estimate};
 use crate::failure::{Failure, say};
 use crate::resolve;
 use comfy_table::{Table, presets};
@@ -24,6 +23,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use sweetspot_lab::paired::CONFIDENCE_FIXED;
+use sweetspot_lab::statistics::{self, Estimate, Interval};
 
 const SOURCE: &str = include_str!("demo/seqcopy.cob");
 /// As in many a batch job; `seqcopy.cob` has the same number.
@@ -308,28 +309,30 @@ fn compare(input: &Path, output: &Path, way: Way) -> Result<(), Failure> {
 }
 
 fn report(program: &str, records: u64, pairs: &[(f64, f64)]) -> String {
-    let middle = |seconds: fn(&(f64, f64)) -> f64| {
-        let mut sorted: Vec<f64> = pairs.iter().map(seconds).collect();
-        sorted.sort_by(f64::total_cmp);
-        estimate::median(&sorted).unwrap_or_default()
+    let (plain, buffered): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let middle = |seconds: &[f64]| statistics::median(seconds).unwrap_or_default();
+    // Of the time without to the time with: how many times as fast it is.
+    let Ok(estimate) = statistics::ratio(&buffered, &plain, CONFIDENCE_FIXED) else {
+        return String::new(); // there are no pairs
     };
-    let (plain, buffered) = (middle(|pair| pair.0), middle(|pair| pair.1));
-    let Some(estimate) = estimate::ratio(pairs) else { return String::new() };
+    let (plain, buffered) = (middle(&plain), middle(&buffered));
+    let interval = estimate
+        .interval
+        .map_or_else(String::new, |Interval { low, high }| format!("{low:.2} to {high:.2}"));
     let mut table = Table::new();
-    let confidence = format!("{:.0} % interval", estimate.confidence * 100.0);
     table.load_style(presets::NOTHING).set_header([
         "",
         "median seconds",
         "ratio",
-        &confidence,
+        "95 % interval",
         "pairs",
     ]);
     table.add_row(["without sweetspot", &format!("{plain:.3}"), "", "", ""]);
     table.add_row([
         "with sweetspot",
         &format!("{buffered:.3}"),
-        &format!("{:.2}", estimate.ratio),
-        &format!("{:.2} to {:.2}", estimate.low, estimate.high),
+        &format!("{:.2}", estimate.value),
+        &interval,
         &pairs.len().to_string(),
     ]);
     format!(
@@ -342,17 +345,17 @@ fn report(program: &str, records: u64, pairs: &[(f64, f64)]) -> String {
 }
 
 fn verdict(estimate: &Estimate) -> String {
-    let speed = if estimate.ratio >= 1.0 {
-        format!("{:.1} times as fast", estimate.ratio)
+    let speed = if estimate.value >= 1.0 {
+        format!("{:.1} times as fast", estimate.value)
     } else {
-        format!("{:.2} times as slow", 1.0 / estimate.ratio)
+        format!("{:.2} times as slow", 1.0 / estimate.value)
     };
-    if !estimate.is_sure() {
-        format!("{speed}, from too few pairs to be sure")
-    } else if estimate.low <= 1.0 && estimate.high >= 1.0 {
-        "no difference can be shown".to_string()
-    } else {
-        speed
+    match estimate.interval {
+        None => format!("{speed}, from too few pairs to be sure"),
+        Some(Interval { low, high }) if low <= 1.0 && high >= 1.0 => {
+            "no difference can be shown".to_string()
+        }
+        Some(_) => speed,
     }
 }
 

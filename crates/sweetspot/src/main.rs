@@ -7,7 +7,6 @@ mod arguments;
 mod buffer;
 mod config;
 mod demo;
-mod estimate;
 mod failure;
 mod preload;
 mod reach;
