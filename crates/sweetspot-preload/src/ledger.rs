@@ -198,7 +198,7 @@ fn map_descriptor(fd: i32) -> Option<*mut Ledger> {
 /// then control it must not reach what others have pending. Private zeros take its place, because
 /// counters and entries are still pointed to. What could not be written keeps its chunk.
 pub fn let_go() {
-    let mapped = MAPPED.load(Relaxed);
+    let mapped = MAPPED.swap(core::ptr::null_mut(), Relaxed);
     if mapped.is_null() {
         return;
     }

@@ -9,7 +9,6 @@ use core::ffi::{CStr, c_char, c_int, c_long};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::atomic::single_threaded;
 use crate::next::is_uring;
 use crate::ops::{life, process};
 
@@ -64,10 +63,6 @@ hook! {
     // What is mapped, or mapped from now on, is locked and counted: none of it may be ours.
     fn mlockall(flags: c_int) -> c_int, next => {
         process::end_because(Why::MemoryLocked);
-        crate::ledger::let_go();
-        if single_threaded() {
-            crate::pool::unmap_free();
-        }
         next(flags)
     }
 }

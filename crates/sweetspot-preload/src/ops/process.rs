@@ -12,6 +12,7 @@ use sweetspot_core::why::Why;
 
 use super::settle::{Next, settle};
 use super::speak;
+use crate::atomic::single_threaded;
 use crate::file::{self, OpenFile};
 use crate::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, SignalsBlocked, clear_passive, listen, passive,
@@ -253,8 +254,13 @@ fn end_with(why: Option<Why>) {
             super::write::say_what_failed();
         }
         super::write::leave();
-        if why == Some(Why::Confined) {
-            crate::ledger::let_go();
+    }
+    // Also where buffering had ended before; but the child of a vfork has its parent's memory.
+    let lets_go = matches!(why, Some(Why::Confined | Why::MemoryLocked));
+    if lets_go && passive_reasons() & PASSIVE_FOR_GOOD != 0 && !is_spawned_child() {
+        crate::ledger::let_go();
+        if why == Some(Why::MemoryLocked) && single_threaded() {
+            pool::unmap_free();
         }
     }
 }

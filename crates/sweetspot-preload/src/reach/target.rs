@@ -327,7 +327,9 @@ impl File {
         !same_kind || self.needs_what_harms(header)
     }
 
-    /// Whether it is linked with musl or AddressSanitizer.
+    /// Whether it is linked with musl or AddressSanitizer. (Never inlined: scripts that name scripts
+    /// come here with several frames of `is_harmed` on a stack that may be small.)
+    #[inline(never)]
     fn needs_what_harms(&self, header: &Elf64_Ehdr) -> bool {
         let mut segments = [EMPTY_SEGMENT; SEGMENTS_MAX];
         let count = usize::from(header.e_phnum).min(SEGMENTS_MAX);
@@ -351,6 +353,7 @@ impl File {
 
     /// Whether a library that the program names is AddressSanitizer's. Where it is part of the
     /// program itself (`-static-libasan`), it does not mind.
+    #[inline(never)]
     fn needs_sanitizer(&self, dynamic: &Elf64_Phdr, segments: &[Elf64_Phdr]) -> bool {
         const DT_NEEDED: u64 = 1;
         const DT_STRTAB: u64 = 5;
