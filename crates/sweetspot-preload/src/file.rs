@@ -101,6 +101,8 @@ pub struct OpenFile {
     pub pin: AtomicU32,
     /// A descriptor of it, for flushes.
     pub fd: AtomicI32,
+    /// Where `AT_END` is while nothing waits: where what waited ended, or what will wait begins.
+    pub end: AtomicU64,
     /// Appends counted when the last flush was done; flushes in a row that carried few; all flushes.
     pub appends_before: AtomicU64,
     pub poor_flushes: AtomicU32,
@@ -157,6 +159,7 @@ const NEW: OpenFile = OpenFile {
     window_at: AtomicU64::new(0),
     record: AtomicPtr::new(core::ptr::null_mut()),
     position: AtomicU64::new(0),
+    end: AtomicU64::new(0),
     lock: AtomicU64::new(0),
     chunk: AtomicU64::new(0),
     entry: AtomicPtr::new(core::ptr::null_mut()),
@@ -407,9 +410,16 @@ impl OpenFile {
     pub fn resolved_position(&self) -> u64 {
         loop {
             let position = self.position.load(Relaxed);
-            let (AT_END, Some(entry)) = (position, self.entry()) else { return position };
+            if position != AT_END {
+                return position;
+            }
+            let Some(entry) = self.entry() else { return self.end.load(Relaxed) };
             let word = entry.word.load(Ordering::Acquire);
-            let end = entry.base.load(Ordering::Acquire) + length_of(word);
+            let end = match length_of(word) {
+                // Not the base: an append that a flush has overtaken says `AT_END` after it.
+                0 => self.end.load(Ordering::Acquire),
+                len => entry.base.load(Ordering::Acquire) + len,
+            };
             // A flush changes the position before the word: what was read belongs together.
             if self.position.load(Ordering::Acquire) == AT_END && entry.word.load(Relaxed) == word {
                 return end;

@@ -126,6 +126,7 @@ fn append_held(file: &'static OpenFile, word: u64, fd: i32, buffer: *const u8, l
         return false;
     }
     let end = entry.base.load(Relaxed) + pending;
+    let stored = file.position.load(Relaxed);
     let at = file.cursor.load(Relaxed);
     if at & CLOSED == CLOSED {
         if file.position.load(Relaxed) != AT_END {
@@ -135,9 +136,9 @@ fn append_held(file: &'static OpenFile, word: u64, fd: i32, buffer: *const u8, l
         if file.window_at.load(Relaxed) + (at & CLOSED) != end {
             return false;
         }
-        // The position moves from the cursor to the end of what is pending: the same place.
-        file.position.store(AT_END, Relaxed);
-        if !swap(&file.cursor, at, next_closed(at)) {
+        // The position moves from the cursor to the end of what is pending: the same place. Not if a
+        // handler, or a thread that took the lock over, has flushed and put it elsewhere meanwhile.
+        if !swap(&file.position, stored, AT_END) || !swap(&file.cursor, at, next_closed(at)) {
             return false;
         }
     }
@@ -301,6 +302,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     let Some(entry) = file.entry() else { return Prepared::Straight };
     let position = file.take_position();
     entry.base.store(position, Relaxed);
+    file.end.store(position, Relaxed);
     file.chunk.store(file.mapped_chunk.load(Relaxed) + chunk_start(position), Relaxed);
     if let Some(ledger) = ledger::ledger() {
         entry.order.store(ledger.header.order.fetch_add(1, Relaxed) + 1, Relaxed);
@@ -395,6 +397,7 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
             }
             remember_status(entry, fd);
             // The end of what is pending is about to lose its meaning.
+            file.end.store(base + len, Relaxed);
             let at_end = file.position.load(Relaxed) == AT_END;
             if at_end {
                 file.position.store(base + len, Relaxed);
@@ -423,7 +426,7 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
             return flush_held(file, held);
         }
         if file.position.load(Relaxed) == AT_END {
-            file.position.store(entry.base.load(Relaxed), Relaxed);
+            file.position.store(file.end.load(Relaxed), Relaxed);
         }
     }
     account(file, len, held);

@@ -221,6 +221,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a handler speaks while the position is in a window",
+        build: &[C("signals_window")],
+        command: "$RUN $BIN/c/signals_window 1000",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "threads work while children start",
         build: &[C("threads_spawn")],
         command: "$RUN $BIN/c/threads_spawn 100",
