@@ -169,7 +169,10 @@ static void spawned(void) {
     if (child == 0) {
         dup2(others, own);
         close(others);
-        execlp("true", "true", NULL);
+#ifdef __x86_64__
+        /* An end that nobody sees: exit_group. */
+        __asm__ volatile("syscall" : : "a"(231l), "D"(78l) : "rcx", "r11", "memory");
+#endif
         _exit(78);
     }
     wait_for(child);
