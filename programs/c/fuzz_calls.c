@@ -1,6 +1,6 @@
 /* A random program of calls on a few files, from a seed: reads, writes and seeks of every spelling,
  * descriptors made and dropped, sizes changed, names moved. Everything that a call returns is said.
- * Usage: fuzz_calls SEED CALLS [sequential|mixed|wild] */
+ * Usage: fuzz_calls SEED CALLS [sequential|mixed|wild|appending] */
 #include "log.h"
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -215,7 +215,12 @@ int main(int argc, char **argv) {
     long calls = atol(argv[2]);
     long wildness = argc < 4 || !strcmp(argv[3], "mixed") ? 19 : !strcmp(argv[3], "wild") ? 29 : 8;
     for (int i = 0; i < FILES; i++) make_file(names[i], 5000 + 7000 * i);
-    for (int i = 0; i < FDS; i++) fds[i] = open(names[i % FILES], i < FILES ? O_RDWR : O_RDONLY);
+    int appends = argc > 3 && !strcmp(argv[3], "appending");
+    if (appends) wildness = 24;
+    for (int i = 0; i < FDS; i++) {
+        int flags = i < FILES ? O_RDWR : appends ? O_RDWR | O_APPEND : O_RDONLY;
+        fds[i] = open(names[i % FILES], flags);
+    }
     for (long i = 0; i < calls; i++) {
         say("%ld ", i);
         one_call(wildness);

@@ -1,11 +1,12 @@
 /* Makes calls that follow from a seed until it is killed or told to stop, and counts each that was
  * accepted in its own memory, at an address that the tester knows: it never says a word.
- * Usage: kill_victim SEED MODE      MODE: calls, threads, shared, forks or steps
+ * Usage: kill_victim SEED MODE      MODE: calls, threads, shared, forks, log or steps
  *
  * A lane is a sequence of calls on two files of its own, LANE-0 and LANE-1; `calls` and `steps` have
  * one lane, `threads` a thread for each of four, `forks` a process for each. In `shared` four
- * threads write numbered records through one descriptor of the file `shared`. Which call comes, and
- * what it writes, is told again in crates/xtask/src/fuzz/model.rs. */
+ * threads write numbered records through one descriptor of the file `shared`, in `log` four processes
+ * through one each, which appends. Of a lane with an odd seed the second file is open for appending.
+ * Which call comes, and what it writes, is told again in crates/xtask/src/fuzz/model.rs. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -55,8 +56,8 @@ static void failed(const char *what) {
     _exit(9);
 }
 
-static int open_new(const char *name) {
-    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
+static int open_new(const char *name, int flags) {
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | flags, 0644);
     if (fd < 0) failed(name);
     return fd;
 }
@@ -70,7 +71,7 @@ static void live(long lane) {
     int fds[FILES], copies[FILES], pipes[2];
     for (int i = 0; i < FILES; i++) {
         snprintf(name, sizeof name, "%ld-%d", lane, i);
-        fds[i] = open_new(name);
+        fds[i] = open_new(name, i && seed % 2 ? O_APPEND : 0);
         copies[i] = dup(fds[i]);
     }
     if (pipe(pipes)) failed("pipe");
@@ -89,7 +90,9 @@ static void live(long lane) {
         long kind = (number >> 48) % 8 && !(is_steps && call >= STEPS_FROM) ? 63 : (long)(number % 64);
         long length = 1 + (long)((number >> 8) % 300);
         long at = (long)((number >> 24) % 70000);
-        if (lseek(fd, 0, SEEK_CUR) >= SIZE_MAX_BYTES) {
+        /* Where it is appended, asking makes all that waits go out. */
+        int asks = !(file && seed % 2) || call % 256 == 0;
+        if (asks && lseek(fd, 0, SEEK_CUR) >= SIZE_MAX_BYTES) {
             lseek(fd, 0, SEEK_SET);
             continue;
         }
@@ -164,8 +167,23 @@ static void *thread(void *argument) {
     return NULL;
 }
 
+/* What a process of a family does. */
+static void live_in_family(long lane, int is_log) {
+    if (!is_log) {
+        live(lane);
+        return;
+    }
+    shared_fd = open("shared", O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (shared_fd < 0) failed("shared");
+    page->done[0] = lane ? SHARED_ALONE : 0;
+    page->ready = 1;
+    share(lane);
+    close(shared_fd);
+}
+
 int main(int argc, char **argv) {
     if (argc != 3) return 2;
+    int is_log = !strcmp(argv[2], "log");
     seed = strtoul(argv[1], NULL, 10);
     if (mmap(page, 4096, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != page)
@@ -174,22 +192,22 @@ int main(int argc, char **argv) {
     is_steps = !strcmp(argv[2], "steps");
     if (!strcmp(argv[2], "threads") || !strcmp(argv[2], "shared")) {
         pthread_t threads[LANES];
-        if (argv[2][0] == 's') shared_fd = open_new("shared");
+        if (argv[2][0] == 's') shared_fd = open_new("shared", seed % 3 ? 0 : O_APPEND);
         for (long lane = 0; lane < LANES; lane++)
             pthread_create(&threads[lane], NULL, thread, (void *)lane);
         page->ready = 1;
         for (long lane = 0; lane < LANES; lane++) pthread_join(threads[lane], NULL);
         if (shared_fd) close(shared_fd);
-    } else if (!strcmp(argv[2], "forks")) {
+    } else if (is_log || !strcmp(argv[2], "forks")) {
         for (long lane = 1; lane < LANES; lane++) {
             pid_t child = fork();
             if (child == 0) {
-                live(lane);
+                live_in_family(lane, is_log);
                 return 0;
             }
             page->pids[lane] = (unsigned long)child;
         }
-        live(0);
+        live_in_family(0, is_log);
         while (wait(NULL) > 0) {}
     } else {
         live(0);

@@ -28,11 +28,17 @@
 //! advances `length` with one compare-and-swap: from there the write has happened. A flush writes
 //! `length` bytes at `base` and then swaps in the next generation with length 0: from there the
 //! flush has happened. Writing the same bytes twice is harmless, losing the swap is not.
+//!
+//! # Bytes without a place of their own
+//! What is appended ([`PLACE_END`]) goes where the file ends by then, so it cannot be written twice.
+//! Before each write of a flush, `before` says where it is about to go, and after it `arrived` how
+//! much of the beginning is there. Whoever finishes a death in between looks from `before` on for
+//! what came of that write, and writes only the rest.
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot02");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
@@ -248,7 +254,8 @@ pub struct Entry {
     pub state: AtomicU64,
     /// {generation: high 32 bits, length in bytes: low 32 bits} of what is pending.
     pub word: AtomicU64,
-    /// Where the first pending byte belongs in the file.
+    /// Where the first pending byte belongs in the file. Without a place of their own: where it was
+    /// expected to go when it came.
     pub base: AtomicU64,
     /// When the first pending byte came, in the order of all; smaller is older.
     pub order: AtomicU64,
@@ -269,6 +276,12 @@ pub struct Entry {
     pub flushing: AtomicU32,
     /// Open flags of the description.
     pub open_flags: AtomicU32,
+    /// Where what is pending belongs: one of `PLACE_*`.
+    pub place: AtomicU32,
+    /// Without a place of their own: of the pending bytes, those at the beginning that are written.
+    pub arrived: AtomicU64,
+    /// Likewise, while `flushing` is 1: where the file ended just before the write.
+    pub before: AtomicU64,
     /// Size and times as fstat gave them after the last flush, or when the file was pinned.
     pub size: AtomicU64,
     pub mtime_ns: AtomicU64,
@@ -280,6 +293,11 @@ pub struct Entry {
 /// `Entry::flushing`: what is pending could not be written, the program was told by an error, and
 /// has closed the file. It is written only to a file that is still as it was then.
 pub const FLUSH_FAILED: u32 = 2;
+
+/// `Entry::place`: at `base`.
+pub const PLACE_BASE: u32 = 0;
+/// `Entry::place`: where the file ends by then, as the description appends.
+pub const PLACE_END: u32 = 1;
 
 pub const STATE_FREE: u8 = 0;
 /// Belongs to a slot; no pin.

@@ -18,8 +18,6 @@ pub enum Why {
     NotRegular,
     /// Opened with O_DIRECT, O_SYNC, O_DSYNC or O_PATH.
     OpenFlags,
-    /// Opened with O_APPEND.
-    Append,
     /// Mapped into memory.
     Mapped,
     /// Shared with another process (fork, a passed descriptor).
@@ -74,7 +72,6 @@ impl Why {
         Why::FromOutside,
         Why::NotRegular,
         Why::OpenFlags,
-        Why::Append,
         Why::Mapped,
         Why::Shared,
         Why::OpenTwice,
@@ -113,7 +110,6 @@ impl Why {
             Why::FromOutside => "open before the program started, its offset is shared",
             Why::NotRegular => "not a regular file",
             Why::OpenFlags => "opened for direct or synchronous access",
-            Why::Append => "opened for appending",
             Why::Mapped => "mapped into memory",
             Why::Shared => "shared with another process",
             Why::OpenTwice => "open twice, once for writing",

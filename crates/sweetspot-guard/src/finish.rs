@@ -2,14 +2,18 @@
 //!
 //! Used by the guard (which holds a pin) and by `recover` (which must prove first that the file is
 //! still the one it was). Writing the same bytes to the same place again does no harm, so whoever
-//! is interrupted here starts again.
+//! is interrupted here starts again. What is appended is looked for first ([`arrived`]).
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::ledger::{Entry, PLACE_BASE};
 
 use crate::sys;
 
@@ -26,7 +30,13 @@ pub(crate) struct Extent<'a> {
     pub bytes: u64,
 }
 
-impl Extent<'_> {
+impl<'a> Extent<'a> {
+    /// It without so many bytes of its beginning.
+    pub(crate) fn from(&self, bytes: u64) -> Extent<'a> {
+        let bytes = bytes.min(self.bytes);
+        Extent { ledger: self.ledger, at: self.at + bytes, bytes: self.bytes - bytes }
+    }
+
     /// Writes all of it at `base` of `target`.
     pub(crate) fn copy_to(&self, target: &File, base: u64) -> io::Result<()> {
         let mut buffer = vec![0; PIECE_BYTES.min(self.bytes as usize)];
@@ -40,6 +50,14 @@ impl Extent<'_> {
             done += piece.len() as u64;
         }
         Ok(())
+    }
+
+    /// Writes all of it behind what `target` holds, in one piece, so that nobody else's bytes come in
+    /// between.
+    pub(crate) fn append_to(&self, mut target: &File) -> io::Result<()> {
+        let mut buffer = vec![0; self.bytes as usize];
+        self.ledger.read_exact_at(&mut buffer, self.at)?;
+        target.write_all(&buffer)
     }
 
     /// Whether `target` holds exactly the first `bytes` of it at `base`.
@@ -58,6 +76,69 @@ impl Extent<'_> {
         }
         Ok(true)
     }
+}
+
+/// How many bytes of the beginning of `pending` a write brought into a file, of which the process
+/// died: `range` is what came into the file since just before. Others may have written there too.
+///
+/// All of them, wherever they are; else the longest beginning that ends where the kernel stops in
+/// the middle of a write: at the end of a page, or of what is there.
+pub(crate) fn arrived(pending: &Extent<'_>, file: &File, range: Range<u64>) -> io::Result<u64> {
+    if pending.bytes == 0 {
+        return Ok(0);
+    }
+    let mut wanted = vec![0; pending.bytes as usize];
+    pending.ledger.read_exact_at(&mut wanted, pending.at)?;
+    let borders = borders(&wanted);
+    let mut buffer = vec![0; PIECE_BYTES];
+    let (mut at, mut matched, mut longest) = (range.start, 0, 0);
+    while at < range.end {
+        let piece = &mut buffer[..PIECE_BYTES.min((range.end - at) as usize)];
+        file.read_exact_at(piece, at)?;
+        for byte in piece.iter() {
+            while matched > 0 && wanted[matched] != *byte {
+                matched = borders[matched - 1] as usize;
+            }
+            matched += usize::from(wanted[matched] == *byte);
+            at += 1;
+            if matched == wanted.len() {
+                return Ok(pending.bytes);
+            }
+            if at == range.end || at.is_multiple_of(PAGE_BYTES) {
+                longest = longest.max(matched);
+            }
+        }
+    }
+    Ok(longest as u64)
+}
+
+/// The kernel copies what is written page by page.
+const PAGE_BYTES: u64 = 4096;
+
+/// Of each beginning of `text`, the longest shorter beginning that it ends with (Knuth, Morris,
+/// Pratt: the search then looks at each byte once).
+fn borders(text: &[u8]) -> Vec<u32> {
+    let mut borders = vec![0u32; text.len()];
+    let mut matched = 0usize;
+    for index in 1..text.len() {
+        while matched > 0 && text[matched] != text[index] {
+            matched = borders[matched - 1] as usize;
+        }
+        matched += usize::from(text[matched] == text[index]);
+        borders[index] = matched as u32;
+    }
+    borders
+}
+
+/// What is left of the pending bytes of an entry, and where in the file it is known, or was
+/// expected, to belong.
+pub(crate) fn left<'a>(entry: &Entry, whole: Extent<'a>) -> (u64, Extent<'a>) {
+    let base = match entry.place.load(Relaxed) {
+        PLACE_BASE => return (entry.base.load(Relaxed), whole),
+        _ if entry.flushing.load(Relaxed) == 1 => entry.before.load(Relaxed),
+        _ => entry.size.load(Relaxed),
+    };
+    (base, whole.from(entry.arrived.load(Relaxed)))
 }
 
 /// Writes the extent to `target` and closes that; errors that only a close tells count.
@@ -142,4 +223,48 @@ pub(crate) fn known_path(fd: impl std::os::fd::AsFd + Copy) -> Option<PathBuf> {
     ));
     let (there, here) = (sys::status_at(&path).ok()?, sys::status(fd).ok()?);
     ((there.device, there.inode) == (here.device, here.inode)).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `arrived` says of `pending` in a file that holds `before`, and then `since`.
+    fn found(pending: &[u8], before: &[u8], since: &[u8]) -> u64 {
+        let file = |bytes: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(bytes).unwrap();
+            file
+        };
+        let ledger = file(pending);
+        let target = file(&[before, since].concat());
+        let extent = Extent { ledger: &ledger, at: 0, bytes: pending.len() as u64 };
+        let range = before.len() as u64..(before.len() + since.len()) as u64;
+        arrived(&extent, &target, range).unwrap()
+    }
+
+    #[test]
+    fn what_arrived_of_an_append_is_found_among_what_others_appended() {
+        let pending: Vec<u8> = (0..20_000u32).flat_map(|n| n.to_le_bytes()).collect();
+        let before = vec![b'o'; 5000];
+        // The first page ends here, counted from the start of the file.
+        let page = 8192 - before.len();
+        let mixed = |parts: &[&[u8]]| parts.concat();
+        for (since, expected, name) in [
+            (mixed(&[]), 0, "nothing"),
+            (mixed(&[&pending]), pending.len(), "all"),
+            (mixed(&[&pending[..777]]), 777, "cut at the end of the file"),
+            (mixed(&[b"other\n", &pending, b"other\n"]), pending.len(), "all, between others"),
+            (mixed(&[&pending[..page], b"other\n"]), page, "cut at a page, others behind"),
+            (mixed(&[b"other\n", &pending[..777]]), 777, "cut at the end, others before"),
+            (mixed(&[&pending[..100], b"other\n"]), 0, "a likeness that no write could leave"),
+        ] {
+            assert_eq!(found(&pending, &before, &since), expected as u64, "{name}");
+        }
+        assert_eq!(found(b"", &before, b"other"), 0);
+        // Bytes that repeat themselves.
+        assert_eq!(found(&[b'x'; 9000], &before, &[b'x'; 9000]), 9000);
+        assert_eq!(found(&[b'x'; 9000], &before, &[b'x'; 4321]), 4321);
+        assert_eq!(found(b"aabaabaac", b"", b"zaabaabaabaac"), 9, "borders are followed");
+    }
 }

@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     CHUNKS_AT, CHUNKS_BYTES_MAX, CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE,
-    ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE,
-    STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot, chunk_start, flushed, length_of,
-    next_state, state_of,
+    ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, PLACE_BASE, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
+    STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot, chunk_start,
+    flushed, length_of, next_state, state_of,
 };
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 
@@ -302,27 +302,23 @@ impl Guard {
     fn finish_entry(&self, index: usize, entry: &Entry, pid: u32) -> io::Result<()> {
         let held = &self.held[index];
         let word = entry.word.load(SeqCst);
-        let base = entry.base.load(SeqCst);
-        let start = chunk_start(base);
+        let start = chunk_start(entry.base.load(SeqCst));
         let bytes = length_of(word).min(held.chunk_bytes.load(SeqCst).saturating_sub(start));
         let (Some(pin), true) = (held.pin(), bytes > 0) else {
             // Without a pin nothing was ever accepted.
             entry.word.store(flushed(word), SeqCst);
             return Ok(());
         };
-        let at = held.chunk_at.load(SeqCst) + start;
-        let extent = || Extent { ledger: &self.file, at, bytes };
-        // O_WRONLY: a file may be writable and not readable.
+        let whole = Extent { ledger: &self.file, at: held.chunk_at.load(SeqCst) + start, bytes };
         let unchanged = self.may_still_be_written(entry, pin);
-        // If this process is killed in the middle, `recover` finds a death inside a flush.
-        entry.flushing.store(1, SeqCst);
-        let reopened = PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd()));
-        let written = unchanged
-            .and_then(|()| sys::open(&reopened, libc::O_WRONLY | libc::O_NOCTTY, 0))
-            .and_then(|target| finish::write_and_close(&extent(), target.into(), base));
+        let written = unchanged.and_then(|()| match entry.place.load(SeqCst) {
+            PLACE_BASE => self.write_at_base(entry, pin, &whole),
+            _ => self.write_behind(entry, pin, &whole),
+        });
         if written.is_err() {
             let original = finish::known_path(pin);
-            let saving = Saving { extent: extent(), original: original.as_deref(), pid, base };
+            let (base, extent) = finish::left(entry, whole);
+            let saving = Saving { extent, original: original.as_deref(), pid, base };
             let folder = self.path.parent().unwrap_or(Path::new("/"));
             let header = &self.ledger.header;
             let saved = finish::save_beside(&saving, folder).inspect_err(|_| {
@@ -333,8 +329,49 @@ impl Guard {
         }
         // From here it has happened.
         entry.word.store(flushed(word), SeqCst);
+        entry.arrived.store(0, SeqCst);
         entry.flushing.store(0, SeqCst);
         Ok(())
+    }
+
+    /// Writes all that is pending where it belongs; again, perhaps.
+    fn write_at_base(
+        &self,
+        entry: &Entry,
+        pin: BorrowedFd<'_>,
+        whole: &Extent<'_>,
+    ) -> io::Result<()> {
+        // If this process is killed in the middle, `recover` finds a death inside a flush.
+        entry.flushing.store(1, SeqCst);
+        // O_WRONLY: a file may be writable and not readable.
+        let target = reopen(pin, libc::O_WRONLY)?;
+        finish::write_and_close(whole, target, entry.base.load(SeqCst))
+    }
+
+    /// Appends what has not arrived yet.
+    fn write_behind(
+        &self,
+        entry: &Entry,
+        pin: BorrowedFd<'_>,
+        whole: &Extent<'_>,
+    ) -> io::Result<()> {
+        let size = sys::status(pin)?.size;
+        let left = whole.from(entry.arrived.load(SeqCst));
+        if entry.flushing.load(SeqCst) == 1 {
+            // It died in a write, or just after it.
+            let since = entry.before.load(SeqCst)..size;
+            let seen = reopen(pin, libc::O_RDONLY)
+                .and_then(|file| finish::arrived(&left, &file, since.clone()));
+            // Where it may not be read: what came was its own, if nobody else appended.
+            let seen = seen.unwrap_or(size.saturating_sub(since.start)).min(left.bytes);
+            entry.arrived.fetch_add(seen, SeqCst);
+        }
+        entry.before.store(size, SeqCst);
+        entry.flushing.store(1, SeqCst);
+        let left = whole.from(entry.arrived.load(SeqCst));
+        let target = reopen(pin, libc::O_WRONLY | libc::O_APPEND)?;
+        left.append_to(&target)?;
+        sys::close(target)
     }
 
     /// A file that was closed with an error may have been written again since: then it is not
@@ -383,6 +420,12 @@ impl Guard {
         header.asks.fetch_add(1, SeqCst);
         sys::futex_wake(&header.asks);
     }
+}
+
+/// Opens the file of a pin.
+fn reopen(pin: BorrowedFd<'_>, flags: i32) -> io::Result<File> {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd()));
+    sys::open(&path, flags | libc::O_NOCTTY, 0).map(File::from)
 }
 
 /// Whether `path` still leads to `file`.

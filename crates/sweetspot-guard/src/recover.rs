@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sweetspot_core::ledger::{
-    CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Ledger, MAGIC, Slot, TEXT_BYTES_MAX, chunk_start, flushed,
-    length_of,
+    CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Ledger, MAGIC, PLACE_BASE, PLACE_END, Slot, TEXT_BYTES_MAX,
+    chunk_start, flushed, length_of,
 };
 
 use crate::error::{Error, ErrorKind};
@@ -129,8 +129,7 @@ pub fn recover(path: &Path, mode: Mode) -> Result<Vec<Piece>, Error> {
             (Mode::Discard, _) => Fate::Discarded,
             (Mode::Finish, _) => finish_piece(path, &file, &ledger, index, target),
         };
-        let bytes = length_of(entry.word.load(Relaxed));
-        let base = entry.base.load(Relaxed);
+        let Some((base, Extent { bytes, .. })) = extent(&file, entry) else { continue };
         pieces.push(Piece { path: path_of(entry), pid: owner(&ledger, entry), base, bytes, fate });
     }
     let keeps =
@@ -242,19 +241,25 @@ fn path_of(entry: &Entry) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(entry.path.load(&mut buffer)))
 }
 
-/// The pending bytes of an entry; none where there are none, or where no ledger could have them.
-fn extent<'a>(ledger: &'a File, entry: &Entry) -> Option<Extent<'a>> {
+/// The pending bytes of an entry and where they belong; none where there are none, or where no
+/// ledger could have them.
+fn extent<'a>(ledger: &'a File, entry: &Entry) -> Option<(u64, Extent<'a>)> {
     let bytes = length_of(entry.word.load(Relaxed));
     let (at, room) = (entry.chunk_at.load(Relaxed), entry.chunk_bytes.load(Relaxed));
     let end = at.checked_add(room)?;
     let start = chunk_start(entry.base.load(Relaxed));
     let fits = start.checked_add(bytes)? <= room;
     let is_chunk = at >= CHUNKS_AT && end <= CHUNKS_AT + CHUNKS_BYTES_MAX && fits;
-    (bytes > 0 && is_chunk).then_some(Extent { ledger, at: at + start, bytes })
+    let (base, left) = finish::left(entry, Extent { ledger, at: at + start, bytes });
+    (left.bytes > 0 && is_chunk).then_some((base, left))
 }
 
 /// The file that a piece belongs to, proved to be the same and unchanged.
-struct Target(File);
+struct Target {
+    file: File,
+    /// Of the piece, what a write that was cut short brought there.
+    arrived: u64,
+}
 
 impl Target {
     fn find(ledger: &File, entry: &Entry) -> Option<Target> {
@@ -264,9 +269,10 @@ impl Target {
         }
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let is_flushing = entry.flushing.load(Relaxed) == 1;
+        let appends = if entry.place.load(Relaxed) == PLACE_END { libc::O_APPEND } else { 0 };
         // To be read only where that is needed: it may be writable alone.
         let access = if is_flushing { libc::O_RDWR } else { libc::O_WRONLY };
-        let file = File::from(sys::open(&path, flags | access, 0).ok()?);
+        let file = File::from(sys::open(&path, flags | access | appends, 0).ok()?);
         let status = sys::status(&file).ok()?;
         let is_same = status.is_regular()
             && status.device == entry.device.load(Relaxed)
@@ -278,18 +284,18 @@ impl Target {
         if !is_same || !(is_unchanged || is_flushing) {
             return None;
         }
+        let mut arrived = 0;
         if !is_unchanged {
             // It died while it wrote these very bytes: the file must end within them, and hold what
             // came before its end. Anything else was written by somebody else.
-            let extent = extent(ledger, entry)?;
-            let base = entry.base.load(Relaxed);
-            let arrived = status.size.checked_sub(base).filter(|len| *len <= extent.bytes)?;
+            let (base, extent) = extent(ledger, entry)?;
+            arrived = status.size.checked_sub(base).filter(|len| *len <= extent.bytes)?;
             let has_shrunk = status.size < entry.size.load(Relaxed);
             if has_shrunk || !extent.starts_with(&file, base, arrived).ok()? {
                 return None;
             }
         }
-        Some(Target(file))
+        Some(Target { file, arrived })
     }
 }
 
@@ -302,15 +308,24 @@ fn finish_piece(
     target: Option<Target>,
 ) -> Fate {
     let entry = &ledger.entries[index];
-    let base = entry.base.load(Relaxed);
     let entry_at = (offset_of!(Ledger, entries) + index * size_of::<Entry>()) as u64;
-    let Some(extent) = extent(file, entry) else {
+    let Some((base, extent)) = extent(file, entry) else {
         return Fate::Stuck("the ledger is damaged".to_owned());
     };
+    let store = |at: usize, bytes: &[u8]| file.write_all_at(bytes, entry_at + at as u64);
     let write = |target: Target, extent: &Extent<'_>| {
         // If this process is killed too, the next one finds a death inside a flush.
-        file.write_all_at(&1u32.to_ne_bytes(), entry_at + offset_of!(Entry, flushing) as u64)?;
-        finish::write_and_close(extent, target.0, base)
+        if entry.place.load(Relaxed) == PLACE_BASE {
+            store(offset_of!(Entry, flushing), &1u32.to_ne_bytes())?;
+            return finish::write_and_close(extent, target.file, base);
+        }
+        let arrived = entry.arrived.load(Relaxed) + target.arrived;
+        let before = sys::status(&target.file)?.size;
+        store(offset_of!(Entry, arrived), &arrived.to_ne_bytes())?;
+        store(offset_of!(Entry, before), &before.to_ne_bytes())?;
+        store(offset_of!(Entry, flushing), &1u32.to_ne_bytes())?;
+        extent.from(target.arrived).append_to(&target.file)?;
+        sys::close(target.file)
     };
     let fate = match target.map(|target| write(target, &extent)) {
         Some(Ok(())) => Fate::Written,

@@ -7,7 +7,9 @@
 //!   and the move of the position are one store);
 //! - else `position`.
 //!
-//! In every other state the kernel's offset is the position.
+//! In every other state the kernel's offset is the position. While the state is `TRAILING` it is so
+//! as soon as nothing is pending: what waits leaves by a plain write, at the end of a file that is
+//! open for appending. Then there is no window, and `position` is `AT_END`, of which nobody asks.
 //!
 //! # How a hit is safe without a lock
 //! `cursor` is {generation, cursor in the window}, one word. A hit reads it, checks that the
@@ -110,9 +112,9 @@ pub struct OpenFile {
     /// Errno of a flush that failed and was not reported yet.
     pub error: AtomicI32,
 
-    /// `ON`, or a word as in the table: `LEARNING`, `STRAIGHT`.
+    /// `ON`, `TRAILING`, or a word as in the table: `LEARNING`, `STRAIGHT`.
     pub state: AtomicU64,
-    /// What was learned before the state became `ON`.
+    /// What was learned before the state became `ON` or `TRAILING`.
     pub learned: AtomicU64,
     /// Descriptors that share it.
     pub references: AtomicU32,
@@ -430,6 +432,16 @@ impl OpenFile {
     /// Whether its position is ours.
     pub fn is_on(&self) -> bool {
         self.state.load(Relaxed) == table::ON
+    }
+
+    /// Whether its writes wait although its position is the kernel's.
+    pub fn is_trailing(&self) -> bool {
+        self.state.load(Relaxed) == table::TRAILING
+    }
+
+    /// Whether anything of it may be here that the kernel does not know.
+    pub fn is_buffered(&self) -> bool {
+        self.is_on() || self.is_trailing()
     }
 
     /// Adds to a counter.

@@ -114,6 +114,8 @@ pub struct Ask {
     pub device: u64,
     pub inode: u64,
     pub open_flags: u32,
+    /// One of `PLACE_*`.
+    pub place: u32,
     /// The size of chunk that is wanted.
     pub chunk_bytes: u64,
 }
@@ -153,6 +155,8 @@ pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
     entry.device.store(ask.device, Relaxed);
     entry.inode.store(ask.inode, Relaxed);
     entry.open_flags.store(ask.open_flags, Relaxed);
+    entry.place.store(ask.place, Relaxed);
+    entry.arrived.store(0, Relaxed);
     entry.chunk_bytes.store(ask.chunk_bytes.max(pinned.chunk_bytes), Relaxed);
     let mut path = [0; 512];
     entry.path.store(ledger::path_of(ask.fd, &mut path));

@@ -100,6 +100,15 @@ pub unsafe fn write_at(fd: i32, buffer: *const u8, len: usize, offset: u64) -> i
     unsafe { syscall!(SYS_pwrite64, fd as isize, buffer, len, offset) }
 }
 
+/// `write`, at the kernel's offset.
+///
+/// # Safety
+/// As for [`write_at`].
+pub unsafe fn write(fd: i32, buffer: *const u8, len: usize) -> isize {
+    // SAFETY: as the caller says.
+    unsafe { syscall!(SYS_write, fd as isize, buffer, len) }
+}
+
 /// What we ask of `fstat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Status {

@@ -27,6 +27,8 @@ pub const STRAIGHT: u64 = 3;
 pub const OTHER: u64 = 4;
 /// Only in an open file's own word: it has (or may have) a window, its position is ours.
 pub const ON: u64 = 5;
+/// Likewise: its writes wait, and leave by a plain write; its position is the kernel's all the time.
+pub const TRAILING: u64 = 6;
 const TAG_BITS: u64 = 7;
 
 static WORDS: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(UNKNOWN) }; DESCRIPTORS_MAX];

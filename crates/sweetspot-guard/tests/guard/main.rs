@@ -231,7 +231,7 @@ fn settings_arrive_and_limits_of_rules_hold() {
     header.files.store(3, SeqCst);
     for (record, (pid, inode, buffer, why, hits)) in ledger.files.iter().zip([
         (7, 1, 4096, Why::Mapped, 10),
-        (7, 2, BUFFER_AUTO, Why::Append, 20),
+        (7, 2, BUFFER_AUTO, Why::Mapped, 20),
         (8, 1, 65536, Why::Shared, 30),
     ]) {
         record.pid.store(pid, SeqCst);
@@ -706,6 +706,54 @@ fn what_cannot_even_be_saved_stays_until_there_is_room() {
     assert_eq!(mount.0.names(), ["data"]);
 }
 
+#[test]
+fn the_guard_appends_what_has_not_arrived_and_nothing_twice() {
+    let pending: Vec<u8> = (0..6000u32).flat_map(|number| number.to_le_bytes()).collect();
+    // Before the write of the flush the file held so much; the first page of it ends here.
+    let before = b"before ".len();
+    let page = 4096 - before;
+    const IDLE: u32 = 0;
+    const FLUSHING: u32 = 1;
+    // What is counted as arrived, what the file got, and what it must hold behind that in the end.
+    type Case<'a> = (&'a str, u32, u64, &'a [&'a [u8]], &'a [u8]);
+    let cases: [Case<'_>; 8] = [
+        ("between calls", IDLE, 0, &[], &pending),
+        ("between calls, others appended", IDLE, 0, &[b"other"], &pending),
+        ("before the write", FLUSHING, 0, &[], &pending),
+        ("in the write", FLUSHING, 0, &[&pending[..page]], &pending[page..]),
+        ("cut, others behind", FLUSHING, 0, &[&pending[..page], b"other"], &pending[page..]),
+        ("after the write, others around", FLUSHING, 0, &[b"x", &pending, b"y"], b""),
+        ("in the second write", FLUSHING, 100, &[&pending[100..300]], &pending[300..]),
+        ("counted as written", FLUSHING, pending.len() as u64, &[&pending, b"y"], b""),
+    ];
+    for (what, flushing, arrived, parts, expected) in cases {
+        let folder = Folder::new();
+        let program = Program::start(&folder.0, &Settings::default());
+        let path = folder.join("log");
+        let there = parts.concat();
+        let child = fork(|| {
+            let client = Client::join(&program.ledger);
+            client.introduce(Lie::None);
+            let file = open_new(&path);
+            file.write_all_at(b"before ", 0).unwrap();
+            let writer = client.ask(file, &path, 65536, Lie::None);
+            writer.entry.place.store(PLACE_END, SeqCst);
+            writer.append(&pending);
+            writer.entry.arrived.store(arrived, SeqCst);
+            writer.entry.before.store(before as u64, SeqCst);
+            writer.entry.flushing.store(flushing, SeqCst);
+            writer.file.write_all_at(&there, before as u64).unwrap();
+            // SAFETY: dies here.
+            unsafe { libc::raise(libc::SIGKILL) };
+        });
+        wait(child);
+        program.end();
+        until("the guard has ended", || !program.ledger.exists());
+        let wanted = [b"before ", &there[..], expected].concat();
+        assert!(std::fs::read(&path).unwrap() == wanted, "{what}");
+    }
+}
+
 // ---- recover --------------------------------------------------------------------------------------
 
 /// A ledger whose guard and processes are all dead, and a file "data" that holds "before " and for
@@ -726,7 +774,7 @@ enum Died {
 }
 
 impl Wreck {
-    fn new(died: Died) -> Wreck {
+    fn new(died: Died, place: u32) -> Wreck {
         let folder = Folder::new();
         let program = Program::start(&folder.0, &Settings::default());
         let client = Client::look(&program.ledger);
@@ -740,6 +788,8 @@ impl Wreck {
             writer.append(b"before ");
             writer.flush();
             writer.append(b"after");
+            writer.entry.place.store(place, SeqCst);
+            writer.entry.before.store(7, SeqCst);
             writer.entry.flushing.store(u32::from(died == Died::InsideFlush), SeqCst);
             words[0].store(1, SeqCst);
             loop {
@@ -813,8 +863,11 @@ fn recover_writes_only_where_the_file_is_the_same_and_unchanged() {
         ("beyond, flushing", InsideFlush, &beyond, false),
         ("emptied, flushing", InsideFlush, &emptied, false),
     ];
-    for (what, died, change, is_written) in cases {
-        let wreck = Wreck::new(died);
+    let places = [PLACE_BASE, PLACE_END];
+    for ((what, died, change, is_written), place) in
+        cases.into_iter().flat_map(|case| places.map(|place| (case, place)))
+    {
+        let wreck = Wreck::new(died, place);
         // Times of files advance in steps of the kernel's clock.
         std::thread::sleep(Duration::from_millis(10));
         change(&wreck.data);
@@ -853,7 +906,7 @@ fn uid() -> u32 {
 
 #[test]
 fn recover_discards_only_when_told_to() {
-    let wreck = Wreck::new(Died::BetweenCalls);
+    let wreck = Wreck::new(Died::BetweenCalls, PLACE_BASE);
     // Not the chunks: the file is sparse and looks very large.
     let content = || {
         let mut bytes = vec![0; CHUNKS_AT as usize + 65536];
@@ -899,7 +952,7 @@ fn recover_refuses_what_is_not_a_dead_ledger_of_the_caller() {
         File::options().write(true).open(&wreck.ledger).unwrap().set_len(10_000).unwrap();
     };
     let unmade = |wreck: &Wreck| File::create(&wreck.ledger).map(drop).unwrap();
-    let of_version_2 = |wreck: &Wreck| wreck.change(0, b"swspot02");
+    let of_another_version = |wreck: &Wreck| wreck.change(0, b"swspot99");
     let of_root = |wreck: &Wreck| {
         wreck.change(offset_of!(Ledger, header) + offset_of!(Header, uid), &[1, 2, 3, 4]);
     };
@@ -919,7 +972,7 @@ fn recover_refuses_what_is_not_a_dead_ledger_of_the_caller() {
         ("a FIFO", &fifo, ErrorKind::NotYours),
         ("cut", &cut, ErrorKind::NotALedger),
         ("in the making", &unmade, ErrorKind::InUse),
-        ("of another version", &of_version_2, ErrorKind::NotALedger),
+        ("of another version", &of_another_version, ErrorKind::NotALedger),
         ("of another user inside", &of_root, ErrorKind::NotYours),
         ("of another boot", &rebooted, ErrorKind::Elsewhere),
         ("of another container", &contained, ErrorKind::Elsewhere),
@@ -931,7 +984,7 @@ fn recover_refuses_what_is_not_a_dead_ledger_of_the_caller() {
         println!("skipped: only root can make a file foreign");
     }
     for (what, change, expected) in cases {
-        let wreck = Wreck::new(Died::BetweenCalls);
+        let wreck = Wreck::new(Died::BetweenCalls, PLACE_BASE);
         change(&wreck);
         let names = wreck.folder.names();
         let error = recover(&wreck.ledger, Mode::Finish).unwrap_err();

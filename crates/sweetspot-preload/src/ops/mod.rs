@@ -178,6 +178,9 @@ fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
             _ => Pass::LISTEN,
         });
     }
+    if table::tag(value) == table::TRAILING {
+        return enter_trailing(fd, kind, len);
+    }
     if table::tag(value) != table::LEARNING {
         return None;
     }
@@ -194,6 +197,22 @@ fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
             None
         }
     }
+}
+
+/// A call on a descriptor whose writes wait at the kernel's offset: once they are written the kernel
+/// answers it. A file that is read again learns from its reads, so it is settled.
+fn enter_trailing(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
+    if matches!(kind, Kind::Read | Kind::ReadAt) {
+        settle::settle(fd, settle::Next::Learn);
+        return None;
+    }
+    speak();
+    Some(Pass { kind, fd, len })
+}
+
+/// Whether the writes of a descriptor wait at the kernel's offset.
+fn is_trailing(fd: i32) -> bool {
+    table::open_file(fd).is_some_and(|(file, _)| file.is_trailing())
 }
 
 /// The next read of a descriptor that is learning does not follow the last one.

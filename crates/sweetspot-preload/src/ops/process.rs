@@ -45,7 +45,7 @@ fn settle_all(sharing: Sharing, why: Option<Why>) {
         let learned = match table::tag(value) {
             table::LEARNING => value,
             table::OPEN => match OpenFile::from_word(value) {
-                file if file.is_on() => file.learned.load(Relaxed),
+                file if file.is_buffered() => file.learned.load(Relaxed),
                 file => file.state.load(Relaxed),
             },
             _ => continue,

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use sweetspot_core::ledger::Counter;
 
-use super::{Kind, Outcome, Pass, disturbed, enter, is_followed, settle, speak};
+use super::{Kind, Outcome, Pass, disturbed, enter, is_followed, is_trailing, settle, speak};
 use crate::atomic::{single_threaded, swap};
 use crate::file::{AT_END, CLOSED, OpenFile};
 use crate::process::{SignalsBlocked, passive};
@@ -40,7 +40,9 @@ fn slowly(fd: i32, whence: i32) -> Outcome {
     while is_followed(fd) {
         turn += 1;
         disturbed(fd, turn);
-        settle::settle(fd, settle::Next::Learn);
+        if !is_trailing(fd) {
+            settle::settle(fd, settle::Next::Learn);
+        }
         if let Some(pass) = enter(fd, Kind::Seek, 0) {
             return Outcome::PassOn(pass);
         }

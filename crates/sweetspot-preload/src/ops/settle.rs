@@ -1,4 +1,5 @@
-//! The only way out of buffering: put the position back into the kernel, drop the window.
+//! The only way out of buffering: write what waits, put the position back into the kernel, drop the
+//! window.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -33,7 +34,7 @@ pub fn settle(fd: i32, next: Next) {
         }
         return;
     };
-    if !file.is_on() && !matches!(next, Next::Straight(_)) {
+    if !file.is_buffered() && !matches!(next, Next::Straight(_)) {
         return;
     }
     for turn in 0..=TRIES_MAX {
@@ -68,13 +69,16 @@ const TRIES_MAX: u32 = 16;
 
 /// Settles a file whose lock is held.
 pub fn settle_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
-    if file.is_on() {
+    if file.is_buffered() {
+        let is_ours = file.is_on();
         write::settle_held(file, held);
-        let position = file.take_position();
-        file.position.store(position, Relaxed);
-        file.drop_window(held);
-        file.count(Counter::KernelCalls, 1);
-        sys::seek(fd, position as i64, libc::SEEK_SET);
+        if is_ours {
+            let position = file.take_position();
+            file.position.store(position, Relaxed);
+            file.drop_window(held);
+            file.count(Counter::KernelCalls, 1);
+            sys::seek(fd, position as i64, libc::SEEK_SET);
+        }
         let learned = Learning(file.learned.load(Relaxed));
         let word = match next {
             Next::BackOff => learned.back_off(),

@@ -12,7 +12,7 @@ use core::sync::atomic::{
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_OFF, Counter, Entry, chunk_start, flushed, length_of,
+    BUFFER_AUTO, BUFFER_OFF, Counter, Entry, PLACE_BASE, PLACE_END, chunk_start, flushed, length_of,
 };
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
@@ -198,7 +198,7 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
     while is_followed(fd) {
         turn += 1;
         disturbed(fd, turn);
-        let found = table::open_file(fd).filter(|(file, _)| file.is_on());
+        let found = table::open_file(fd).filter(|(file, _)| file.is_buffered());
         let Some((file, word)) = found else {
             if let Some(errno) = failing_descriptor(fd) {
                 return Outcome::Done(crate::fail(errno));
@@ -209,19 +209,28 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
             }
         };
         match (kind, source) {
-            (Kind::Write, Source::Buffer(buffer, len)) if !appends(file) => {
+            (Kind::Write, Source::Buffer(buffer, len)) if file.is_trailing() || !appends(file) => {
                 if append(file, word, fd, buffer, len as u64) {
                     return Outcome::Done(len as isize);
                 }
                 match prepare(file, fd, len as u64) {
                     Prepared::Append => {}
                     Prepared::Failed(errno) => return Outcome::Done(crate::fail(errno)),
+                    Prepared::Straight if file.is_trailing() => {
+                        return straight(Pass { kind, fd, len: len as u64 });
+                    }
                     Prepared::Straight => {
                         if let Some(answer) = write_on(file, fd, buffer, len) {
                             return Outcome::Done(answer);
                         }
                     }
                 }
+            }
+            _ if file.is_trailing() => {
+                if let Some(errno) = failing(file) {
+                    return Outcome::Done(crate::fail(errno));
+                }
+                return straight(Pass { kind, fd, len });
             }
             _ => settle::settle(fd, settle::Next::Learn),
         }
@@ -290,7 +299,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     let _signals = SignalsBlocked::new();
     let _dirty = hold(&DIRTY);
     let held = file.hold();
-    if held.nested || !file.is_on() || file.chunk.load(Relaxed) == 0 {
+    if held.nested || !file.is_buffered() || file.chunk.load(Relaxed) == 0 {
         return Prepared::Straight;
     }
     if file.dirty.load(Relaxed) != 0 {
@@ -300,7 +309,12 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         return Prepared::Straight;
     }
     let Some(entry) = file.entry() else { return Prepared::Straight };
-    let position = file.take_position();
+    let position = if file.is_trailing() {
+        // Where it was last seen to end; it may have grown.
+        entry.size.load(Relaxed)
+    } else {
+        file.take_position()
+    };
     entry.base.store(position, Relaxed);
     file.end.store(position, Relaxed);
     file.chunk.store(file.mapped_chunk.load(Relaxed) + chunk_start(position), Relaxed);
@@ -384,26 +398,34 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
         let fd = file.fd.load(Relaxed);
         let base = entry.base.load(Relaxed);
         let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
-        if !is_still_of(fd, file) {
-            // The number means another file: a call made without libc changed it. The guard's pin
-            // still leads to the right one.
-            return Err(libc::EBADF);
+        let trails = entry.place.load(Relaxed) != PLACE_BASE;
+        // Where the number means another file, a call made without libc changed it. The guard's pin
+        // still leads to the right one.
+        let status = status_if_of(fd, file).ok_or(libc::EBADF)?;
+        if trails {
+            store_status(entry, &status);
+            entry.before.store(status.size, Relaxed);
         }
         entry.flushing.store(1, SeqCst);
         loop {
-            if let Err(errno) = write_out(fd, chunk, len, base) {
+            let written = match trails {
+                true => write_behind(entry, fd, chunk, len),
+                false => write_out(fd, chunk, len, base),
+            };
+            if let Err(errno) = written {
                 entry.flushing.store(0, SeqCst);
                 return Err(errno);
             }
             remember_status(entry, fd);
             // The end of what is pending is about to lose its meaning.
             file.end.store(base + len, Relaxed);
-            let at_end = file.position.load(Relaxed) == AT_END;
+            let at_end = !trails && file.position.load(Relaxed) == AT_END;
             if at_end {
                 file.position.store(base + len, Relaxed);
             }
             // From here the flush has happened.
             if swap(&entry.word, word, flushed(word)) {
+                entry.arrived.store(0, Relaxed);
                 break;
             }
             // An append from which the lock was taken over was committed meanwhile: once more, with
@@ -425,7 +447,7 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
         if !swap(&entry.word, word, flushed(word)) {
             return flush_held(file, held);
         }
-        if file.position.load(Relaxed) == AT_END {
+        if !file.is_trailing() && file.position.load(Relaxed) == AT_END {
             file.position.store(file.end.load(Relaxed), Relaxed);
         }
     }
@@ -539,9 +561,9 @@ pub fn overlaps_pending(file: &OpenFile, at: u64, len: u64) -> bool {
     })
 }
 
-/// Whether a descriptor still is one of this file.
-fn is_still_of(fd: i32, file: &OpenFile) -> bool {
-    sys::status(fd).is_some_and(|status| {
+/// The status of a descriptor, if it still is one of this file.
+fn status_if_of(fd: i32, file: &OpenFile) -> Option<sys::Status> {
+    sys::status(fd).filter(|status| {
         status.device == file.device.load(Relaxed) && status.inode == file.inode.load(Relaxed)
     })
 }
@@ -600,13 +622,38 @@ fn write_out(fd: i32, chunk: u64, len: u64, base: u64) -> Result<(), i32> {
     Ok(())
 }
 
+/// Plain writes, until all is written that has not arrived yet. One, but for a full disk: nobody
+/// else's bytes come in between.
+fn write_behind(entry: &Entry, fd: i32, chunk: u64, len: u64) -> Result<(), i32> {
+    let mut arrived = entry.arrived.load(Relaxed);
+    while arrived < len {
+        // SAFETY: the chunk is mapped and holds `len` bytes.
+        let answer =
+            unsafe { sys::write(fd, (chunk + arrived) as *const u8, (len - arrived) as usize) };
+        match sys::result(answer) {
+            Err(sys::Errno(libc::EINTR)) => {}
+            Ok(written @ 1..) => arrived += written as u64,
+            failed => {
+                entry.arrived.store(arrived, SeqCst);
+                return Err(failed.err().map_or(libc::EIO, |sys::Errno(errno)| errno));
+            }
+        }
+    }
+    entry.arrived.store(arrived, SeqCst);
+    Ok(())
+}
+
 /// Keeps size and times of the file as they are after a write of ours.
 fn remember_status(entry: &Entry, fd: i32) {
     if let Some(status) = sys::status(fd) {
-        entry.size.store(status.size, Relaxed);
-        entry.mtime_ns.store(status.mtime_ns, Relaxed);
-        entry.ctime_ns.store(status.ctime_ns, Relaxed);
+        store_status(entry, &status);
     }
+}
+
+fn store_status(entry: &Entry, status: &sys::Status) {
+    entry.size.store(status.size, Relaxed);
+    entry.mtime_ns.store(status.mtime_ns, Relaxed);
+    entry.ctime_ns.store(status.ctime_ns, Relaxed);
 }
 
 fn has_space(file: &OpenFile) -> bool {
@@ -650,11 +697,15 @@ pub fn say_what_failed() {
     }
 }
 
-/// Writes of this file go straight on from now on, at the position that is ours. The lock is held
-/// and nothing is pending.
+/// Writes of this file go straight on from now on, at the position that is ours or the kernel's. The
+/// lock is held and nothing is pending.
 fn detach(file: &OpenFile, held: &Held) {
     if !held.nested {
         file.chunk.store(0, Relaxed);
+        if file.is_trailing() {
+            let learned = Learning(file.learned.load(Relaxed)).start_again();
+            file.state.store(learned.0, Relaxed);
+        }
     }
 }
 
@@ -668,6 +719,7 @@ fn give_up(file: &OpenFile, why: Why) {
 pub fn abandon(file: &'static OpenFile) {
     let held = Held::assumed(file);
     settle_held(file, &held);
+    detach(file, &held);
     core::mem::forget(held);
     file.pin.store(pin::NEVER, Relaxed);
     // Nor is its window's memory, into which the old owner may still be copying.
@@ -738,8 +790,6 @@ fn ask(file: &'static OpenFile, fd: i32) {
     ledger::record(file, fd);
     let against = if flags & special != 0 {
         Some(Why::OpenFlags)
-    } else if flags & libc::O_APPEND != 0 {
-        Some(Why::Append)
     } else if !status.regular {
         Some(Why::NotRegular)
     } else if buffer == BUFFER_OFF {
@@ -759,6 +809,7 @@ fn ask(file: &'static OpenFile, fd: i32) {
         device: status.device,
         inode: status.inode,
         open_flags: flags as u32,
+        place: place_for(flags),
         // A whole number of pages more than may wait, so that a power of two stays one.
         chunk_bytes: process::append_bytes_max(buffer).max(2 * PAGE_BYTES),
     });
@@ -773,6 +824,11 @@ fn ask(file: &'static OpenFile, fd: i32) {
         Err(pins::NotAsked::Yet) => {}
         Err(pins::NotAsked::Ever) => give_up(file, Why::NoGuard),
     }
+}
+
+/// Where the writes of a description with these open flags go.
+fn place_for(flags: i32) -> u32 {
+    if flags & libc::O_APPEND != 0 { PLACE_END } else { PLACE_BASE }
 }
 
 /// If the guard has pinned the file, lets its writes wait from now on.
@@ -795,11 +851,13 @@ fn attach(file: &'static OpenFile, fd: i32) {
     // They may have been changed since the pin was asked for.
     let flags = sys::open_flags(fd).unwrap_or(0);
     file.flags.store(flags as u32, Relaxed);
-    if flags & libc::O_APPEND != 0 {
-        return give_up(file, Why::Append);
-    }
+    let trails = place_for(flags) != PLACE_BASE;
     let value = file.state.load(Relaxed);
     let on = value == table::ON;
+    if on && trails {
+        // The next write of what has a window settles it first.
+        return;
+    }
     if !on {
         let learning = Learning(value);
         let free = table::is_learning(value) && learning.under_way() == 0;
@@ -817,7 +875,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
         chunk: file.mapped_chunk.load(Relaxed),
         chunk_bytes: file.mapped_bytes.load(Relaxed),
     };
-    let position = sys::seek(fd, 0, libc::SEEK_CUR);
+    let position = if trails { 0 } else { sys::seek(fd, 0, libc::SEEK_CUR) };
     let mapped = if held.nested || position < 0 { None } else { pins::map(pinned) };
     let attached = mapped.is_some_and(|pinned| {
         file.mapped_chunk.store(pinned.chunk, Relaxed);
@@ -829,6 +887,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
     if attached {
         fault::install();
         remember_status(entry, fd);
+        entry.place.store(place_for(flags), Relaxed);
         let max = append_bytes_max(file);
         let first = match file.buffer.load(Relaxed) {
             BUFFER_AUTO => policy::APPEND_BYTES_FIRST.min(max),
@@ -839,10 +898,11 @@ fn attach(file: &'static OpenFile, fd: i32) {
         if !on {
             file.learned.store(value, Relaxed);
             file.close_cursor();
-            file.position.store(position as u64, Relaxed);
+            file.position.store(if trails { AT_END } else { position as u64 }, Relaxed);
         }
         file.chunk.store(file.mapped_chunk.load(Relaxed), Relaxed);
-        file.state.store(table::ON, core::sync::atomic::Ordering::Release);
+        let state = if trails { table::TRAILING } else { table::ON };
+        file.state.store(state, core::sync::atomic::Ordering::Release);
     } else {
         if !on {
             file.state.store(value, core::sync::atomic::Ordering::Release);
@@ -856,7 +916,7 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
     speak();
     let _signals = SignalsBlocked::new();
     let held = file.hold();
-    if !file.is_on() || held.nested || file.pending() > 0 {
+    if !file.is_on() || held.nested || file.pending() > 0 || appends(file) {
         return None;
     }
     let at = file.take_position();

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// Sizes at which each program runs.
 const SIZES: &[&str] = &["auto", "1", "2", "7", "512", "4096", "64K", "1M"];
 /// Kinds of programs, and calls in one.
-const KINDS: &[(&str, u64)] = &[("sequential", 150), ("mixed", 300), ("wild", 500)];
+const KINDS: &[(&str, u64)] =
+    &[("sequential", 150), ("mixed", 300), ("wild", 500), ("appending", 300)];
 /// A program that takes longer hangs.
 const LIFE_MAX: Duration = Duration::from_secs(20);
 

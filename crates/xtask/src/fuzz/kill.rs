@@ -41,7 +41,7 @@ const WAYS: &[Way] = &[
     Way::Both,
     Way::Parent,
 ];
-const MODES: &[&str] = &["calls", "calls", "threads", "shared", "forks"];
+const MODES: &[&str] = &["calls", "calls", "threads", "shared", "forks", "log"];
 
 #[derive(Default)]
 struct Tally {
@@ -93,7 +93,12 @@ pub fn run(kit: Kit, kills: u64, seed: u64) -> Result<String, String> {
 fn kill(kit: &Kit, folder: &Path, seed: u64, tally: &mut Tally) -> Result<(), String> {
     let mut random = Random::new(seed);
     let way = random.pick(WAYS);
-    let mode = if matches!(way, Way::AtOnce) { "calls" } else { random.pick(MODES) };
+    let mode = match (way, random.pick(MODES)) {
+        (Way::AtOnce, _) => "calls",
+        // What each process left is behind what the others wrote since: `recover` saves it beside.
+        (Way::Both, "log") => "forks",
+        (_, mode) => mode,
+    };
     let size = random.pick(KILL_SIZES);
     let plan = Plan { seed, mode, size, waits: matches!(way, Way::Parent) };
     let named = |wrong: String| format!("{way:?} {plan:?}: {wrong}");

@@ -106,7 +106,7 @@ fn run(command: &mut Command) -> Result<(), String> {
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub seed: u64,
-    /// calls, threads, shared, forks, steps.
+    /// calls, threads, shared, forks, log, steps.
     pub mode: &'static str,
     pub size: &'static str,
     /// `run --wait`: a parent stays.
@@ -161,10 +161,18 @@ impl Victim {
         Ok(victim)
     }
 
-    /// Every process of the victim, by lane; `forks` has one for each.
+    fn is_family(&self) -> bool {
+        matches!(self.plan.mode, "forks" | "log")
+    }
+
+    fn has_one_file(&self) -> bool {
+        matches!(self.plan.mode, "shared" | "log")
+    }
+
+    /// Every process of the victim, by lane; a family has one for each.
     fn processes(&self) -> Vec<i32> {
         let mut all = vec![self.pid];
-        if self.plan.mode == "forks" {
+        if self.is_family() {
             let children = (1..LANES as u64).filter_map(|lane| word(self.pid, PIDS + lane));
             all.extend(children.filter(|pid| *pid != 0).map(|pid| pid as i32));
         }
@@ -187,9 +195,10 @@ impl Victim {
     /// It is dead already.
     pub fn count(&mut self) -> Result<(), String> {
         self.guard = self.guard_now().unwrap_or(0);
+        let is_family = self.is_family();
         for (lane, done) in self.lanes.iter_mut().enumerate() {
-            let pid = match (self.plan.mode, lane) {
-                ("forks", 1..) => word(self.pid, PIDS + lane as u64).unwrap_or(0) as i32,
+            let pid = match (is_family, lane) {
+                (true, 1..) => word(self.pid, PIDS + lane as u64).unwrap_or(0) as i32,
                 _ => self.pid,
             };
             *done = word(pid, DONE + lane as u64)
@@ -304,7 +313,7 @@ impl Victim {
     /// All its files.
     pub fn contents(&self) -> Vec<Vec<u8>> {
         let read = |name: String| fs::read(self.folder.join(name)).unwrap_or_default();
-        if self.plan.mode == "shared" {
+        if self.has_one_file() {
             return vec![read("shared".to_owned())];
         }
         let lanes = (0..LANES).flat_map(|lane| (0..FILES).map(move |file| (lane, file)));
@@ -336,7 +345,7 @@ impl Victim {
             return Err(format!("on stderr: {said}"));
         }
         let contents = self.contents();
-        if self.plan.mode == "shared" {
+        if self.has_one_file() {
             return model::check_shared(self.plan.seed, &self.lanes, &contents[0]);
         }
         for (lane, files) in contents.chunks(FILES).enumerate() {

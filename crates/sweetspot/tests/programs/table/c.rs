@@ -54,6 +54,27 @@ pub const CALLS: &[Case] = &[
     },
     Case {
         group: "c_calls",
+        name: "position, size and reads while appended bytes wait",
+        build: &[C("appends")],
+        command: "$RUN $BIN/c/appends position",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "appends beside other descriptions",
+        build: &[C("appends")],
+        command: "$RUN $BIN/c/appends beside; $RUN $BIN/c/appends family",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
+        name: "append mode comes and goes",
+        build: &[C("appends")],
+        command: "$RUN $BIN/c/appends flags",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
         name: "synchronous writes",
         build: &[C("copy")],
         prepare: "seq 1000 > in",
@@ -100,6 +121,14 @@ pub const FUZZ: &[Case] = &[
         build: &[C("fuzz_calls")],
         command: "for seed in 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49; do \
                   $RUN $BIN/c/fuzz_calls $seed 500 wild; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_fuzz",
+        name: "appending",
+        build: &[C("fuzz_calls")],
+        command: "for seed in 51 52 53 54 55 56 57 58 59 60; do \
+                  $RUN $BIN/c/fuzz_calls $seed 300 appending; done",
         ..DEFAULT
     },
     Case {
