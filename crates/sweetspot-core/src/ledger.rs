@@ -30,7 +30,8 @@
 //! flush has happened. Writing the same bytes twice is harmless, losing the swap is not.
 //!
 //! # Bytes without a place of their own
-//! What is appended ([`PLACE_END`]) goes where the file ends by then, so it cannot be written twice.
+//! What is appended ([`PLACE_END`]) goes where the file ends by then, what is written to a description
+//! from outside ([`PLACE_OFFSET`]) where its offset is by then, so neither can be written twice.
 //! Before each write of a flush, `before` says where it is about to go, and after it `arrived` how
 //! much of the beginning is there. Whoever finishes a death in between looks from `before` on for
 //! what came of that write, and writes only the rest.
@@ -280,7 +281,7 @@ pub struct Entry {
     pub place: AtomicU32,
     /// Without a place of their own: of the pending bytes, those at the beginning that are written.
     pub arrived: AtomicU64,
-    /// Likewise, while `flushing` is 1: where the file ended just before the write.
+    /// Likewise, while `flushing` is 1: where the file ended, or the offset was, just before the write.
     pub before: AtomicU64,
     /// Size and times as fstat gave them after the last flush, or when the file was pinned.
     pub size: AtomicU64,
@@ -298,6 +299,9 @@ pub const FLUSH_FAILED: u32 = 2;
 pub const PLACE_BASE: u32 = 0;
 /// `Entry::place`: where the file ends by then, as the description appends.
 pub const PLACE_END: u32 = 1;
+/// `Entry::place`: at the offset of the description by then (or at the end, if it appends): it came
+/// from outside, and others share it. The guard holds a copy of it instead of a pin.
+pub const PLACE_OFFSET: u32 = 2;
 
 pub const STATE_FREE: u8 = 0;
 /// Belongs to a slot; no pin.

@@ -14,6 +14,8 @@ pub enum Why {
     NotWorthIt,
     /// The descriptor was open before the program started, or was opened out of sight.
     FromOutside,
+    /// The descriptor came from outside, and the guard could not copy it.
+    NotCopied,
     /// Not a regular file on a file system where size and offset mean what they say.
     NotRegular,
     /// Opened with O_DIRECT, O_SYNC, O_DSYNC or O_PATH.
@@ -70,6 +72,7 @@ impl Why {
         Why::RandomAccess,
         Why::NotWorthIt,
         Why::FromOutside,
+        Why::NotCopied,
         Why::NotRegular,
         Why::OpenFlags,
         Why::Mapped,
@@ -108,6 +111,7 @@ impl Why {
             Why::RandomAccess => "accessed at random",
             Why::NotWorthIt => "windows served too few calls",
             Why::FromOutside => "open before the program started, its offset is shared",
+            Why::NotCopied => "open before the program started, and the system lets nobody copy it",
             Why::NotRegular => "not a regular file",
             Why::OpenFlags => "opened for direct or synchronous access",
             Why::Mapped => "mapped into memory",

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-use sweetspot_core::ledger::{Entry, PLACE_BASE};
+use sweetspot_core::ledger::{Entry, PLACE_BASE, PLACE_END};
 
 use crate::sys;
 
@@ -136,7 +136,8 @@ pub(crate) fn left<'a>(entry: &Entry, whole: Extent<'a>) -> (u64, Extent<'a>) {
     let base = match entry.place.load(Relaxed) {
         PLACE_BASE => return (entry.base.load(Relaxed), whole),
         _ if entry.flushing.load(Relaxed) == 1 => entry.before.load(Relaxed),
-        _ => entry.size.load(Relaxed),
+        PLACE_END => entry.size.load(Relaxed),
+        _ => entry.base.load(Relaxed) + entry.arrived.load(Relaxed),
     };
     (base, whole.from(entry.arrived.load(Relaxed)))
 }

@@ -21,14 +21,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     CHUNKS_AT, CHUNKS_BYTES_MAX, CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE,
-    ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, PLACE_BASE, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
-    STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot, chunk_start,
-    flushed, length_of, next_state, state_of,
+    ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, PLACE_BASE, PLACE_OFFSET, SLOTS_MAX, STATE_ASKED,
+    STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot,
+    chunk_start, flushed, length_of, next_state, state_of,
 };
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 
@@ -114,8 +114,9 @@ fn live(file: File, path: &Path, program: u32, program_pidfd: OwnedFd) -> io::Re
 /// What the guard holds for an entry. Written by the pins thread, before the entry's state says so.
 #[derive(Default)]
 struct Held {
-    /// The `O_PATH` descriptor, plus one; 0: none.
+    /// The `O_PATH` descriptor, or the copy of the description, plus one; 0: none.
     pin: AtomicI32,
+    is_copy: AtomicBool,
     /// From the start of the ledger; 0: none.
     chunk_at: AtomicU64,
     chunk_bytes: AtomicU64,
@@ -311,9 +312,10 @@ impl Guard {
         };
         let whole = Extent { ledger: &self.file, at: held.chunk_at.load(SeqCst) + start, bytes };
         let unchanged = self.may_still_be_written(entry, pin);
-        let written = unchanged.and_then(|()| match entry.place.load(SeqCst) {
-            PLACE_BASE => self.write_at_base(entry, pin, &whole),
-            _ => self.write_behind(entry, pin, &whole),
+        let is_copy = held.is_copy.load(SeqCst);
+        let written = unchanged.and_then(|()| match (is_copy, entry.place.load(SeqCst)) {
+            (false, PLACE_BASE) => write_at_base(entry, pin, &whole),
+            _ => write_behind(entry, &Behind::new(pin, is_copy)?, &whole),
         });
         if written.is_err() {
             let original = finish::known_path(pin);
@@ -332,46 +334,6 @@ impl Guard {
         entry.arrived.store(0, SeqCst);
         entry.flushing.store(0, SeqCst);
         Ok(())
-    }
-
-    /// Writes all that is pending where it belongs; again, perhaps.
-    fn write_at_base(
-        &self,
-        entry: &Entry,
-        pin: BorrowedFd<'_>,
-        whole: &Extent<'_>,
-    ) -> io::Result<()> {
-        // If this process is killed in the middle, `recover` finds a death inside a flush.
-        entry.flushing.store(1, SeqCst);
-        // O_WRONLY: a file may be writable and not readable.
-        let target = reopen(pin, libc::O_WRONLY)?;
-        finish::write_and_close(whole, target, entry.base.load(SeqCst))
-    }
-
-    /// Appends what has not arrived yet.
-    fn write_behind(
-        &self,
-        entry: &Entry,
-        pin: BorrowedFd<'_>,
-        whole: &Extent<'_>,
-    ) -> io::Result<()> {
-        let size = sys::status(pin)?.size;
-        let left = whole.from(entry.arrived.load(SeqCst));
-        if entry.flushing.load(SeqCst) == 1 {
-            // It died in a write, or just after it.
-            let since = entry.before.load(SeqCst)..size;
-            let seen = reopen(pin, libc::O_RDONLY)
-                .and_then(|file| finish::arrived(&left, &file, since.clone()));
-            // Where it may not be read: what came was its own, if nobody else appended.
-            let seen = seen.unwrap_or(size.saturating_sub(since.start)).min(left.bytes);
-            entry.arrived.fetch_add(seen, SeqCst);
-        }
-        entry.before.store(size, SeqCst);
-        entry.flushing.store(1, SeqCst);
-        let left = whole.from(entry.arrived.load(SeqCst));
-        let target = reopen(pin, libc::O_WRONLY | libc::O_APPEND)?;
-        left.append_to(&target)?;
-        sys::close(target)
     }
 
     /// A file that was closed with an error may have been written again since: then it is not
@@ -420,6 +382,58 @@ impl Guard {
         header.asks.fetch_add(1, SeqCst);
         sys::futex_wake(&header.asks);
     }
+}
+
+/// Writes all that is pending where it belongs; again, perhaps.
+fn write_at_base(entry: &Entry, pin: BorrowedFd<'_>, whole: &Extent<'_>) -> io::Result<()> {
+    // If this process is killed in the middle, `recover` finds a death inside a flush.
+    entry.flushing.store(1, SeqCst);
+    // O_WRONLY: a file may be writable and not readable.
+    let target = reopen(pin, libc::O_WRONLY)?;
+    finish::write_and_close(whole, target, entry.base.load(SeqCst))
+}
+
+/// A file to which bytes go by plain writes.
+struct Behind<'a> {
+    pin: BorrowedFd<'a>,
+    target: File,
+    /// Its offset counts, not its end.
+    has_offset: bool,
+}
+
+impl<'a> Behind<'a> {
+    fn new(pin: BorrowedFd<'a>, is_copy: bool) -> io::Result<Behind<'a>> {
+        let has_offset = is_copy && sys::open_flags(pin)? & libc::O_APPEND == 0;
+        let target = match is_copy {
+            // The same description: its offset moves for whoever shares it, too.
+            true => File::from(pin.try_clone_to_owned()?),
+            false => reopen(pin, libc::O_WRONLY | libc::O_APPEND)?,
+        };
+        Ok(Behind { pin, target, has_offset })
+    }
+
+    /// Where the next plain write goes.
+    fn next(&self) -> io::Result<u64> {
+        if self.has_offset { sys::offset(self.pin) } else { Ok(sys::status(self.pin)?.size) }
+    }
+}
+
+/// Writes what has not arrived yet behind what has.
+fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Result<()> {
+    let next = file.next()?;
+    let left = whole.from(entry.arrived.load(SeqCst));
+    if entry.flushing.load(SeqCst) == 1 {
+        // It died in a write, or just after it.
+        let since = entry.before.load(SeqCst)..next;
+        let seen = reopen(file.pin, libc::O_RDONLY)
+            .and_then(|readable| finish::arrived(&left, &readable, since.clone()));
+        // Where it may not be read: what came was its own, if nobody else wrote.
+        let seen = seen.unwrap_or(next.saturating_sub(since.start)).min(left.bytes);
+        entry.arrived.fetch_add(seen, SeqCst);
+    }
+    entry.before.store(next, SeqCst);
+    entry.flushing.store(1, SeqCst);
+    whole.from(entry.arrived.load(SeqCst)).append_to(&file.target)
 }
 
 /// Opens the file of a pin.
@@ -574,13 +588,8 @@ impl Pins {
             return Err(Refused);
         }
         let (owner, pid) = self.owner(slot)?;
-        let link = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
-        // The bits of the link are those of the description: what the program may not write, nobody
-        // writes for it.
-        if std::fs::symlink_metadata(&link)?.permissions().mode() & 0o200 == 0 {
-            return Err(Refused);
-        }
-        let pin = sys::open(&link, libc::O_PATH, 0)?;
+        let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
+        let pin = if is_copy { self.copy(owner, fd)? } else { pin(pid, fd)? };
         let status = sys::status(&pin)?;
         let is_it = status.is_regular()
             && status.device == entry.device.load(SeqCst)
@@ -588,7 +597,10 @@ impl Pins {
         if !is_it {
             return Err(Refused);
         }
-        sys::may_write(&pin)?;
+        if !is_copy {
+            // A copy is open for writing, whatever may be opened.
+            sys::may_write(&pin)?;
+        }
         // If it lives now, its number was its own all along.
         let lives =
             guard.lock_watch().living.get(&owner).is_some_and(|(_, fd)| !sys::is_dead(fd.as_fd()));
@@ -600,6 +612,7 @@ impl Pins {
         self.drop_pin(index);
         let held = &guard.held[index];
         held.owner.store(owner, SeqCst);
+        held.is_copy.store(is_copy, SeqCst);
         held.pin.store(pin.into_raw_fd() + 1, SeqCst);
         entry.chunk_at.store(CHUNKS_AT + chunk.at, SeqCst);
         entry.chunk_bytes.store(chunk.bytes, SeqCst);
@@ -608,6 +621,18 @@ impl Pins {
         entry.mtime_ns.store(status.mtime_ns, SeqCst);
         entry.ctime_ns.store(status.ctime_ns, SeqCst);
         Ok(())
+    }
+
+    /// A copy of a description that its owner shares with others, which may be refused (Yama,
+    /// seccomp, a process that may not be looked at).
+    fn copy(&self, owner: u64, fd: i32) -> Result<OwnedFd, Refused> {
+        let watch = self.guard.lock_watch();
+        let (_, pidfd) = watch.living.get(&owner).ok_or(Refused)?;
+        let copy = sys::copy_of(pidfd.as_fd(), fd)?;
+        match sys::open_flags(&copy)? & libc::O_ACCMODE {
+            libc::O_WRONLY | libc::O_RDWR => Ok(copy),
+            _ => Err(Refused),
+        }
     }
 
     /// The process of a slot, watched from its first ask on: {id, process number}.
@@ -676,6 +701,17 @@ impl Pins {
             self.chunks.give_back(Chunk { at: at - CHUNKS_AT, bytes });
         }
     }
+}
+
+/// A pin on the file of a descriptor.
+fn pin(pid: u32, fd: i32) -> Result<OwnedFd, Refused> {
+    let link = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
+    // The bits of the link are those of the description: what the program may not write, nobody
+    // writes for it.
+    if std::fs::symlink_metadata(&link)?.permissions().mode() & 0o200 == 0 {
+        return Err(Refused);
+    }
+    Ok(sys::open(&link, libc::O_PATH, 0)?)
 }
 
 /// How much memory chunks may take: a quarter of what is available, half of what the memory file

@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sweetspot_core::ledger::{
-    CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Ledger, MAGIC, PLACE_BASE, PLACE_END, Slot, TEXT_BYTES_MAX,
-    chunk_start, flushed, length_of,
+    CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Ledger, MAGIC, PLACE_END, PLACE_OFFSET, Slot,
+    TEXT_BYTES_MAX, chunk_start, flushed, length_of,
 };
 
 use crate::error::{Error, ErrorKind};
@@ -119,8 +119,10 @@ pub fn recover(path: &Path, mode: Mode) -> Result<Vec<Piece>, Error> {
 
     // All are examined before the first is written: two pieces may belong to one file, and writing
     // the first one changes its times.
-    let found: Vec<Option<Target>> =
-        pending.iter().map(|(_, entry)| Target::find(&file, entry)).collect();
+    let found: Vec<Option<Target>> = pending
+        .iter()
+        .map(|(_, entry)| Target::find(&file, entry).filter(|_| !shares_its_place(entry, &pending)))
+        .collect();
     let mut pieces = Vec::new();
     for ((index, entry), target) in pending.into_iter().zip(found) {
         let fate = match (mode, &target) {
@@ -138,6 +140,15 @@ pub fn recover(path: &Path, mode: Mode) -> Result<Vec<Piece>, Error> {
         std::fs::remove_file(path).map_err(|error| Error::system("remove", path, error))?;
     }
     Ok(pieces)
+}
+
+/// Whether another piece may belong to the same place: two processes shared an offset, which nobody
+/// has any more.
+fn shares_its_place(entry: &Entry, pending: &[(usize, &Entry)]) -> bool {
+    let identity = |entry: &Entry| (entry.device.load(Relaxed), entry.inode.load(Relaxed));
+    let is_other = |other: &Entry| !std::ptr::eq(entry, other);
+    entry.place.load(Relaxed) == PLACE_OFFSET
+        && pending.iter().any(|(_, other)| is_other(other) && identity(other) == identity(entry))
 }
 
 /// Opens and locks a ledger, and makes sure that nobody uses it.
@@ -315,7 +326,9 @@ fn finish_piece(
     let store = |at: usize, bytes: &[u8]| file.write_all_at(bytes, entry_at + at as u64);
     let write = |target: Target, extent: &Extent<'_>| {
         // If this process is killed too, the next one finds a death inside a flush.
-        if entry.place.load(Relaxed) == PLACE_BASE {
+        if entry.place.load(Relaxed) != PLACE_END {
+            // Nobody has the shared offset any more.
+            store(offset_of!(Entry, before), &base.to_ne_bytes())?;
             store(offset_of!(Entry, flushing), &1u32.to_ne_bytes())?;
             return finish::write_and_close(extent, target.file, base);
         }

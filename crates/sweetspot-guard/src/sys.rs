@@ -398,6 +398,28 @@ pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
     }
 }
 
+/// A copy of a descriptor of another process: the same open file description.
+pub(crate) fn copy_of(pidfd: BorrowedFd<'_>, fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: only values are passed; the result is a new descriptor that nobody else owns.
+    unsafe {
+        let copy = check_long(libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0))?;
+        Ok(OwnedFd::from_raw_fd(copy as RawFd))
+    }
+}
+
+/// The open flags of a description.
+pub(crate) fn open_flags(fd: impl AsFd) -> io::Result<c_int> {
+    // SAFETY: only values are passed.
+    unsafe { check(libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_GETFL)) }
+}
+
+/// The offset of a description.
+pub(crate) fn offset(fd: impl AsFd) -> io::Result<u64> {
+    // SAFETY: only values are passed.
+    let offset = unsafe { libc::lseek64(fd.as_fd().as_raw_fd(), 0, libc::SEEK_CUR) };
+    u64::try_from(offset).map_err(|_| io::Error::last_os_error())
+}
+
 /// Whether the process of a pidfd is dead.
 pub(crate) fn is_dead(pidfd: BorrowedFd<'_>) -> bool {
     let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };

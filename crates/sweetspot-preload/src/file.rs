@@ -9,7 +9,8 @@
 //!
 //! In every other state the kernel's offset is the position. While the state is `TRAILING` it is so
 //! as soon as nothing is pending: what waits leaves by a plain write, at the end of a file that is
-//! open for appending. Then there is no window, and `position` is `AT_END`, of which nobody asks.
+//! open for appending, or at the offset that others share, of one that came from outside. Then there
+//! is no window, and `position` is `AT_END`, of which nobody asks.
 //!
 //! # How a hit is safe without a lock
 //! `cursor` is {generation, cursor in the window}, one word. A hit reads it, checks that the
@@ -35,7 +36,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 
-use sweetspot_core::ledger::{Counter, Entry, FileRecord, length_of};
+use sweetspot_core::ledger::{Counter, Entry, FileRecord, PLACE_BASE, PLACE_OFFSET, length_of};
 use sweetspot_core::why::Why;
 use sweetspot_core::window::Pattern;
 
@@ -120,6 +121,8 @@ pub struct OpenFile {
     pub references: AtomicU32,
     /// Open flags as fcntl(F_GETFL) gave them.
     pub flags: AtomicU32,
+    /// `PLACE_OFFSET` where it came from outside, else `PLACE_BASE`.
+    pub place: AtomicU32,
     pub device: AtomicU64,
     pub inode: AtomicU64,
     /// Bytes that the window's buffer was taken for; 0: none taken.
@@ -181,6 +184,7 @@ const NEW: OpenFile = OpenFile {
     learned: AtomicU64::new(0),
     references: AtomicU32::new(0),
     flags: AtomicU32::new(0),
+    place: AtomicU32::new(PLACE_BASE),
     device: AtomicU64::new(0),
     inode: AtomicU64::new(0),
     buffer_bytes: AtomicU64::new(0),
@@ -253,6 +257,7 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     }
     file.why.store(0, Relaxed);
     file.state.store(0, Relaxed);
+    file.place.store(PLACE_BASE, Relaxed);
     file.references.store(1, Relaxed);
     file.buffer_bytes.store(0, Relaxed);
     file.position.store(0, Relaxed);
@@ -437,6 +442,11 @@ impl OpenFile {
     /// Whether its writes wait although its position is the kernel's.
     pub fn is_trailing(&self) -> bool {
         self.state.load(Relaxed) == table::TRAILING
+    }
+
+    /// Whether it was open before the program started: others share its offset.
+    pub fn is_from_outside(&self) -> bool {
+        self.place.load(Relaxed) == PLACE_OFFSET
     }
 
     /// Whether anything of it may be here that the kernel does not know.

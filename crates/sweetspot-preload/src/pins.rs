@@ -11,9 +11,9 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::ledger::{
-    ENTRIES_MAX, Entry, FLAG_GUARD, FLUSH_FAILED, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD,
-    STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, flushed, length_of,
-    next_state, state_of,
+    ENTRIES_MAX, Entry, FLAG_GUARD, FLUSH_FAILED, Ledger, PLACE_OFFSET, SLOTS_MAX, STATE_ASKED,
+    STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, flushed,
+    length_of, next_state, state_of,
 };
 
 use crate::ledger;
@@ -234,7 +234,8 @@ pub fn release(pinned: Pinned) {
     let place = IDLE.iter().find(|idle| idle.entry.load(Relaxed).is_null());
     let pinned_now = state_of(entry.state.load(Relaxed)) == STATE_PINNED;
     let keep = place.filter(|_| pinned_now && pinned.chunk != 0);
-    leave_state(entry, if keep.is_some() { STATE_RELEASE } else { STATE_DISCARD });
+    let is_copied = entry.place.load(Relaxed) == PLACE_OFFSET;
+    let left = leave_state(entry, if keep.is_some() { STATE_RELEASE } else { STATE_DISCARD });
     match keep {
         Some(idle) => {
             idle.chunk.store(pinned.chunk, Relaxed);
@@ -247,15 +248,34 @@ pub fn release(pinned: Pinned) {
         }
     }
     poke(ledger, index_of(ledger, entry));
+    if is_copied {
+        wait_given_back(entry, left);
+    }
 }
 
-/// Changes the state of an entry, whatever it is now (the guard may be changing it too).
-fn leave_state(entry: &Entry, state: u8) {
+/// How long the guard may take to give a copy back, in milliseconds.
+const GIVE_BACK_MS_MAX: u64 = 1000;
+
+/// Waits until the guard has closed its copy of a description: whoever closes it after us is the last
+/// one, to locks, to watchers, and to whoever wants to run the file.
+fn wait_given_back(entry: &Entry, left: u64) {
+    let begun_ms = crate::process::now_ms();
+    while entry.state.load(Acquire) == left && guarded() {
+        sys::give_way();
+        if crate::process::now_ms().saturating_sub(begun_ms) > GIVE_BACK_MS_MAX {
+            return;
+        }
+    }
+}
+
+/// Changes the state of an entry, whatever it is now (the guard may be changing it too), and returns
+/// its word.
+fn leave_state(entry: &Entry, state: u8) -> u64 {
     loop {
         let word = entry.state.load(Relaxed);
         let next = next_state(word, state);
         if entry.state.compare_exchange(word, next, SeqCst, Relaxed).is_ok() {
-            return;
+            return next;
         }
     }
 }

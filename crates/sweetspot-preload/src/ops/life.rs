@@ -20,10 +20,11 @@ pub fn opened(fd: i32, flags: i32) {
     }
 }
 
-/// A descriptor was made that is no file opened by path (or whose making was not understood).
+/// A descriptor was made that is no file opened by path: it is never buffered.
 pub fn made(fd: i32) {
     if fd >= 0 && !passive() {
         forget(fd);
+        table::set(fd, table::OTHER);
         crate::process::listen();
     }
 }

@@ -51,6 +51,8 @@ fn settle_all(sharing: Sharing, why: Option<Why>) {
             _ => continue,
         };
         let kept = sharing == Sharing::Inherited && Learning(learned).has(Learning::CLOSE_ON_EXEC);
+        // What came from outside was shared before, and is written as such.
+        let kept = kept || table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
         settle(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::Straight));
     }
 }

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::learning::Learning;
-use sweetspot_core::ledger::BUFFER_OFF;
+use sweetspot_core::ledger::{BUFFER_OFF, PLACE_OFFSET};
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
@@ -67,6 +67,7 @@ pub fn open_window(fd: i32) {
         Err(Refusal::Later) => Learning(value).back_off().0,
         Err(Refusal::Final(why)) => {
             if let Some(file) = known {
+                ledger::record(file, fd);
                 file.note(why);
             }
             table::STRAIGHT
@@ -99,9 +100,18 @@ pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
     }
 }
 
-/// Finds out what a descriptor is of which that was not known: so that reading it does not make
-/// everything that waits go out. A file gets an open file of its own, anything else is marked.
+/// Finds out what a descriptor is of which that was not known: so that its writes may wait, and so
+/// that reading it does not make everything that waits go out. A file gets an open file of its own,
+/// anything else is marked.
 pub fn classify(fd: i32) {
+    let unknown = table::word(fd).filter(|word| word.load(Relaxed) == table::UNKNOWN);
+    if let (Some(word), Some(status)) = (unknown, sys::status(fd))
+        && !status.regular
+    {
+        // A pipe, most often. If its number has come to mean something else, that is known.
+        swap(word, table::UNKNOWN, table::OTHER);
+        return;
+    }
     let _signals = SignalsBlocked::new();
     let registry = file::hold_registry();
     let Some(word) = table::word(fd) else { return };
@@ -118,9 +128,8 @@ pub fn classify(fd: i32) {
     let Some(file) = file::allocate(&registry) else { return };
     file.device.store(status.device, Relaxed);
     file.inode.store(status.inode, Relaxed);
-    file.state.store(table::STRAIGHT, Relaxed);
-    ledger::record(file, fd);
-    file.note(Why::FromOutside);
+    file.place.store(PLACE_OFFSET, Relaxed);
+    file.state.store(table::LEARNING, Relaxed);
     table::set(fd, file.to_word());
 }
 
@@ -139,6 +148,9 @@ enum Refusal {
 }
 
 fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
+    if known.is_some_and(OpenFile::is_from_outside) {
+        return Err(Refusal::Final(Why::FromOutside));
+    }
     let flags = sys::open_flags(fd).ok_or(Refusal::Later)?;
     let direct = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
     if flags & direct & !libc::O_LARGEFILE != 0 || flags & libc::O_ACCMODE == libc::O_WRONLY {

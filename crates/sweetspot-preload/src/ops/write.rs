@@ -12,7 +12,8 @@ use core::sync::atomic::{
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_OFF, Counter, Entry, PLACE_BASE, PLACE_END, chunk_start, flushed, length_of,
+    BUFFER_AUTO, BUFFER_OFF, Counter, Entry, PLACE_BASE, PLACE_END, PLACE_OFFSET, chunk_start,
+    flushed, length_of,
 };
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
@@ -190,8 +191,9 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         // Vectors are not learned from.
         Source::Vector(..) => u64::MAX,
     };
-    if inodes::any_window() && table::word(fd).is_some_and(|word| word.load(Relaxed) == 0) {
-        // Whether this write is news for a window, is worth one question for good.
+    let is_worth_asking = inodes::any_window() || ledger::is_given();
+    if is_worth_asking && table::word(fd).is_some_and(|word| word.load(Relaxed) == 0) {
+        // Whether it may wait, and whether it is news for a window: one question for good.
         transition::classify(fd);
     }
     let mut turn = 0;
@@ -309,12 +311,8 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         return Prepared::Straight;
     }
     let Some(entry) = file.entry() else { return Prepared::Straight };
-    let position = if file.is_trailing() {
-        // Where it was last seen to end; it may have grown.
-        entry.size.load(Relaxed)
-    } else {
-        file.take_position()
-    };
+    let position =
+        if file.is_trailing() { expected_place(file, entry) } else { file.take_position() };
     entry.base.store(position, Relaxed);
     file.end.store(position, Relaxed);
     file.chunk.store(file.mapped_chunk.load(Relaxed) + chunk_start(position), Relaxed);
@@ -404,7 +402,7 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
         let status = status_if_of(fd, file).ok_or(libc::EBADF)?;
         if trails {
             store_status(entry, &status);
-            entry.before.store(status.size, Relaxed);
+            entry.before.store(shared_offset(file).unwrap_or(status.size), Relaxed);
         }
         entry.flushing.store(1, SeqCst);
         loop {
@@ -622,6 +620,18 @@ fn write_out(fd: i32, chunk: u64, len: u64, base: u64) -> Result<(), i32> {
     Ok(())
 }
 
+/// Where the next plain write of a file will probably go: where it was last seen to end, or where
+/// the offset is that others share.
+fn expected_place(file: &OpenFile, entry: &Entry) -> u64 {
+    shared_offset(file).unwrap_or(entry.size.load(Relaxed))
+}
+
+/// The kernel's offset of a file from outside; `None` where the end of the file counts.
+fn shared_offset(file: &OpenFile) -> Option<u64> {
+    let counts = file.is_from_outside() && !appends(file);
+    counts.then(|| sys::seek(file.fd.load(Relaxed), 0, libc::SEEK_CUR).max(0) as u64)
+}
+
 /// Plain writes, until all is written that has not arrived yet. One, but for a full disk: nobody
 /// else's bytes come in between.
 fn write_behind(entry: &Entry, fd: i32, chunk: u64, len: u64) -> Result<(), i32> {
@@ -809,7 +819,7 @@ fn ask(file: &'static OpenFile, fd: i32) {
         device: status.device,
         inode: status.inode,
         open_flags: flags as u32,
-        place: place_for(flags),
+        place: place_for(file, flags),
         // A whole number of pages more than may wait, so that a power of two stays one.
         chunk_bytes: process::append_bytes_max(buffer).max(2 * PAGE_BYTES),
     });
@@ -826,9 +836,13 @@ fn ask(file: &'static OpenFile, fd: i32) {
     }
 }
 
-/// Where the writes of a description with these open flags go.
-fn place_for(flags: i32) -> u32 {
-    if flags & libc::O_APPEND != 0 { PLACE_END } else { PLACE_BASE }
+/// Where the writes of a file with these open flags go, as `Entry::place`.
+fn place_for(file: &OpenFile, flags: i32) -> u32 {
+    match flags & libc::O_APPEND {
+        _ if file.is_from_outside() => PLACE_OFFSET,
+        0 => PLACE_BASE,
+        _ => PLACE_END,
+    }
 }
 
 /// If the guard has pinned the file, lets its writes wait from now on.
@@ -836,6 +850,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
     let Some(entry) = file.entry() else { return };
     match pins::answer(entry) {
         pins::Answer::Waiting => return,
+        pins::Answer::Refused if file.is_from_outside() => return give_up(file, Why::NotCopied),
         pins::Answer::Refused => return give_up(file, Why::PinRefused),
         pins::Answer::Pinned => {}
     }
@@ -851,7 +866,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
     // They may have been changed since the pin was asked for.
     let flags = sys::open_flags(fd).unwrap_or(0);
     file.flags.store(flags as u32, Relaxed);
-    let trails = place_for(flags) != PLACE_BASE;
+    let trails = place_for(file, flags) != PLACE_BASE;
     let value = file.state.load(Relaxed);
     let on = value == table::ON;
     if on && trails {
@@ -887,7 +902,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
     if attached {
         fault::install();
         remember_status(entry, fd);
-        entry.place.store(place_for(flags), Relaxed);
+        entry.place.store(place_for(file, flags), Relaxed);
         let max = append_bytes_max(file);
         let first = match file.buffer.load(Relaxed) {
             BUFFER_AUTO => policy::APPEND_BYTES_FIRST.min(max),
