@@ -1,6 +1,7 @@
 /* A random program of calls on a few files, from a seed: reads, writes and seeks of every spelling,
  * descriptors made and dropped, sizes changed, names moved. Everything that a call returns is said.
- * Usage: fuzz_calls SEED CALLS [sequential|mixed|wild|appending] */
+ * Usage: fuzz_calls SEED CALLS [sequential|mixed|wild|appending|outside]
+ * `outside` expects a file as descriptor 0, open for both. */
 #include "log.h"
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -216,10 +217,12 @@ int main(int argc, char **argv) {
     long wildness = argc < 4 || !strcmp(argv[3], "mixed") ? 19 : !strcmp(argv[3], "wild") ? 29 : 8;
     for (int i = 0; i < FILES; i++) make_file(names[i], 5000 + 7000 * i);
     int appends = argc > 3 && !strcmp(argv[3], "appending");
-    if (appends) wildness = 24;
+    int outside = argc > 3 && !strcmp(argv[3], "outside");
+    if (appends || outside) wildness = 24;
     for (int i = 0; i < FDS; i++) {
         int flags = i < FILES ? O_RDWR : appends ? O_RDWR | O_APPEND : O_RDONLY;
-        fds[i] = open(names[i % FILES], flags);
+        /* Twice, so that two numbers mean one description that nobody saw being made. */
+        fds[i] = outside && i > 3 ? (i == 4 ? 0 : dup(0)) : open(names[i % FILES], flags);
     }
     for (long i = 0; i < calls; i++) {
         say("%ld ", i);

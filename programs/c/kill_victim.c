@@ -5,7 +5,8 @@
  * A lane is a sequence of calls on two files of its own, LANE-0 and LANE-1; `calls` and `steps` have
  * one lane, `threads` a thread for each of four, `forks` a process for each. In `shared` four
  * threads write numbered records through one descriptor of the file `shared`, in `log` four processes
- * through one each, which appends. Of a lane with an odd seed the second file is open for appending.
+ * through one each, which appends. With an odd seed the second file of a lane is open for appending;
+ * that of lane 0 is descriptor 0, where that is a file and so came from outside.
  * Which call comes, and what it writes, is told again in crates/xtask/src/fuzz/model.rs. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,7 +35,7 @@ struct page {
 };
 static struct page *const page = (struct page *)0x200000000ul;
 static unsigned long seed;
-static int is_steps;
+static int is_steps, is_outside;
 
 static unsigned long mixed(unsigned long number) {
     number += 0x9e3779b97f4a7c15ul;
@@ -71,7 +73,7 @@ static void live(long lane) {
     int fds[FILES], copies[FILES], pipes[2];
     for (int i = 0; i < FILES; i++) {
         snprintf(name, sizeof name, "%ld-%d", lane, i);
-        fds[i] = open_new(name, i && seed % 2 ? O_APPEND : 0);
+        fds[i] = i && !lane && is_outside ? 0 : open_new(name, i && seed % 2 ? O_APPEND : 0);
         copies[i] = dup(fds[i]);
     }
     if (pipe(pipes)) failed("pipe");
@@ -90,8 +92,9 @@ static void live(long lane) {
         long kind = (number >> 48) % 8 && !(is_steps && call >= STEPS_FROM) ? 63 : (long)(number % 64);
         long length = 1 + (long)((number >> 8) % 300);
         long at = (long)((number >> 24) % 70000);
-        /* Where it is appended, asking makes all that waits go out. */
-        int asks = !(file && seed % 2) || call % 256 == 0;
+        /* Where writes trail, asking makes all that waits go out. */
+        int trails = file && (seed % 2 || (!lane && is_outside));
+        int asks = !trails || call % 256 == 0;
         if (asks && lseek(fd, 0, SEEK_CUR) >= SIZE_MAX_BYTES) {
             lseek(fd, 0, SEEK_SET);
             continue;
@@ -189,6 +192,8 @@ int main(int argc, char **argv) {
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != page)
         failed("mmap");
     page->pids[0] = (unsigned long)getpid();
+    struct stat from;
+    is_outside = fstat(0, &from) == 0 && S_ISREG(from.st_mode);
     is_steps = !strcmp(argv[2], "steps");
     if (!strcmp(argv[2], "threads") || !strcmp(argv[2], "shared")) {
         pthread_t threads[LANES];

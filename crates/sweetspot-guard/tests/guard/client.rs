@@ -191,6 +191,8 @@ pub struct Client {
     pub ledger: &'static Ledger,
     file: File,
     pub slot: usize,
+    /// Where the bytes of files that are asked for belong.
+    pub place: u32,
 }
 
 /// What a client gets wrong on purpose.
@@ -223,7 +225,7 @@ impl Client {
             &*address.cast::<Ledger>()
         };
         assert_eq!(ledger.header.magic.load(SeqCst), MAGIC);
-        Client { ledger, file, slot: 0 }
+        Client { ledger, file, slot: 0, place: PLACE_BASE }
     }
 
     /// Maps the ledger and claims a slot, as the library does at the start.
@@ -287,6 +289,8 @@ impl Client {
         entry.inode.store(metadata.ino() + u64::from(lie == Lie::Inode), SeqCst);
         let fd = if lie == Lie::Descriptor { 999 } else { file.as_raw_fd() };
         entry.fd.store(fd, SeqCst);
+        entry.place.store(self.place, SeqCst);
+        entry.arrived.store(0, SeqCst);
         entry.path.store(path.as_os_str().as_bytes());
         let mut writer =
             Writer { client: self, index, entry, file, chunk: std::ptr::null_mut(), bytes: 0 };

@@ -7,6 +7,7 @@ mod client;
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
@@ -707,7 +708,7 @@ fn what_cannot_even_be_saved_stays_until_there_is_room() {
 }
 
 #[test]
-fn the_guard_appends_what_has_not_arrived_and_nothing_twice() {
+fn the_guard_writes_what_has_not_arrived_and_nothing_twice() {
     let pending: Vec<u8> = (0..6000u32).flat_map(|number| number.to_le_bytes()).collect();
     // Before the write of the flush the file held so much; the first page of it ends here.
     let before = b"before ".len();
@@ -718,7 +719,7 @@ fn the_guard_appends_what_has_not_arrived_and_nothing_twice() {
     type Case<'a> = (&'a str, u32, u64, &'a [&'a [u8]], &'a [u8]);
     let cases: [Case<'_>; 8] = [
         ("between calls", IDLE, 0, &[], &pending),
-        ("between calls, others appended", IDLE, 0, &[b"other"], &pending),
+        ("between calls, others wrote", IDLE, 0, &[b"other"], &pending),
         ("before the write", FLUSHING, 0, &[], &pending),
         ("in the write", FLUSHING, 0, &[&pending[..page]], &pending[page..]),
         ("cut, others behind", FLUSHING, 0, &[&pending[..page], b"other"], &pending[page..]),
@@ -726,32 +727,89 @@ fn the_guard_appends_what_has_not_arrived_and_nothing_twice() {
         ("in the second write", FLUSHING, 100, &[&pending[100..300]], &pending[300..]),
         ("counted as written", FLUSHING, pending.len() as u64, &[&pending, b"y"], b""),
     ];
-    for (what, flushing, arrived, parts, expected) in cases {
+    for ((what, flushing, arrived, parts, expected), place) in
+        cases.into_iter().flat_map(|case| [PLACE_END, PLACE_OFFSET].map(|place| (case, place)))
+    {
         let folder = Folder::new();
         let program = Program::start(&folder.0, &Settings::default());
         let path = folder.join("log");
         let there = parts.concat();
+        // The description is shared, as with a shell that goes on after the program.
+        let mut shared = open_new(&path);
+        shared.write_all(b"before ").unwrap();
         let child = fork(|| {
-            let client = Client::join(&program.ledger);
+            let mut client = Client::join(&program.ledger);
             client.introduce(Lie::None);
-            let file = open_new(&path);
-            file.write_all_at(b"before ", 0).unwrap();
-            let writer = client.ask(file, &path, 65536, Lie::None);
-            writer.entry.place.store(PLACE_END, SeqCst);
+            client.place = place;
+            let mut writer = client.ask(shared.try_clone().unwrap(), &path, 65536, Lie::None);
+            assert!(writer.is_pinned(), "{what}");
             writer.append(&pending);
             writer.entry.arrived.store(arrived, SeqCst);
             writer.entry.before.store(before as u64, SeqCst);
             writer.entry.flushing.store(flushing, SeqCst);
-            writer.file.write_all_at(&there, before as u64).unwrap();
+            writer.file.write_all(&there).unwrap();
             // SAFETY: dies here.
             unsafe { libc::raise(libc::SIGKILL) };
         });
         wait(child);
         program.end();
         until("the guard has ended", || !program.ledger.exists());
-        let wanted = [b"before ", &there[..], expected].concat();
-        assert!(std::fs::read(&path).unwrap() == wanted, "{what}");
+        let mut wanted = [b"before ", &there[..], expected].concat();
+        assert!(std::fs::read(&path).unwrap() == wanted, "{what}, {place}");
+        if place == PLACE_OFFSET {
+            shared.write_all(b"after").unwrap();
+            wanted.extend(b"after");
+            assert!(std::fs::read(&path).unwrap() == wanted, "{what}: the shared offset");
+        }
     }
+}
+
+#[test]
+fn a_copy_from_outside_is_given_back_when_it_is_released() {
+    let folder = Folder::new();
+    let program = Program::start(&folder.0, &Settings::default());
+    let path = folder.join("out");
+    let guard = Client::look(&program.ledger).guard();
+    let held = || {
+        let fds = std::fs::read_dir(format!("/proc/{guard}/fd")).unwrap();
+        let links = fds.flatten().map(|fd| std::fs::read_link(fd.path()));
+        links.filter(|link| link.as_ref().is_ok_and(|link| *link == path)).count()
+    };
+    in_child(|| {
+        let mut client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        client.place = PLACE_OFFSET;
+        let writer = client.ask(open_new(&path), &path, 4096, Lie::None);
+        assert!(writer.is_pinned());
+        assert_eq!(held(), 1);
+        writer.change(STATE_RELEASE);
+        until("it is released", || writer.state() == STATE_OWNED);
+        assert_eq!(held(), 0);
+        // What cannot be written is not copied.
+        let reader = client.ask(File::open(&path).unwrap(), &path, 4096, Lie::None);
+        assert_eq!(reader.state(), STATE_REFUSED);
+        assert_eq!(held(), 0);
+    });
+    program.end();
+}
+
+#[test]
+fn a_copy_that_the_system_refuses_is_refused() {
+    let folder = Folder::new();
+    let program = Program::start_after(&folder.0, &Settings::default(), drop_rights);
+    let path = folder.join("out");
+    in_child(|| {
+        drop_rights();
+        // A process that may not be looked at, as where Yama or a seccomp filter forbids it.
+        // SAFETY: only values are passed.
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) }, 0);
+        let mut client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        client.place = PLACE_OFFSET;
+        let writer = client.ask(open_new(&path), &path, 4096, Lie::None);
+        assert_eq!(writer.state(), STATE_REFUSED);
+    });
+    program.end();
 }
 
 // ---- recover --------------------------------------------------------------------------------------
@@ -863,7 +921,7 @@ fn recover_writes_only_where_the_file_is_the_same_and_unchanged() {
         ("beyond, flushing", InsideFlush, &beyond, false),
         ("emptied, flushing", InsideFlush, &emptied, false),
     ];
-    let places = [PLACE_BASE, PLACE_END];
+    let places = [PLACE_BASE, PLACE_END, PLACE_OFFSET];
     for ((what, died, change, is_written), place) in
         cases.into_iter().flat_map(|case| places.map(|place| (case, place)))
     {

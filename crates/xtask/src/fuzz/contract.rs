@@ -6,15 +6,16 @@ use super::model::Random;
 use super::victim::Kit;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Seek;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Sizes at which each program runs.
 const SIZES: &[&str] = &["auto", "1", "2", "7", "512", "4096", "64K", "1M"];
 /// Kinds of programs, and calls in one.
 const KINDS: &[(&str, u64)] =
-    &[("sequential", 150), ("mixed", 300), ("wild", 500), ("appending", 300)];
+    &[("sequential", 150), ("mixed", 300), ("wild", 500), ("appending", 300), ("outside", 300)];
 /// A program that takes longer hangs.
 const LIFE_MAX: Duration = Duration::from_secs(20);
 
@@ -31,6 +32,8 @@ struct Program {
 struct Seen {
     ended: String,
     output: Vec<u8>,
+    /// Where it left the offset that it shares with us.
+    offset: u64,
     files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -103,6 +106,9 @@ fn difference(native: &Seen, seen: &Seen) -> String {
         let earlier: String = earlier.map(|line| format!("\n    {line}")).collect();
         return format!("{earlier}\n  - {}\n  + {}", before[place], now[place]);
     }
+    if native.offset != seen.offset {
+        return format!("the shared offset {}, natively {}", seen.offset, native.offset);
+    }
     let name = native.files.iter().find(|(name, bytes)| seen.files.get(*name) != Some(bytes));
     name.map_or("more is there".to_owned(), |(name, _)| format!("the file {name}"))
 }
@@ -120,16 +126,25 @@ fn see(kit: &Kit, program: Program, size: Option<&str>) -> Result<Seen, String> 
         }
     };
     let words = [program.seed.to_string(), program.calls.to_string(), program.kind.to_owned()];
+    let path = work.path().join("outside");
+    fs::write(&path, [b'o'; 9000]).map_err(|error| error.to_string())?;
+    let mut outside = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(|error| error.to_string())?;
+    command.stdin(outside.try_clone().map_err(|error| error.to_string())?);
     let ended = bounded(command.args(words), &work.path().join("output"))?;
+    let offset = outside.stream_position().map_err(|error| error.to_string())?;
     let mut files = contents(work.path())?;
     let output = files.remove("output").unwrap_or_default();
-    Ok(Seen { ended, output, files })
+    Ok(Seen { ended, output, offset, files })
 }
 
 fn bounded(command: &mut Command, output: &Path) -> Result<String, String> {
     let create = |path: &Path| fs::File::create(path).map_err(|error| error.to_string());
     let (stdout, stderr) = (create(output)?, create(&output.with_file_name("errors"))?);
-    let child = command.stdout(stdout).stderr(stderr).stdin(Stdio::null()).spawn();
+    let child = command.stdout(stdout).stderr(stderr).spawn();
     let mut child = child.map_err(|error| format!("{command:?}: {error}"))?;
     let begun = Instant::now();
     loop {

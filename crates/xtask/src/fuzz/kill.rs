@@ -176,6 +176,8 @@ fn end(
                 signal(guard, libc::SIGKILL);
             }
             reap(guard)?;
+            // `recover` has nobody's descriptor.
+            victim.outside = None;
             let by_guard = victim.contents() != before;
             recover(kit, victim)?;
             let by_anyone = victim.contents() != before;

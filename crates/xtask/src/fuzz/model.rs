@@ -64,6 +64,11 @@ enum Effect {
     Truncate(usize),
 }
 
+/// Whether the second file of the first lane is opened by us, and is the victim's descriptor 0.
+pub fn is_outside(seed: u64) -> bool {
+    seed % 4 == 2
+}
+
 /// The files of one lane.
 pub struct Lane {
     seed: u64,
@@ -96,7 +101,8 @@ impl Lane {
         let mut len = 1 + ((number >> 8) % 300) as usize;
         let appends = file == 1 && !self.seed.is_multiple_of(2);
         let position = &mut self.positions[file];
-        let asks = !appends || call.is_multiple_of(256);
+        let trails = appends || file == 1 && self.lane == 0 && is_outside(self.seed);
+        let asks = !trails || call.is_multiple_of(256);
         if asks && *position >= SIZE_MAX_BYTES {
             *position = 0;
             return (file, Effect::Nothing);
@@ -150,6 +156,23 @@ impl Lane {
             ));
         }
         Ok(())
+    }
+
+    /// Checks the offset of the second file, when `done` calls were accepted and perhaps one more.
+    ///
+    /// # Errors
+    /// What it is and should be.
+    pub fn check_offset(mut self, done: u64, offset: usize) -> Result<(), String> {
+        let before = self.positions[1];
+        let (file, effect) = self.next(done);
+        let after = self.positions[1];
+        let is_partly = matches!(effect, Effect::Write { .. })
+            && file == 1
+            && (before..=after).contains(&offset);
+        if offset == before || offset == after || is_partly {
+            return Ok(());
+        }
+        Err(format!("the shared offset is {offset} after {done} calls, expected {before}"))
     }
 
     /// Compares with what is there after the victim ended by itself: the call that was in flight

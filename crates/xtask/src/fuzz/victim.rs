@@ -5,6 +5,7 @@
 use super::model::{self, FILES, LANES, Lane, STEPS_FROM};
 use super::process::{PATIENCE, is_stopped, pause, reap, signal, trace, wait_for, wait_until};
 use std::fs::{self, File};
+use std::io::Seek;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -123,6 +124,8 @@ pub struct Victim {
     pub ledger: PathBuf,
     /// The guard's process, as far as it is known: it comes to us when it ends.
     guard: i32,
+    /// Our own descriptor of what is the victim's descriptor 0, while its offset must be right.
+    pub outside: Option<File>,
     lanes: [u64; LANES],
 }
 
@@ -137,6 +140,14 @@ impl Victim {
         command.args(["run", "--buffer-size", plan.size]);
         command.args(plan.waits.then_some("--wait")).arg("--").arg(kit.program("kill_victim"));
         command.args([plan.seed.to_string().as_str(), plan.mode]);
+        let outside = (model::is_outside(plan.seed) && plan.mode != "log").then(|| {
+            let path = folder.join("0-1");
+            File::options().read(true).write(true).create(true).truncate(true).open(path)
+        });
+        let outside = outside.transpose().map_err(|error| error.to_string())?;
+        if let Some(file) = &outside {
+            command.stdin(file.try_clone().map_err(|error| error.to_string())?);
+        }
         let child = command.stdout(Stdio::null()).stderr(errors).spawn();
         let started = child.map_err(|error| error.to_string())?.id() as i32;
         let mut victim = Victim {
@@ -146,6 +157,7 @@ impl Victim {
             pid: started,
             ledger: PathBuf::new(),
             guard: 0,
+            outside,
             lanes: [0; LANES],
         };
         let ready = if plan.mode == "steps" { 2 } else { 1 };
@@ -355,7 +367,12 @@ impl Victim {
                 continue;
             }
             let all_kinds = if self.plan.mode == "steps" { STEPS_FROM } else { u64::MAX };
-            check(Lane::after(self.plan.seed, lane, done, all_kinds), done, files)?;
+            let after = || Lane::after(self.plan.seed, lane, done, all_kinds);
+            check(after(), done, files)?;
+            if let (0, Some(mut file)) = (lane, self.outside.as_ref()) {
+                let offset = file.stream_position().map_err(|error| error.to_string())?;
+                after().check_offset(done, offset as usize)?;
+            }
         }
         Ok(())
     }
