@@ -121,6 +121,8 @@ pub struct OpenFile {
     pub references: AtomicU32,
     /// Open flags as fcntl(F_GETFL) gave them.
     pub flags: AtomicU32,
+    /// 1 where a rule promises that nobody looks at it before it is closed.
+    pub private: AtomicU32,
     /// `PLACE_OFFSET` where it came from outside, else `PLACE_BASE`.
     pub place: AtomicU32,
     pub device: AtomicU64,
@@ -184,6 +186,7 @@ const NEW: OpenFile = OpenFile {
     learned: AtomicU64::new(0),
     references: AtomicU32::new(0),
     flags: AtomicU32::new(0),
+    private: AtomicU32::new(0),
     place: AtomicU32::new(PLACE_BASE),
     device: AtomicU64::new(0),
     inode: AtomicU64::new(0),
@@ -257,6 +260,7 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     }
     file.why.store(0, Relaxed);
     file.state.store(0, Relaxed);
+    file.private.store(0, Relaxed);
     file.place.store(PLACE_BASE, Relaxed);
     file.references.store(1, Relaxed);
     file.buffer_bytes.store(0, Relaxed);
@@ -447,6 +451,11 @@ impl OpenFile {
     /// Whether it was open before the program started: others share its offset.
     pub fn is_from_outside(&self) -> bool {
         self.place.load(Relaxed) == PLACE_OFFSET
+    }
+
+    /// Whether nobody looks at it before it is closed.
+    pub fn is_private(&self) -> bool {
+        self.private.load(Relaxed) != 0
     }
 
     /// Whether anything of it may be here that the kernel does not know.

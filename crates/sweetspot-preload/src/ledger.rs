@@ -10,8 +10,8 @@ use core::sync::atomic::{
 
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
-    BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_SUMMARY, Ledger, MAGIC, RULES_MAX,
-    TEXT_BYTES_MAX,
+    BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_SUMMARY, Ledger, MAGIC, RULE_PRIVATE,
+    RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX,
 };
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
@@ -302,25 +302,45 @@ pub fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
 /// The size in force for the file of a descriptor, as `Header::buffer`: that of the first rule that
 /// matches, else that of the process.
 pub fn buffer_for(fd: i32) -> u32 {
-    let Some(ledger) = ledger() else { return process::buffer() };
+    match rule_for(fd).map(|rule| rule.buffer.load(Relaxed)) {
+        None | Some(BUFFER_UNSET) => process::buffer(),
+        Some(buffer) => buffer,
+    }
+}
+
+/// Whether nobody looks at the file of a descriptor before it is closed, by its rule.
+pub fn is_private(fd: i32) -> bool {
+    rule_for(fd).is_some_and(|rule| rule.flags.load(Relaxed) & RULE_PRIVATE != 0)
+}
+
+/// Whether any rule says so of any file.
+pub fn has_private_files() -> bool {
+    has_rules()
+        && ledger().is_some_and(|ledger| {
+            ledger.rules.iter().any(|rule| rule.flags.load(Relaxed) & RULE_PRIVATE != 0)
+        })
+}
+
+/// Whether the calls that stdio makes on a descriptor are buffered like any others, by its rule.
+pub fn buffers_stdio(fd: i32) -> bool {
+    rule_for(fd).is_some_and(|rule| rule.flags.load(Relaxed) & RULE_STDIO != 0)
+}
+
+/// The first rule that matches the file of a descriptor.
+fn rule_for(fd: i32) -> Option<&'static Rule> {
+    let ledger = ledger()?;
     let rules = (ledger.header.rules.load(Relaxed) as usize).min(RULES_MAX);
     if rules == 0 {
-        return process::buffer();
+        return None;
     }
     let mut path = [0; 512];
     let path = path_of(fd, &mut path);
     let (mut program, mut file) = ([0; TEXT_BYTES_MAX], [0; TEXT_BYTES_MAX]);
-    for rule in &ledger.rules[..rules] {
+    ledger.rules[..rules].iter().find(|rule| {
         let (program, file) = (rule.program.load(&mut program), rule.file.load(&mut file));
         let wanted_program = program.is_empty() || glob::matches(program, program_name());
-        if wanted_program && (file.is_empty() || matches_path(file, path)) {
-            return match rule.buffer.load(Relaxed) {
-                BUFFER_UNSET => process::buffer(),
-                buffer => buffer,
-            };
-        }
-    }
-    process::buffer()
+        wanted_program && (file.is_empty() || matches_path(file, path))
+    })
 }
 
 /// A pattern without a slash is meant for the file's name, one with a slash for its whole path.

@@ -104,6 +104,26 @@ pub fn append_bytes_max(buffer: u32) -> u64 {
     if buffer == BUFFER_AUTO { policy::AUTO_APPEND_BYTES_MAX } else { u64::from(buffer) }
 }
 
+/// Which calls of stdio's are buffered like any others.
+#[unsafe(link_section = ".data")]
+static STDIO: AtomicU32 = AtomicU32::new(STDIO_NONE);
+/// None: they go straight on.
+pub const STDIO_NONE: u32 = 0;
+/// Those on files whose rule says so.
+pub const STDIO_BY_RULE: u32 = 1;
+/// All.
+pub const STDIO_ALL: u32 = 2;
+
+/// One of `STDIO_*`.
+pub fn stdio() -> u32 {
+    STDIO.load(Relaxed)
+}
+
+/// Sets which calls of stdio's are buffered.
+pub fn set_stdio(stdio: u32) {
+    STDIO.store(stdio, Relaxed);
+}
+
 /// Hits left until the clock is read.
 #[unsafe(link_section = ".data")]
 static TICKS: AtomicU32 = AtomicU32::new(1);

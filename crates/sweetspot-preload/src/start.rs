@@ -8,7 +8,7 @@ use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
 use sweetspot_core::size::{self, BufferSize, Parsed};
 use sweetspot_core::why::Why;
 
-use crate::{atomic, ledger, next, ops, process, sys};
+use crate::{atomic, ledger, next, ops, process, reach, sys};
 
 #[cfg(preload_abi)]
 #[used]
@@ -74,6 +74,13 @@ extern "C" fn start(
         process::set_passive(process::PASSIVE_OFF);
     }
     process::clear_passive(process::PASSIVE_BEFORE_START);
+    if let Some(which) = variable(b"SWEETSPOT_STDIO")
+        && !process::passive()
+        && reach::stdio_is_seen()
+    {
+        let by_rule = which == b"rules";
+        process::set_stdio(if by_rule { process::STDIO_BY_RULE } else { process::STDIO_ALL });
+    }
 }
 
 /// Runs when the process ends by `exit`. What is written afterwards (stdio, other libraries'

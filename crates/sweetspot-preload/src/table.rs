@@ -11,7 +11,7 @@
 //! The table is a static of 512 KiB that costs nothing until a page of it is touched. Descriptors
 //! beyond it go straight on.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::learning::Learning;
 
@@ -34,6 +34,9 @@ const TAG_BITS: u64 = 7;
 static WORDS: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(UNKNOWN) }; DESCRIPTORS_MAX];
 /// End of the last positioned read of a descriptor that is learning.
 static LAST_END: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(0) }; DESCRIPTORS_MAX];
+/// Whether stdio's calls on a descriptor are buffered: 0 not asked yet, 1 they are, 2 they are not.
+/// Touched only where rules decide that.
+static STDIO: [AtomicU8; DESCRIPTORS_MAX] = [const { AtomicU8::new(0) }; DESCRIPTORS_MAX];
 /// One more than the highest descriptor that ever had a word.
 #[unsafe(link_section = ".data")]
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
@@ -52,6 +55,11 @@ pub fn word(fd: i32) -> Option<&'static AtomicU64> {
 /// Where the last positioned read of a descriptor ended.
 pub fn last_end(fd: i32) -> &'static AtomicU64 {
     &LAST_END[fd as usize % DESCRIPTORS_MAX]
+}
+
+/// What is known of stdio's calls on a descriptor; `None` beyond the table.
+pub fn stdio(fd: i32) -> Option<&'static AtomicU8> {
+    STDIO.get(fd as usize)
 }
 
 /// The open file of a descriptor, if it has one, and the word that says so.

@@ -3,7 +3,8 @@
 //! By default it becomes the program by exec, so pid, parent, terminal, signals and exit status are
 //! the program's own. Only where there is something to do at the end (`--summary`, `--wait`) a
 //! parent stays, as `time` does. The environment is changed in three variables: `LD_PRELOAD`,
-//! `IO_BUFFER_SIZE` and `SWEETSPOT_LEDGER`.
+//! `IO_BUFFER_SIZE` and `SWEETSPOT_LEDGER`; where they are asked for, also in `SWEETSPOT_SUMMARY` and
+//! `SWEETSPOT_STDIO`.
 
 use crate::arguments::Run;
 use crate::buffer::{self, Asked};
@@ -88,6 +89,11 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
             if target.is_some() {
                 set(&mut environment, session::SUMMARY_VARIABLE, "1".into());
             }
+        }
+        // What an outer `run` asked for is not meant for this one.
+        environment.retain(|(name, _)| name != session::STDIO_VARIABLE);
+        if let Some(text) = settings.stdio_text() {
+            set(&mut environment, session::STDIO_VARIABLE, text.into());
         }
     }
 

@@ -15,6 +15,10 @@ pub const VARIABLE: &str = "SWEETSPOT_LEDGER";
 /// Name of the variable that asks each process to announce itself in the ledger.
 pub const SUMMARY_VARIABLE: &str = "SWEETSPOT_SUMMARY";
 
+/// Name of the variable that asks each process to buffer the calls of C's stdio: `all`, or `rules`
+/// where only rules of `sweetspot.toml` ask for it.
+pub const STDIO_VARIABLE: &str = "SWEETSPOT_STDIO";
+
 /// How long to wait for the guard to finish what a killed program left.
 const FINISH_MAX: Duration = Duration::from_secs(60);
 
@@ -77,6 +81,17 @@ pub struct Session {
     notes: Vec<String>,
     /// The guard has not finished in the time that it got.
     is_unfinished: bool,
+}
+
+impl Settings {
+    /// The value of [`STDIO_VARIABLE`], where anything asks for it.
+    pub fn stdio_text(&self) -> Option<&'static str> {
+        let asks = |rule: &Rule| rule.stdio == Some(crate::config::Stdio::On);
+        match self.stdio {
+            true => Some("all"),
+            false => self.rules.iter().any(asks).then_some("rules"),
+        }
+    }
 }
 
 impl Session {

@@ -7,7 +7,7 @@ use core::ffi::c_int;
 
 use super::Pointer;
 
-pass_on! {
+talk! {
     fn flock(fd: c_int, operation: c_int) -> c_int;
     fn semget(key: c_int, count: c_int, flags: c_int) -> c_int;
     fn semop(id: c_int, operations: Pointer, count: usize) -> c_int;

@@ -6,9 +6,10 @@
 
 use core::ffi::{CStr, c_char, c_int, c_long};
 
+use super::Pointer;
 use sweetspot_core::why::Why;
 
-use super::Pointer;
+use crate::atomic::single_threaded;
 use crate::next::is_uring;
 use crate::ops::{life, process};
 
@@ -43,7 +44,7 @@ hook! {
 
 hook! {
     fn shmat(id: c_int, at: Pointer, flags: c_int) -> Pointer, next => {
-        process::end_because(Why::SharedMemory);
+        process::agrees_silently();
         next(id, at, flags)
     }
 }
@@ -52,7 +53,7 @@ macro_rules! named_semaphores {
     ($($name:ident)*) => {$(hook! {
         // From then on the program can speak by a store (sem_post makes no call while nobody waits).
         fn $name(name: Pointer, flags: c_int, mode: usize, value: usize) -> Pointer, next => {
-            process::end_because(Why::SharedMemory);
+            process::agrees_silently();
             next(name, flags, mode, value)
         }
     })*};

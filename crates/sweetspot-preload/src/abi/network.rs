@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
 
-pass_on! {
+talk! {
     fn send(fd: c_int, bytes: Pointer, len: usize, flags: c_int) -> isize;
     fn __send(fd: c_int, bytes: Pointer, len: usize, flags: c_int) -> isize;
     fn sendto(

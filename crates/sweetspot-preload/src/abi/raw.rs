@@ -262,7 +262,7 @@ unsafe extern "C" fn followed(
             next()
         }
         libc::SYS_shmat => {
-            process::end_because(Why::SharedMemory);
+            process::agrees_silently();
             next()
         }
         _ if confines(number) => {

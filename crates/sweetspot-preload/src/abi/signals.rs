@@ -8,7 +8,7 @@ use core::ffi::{c_int, c_uint};
 use super::Pointer;
 use crate::fault;
 
-pass_on! {
+talk! {
     fn kill(process: c_int, signal: c_int) -> c_int;
     fn killpg(group: c_int, signal: c_int) -> c_int;
     fn tgkill(process: c_int, thread: c_int, signal: c_int) -> c_int;

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_uint};
 
 use super::Pointer;
 
-pass_on! {
+talk! {
     fn poll(list: Pointer, count: usize, timeout: c_int) -> c_int;
     fn __poll(list: Pointer, count: usize, timeout: c_int) -> c_int;
     fn __poll_chk(list: Pointer, count: usize, timeout: c_int, size: usize) -> c_int;

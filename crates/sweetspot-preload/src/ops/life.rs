@@ -96,6 +96,11 @@ pub fn closing(fd: i32) -> i32 {
 /// Ends what is known of a descriptor, whose number may now mean something else.
 pub fn forget(fd: i32) {
     let Some(word) = table::word(fd) else { return };
+    if crate::process::stdio() == crate::process::STDIO_BY_RULE
+        && let Some(known) = table::stdio(fd)
+    {
+        known.store(0, Relaxed);
+    }
     if table::tag(word.load(Relaxed)) != table::OPEN {
         word.store(table::UNKNOWN, Relaxed);
         return;
@@ -226,7 +231,8 @@ fn survives_exec(file: &OpenFile) {
 /// The child of a vfork duplicated a descriptor or let it survive the exec: then the parent shares
 /// it for good, though it was to be closed. The child's descriptor means the same open file.
 fn kept_by_child(fd: i32) {
-    if process::is_spawned_child() {
+    let was_shared = table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
+    if process::is_spawned_child() && !was_shared {
         settle::settle(fd, settle::Next::Straight(Why::Shared));
     }
 }
@@ -266,7 +272,7 @@ pub fn mapping(fd: i32, protection: i32, flags: i32) {
         match sharers(fd) {
             Sharers::Nobody => {}
             Sharers::Children => process::shares_with_children(),
-            Sharers::Anybody if writable => process::end_because(Why::SharedMemory),
+            Sharers::Anybody if writable => process::agrees_silently(),
             // It may yet be made writable.
             Sharers::Anybody => SHARED_READ_ONLY.store(true, Relaxed),
         }
@@ -280,7 +286,7 @@ static SHARED_READ_ONLY: AtomicBool = AtomicBool::new(false);
 /// Before the protection of memory changes.
 pub fn protecting(protection: i32) {
     if protection & libc::PROT_WRITE != 0 && SHARED_READ_ONLY.load(Relaxed) {
-        process::end_because(Why::SharedMemory);
+        process::agrees_silently();
     }
 }
 

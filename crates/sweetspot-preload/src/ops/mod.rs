@@ -20,7 +20,7 @@ use sweetspot_core::policy::NEAR_BYTES;
 use sweetspot_core::why::Why;
 
 use crate::atomic::swap;
-use crate::process::{listen, passive};
+use crate::process::{self as process_wide, listen, passive};
 use crate::{sys, table};
 
 /// What became of a call.
@@ -233,6 +233,19 @@ pub fn speak() {
     }
 }
 
+/// The same where only others hear of it, and the call looks at no file: what nobody else looks at
+/// goes on waiting.
+#[inline(always)]
+pub fn talk() -> Pass {
+    if passive() {
+        return Pass::NOTHING;
+    }
+    if write::is_pending() {
+        write::flush_public();
+    }
+    Pass::LISTEN
+}
+
 /// A call that both speaks and listens, on nothing that is buffered: the common kind.
 #[inline(always)]
 pub fn pass_on() -> Pass {
@@ -243,8 +256,23 @@ pub fn pass_on() -> Pass {
     Pass::LISTEN
 }
 
-/// libc reads, writes or seeks on its own account, on a descriptor that may have a window: at the
-/// kernel's offset, and what stdio uses earns no window.
+/// Whether a call that libc makes on its own account (stdio, mostly) is buffered like any other.
+pub fn is_libc_buffered(fd: i32) -> bool {
+    match process_wide::stdio() {
+        process_wide::STDIO_NONE => false,
+        process_wide::STDIO_ALL => true,
+        _ => {
+            let Some(known) = table::stdio(fd) else { return false };
+            if known.load(Relaxed) == 0 && !passive() {
+                known.store(if crate::ledger::buffers_stdio(fd) { 1 } else { 2 }, Relaxed);
+            }
+            known.load(Relaxed) == 1
+        }
+    }
+}
+
+/// libc reads, writes or seeks on its own account, and is not buffered, on a descriptor that may have
+/// a window: at the kernel's offset, and what stdio uses earns no window.
 pub fn libc_call(fd: i32) -> Pass {
     if passive() {
         return Pass::NOTHING;

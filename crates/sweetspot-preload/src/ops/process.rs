@@ -63,7 +63,9 @@ pub fn before_fork() {
         return;
     }
     if SHARES_WRITABLE.load(Relaxed) {
-        end_because(Why::SharedMemory);
+        agrees_silently();
+    }
+    if passive() {
         return;
     }
     stop_transitions();
@@ -274,6 +276,37 @@ static SHARES_WRITABLE: AtomicBool = AtomicBool::new(false);
 /// A writable mapping was made that only children can share: harmless until there is one.
 pub fn shares_with_children() {
     SHARES_WRITABLE.store(true, Relaxed);
+}
+
+/// Whether other processes share writable memory, through which they may agree in silence.
+#[unsafe(link_section = ".data")]
+static SHARES_MEMORY: AtomicBool = AtomicBool::new(false);
+
+/// Whether only files that nobody else looks at are buffered.
+pub fn shares_memory() -> bool {
+    SHARES_MEMORY.load(Relaxed)
+}
+
+/// This process and another one share writable memory: a store there is a word that nobody hears.
+/// Everything goes straight on for good, but for files of which a rule promises that nobody looks at
+/// them before they are closed.
+pub fn agrees_silently() {
+    if !crate::ledger::has_private_files() {
+        end_because(Why::SharedMemory);
+        return;
+    }
+    if passive() || SHARES_MEMORY.swap(true, Relaxed) {
+        return;
+    }
+    speak();
+    for fd in table::all() {
+        let is_private = match table::open_file(fd) {
+            Some((file, _)) => file.is_private(),
+            // Whether it may be buffered is asked when it has earned that.
+            None => continue,
+        };
+        settle(fd, if is_private { Next::Learn } else { Next::Straight(Why::SharedMemory) });
+    }
 }
 
 /// Whether this is the child of a vfork or spawn, which runs in its parent's memory.

@@ -7,7 +7,9 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
-use super::{Kind, Outcome, Pass, disturbed, enter, inodes, settle, speak, transition, write};
+use super::{
+    Kind, Outcome, Pass, disturbed, enter, inodes, settle, speak, talk, transition, write,
+};
 use crate::file::{CLOSED, Held, Hit, OpenFile};
 use crate::process::{self, EPOCH, SignalsBlocked, listen, passive};
 use crate::{copy, pool, sys, table};
@@ -132,6 +134,9 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         }
     }
     // Not followed: at the kernel's offset.
+    if table::word(fd).is_some_and(|word| table::tag(word.load(Relaxed)) == table::OTHER) {
+        return Outcome::PassOn(talk());
+    }
     speak();
     Outcome::PassOn(Pass::LISTEN)
 }

@@ -167,6 +167,9 @@ fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
     if MADE_UP.contains(&magic) {
         return Err(Refusal::Final(Why::NotRegular));
     }
+    if super::process::shares_memory() && !ledger::is_private(fd) {
+        return Err(Refusal::Final(Why::SharedMemory));
+    }
     let buffer = match known.map(|file| file.buffer.load(Relaxed)) {
         Some(buffer) if buffer != BUFFER_OFF => buffer,
         _ => ledger::buffer_for(fd),

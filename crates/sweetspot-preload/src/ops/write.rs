@@ -19,7 +19,7 @@ use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::{
-    Kind, Outcome, Pass, disturbed, enter, inodes, is_followed, settle, speak, transition,
+    Kind, Outcome, Pass, disturbed, enter, inodes, is_followed, settle, speak, talk, transition,
 };
 use crate::atomic::swap;
 use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
@@ -58,10 +58,28 @@ static DIRTY_LAST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
 #[unsafe(link_section = ".data")]
 static OLDEST_MS: AtomicU64 = AtomicU64::new(0);
 
+/// Of them, those that somebody may look at before they are closed.
+#[unsafe(link_section = ".data")]
+static PUBLIC: AtomicU32 = AtomicU32::new(0);
+
 /// Whether anything is pending in this process.
 #[inline(always)]
 pub fn is_pending() -> bool {
     PENDING.load(Relaxed) != 0
+}
+
+/// One more file with pending bytes.
+fn pending_began(file: &OpenFile) {
+    inodes::pending_began(file);
+    PUBLIC.fetch_add(u32::from(!file.is_private()), SeqCst);
+    PENDING.fetch_add(1, SeqCst);
+}
+
+/// One less.
+fn pending_ended(file: &OpenFile) {
+    inodes::pending_ended(file);
+    PUBLIC.fetch_sub(u32::from(!file.is_private()), SeqCst);
+    PENDING.fetch_sub(1, SeqCst);
 }
 
 /// The program's side of a write.
@@ -237,12 +255,12 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
             _ => settle::settle(fd, settle::Next::Learn),
         }
     }
-    speak();
     match table::word(fd).map(|word| table::tag(word.load(Relaxed))) {
-        Some(table::STRAIGHT) => Outcome::PassOn(Pass { kind, fd, len }),
-        // A descriptor that is not followed: perhaps a file that has a window elsewhere, perhaps a
-        // pipe whose reader now goes on.
-        _ => Outcome::PassOn(Pass::LISTEN),
+        // A pipe, whose reader now goes on.
+        Some(table::OTHER) => Outcome::PassOn(talk()),
+        Some(table::STRAIGHT) => straight(Pass { kind, fd, len }),
+        // A descriptor that is not followed: perhaps a file that has a window elsewhere.
+        _ => straight(Pass::LISTEN),
     }
 }
 
@@ -333,41 +351,59 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         }
     }
     DIRTY_LAST.store(this, Relaxed);
-    inodes::pending_began(file);
-    PENDING.fetch_add(1, SeqCst);
+    pending_began(file);
     Prepared::Append
 }
 
 /// Writes out everything that is pending in this process, oldest first.
 #[cold]
 pub fn flush_all() {
+    flush(|_| true);
+}
+
+/// Writes out what somebody may look at before it is closed: others are about to hear of it, but no
+/// file is about to be looked at here.
+#[cold]
+pub fn flush_public() {
+    if PUBLIC.load(Relaxed) != 0 {
+        flush(|file| !file.is_private());
+    }
+}
+
+/// Writes out what is pending for the files that are chosen, oldest first.
+fn flush(is_due: impl Fn(&OpenFile) -> bool) {
     if !is_pending() || !pins::guarded() && pins::is_fork_unseen() {
         return;
     }
     let _signals = SignalsBlocked::new();
     let _dirty = hold(&DIRTY);
-    let mut failed: *mut OpenFile = core::ptr::null_mut();
+    let mut stays: *mut OpenFile = core::ptr::null_mut();
     // SAFETY: files on the list are statics.
     while let Some(file) = unsafe { DIRTY_FIRST.load(Relaxed).as_ref() } {
         let held = file.hold();
         DIRTY_FIRST.store(file.next_dirty.load(Relaxed), Relaxed);
-        match flush_held(file, &held) {
-            Ok(()) => {
+        let left = match is_due(file) {
+            true => flush_held(file, &held).map(|()| false),
+            false => Ok(true),
+        };
+        match left {
+            Ok(false) => {
                 file.dirty.store(0, Relaxed);
-                inodes::pending_ended(file);
-                PENDING.fetch_sub(1, SeqCst);
+                pending_ended(file);
+                continue;
             }
+            Ok(true) => {}
             Err(errno) => {
                 file.error.store(errno, Relaxed);
                 file.note(Why::WriteFailed);
-                file.next_dirty.store(failed, Relaxed);
-                failed = (&raw const *file).cast_mut();
             }
         }
+        file.next_dirty.store(stays, Relaxed);
+        stays = (&raw const *file).cast_mut();
     }
     // What could not be written stays pending and is tried again with the next flush.
-    DIRTY_FIRST.store(failed, Relaxed);
-    let mut last = failed;
+    DIRTY_FIRST.store(stays, Relaxed);
+    let mut last = stays;
     // SAFETY: as above.
     while let Some(file) = unsafe { last.as_ref() } {
         let next = file.next_dirty.load(Relaxed);
@@ -501,8 +537,7 @@ pub fn take_off(file: &OpenFile) {
         before = (&raw const *other).cast_mut();
         link = &other.next_dirty;
     }
-    inodes::pending_ended(file);
-    PENDING.fetch_sub(1, SeqCst);
+    pending_ended(file);
 }
 
 /// The lock of the list of files with pending bytes; it comes before all others.
@@ -516,6 +551,7 @@ pub fn forget_all() {
     DIRTY_FIRST.store(core::ptr::null_mut(), Relaxed);
     DIRTY_LAST.store(core::ptr::null_mut(), Relaxed);
     PENDING.store(0, Relaxed);
+    PUBLIC.store(0, Relaxed);
     for file in file::used() {
         file.entry.store(core::ptr::null_mut(), Relaxed);
         file.chunk.store(0, Relaxed);
@@ -797,8 +833,11 @@ fn ask(file: &'static OpenFile, fd: i32) {
     file.device.store(status.device, Relaxed);
     file.inode.store(status.inode, Relaxed);
     file.buffer.store(buffer, Relaxed);
+    file.private.store(u32::from(ledger::is_private(fd)), Relaxed);
     ledger::record(file, fd);
-    let against = if flags & special != 0 {
+    let against = if super::process::shares_memory() && !file.is_private() {
+        Some(Why::SharedMemory)
+    } else if flags & special != 0 {
         Some(Why::OpenFlags)
     } else if !status.regular {
         Some(Why::NotRegular)

@@ -1,11 +1,11 @@
 //! Patched entries: how calls are seen that libc makes to itself.
 //!
 //! `printf`, `fread`, `fclose` reach the kernel through libc's own `write`, `read`, `close`, which
-//! preloading does not touch. So when the first window opens, the first instruction of those small
-//! functions is replaced by a jump to here. Their first instruction is one of a few known ones, at
-//! least five bytes long, so no thread can stand inside it; it is moved to a page of ours, followed
-//! by a jump back behind it, and through that copy the original goes on, a cancellation point as
-//! before.
+//! preloading does not touch. So when the first window opens (with `--stdio`: at the start), the first
+//! instruction of those small functions is replaced by a jump to here. Their first instruction is one
+//! of a few known ones, at least five bytes long, so no thread can stand inside it; it is moved to a
+//! page of ours, followed by a jump back behind it, and through that copy the original goes on, a
+//! cancellation point as before.
 //!
 //! Not here: `open64`, `__read_nocancel`, `__pread64_nocancel`. They begin with instructions shorter
 //! than a jump, inside which a thread may stand. libc opens and reads by them what it closes itself
@@ -23,6 +23,7 @@ use core::sync::atomic::{
 
 use sweetspot_core::why::Why;
 
+use crate::ops::Outcome;
 use crate::{next, ops, sys};
 
 /// A function of libc whose entry is patched.
@@ -243,31 +244,46 @@ fn moved(index: usize) -> usize {
     ENTRIES[index].original.load(Relaxed)
 }
 
-/// libc reads, writes or seeks on its own account (stdio, mostly).
+/// libc reads, writes or seeks on its own account (stdio, mostly): asked of `ops` as any call where
+/// that is buffered, else at the kernel's offset.
 macro_rules! libc_calls {
-    ($($index:literal $name:ident($fd:ident: i32 $(, $arg:ident: $type:ty)*) -> $ret:ty;)*) => {$(
+    ($($index:literal $name:ident($fd:ident: i32 $(, $arg:ident: $type:ty)*) -> $ret:ty, $ask:expr;)*) => {$(
         unsafe extern "C" fn $name($fd: i32 $(, $arg: $type)*) -> $ret {
-            let pass = ops::libc_call($fd);
+            let outcome = match ops::is_libc_buffered($fd) {
+                true => $ask,
+                false => Outcome::PassOn(ops::libc_call($fd)),
+            };
+            let pass = match outcome {
+                Outcome::Done(answer) => return answer as $ret,
+                Outcome::PassOn(pass) => pass,
+            };
             let original: unsafe extern "C" fn(i32 $(, $type)*) -> $ret =
                 // SAFETY: the moved beginning of the function with this signature.
                 unsafe { core::mem::transmute(moved($index)) };
             // SAFETY: as the caller of the C function promises.
             let answer = unsafe { original($fd $(, $arg)*) };
-            pass.done();
-            answer
+            pass.finish(answer as isize) as $ret
         }
     )*};
 }
 
 libc_calls! {
-    0 libc_read(fd: i32, buffer: *mut c_void, len: usize) -> isize;
-    1 libc_write(fd: i32, buffer: *const c_void, len: usize) -> isize;
-    2 libc_seek(fd: i32, offset: i64, whence: i32) -> i64;
-    4 libc_read_at(fd: i32, buffer: *mut c_void, len: usize, offset: i64) -> isize;
-    5 libc_write_at(fd: i32, buffer: *const c_void, len: usize, offset: i64) -> isize;
-    6 libc_read_vector(fd: i32, vector: *const c_void, count: i32) -> isize;
-    7 libc_write_vector(fd: i32, vector: *const c_void, count: i32) -> isize;
-    8 libc_write_nocancel(fd: i32, buffer: *const c_void, len: usize) -> isize;
+    0 libc_read(fd: i32, buffer: *mut c_void, len: usize) -> isize,
+        ops::read::read(fd, buffer.cast(), len);
+    1 libc_write(fd: i32, buffer: *const c_void, len: usize) -> isize,
+        ops::write::write(fd, buffer.cast(), len);
+    2 libc_seek(fd: i32, offset: i64, whence: i32) -> i64,
+        ops::seek::seek(fd, offset, whence);
+    4 libc_read_at(fd: i32, buffer: *mut c_void, len: usize, offset: i64) -> isize,
+        ops::read::read_at(fd, buffer.cast(), len, offset);
+    5 libc_write_at(fd: i32, buffer: *const c_void, len: usize, offset: i64) -> isize,
+        ops::write::write_at(fd, buffer.cast(), len);
+    6 libc_read_vector(fd: i32, vector: *const libc::iovec, count: i32) -> isize,
+        ops::read::read_vector(fd, vector, count, None);
+    7 libc_write_vector(fd: i32, vector: *const libc::iovec, count: i32) -> isize,
+        ops::write::write_vector(fd, vector, count);
+    8 libc_write_nocancel(fd: i32, buffer: *const c_void, len: usize) -> isize,
+        ops::write::write(fd, buffer.cast(), len);
 }
 
 /// libc closes a descriptor on its own account.

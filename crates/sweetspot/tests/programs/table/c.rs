@@ -420,6 +420,46 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a private file, and words to others",
+        build: &[C("private")],
+        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"private\"\\n' > sweetspot.toml",
+        command: "$RUN $BIN/c/private talk",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a private file, and shared memory",
+        build: &[C("private")],
+        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"private\"\\n' > sweetspot.toml",
+        command: "$RUN $BIN/c/private silent",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a private file beside one that is not",
+        build: &[C("private")],
+        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"private\"\\n' > sweetspot.toml",
+        command: "$RUN $BIN/c/private order",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "stdio through the engine, by a rule",
+        build: &[C("stdio"), C("outside")],
+        prepare: "seq 100000 | awk '{ print $1, \"some words of a line\" }' > in.txt; \
+                  printf '[[rule]]\\nstdio = \"on\"\\n' > sweetspot.toml",
+        command: "$RUN $BIN/c/stdio; $RUN $BIN/c/stdio > outside; \
+                  { $RUN $BIN/c/stdio rest; cat; } < in.txt > rest; \
+                  for end in _exit abort exit fork exec; do $RUN $BIN/c/stdio $end > said; echo $?; \
+                  mv said said.$end; mv unflushed unflushed.$end; done; \
+                  for mode in both child flags; do \
+                  { $RUN $BIN/c/outside $mode 3> $mode.said; echo after; } > $mode 2>&1; done; \
+                  $RUN awk '{ print > \"awk.\" NR % 3 }' in.txt; $RUN sort -r in.txt > sorted; \
+                  $RUN perl -ne 'print' in.txt > perl.out",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what the buffer of stdio shows and hides",
         build: &[C("stdio")],
         prepare: LINES,
