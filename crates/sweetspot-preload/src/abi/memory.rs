@@ -9,7 +9,6 @@ use core::ffi::{CStr, c_char, c_int, c_long};
 use super::Pointer;
 use sweetspot_core::why::Why;
 
-use crate::atomic::single_threaded;
 use crate::next::is_uring;
 use crate::ops::{life, process};
 
