@@ -292,6 +292,10 @@ pub struct SandboxStep {
     #[arg(long)]
     pub shared_folder: Option<PathBuf>,
 
+    /// A folder that has an overlay of its own
+    #[arg(long)]
+    pub top: Vec<PathBuf>,
+
     /// Without namespaces and overlays
     #[arg(long)]
     pub in_place: bool,

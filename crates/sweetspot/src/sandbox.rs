@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! mounts    which folders get an overlay
+//! owners    which need one of their own because of who owns them
 //! step      what happens inside: namespaces, overlays, the program, waiting for all that it started
 //! changes   what the run left, from the upper folders of its overlays
 //! ```
@@ -18,13 +19,16 @@
 
 mod changes;
 mod mounts;
+mod owners;
 mod step;
 
 pub use changes::{BLOCK_BYTES, Changes, Content, Entry, Kept, Kind, hashes};
+pub use owners::folders_of;
 pub use step::{End, run as run_step};
 
 use crate::arguments::SandboxStep;
 use crate::failure::{Failure, say};
+use owners::Owners;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -60,6 +64,7 @@ pub struct Sandbox {
     scratch: Scratch,
     /// What programs leave in shared memory stays in memory.
     shared: Option<Scratch>,
+    owners: Owners,
 }
 
 /// One run that has ended.
@@ -76,15 +81,24 @@ pub struct Ran {
 }
 
 impl Sandbox {
-    /// Makes the place, and tries it. Scratch files go to `folder`, else to the first place that
-    /// does.
+    /// Makes the place for runs of a command, and tries it. Scratch files go to `folder`, else to
+    /// the first place that does.
     ///
     /// # Errors
     /// Where the kernel refuses it.
-    pub fn new(isolation: Isolation, folder: Option<&Path>) -> Result<Sandbox, Refused> {
+    pub fn new(
+        isolation: Isolation,
+        command: &[OsString],
+        folder: Option<&Path>,
+    ) -> Result<Sandbox, Refused> {
         let mut refused = Refused::NoScratch("there is no folder for temporary files".to_owned());
         for place in places(folder) {
-            match Sandbox::at(isolation, &place) {
+            let owners = match isolation {
+                Isolation::Overlays => owners::look(command),
+                Isolation::None => Ok(Owners::default()),
+            };
+            let owners = owners.map_err(|error| Refused::NotHere(error.to_string()))?;
+            match Sandbox::at(isolation, owners, &place) {
                 Ok(sandbox) => return Ok(sandbox),
                 Err(cause) => refused = cause,
             }
@@ -92,7 +106,7 @@ impl Sandbox {
         Err(refused)
     }
 
-    fn at(isolation: Isolation, place: &Path) -> Result<Sandbox, Refused> {
+    fn at(isolation: Isolation, owners: Owners, place: &Path) -> Result<Sandbox, Refused> {
         let no_scratch = |error: io::Error| {
             Refused::NoScratch(format!("no temporary folder in {}: {error}", place.display()))
         };
@@ -101,6 +115,7 @@ impl Sandbox {
             executable: std::env::current_exe().map_err(no_scratch)?,
             scratch: Scratch::new(place).map_err(no_scratch)?,
             shared: Scratch::new(Path::new(step::SHARED_MEMORY)).ok(),
+            owners,
         };
         if isolation == Isolation::Overlays {
             sandbox.attempt().map_err(Refused::NotHere)?;
@@ -142,6 +157,7 @@ impl Sandbox {
             &SandboxStep {
                 folder,
                 shared_folder,
+                top: self.owners.tops.iter().cloned().collect(),
                 in_place: self.isolation == Isolation::None,
                 command: command.to_vec(),
             },
@@ -156,6 +172,11 @@ impl Sandbox {
             Isolation::Overlays => (self.folder(run).join(name), outside),
             Isolation::None => (outside.clone(), outside),
         }
+    }
+
+    /// Files that the user may write, and that no run can: they belong to somebody else.
+    pub fn fixed(&self) -> &[PathBuf] {
+        &self.owners.fixed
     }
 
     /// A folder that is removed with the sandbox.

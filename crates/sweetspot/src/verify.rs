@@ -111,8 +111,11 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
                 }
                 plain.push(runs.run(&Way::Plain)?);
                 let again = plain.last().expect("just pushed");
-                noise.learn(&plain[0], again).map_err(cannot_compare)?;
+                let has_learned = noise.learn(&plain[0], again).map_err(cannot_compare)?;
                 found = differences(&plain, &outcome, &noise, &mut notes)?;
+                if !has_learned {
+                    break;
+                }
             }
             if !found.is_empty() {
                 let word = Word::Differs(found, size.clone());
@@ -213,17 +216,17 @@ impl<'a> Runs<'a> {
     fn new(arguments: &'a Verify, rules: Option<PathBuf>) -> Result<Runs<'a>, Failure> {
         let in_place = arguments.in_place || arguments.prepare.is_some();
         let isolation = if in_place { Isolation::None } else { Isolation::Overlays };
-        let sandbox =
-            Sandbox::new(isolation, arguments.dir.as_deref()).map_err(|cause| refused(&cause))?;
-        let place = in_place
-            .then(|| Place::of(&arguments.command))
-            .transpose()
-            .map_err(|error| Failure::own(format!("the current folder: {error}")))?;
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
                 .map_err(|error| Failure::own(format!("signal handlers: {error}")))?;
         }
+        let sandbox = Sandbox::new(isolation, &arguments.command, arguments.dir.as_deref())
+            .map_err(|cause| refused(&cause))?;
+        let place = in_place
+            .then(|| Place::of(&arguments.command))
+            .transpose()
+            .map_err(|error| Failure::own(format!("the current folder: {error}")))?;
         let input = Input::take(&sandbox)?;
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -232,6 +235,9 @@ impl<'a> Runs<'a> {
 
     /// Runs the command once more and looks at all that it did.
     fn run(&mut self, way: &Way) -> Result<Outcome, Failure> {
+        if self.interrupted.load(Relaxed) {
+            return Err(self.interruption());
+        }
         self.count += 1;
         let number = self.count;
         self.bar.set_message(match way {
@@ -255,7 +261,7 @@ impl<'a> Runs<'a> {
         let started = seconds_now();
         let child = command.spawn().map_err(failed)?;
         self.wait(child)?;
-        let ran = self.sandbox.ran(number)?;
+        // Before the report is read: it lies on the same disk.
         if self.sandbox.is_full() {
             return Err(Failure::own(format!(
                 "{}: the disk is full, so what the run did tells nothing",
@@ -263,6 +269,7 @@ impl<'a> Runs<'a> {
             ))
             .next("name a folder on a larger one: --dir DIR"));
         }
+        let ran = self.sandbox.ran(number)?;
         let (changes, elsewhere) = match (&self.place, before) {
             (Some(place), Some(before)) => {
                 let after = place.look()?;
@@ -332,11 +339,7 @@ impl<'a> Runs<'a> {
                     let _ = kill_process(pid, Signal::TERM);
                     let _ = child.wait();
                 }
-                let next = match self.place {
-                    None => "nothing of yours was changed",
-                    Some(_) => "the last run may be half done, and it ran in place",
-                };
-                return Err(Failure::own("interrupted").next(next));
+                return Err(self.interruption());
             }
             match ended {
                 Ok(Some(_)) => return Ok(()),
@@ -344,6 +347,13 @@ impl<'a> Runs<'a> {
                 Err(error) => return Err(Failure::own(format!("waiting for a run: {error}"))),
             }
         }
+    }
+
+    fn interruption(&self) -> Failure {
+        Failure::own("interrupted").next(match self.place {
+            None => "nothing of yours was changed",
+            Some(_) => "the last run may be half done, and it ran in place",
+        })
     }
 
     /// What `run` did in the last run.
@@ -361,7 +371,9 @@ impl<'a> Runs<'a> {
         if free / 3 > written {
             return Ok(());
         }
-        self.bar.println("sweetspot: the outputs are too large to be kept; only hashes are kept");
+        self.bar.suspend(|| {
+            say("sweetspot: the outputs are too large to be kept; only hashes are kept");
+        });
         for (number, outcome) in (1..).zip(plain) {
             for entry in outcome.changes.values_mut().flatten() {
                 if let Kind::File(content) = &mut entry.kind {
@@ -393,6 +405,16 @@ impl<'a> Runs<'a> {
             notes.push(format!(
                 "if {} ends otherwise outside of the sandbox, use --in-place or --prepare",
                 command[0].display()
+            ));
+        }
+        if let Some(file) = self.sandbox.fixed().first() {
+            notes.push(format!(
+                "{} belongs to another user or group, so it could not be written in the sandbox{}",
+                file.display(),
+                match self.sandbox.fixed().len() - 1 {
+                    0 => String::new(),
+                    more => format!("; nor could {more} more"),
+                }
             ));
         }
         if self.input.is_terminal() {

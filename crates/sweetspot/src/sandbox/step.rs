@@ -15,7 +15,7 @@ use rustix::mount::{
 };
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, wait};
 use serde::{Deserialize, Serialize};
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsString};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use sweetspot_guard::process::{Child, Ended, Image};
 
 /// How long what the program left running may go on after its end.
-const AFTERWARDS: Duration = Duration::from_secs(10);
+const AFTERWARDS: Duration = Duration::from_secs(5);
 /// How long the guards may take to finish what was killed then.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 /// How often is looked whether it has ended.
@@ -142,6 +142,16 @@ fn enter(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
     if plan.overlays.len() > OVERLAYS_MAX {
         return Err(format!("{} folders would need an overlay each", plan.overlays.len()));
     }
+    let tops = plan.overlays.iter().chain(
+        // Of the others, those that an overlay would hide.
+        arguments.top.iter().filter(|top| is_below(&plan.overlays, top)),
+    );
+    // Nobody can write what this user cannot even enter.
+    let tops: Vec<Top> = tops
+        .filter(|folder| may(folder, Access::EXEC_OK))
+        .map(|folder| Top::look(folder).map_err(|error| said(&format!("look at {}", folder.display()), error)))
+        .collect::<Result<_, _>>()?;
+    let memory = Top::look(Path::new(SHARED_MEMORY));
     enter_namespaces()?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|errno| said("keep mounts to itself", errno))?;
@@ -149,16 +159,17 @@ fn enter(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
     // the new namespace: the kernel lays no overlay with folders of another one.
     let run = open_path(&arguments.folder)?;
     let shared = arguments.shared_folder.as_deref().map(open_path).transpose()?;
-    for (number, folder) in plan.overlays.iter().enumerate() {
-        match lay_overlay(Path::new(&path_of(&run)), number, folder) {
-            // Nobody can write what this user cannot even enter.
-            Err(_) if !may(folder, Access::EXEC_OK) => {}
-            laid => laid?,
-        }
-        report.folders.push(folder.as_os_str().as_bytes().to_vec());
+    // All are opened before the first overlay lies over any of them.
+    let lowers = tops
+        .iter()
+        .map(|top| open_path(&top.folder))
+        .collect::<Result<Vec<_>, String>>()?;
+    for (number, (top, lower)) in tops.iter().zip(&lowers).enumerate() {
+        lay_overlay(Path::new(&path_of(&run)), number, top, lower)?;
+        report.folders.push(top.folder.as_os_str().as_bytes().to_vec());
     }
-    if let Some(shared) = shared {
-        give_shared_memory(Path::new(&path_of(&shared)), report)?;
+    if let (Some(shared), Ok(memory)) = (shared, memory) {
+        give_shared_memory(Path::new(&path_of(&shared)), &memory, report)?;
     }
     mount_bind(Path::new(&path_of(&run)).join(INSIDE), &arguments.folder)
         .map_err(|errno| said("show the folder of the run", errno))?;
@@ -167,6 +178,11 @@ fn enter(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
     report.uncovered =
         plan.uncovered.into_iter().map(|folder| folder.into_os_string().into_vec()).collect();
     Ok(())
+}
+
+/// Whether one of the folders is strictly above it.
+fn is_below(folders: &[PathBuf], folder: &Path) -> bool {
+    folder.ancestors().skip(1).any(|above| folders.iter().any(|other| other == above))
 }
 
 fn folders_in(folder: &Path) -> Vec<PathBuf> {
@@ -200,58 +216,77 @@ fn enter_namespaces() -> Result<(), String> {
 }
 
 /// Lays one overlay; what is written lands below the folder `run`.
-fn lay_overlay(run: &Path, number: usize, folder: &Path) -> Result<(), String> {
-    let shown = folder.display();
+fn lay_overlay(
+    run: &Path,
+    number: usize,
+    top: &Top,
+    lower: &OwnedFd,
+) -> Result<(), String> {
+    let shown = top.folder.display();
     let (upper, work) = (upper_folder(run, number), run.join("work").join(number.to_string()));
     for path in [&upper, &work] {
         fs::create_dir_all(path)
             .map_err(|error| said(&format!("make {}", path.display()), error))?;
     }
-    let looks = |error| said(&format!("look at {shown}"), error);
-    look_alike(folder, &upper).map_err(looks)?;
+    top.give_looks_to(&upper)?;
+    // Volatile: else the whole disk is synchronised at the end of each overlay.
     // By descriptor: a path may hold commas and colons, which mean something in options.
-    let lower = open_path(folder)?;
     let options = format!(
-        "lowerdir={},upperdir={},workdir={},userxattr",
-        path_of(&lower),
+        "lowerdir={},upperdir={},workdir={},userxattr,volatile",
+        path_of(lower),
         upper.display(),
         work.display()
     );
     let options = CString::new(options).map_err(|error| error.to_string())?;
-    mount("sweetspot", folder, "overlay", MountFlags::empty(), options.as_c_str())
+    mount("sweetspot", &top.folder, "overlay", MountFlags::empty(), options.as_c_str())
         .map_err(|errno| said(&format!("lay an overlay over {shown}"), errno))
 }
 
 /// Shared memory begins empty: what lies there belongs to processes outside.
-fn give_shared_memory(run: &Path, report: &mut Report) -> Result<(), String> {
+fn give_shared_memory(run: &Path, memory: &Top, report: &mut Report) -> Result<(), String> {
     let upper = upper_folder(run, report.folders.len());
     let failed = |error| said(&format!("give shared memory in {SHARED_MEMORY}"), error);
     fs::create_dir_all(&upper).map_err(failed)?;
-    look_alike(Path::new(SHARED_MEMORY), &upper).map_err(failed)?;
+    memory.give_looks_to(&upper)?;
     mount_bind(&upper, SHARED_MEMORY).map_err(|errno| failed(errno.into()))?;
     report.folders.push(SHARED_MEMORY.into());
     Ok(())
 }
 
-/// Gives the top of an overlay the mode and owner of the folder below it. Where the owner cannot be
-/// given, the mode leaves this user what they may do there, and no more.
-fn look_alike(folder: &Path, upper: &Path) -> std::io::Result<()> {
-    let data = fs::metadata(folder)?;
-    let (uid, gid) = (Uid::from_raw(data.uid()), Gid::from_raw(data.gid()));
-    let mut mode = data.mode() & 0o7777;
-    if data.uid() != rustix::process::geteuid().as_raw()
-        && rustix::fs::chown(upper, Some(uid), Some(gid)).is_err()
-    {
-        let allowed =
+/// A folder that is the top of an overlay, as it looks from outside of the namespaces.
+struct Top {
+    folder: PathBuf,
+    owner: (u32, u32),
+    is_ours: bool,
+    mode: u32,
+    /// The bits of an owner who may do what this user may do.
+    allowed: u32,
+}
+
+impl Top {
+    fn look(folder: &Path) -> std::io::Result<Top> {
+        let data = fs::metadata(folder)?;
+        let rights =
             [(Access::READ_OK, 0o400), (Access::WRITE_OK, 0o200), (Access::EXEC_OK, 0o100)];
-        mode &= !0o700;
-        mode |= allowed
-            .iter()
-            .filter(|(access, _)| may(folder, *access))
-            .map(|(_, bit)| bit)
-            .sum::<u32>();
+        let allowed = rights.iter().filter(|(right, _)| may(folder, *right)).map(|(_, bit)| bit);
+        Ok(Top {
+            folder: folder.to_owned(),
+            owner: (data.uid(), data.gid()),
+            is_ours: data.uid() == rustix::process::geteuid().as_raw(),
+            mode: data.mode() & 0o7777,
+            allowed: allowed.sum(),
+        })
     }
-    fs::set_permissions(upper, fs::Permissions::from_mode(mode))
+
+    /// Gives another folder its mode and owner. Where the owner cannot be given, the mode leaves
+    /// this user what they may do in the real one, and no more.
+    fn give_looks_to(&self, upper: &Path) -> Result<(), String> {
+        let (uid, gid) = (Uid::from_raw(self.owner.0), Gid::from_raw(self.owner.1));
+        let is_given = self.is_ours || rustix::fs::chown(upper, Some(uid), Some(gid)).is_ok();
+        let mode = if is_given { self.mode } else { self.mode & !0o700 | self.allowed };
+        fs::set_permissions(upper, fs::Permissions::from_mode(mode))
+            .map_err(|error| said(&format!("prepare {}", upper.display()), error))
+    }
 }
 
 fn may(folder: &Path, access: Access) -> bool {
@@ -343,14 +378,11 @@ fn last_pid() -> Option<u32> {
 
 /// The words that start a step, before the program.
 pub fn words(executable: &Path, arguments: &SandboxStep) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec![
-        executable.into(),
-        SandboxStep::NAME.into(),
-        "--folder".into(),
-        (&arguments.folder).into(),
-    ];
-    if let Some(shared) = &arguments.shared_folder {
-        words.extend([OsStr::new("--shared-folder").to_owned(), shared.into()]);
+    let mut words: Vec<OsString> =
+        vec![executable.into(), SandboxStep::NAME.into(), "--folder".into(), (&arguments.folder).into()];
+    let shared = arguments.shared_folder.iter().map(|folder| ("--shared-folder", folder));
+    for (name, folder) in shared.chain(arguments.top.iter().map(|top| ("--top", top))) {
+        words.extend([name.into(), folder.into()]);
     }
     if arguments.in_place {
         words.push("--in-place".into());

@@ -323,10 +323,16 @@ fn entry_differences(
     };
     differ(Aspect::Links, [links(left, left_partner), links(right, right_partner)]);
     differ(Aspect::Attributes, both.map(words_of_attributes));
-    differ(Aspect::Modified, both.map(|entry| words_of_time(entry.modified)));
-    if let (Some(left), Some(right)) = (left.content(), right.content()) {
-        found.extend(content_difference(Item::File(path.to_owned()), left, right)?);
+    let item = Item::File(path.to_owned());
+    let content = match (left.content(), right.content()) {
+        (Some(left), Some(right)) => content_difference(item, left, right)?,
+        _ => None,
+    };
+    // With another content another time goes without saying.
+    if content.is_none() {
+        differ(Aspect::Modified, both.map(|entry| words_of_time(entry.modified)));
     }
+    found.extend(content);
     Ok(found)
 }
 

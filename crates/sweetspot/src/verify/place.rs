@@ -4,12 +4,11 @@
 //! What a run changed is copied before the next one changes it again.
 
 use crate::failure::Failure;
-use crate::sandbox::{Changes, Content, Entry, Kept, Kind};
+use crate::sandbox::{Changes, Content, Entry, Kept, Kind, folders_of};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -39,29 +38,7 @@ impl Place {
     /// # Errors
     /// Where the current folder cannot be found.
     pub fn of(command: &[OsString]) -> io::Result<Place> {
-        let here = std::env::current_dir()?;
-        let mut folders = BTreeSet::from([here.clone()]);
-        for argument in &command[1..] {
-            // `of=out.dat` and `--output=out.dat` name files, too.
-            let after_equals = argument.as_bytes().splitn(2, |&byte| byte == b'=').nth(1);
-            for text in [Some(argument.as_bytes()), after_equals].into_iter().flatten() {
-                let path = here.join(OsStr::from_bytes(text));
-                let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-                let real = folder.and_then(|folder| folder.canonicalize().ok());
-                let is_kernels = |folder: &Path| {
-                    ["/proc", "/sys", "/dev"].iter().any(|other| folder.starts_with(other))
-                };
-                // The whole system is nobody's work folder.
-                folders.extend(real.filter(|real| real != Path::new("/") && !is_kernels(real)));
-            }
-        }
-        let inner: Vec<PathBuf> = folders
-            .iter()
-            .filter(|folder| folder.ancestors().skip(1).any(|above| folders.contains(above)))
-            .cloned()
-            .collect();
-        folders.retain(|folder| !inner.contains(folder));
-        Ok(Place { folders })
+        Ok(Place { folders: folders_of(command)? })
     }
 
     /// The folders that are looked at.

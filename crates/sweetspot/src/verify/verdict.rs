@@ -4,11 +4,12 @@ use super::compare::{Aspect, Difference, Item, Noise, Outcome, words_of_end};
 use super::files;
 use crate::shell::quoted;
 use crate::summary::Figures;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-/// How many more items are listed where there are many.
-const LISTED_MAX: usize = 8;
+/// How many items are listed where there are many.
+const LISTED_MAX: usize = 20;
 
 /// The verdict.
 pub enum Word {
@@ -57,8 +58,10 @@ impl Verdict {
             .temporary
             .iter()
             .map(|folder| format!("{}: temporary names in it", folder.display()));
-        let lines = |(item, lines): (&Item, &std::collections::BTreeSet<usize>)| {
-            format!("{}: times or process numbers in {} lines", name(item), lines.len())
+        let lines = |(item, lines): (&Item, &BTreeSet<usize>)| {
+            let count = lines.len();
+            let lines = if count == 1 { "line" } else { "lines" };
+            format!("{}: times or process numbers in {count} {lines}", name(item))
         };
         Verdict {
             word,
@@ -186,8 +189,9 @@ fn compared(plain: &Outcome) -> String {
         files(plain).fold((0, 0), |(count, bytes), (_, content)| (count + 1, bytes + content.len));
     let removed = plain.changes.values().filter(|change| change.is_none()).count();
     let removed = if removed == 0 { String::new() } else { format!(", {removed} removed") };
+    let files = if count == 1 { "file" } else { "files" };
     format!(
-        "{count} files of {bytes} bytes{removed}, stdout of {} bytes, stderr of {}, {}",
+        "{count} {files} of {bytes} bytes{removed}, stdout of {} bytes, stderr of {}, {}",
         plain.stdout.len,
         plain.stderr.len,
         words_of_end(plain.end)
