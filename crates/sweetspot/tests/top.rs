@@ -1,0 +1,133 @@
+//! `sweetspot top` finds who makes many small calls, quickly, and at next to no cost itself.
+//!
+//! Everything happens in a pid namespace of its own, so that there are exactly the processes that the
+//! test makes, whatever else the machine does.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Programs that read and write ten bytes at a time.
+const OFFENDERS: [&str; 5] = ["offender1", "offender2", "offender3", "offender4", "offender5"];
+
+/// Runs a shell script as the first process of a pid namespace, with `$TOP` and copies of `dd` that
+/// are called like the offenders in the current folder.
+fn in_namespace(script: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    for name in OFFENDERS {
+        fs::copy("/usr/bin/dd", folder.path().join(name)).unwrap();
+    }
+    let output = Command::new("unshare")
+        .args(["-Urpf", "--mount-proc", "--kill-child", "sh", "-c", script])
+        .env("TOP", env!("CARGO_BIN_EXE_sweetspot"))
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+/// Ninety-five processes that do nothing, and five offenders.
+const HUNDRED: &str = "\
+i=0; while [ $i -lt 95 ]; do sleep 60 & i=$((i+1)); done
+for offender in offender*; do
+  nice -n 19 ./$offender if=/dev/zero of=out.$offender bs=10 status=none count=100000000 &
+done
+";
+
+/// The programs of a table, in its order.
+fn programs(line: &str) -> Vec<String> {
+    let table: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!(table["schema_version"], 1);
+    let programs = table["programs"].as_array().unwrap();
+    programs.iter().map(|row| row["program"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn five_offenders_among_a_hundred_are_found_at_no_cost() {
+    // The last number is the kernel's own count of what `top` used, in nanoseconds.
+    let script = format!(
+        "{HUNDRED}
+start=$(date +%s%N); $TOP top > table; end=$(date +%s%N)
+$TOP top --json > tables & top=$!
+sleep 14
+used=$(cut -d' ' -f1 /proc/$top/schedstat)
+kill $top %96 %97 %98 %99 %100
+rm -f out.*
+cat table; echo; cat tables; echo $((end - start)) $used"
+    );
+    let output = in_namespace(&script);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<&str> = text.lines().skip(1).take(OFFENDERS.len()).collect();
+    for offender in OFFENDERS {
+        let found = rows.iter().any(|row| row.contains(&format!("./{offender} ")));
+        assert!(found, "{offender} is missing in the first rows of:\n{text}");
+    }
+    assert!(rows.iter().all(|row| row.contains("sweetspot") && row.contains("bs=10")), "{text}");
+
+    let tables: Vec<&str> = text.lines().filter(|line| line.starts_with('{')).collect();
+    assert!(tables.len() >= 5, "{text}");
+    for table in &tables {
+        let mut found = programs(table);
+        found.truncate(OFFENDERS.len());
+        found.sort();
+        assert_eq!(found, OFFENDERS, "{table}");
+    }
+
+    let numbers = text.lines().last().unwrap().split(' ');
+    let times: Vec<Duration> =
+        numbers.map(|number| Duration::from_nanos(number.parse().unwrap())).collect();
+    assert!(times[0] < Duration::from_secs(5), "the first table took {:?}", times[0]);
+    let limit = Duration::from_secs(14).mul_f64(0.005);
+    assert!(times[1] < limit, "{:?} of processor time in 14 s; {limit:?} is allowed", times[1]);
+}
+
+#[test]
+fn who_cannot_be_helped_is_said() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("top");
+    fs::create_dir_all(&folder).unwrap();
+    let source = "#include <fcntl.h>\n#include <unistd.h>\n\
+                  int main(void) { int fd = open(\"/proc/self/exe\", O_RDONLY); char byte;\n\
+                  for (;;) if (read(fd, &byte, 1) < 1) lseek(fd, 0, SEEK_SET); }\n";
+    fs::write(folder.join("reader.c"), source).unwrap();
+    for (name, options) in
+        [("static-one", &["-static"][..]), ("plain-one", &[][..]), ("buffered-one", &[][..])]
+    {
+        let cc = Command::new("cc")
+            .args(options)
+            .arg("-o")
+            .arg(folder.join(name))
+            .arg(folder.join("reader.c"))
+            .status();
+        assert!(cc.is_ok_and(|status| status.success()), "cc is needed: apt-get install gcc");
+    }
+    let script = format!(
+        "for name in static plain; do nice {0}/$name-one & done
+         $TOP run --buffer-size 1 -- nice {0}/buffered-one &
+         nice dd if=/dev/zero bs=1 | cat > /dev/null & sleep 1; $TOP top --interval 1s",
+        folder.display()
+    );
+    let output = in_namespace(&script);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let check = |name: &str, reason: &str| {
+        let line = text.lines().find(|line| line.contains(name));
+        assert!(line.is_some_and(|line| line.contains(reason)), "{name}: {reason}:\n{text}");
+    };
+    check("plain-one", " -- ");
+    check("static-one", "no: it is statically linked");
+    check("buffered-one", "no: it runs under sweetspot already");
+    check(" dd ", "no: it has no file open");
+}
+
+#[test]
+fn a_mistyped_interval_says_what_is_wanted() {
+    let output = Command::new(env!("CARGO_BIN_EXE_sweetspot"))
+        .args(["top", "--interval", "soon"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("2s or 500ms"), "{said}");
+}
