@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 use sweetspot_core::size::{Parsed, parse};
-use verdict::{Verdict, Word};
+use verdict::{Buffered, Verdict, Word};
 
 /// Exit statuses: as `cmp`, and one for what cannot be told.
 const STATUS_DIFFERS: u8 = 1;
@@ -97,13 +97,14 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
     let mut plain = vec![runs.run(&Way::Plain)?, runs.run(&Way::Plain)?];
     noise.learn(&plain[0], &plain[1]).map_err(cannot_compare)?;
     runs.save_space(&mut plain)?;
-    let mut figures = Vec::new();
+    let mut buffered = Vec::new();
     let mut notes = Vec::new();
     for size in &sizes {
         for _ in 0..arguments.runs {
             let way = Way::Buffered(size.clone());
             let outcome = runs.run(&way)?;
-            figures.push((size.clone(), runs.figures()?));
+            let seconds = outcome.seconds;
+            buffered.push(Buffered { size: size.clone(), figures: runs.figures()?, seconds });
             let mut found = differences(&plain, &outcome, &noise, &mut notes)?;
             for _ in 0..CONFIRMATIONS_MAX {
                 if found.is_empty() {
@@ -119,19 +120,19 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
             }
             if !found.is_empty() {
                 let word = Word::Differs(found, size.clone());
-                return Ok(Verdict::new(word, &plain[0], &noise, figures, notes));
+                return Ok(Verdict::new(word, &plain[0], &noise, buffered, notes));
             }
             runs.forget_last()?;
         }
     }
     notes.extend(runs.notes(&plain[0], &arguments.command));
-    let inactive = figures.iter().find_map(|(_, figures)| figures.inactive.clone());
+    let inactive = buffered.iter().find_map(|run| run.figures.inactive.clone());
     let word = match inactive {
         Some(why) => Word::CannotTell(Some(why)),
         None if noise.unexplained().next().is_some() => Word::CannotTell(None),
         None => Word::Identical,
     };
-    Ok(Verdict::new(word, &plain[0], &noise, figures, notes))
+    Ok(Verdict::new(word, &plain[0], &noise, buffered, notes))
 }
 
 /// What would make plain runs buffered, or buffered runs plain.
@@ -292,7 +293,9 @@ impl<'a> Runs<'a> {
             span: Span {
                 seconds: started - 1..=seconds_now() + 1,
                 pids: u64::from(ran.pids.0)..=u64::from(ran.pids.1),
+                names: Vec::new(),
             },
+            seconds: ran.seconds,
             left_running: ran.left_running,
         })
     }
@@ -401,7 +404,10 @@ impl<'a> Runs<'a> {
             let folders: Vec<_> =
                 place.folders().map(|folder| folder.display().to_string()).collect();
             notes.push(format!("in place: looked at all below {}", folders.join(", ")));
-        } else if plain.end != crate::sandbox::End::Exited(0) {
+        } else {
+            notes.push("every run began with the same files; nothing of yours was changed".into());
+        }
+        if self.place.is_none() && plain.end != crate::sandbox::End::Exited(0) {
             notes.push(format!(
                 "if {} ends otherwise outside of the sandbox, use --in-place or --prepare",
                 command[0].display()

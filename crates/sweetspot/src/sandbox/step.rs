@@ -149,7 +149,9 @@ fn enter(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
     // Nobody can write what this user cannot even enter.
     let tops: Vec<Top> = tops
         .filter(|folder| may(folder, Access::EXEC_OK))
-        .map(|folder| Top::look(folder).map_err(|error| said(&format!("look at {}", folder.display()), error)))
+        .map(|folder| {
+            Top::look(folder).map_err(|error| said(&format!("look at {}", folder.display()), error))
+        })
         .collect::<Result<_, _>>()?;
     let memory = Top::look(Path::new(SHARED_MEMORY));
     enter_namespaces()?;
@@ -160,10 +162,8 @@ fn enter(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
     let run = open_path(&arguments.folder)?;
     let shared = arguments.shared_folder.as_deref().map(open_path).transpose()?;
     // All are opened before the first overlay lies over any of them.
-    let lowers = tops
-        .iter()
-        .map(|top| open_path(&top.folder))
-        .collect::<Result<Vec<_>, String>>()?;
+    let lowers =
+        tops.iter().map(|top| open_path(&top.folder)).collect::<Result<Vec<_>, String>>()?;
     for (number, (top, lower)) in tops.iter().zip(&lowers).enumerate() {
         lay_overlay(Path::new(&path_of(&run)), number, top, lower)?;
         report.folders.push(top.folder.as_os_str().as_bytes().to_vec());
@@ -216,12 +216,7 @@ fn enter_namespaces() -> Result<(), String> {
 }
 
 /// Lays one overlay; what is written lands below the folder `run`.
-fn lay_overlay(
-    run: &Path,
-    number: usize,
-    top: &Top,
-    lower: &OwnedFd,
-) -> Result<(), String> {
+fn lay_overlay(run: &Path, number: usize, top: &Top, lower: &OwnedFd) -> Result<(), String> {
     let shown = top.folder.display();
     let (upper, work) = (upper_folder(run, number), run.join("work").join(number.to_string()));
     for path in [&upper, &work] {
@@ -378,8 +373,12 @@ fn last_pid() -> Option<u32> {
 
 /// The words that start a step, before the program.
 pub fn words(executable: &Path, arguments: &SandboxStep) -> Vec<OsString> {
-    let mut words: Vec<OsString> =
-        vec![executable.into(), SandboxStep::NAME.into(), "--folder".into(), (&arguments.folder).into()];
+    let mut words: Vec<OsString> = vec![
+        executable.into(),
+        SandboxStep::NAME.into(),
+        "--folder".into(),
+        (&arguments.folder).into(),
+    ];
     let shared = arguments.shared_folder.iter().map(|folder| ("--shared-folder", folder));
     for (name, folder) in shared.chain(arguments.top.iter().map(|top| ("--top", top))) {
         words.extend([name.into(), folder.into()]);

@@ -201,7 +201,7 @@ mod tests {
             .unwrap();
         let mut input = shell.stdin.take().unwrap();
         let mut output = shell.stdout.take().unwrap();
-        let mut calls = |sampler: &mut Sampler| -> u64 {
+        let calls = |sampler: &mut Sampler| -> u64 {
             let mut below = vec![shell.id()];
             let sample = sampler.look();
             let pids: Vec<u32> = sampler.known.keys().copied().collect();

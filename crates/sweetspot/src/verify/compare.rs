@@ -9,6 +9,7 @@ use super::content::{self, Place, Span};
 use crate::sandbox::{Changes, Content, End, Entry, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Modification times closer than this may be in either order: so long a byte may wait.
@@ -23,6 +24,8 @@ pub struct Outcome {
     /// What the run did not change is still as it was.
     pub elsewhere: Elsewhere,
     pub span: Span,
+    /// From the start of the program to its end, without what the sandbox costs.
+    pub seconds: f64,
     /// Names of processes that it left running.
     pub left_running: Vec<String>,
 }
@@ -266,10 +269,19 @@ fn only_times(
         Item::File(path) => outcome.seen(changes, path).and_then(|entry| entry.content().cloned()),
         Item::End => None,
     };
-    match (content_of(left, &left.changes), content_of(right, &aligned)) {
-        (Some(one), Some(other)) => content::only_times((&one, &left.span), (&other, &right.span)),
-        _ => Ok(None),
-    }
+    let (Some(one), Some(other)) = (content_of(left, &left.changes), content_of(right, &aligned))
+    else {
+        return Ok(None);
+    };
+    let with_names = |run: &Outcome, other: &Outcome| {
+        let new = only_in(&run.changes, &other.changes).into_iter();
+        let temporary =
+            new.filter(|path| path.parent().is_some_and(|folder| noise.temporary.contains(folder)));
+        let names = temporary.filter_map(|path| Some(path.file_name()?.as_bytes().to_vec()));
+        Span { names: names.collect(), ..run.span.clone() }
+    };
+    let (one_span, other_span) = (with_names(left, right), with_names(right, left));
+    content::only_times((&one, &one_span), (&other, &other_span))
 }
 
 fn content_difference(

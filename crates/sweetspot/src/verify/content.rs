@@ -83,6 +83,8 @@ pub struct Span {
     /// Seconds since 1970.
     pub seconds: RangeInclusive<u64>,
     pub pids: RangeInclusive<u64>,
+    /// Names that it made up.
+    pub names: Vec<Vec<u8>>,
 }
 
 /// Lines, counted from 1, that differ in nothing but times and process numbers. `None`: something
@@ -123,7 +125,8 @@ pub fn only_times(
     Ok(Some(differing))
 }
 
-/// A line without everything that says when, how long, how fast, or in which process.
+/// A line without everything that says when, how long, how fast, in which process, or into which
+/// temporary file.
 fn without_times(line: &[u8], span: &Span) -> Vec<u8> {
     static TIMES: LazyLock<Regex> = LazyLock::new(|| {
         let parts = [
@@ -149,7 +152,13 @@ fn without_times(line: &[u8], span: &Span) -> Vec<u8> {
             _ => TAKEN_OUT.to_vec(),
         }
     };
-    TIMES.replace_all(line, replace).into_owned()
+    let mut line = line.to_vec();
+    for name in &span.names {
+        while let Some(at) = memchr::memmem::find(&line, name) {
+            line.splice(at..at + name.len(), TAKEN_OUT.iter().copied());
+        }
+    }
+    TIMES.replace_all(&line, replace).into_owned()
 }
 
 fn is_of_the_run(digits: &[u8], span: &Span) -> bool {
@@ -210,8 +219,13 @@ mod tests {
     #[test]
     fn times_are_told_from_other_differences() {
         let folder = tempfile::tempdir().unwrap();
-        let left_span = Span { seconds: 1_795_000_000..=1_795_000_002, pids: 500..=510 };
-        let right_span = Span { seconds: 1_795_000_010..=1_795_000_012, pids: 600..=610 };
+        let span = |second: u64, pid: u64, name: &[u8]| Span {
+            seconds: second..=second + 2,
+            pids: pid..=pid + 10,
+            names: vec![name.to_vec()],
+        };
+        let left_span = span(1_795_000_000, 500, b"tmp.aXb");
+        let right_span = span(1_795_000_010, 600, b"tmp.Qrs");
         let check = |left: &str, right: &str, expected: Option<&[usize]>| {
             let left = content(folder.path(), "left", left.as_bytes());
             let right = content(folder.path(), "right", right.as_bytes());
@@ -227,6 +241,8 @@ mod tests {
         check("job[505] 1795000001", "job[606] 1795000011", Some(&[1]));
         check("ms 1795000001123", "ms 1795000012003", Some(&[1]));
         check("job 505", "job 611", None);
+        check("to /tmp/tmp.aXb now", "to /tmp/tmp.Qrs now", Some(&[1]));
+        check("to /tmp/tmp.aXb now", "to /tmp/tmp.Zzz now", None);
         check("total 17", "total 18", None);
         check("at 11:22:33 total 17", "at 11:22:34 total 18", None);
         check("a\nb", "a", None);

@@ -20,6 +20,13 @@ pub enum Word {
     CannotTell(Option<String>),
 }
 
+/// A run under `run`.
+pub struct Buffered {
+    pub size: Option<OsString>,
+    pub figures: Figures,
+    pub seconds: f64,
+}
+
 /// The verdict, and what it rests on.
 pub struct Verdict {
     pub word: Word,
@@ -49,7 +56,7 @@ impl Verdict {
         word: Word,
         plain: &Outcome,
         noise: &Noise,
-        figures: Vec<(Option<OsString>, Figures)>,
+        buffered: Vec<Buffered>,
         notes: Vec<String>,
     ) -> Verdict {
         let unexplained =
@@ -66,7 +73,7 @@ impl Verdict {
         Verdict {
             word,
             compared: compared(plain),
-            buffered: figures.iter().map(|(size, figures)| buffered(size, figures)).collect(),
+            buffered: buffered.iter().map(Buffered::text).collect(),
             unexplained: unexplained.collect(),
             times: noise.times.iter().map(lines).chain(temporary).collect(),
             notes,
@@ -191,19 +198,23 @@ fn compared(plain: &Outcome) -> String {
     let removed = if removed == 0 { String::new() } else { format!(", {removed} removed") };
     let files = if count == 1 { "file" } else { "files" };
     format!(
-        "{count} {files} of {bytes} bytes{removed}, stdout of {} bytes, stderr of {}, {}",
+        "{count} {files} of {bytes} bytes{removed}, stdout of {} bytes, stderr of {}, {}; took {:.3} s",
         plain.stdout.len,
         plain.stderr.len,
-        words_of_end(plain.end)
+        words_of_end(plain.end),
+        plain.seconds
     )
 }
 
-fn buffered(size: &Option<OsString>, figures: &Figures) -> String {
-    let size = size.as_ref().map_or("the size in force".into(), |size| size.to_string_lossy());
-    match (&figures.inactive, figures.calls) {
-        (Some(why), _) => format!("no: {why}"),
-        (None, Some((calls, left))) => format!("{size}: {calls} calls became {left}"),
-        (None, None) => format!("{size}: no file was read or written often enough to be buffered"),
+impl Buffered {
+    fn text(&self) -> String {
+        let size = self.size.as_ref().map_or("size in force".into(), |size| size.to_string_lossy());
+        let what = match (&self.figures.inactive, self.figures.calls) {
+            (Some(why), _) => return format!("no: {why}"),
+            (None, Some((calls, left))) => format!("{calls} calls became {left}"),
+            (None, None) => "no file was read or written often enough".to_owned(),
+        };
+        format!("{size}: {what}; took {:.3} s", self.seconds)
     }
 }
 
