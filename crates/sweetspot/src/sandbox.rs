@@ -5,7 +5,8 @@
 //! ```text
 //! mounts    which folders get an overlay
 //! owners    which need one of their own because of who owns them
-//! step      what happens inside: namespaces, overlays, the program, waiting for all that it started
+//! lay       enters namespaces and lays the overlays
+//! step      what happens inside: the program, waiting for all that it started
 //! changes   what the run left, from the upper folders of its overlays
 //! ```
 //!
@@ -18,6 +19,7 @@
 //! In place (`Isolation::None`) the same process looks after the run, without any of it.
 
 mod changes;
+mod lay;
 mod mounts;
 mod owners;
 mod step;
@@ -78,6 +80,8 @@ pub struct Ran {
     /// Process numbers given out meanwhile.
     pub pids: (u32, u32),
     folders: Vec<PathBuf>,
+    /// Names that the sandbox made.
+    put: Vec<PathBuf>,
 }
 
 impl Sandbox {
@@ -114,7 +118,7 @@ impl Sandbox {
             isolation,
             executable: std::env::current_exe().map_err(no_scratch)?,
             scratch: Scratch::new(place).map_err(no_scratch)?,
-            shared: Scratch::new(Path::new(step::SHARED_MEMORY)).ok(),
+            shared: Scratch::new(Path::new(lay::SHARED_MEMORY)).ok(),
             owners,
         };
         if isolation == Isolation::Overlays {
@@ -134,7 +138,7 @@ impl Sandbox {
         }
         let here = std::env::current_dir().map_err(|error| error.to_string())?;
         self.forget(0).map_err(|error| error.to_string())?;
-        if report.is_uncovered(&here) {
+        if report.laid.is_closed(&here) {
             return Err(format!(
                 "{} cannot be covered, because a file system is mounted below it",
                 here.display()
@@ -149,7 +153,7 @@ impl Sandbox {
     /// Where the folders of the run cannot be made.
     pub fn command(&self, run: usize, command: &[OsString]) -> io::Result<Vec<OsString>> {
         let folder = self.folder(run);
-        fs::create_dir_all(folder.join(step::INSIDE))?;
+        fs::create_dir_all(folder.join(lay::INSIDE))?;
         let shared_folder = self.shared.as_ref().map(|shared| shared.0.join(run.to_string()));
         shared_folder.iter().try_for_each(fs::create_dir_all)?;
         Ok(step::words(
@@ -167,7 +171,7 @@ impl Sandbox {
     /// A path by which the program of a run can write what is no part of its changes, and the path
     /// by which it is read afterwards.
     pub fn beside(&self, run: usize, name: &str) -> (PathBuf, PathBuf) {
-        let outside = self.folder(run).join(step::INSIDE).join(name);
+        let outside = self.folder(run).join(lay::INSIDE).join(name);
         match self.isolation {
             Isolation::Overlays => (self.folder(run).join(name), outside),
             Isolation::None => (outside.clone(), outside),
@@ -198,7 +202,8 @@ impl Sandbox {
                 seconds: report.seconds,
                 left_running: report.left_running.clone(),
                 pids: report.pids,
-                folders: report.folders().collect(),
+                folders: report.laid.folders().collect(),
+                put: report.laid.put().collect(),
             }),
             (None, cause) => Err(Failure::own(cause.as_deref().unwrap_or("it was not started"))),
         }
@@ -212,15 +217,25 @@ impl Sandbox {
         let mut changes = Changes::new();
         for (number, folder) in ran.folders.iter().enumerate() {
             let scratch = match &self.shared {
-                Some(shared) if folder == Path::new(step::SHARED_MEMORY) => &shared.0,
+                Some(shared) if folder == Path::new(lay::SHARED_MEMORY) => &shared.0,
                 _ => &self.scratch.0,
             };
-            let upper = step::upper_folder(&scratch.join(run.to_string()), number);
+            let upper = lay::upper_folder(&scratch.join(run.to_string()), number);
             if upper.exists() {
                 changes::add(&mut changes, folder, &upper)?;
             }
         }
         changes.retain(|path, _| !path.to_string_lossy().starts_with(LEDGER_PREFIX));
+        for path in &ran.put {
+            match changes.get(path).cloned().flatten() {
+                // Only links can be removed: everything else is a mount.
+                None => drop(changes.insert(path.clone(), None)),
+                Some(Entry { kind: Kind::Link(target), .. })
+                    if fs::read_link(path).is_ok_and(|old| old != target) => {}
+                Some(Entry { kind: Kind::File(_), .. }) if path.is_symlink() => {}
+                Some(_) => drop(changes.remove(path)),
+            }
+        }
         Ok(changes)
     }
 
@@ -263,7 +278,7 @@ fn places(folder: Option<&Path>) -> Vec<PathBuf> {
         return vec![folder.to_owned()];
     }
     let variable = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
-    let usual = ["/var/tmp", "/tmp", step::SHARED_MEMORY].map(PathBuf::from);
+    let usual = ["/var/tmp", "/tmp", lay::SHARED_MEMORY].map(PathBuf::from);
     variable.map(PathBuf::from).into_iter().chain(usual).collect()
 }
 

@@ -166,6 +166,7 @@ const KINDS: &[(&str, &str, &str)] = &[
     (":", "echo x >> f4", "/f4: its content (4 bytes | 6 bytes)"),
     ("echo > f5", "echo > f5; chmod 600 f5", "/f5: its mode (mode 644 | mode 600)"),
     ("chmod 640 f6", ":", "/f6: its mode (mode 640 | mode 644)"),
+    ("mkdir -m 0 c1; echo > c2; chmod 0 c2", "mkdir c1", "/c1: its mode (mode 0 | mode 755)"),
     ("echo > f7; ln f7 g7", "echo > f7; echo > g7", "/f7: its names (2 names, one of them"),
     ("ln -s a f8", "ln -s b f8", "/f8: what it is (a link to a | a link to b)"),
     ("mkfifo f9", "mkdir f9", "/f9: what it is (of type"),
@@ -391,24 +392,51 @@ fn where_the_kernel_refuses_it_says_so() {
 /// A small disk, mounted where the tests may do so.
 struct Disk(PathBuf);
 
+impl Disk {
+    /// `None` where the tests may not, which is said, and in CI is a failure.
+    fn mount(folder: PathBuf) -> Option<Disk> {
+        if !is_root() {
+            assert!(std::env::var_os("CI").is_none(), "needs root to mount a small disk");
+            eprintln!("skipped: a small disk needs root");
+            return None;
+        }
+        fs::create_dir(&folder).unwrap();
+        let options = ["-t", "tmpfs", "-o", "size=10m,mode=777", "small"];
+        succeed(Command::new("mount").args(options).arg(&folder));
+        Some(Disk(folder))
+    }
+}
+
 impl Drop for Disk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 
+/// A folder below which something is mounted cannot have an overlay, and works all the same.
+#[test]
+fn mounts_below_the_work_folder() {
+    for user in users() {
+        let place = Place::new(user);
+        std::os::unix::fs::symlink("old.dat", place.work().join("link")).unwrap();
+        let Some(disk) = Disk::mount(place.work().join("disk")) else { return };
+        fs::write(disk.0.join("on-disk"), "on disk\n").unwrap();
+        fs::set_permissions(disk.0.join("on-disk"), fs::Permissions::from_mode(0o666)).unwrap();
+        let script = "cat in.dat link > disk/new; echo > out; echo x > disk/other; mktemp -d \
+                      > /dev/null; rm link; ls";
+        place.check(&[], script, 0, &["identical", "3 files of 75007 bytes, 1 removed"]);
+        assert_eq!(fs::read_dir(&disk.0).unwrap().count(), 1);
+        place.check(&[], &planted("rm link", ":"), 1, &["/link: whether it is there"]);
+        place.check(&[], &planted(":", "echo x > disk/new"), 1, &["/disk/new: whether"]);
+        // What lies in such a folder itself can be read, and not be written.
+        place.check(&[], "echo x >> in.dat", 0, &["exit status 2"]);
+    }
+}
+
 #[test]
 fn a_small_disk_is_said() {
-    if !is_root() {
-        assert!(std::env::var_os("CI").is_none(), "needs root to mount a small disk");
-        eprintln!("skipped: a small disk needs root");
-        return;
-    }
     let place = Place::new(User::Ours);
-    let disk = Disk(place.folder.path().join("disk"));
-    fs::create_dir(&disk.0).unwrap();
-    let options = ["-t", "tmpfs", "-o", "size=10m", "small"];
-    succeed(Command::new("mount").args(options).arg(&disk.0));
+    let Some(disk) = Disk::mount(place.folder.path().join("disk")) else { return };
     let folder = disk.0.display().to_string();
     let write = |megabytes: u32| format!("head -c {megabytes}000000 /dev/zero > out");
     place.check(&["--dir", &folder], &write(12), 2, &["the disk is full", "--dir DIR"]);

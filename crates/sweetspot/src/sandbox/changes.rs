@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Attributes of this prefix are the overlay's own.
@@ -153,11 +153,15 @@ fn attribute(path: &Path, name: &OsStr) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// Adds what lies in the upper folder of an overlay over `folder`.
+/// Adds what lies in the upper folder of an overlay over `folder`. What the program closed to its
+/// own user is opened, after its mode was noted.
 ///
 /// # Errors
 /// Where something cannot be looked at.
 pub fn add(changes: &mut Changes, folder: &Path, upper: &Path) -> io::Result<()> {
+    let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+    open(upper)?;
+    let mut closed = Vec::new();
     let mut left = vec![PathBuf::new()];
     while let Some(inside) = left.pop() {
         for entry in fs::read_dir(upper.join(&inside))? {
@@ -168,16 +172,23 @@ pub fn add(changes: &mut Changes, folder: &Path, upper: &Path) -> io::Result<()>
                 changes.insert(path, None);
                 continue;
             }
+            let entry = Entry::new(&at, &data)?;
             if data.is_dir() {
                 if attribute(&at, OsStr::new(OPAQUE)).is_some() {
                     add_removed(changes, &path, &at);
                 }
+                if entry.mode & 0o700 != 0o700 {
+                    open(&at)?;
+                }
                 left.push(inside);
+            } else if data.is_file() && entry.mode & 0o400 == 0 {
+                closed.push(at);
             }
-            changes.insert(path, Some(Entry::new(&at, &data)?));
+            changes.insert(path, Some(entry));
         }
     }
-    Ok(())
+    // Only now: a file may have another name, under which its mode was still to be noted.
+    closed.iter().try_for_each(|path| open(path))
 }
 
 /// A folder was replaced: what was in the old one and is not in the new one is removed.

@@ -1,27 +1,18 @@
-//! What happens inside: enters new namespaces, lays the overlays, runs the program, waits for
-//! everything that it started, and reports.
+//! What happens inside: runs the program, waits for everything that it started, and reports.
 //!
 //! This runs as a process of its own (a verb that is not listed), because namespaces are entered by
 //! a process and not by a function. It prints nothing: all it has to say goes into its report.
 
-use super::mounts::{self, Mount, OVERLAYS_MAX};
+use super::lay::{self, Laid, said};
 use crate::arguments::SandboxStep;
 use crate::failure::Failure;
 use crate::resolve;
-use nix::sched::{CloneFlags, unshare};
-use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, Uid};
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount,
-};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, wait};
 use serde::{Deserialize, Serialize};
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use sweetspot_guard::process::{Child, Ended, Image};
 
@@ -42,10 +33,7 @@ pub struct Report {
     pub seconds: f64,
     /// Why the program was not started.
     pub refused: Option<String>,
-    /// The folders under an overlay, in the order of the numbered upper folders, as bytes.
-    folders: Vec<Vec<u8>>,
-    /// Folders whose direct files could not be written.
-    uncovered: Vec<Vec<u8>>,
+    pub laid: Laid,
     /// Names of processes that had to be ended after the program.
     pub left_running: Vec<String>,
     /// The first and the last process number that was given out meanwhile.
@@ -59,28 +47,8 @@ pub enum End {
     Killed(i32),
 }
 
-impl Report {
-    /// The folders under an overlay.
-    pub fn folders(&self) -> impl Iterator<Item = PathBuf> {
-        self.folders.iter().map(|bytes| OsString::from_vec(bytes.clone()).into())
-    }
-
-    /// Whether files directly in this folder could not be written.
-    pub fn is_uncovered(&self, folder: &Path) -> bool {
-        self.uncovered.iter().any(|bytes| bytes == folder.as_os_str().as_bytes())
-    }
-}
-
-/// Where shared memory is.
-pub const SHARED_MEMORY: &str = "/dev/shm";
-
-/// The names below the folder of a run.
-pub fn upper_folder(run: &Path, number: usize) -> PathBuf {
-    run.join("upper").join(number.to_string())
-}
+/// The report's name below the folder of a run.
 pub const REPORT: &str = "report";
-/// Stands in the sandbox where the folder of the run stands outside: for the summary of `run`.
-pub const INSIDE: &str = "inside";
 
 /// Runs the step. The exit status says nothing about the program; the report does.
 ///
@@ -106,7 +74,7 @@ pub fn run(arguments: &SandboxStep) -> Result<u8, Failure> {
 
 fn attempt(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
     if !arguments.in_place {
-        enter(arguments, report)?;
+        report.laid = lay::enter(arguments)?;
     }
     let Some(name) = arguments.command.first() else { return Ok(()) };
     set_child_subreaper(Pid::from_raw(1)).map_err(|errno| said("look after processes", errno))?;
@@ -128,190 +96,6 @@ fn attempt(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
     report.left_running = wait_for_all();
     report.pids.1 = last_pid().unwrap_or(report.pids.0);
     Ok(())
-}
-
-fn said(operation: &str, error: impl Into<std::io::Error>) -> String {
-    format!("cannot {operation}: {}", error.into())
-}
-
-/// Namespaces, overlays, and back into the folder in which it was started.
-fn enter(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
-    let here = std::env::current_dir().map_err(|error| said("find the current folder", error))?;
-    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
-    let plan = mounts::plan(&mounts::read(&text), folders_in);
-    if plan.overlays.len() > OVERLAYS_MAX {
-        return Err(format!("{} folders would need an overlay each", plan.overlays.len()));
-    }
-    let tops = plan.overlays.iter().chain(
-        // Of the others, those that an overlay would hide.
-        arguments.top.iter().filter(|top| is_below(&plan.overlays, top)),
-    );
-    // Nobody can write what this user cannot even enter.
-    let tops: Vec<Top> = tops
-        .filter(|folder| may(folder, Access::EXEC_OK))
-        .map(|folder| {
-            Top::look(folder).map_err(|error| said(&format!("look at {}", folder.display()), error))
-        })
-        .collect::<Result<_, _>>()?;
-    let memory = Top::look(Path::new(SHARED_MEMORY));
-    enter_namespaces()?;
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(|errno| said("keep mounts to itself", errno))?;
-    // By descriptor from here on: the paths will soon lead to what lies in an overlay. Opened in
-    // the new namespace: the kernel lays no overlay with folders of another one.
-    let run = open_path(&arguments.folder)?;
-    let shared = arguments.shared_folder.as_deref().map(open_path).transpose()?;
-    // All are opened before the first overlay lies over any of them.
-    let lowers =
-        tops.iter().map(|top| open_path(&top.folder)).collect::<Result<Vec<_>, String>>()?;
-    for (number, (top, lower)) in tops.iter().zip(&lowers).enumerate() {
-        lay_overlay(Path::new(&path_of(&run)), number, top, lower)?;
-        report.folders.push(top.folder.as_os_str().as_bytes().to_vec());
-    }
-    if let (Some(shared), Ok(memory)) = (shared, memory) {
-        give_shared_memory(Path::new(&path_of(&shared)), &memory, report)?;
-    }
-    mount_bind(Path::new(&path_of(&run)).join(INSIDE), &arguments.folder)
-        .map_err(|errno| said("show the folder of the run", errno))?;
-    plan.closed.iter().try_for_each(close)?;
-    std::env::set_current_dir(&here).map_err(|error| said("return to the folder", error))?;
-    report.uncovered =
-        plan.uncovered.into_iter().map(|folder| folder.into_os_string().into_vec()).collect();
-    Ok(())
-}
-
-/// Whether one of the folders is strictly above it.
-fn is_below(folders: &[PathBuf], folder: &Path) -> bool {
-    folder.ancestors().skip(1).any(|above| folders.iter().any(|other| other == above))
-}
-
-fn folders_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-        .collect()
-}
-
-/// A mount namespace of its own; where the right to that is missing, in a user namespace in which
-/// everybody keeps the numbers that they have outside.
-fn enter_namespaces() -> Result<(), String> {
-    if unshare(CloneFlags::CLONE_NEWNS).is_ok() {
-        return Ok(());
-    }
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
-        .map_err(|errno| said("make a user namespace", errno))?;
-    let write = |file: &str, text: &str| {
-        let path = format!("/proc/self/{file}");
-        fs::write(&path, text).map_err(|error| said(&format!("write {path}"), error))
-    };
-    // Root in a container may map everybody; anybody may map themselves.
-    if uid == 0 && write("uid_map", "0 0 4294967295").is_ok() {
-        return write("gid_map", "0 0 4294967295");
-    }
-    write("setgroups", "deny")?;
-    write("uid_map", &format!("{uid} {uid} 1"))?;
-    write("gid_map", &format!("{gid} {gid} 1"))
-}
-
-/// Lays one overlay; what is written lands below the folder `run`.
-fn lay_overlay(run: &Path, number: usize, top: &Top, lower: &OwnedFd) -> Result<(), String> {
-    let shown = top.folder.display();
-    let (upper, work) = (upper_folder(run, number), run.join("work").join(number.to_string()));
-    for path in [&upper, &work] {
-        fs::create_dir_all(path)
-            .map_err(|error| said(&format!("make {}", path.display()), error))?;
-    }
-    top.give_looks_to(&upper)?;
-    // Volatile: else the whole disk is synchronised at the end of each overlay.
-    // By descriptor: a path may hold commas and colons, which mean something in options.
-    let options = format!(
-        "lowerdir={},upperdir={},workdir={},userxattr,volatile",
-        path_of(lower),
-        upper.display(),
-        work.display()
-    );
-    let options = CString::new(options).map_err(|error| error.to_string())?;
-    mount("sweetspot", &top.folder, "overlay", MountFlags::empty(), options.as_c_str())
-        .map_err(|errno| said(&format!("lay an overlay over {shown}"), errno))
-}
-
-/// Shared memory begins empty: what lies there belongs to processes outside.
-fn give_shared_memory(run: &Path, memory: &Top, report: &mut Report) -> Result<(), String> {
-    let upper = upper_folder(run, report.folders.len());
-    let failed = |error| said(&format!("give shared memory in {SHARED_MEMORY}"), error);
-    fs::create_dir_all(&upper).map_err(failed)?;
-    memory.give_looks_to(&upper)?;
-    mount_bind(&upper, SHARED_MEMORY).map_err(|errno| failed(errno.into()))?;
-    report.folders.push(SHARED_MEMORY.into());
-    Ok(())
-}
-
-/// A folder that is the top of an overlay, as it looks from outside of the namespaces.
-struct Top {
-    folder: PathBuf,
-    owner: (u32, u32),
-    is_ours: bool,
-    mode: u32,
-    /// The bits of an owner who may do what this user may do.
-    allowed: u32,
-}
-
-impl Top {
-    fn look(folder: &Path) -> std::io::Result<Top> {
-        let data = fs::metadata(folder)?;
-        let rights =
-            [(Access::READ_OK, 0o400), (Access::WRITE_OK, 0o200), (Access::EXEC_OK, 0o100)];
-        let allowed = rights.iter().filter(|(right, _)| may(folder, *right)).map(|(_, bit)| bit);
-        Ok(Top {
-            folder: folder.to_owned(),
-            owner: (data.uid(), data.gid()),
-            is_ours: data.uid() == rustix::process::geteuid().as_raw(),
-            mode: data.mode() & 0o7777,
-            allowed: allowed.sum(),
-        })
-    }
-
-    /// Gives another folder its mode and owner. Where the owner cannot be given, the mode leaves
-    /// this user what they may do in the real one, and no more.
-    fn give_looks_to(&self, upper: &Path) -> Result<(), String> {
-        let (uid, gid) = (Uid::from_raw(self.owner.0), Gid::from_raw(self.owner.1));
-        let is_given = self.is_ours || rustix::fs::chown(upper, Some(uid), Some(gid)).is_ok();
-        let mode = if is_given { self.mode } else { self.mode & !0o700 | self.allowed };
-        fs::set_permissions(upper, fs::Permissions::from_mode(mode))
-            .map_err(|error| said(&format!("prepare {}", upper.display()), error))
-    }
-}
-
-fn may(folder: &Path, access: Access) -> bool {
-    rustix::fs::accessat(CWD, folder, access, AtFlags::EACCESS).is_ok()
-}
-
-fn open_path(path: &Path) -> Result<OwnedFd, String> {
-    rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| said(&format!("open {}", path.display()), errno))
-}
-
-fn path_of(fd: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", fd.as_raw_fd())
-}
-
-/// Lets a mount only be read from now on. What was forbidden there stays forbidden: in a user
-/// namespace the kernel insists on it.
-fn close(mount: &Mount) -> Result<(), String> {
-    const KEPT: [(&str, MountFlags); 6] = [
-        ("nosuid", MountFlags::NOSUID),
-        ("nodev", MountFlags::NODEV),
-        ("noexec", MountFlags::NOEXEC),
-        ("noatime", MountFlags::NOATIME),
-        ("nodiratime", MountFlags::NODIRATIME),
-        ("relatime", MountFlags::RELATIME),
-    ];
-    let kept = KEPT.iter().filter(|(name, _)| mount.options.iter().any(|option| option == name));
-    let flags = kept.fold(MountFlags::BIND | MountFlags::RDONLY, |all, (_, flag)| all | *flag);
-    mount_remount(&mount.folder, flags, "")
-        .map_err(|errno| said(&format!("close {} to writing", mount.folder.display()), errno))
 }
 
 /// Waits for all that the program left running, guards included, and ends what does not end.
