@@ -117,8 +117,14 @@ static void write_rounds(int way) {
     _exit(0);
 }
 
+/* The record's number, by a positioned read and by a plain one in turns. */
 static long value_at(int fd) {
     char record[RECORD] = "";
+    static int turn;
+    if (turn++ % 2) {
+        lseek(fd, PLACE * RECORD, SEEK_SET);
+        return read(fd, record, RECORD - 1) == RECORD - 1 ? atol(record) : -1;
+    }
     return pread(fd, record, RECORD - 1, PLACE * RECORD) == RECORD - 1 ? atol(record) : -1;
 }
 
@@ -147,7 +153,7 @@ static void hear_all(int way) {
     for (int i = 0; i < 60; i++) read(fd, record, RECORD);
     for (long round = 0; round < ROUNDS; round++) {
         if (way == 18) nap(1000);
-        for (int i = 0; i < 20; i++) early += value_at(fd) > round + 1;
+        for (int i = 0; i < 20 + round % 2; i++) early += value_at(fd) > round + 1;
         hear(way, round, file);
         old += value_at(fd) < round + 1;
         tidy(way);
