@@ -6,7 +6,7 @@
 //! | phase | what runs | what it is for |
 //! |---|---|---|
 //! | pilot | no buffering twice, automatic once | does it work, how long does it take |
-//! | scout | every second size, 3 random rounds | where the good sizes are |
+//! | scout | every second size, 2 random rounds | where the good sizes are |
 //! | refine | the best three, 3 rounds | the *reference*: about the best there is |
 //! | bisect | one size against the reference, 5 to 10 pairs each | the smallest as good |
 //! | confirm | no buffering, automatic, the choice and its rival, 8 to 20 rounds | the answer |
@@ -34,7 +34,7 @@ pub type Setting = usize;
 /// No buffering.
 pub const OFF: Setting = 0;
 
-const SCOUT_ROUNDS: usize = 3;
+const SCOUT_ROUNDS: usize = 2;
 const REFINE_ROUNDS: usize = 3;
 const REFINED: usize = 3;
 /// Pairs after which a bisection looks, and its cap.
@@ -155,8 +155,8 @@ pub fn guess(plan: &Plan, rounds: &[Round]) -> Result<Option<Answer>, Error> {
     }
     let reference = search.best(search.scouted())?;
     let (low, high) = search.bisected(reference)?.0;
-    let (choice, rival) =
-        search.pair_to_confirm(if low == high { low } else { high }, reference)?;
+    let found = if low == OFF && search.off_seems_good(reference)? { OFF } else { high };
+    let (choice, rival) = search.pair_to_confirm(found, reference)?;
     Ok(Some(Answer { choice, rival, confirmed: false, auto_is_within: false }))
 }
 
@@ -350,6 +350,16 @@ impl Search<'_> {
             }
         }
         Ok(first)
+    }
+
+    /// Whether no buffering took no longer in the pilots than `reference` mostly did.
+    fn off_seems_good(&self, reference: Setting) -> Result<bool, Error> {
+        let figures = |setting: Setting| -> Vec<f64> {
+            self.rounds.iter().filter_map(|round| round.figure(setting)).collect()
+        };
+        let (off, reference) = (figures(OFF), figures(reference));
+        let limit = (1.0 + self.plan.within) * statistics::median(&reference)?;
+        Ok(statistics::median(&off)? <= limit)
     }
 
     /// What the pairs of `probe` and `reference` say; `None`: they must be more.

@@ -199,6 +199,19 @@ fn a_search_goes_on_where_it_was_interrupted() {
 }
 
 #[test]
+fn a_guess_sees_that_no_buffering_is_better() {
+    let plan = Plan { sizes: SIZES, within: 0.05, seed: 1, curve_rounds: 0 };
+    for (shape, expected) in [(&SHAPES[5], search::OFF), (&SHAPES[0], 5)] {
+        let trial = Trial::run(shape, &plan, &[1.0], 0);
+        // After the pilots and the scouts.
+        let guess = search::guess(&plan, &trial.rounds[..4]).unwrap().unwrap();
+        assert!(!guess.confirmed);
+        let choice = guess.choice;
+        assert!(choice == expected || expected != search::OFF && choice > expected, "{choice}");
+    }
+}
+
+#[test]
 fn short_ladders_and_wrong_figures() {
     for sizes in 1..=4 {
         let plan = Plan { sizes, within: 0.05, seed: 1, curve_rounds: 0 };

@@ -18,6 +18,8 @@ use sweetspot_lab::statistics::{self, Estimate, Interval};
 /// The version of the JSON: a field that changes its meaning raises it.
 const SCHEMA: u32 = 1;
 const MIB: f64 = 1024.0 * 1024.0;
+/// Files that are named one by one.
+const LISTED_MAX: usize = 6;
 /// Lines of the curve.
 const CURVE_LINES: usize = 9;
 /// More rounds are not proposed to anyone.
@@ -56,6 +58,8 @@ pub struct Report {
     /// The smallest that is as good as the best, and what it was confirmed against.
     smallest: Option<String>,
     rival: Option<String>,
+    /// What the ratios of the settings are relative to: the choice or its rival, whichever ran more.
+    base: Option<String>,
     auto_is_within: bool,
     within: f64,
     cache: &'static str,
@@ -77,7 +81,7 @@ struct Row {
     buffer: String,
     runs: usize,
     median_seconds: f64,
-    /// Of its time to the rival's, over the rounds in which both ran.
+    /// Of its time to that of `base`, over the rounds in which both ran.
     ratio: Option<f64>,
     low: Option<f64>,
     high: Option<f64>,
@@ -101,6 +105,7 @@ impl Findings<'_> {
             buffer: confirmed.map(|answer| buffer(answer.setting(self.plan))),
             smallest: self.answer.map(|answer| buffer(answer.choice)),
             rival: self.answer.map(|answer| buffer(answer.rival)),
+            base: self.answer.map(|answer| buffer(self.base(&answer))),
             auto_is_within: confirmed.is_some_and(|answer| answer.auto_is_within),
             within: self.plan.within,
             cache: if self.arguments.cold { "cold" } else { "warm" },
@@ -126,7 +131,7 @@ impl Findings<'_> {
         let auto = self.plan.auto();
         if !answer.confirmed {
             return Ok(format!(
-                "Undecided: {} may be the smallest buffer within {percent} of the best{}.",
+                "Undecided: {}{}.",
                 called(answer.choice),
                 self.precision(&answer)?
             ));
@@ -146,10 +151,10 @@ impl Findings<'_> {
                 called(choice)
             ),
             (choice, false) => format!(
-                "{} is the smallest buffer within {percent} of the best: {}; auto is not as good{}.",
+                "{} is the smallest buffer within {percent} of the best: {}; {}.",
                 called(choice),
                 speed(choice)?,
-                self.behind(auto, choice)?
+                self.auto_against(choice)?
             ),
         })
     }
@@ -166,14 +171,17 @@ impl Findings<'_> {
         ))
     }
 
-    /// ` (1.3 times the time, 1.2 to 1.4)`.
-    fn behind(&self, setting: Setting, reference: Setting) -> Result<String, sweetspot_lab::Error> {
-        Ok(match self.confirmed_ratio(setting, reference)? {
-            Some(Estimate { value, interval: Some(Interval { low, high }), .. }) => {
-                format!(" ({value:.2} times its time, {low:.2} to {high:.2})")
-            }
-            _ => String::new(),
-        })
+    /// How automatic sizes relate to the choice, where they are not shown to be as good.
+    fn auto_against(&self, choice: Setting) -> Result<String, sweetspot_lab::Error> {
+        let estimate = self.confirmed_ratio(self.plan.auto(), choice)?;
+        let Some(Estimate { value, interval: Some(Interval { low, high }), .. }) = estimate else {
+            return Ok("auto was not compared with it".to_string());
+        };
+        let what = match low > 1.0 {
+            true => "auto is not as good",
+            false => "that auto is as good could not be shown",
+        };
+        Ok(format!("{what} ({value:.2} times its time, {low:.2} to {high:.2})"))
     }
 
     fn confirmed_ratio(
@@ -189,7 +197,7 @@ impl Findings<'_> {
         let estimate = self.confirmed_ratio(answer.choice, answer.rival)?;
         let Some(Estimate { value, interval: Some(Interval { low, high }), samples }) = estimate
         else {
-            return Ok(", but nothing was confirmed yet".to_string());
+            return Ok(" is as good as any so far, but nothing was confirmed yet".to_string());
         };
         // An interval shrinks with the root of the number of rounds, and must leave out the margin.
         let (margin, centre) = ((1.0 + self.plan.within).ln(), value.ln());
@@ -203,10 +211,19 @@ impl Findings<'_> {
             false => "; it is too noisy now, or too near to the margin, to be decided".to_string(),
         };
         Ok(format!(
-            ": its time is {value:.2} of that of {} (95 % interval {low:.2} to {high:.2}, {samples} \
-             pairs){more}",
+            " may be the smallest buffer within {} % of the best: its time is {value:.2} of that of \
+             {} (95 % interval {low:.2} to {high:.2}, {samples} pairs){more}",
+            self.plan.within * 100.0,
             called(&self.arguments.sizes, answer.rival)
         ))
+    }
+
+    /// Of the choice and its rival, the one that more settings were compared with.
+    fn base(&self, answer: &Answer) -> Setting {
+        let runs = |setting: Setting| {
+            self.rounds.iter().filter(|round| round.order.contains(&setting)).count()
+        };
+        if runs(answer.choice) > runs(answer.rival) { answer.choice } else { answer.rival }
     }
 
     fn rows(&self) -> Result<Vec<Row>, sweetspot_lab::Error> {
@@ -225,14 +242,15 @@ impl Findings<'_> {
                     self.rounds,
                     Phase::Scout,
                     setting,
-                    answer.rival,
+                    self.base(&answer),
                     CONFIDENCE_FIXED,
                 )?,
                 None => None,
             };
             let peaks = self.measurements.iter().filter(|(ran, _)| *ran == setting);
             let peaks: Vec<f64> = peaks.map(|(_, m)| m.peak_memory_bytes as f64).collect();
-            let interval = ratio.and_then(|ratio| ratio.interval);
+            let is_base = self.answer.is_some_and(|answer| self.base(&answer) == setting);
+            let interval = ratio.and_then(|ratio| ratio.interval).filter(|_| !is_base);
             rows.push(Row {
                 setting,
                 buffer: typed(self.arguments.sizes.buffer(setting)),
@@ -292,26 +310,30 @@ impl Report {
             return text;
         }
         let _ = write!(text, "\n{}\n\n{}", self.table().trim_fmt(), self.curve());
-        let rival = self.rival.as_deref().unwrap_or("the best");
+        let base = self.base.as_deref().unwrap_or("the best");
         let _ = writeln!(
             text,
-            "\nTime: median, and its ratio to that of {rival} over the rounds in which both ran, \
+            "\nTime: median, and its ratio to that of {base} over the rounds in which both ran, \
              with a 95 % interval\nwhere these are six or more. {} runs, each a fresh process, {} \
              cache, in random rounds from seed {}.",
             self.runs, self.cache, self.seed
         );
         if self.disturbed_runs > 0 {
+            let advice = match !self.confirmed && 2 * self.disturbed_runs > self.runs {
+                true => " The machine is busy: try again when it is quieter.",
+                false => "",
+            };
             let _ = writeln!(
                 text,
-                "{} of them waited more than a tenth of their time for a processor or memory that \
-                 others had; none was dropped.",
+                "During {} of them something waited for a processor or memory for more than a \
+                 tenth of the time;\nnone was dropped.{advice}",
                 self.disturbed_runs
             );
         }
         match self.checked.as_slice() {
             [] => text.push_str("No output is known that could be compared.\n"),
             checked => {
-                let _ = writeln!(text, "The same in every run: {}.", checked.join(", "));
+                let _ = writeln!(text, "The same in every run: {}.", listed(checked));
             }
         }
         for note in &self.notes {
@@ -413,11 +435,19 @@ impl Report {
     }
 }
 
+/// The first few of a list, and how many more there are.
+fn listed(names: &[String]) -> String {
+    match names.len().saturating_sub(LISTED_MAX) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names[..LISTED_MAX].join(", ")),
+    }
+}
+
 /// What would be done.
 pub fn dry_run(trial: &Trial, arguments: &Tune, seconds: f64, rules: &Path) -> String {
     let list = |paths: Vec<String>| match paths.as_slice() {
         [] => "none known".to_string(),
-        paths => paths.join(", "),
+        paths => listed(paths),
     };
     let inputs = trial.files().inputs().iter().map(|path| path.display().to_string()).collect();
     let sizes: Vec<String> = (arguments.sizes.settings())

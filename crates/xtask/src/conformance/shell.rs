@@ -3,13 +3,13 @@
 use super::table::Script;
 use super::{Bench, Results, Under};
 use crate::fuzz::process::wait_until;
-use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use sweetspot_lab::output::Hash;
 
 /// A script that takes longer hangs.
 const LIFE_MAX: Duration = Duration::from_secs(1200);
@@ -172,9 +172,9 @@ fn list_files(folder: &Path, above: &str, script: &Script, results: &mut Results
 }
 
 fn hash(path: &Path) -> String {
-    let mut hash = Sha256::new();
-    match File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut hash)) {
-        Ok(_) => hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
+    let mut hash = Hash::default();
+    match hash.add_file(path) {
+        Ok(()) => hash.text()[..16].to_owned(),
         Err(error) => error.to_string(),
     }
 }
