@@ -29,7 +29,7 @@ use compare::{Difference, Elsewhere, Noise, Outcome};
 use content::Span;
 use indicatif::ProgressBar;
 use place::Place;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -38,7 +38,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use sweetspot_core::size::{Parsed, parse};
 use verdict::{Buffered, Verdict, Word};
 
@@ -50,6 +50,8 @@ const STATUS_CANNOT_TELL: u8 = 3;
 const CONFIRMATIONS_MAX: usize = 2;
 /// How often is looked whether a run has ended, or Ctrl-C was typed.
 const LOOK: Duration = Duration::from_millis(5);
+/// How long an interrupted run may take to end before it is killed.
+const END_PATIENCE: Duration = Duration::from_secs(12);
 /// Clocks of files run a tick behind: a change this soon after a look might go unseen.
 const TICK: Duration = Duration::from_millis(20);
 /// Whoever gives us a pipe that nobody writes into learns after this why nothing happens.
@@ -337,17 +339,28 @@ impl<'a> Runs<'a> {
         loop {
             let ended = child.try_wait();
             if self.interrupted.load(Relaxed) {
-                // Ctrl-C has reached the program by itself; other signals were sent to us alone.
-                if let (Ok(None), Some(pid)) = (ended, Pid::from_raw(child.id().cast_signed())) {
-                    let _ = kill_process(pid, Signal::TERM);
-                    let _ = child.wait();
-                }
+                self.end(&mut child);
                 return Err(self.interruption());
             }
             match ended {
                 Ok(Some(_)) => return Ok(()),
                 Ok(None) => std::thread::sleep(LOOK),
                 Err(error) => return Err(Failure::own(format!("waiting for a run: {error}"))),
+            }
+        }
+    }
+
+    /// Ends a run early. It is a session of its own, so that nothing has reached it yet.
+    fn end(&self, child: &mut Child) {
+        let group = Pid::from_child(child);
+        for signal in [Signal::TERM, Signal::KILL] {
+            let _ = kill_process_group(group, signal);
+            let asked = Instant::now();
+            while asked.elapsed() < END_PATIENCE {
+                if !matches!(child.try_wait(), Ok(None)) {
+                    return;
+                }
+                std::thread::sleep(LOOK);
             }
         }
     }
@@ -424,7 +437,10 @@ impl<'a> Runs<'a> {
             ));
         }
         if self.input.is_terminal() {
-            notes.push("standard input is a terminal: every run read an empty one".to_owned());
+            notes.push(
+                "no run had a terminal: standard input was empty, /dev/tty could not be opened"
+                    .to_owned(),
+            );
         }
         if !plain.left_running.is_empty() {
             notes.push(format!(

@@ -7,7 +7,7 @@ use super::lay::{self, Laid, said};
 use crate::arguments::SandboxStep;
 use crate::failure::Failure;
 use crate::resolve;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, wait};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, setsid, wait};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -73,6 +73,8 @@ pub fn run(arguments: &SandboxStep) -> Result<u8, Failure> {
 }
 
 fn attempt(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
+    // Without a terminal: a program that asks for one fails at once instead of waiting for answers.
+    setsid().map_err(|errno| said("begin a session", errno))?;
     if !arguments.in_place {
         report.laid = lay::enter(arguments)?;
     }
