@@ -6,10 +6,12 @@
 //! one, unless all folders up to the next top belong to the user. A file that belongs to somebody
 //! else cannot be copied at all, and that is said.
 //!
-//! Nothing of this concerns root.
+//! Nothing of this concerns root, who needs no user namespace; but it does where root has lost the
+//! right to mount, as in many containers.
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::{getegid, geteuid};
+use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
@@ -62,7 +64,8 @@ pub fn folders_of(command: &[OsString]) -> std::io::Result<BTreeSet<PathBuf>> {
 /// Where the current folder cannot be found.
 pub fn look(command: &[OsString]) -> std::io::Result<Owners> {
     let mut owners = Owners::default();
-    if geteuid().is_root() {
+    let may_mount = |sets: CapabilitySets| sets.effective.contains(CapabilitySet::SYS_ADMIN);
+    if rustix::thread::capabilities(None).is_ok_and(may_mount) {
         return Ok(owners);
     }
     let variables = ["HOME", "TMPDIR"].map(|name| std::env::var_os(name).map(PathBuf::from));
