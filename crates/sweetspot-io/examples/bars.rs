@@ -1,13 +1,16 @@
 //! One job in one way, in a process of its own, for comparing: `bars JOB WAY FILE`.
 //!
-//! Prints the nanoseconds that the job took and what came out of it, which must not depend on the
-//! way. `cargo xtask bench --suite library` runs it in pairs.
+//! Prints the nanoseconds that the job took for a KiB of its input and what came out of it, which must not depend on the
+//! way. `cargo xtask bench --filter library` runs it in pairs.
 
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use sweetspot_io::lines::{self, Batch, Ends, Lines};
+use sweetspot_io::{Output, each_line};
 
 type Outcome = Result<String, Box<dyn std::error::Error>>;
 
@@ -19,9 +22,11 @@ fn main() {
         std::process::exit(2);
     };
     let outcome = match (job, way) {
-        ("each-line", "lines") => timed(|| each_line_lines(file)),
-        ("each-line", "memchr_iter") => timed(|| each_line_memchr(file)),
-        ("each-line", "read_until") => timed(|| each_line_read_until(file)),
+        ("each-line", "lines") => timed(file_bytes(file), || each_line_lines(file)),
+        ("each-line", "memchr_iter") => timed(file_bytes(file), || each_line_memchr(file)),
+        ("each-line", "read_until") => timed(file_bytes(file), || each_line_read_until(file)),
+        ("parallel", "pread") => timed(file_bytes(file), || parallel_pread(file)),
+        ("parallel", "each_line") => timed(file_bytes(file), || parallel_each_line(file)),
         ("each-line-in-memory", _) => each_line_in_memory(way, file),
         ("latin1", _) => latin1(way, file),
         _ => Err(format!("no job {job} in the way {way}").into()),
@@ -35,11 +40,55 @@ fn main() {
     }
 }
 
-fn timed(run: impl FnOnce() -> Outcome) -> Outcome {
+/// A transfer is a KiB of the input here.
+fn timed(bytes: usize, run: impl FnOnce() -> Outcome) -> Outcome {
     let start = Instant::now();
     let outcome = run()?;
-    let nanoseconds = start.elapsed().as_nanos();
+    let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / (bytes as f64 / 1024.0);
     Ok(format!("nanoseconds_per_transfer {nanoseconds}\n{outcome}"))
+}
+
+fn file_bytes(file: &str) -> usize {
+    std::fs::metadata(file).map_or(1, |metadata| metadata.len() as usize)
+}
+
+/// How many threads read in the parallel jobs: one for each processor.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Reads the whole file in threads and does nothing with it: what parallel work is measured by.
+fn parallel_pread(file: &str) -> Outcome {
+    let (file, next, bytes) = (File::open(file)?, AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(|| {
+                let mut buffer = vec![0; each_line::AUTO_CHUNK_BYTES];
+                loop {
+                    let at = next.fetch_add(1, Relaxed) * buffer.len() as u64;
+                    match file.read_at(&mut buffer, at) {
+                        Ok(0) | Err(_) => return,
+                        Ok(len) => bytes.fetch_add(black_box(&buffer[..len]).len() as u64, Relaxed),
+                    };
+                }
+            });
+        }
+    });
+    Ok(format!("{} bytes", bytes.into_inner()))
+}
+
+/// The same with something done for every line.
+fn parallel_each_line(file: &str) -> Outcome {
+    let options = each_line::Options { order: each_line::Order::Any, ..Default::default() };
+    let bytes = AtomicU64::new(0);
+    each_line::each_batch(file, Output::nowhere(), &options, |batch, _| {
+        let mut sum = Sum::default();
+        batch.for_each_line(|line| sum.add(line));
+        black_box(sum.mixed);
+        bytes.fetch_add(sum.bytes + sum.lines, Relaxed);
+        Ok(())
+    })?;
+    Ok(format!("{} bytes", bytes.into_inner()))
 }
 
 /// What is done with each line: enough that it must be looked at.
@@ -109,12 +158,12 @@ fn each_line_read_until(file: &str) -> Outcome {
 
 /// The same without reading: all lines of a piece of memory, again and again.
 fn each_line_in_memory(way: &str, file: &str) -> Outcome {
-    const PASSES: usize = 2000;
+    const PASSES: usize = 200;
     let mut content = vec![0; 1 << 20];
     let len = File::open(file)?.read(&mut content)?;
     let end = content[..len].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     let content = &content[..end];
-    timed(|| {
+    timed(content.len() * PASSES, || {
         let mut sum = Sum::default();
         for _ in 0..PASSES {
             let content = black_box(content);
@@ -148,7 +197,7 @@ fn latin1(way: &str, file: &str) -> Outcome {
     let content = std::fs::read(file)?;
     let mut text = String::with_capacity(2 * PIECE_BYTES + 64);
     let mut space = vec![0; 2 * PIECE_BYTES];
-    timed(|| {
+    timed(content.len() * PASSES, || {
         let (mut len, mut last) = (0, 0);
         for piece in (0..PASSES).flat_map(|_| content.chunks(PIECE_BYTES)) {
             let decoded = match way {

@@ -1,5 +1,55 @@
-//! Lines, records, copies and comparisons of files, fast, and with the same bytes whatever the
-//! buffer and the strategy.
+//! Lines, records, copies and comparisons of files: fast, with large enough buffers, and with the
+//! same bytes whatever the buffer and the strategy.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`lines`] | reads lines without copying them: LF, CR, CRLF; Latin-1 and UTF-8 |
+//! | [`records`] | fixed-length records: in order, by number, rewriting in place |
+//! | [`copy`] | copies; the kernel is asked first, holes stay holes |
+//! | [`compare`] | are two inputs equal, and where do they begin to differ? |
+//! | [`each_line`] | something for every line of one large input, in several threads |
+//! | [`transform`] | a folder of files, line by line, in passes: work to measure with |
+//! | [`generate`] | data sets from a seed |
+//! | `stream` | lines as a `Stream`, for asynchronous code (feature `async`) |
+//!
+//! ```
+//! use sweetspot_io::lines::{self, Lines};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("access.log");
+//! std::fs::write(&path, "GET /\nPOST /form\nGET /form\n").unwrap();
+//!
+//! let mut gets = 0;
+//! Lines::open(&path, &lines::Options::default())?
+//!     .for_each_line(|line| gets += u32::from(line.starts_with(b"GET ")))?;
+//! assert_eq!(gets, 2);
+//! # Ok::<(), sweetspot_io::Error>(())
+//! ```
+//!
+//! # What all have in common
+//!
+//! Inputs are paths, open files or readers ([`Input`]); outputs are paths, open files or writers
+//! ([`Output`]). An output path gets its name when the output is complete, so an interrupted job
+//! leaves no half file, and nothing is replaced unless the options say so ([`Existing`]).
+//!
+//! Every verb has one options struct with a sensible default, and in it [`ReadOptions`]: the size of
+//! a buffer, a hint to the system, and the [`Strategy`]. All strategies give the same bytes. Without
+//! a wish [`choose`] decides, and says why.
+//!
+//! Errors name what was tried, the file and the cause ([`Error`]). Library code never prints and
+//! never ends the process; interrupted and short system calls are dealt with.
+//!
+//! # Features
+//!
+//! | feature | gives | default |
+//! |---|---|---|
+//! | `uring` | [`Strategy::Ring`]: several reads under way at once, through io_uring | no |
+//! | `async` | `stream::batches`: a `futures_core::Stream` of batches of lines | no |
+//!
+//! # Where it runs
+//!
+//! Linux. Rust 1.88 or newer. Vector instructions are used where the processor has AVX2; SSE2 serves
+//! every other x86_64, and plain code the rest.
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 

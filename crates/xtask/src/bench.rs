@@ -8,6 +8,7 @@
 
 mod data;
 mod execute;
+mod library;
 mod mount;
 mod noise;
 mod record;
@@ -37,7 +38,7 @@ use tempfile::TempDir;
 use tools::Tools;
 
 const USAGE: &str = "\
-cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs
+cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs, and the library
 
   --list             name the benchmarks and end
   --filter TEXT      only benchmarks whose name contains TEXT; may be given more than once
@@ -154,7 +155,7 @@ impl Settings {
             let named = self.filters.iter().any(|filter| benchmark.name.contains(&**filter));
             (self.filters.is_empty() || named) && (self.full || benchmark.scale == Scale::Normal)
         };
-        BENCHMARKS.iter().filter(wanted).collect()
+        BENCHMARKS.iter().chain(library::BENCHMARKS).filter(wanted).collect()
     }
 
     fn count(&self, benchmark: &Benchmark) -> u64 {

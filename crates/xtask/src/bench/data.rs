@@ -23,6 +23,9 @@ pub fn prepare(input: Input, count: u64, folder: &Path) -> Result<Option<PathBuf
         Input::None => return Ok(None),
         Input::Records => (format!("records-{count}.txt"), records),
         Input::Bytes => (format!("bytes-{count}.dat"), bytes),
+        Input::Pair => (format!("pair-{count}"), pair),
+        Input::ShortLines => (format!("short-lines-{count}.txt"), short_lines),
+        Input::Accented => (format!("accented-{count}.txt"), accented),
         Input::SmallFiles => (format!("small-files-{count}"), small_files),
         Input::Repository => (format!("repository-{count}"), repository),
         Input::SqlOneTransaction => (format!("one-transaction-{count}.sql"), sql_one_transaction),
@@ -89,6 +92,39 @@ fn bytes(path: &Path, count: u64) -> Result<(), Error> {
             block[..8].copy_from_slice(&number.to_le_bytes());
             let left = count - number * BLOCK_LEN as u64;
             writer.write_all(&block[..left.min(BLOCK_LEN as u64) as usize])?;
+        }
+        Ok(())
+    })
+}
+
+fn pair(folder: &Path, count: u64) -> Result<(), Error> {
+    fs::create_dir(folder).map_err(Error::system("create", folder))?;
+    bytes(&folder.join("one"), count)?;
+    bytes(&folder.join("other"), count)
+}
+
+fn short_lines(path: &Path, count: u64) -> Result<(), Error> {
+    let mut random = Random::new(count);
+    file(path, |writer| {
+        for _ in 0..count {
+            // 12 letters and digits, and one that is neither.
+            writeln!(writer, "{:012x}.", random.bits() >> 16)?;
+        }
+        Ok(())
+    })
+}
+
+fn accented(path: &Path, count: u64) -> Result<(), Error> {
+    const ACCENTED: &[u8] = b"\xE0\xE4\xE9\xEF\xF1\xF6\xFC\xDF";
+    let mut random = Random::new(count);
+    file(path, |writer| {
+        for _ in 0..count {
+            let bits = random.bits() as usize;
+            let byte = match bits % 16 {
+                0 => ACCENTED[bits / 16 % ACCENTED.len()],
+                _ => b'a' + (bits / 16 % 26) as u8,
+            };
+            writer.write_all(&[byte])?;
         }
         Ok(())
     })

@@ -264,7 +264,8 @@ impl Record {
 
     /// The record for a reader.
     fn markdown(&self) -> String {
-        let mut text = String::from("# What `run` does to real programs\n\n");
+        let mut text =
+            String::from("# What `run` does to real programs, and how fast the library is\n\n");
         text.push_str(&self.describe());
         text.push_str(
             "\n| job | against | reference | run | speedup (95 % interval) | rounds | verdict | bar |\n\

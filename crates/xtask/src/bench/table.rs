@@ -82,6 +82,12 @@ pub enum Input {
     Records,
     /// A file of `{count}` bytes.
     Bytes,
+    /// A folder with two equal files of `{count}` bytes: `one` and `other`.
+    Pair,
+    /// A file of `{count}` lines of 14 bytes, the line end included.
+    ShortLines,
+    /// A file of `{count}` characters of Latin-1, one in sixteen of them accented.
+    Accented,
     /// A folder of `{count}` files of 1,000 bytes.
     SmallFiles,
     /// A git repository of `{count}` files, all committed.
@@ -143,10 +149,10 @@ const fn buffered(command: &'static [&'static str]) -> Cell {
 }
 
 /// Nothing may be slower by more than 2 %.
-const NEVER_SLOWER: f64 = 1.0 / 1.02;
+pub const NEVER_SLOWER: f64 = 1.0 / 1.02;
 
 /// What most benchmarks have in common.
-const BASE: Benchmark = Benchmark {
+pub const BASE: Benchmark = Benchmark {
     name: "",
     what: "",
     scale: Scale::Normal,
@@ -539,6 +545,33 @@ pub const TOOLS: &[Tool] = &[
         package: "python3",
         compile: &[],
         version: &["/usr/bin/python3", "--version"],
+    },
+    Tool {
+        name: "library",
+        program: "cargo",
+        package: "cargo",
+        compile: &[
+            &[
+                "cargo",
+                "build",
+                "--release",
+                "--manifest-path",
+                "{sources}/../Cargo.toml",
+                "--target-dir",
+                "{sources}/../target",
+                "-p",
+                "sweetspot",
+                "-p",
+                "sweetspot-io",
+                "--bin",
+                "sweetspot",
+                "--example",
+                "bars",
+            ],
+            &["cp", "{sources}/../target/release/sweetspot", "{programs}/sweetspot"],
+            &["cp", "{sources}/../target/release/examples/bars", "{programs}/bars"],
+        ],
+        version: &["cp", "--version"],
     },
     Tool {
         name: "sqlite",
