@@ -105,6 +105,15 @@ impl Mapped {
     }
 }
 
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // The description may be shared with somebody who keeps it open.
+        if self.map.take().is_some() {
+            give_lease_back(&self.file);
+        }
+    }
+}
+
 impl Advance for Mapped {
     fn advance(&mut self, keep: usize) -> io::Result<usize> {
         if self.map.is_some() && !has_lease(&self.file) {
