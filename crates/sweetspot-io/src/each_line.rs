@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::lines::{self, Batch, Ends, LINE_BYTES_MAX, Lines, scan};
 use crate::output::{Existing, Output, Written};
-use crate::strategy::ReadOptions;
+use crate::strategy::{AUTO_BUFFER_BYTES, ReadOptions};
 use crate::sys::{self, Inherited};
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -34,14 +34,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use sweetspot_core::size::BufferSize;
 
-/// The chunk that [`BufferSize::Auto`] stands for, in bytes: a chunk and its output fit into a
-/// second-level cache, and a thousand lines pay for one claim.
-pub const AUTO_CHUNK_BYTES: usize = 256 << 10;
+/// The chunk that [`BufferSize::Auto`] stands for, in bytes: it stays in the processor's cache until
+/// it was worked on, and hundreds of lines pay for one claim.
+pub const AUTO_CHUNK_BYTES: usize = AUTO_BUFFER_BYTES;
 
 /// The most threads that are started.
 pub const THREADS_MAX: usize = 256;
 
-/// How much is read on at first, to find the end of a chunk's last line, in bytes.
+/// How much is read with a chunk, for the rest of its last line, in bytes. Most lines are shorter.
+const SLACK_BYTES: usize = 512;
+
+/// How much is read on at first where that was not enough, in bytes.
 const EXTEND_BYTES: usize = 4096;
 
 /// What a function of the caller's fails with; any error becomes one with `?`.
@@ -319,41 +322,41 @@ impl Chunk<'_> {
         // The byte before says whether a line begins with the chunk.
         let before = usize::from(self.start > self.begin);
         let from = self.start - before as u64;
-        let wanted = (self.end - from).min((self.chunk_bytes + before) as u64) as usize;
+        let wanted = self.chunk_bytes + before + SLACK_BYTES;
+        let wanted = (self.end - from).min(wanted as u64) as usize;
         if buffer.bytes.len() < wanted {
             buffer.bytes.resize(wanted, 0);
         }
         let len = sys::read_full_at(self.file, &mut buffer.bytes[..wanted], from)?;
-        let bytes = &buffer.bytes[..len];
+        let chunk = &buffer.bytes[..len.min(self.chunk_bytes + before)];
         let start = match before {
             0 => 0,
-            _ => first_start(bytes, options.ends),
+            _ => first_start(chunk, options.ends),
         };
-        if start >= len {
+        if start >= chunk.len() {
             // Its only line began before, or the file has become shorter.
             buffer.batch = 0..0;
             buffer.at = self.start;
             return Ok(());
         }
-        let end = match len == wanted {
-            true => self.extend(buffer, len, from, options)?,
-            false => len,
-        };
-        buffer.batch = start..end;
+        let last = chunk.len() - 1;
+        buffer.batch = start..self.extend(buffer, last, len, options)?;
         buffer.at = from + start as u64;
         Ok(())
     }
 
-    /// Reads on to the end of the line that the chunk ends in. Returns where that is.
+    /// Finds the end of the line that the chunk's `last` byte is in, behind the `len` bytes that were
+    /// read if need be. Returns where that is.
     fn extend(
         &self,
         buffer: &mut Buffer,
+        last: usize,
         mut len: usize,
-        from: u64,
         options: &Options<'_>,
     ) -> std::io::Result<usize> {
         let limit = options.line_bytes_max.unwrap_or(LINE_BYTES_MAX);
-        let (mut searched, mut more) = (len - 1, 1);
+        let from = self.start - u64::from(self.start > self.begin);
+        let (mut searched, mut more) = (last, EXTEND_BYTES);
         loop {
             // A CR at the end is none yet: an LF may follow.
             if let Some((end, next)) = scan::first_end(&buffer.bytes[searched..len], options.ends)
@@ -362,7 +365,7 @@ impl Chunk<'_> {
                 return Ok(searched + next);
             }
             let left = self.end.saturating_sub(from + len as u64).min(more as u64) as usize;
-            if left == 0 || len - searched > limit.saturating_add(EXTEND_BYTES) {
+            if left == 0 || len - last > limit.saturating_add(EXTEND_BYTES) {
                 return Ok(len);
             }
             if buffer.bytes.len() < len + left {
@@ -376,7 +379,7 @@ impl Chunk<'_> {
             // What was searched has no end, but for a CR as its last byte.
             searched = len - 1;
             len += fresh;
-            more = (2 * more).max(EXTEND_BYTES);
+            more *= 2;
         }
     }
 }

@@ -58,7 +58,7 @@ pub fn count(bytes: &[u8], ends: Ends) -> u64 {
     if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("popcnt") {
         // SAFETY: the processor has both.
         #[allow(unsafe_code)]
-        return unsafe { x86::count(bytes, ends) };
+        return unsafe { x86::count_lf(bytes, ends).unwrap_or_else(|| x86::count(bytes, ends)) };
     }
     count_with(bytes, ends, baseline)
 }
@@ -205,7 +205,8 @@ mod x86 {
     use super::{CR, Ends, LF, Masks, STEP, STEPS};
     use std::arch::x86_64::{
         __m128i, __m256i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
-        _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
+        _mm256_cmpeq_epi8, _mm256_extract_epi64, _mm256_loadu_si256, _mm256_movemask_epi8,
+        _mm256_or_si256, _mm256_sad_epu8, _mm256_set1_epi8, _mm256_setzero_si256, _mm256_sub_epi8,
     };
 
     /// Every x86_64 has SSE2.
@@ -243,6 +244,39 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     pub fn mark(bytes: &[u8], base: usize, ends: Ends, marks: &mut [u64; STEPS]) -> bool {
         super::mark_with(bytes, base, ends, marks, |step| masks_avx2(step))
+    }
+
+    /// How many lines `bytes` has, if only LF ends them; `None` if a CR is in the way. Counts in
+    /// each byte of a register, which takes half of the time that masks take.
+    #[target_feature(enable = "avx2,popcnt")]
+    pub fn count_lf(bytes: &[u8], ends: Ends) -> Option<u64> {
+        /// What a byte can count.
+        const VECTORS_MAX: usize = 255;
+        const VECTOR: usize = size_of::<__m256i>();
+        let mut lines = 0;
+        for stretch in bytes.chunks(VECTORS_MAX * VECTOR) {
+            let (mut counts, mut crs) = (_mm256_setzero_si256(), _mm256_setzero_si256());
+            let vectors = stretch.chunks_exact(VECTOR);
+            let rest = vectors.remainder();
+            for vector in vectors {
+                // SAFETY: the chunk has as many bytes, and the load needs no alignment.
+                let bytes = unsafe { _mm256_loadu_si256(vector.as_ptr().cast::<__m256i>()) };
+                let lf = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(LF as i8));
+                let cr = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(CR as i8));
+                // Where it is equal, all bits are set, which is -1.
+                counts = _mm256_sub_epi8(counts, lf);
+                crs = _mm256_or_si256(crs, cr);
+            }
+            let any_cr = _mm256_movemask_epi8(crs) != 0 || rest.contains(&CR);
+            if any_cr && ends == Ends::Any {
+                return None;
+            }
+            let sums = _mm256_sad_epu8(counts, _mm256_setzero_si256());
+            lines += (_mm256_extract_epi64::<0>(sums) + _mm256_extract_epi64::<1>(sums)) as u64;
+            lines += (_mm256_extract_epi64::<2>(sums) + _mm256_extract_epi64::<3>(sums)) as u64;
+            lines += rest.iter().filter(|&&byte| byte == LF).count() as u64;
+        }
+        Some(lines + u64::from(bytes.last().is_some_and(|&byte| byte != LF)))
     }
 
     #[target_feature(enable = "avx2,popcnt")]
@@ -314,6 +348,15 @@ pub mod tests {
                     check(&bytes);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn counts_do_not_overflow() {
+        for len in [8159, 8160, 8161, 100_000] {
+            check(&vec![LF; len]);
+            check(&[&vec![LF; len][..], b"\r"].concat());
+            check(&[b"x\r", &vec![LF; len][..], b"x"].concat());
         }
     }
 
