@@ -79,17 +79,21 @@ pub fn said(operation: &str, error: impl Into<std::io::Error>) -> String {
 /// Where the kernel refuses something.
 pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     let here = std::env::current_dir().map_err(|error| said("find the current folder", error))?;
-    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
-    let plan = mounts::plan(&mounts::read(&text), folders_in);
-    if plan.overlays.len() > OVERLAYS_MAX {
-        return Err(format!("{} folders would need an overlay each", plan.overlays.len()));
-    }
     // Looked at from outside: in a user namespace all owners but one look alike.
-    let tops = tops(&plan, &arguments.top);
+    let outside = tops(&plan_here()?, &arguments.top);
     let memory = Top::look(Path::new(SHARED_MEMORY));
     enter_namespaces()?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|errno| said("keep mounts to itself", errno))?;
+    // Planned again inside, where nobody else mounts or unmounts anything any more.
+    let mounted = mounted_here()?;
+    let plan = plan_here()?;
+    let mut tops = tops(&plan, &arguments.top);
+    for top in &mut tops {
+        if let Some(known) = outside.iter().find(|other| other.folder == top.folder) {
+            *top = Top { kind: top.kind, ..known.clone() };
+        }
+    }
     let run = mount_of_its_own(&arguments.folder)?;
     let shared = arguments.shared_folder.as_deref().map(mount_of_its_own).transpose()?;
     let names: Vec<&Path> = tops.iter().map(|top| top.folder.as_path()).collect();
@@ -108,7 +112,13 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     for (top, below) in tops.iter().zip(&opened) {
         let place = Place { run: path_of(&run), number: laid.folders.len() };
         match below {
-            Some(Below::Overlay(lower)) => place.lay_overlay(top, lower)?,
+            Some(Below::Overlay(lower)) => match place.lay_overlay(top, lower) {
+                // Whoever removes a mount point outside unmounts it here, too. What is seen there now
+                // lies in the overlay or substitute above it.
+                Err(_)
+                    if mounted.contains(&top.folder) && !mounted_here()?.contains(&top.folder) => {}
+                laid => laid?,
+            },
             Some(Below::Substitute(kept)) => {
                 place.lay_substitute(top, kept)?;
                 laid.put.extend(kept.iter().map(|name| bytes_of(&name.path)));
@@ -130,6 +140,20 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     std::env::set_current_dir(&here).map_err(|error| said("return to the folder", error))?;
     laid.closed.push(b"/".to_vec());
     Ok(laid)
+}
+
+fn mounted_here() -> Result<Vec<PathBuf>, String> {
+    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
+    Ok(mounts::read(&text).into_iter().map(|mount| mount.folder).collect())
+}
+
+fn plan_here() -> Result<Plan, String> {
+    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
+    let plan = mounts::plan(&mounts::read(&text), folders_in);
+    if plan.overlays.len() > OVERLAYS_MAX {
+        return Err(format!("{} folders would need an overlay each", plan.overlays.len()));
+    }
+    Ok(plan)
 }
 
 /// What gets an overlay or a substitute, each folder before those below it.
@@ -317,6 +341,7 @@ enum TopKind {
 }
 
 /// A folder that is the top of an overlay, or substituted, as it looks from outside.
+#[derive(Clone)]
 struct Top {
     folder: PathBuf,
     kind: TopKind,
