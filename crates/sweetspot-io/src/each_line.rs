@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::lines::{self, Batch, Ends, LINE_BYTES_MAX, Lines, scan};
 use crate::output::{Existing, Output, Written};
-use crate::strategy::{AUTO_BUFFER_BYTES, ReadOptions};
+use crate::strategy::ReadOptions;
 use crate::sys::{self, Inherited};
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -34,9 +34,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use sweetspot_core::size::BufferSize;
 
-/// The chunk that [`BufferSize::Auto`] stands for, in bytes: it stays in the processor's cache until
-/// it was worked on, and hundreds of lines pay for one claim.
-pub const AUTO_CHUNK_BYTES: usize = AUTO_BUFFER_BYTES;
+/// The chunk that [`BufferSize::Auto`] stands for, in bytes: it stays in the processor's second cache
+/// until it was worked on, and hundreds of lines pay for one claim.
+pub const AUTO_CHUNK_BYTES: usize = 128 << 10;
 
 /// The most threads that are started.
 pub const THREADS_MAX: usize = 256;
