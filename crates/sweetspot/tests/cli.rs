@@ -1007,6 +1007,21 @@ fn longest_wait_ms(mut command: Command, file: &Path) -> u128 {
     longest
 }
 
+/// The clock that says how long bytes wait may move in the middle of a write.
+#[test]
+fn a_writer_keeps_its_buffer_however_often_the_clock_moves() {
+    let place = Place::new();
+    let write = ["dd", "if=/dev/zero", "of=file", "bs=16", "count=1000000", "status=none"];
+    let ended = place.run(&["--max-age", "8", "--summary=summary"], &write).status().unwrap();
+    assert!(ended.success());
+    let summary = fs::read_to_string(place.work().join("summary")).unwrap();
+    let line = summary.lines().find(|line| line.contains("/file ")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, _, calls, left, ..] = words[..] else { panic!("{summary}") };
+    let (calls, left): (u64, u64) = (calls.parse().unwrap(), left.parse().unwrap());
+    assert!(calls > 900_000 && left < calls / 2, "{left} of {calls} calls are left");
+}
+
 #[test]
 fn bytes_wait_for_a_second_at_most_and_less_where_the_guard_may_be_killed_too() {
     let place = Place::new();

@@ -203,7 +203,6 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         super::process::forked_unseen();
         return Outcome::PassOn(Pass::NOTHING);
     }
-    process::tock();
     let len = match source {
         Source::Buffer(_, len) => len as u64,
         // Vectors are not learned from.
@@ -218,6 +217,9 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
     while is_followed(fd) {
         turn += 1;
         disturbed(fd, turn);
+        // In each turn: the clock may have moved during the flush of the last one, and until that is
+        // noticed no append is taken.
+        process::tock();
         let found = table::open_file(fd).filter(|(file, _)| file.is_buffered());
         let Some((file, word)) = found else {
             if let Some(errno) = failing_descriptor(fd) {
