@@ -11,6 +11,7 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::*;
@@ -23,6 +24,13 @@ use sweetspot_guard::{ErrorKind, Session, Settings};
 
 /// What the kernel stores in a robust futex word whose owner died.
 const OWNER_DIED: u32 = 0x4000_0000;
+
+/// Held by each test: a child of a fork has a copy of what other threads were in the middle of, their
+/// descriptors and locks included, and no thread that would go on with it.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn open_new(path: &Path) -> File {
     File::options().read(true).write(true).create_new(true).open(path).unwrap()
@@ -69,6 +77,7 @@ fn self_portrait() -> String {
 
 #[test]
 fn the_starting_process_notices_nothing() {
+    let _alone = alone();
     #[derive(Debug, Clone, Copy)]
     enum With {
         Defaults,
@@ -160,6 +169,7 @@ fn look_at_guard(guard: u32, ledger: &Path) {
 
 #[test]
 fn a_process_with_threads_is_refused() {
+    let _alone = alone();
     let folder = Folder::new();
     // This process has the threads of the test harness.
     let mut session = Session::create_in(&Settings::default(), &folder.0).unwrap();
@@ -173,6 +183,7 @@ fn a_process_with_threads_is_refused() {
 
 #[test]
 fn settings_arrive_and_limits_of_rules_hold() {
+    let _alone = alone();
     let folder = Folder::new();
     let text = |len: usize| "x".repeat(len);
     let rule = |program: usize, file: usize| Rule {
@@ -261,6 +272,7 @@ fn settings_arrive_and_limits_of_rules_hold() {
 
 #[test]
 fn where_there_is_no_room_it_is_an_error_and_nothing_is_left() {
+    let _alone = alone();
     let folder = Folder::new();
     let settings = Settings::default();
     let kind = |folder: &Path| Session::create_in(&settings, folder).err().map(|error| error.kind);
@@ -299,6 +311,7 @@ fn where_there_is_no_room_it_is_an_error_and_nothing_is_left() {
 
 #[test]
 fn a_full_memory_file_system_refuses_pins_and_raises_no_signal() {
+    let _alone = alone();
     let Some(mount) = Mount::new("size=4m") else { return };
     // With a summary, as without one nobody may touch the records of files.
     let settings = Settings { summary: true, ..Settings::default() };
@@ -339,6 +352,7 @@ fn a_full_memory_file_system_refuses_pins_and_raises_no_signal() {
 
 #[test]
 fn pins_are_granted_where_the_guard_could_write_and_nowhere_else() {
+    let _alone = alone();
     let folder = Folder::new();
     let program = Program::start_after(&folder.0, &Settings::default(), drop_rights);
     in_child(|| {
@@ -417,6 +431,7 @@ fn pins_are_granted_where_the_guard_could_write_and_nowhere_else() {
 
 #[test]
 fn a_pin_outlives_names_and_a_chunk_outlives_its_pin() {
+    let _alone = alone();
     let folder = Folder::new();
     let program = Program::start(&folder.0, &Settings::default());
     let (renamed, unlinked) = (folder.join("renamed"), folder.join("unlinked"));
@@ -482,6 +497,7 @@ fn record(file: usize, number: u64) -> String {
 
 #[test]
 fn kill_9_loses_nothing_that_was_accepted() {
+    let _alone = alone();
     const KILLS: usize = 300;
     const FILES: usize = 3;
     const RECORD_BYTES: usize = 16;
@@ -574,6 +590,7 @@ fn kill_9_loses_nothing_that_was_accepted() {
 
 #[test]
 fn the_guard_lives_as_long_as_the_tree_and_leaves_nothing() {
+    let _alone = alone();
     let folder = Folder::new();
     let program = Program::start(&folder.0, &Settings::default());
     let client = Client::look(&program.ledger);
@@ -612,6 +629,7 @@ fn the_guard_lives_as_long_as_the_tree_and_leaves_nothing() {
 
 #[test]
 fn slots_of_processes_that_died_unseen_come_back() {
+    let _alone = alone();
     let folder = Folder::new();
     let program = Program::start(&folder.0, &Settings::default());
     let client = Client::look(&program.ledger);
@@ -631,6 +649,7 @@ fn slots_of_processes_that_died_unseen_come_back() {
 
 #[test]
 fn what_cannot_be_written_is_saved_beside_and_said() {
+    let _alone = alone();
     let Some(mount) = Mount::new("size=64k") else { return };
     let folder = Folder::new();
     let state = folder.join("state");
@@ -667,6 +686,7 @@ fn what_cannot_be_written_is_saved_beside_and_said() {
 
 #[test]
 fn what_cannot_even_be_saved_stays_until_there_is_room() {
+    let _alone = alone();
     let Some(mount) = Mount::new("size=4m") else { return };
     let program = Program::start_after(&mount.0.0, &Settings::default(), || {
         // SAFETY: this process has one thread; constant C strings are passed.
@@ -709,6 +729,7 @@ fn what_cannot_even_be_saved_stays_until_there_is_room() {
 
 #[test]
 fn the_guard_writes_what_has_not_arrived_and_nothing_twice() {
+    let _alone = alone();
     let pending: Vec<u8> = (0..6000u32).flat_map(|number| number.to_le_bytes()).collect();
     // Before the write of the flush the file held so much; the first page of it ends here.
     let before = b"before ".len();
@@ -766,6 +787,7 @@ fn the_guard_writes_what_has_not_arrived_and_nothing_twice() {
 
 #[test]
 fn a_copy_from_outside_is_given_back_when_it_is_released() {
+    let _alone = alone();
     let folder = Folder::new();
     let program = Program::start(&folder.0, &Settings::default());
     let path = folder.join("out");
@@ -795,6 +817,7 @@ fn a_copy_from_outside_is_given_back_when_it_is_released() {
 
 #[test]
 fn a_copy_that_the_system_refuses_is_refused() {
+    let _alone = alone();
     let folder = Folder::new();
     let program = Program::start_after(&folder.0, &Settings::default(), drop_rights);
     let path = folder.join("out");
@@ -878,6 +901,7 @@ impl Wreck {
 
 #[test]
 fn recover_writes_only_where_the_file_is_the_same_and_unchanged() {
+    let _alone = alone();
     let write = |path: &Path, at: u64, bytes: &[u8]| {
         let file = File::options().write(true).open(path).unwrap();
         file.write_all_at(bytes, at).unwrap();
@@ -964,6 +988,7 @@ fn uid() -> u32 {
 
 #[test]
 fn recover_discards_only_when_told_to() {
+    let _alone = alone();
     let wreck = Wreck::new(Died::BetweenCalls, PLACE_BASE);
     // Not the chunks: the file is sparse and looks very large.
     let content = || {
@@ -982,6 +1007,7 @@ fn recover_discards_only_when_told_to() {
 
 #[test]
 fn recover_refuses_what_is_not_a_dead_ledger_of_the_caller() {
+    let _alone = alone();
     use std::mem::offset_of;
     type Change<'a> = &'a dyn Fn(&Wreck);
     let loosened = |wreck: &Wreck| {
@@ -1059,6 +1085,7 @@ fn recover_refuses_what_is_not_a_dead_ledger_of_the_caller() {
 
 #[test]
 fn a_ledger_whose_guard_lives_is_nobodys_business() {
+    let _alone = alone();
     let folder = Folder::new();
     let program = Program::start(&folder.0, &Settings::default());
     // Also in the moment in which the guard has not begun.
@@ -1074,6 +1101,7 @@ fn a_ledger_whose_guard_lives_is_nobodys_business() {
 
 #[test]
 fn a_waiting_parent_learns_when_all_is_written() {
+    let _alone = alone();
     let folder = Folder::new();
     in_child(|| {
         let mut session = Session::create_in(&Settings::default(), &folder.0).unwrap();
@@ -1105,6 +1133,7 @@ fn a_waiting_parent_learns_when_all_is_written() {
 
 #[test]
 fn costs() {
+    let _alone = alone();
     const RUNS: usize = 30;
     let folder = Folder::new();
     let words = shared::<{ 3 * RUNS }>();
