@@ -64,6 +64,16 @@ pub struct Text {
 }
 
 impl Text {
+    /// An empty one.
+    #[allow(clippy::new_without_default, reason = "texts lie in shared memory, which is zero")]
+    pub const fn new() -> Text {
+        Text {
+            len: AtomicU32::new(0),
+            _reserved: AtomicU32::new(0),
+            bytes: [const { AtomicU64::new(0) }; TEXT_BYTES_MAX / 8],
+        }
+    }
+
     /// Stores as much of `text` as fits: its end, which says more than the start of a path.
     pub fn store(&self, text: &[u8]) {
         let text = &text[text.len().saturating_sub(TEXT_BYTES_MAX)..];
@@ -162,6 +172,8 @@ pub const FLAG_SUMMARY: u32 = 1;
 pub const FLAG_GUARD: u32 = 2;
 /// Calls that stdio makes are buffered like any others.
 pub const FLAG_STDIO: u32 = 4;
+/// Nothing is buffered: processes count what they do (`crate::observe`).
+pub const FLAG_OBSERVE: u32 = 8;
 
 /// One rule of `sweetspot.toml`.
 #[repr(C)]
@@ -370,11 +382,7 @@ mod tests {
 
     #[test]
     fn text_keeps_the_end_of_what_is_too_long() {
-        let text = Text {
-            len: AtomicU32::new(0),
-            _reserved: AtomicU32::new(0),
-            bytes: [const { AtomicU64::new(0) }; TEXT_BYTES_MAX / 8],
-        };
+        let text = Text::new();
         let mut buffer = [0; TEXT_BYTES_MAX];
         for len in [0, 1, 7, 8, 9, 255, 256, 257, 1000] {
             let long: std::vec::Vec<u8> = (0..len).map(|i| i as u8).collect();

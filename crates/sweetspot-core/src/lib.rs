@@ -8,7 +8,9 @@
 pub mod glob;
 pub mod learning;
 pub mod ledger;
+pub mod observe;
 pub mod policy;
+pub mod shadow;
 pub mod size;
 pub mod why;
 pub mod window;

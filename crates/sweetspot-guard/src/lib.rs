@@ -52,6 +52,7 @@ mod error;
 mod finish;
 mod guard;
 mod identity;
+pub mod observation;
 mod probe;
 pub mod process;
 pub mod recover;

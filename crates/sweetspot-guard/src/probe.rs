@@ -95,6 +95,8 @@ unsafe fn make_every_call() {
         syscall(SYS_rt_tgsigqueueinfo, process, thread, 0, none);
         syscall(SYS_kill, process, 0);
         syscall(SYS_geteuid);
+        syscall(SYS_getppid);
+        syscall(SYS_getcwd, space, PAGE);
         syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, none, space);
         syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, space);
         syscall(SYS_sched_yield);

@@ -19,6 +19,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Whether SIGPIPE was ignored when this process started.
 static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
@@ -212,17 +213,28 @@ impl Child {
     /// another process sends here. What the terminal sends reaches the program by itself, and a
     /// stopped program is waited for, as `time` does.
     pub fn wait(self) -> Ended {
+        const SELDOM: Duration = Duration::from_secs(3600);
+        self.wait_with(SELDOM, || {})
+    }
+
+    /// The same, and calls `beat` again and again, `every` so often, while nothing else happens.
+    pub fn wait_with(self, every: Duration, mut beat: impl FnMut()) -> Ended {
+        let every = libc::timespec {
+            tv_sec: every.as_secs() as libc::time_t,
+            tv_nsec: every.subsec_nanos().into(),
+        };
         loop {
             // SAFETY: an all-zero `siginfo_t` is a valid value that the kernel overwrites.
             let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-            // SAFETY: an initialised set, and `info` is valid for writing.
-            let signal = unsafe { libc::sigwaitinfo(&self.awaited, &mut info) };
+            // SAFETY: an initialised set, a time, and `info` is valid for writing.
+            let signal = unsafe { libc::sigtimedwait(&self.awaited, &mut info, &every) };
             match signal {
                 libc::SIGCHLD => {
                     if let Some(ended) = self.ended(libc::WNOHANG) {
                         return ended;
                     }
                 }
+                -1 if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => beat(),
                 -1 => {} // EINTR: stopped and continued.
                 signal => {
                     // SAFETY: for a signal sent by a process (code <= 0) the pid is filled in.
@@ -252,6 +264,34 @@ impl Child {
         } else {
             Some(Ended::Exited(libc::WEXITSTATUS(status) as u8))
         }
+    }
+}
+
+/// What children took that were waited for, and those that they waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Taken {
+    /// On a processor.
+    pub processor: Duration,
+    /// Times one slept of its own will, and times one had to make way for another process.
+    pub sleeps: u64,
+    pub evictions: u64,
+}
+
+/// What all children have taken so far.
+pub fn taken_by_children() -> Taken {
+    // SAFETY: an all-zero `rusage` is a valid value, and is valid for writing.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let duration = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    };
+    Taken {
+        processor: duration(usage.ru_utime) + duration(usage.ru_stime),
+        sleeps: usage.ru_nvcsw as u64,
+        evictions: usage.ru_nivcsw as u64,
     }
 }
 

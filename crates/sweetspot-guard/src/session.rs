@@ -108,7 +108,7 @@ fn buffer_size(word: u32) -> BufferSize {
 const FILES_AT: usize = offset_of!(Ledger, files);
 pub(crate) const ENTRIES_AT: usize = offset_of!(Ledger, entries);
 
-const MAKE: &str = "make the ledger in";
+pub(crate) const MAKE: &str = "make the ledger in";
 
 impl Session {
     /// Makes a ledger in [`FOLDER`].
@@ -327,7 +327,7 @@ fn check_rules(rules: &[Rule]) -> Result<(), Error> {
 }
 
 /// Makes the file, locked and empty.
-fn make_file(folder: &Path) -> Result<(PathBuf, File), Error> {
+pub(crate) fn make_file(folder: &Path) -> Result<(PathBuf, File), Error> {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let make = || {
         let random = sys::random()?;
@@ -353,7 +353,12 @@ fn make_file(folder: &Path) -> Result<(PathBuf, File), Error> {
 }
 
 /// Gives the file its size and memory, and stores the settings.
-fn fill(file: &File, size: u64, settings: &Settings, has_chunks: bool) -> io::Result<Mapping> {
+pub(crate) fn fill(
+    file: &File,
+    size: u64,
+    settings: &Settings,
+    has_chunks: bool,
+) -> io::Result<Mapping> {
     file.set_len(size)?;
     // All that processes touch is allocated before they may touch it: a full memory file system is
     // an error here and now, and can never be a SIGBUS later. A page costs a microsecond, so what is

@@ -24,6 +24,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use sweetspot_core::ledger::Ledger;
+use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
 
 /// What the kernel stores in a robust futex word whose owner died (it takes the thread id out).
 pub(crate) const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
@@ -260,57 +261,76 @@ impl Resource {
     }
 }
 
-/// Everything of a ledger file but the chunks, mapped and shared.
-pub(crate) struct Mapping {
-    address: ptr::NonNull<Ledger>,
+/// What lies in a ledger's file, and where.
+///
+/// # Safety
+/// Nothing but atomics, of which every bit pattern is valid.
+pub(crate) unsafe trait Part {
+    const AT: u64;
+}
+// SAFETY: all its fields are atomics or arrays and structs of them.
+unsafe impl Part for Ledger {
+    const AT: u64 = 0;
+}
+// SAFETY: as above.
+unsafe impl Part for Observations {
+    const AT: u64 = OBSERVATIONS_AT;
 }
 
-// SAFETY: a Mapping is a shared reference to atomics that stays mapped as long as it lives.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
+/// Everything of a ledger's file but the chunks, mapped.
+pub(crate) type Mapping = Mapped<Ledger>;
 
-impl Mapping {
-    /// Maps the start of `file`, whose size must be at least that of [`Ledger`].
-    pub(crate) fn new(file: &File) -> io::Result<Mapping> {
-        if status(file)?.size < size_of::<Ledger>() as u64 {
+/// A part of a ledger's file, mapped and shared.
+pub(crate) struct Mapped<T: Part> {
+    address: ptr::NonNull<T>,
+}
+
+// SAFETY: a Mapped is a shared reference to atomics that stays mapped as long as it lives.
+unsafe impl<T: Part> Send for Mapped<T> {}
+// SAFETY: as above.
+unsafe impl<T: Part> Sync for Mapped<T> {}
+
+impl<T: Part> Mapped<T> {
+    /// Maps its part of `file`, which must be there.
+    pub(crate) fn new(file: &File) -> io::Result<Mapped<T>> {
+        if status(file)?.size < T::AT + size_of::<T>() as u64 {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         // SAFETY: a new mapping at an address of the kernel's choice.
         let address = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                size_of::<Ledger>(),
+                size_of::<T>(),
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
-                0,
+                T::AT as libc::off_t,
             )
         };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the range was mapped just now; the advice keeps it out of core dumps.
-        unsafe { libc::madvise(address, size_of::<Ledger>(), libc::MADV_DONTDUMP) };
+        unsafe { libc::madvise(address, size_of::<T>(), libc::MADV_DONTDUMP) };
         ptr::NonNull::new(address.cast())
-            .map(|address| Mapping { address })
+            .map(|address| Mapped { address })
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
     }
 }
 
-impl Deref for Mapping {
-    type Target = Ledger;
-    fn deref(&self) -> &Ledger {
+impl<T: Part> Deref for Mapped<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
         // SAFETY: mapped for as long as `self` lives, page-aligned, large enough (checked in `new`;
-        // nobody shrinks a ledger), and every bit pattern is a valid Ledger.
+        // nobody shrinks a ledger), and every bit pattern is valid (`Part`).
         unsafe { self.address.as_ref() }
     }
 }
 
-impl Drop for Mapping {
+impl<T: Part> Drop for Mapped<T> {
     fn drop(&mut self) {
         // SAFETY: mapped by `new` with this length; no reference outlives `self`.
-        unsafe { libc::munmap(self.address.as_ptr().cast(), size_of::<Ledger>()) };
+        unsafe { libc::munmap(self.address.as_ptr().cast(), size_of::<T>()) };
     }
 }
 

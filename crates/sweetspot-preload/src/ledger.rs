@@ -10,9 +10,10 @@ use core::sync::atomic::{
 
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
-    BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_SUMMARY, Ledger, MAGIC, RULE_PRIVATE,
-    RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX,
+    BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_OBSERVE, FLAG_SUMMARY, Ledger, MAGIC,
+    RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX,
 };
+use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
@@ -249,11 +250,42 @@ pub fn note(why: Why) {
     }
 }
 
-/// Says that the library was loaded: for the summary.
+/// Says that the library was loaded: for the summary, or for `profile`.
 pub fn announce() {
     if let Some(ledger) = ledger() {
         ledger.header.processes.fetch_add(1, Relaxed);
+        if ledger.header.flags.load(Relaxed) & FLAG_OBSERVE != 0 {
+            crate::ops::observe::start();
+        }
     }
+}
+
+/// Maps the counters of `profile`.
+pub fn observations() -> Option<&'static Observations> {
+    let bytes = size_of::<Observations>();
+    let address = with_descriptor(|fd, stat| {
+        if (stat.st_size as u64) < OBSERVATIONS_AT + bytes as u64 {
+            return None;
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new shared mapping of our own file, and advice on it.
+        unsafe {
+            let address = sys::syscall!(
+                SYS_mmap,
+                0,
+                bytes,
+                protection,
+                libc::MAP_SHARED,
+                fd as isize,
+                OBSERVATIONS_AT
+            );
+            let address = sys::result(address).ok()?;
+            sys::syscall!(SYS_madvise, address, bytes, libc::MADV_DONTDUMP);
+            Some(address)
+        }
+    })?;
+    // SAFETY: mapped just now and for good, of that size; every bit pattern is valid.
+    Some(unsafe { &*(address as *const Observations) })
 }
 
 /// Whether rules may be in force, which can switch on what the size switches off.
@@ -356,7 +388,8 @@ unsafe extern "C" {
     static program_invocation_short_name: *const core::ffi::c_char;
 }
 
-fn program_name() -> &'static [u8] {
+/// The file name of the program, as it was called.
+pub fn program_name() -> &'static [u8] {
     // SAFETY: a variable of libc that holds a string for the life of the process.
     unsafe {
         let name = program_invocation_short_name;

@@ -48,8 +48,6 @@ pass_on! {
     fn sem_unlink(name: *const c_char) -> c_int;
     fn mq_unlink(name: *const c_char) -> c_int;
 
-    fn chdir(path: *const c_char) -> c_int;
-    fn fchdir(fd: c_int) -> c_int;
     fn getcwd(into: Pointer, len: usize) -> Pointer;
     fn __getcwd_chk(into: Pointer, len: usize, size: usize) -> Pointer;
     fn getwd(into: Pointer) -> Pointer;
@@ -169,4 +167,20 @@ walks! {
     fn ftw64(path: *const c_char, function: Pointer, descriptors: c_int);
     fn nftw(path: *const c_char, function: Pointer, descriptors: c_int, flags: c_int);
     fn nftw64(path: *const c_char, function: Pointer, descriptors: c_int, flags: c_int);
+}
+
+macro_rules! moves {
+    ($(fn $name:ident($arg:ident: $type:ty);)*) => {$(hook! {
+        fn $name($arg: $type) -> c_int, next => {
+            let pass = crate::ops::pass_on();
+            let answer = next($arg);
+            crate::ops::observe::moved();
+            pass.done();
+            answer
+        }
+    })*};
+}
+moves! {
+    fn chdir(path: *const c_char);
+    fn fchdir(fd: c_int);
 }

@@ -2,7 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::ops::{self, life};
+use crate::ops::{self, life, observe};
 
 macro_rules! opens {
     ($($name:ident)*) => {$(hook! {
@@ -10,6 +10,7 @@ macro_rules! opens {
             let pass = ops::pass_on();
             let fd = next(path, flags, mode);
             life::opened(fd, flags);
+            observe::opened(fd, flags, path);
             pass.done();
             fd
         }
@@ -23,6 +24,7 @@ macro_rules! checked_opens {
             let pass = ops::pass_on();
             let fd = next(path, flags);
             life::opened(fd, flags);
+            observe::opened(fd, flags, path);
             pass.done();
             fd
         }
@@ -36,6 +38,7 @@ macro_rules! openats {
             let pass = ops::pass_on();
             let fd = next(folder, path, flags, mode);
             life::opened(fd, flags);
+            observe::opened_at(folder, fd, flags, path);
             pass.done();
             fd
         }
@@ -49,6 +52,7 @@ macro_rules! checked_openats {
             let pass = ops::pass_on();
             let fd = next(folder, path, flags);
             life::opened(fd, flags);
+            observe::opened_at(folder, fd, flags, path);
             pass.done();
             fd
         }
@@ -62,6 +66,7 @@ macro_rules! creats {
             let pass = ops::pass_on();
             let fd = next(path, mode);
             life::opened(fd, libc::O_WRONLY);
+            observe::opened(fd, libc::O_WRONLY, path);
             pass.done();
             fd
         }
@@ -85,11 +90,13 @@ unsafe extern "C" {
 }
 
 /// The descriptor under a stream that was just opened by path.
-pub(super) fn stream_opened(stream: *mut c_void, close_on_exec: bool) {
+pub(super) fn stream_opened(stream: *mut c_void, close_on_exec: bool, path: *const c_char) {
     if !stream.is_null() {
         // SAFETY: a stream that libc has just made.
         let fd = unsafe { fileno(stream) };
-        life::opened(fd, if close_on_exec { libc::O_CLOEXEC } else { 0 });
+        let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
+        life::opened(fd, flags);
+        observe::opened(fd, flags, path);
     }
 }
 
@@ -108,7 +115,7 @@ macro_rules! fopens {
         fn $name(path: *const c_char, mode: *const c_char) -> *mut c_void, next => {
             let pass = ops::pass_on();
             let stream = next(path, mode);
-            stream_opened(stream, !stream.is_null() && mode_closes_on_exec(mode));
+            stream_opened(stream, !stream.is_null() && mode_closes_on_exec(mode), path);
             pass.done();
             stream
         }

@@ -11,9 +11,9 @@ macro_rules! follow {
     ($outcome:expr, $next:expr) => {
         match $outcome {
             Outcome::Done(answer) => answer,
-            Outcome::PassOn(pass) => {
+            passed_on => {
                 let answer = $next;
-                pass.finish(answer)
+                passed_on.finish(answer)
             }
         }
     };
@@ -53,7 +53,10 @@ positioned_reads! { pread pread64 __pread64 }
 macro_rules! positioned_writes {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int, buffer: *const c_void, len: usize, offset: i64) -> isize, next => {
-            follow!(ops::write::write_at(fd, buffer.cast(), len), next(fd, buffer, len, offset))
+            follow!(
+                ops::write::write_at(fd, buffer.cast(), len, offset),
+                next(fd, buffer, len, offset)
+            )
         }
     })*};
 }
@@ -84,7 +87,7 @@ macro_rules! positioned_vectors {
         hook! {
             fn $write(fd: c_int, vector: *const iovec, count: c_int, offset: i64) -> isize, next => {
                 follow!(
-                    ops::write::write_vector_at(fd, vector, count),
+                    ops::write::write_vector_at(fd, vector, count, offset),
                     next(fd, vector, count, offset)
                 )
             }

@@ -50,7 +50,7 @@ macro_rules! freopens {
             life::stream_closing(descriptor(stream));
             let pass = ops::pass_on();
             let stream = next(path, mode, stream);
-            stream_opened(stream, !stream.is_null() && mode_closes_on_exec(mode));
+            stream_opened(stream, !stream.is_null() && mode_closes_on_exec(mode), path);
             pass.done();
             stream
         }
@@ -74,7 +74,7 @@ macro_rules! temporary {
         fn $name() -> *mut c_void, next => {
             let pass = ops::pass_on();
             let stream = next();
-            stream_opened(stream, false);
+            stream_opened(stream, false, core::ptr::null());
             pass.done();
             stream
         }

@@ -18,6 +18,7 @@ macro_rules! between {
             let pass = ops::pass_on();
             let answer = next($($arg),*);
             pass.done();
+            life::transferred($from, $to, answer);
             answer
         }
     })*};

@@ -5,28 +5,38 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_core::learning::Learning;
 use sweetspot_core::why::Why;
 
-use super::{inodes, process, settle, speak, transition, write};
+use super::{inodes, observe, process, settle, speak, transition, write};
 use crate::file::{self, OpenFile};
 use crate::process::{SignalsBlocked, passive};
 use crate::{sys, table};
 
 /// A descriptor was opened by path, with these open flags. `fd` may be an error.
 pub fn opened(fd: i32, flags: i32) {
-    if fd >= 0 && !passive() {
-        forget(fd);
-        let close_on_exec = if flags & libc::O_CLOEXEC != 0 { Learning::CLOSE_ON_EXEC } else { 0 };
-        table::opened(fd, close_on_exec);
-        crate::process::listen();
+    if fd < 0 {
+        return;
     }
+    if passive() {
+        observe::made(fd);
+        return;
+    }
+    forget(fd);
+    let close_on_exec = if flags & libc::O_CLOEXEC != 0 { Learning::CLOSE_ON_EXEC } else { 0 };
+    table::opened(fd, close_on_exec);
+    crate::process::listen();
 }
 
 /// A descriptor was made that is no file opened by path: it is never buffered.
 pub fn made(fd: i32) {
-    if fd >= 0 && !passive() {
-        forget(fd);
-        table::set(fd, table::OTHER);
-        crate::process::listen();
+    if fd < 0 {
+        return;
     }
+    if passive() {
+        observe::made(fd);
+        return;
+    }
+    forget(fd);
+    table::set(fd, table::OTHER);
+    crate::process::listen();
 }
 
 /// Whether the position of a descriptor may be ours.
@@ -44,7 +54,12 @@ pub fn made_several(list: *const i32, count: usize) {
 
 /// A call that is not followed gave a small number, which may be a new descriptor.
 pub fn perhaps_made(fd: i32) {
-    if fd >= 0 && !passive() {
+    if fd < 0 {
+        return;
+    }
+    if passive() {
+        observe::made(fd);
+    } else {
         settle::settle(fd, settle::Next::Learn);
         forget(fd);
     }
@@ -63,6 +78,7 @@ pub fn stream_closing(fd: i32) {
 /// so the kernel knows all positions first.
 pub fn range(first: u32, last: u32, flags: u32) {
     if passive() || first > last {
+        observe::range_closed(first, last, flags);
         return;
     }
     if flags & libc::CLOSE_RANGE_UNSHARE != 0 {
@@ -85,6 +101,7 @@ pub fn range(first: u32, last: u32, flags: u32) {
 /// before cannot be brought to the file.
 pub fn closing(fd: i32) -> i32 {
     if passive() {
+        observe::closed(fd);
         return 0;
     }
     speak();
@@ -161,6 +178,7 @@ pub fn duplicated(old: i32, new: i32) {
     }
     if passive() {
         kept_by_child(old);
+        observe::duplicated(old, new);
         return;
     }
     forget(new);
@@ -190,6 +208,7 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
         if !closed {
             kept_by_child(fd);
         }
+        observe::set_close_on_exec(fd, flags);
         return;
     }
     if let Some((file, _)) = table::open_file(fd) {
@@ -249,6 +268,7 @@ pub fn mapping(fd: i32, protection: i32, flags: i32) {
         return;
     }
     if passive() {
+        observe::mapped(fd);
         return;
     }
     let Some(status) = sys::status(fd) else { return };
@@ -321,16 +341,27 @@ fn sharers(fd: i32) -> Sharers {
 
 /// The descriptor is about to be used in a way that is not followed: straight on for good.
 pub fn special_use(fd: i32, why: Why) {
-    if !passive() {
-        speak();
-        settle::settle(fd, settle::Next::Straight(why));
+    if passive() {
+        observe::special_use(fd, why);
+        return;
     }
+    speak();
+    settle::settle(fd, settle::Next::Straight(why));
 }
 
 /// The kernel is about to use the descriptor's offset, or its content, behind our back.
 pub fn hand_over(fd: i32) {
-    if !passive() {
-        speak();
-        settle::settle(fd, settle::Next::Learn);
+    if passive() {
+        observe::handed_over(fd);
+        return;
+    }
+    speak();
+    settle::settle(fd, settle::Next::Learn);
+}
+
+/// Bytes were moved inside the kernel, from one descriptor to another.
+pub fn transferred(from: i32, to: i32, answer: isize) {
+    if passive() {
+        observe::transferred(from, to, answer);
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod inodes;
 pub mod life;
+pub mod observe;
 pub mod process;
 pub mod read;
 pub mod seek;
@@ -29,6 +30,20 @@ pub enum Outcome {
     Done(isize),
     /// Call the next definition, then [`Pass::finish`].
     PassOn(Pass),
+    /// The same, with [`observe::Watch::finish`].
+    Watch(observe::Watch),
+}
+
+impl Outcome {
+    /// Tidies up after the call that went straight on and gave `answer`, and hands the answer back.
+    #[inline(always)]
+    pub fn finish(self, answer: isize) -> isize {
+        match self {
+            Outcome::PassOn(pass) => pass.finish(answer),
+            Outcome::Watch(watch) => watch.finish(answer),
+            Outcome::Done(_) => answer,
+        }
+    }
 }
 
 /// What is left to do after a call went straight on.
@@ -238,6 +253,7 @@ pub fn speak() {
 #[inline(always)]
 pub fn talk() -> Pass {
     if passive() {
+        observe::spoke();
         return Pass::NOTHING;
     }
     if write::is_pending() {
@@ -250,6 +266,7 @@ pub fn talk() -> Pass {
 #[inline(always)]
 pub fn pass_on() -> Pass {
     if passive() {
+        observe::spoke();
         return Pass::NOTHING;
     }
     speak();

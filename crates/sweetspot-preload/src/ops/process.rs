@@ -11,7 +11,7 @@ use sweetspot_core::learning::Learning;
 use sweetspot_core::why::Why;
 
 use super::settle::{Next, settle};
-use super::speak;
+use super::{observe, speak};
 use crate::atomic::single_threaded;
 use crate::file::{self, OpenFile};
 use crate::process::{
@@ -60,6 +60,7 @@ fn settle_all(sharing: Sharing, why: Option<Why>) {
 /// Before a fork. To be followed by `after_fork` in both processes.
 pub fn before_fork() {
     if passive() {
+        observe::shares(observe::Sharing::All);
         return;
     }
     if SHARES_WRITABLE.load(Relaxed) {
@@ -87,6 +88,9 @@ pub fn after_fork(child: i32) {
         crate::ledger::leave_to_parent();
     }
     if passive() {
+        if child == 0 {
+            observe::forked();
+        }
         return;
     }
     if child == 0 {
@@ -119,6 +123,7 @@ static SPAWNING: AtomicU32 = AtomicU32::new(0);
 /// `after_spawn`).
 pub fn before_spawn() {
     if passive() {
+        observe::shares(observe::Sharing::Inherited);
         return;
     }
     stop_transitions();
@@ -176,12 +181,14 @@ pub fn still_passive() -> bool {
 
 /// Before this process becomes another program; it goes on if that fails.
 pub fn before_exec() {
-    if !passive() {
-        speak();
-        stop_transitions();
-        settle_all(Sharing::Inherited, Some(Why::Shared));
-        super::write::leave();
+    if passive() {
+        observe::ending(None);
+        return;
     }
+    speak();
+    stop_transitions();
+    settle_all(Sharing::Inherited, Some(Why::Shared));
+    super::write::leave();
 }
 
 /// The exec failed: this process goes on.
@@ -244,7 +251,9 @@ pub fn end_status(status: i32) -> i32 {
 }
 
 fn end_with(why: Option<Why>) {
-    if !passive() {
+    if passive() {
+        observe::ending(why);
+    } else {
         // Other threads may go on until the process is gone: nothing of theirs may begin to wait.
         stop_transitions();
         speak();

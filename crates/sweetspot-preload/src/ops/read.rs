@@ -8,7 +8,7 @@ use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
 use super::{
-    Kind, Outcome, Pass, disturbed, enter, inodes, settle, speak, talk, transition, write,
+    Kind, Outcome, Pass, disturbed, enter, inodes, observe, settle, speak, talk, transition, write,
 };
 use crate::file::{CLOSED, Held, Hit, OpenFile};
 use crate::process::{self, EPOCH, SignalsBlocked, listen, passive};
@@ -75,8 +75,11 @@ fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec>
 }
 
 fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
-    if passive() {
-        return Outcome::PassOn(Pass::NOTHING);
+    if observe::is_on() || passive() {
+        return match target {
+            Target::Buffer(_) => observe::call(observe::Kind::Read, fd, len as u64, offset),
+            Target::Vector(..) => observe::call(observe::Kind::Read, fd, observe::ANY, offset),
+        };
     }
     let kind = if offset.is_some() { Kind::ReadAt } else { Kind::Read };
     let mut turn = 0;

@@ -4,7 +4,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use sweetspot_core::ledger::Counter;
 
-use super::{Kind, Outcome, Pass, disturbed, enter, is_followed, is_trailing, settle, speak};
+use super::{
+    Kind, Outcome, Pass, disturbed, enter, is_followed, is_trailing, observe, settle, speak,
+};
 use crate::atomic::{single_threaded, swap};
 use crate::file::{AT_END, CLOSED, OpenFile};
 use crate::process::{SignalsBlocked, passive};
@@ -29,8 +31,8 @@ pub fn seek(fd: i32, offset: i64, whence: i32) -> Outcome {
 
 #[cold]
 fn slowly(fd: i32, whence: i32) -> Outcome {
-    if passive() {
-        return Outcome::PassOn(Pass::NOTHING);
+    if observe::is_on() || passive() {
+        return observe::call(observe::Kind::Seek, fd, whence as u64, None);
     }
     if whence != libc::SEEK_SET && whence != libc::SEEK_CUR {
         // The size counts, and it may wait in another open file of the same inode.

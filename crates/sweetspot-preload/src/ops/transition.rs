@@ -17,7 +17,7 @@ use crate::{fault, ledger, reach, table};
 use super::inodes;
 
 /// File systems whose files look regular but are made up while they are read.
-const MADE_UP: [u64; 12] = [
+pub(super) const MADE_UP: [u64; 12] = [
     0x9fa0,      // proc
     0x6265_6572, // sysfs
     0x0027_e0eb, // cgroup

@@ -19,7 +19,8 @@ use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::{
-    Kind, Outcome, Pass, disturbed, enter, inodes, is_followed, settle, speak, talk, transition,
+    Kind, Outcome, Pass, disturbed, enter, inodes, is_followed, observe, settle, speak, talk,
+    transition,
 };
 use crate::atomic::swap;
 use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
@@ -97,22 +98,22 @@ pub fn write(fd: i32, buffer: *const u8, len: usize) -> Outcome {
     {
         return Outcome::Done(len as isize);
     }
-    slowly(fd, Source::Buffer(buffer, len), Kind::Write)
+    slowly(fd, Source::Buffer(buffer, len), Kind::Write, None)
 }
 
 /// `pwrite`.
-pub fn write_at(fd: i32, buffer: *const u8, len: usize) -> Outcome {
-    slowly(fd, Source::Buffer(buffer, len), Kind::WriteAt)
+pub fn write_at(fd: i32, buffer: *const u8, len: usize, offset: i64) -> Outcome {
+    slowly(fd, Source::Buffer(buffer, len), Kind::WriteAt, Some(offset))
 }
 
 /// `writev`.
 pub fn write_vector(fd: i32, vector: *const libc::iovec, count: i32) -> Outcome {
-    slowly(fd, Source::Vector(vector, count), Kind::Write)
+    slowly(fd, Source::Vector(vector, count), Kind::Write, None)
 }
 
 /// `pwritev`.
-pub fn write_vector_at(fd: i32, vector: *const libc::iovec, count: i32) -> Outcome {
-    slowly(fd, Source::Vector(vector, count), Kind::WriteAt)
+pub fn write_vector_at(fd: i32, vector: *const libc::iovec, count: i32, offset: i64) -> Outcome {
+    slowly(fd, Source::Vector(vector, count), Kind::WriteAt, Some(offset))
 }
 
 /// Lets a write wait in the ledger; false: it must take the slow path.
@@ -195,9 +196,12 @@ fn write_through(file: &'static OpenFile, at: u64, buffer: *const u8, len: u64) 
     }
 }
 
-fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
-    if passive() {
-        return Outcome::PassOn(Pass::NOTHING);
+fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
+    if observe::is_on() || passive() {
+        return match source {
+            Source::Buffer(_, len) => observe::call(observe::Kind::Write, fd, len as u64, offset),
+            Source::Vector(..) => observe::call(observe::Kind::Write, fd, observe::ANY, offset),
+        };
     }
     if pins::is_fork_unseen() {
         super::process::forked_unseen();

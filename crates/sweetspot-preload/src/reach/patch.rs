@@ -23,7 +23,7 @@ use core::sync::atomic::{
 
 use sweetspot_core::why::Why;
 
-use crate::ops::Outcome;
+use crate::ops::{Outcome, observe};
 use crate::{next, ops, sys};
 
 /// A function of libc whose entry is patched.
@@ -239,51 +239,97 @@ fn jump(address: usize, handler: usize) {
     }
 }
 
+/// Makes a function of our own lead to another one from its first instruction on. To be called
+/// before there is a second thread; nothing may be executing it.
+#[cfg(target_arch = "x86_64")]
+pub fn redirect(from: usize, to: usize) {
+    if from.abs_diff(patch_all as *const () as usize) > OUR_BYTES_MAX {
+        // Another library's, which stands before us: not ours to change.
+        return;
+    }
+    let Some(to) = distance(from + JUMP_BYTES, to) else { return };
+    let page = from & !(PAGE_BYTES - 1);
+    let last = (from + JUMP_BYTES - 1) & !(PAGE_BYTES - 1);
+    let bytes = last + PAGE_BYTES - page;
+    let protect = |protection: i32| {
+        // SAFETY: code stays readable and executable.
+        unsafe { sys::syscall!(SYS_mprotect, page, bytes, protection) == 0 }
+    };
+    if protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) {
+        let distance = to.to_le_bytes();
+        let jump = [0xe9, distance[0], distance[1], distance[2], distance[3]];
+        // SAFETY: the start of a function, writable for now, which nobody executes.
+        unsafe { (from as *mut [u8; JUMP_BYTES]).write_unaligned(jump) };
+        protect(libc::PROT_READ | libc::PROT_EXEC);
+    }
+}
+
+/// Our own code is smaller than that, and other libraries begin farther away.
+#[cfg(target_arch = "x86_64")]
+const OUR_BYTES_MAX: usize = 1 << 20;
+
+/// A jump with a distance of 32 bits.
+#[cfg(target_arch = "x86_64")]
+const JUMP_BYTES: usize = 5;
+
+#[cfg(not(target_arch = "x86_64"))]
+pub fn redirect(_from: usize, _to: usize) {}
+
 /// The moved beginning of the entry `index`.
 fn moved(index: usize) -> usize {
     ENTRIES[index].original.load(Relaxed)
 }
 
+/// A call of libc's that is not buffered: see `ops::libc_call`.
+fn libc_call(fd: i32, kind: observe::Kind, len: u64, at: Option<i64>) -> Outcome {
+    match observe::libc_call(kind, fd, len, at) {
+        Some(watch) => Outcome::Watch(watch),
+        None => Outcome::PassOn(ops::libc_call(fd)),
+    }
+}
+
 /// libc reads, writes or seeks on its own account (stdio, mostly): asked of `ops` as any call where
 /// that is buffered, else at the kernel's offset.
 macro_rules! libc_calls {
-    ($($index:literal $name:ident($fd:ident: i32 $(, $arg:ident: $type:ty)*) -> $ret:ty, $ask:expr;)*) => {$(
+    ($(
+        $index:literal $name:ident($fd:ident: i32 $(, $arg:ident: $type:ty)*) -> $ret:ty,
+        $ask:expr, $kind:ident $len:expr, $at:expr;
+    )*) => {$(
         unsafe extern "C" fn $name($fd: i32 $(, $arg: $type)*) -> $ret {
             let outcome = match ops::is_libc_buffered($fd) {
                 true => $ask,
-                false => Outcome::PassOn(ops::libc_call($fd)),
+                false => libc_call($fd, observe::Kind::$kind, $len, $at),
             };
-            let pass = match outcome {
-                Outcome::Done(answer) => return answer as $ret,
-                Outcome::PassOn(pass) => pass,
-            };
+            if let Outcome::Done(answer) = outcome {
+                return answer as $ret;
+            }
             let original: unsafe extern "C" fn(i32 $(, $type)*) -> $ret =
                 // SAFETY: the moved beginning of the function with this signature.
                 unsafe { core::mem::transmute(moved($index)) };
             // SAFETY: as the caller of the C function promises.
             let answer = unsafe { original($fd $(, $arg)*) };
-            pass.finish(answer as isize) as $ret
+            outcome.finish(answer as isize) as $ret
         }
     )*};
 }
 
 libc_calls! {
     0 libc_read(fd: i32, buffer: *mut c_void, len: usize) -> isize,
-        ops::read::read(fd, buffer.cast(), len);
+        ops::read::read(fd, buffer.cast(), len), Read len as u64, None;
     1 libc_write(fd: i32, buffer: *const c_void, len: usize) -> isize,
-        ops::write::write(fd, buffer.cast(), len);
+        ops::write::write(fd, buffer.cast(), len), Write len as u64, None;
     2 libc_seek(fd: i32, offset: i64, whence: i32) -> i64,
-        ops::seek::seek(fd, offset, whence);
+        ops::seek::seek(fd, offset, whence), Seek whence as u64, None;
     4 libc_read_at(fd: i32, buffer: *mut c_void, len: usize, offset: i64) -> isize,
-        ops::read::read_at(fd, buffer.cast(), len, offset);
+        ops::read::read_at(fd, buffer.cast(), len, offset), Read len as u64, Some(offset);
     5 libc_write_at(fd: i32, buffer: *const c_void, len: usize, offset: i64) -> isize,
-        ops::write::write_at(fd, buffer.cast(), len);
+        ops::write::write_at(fd, buffer.cast(), len, offset), Write len as u64, Some(offset);
     6 libc_read_vector(fd: i32, vector: *const libc::iovec, count: i32) -> isize,
-        ops::read::read_vector(fd, vector, count, None);
+        ops::read::read_vector(fd, vector, count, None), Read observe::ANY, None;
     7 libc_write_vector(fd: i32, vector: *const libc::iovec, count: i32) -> isize,
-        ops::write::write_vector(fd, vector, count);
+        ops::write::write_vector(fd, vector, count), Write observe::ANY, None;
     8 libc_write_nocancel(fd: i32, buffer: *const c_void, len: usize) -> isize,
-        ops::write::write(fd, buffer.cast(), len);
+        ops::write::write(fd, buffer.cast(), len), Write len as u64, None;
 }
 
 /// libc closes a descriptor on its own account.

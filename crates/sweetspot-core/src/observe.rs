@@ -1,0 +1,327 @@
+//! What `profile` records: the memory in which the processes of a tree count their calls.
+//!
+//! It lies in the ledger's file, where under `run` the chunks lie ([`OBSERVATIONS_AT`]): a tree that
+//! is observed buffers nothing, so it has none. Counters are shared memory, so those of a process
+//! that is killed are kept.
+//!
+//! # Who writes what
+//! A [`Process`] and its [`Record`]s: that process. The first [`PROCESSES_APART`] processes have a
+//! record of their own for each path; later ones share one for each path, and count in it by
+//! locked additions. Records are found by a chain from `buckets` and are never given back.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::ledger::{CHUNKS_AT, Text};
+use crate::shadow::Would;
+
+/// Where the observations begin, in bytes from the start of the ledger's file.
+pub const OBSERVATIONS_AT: u64 = CHUNKS_AT;
+/// Programs, over all processes (an exec begins another one), that are told apart.
+pub const PROCESSES_MAX: usize = 4096;
+/// Those that have records of their own; the others share theirs.
+pub const PROCESSES_APART: usize = 64;
+/// Paths, for each process that has records of its own. Whatever comes later is counted in the last.
+pub const RECORDS_MAX: usize = 8192;
+/// Chains of records.
+pub const BUCKETS: usize = 4096;
+/// Sizes of transfers: bucket 0 for nothing, `n` for 2^(n-1) to 2^n - 1 bytes, the last for more.
+pub const SIZES: usize = 26;
+
+/// The bucket of a size in bytes.
+#[inline(always)]
+pub fn size_bucket(bytes: u64) -> usize {
+    ((64 - bytes.leading_zeros()) as usize).min(SIZES - 1)
+}
+
+/// A kind of call that is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Kind {
+    Read,
+    Write,
+    Seek,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Seek];
+}
+
+/// What is counted for each record besides sizes and times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Tally {
+    Opens,
+    ReadBytes,
+    WrittenBytes,
+    Seeks,
+    /// Seeks to where the position was.
+    SeeksNowhere,
+    /// Other calls on the file: sizes, syncs, flags.
+    OtherCalls,
+    /// Bytes moved inside the kernel: sendfile, copy_file_range.
+    TransferCalls,
+    TransferBytes,
+    /// Times it was mapped into memory.
+    Maps,
+    /// Calls that C's stdio made.
+    StdioReads,
+    StdioWrites,
+    StdioSeeks,
+    /// Transfers that did not begin where the one before ended: at the same distance again, else.
+    Strided,
+    Random,
+    /// Transfers of bytes that had been read or written before, as far as one stretch tells.
+    ReReads,
+    ReWrites,
+    /// Reads that found the end.
+    Ends,
+    /// Calls that failed.
+    Failed,
+}
+
+impl Tally {
+    /// How many there are.
+    pub const COUNT: usize = Tally::Failed as usize + 1;
+}
+
+/// Sampled times of one kind of call, in nanoseconds.
+#[repr(C)]
+pub struct Times {
+    /// Small calls that were timed, one in [`SAMPLE_GAP`] on average, and their time, without
+    /// those that waited.
+    pub timed: AtomicU64,
+    pub timed_ns: AtomicU64,
+    /// Of the small calls that were timed, those that took [`WAIT_NS`] or longer.
+    pub waits: AtomicU64,
+    pub waits_ns: AtomicU64,
+    /// Large calls, each of which is timed.
+    pub large: AtomicU64,
+    pub large_ns: AtomicU64,
+}
+
+/// Small calls between two that are timed, on average. Two readings of the clock cost 46 ns: less
+/// than 1.5 ns a call.
+pub const SAMPLE_GAP: u32 = 32;
+/// Calls of at least that many bytes are all timed: they take microseconds.
+pub const LARGE_BYTES: u64 = 32 << 10;
+/// From here on a small call has waited for something, and buffering will wait for it too.
+pub const WAIT_NS: u64 = 20_000;
+
+/// One path, as used by one process (or by all that came late).
+#[repr(C, align(64))]
+pub struct Record {
+    // What a call touches, close together.
+    pub sizes_read: [AtomicU64; SIZES],
+    pub sizes_written: [AtomicU64; SIZES],
+    pub tallies: [AtomicU64; Tally::COUNT],
+    pub would: [AtomicU64; Would::COUNT],
+    pub times: [Times; Kind::ALL.len()],
+    /// 1 more than the index of its process; 0: of all that share records.
+    pub owner: AtomicU32,
+    /// 1 more than the index of the next record in its chain; 0: the last.
+    pub next: AtomicU32,
+    pub hash: AtomicU64,
+    /// Bits of [`crate::why::Why`]: each reason for which it would have gone straight on.
+    pub why: AtomicU64,
+    /// Bits of `IS_*`.
+    pub what: AtomicU32,
+    /// 1 once everything above is stored.
+    pub ready: AtomicU32,
+    /// The largest size that was seen, in bytes.
+    pub size: AtomicU64,
+    pub path: Text,
+}
+
+/// `Record::what`: known to be a regular file, or something else.
+pub const IS_REGULAR: u32 = 1;
+pub const IS_OTHER: u32 = 2;
+/// It was open before the program started.
+pub const IS_INHERITED: u32 = 4;
+
+/// A program in a process.
+#[repr(C)]
+pub struct Process {
+    pub pid: AtomicU32,
+    pub parent: AtomicU32,
+    /// Bits of [`crate::why::Why`] that hold for all of its files.
+    pub why: AtomicU64,
+    /// Calls that are no reads, writes or seeks and that buffering would notice.
+    pub other_calls: AtomicU64,
+    /// 1: calls that libc makes on its own account are seen; 2: they are not.
+    pub stdio: AtomicU32,
+    _reserved: AtomicU32,
+    /// The name of its program.
+    pub program: Text,
+}
+
+/// Everything.
+#[repr(C)]
+pub struct Observations {
+    /// Processes and records handed out (may run past the limits).
+    pub processes_used: AtomicU32,
+    pub records_used: AtomicU32,
+    /// 1 more than the index of the first record in each chain.
+    pub buckets: [AtomicU32; BUCKETS],
+    pub processes: [Process; PROCESSES_MAX],
+    pub records: [Record; RECORDS_MAX],
+}
+
+/// A hash of a path (FNV-1a), for the chains.
+pub fn hash(path: &[u8]) -> u64 {
+    path.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+impl Observations {
+    /// The record of `path` for `owner`, made if there is none yet. The last record is that of all
+    /// for which there was no room.
+    pub fn record(&self, owner: u32, path: &[u8]) -> &Record {
+        let hash = hash(path);
+        let bucket = &self.buckets[(hash ^ u64::from(owner)) as usize % BUCKETS];
+        let mut index = bucket.load(Relaxed);
+        while let Some(record) = self.record_at(index) {
+            let mut buffer = [0; crate::ledger::TEXT_BYTES_MAX];
+            if record.hash.load(Relaxed) == hash
+                && record.owner.load(Relaxed) == owner
+                && record.path.load(&mut buffer) == kept(path)
+            {
+                return record;
+            }
+            index = record.next.load(Relaxed);
+        }
+        let last = RECORDS_MAX - 1;
+        let index = (self.records_used.fetch_add(1, Relaxed) as usize).min(last);
+        let record = &self.records[index];
+        if index == last {
+            record.ready.store(1, Relaxed);
+            return record;
+        }
+        record.hash.store(hash, Relaxed);
+        record.owner.store(owner, Relaxed);
+        record.path.store(path);
+        record.ready.store(1, Relaxed);
+        let mut first = bucket.load(Relaxed);
+        loop {
+            record.next.store(first, Relaxed);
+            let swapped = bucket.compare_exchange(
+                first,
+                index as u32 + 1,
+                core::sync::atomic::Ordering::AcqRel,
+                Relaxed,
+            );
+            match swapped {
+                Ok(_) => return record,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    fn record_at(&self, index: u32) -> Option<&Record> {
+        self.records.get((index as usize).wrapping_sub(1))
+    }
+
+    /// Whether a record is that of all for which there was no room, or one that many share.
+    pub fn is_shared(&self, record: &Record) -> bool {
+        record.owner.load(Relaxed) == 0
+    }
+}
+
+/// As much of a path as a [`Text`] keeps.
+fn kept(path: &[u8]) -> &[u8] {
+    &path[path.len().saturating_sub(crate::ledger::TEXT_BYTES_MAX)..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::boxed::Box;
+    use std::format;
+
+    fn observations() -> Box<Observations> {
+        // This crate has no unsafe code, so zeros are made field by field.
+        let text = || {
+            let text = Text::new();
+            text.store(b"");
+            text
+        };
+        let zeros = || AtomicU64::new(0);
+        let times = || Times {
+            timed: zeros(),
+            timed_ns: zeros(),
+            waits: zeros(),
+            waits_ns: zeros(),
+            large: zeros(),
+            large_ns: zeros(),
+        };
+        let process = |_| Process {
+            pid: AtomicU32::new(0),
+            parent: AtomicU32::new(0),
+            why: zeros(),
+            other_calls: zeros(),
+            stdio: AtomicU32::new(0),
+            _reserved: AtomicU32::new(0),
+            program: text(),
+        };
+        let record = |_| Record {
+            sizes_read: core::array::from_fn(|_| zeros()),
+            sizes_written: core::array::from_fn(|_| zeros()),
+            tallies: core::array::from_fn(|_| zeros()),
+            would: core::array::from_fn(|_| zeros()),
+            times: core::array::from_fn(|_| times()),
+            owner: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            hash: zeros(),
+            why: zeros(),
+            what: AtomicU32::new(0),
+            ready: AtomicU32::new(0),
+            size: zeros(),
+            path: text(),
+        };
+        Box::new(Observations {
+            processes_used: AtomicU32::new(0),
+            records_used: AtomicU32::new(0),
+            buckets: core::array::from_fn(|_| AtomicU32::new(0)),
+            processes: core::array::from_fn(process),
+            records: core::array::from_fn(record),
+        })
+    }
+
+    #[test]
+    fn sizes_have_their_bucket() {
+        for (bytes, bucket) in
+            [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (200, 8), (4096, 13), (u64::MAX, SIZES - 1)]
+        {
+            assert_eq!(size_bucket(bytes), bucket, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn records_are_found_again_and_the_last_one_is_shared() {
+        // Far more than a test's stack.
+        std::thread::Builder::new()
+            .stack_size(128 << 20)
+            .spawn(|| {
+                let all = observations();
+                let first = all.record(1, b"/data/in");
+                assert!(core::ptr::eq(first, all.record(1, b"/data/in")));
+                assert!(!core::ptr::eq(first, all.record(2, b"/data/in")));
+                assert!(!core::ptr::eq(first, all.record(1, b"/data/out")));
+                let long = [b'x'; 300];
+                assert!(core::ptr::eq(all.record(1, &long), all.record(1, &long)));
+                let used = all.records_used.load(Relaxed) as usize;
+                for index in used..RECORDS_MAX - 1 {
+                    let path = format!("/{index}");
+                    assert!(!all.is_shared(all.record(1, path.as_bytes())), "{index}");
+                }
+                let beyond = all.record(1, b"/beyond");
+                assert!(all.is_shared(beyond));
+                assert!(core::ptr::eq(beyond, all.record(7, b"/farther")));
+                assert!(core::ptr::eq(first, all.record(1, b"/data/in")));
+            })
+            .unwrap()
+            .join()
+            .unwrap();
+    }
+}

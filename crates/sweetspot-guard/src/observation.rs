@@ -1,0 +1,236 @@
+//! The counters of a tree of processes that is observed (`profile`): made before it starts, read
+//! while it runs and afterwards.
+//!
+//! They lie in a ledger of their own kind: nothing is pending in it, so there is no guard. Processes
+//! write there, also ones that have given up rights since: what is read is taken for numbers and
+//! names, never for places.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use sweetspot_core::ledger::{FLAG_OBSERVE, TEXT_BYTES_MAX, Text};
+use sweetspot_core::observe::{
+    IS_INHERITED, IS_OTHER, IS_REGULAR, Kind, OBSERVATIONS_AT, Observations, PROCESSES_APART,
+    PROCESSES_MAX, RECORDS_MAX, Record, SIZES, Tally,
+};
+use sweetspot_core::shadow::Would;
+use sweetspot_core::size::BufferSize;
+use sweetspot_core::why::Why;
+
+use crate::error::{Error, ErrorKind};
+use crate::session::{FOLDER, MAKE, Settings, fill, make_file};
+use crate::sys::{self, Mapped};
+
+/// Counters of a tree that this process is about to start.
+pub struct Observation {
+    counters: Mapped<Observations>,
+    path: PathBuf,
+    /// Its flock says that the file is in use.
+    _file: File,
+}
+
+impl Observation {
+    /// Makes the counters, in memory that has a name.
+    ///
+    /// # Errors
+    /// Each means that nothing was left behind. Without counters there is nothing to observe with.
+    pub fn create() -> Result<Observation, Error> {
+        let folder = Path::new(FOLDER);
+        let size = OBSERVATIONS_AT + size_of::<Observations>() as u64;
+        let (limit_bytes, _) =
+            sys::Resource::FileBytes.limit().map_err(|error| Error::system(MAKE, folder, error))?;
+        if limit_bytes < size {
+            return Err(Error::new(MAKE, folder, ErrorKind::FileSizeLimit, None));
+        }
+        let (path, file) = make_file(folder)?;
+        let settings = Settings { buffer: BufferSize::Off, guard: false, ..Settings::default() };
+        let made = fill(&file, size, &settings, false).and_then(|ledger| {
+            // All of it before anyone may touch it: a full memory file system is an error here.
+            sys::allocate(&file, OBSERVATIONS_AT, size_of::<Observations>() as u64)?;
+            ledger.header.flags.store(FLAG_OBSERVE, Relaxed);
+            Mapped::new(&file)
+        });
+        match made {
+            Ok(counters) => Ok(Observation { counters, path, _file: file }),
+            Err(error) => {
+                let _ = std::fs::remove_file(&path);
+                let kind = match error.raw_os_error() {
+                    Some(libc::ENOSPC | libc::EDQUOT) => ErrorKind::NoSpace,
+                    Some(libc::EOPNOTSUPP) => ErrorKind::NoSharedMemory,
+                    _ => ErrorKind::System,
+                };
+                Err(Error::new(MAKE, folder, kind, error))
+            }
+        }
+    }
+
+    /// The file, for the program's environment.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Calls and bytes so far, over all processes: for whoever watches.
+    pub fn so_far(&self) -> (u64, u64) {
+        self.records().fold((0, 0), |(calls, bytes), record| {
+            let tally = |tally: Tally| record.tallies[tally as usize].load(Relaxed);
+            let transfers = record.sizes_read.iter().chain(&record.sizes_written);
+            let transfers: u64 = transfers.map(|count| count.load(Relaxed)).sum();
+            (
+                calls + transfers + tally(Tally::Seeks),
+                bytes + tally(Tally::ReadBytes) + tally(Tally::WrittenBytes),
+            )
+        })
+    }
+
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        let used = self.counters.records_used.load(Relaxed) as usize;
+        self.counters.records[..used.min(RECORDS_MAX)]
+            .iter()
+            .filter(|record| record.ready.load(Relaxed) != 0)
+    }
+
+    /// What was counted.
+    pub fn read(&self) -> Observed {
+        let used = self.counters.processes_used.load(Relaxed) as usize;
+        let processes = self.counters.processes[..used.min(PROCESSES_MAX)].iter();
+        Observed {
+            processes: processes
+                .map(|process| Process {
+                    pid: process.pid.load(Relaxed),
+                    parent: process.parent.load(Relaxed),
+                    program: text(&process.program),
+                    why: reasons(process.why.load(Relaxed)),
+                    other_calls: process.other_calls.load(Relaxed),
+                    sees_stdio: process.stdio.load(Relaxed) == 1,
+                })
+                .collect(),
+            processes_beyond: used.saturating_sub(PROCESSES_MAX),
+            records: self.records().map(usage).collect(),
+            records_beyond: (self.counters.records_used.load(Relaxed) as usize)
+                .saturating_sub(RECORDS_MAX - 1),
+        }
+    }
+}
+
+impl Drop for Observation {
+    fn drop(&mut self) {
+        // Processes that live on keep their mapping.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Everything that was counted.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Programs in processes, in the order of their start.
+    pub processes: Vec<Process>,
+    /// Those for which there was no room.
+    pub processes_beyond: usize,
+    pub records: Vec<Usage>,
+    /// Paths that share the last record, for want of room.
+    pub records_beyond: usize,
+}
+
+/// A program in a process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    pub pid: u32,
+    pub parent: u32,
+    pub program: Vec<u8>,
+    /// Reasons for which nothing of it would be buffered.
+    pub why: Vec<Why>,
+    /// Calls that are no reads, writes or seeks and that buffering would notice.
+    pub other_calls: u64,
+    /// Whether calls of libc's own were seen.
+    pub sees_stdio: bool,
+}
+
+/// What one process did with one path, or all later ones together.
+#[derive(Clone, Debug, Default)]
+pub struct Usage {
+    /// Index into `Observed::processes`; `None`: several.
+    pub process: Option<usize>,
+    pub path: Vec<u8>,
+    /// Whether it is a regular file, where that is known.
+    pub regular: Option<bool>,
+    /// It was open before the program started.
+    pub inherited: bool,
+    pub why: Vec<Why>,
+    pub size: u64,
+    pub sizes_read: [u64; SIZES],
+    pub sizes_written: [u64; SIZES],
+    pub times: [Times; Kind::ALL.len()],
+    tallies: [u64; Tally::COUNT],
+    would: [u64; Would::COUNT],
+}
+
+/// Sampled times of one kind of call; see `sweetspot_core::observe::Times`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    pub timed: u64,
+    pub timed_ns: u64,
+    pub waits: u64,
+    pub waits_ns: u64,
+    pub large: u64,
+    pub large_ns: u64,
+}
+
+impl Usage {
+    /// What was counted.
+    pub fn tally(&self, tally: Tally) -> u64 {
+        self.tallies[tally as usize]
+    }
+
+    /// What buffering would have done.
+    pub fn would(&self, would: Would) -> u64 {
+        self.would[would as usize]
+    }
+
+    /// Calls of one kind.
+    pub fn calls(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Read => self.sizes_read.iter().sum(),
+            Kind::Write => self.sizes_written.iter().sum(),
+            Kind::Seek => self.tally(Tally::Seeks),
+        }
+    }
+}
+
+fn usage(record: &Record) -> Usage {
+    let load = |counter: &AtomicU64| counter.load(Relaxed);
+    let what = record.what.load(Relaxed);
+    let owner = record.owner.load(Relaxed) as usize;
+    Usage {
+        process: owner.checked_sub(1).filter(|index| *index < PROCESSES_APART),
+        path: text(&record.path),
+        regular: match what {
+            what if what & IS_OTHER != 0 => Some(false),
+            what if what & IS_REGULAR != 0 => Some(true),
+            _ => None,
+        },
+        inherited: what & IS_INHERITED != 0,
+        why: reasons(load(&record.why)),
+        size: load(&record.size),
+        sizes_read: record.sizes_read.each_ref().map(load),
+        sizes_written: record.sizes_written.each_ref().map(load),
+        times: record.times.each_ref().map(|times| Times {
+            timed: load(&times.timed),
+            timed_ns: load(&times.timed_ns),
+            waits: load(&times.waits),
+            waits_ns: load(&times.waits_ns),
+            large: load(&times.large),
+            large_ns: load(&times.large_ns),
+        }),
+        tallies: record.tallies.each_ref().map(load),
+        would: record.would.each_ref().map(load),
+    }
+}
+
+fn text(text: &Text) -> Vec<u8> {
+    text.load(&mut [0; TEXT_BYTES_MAX]).to_vec()
+}
+
+fn reasons(bits: u64) -> Vec<Why> {
+    Why::ALL.into_iter().filter(|why| bits & why.bit() != 0).collect()
+}

@@ -1,0 +1,1122 @@
+//! `profile`: every call passes on as if we were not there, and is counted.
+//!
+//! In this mode the process is passive from the start, so that nothing of the engine takes part; the
+//! one test that every slow path begins with leads here instead. The path that a buffered call takes
+//! has not one instruction more for it.
+//!
+//! A descriptor has a [`Seen`]: its record in shared memory, and what is remembered from call to
+//! call (the position, the pattern, and what buffering would have done: `core::shadow`). Counters
+//! are added to without a lock while the process has one thread and a record of its own.
+//!
+//! Invariant: nothing here changes what a call does. No descriptor is kept, and errno stays.
+#![allow(unsafe_code)]
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_char, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+pub use sweetspot_core::observe::Kind;
+use sweetspot_core::observe::{
+    IS_INHERITED, IS_OTHER, IS_REGULAR, LARGE_BYTES, Observations, PROCESSES_APART, PROCESSES_MAX,
+    Process, Record, SAMPLE_GAP, Tally, WAIT_NS, size_bucket,
+};
+use sweetspot_core::shadow::{Shadow, Transfer, Wish, World, Would};
+use sweetspot_core::why::Why;
+
+use super::{Outcome, Pass, transition};
+use crate::{atomic, ledger, process, reach, sys};
+
+/// Descriptors that are told apart; calls on higher ones are only in the kernel's own counters.
+const DESCRIPTORS_MAX: usize = 4096;
+
+/// The shared counters; null: this process is not observed.
+#[unsafe(link_section = ".data")]
+static OBSERVATIONS: AtomicPtr<Observations> = AtomicPtr::new(core::ptr::null_mut());
+/// This process in them.
+#[unsafe(link_section = ".data")]
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
+/// Who owns its records: 1 more than its index, or 0 where records are shared.
+#[unsafe(link_section = ".data")]
+static OWNER: AtomicU32 = AtomicU32::new(0);
+/// Its process id, by which the child of a vfork is known: that has our memory.
+#[unsafe(link_section = ".data")]
+static PID: AtomicU32 = AtomicU32::new(0);
+/// 1 once there was a vfork or spawn.
+#[unsafe(link_section = ".data")]
+static SPAWNED: AtomicU32 = AtomicU32::new(0);
+/// Calls until one is timed, and the state of the generator that says how many.
+#[unsafe(link_section = ".data")]
+static TICKS: AtomicU32 = AtomicU32::new(1);
+#[unsafe(link_section = ".data")]
+static RANDOM: AtomicU64 = AtomicU64::new(0);
+/// `World`, for all files.
+#[unsafe(link_section = ".data")]
+static NEWS: AtomicU64 = AtomicU64::new(0);
+#[unsafe(link_section = ".data")]
+static SPEECH: AtomicU64 = AtomicU64::new(0);
+/// One more than the highest descriptor that was seen.
+#[unsafe(link_section = ".data")]
+static HIGHEST: AtomicU32 = AtomicU32::new(0);
+
+/// What is known of a descriptor.
+struct Seen {
+    /// Where its calls are counted; null: to be found.
+    record: AtomicPtr<Record>,
+    /// In the child of a fork: the record of the parent, whose path it is.
+    before: AtomicPtr<Record>,
+    /// Bits, see below.
+    flags: AtomicU32,
+    /// Its open file description: 1 more than the index in `DESCRIPTIONS`; 0: none.
+    description: AtomicU32,
+}
+
+/// What is known of an open file description, which duplicates share.
+struct Description {
+    /// Descriptors that share it; 0: free.
+    references: AtomicU32,
+    /// 1 while `state` is being changed: a handler, or another thread, then only counts.
+    busy: AtomicU32,
+    state: UnsafeCell<State>,
+}
+
+// SAFETY: `state` is only touched while `busy` is held.
+unsafe impl Sync for Description {}
+
+/// Where the search for a free description begins.
+#[unsafe(link_section = ".data")]
+static NEXT_DESCRIPTION: AtomicU32 = AtomicU32::new(0);
+
+/// Other processes count in its record too.
+const SHARED: u32 = 1;
+/// Closed at exec.
+const CLOSE_ON_EXEC: u32 = 2;
+/// No file that could be buffered: speaking and listening.
+const OTHER: u32 = 4;
+
+struct State {
+    position: u64,
+    last_at: u64,
+    last_end: u64,
+    last_stride: i64,
+    /// The run of sequential transfers that is going on began here.
+    run_from: u64,
+    /// The longest stretch that was read or written in one run.
+    covered_from: u64,
+    covered_to: u64,
+    shadow: Shadow,
+    /// What it says, not yet added to the shared counters.
+    would: [u64; Would::COUNT],
+    /// Calls that are left out now; calls that are followed after that; what each of those stands
+    /// for.
+    skip: u32,
+    left: u32,
+    weight: u32,
+    /// What lies between the positions that `shadow` knows and the real ones: what was moved while
+    /// calls were left out.
+    shift: u64,
+}
+
+/// Pattern and shadow cost as much as all the rest of observing, so on a file that would have a
+/// buffer they follow every call only at first, and then bursts: one call in [`BURST_WEIGHT`],
+/// each counted that often, after gaps of random length. How many calls there were, and of which
+/// size, is counted always.
+const FIRST_CALLS: u32 = 4096;
+const BURST_CALLS: u32 = 256;
+const BURST_WEIGHT: u32 = 16;
+/// The mean of the gaps between bursts.
+const GAP_CALLS: u32 = BURST_CALLS * (BURST_WEIGHT - 1);
+
+impl State {
+    const NEW: State = State {
+        position: 0,
+        last_at: 0,
+        last_end: 0,
+        last_stride: 0,
+        run_from: 0,
+        covered_from: 0,
+        covered_to: 0,
+        shadow: Shadow::NEW,
+        would: [0; Would::COUNT],
+        skip: 0,
+        left: FIRST_CALLS,
+        weight: 1,
+        shift: 0,
+    };
+
+    /// A burst has ended: calls are left out now, if the file would have a buffer.
+    #[cold]
+    fn end_burst(&mut self, counts: &Counts) {
+        self.save(counts);
+        self.left = BURST_CALLS;
+        (self.skip, self.weight) = match self.shadow.is_on() {
+            true => (GAP_CALLS / 2 + random() % (GAP_CALLS + 1), BURST_WEIGHT),
+            false => (0, 1),
+        };
+    }
+
+    /// The first call after some were left out: as if it followed on the last one that was not.
+    #[cold]
+    fn resume(&mut self, at: u64, world: &World) {
+        self.shift = at.wrapping_sub(self.last_end);
+        self.shadow.resume(world);
+    }
+
+    /// A transfer that does not begin where the last one ended, or the first one.
+    #[cold]
+    fn jump(&mut self, at: u64, counts: &Counts) {
+        self.run_from = at;
+        if self.last_end == 0 {
+            return;
+        }
+        let stride = at.wrapping_sub(self.last_at) as i64;
+        let kind = if stride == self.last_stride { Tally::Strided } else { Tally::Random };
+        counts.tally(kind, u64::from(self.weight));
+        self.last_stride = stride;
+    }
+
+    /// The engine would settle the file; with a reason: for good.
+    fn change(&mut self, world: &mut World, why: Option<Why>) {
+        let State { shadow, would, weight, .. } = self;
+        let count = |kind: Would, amount: u64| would[kind as usize] += amount * u64::from(*weight);
+        match why {
+            Some(why) => shadow.refuse(why, world, count),
+            None => shadow.hand_over(world, count),
+        }
+    }
+
+    /// Adds to the shared counters what buffering would have done so far.
+    #[cold]
+    fn save(&mut self, counts: &Counts) {
+        for (shared, own) in counts.record.would.iter().zip(&mut self.would) {
+            if *own > 0 {
+                counts.add(shared, *own);
+                *own = 0;
+            }
+        }
+        counts.record.why.fetch_or(self.shadow.why(), Relaxed);
+    }
+}
+
+#[allow(clippy::declare_interior_mutable_const)]
+const NOT_SEEN: Seen = Seen {
+    record: AtomicPtr::new(core::ptr::null_mut()),
+    before: AtomicPtr::new(core::ptr::null_mut()),
+    flags: AtomicU32::new(0),
+    description: AtomicU32::new(0),
+};
+static SEEN: [Seen; DESCRIPTORS_MAX] = [const { NOT_SEEN }; DESCRIPTORS_MAX];
+#[allow(clippy::declare_interior_mutable_const)]
+const UNUSED: Description = Description {
+    references: AtomicU32::new(0),
+    busy: AtomicU32::new(0),
+    state: UnsafeCell::new(State::NEW),
+};
+/// As many as descriptors, so that each finds one.
+static DESCRIPTIONS: [Description; DESCRIPTORS_MAX] = [const { UNUSED }; DESCRIPTORS_MAX];
+
+/// Begins to observe, if the ledger says so. Called by the constructor.
+pub fn start() {
+    let Some(all) = ledger::observations() else { return };
+    OBSERVATIONS.store((&raw const *all).cast_mut(), Relaxed);
+    process::set_passive(process::PASSIVE_OFF);
+    begin_process(all);
+    let seen = reach::stdio_is_seen();
+    take_short_ways();
+    this_process(|process| process.stdio.store(if seen { 1 } else { 2 }, Relaxed));
+}
+
+/// This process becomes known: at its start, and in the child of a fork.
+fn begin_process(all: &'static Observations) {
+    let index = all.processes_used.fetch_add(1, Relaxed) as usize;
+    let place = &all.processes[index.min(PROCESSES_MAX - 1)];
+    OWNER.store(if index < PROCESSES_APART { index as u32 + 1 } else { 0 }, Relaxed);
+    let pid = sys::process_id() as u32;
+    PID.store(pid, Relaxed);
+    // SAFETY: no memory is handed over.
+    place.parent.store(unsafe { sys::syscall!(SYS_getppid) } as u32, Relaxed);
+    place.program.store(ledger::program_name());
+    NAMED.store(u32::from(!ledger::program_name().is_empty()), Relaxed);
+    place.pid.store(pid, Relaxed);
+    PROCESS.store((&raw const *place).cast_mut(), Relaxed);
+    RANDOM.store((u64::from(pid) << 32) ^ clock_ns() | 1, Relaxed);
+}
+
+fn observations() -> Option<&'static Observations> {
+    // SAFETY: mapped for good.
+    unsafe { OBSERVATIONS.load(Relaxed).as_ref() }
+}
+
+fn this_process(with: impl FnOnce(&Process)) {
+    // SAFETY: in the observations, which are mapped for good.
+    if let Some(process) = unsafe { PROCESS.load(Relaxed).as_ref() } {
+        with(process);
+    }
+}
+
+/// Whether this process is observed.
+#[inline(always)]
+pub fn is_on() -> bool {
+    !OBSERVATIONS.load(Relaxed).is_null()
+}
+
+/// 1 once the name of the program is known: the library starts before libc has set it.
+#[unsafe(link_section = ".data")]
+static NAMED: AtomicU32 = AtomicU32::new(0);
+
+fn name_program() {
+    if NAMED.swap(1, Relaxed) == 0 {
+        this_process(|process| process.program.store(ledger::program_name()));
+    }
+}
+
+/// Whether this is the child of a vfork: what it does to its descriptors does not concern ours.
+fn is_borrowed() -> bool {
+    SPAWNED.load(Relaxed) != 0 && sys::process_id() as u32 != PID.load(Relaxed)
+}
+
+/// The next number of a generator (xorshift): which calls are looked at must not depend on the
+/// program.
+fn random() -> u32 {
+    let mut random = RANDOM.load(Relaxed);
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    RANDOM.store(random, Relaxed);
+    (random >> 32) as u32
+}
+
+fn clock_ns() -> u64 {
+    let time = crate::read_clock(libc::CLOCK_MONOTONIC);
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// A call that is under way.
+pub struct Watch {
+    kind: Kind,
+    by_stdio: bool,
+    fd: i32,
+    /// Bytes that were asked for; [`ANY`]: not known. Of a seek: whence.
+    len: u64,
+    /// Where; -1: at the position.
+    at: i64,
+    /// When it began; 0: it is not timed.
+    began_ns: u64,
+}
+
+/// A length that is not known before the call.
+pub const ANY: u64 = u64::MAX;
+
+/// A call on a descriptor of a process in which nothing is buffered.
+#[inline(always)]
+pub fn call(kind: Kind, fd: i32, len: u64, at: Option<i64>) -> Outcome {
+    match watch(kind, fd, len, at) {
+        Some(watch) => Outcome::Watch(watch),
+        None => Outcome::PassOn(Pass::NOTHING),
+    }
+}
+
+#[inline(always)]
+fn watch(kind: Kind, fd: i32, len: u64, at: Option<i64>) -> Option<Watch> {
+    if !is_on() {
+        return None;
+    }
+    let began_ns = turn(kind, len);
+    Some(Watch { kind, by_stdio: false, fd, len, at: at.unwrap_or(-1), began_ns })
+}
+
+/// Whether it is the turn of this call to be timed: then the time, else 0.
+#[inline(always)]
+fn turn(kind: Kind, len: u64) -> u64 {
+    let left = TICKS.load(Relaxed).wrapping_sub(1);
+    TICKS.store(left, Relaxed);
+    if left == 0 || kind != Kind::Seek && len >= LARGE_BYTES { time(left) } else { 0 }
+}
+
+/// This call is timed. If that was its turn, another is chosen: after 1 to twice the gap calls,
+/// each as likely as the others, so that no rhythm of the program hides from it.
+#[cold]
+fn time(left: u32) -> u64 {
+    if left == 0 {
+        TICKS.store(1 + random() % (2 * SAMPLE_GAP - 1), Relaxed);
+    }
+    clock_ns().max(1)
+}
+
+/// A call that libc makes on its own account.
+pub fn libc_call(kind: Kind, fd: i32, len: u64, at: Option<i64>) -> Option<Watch> {
+    watch(kind, fd, len, at).map(|watch| Watch { by_stdio: true, ..watch })
+}
+
+impl Watch {
+    /// Counts the call that gave `answer`, and hands the answer back.
+    #[inline]
+    pub fn finish(self, answer: isize) -> isize {
+        self.finish_slowly(answer);
+        answer
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_slowly(&self, answer: isize) {
+        let took_ns = match self.began_ns {
+            0 => 0,
+            began => clock_ns().saturating_sub(began).max(1),
+        };
+        self.count(answer, took_ns);
+    }
+
+    /// `took_ns` is 0 where the call was not timed.
+    fn count(&self, answer: isize, took_ns: u64) {
+        let Some(seen) = SEEN.get(self.fd as usize) else { return };
+        let Some(counts) = Counts::of(seen, self.fd) else { return };
+        let done = answer.max(0) as u64;
+        match self.kind {
+            Kind::Read => {
+                counts.add(&counts.record.sizes_read[size_bucket(done)], 1);
+                counts.tally(Tally::ReadBytes, done);
+            }
+            Kind::Write => {
+                counts.add(&counts.record.sizes_written[size_bucket(done)], 1);
+                counts.tally(Tally::WrittenBytes, done);
+            }
+            Kind::Seek => counts.tally(Tally::Seeks, 1),
+        }
+        if answer <= 0 || self.by_stdio {
+            self.count_rare(&counts, answer);
+        }
+        if took_ns != 0 {
+            self.count_time(&counts, took_ns);
+        }
+        if seen.flags.load(Relaxed) & OTHER != 0 {
+            NEWS.store(NEWS.load(Relaxed).wrapping_add(1), Relaxed);
+            SPEECH.store(SPEECH.load(Relaxed).wrapping_add(1), Relaxed);
+            return;
+        }
+        seen.with_state(counts.exclusive, |state| self.follow(state, seen, &counts, answer));
+    }
+
+    #[cold]
+    fn count_rare(&self, counts: &Counts, answer: isize) {
+        if answer < 0 {
+            counts.tally(Tally::Failed, 1);
+        } else if answer == 0 && self.kind == Kind::Read && self.len != 0 {
+            counts.tally(Tally::Ends, 1);
+        }
+        if self.by_stdio {
+            let kind = match self.kind {
+                Kind::Read => Tally::StdioReads,
+                Kind::Write => Tally::StdioWrites,
+                Kind::Seek => Tally::StdioSeeks,
+            };
+            counts.tally(kind, 1);
+        }
+    }
+
+    #[cold]
+    fn count_time(&self, counts: &Counts, took_ns: u64) {
+        let times = &counts.record.times[self.kind as usize];
+        let (calls, ns) = if self.kind != Kind::Seek && self.len >= LARGE_BYTES {
+            (&times.large, &times.large_ns)
+        } else if took_ns >= WAIT_NS {
+            (&times.waits, &times.waits_ns)
+        } else {
+            (&times.timed, &times.timed_ns)
+        };
+        counts.add(calls, 1);
+        counts.add(ns, took_ns);
+    }
+
+    /// Where the call went, and what buffering would have done with it.
+    #[inline(always)]
+    fn follow(&self, state: &mut State, seen: &Seen, counts: &Counts, answer: isize) {
+        if state.skip > 0 {
+            state.skip -= 1;
+            return self.pass(state, answer);
+        }
+        let before = World { news: NEWS.load(Relaxed), speech: SPEECH.load(Relaxed) };
+        let mut world = before;
+        if state.left == BURST_CALLS && state.weight > 1 {
+            let at = if self.at >= 0 { self.at as u64 } else { state.position };
+            state.resume(at, &world);
+        }
+        if self.by_stdio {
+            world.speak();
+            world.listen();
+            state.change(&mut world, Some(Why::Stdio));
+            self.move_on(state, counts, answer);
+        } else if self.kind == Kind::Seek {
+            self.follow_seek(state, counts, answer, &mut world);
+        } else {
+            let done = answer.max(0) as u64;
+            let at = self.move_on(state, counts, answer);
+            let transfer =
+                Transfer { at, len: if self.len == ANY { done } else { self.len }, done };
+            let State { shadow, would, weight, .. } = state;
+            let weight = u64::from(*weight);
+            let count = |kind: Would, amount: u64| would[kind as usize] += amount * weight;
+            let wish = match self.kind {
+                Kind::Read => shadow.read(transfer, &mut world, count),
+                _ if self.len == ANY || self.at >= 0 => {
+                    // Vectors and positioned writes go straight on.
+                    shadow.hand_over(&mut world, count);
+                    Wish::Nothing
+                }
+                _ => shadow.write(transfer, &mut world, count),
+            };
+            if wish != Wish::Nothing {
+                self.grant(wish, state, seen, counts, &mut world);
+            }
+        }
+        state.would[match self.kind {
+            Kind::Read => Would::AskedReads,
+            Kind::Write => Would::AskedWrites,
+            Kind::Seek => Would::AskedSeeks,
+        } as usize] += u64::from(state.weight);
+        state.left -= 1;
+        if state.left == 0 {
+            state.end_burst(counts);
+        }
+        if world != before {
+            NEWS.store(world.news, Relaxed);
+            SPEECH.store(world.speech, Relaxed);
+        }
+    }
+
+    /// Follows the position, and nothing else.
+    #[inline(always)]
+    fn pass(&self, state: &mut State, answer: isize) {
+        if answer >= 0 {
+            match self.kind {
+                Kind::Seek => state.position = answer as u64,
+                _ if self.at < 0 => state.position = state.position.wrapping_add(answer as u64),
+                _ => {}
+            }
+        }
+    }
+
+    /// Follows the position and the pattern; says where a transfer began.
+    #[inline(always)]
+    fn move_on(&self, state: &mut State, counts: &Counts, answer: isize) -> u64 {
+        let at = if self.at >= 0 { self.at as u64 } else { state.position };
+        let at = at.wrapping_sub(state.shift);
+        self.pass(state, answer);
+        let done = answer.max(0) as u64;
+        let end = at.wrapping_add(done);
+        if done == 0 || self.kind == Kind::Seek {
+            return at;
+        }
+        if at != state.last_end || state.last_end == 0 {
+            state.jump(at, counts);
+        }
+        if end.wrapping_sub(state.run_from) > state.covered_to.wrapping_sub(state.covered_from) {
+            (state.covered_from, state.covered_to) = (state.run_from, end);
+        } else if at >= state.covered_from && end <= state.covered_to {
+            let again = if self.kind == Kind::Read { Tally::ReReads } else { Tally::ReWrites };
+            counts.tally(again, u64::from(state.weight));
+        }
+        (state.last_at, state.last_end) = (at, end);
+        at
+    }
+
+    fn follow_seek(&self, state: &mut State, counts: &Counts, answer: isize, world: &mut World) {
+        if answer >= 0 && answer as u64 == state.position {
+            counts.tally(Tally::SeeksNowhere, u64::from(state.weight));
+        }
+        let plain = self.len == libc::SEEK_SET as u64 || self.len == libc::SEEK_CUR as u64;
+        if plain && answer >= 0 {
+            let State { shadow, would, weight, .. } = state;
+            let weight = u64::from(*weight);
+            let count = |kind: Would, amount: u64| would[kind as usize] += amount * weight;
+            shadow.seek(world, count);
+        } else {
+            state.change(world, None);
+        }
+        self.move_on(state, counts, answer);
+    }
+
+    /// The file has earned what `wish` says: asks of it what the engine would ask.
+    #[cold]
+    fn grant(
+        &self,
+        wish: Wish,
+        state: &mut State,
+        seen: &Seen,
+        counts: &Counts,
+        world: &mut World,
+    ) {
+        let status = sys::status(self.fd).unwrap_or_default();
+        counts.record.size.fetch_max(status.size, Relaxed);
+        let flags = sys::open_flags(self.fd).unwrap_or(0);
+        let special = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
+        let made_up = || {
+            sys::file_system(self.fd).is_none_or(|(magic, _)| transition::MADE_UP.contains(&magic))
+        };
+        let against = if flags & special != 0 {
+            Some(Why::OpenFlags)
+        } else if !status.regular || made_up() {
+            Some(Why::NotRegular)
+        } else if wish == Wish::Window && state.shadow.is_from_outside() {
+            Some(Why::FromOutside)
+        } else {
+            None
+        };
+        let is = if against == Some(Why::NotRegular) { IS_OTHER } else { IS_REGULAR };
+        counts.record.what.fetch_or(is, Relaxed);
+        match (wish, against) {
+            (_, Some(why)) => {
+                if why == Why::NotRegular {
+                    seen.flags.fetch_or(OTHER, Relaxed);
+                }
+                state.change(world, Some(why));
+            }
+            (Wish::Window, None) => state.shadow.open_window(status.size),
+            (_, None) if !sys::file_size_unlimited() => {
+                state.shadow.refuse_writes(Why::FileSizeLimit);
+            }
+            (_, None) if flags & libc::O_APPEND != 0 || state.shadow.is_from_outside() => {
+                state.shadow.pin_trailing();
+            }
+            (_, None) => state.shadow.pin(),
+        }
+    }
+}
+
+/// A record to count in.
+struct Counts {
+    record: &'static Record,
+    /// Nobody else counts in it: no other thread, no other process.
+    exclusive: bool,
+}
+
+impl Counts {
+    /// The record of a descriptor, found first where it is not known.
+    #[inline(always)]
+    fn of(seen: &'static Seen, fd: i32) -> Option<Counts> {
+        // SAFETY: records are mapped for good.
+        match unsafe { seen.record.load(Relaxed).as_ref() } {
+            Some(record) => {
+                let own = seen.flags.load(Relaxed) & SHARED == 0;
+                Some(Counts { record, exclusive: own && atomic::single_threaded() })
+            }
+            None => find(seen, fd),
+        }
+    }
+
+    #[inline(always)]
+    fn add(&self, counter: &AtomicU64, amount: u64) {
+        if self.exclusive {
+            counter.store(counter.load(Relaxed).wrapping_add(amount), Relaxed);
+        } else {
+            counter.fetch_add(amount, Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn tally(&self, tally: Tally, amount: u64) {
+        self.add(&self.record.tallies[tally as usize], amount);
+    }
+}
+
+impl Seen {
+    fn description(&self) -> Option<&'static Description> {
+        DESCRIPTIONS.get((self.description.load(Relaxed) as usize).wrapping_sub(1))
+    }
+
+    /// Gives it a description of its own.
+    fn describe(&self) {
+        let start = NEXT_DESCRIPTION.load(Relaxed) as usize;
+        for step in 0..DESCRIPTORS_MAX {
+            let index = (start + step) % DESCRIPTORS_MAX;
+            let description = &DESCRIPTIONS[index];
+            if description.references.load(Relaxed) == 0
+                && description.references.compare_exchange(0, 1, Relaxed, Relaxed).is_ok()
+            {
+                NEXT_DESCRIPTION.store(index as u32 + 1, Relaxed);
+                description.busy.store(0, Relaxed);
+                // SAFETY: it was free, so it is only ours.
+                unsafe { *description.state.get() = State::NEW };
+                self.description.store(index as u32 + 1, Relaxed);
+                return;
+            }
+        }
+        self.description.store(0, Relaxed);
+    }
+
+    /// From now on its calls are counted in `record`.
+    fn count_in(&self, record: &'static Record) -> Counts {
+        let shared = record.owner.load(Relaxed) == 0;
+        if shared {
+            self.flags.fetch_or(SHARED, Relaxed);
+        } else {
+            self.flags.fetch_and(!SHARED, Relaxed);
+        }
+        self.before.store(core::ptr::null_mut(), Relaxed);
+        self.record.store((&raw const *record).cast_mut(), Relaxed);
+        Counts { record, exclusive: !shared && atomic::single_threaded() }
+    }
+
+    /// Whether anything is known of it.
+    fn is_known(&self) -> bool {
+        !self.record.load(Relaxed).is_null() || !self.before.load(Relaxed).is_null()
+    }
+
+    /// Gives up its share; whether it was the last one is asked before.
+    fn leave(&self) {
+        if let Some(description) = self.description() {
+            description.references.fetch_sub(1, Relaxed);
+        }
+        self.description.store(0, Relaxed);
+        self.before.store(core::ptr::null_mut(), Relaxed);
+        self.record.store(core::ptr::null_mut(), Relaxed);
+    }
+
+    /// Does something with the state, unless somebody is at it.
+    #[inline(always)]
+    fn with_state(&'static self, exclusive: bool, with: impl FnOnce(&mut State)) {
+        let Some(home) = self.description() else { return };
+        if exclusive {
+            if home.busy.load(Relaxed) != 0 {
+                return;
+            }
+            home.busy.store(1, Relaxed);
+        } else if home.busy.swap(1, core::sync::atomic::Ordering::Acquire) != 0 {
+            return;
+        }
+        // SAFETY: `busy` is held.
+        with(unsafe { &mut *home.state.get() });
+        home.busy.store(0, core::sync::atomic::Ordering::Release);
+    }
+}
+
+/// Counts a call in the way that most take: nothing special about it, and pattern and shadow are
+/// left out now. False: it is for [`Watch::count`].
+#[inline(always)]
+fn count_plain(kind: Kind, fd: i32, at: Option<i64>, answer: isize) -> bool {
+    let Some(seen) = SEEN.get(fd as usize) else { return true };
+    // SAFETY: records are mapped for good.
+    let Some(record) = (unsafe { seen.record.load(Relaxed).as_ref() }) else { return false };
+    let flags = seen.flags.load(Relaxed);
+    if answer <= 0 && kind != Kind::Seek || flags & SHARED != 0 || !atomic::single_threaded() {
+        return false;
+    }
+    if flags & OTHER != 0 {
+        NEWS.store(NEWS.load(Relaxed).wrapping_add(1), Relaxed);
+        SPEECH.store(SPEECH.load(Relaxed).wrapping_add(1), Relaxed);
+    } else {
+        let Some(description) = seen.description() else { return false };
+        if description.busy.load(Relaxed) != 0 {
+            return false;
+        }
+        // SAFETY: nobody is at it, and this process has one thread; a handler that comes in between
+        // only moves the position once more.
+        let state = unsafe { &mut *description.state.get() };
+        if state.skip == 0 || answer < 0 {
+            return false;
+        }
+        state.skip -= 1;
+        match kind {
+            Kind::Seek => state.position = answer as u64,
+            _ if at.is_none() => state.position = state.position.wrapping_add(answer as u64),
+            _ => {}
+        }
+    }
+    let counts = Counts { record, exclusive: true };
+    let done = answer as u64;
+    match kind {
+        Kind::Read => {
+            counts.add(&record.sizes_read[size_bucket(done)], 1);
+            counts.tally(Tally::ReadBytes, done);
+        }
+        Kind::Write => {
+            counts.add(&record.sizes_written[size_bucket(done)], 1);
+            counts.tally(Tally::WrittenBytes, done);
+        }
+        Kind::Seek => counts.tally(Tally::Seeks, 1),
+    }
+    true
+}
+
+/// The hooks of the calls that come by the million, in a process that is observed: our own entries
+/// are patched to lead here, so that nothing stands in between.
+macro_rules! short_ways {
+    ($(
+        $name:ident of $module:ident:
+        fn($fd:ident: i32 $(, $arg:ident: $type:ty)*) -> $ret:ty,
+        $kind:ident $len:expr, $at:expr;
+    )*) => {
+        $(unsafe extern "C" fn $name($fd: i32 $(, $arg: $type)*) -> $ret {
+            let began_ns = turn(Kind::$kind, $len);
+            let next: unsafe extern "C" fn(i32 $(, $type)*) -> $ret =
+                // SAFETY: the next definition of this name has this signature.
+                unsafe { core::mem::transmute(crate::abi::$module::$name::next()) };
+            // SAFETY: the caller made the same call.
+            let answer = unsafe { next($fd $(, $arg)*) };
+            if began_ns != 0 || !count_plain(Kind::$kind, $fd, $at, answer as isize) {
+                let (kind, by_stdio, fd, len) = (Kind::$kind, false, $fd, $len);
+                let at = $at.unwrap_or(-1);
+                Watch { kind, by_stdio, fd, len, at, began_ns }.finish_slowly(answer as isize);
+            }
+            answer
+        })*
+
+        /// Leads our own entries to them. Where that cannot be, they stay as they are, and lead
+        /// here by a longer way.
+        fn take_short_ways() {
+            $(reach::redirect(
+                crate::abi::$module::$name as *const () as usize,
+                $name as *const () as usize,
+            );)*
+        }
+    };
+}
+
+short_ways! {
+    read of read_write: fn(fd: i32, buffer: *mut c_void, len: usize) -> isize,
+        Read len as u64, None;
+    write of read_write: fn(fd: i32, buffer: *const c_void, len: usize) -> isize,
+        Write len as u64, None;
+    lseek of seek: fn(fd: i32, offset: i64, whence: i32) -> i64, Seek whence as u64, None;
+    lseek64 of seek: fn(fd: i32, offset: i64, whence: i32) -> i64, Seek whence as u64, None;
+    pread of read_write:
+        fn(fd: i32, buffer: *mut c_void, len: usize, offset: i64) -> isize,
+        Read len as u64, Some(offset);
+    pread64 of read_write:
+        fn(fd: i32, buffer: *mut c_void, len: usize, offset: i64) -> isize,
+        Read len as u64, Some(offset);
+}
+
+/// The record of a descriptor that is not known: it was open before, or made out of sight.
+#[cold]
+fn find(seen: &'static Seen, fd: i32) -> Option<Counts> {
+    let all = observations()?;
+    name_program();
+    let mut buffer = [0; 512];
+    // SAFETY: records are mapped for good.
+    if let Some(before) = unsafe { seen.before.load(Relaxed).as_ref() } {
+        // That of the parent: the same path, counted for this process.
+        let mut text = [0; sweetspot_core::ledger::TEXT_BYTES_MAX];
+        let record = all.record(OWNER.load(Relaxed), before.path.load(&mut text));
+        record.what.fetch_or(before.what.load(Relaxed), Relaxed);
+        return Some(seen.count_in(record));
+    }
+    let status = sys::status(fd)?;
+    let path = ledger::path_of(fd, &mut buffer);
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    // All pipes together, all sockets together.
+    let unnamed = !path.starts_with(b"/");
+    let path = match path.iter().position(|byte| *byte == b':') {
+        Some(end) if unnamed => &path[..end],
+        _ => path,
+    };
+    let record = all.record(OWNER.load(Relaxed), path);
+    let what = if status.regular { IS_REGULAR | IS_INHERITED } else { IS_OTHER };
+    record.what.fetch_or(what, Relaxed);
+    record.size.fetch_max(status.size, Relaxed);
+    remember(seen, fd, record, 0);
+    if !status.regular {
+        seen.flags.fetch_or(OTHER, Relaxed);
+    }
+    seen.with_state(false, |state| {
+        if status.regular {
+            let at = sys::seek(fd, 0, libc::SEEK_CUR).max(0) as u64;
+            (state.position, state.last_end) = (at, at);
+            state.shadow = Shadow::OUTSIDE;
+        } else {
+            state.change(&mut World::default(), Some(Why::NotRegular));
+            record.why.fetch_or(Why::NotRegular.bit(), Relaxed);
+        }
+    });
+    Counts::of(seen, fd)
+}
+
+/// Ties a descriptor to its record, with nothing remembered.
+fn remember(seen: &'static Seen, fd: i32, record: &'static Record, flags: u32) {
+    seen.leave();
+    seen.flags.store(flags, Relaxed);
+    seen.describe();
+    seen.count_in(record);
+    if HIGHEST.load(Relaxed) <= fd as u32 {
+        HIGHEST.fetch_max(fd as u32 + 1, Relaxed);
+    }
+}
+
+/// A descriptor was opened by path.
+pub fn opened(fd: i32, flags: i32, path: *const c_char) {
+    let (Some(all), Some(seen)) = (observations(), SEEN.get(fd as usize)) else { return };
+    if path.is_null() || is_borrowed() {
+        return;
+    }
+    name_program();
+    let mut buffer = [0; PATH_BYTES_MAX];
+    // SAFETY: the kernel has just opened this path.
+    let given = unsafe { core::ffi::CStr::from_ptr(path) }.to_bytes();
+    let Some(path) = absolute(given, &mut buffer) else { return };
+    let record = all.record(OWNER.load(Relaxed), path);
+    let close_on_exec = if flags & libc::O_CLOEXEC != 0 { CLOSE_ON_EXEC } else { 0 };
+    remember(seen, fd, record, close_on_exec);
+    if let Some(counts) = Counts::of(seen, fd) {
+        counts.tally(Tally::Opens, 1);
+    }
+}
+
+/// The same, with a folder to which the path is relative.
+pub fn opened_at(folder: i32, fd: i32, flags: i32, path: *const c_char) {
+    // SAFETY: the kernel has just opened this path, if it gave a descriptor.
+    if fd >= 0 && (folder == libc::AT_FDCWD || unsafe { *path } == b'/' as c_char) {
+        opened(fd, flags, path);
+    }
+}
+
+/// Longer paths keep their end.
+const PATH_BYTES_MAX: usize = 512;
+
+/// The current folder, as far as it is known.
+struct Folder {
+    len: AtomicU32,
+    bytes: UnsafeCell<[u8; PATH_BYTES_MAX]>,
+}
+// SAFETY: the bytes are for display; two threads that find them out at once store the same.
+unsafe impl Sync for Folder {}
+static FOLDER: Folder =
+    Folder { len: AtomicU32::new(0), bytes: UnsafeCell::new([0; PATH_BYTES_MAX]) };
+
+/// The current folder may be another one now.
+pub fn moved() {
+    FOLDER.len.store(0, Relaxed);
+}
+
+/// A path from the root, for the records; the end of it, where it is long.
+fn absolute<'a>(path: &'a [u8], buffer: &'a mut [u8; PATH_BYTES_MAX]) -> Option<&'a [u8]> {
+    if path.starts_with(b"/") {
+        return Some(path);
+    }
+    let path = path.strip_prefix(b"./").unwrap_or(path);
+    let mut folder_len = FOLDER.len.load(Relaxed) as usize;
+    if folder_len == 0 {
+        // SAFETY: a buffer of that size; see `Folder`.
+        let answer = unsafe { sys::syscall!(SYS_getcwd, FOLDER.bytes.get(), PATH_BYTES_MAX) };
+        folder_len = sys::result(answer).ok()?.checked_sub(1)?;
+        FOLDER.len.store(folder_len as u32, Relaxed);
+    }
+    // SAFETY: see `Folder`.
+    let folder: &[u8; PATH_BYTES_MAX] = unsafe { &*FOLDER.bytes.get() };
+    let folder = &folder[..folder_len.min(PATH_BYTES_MAX)];
+    let folder = if folder == b"/" { b"" } else { folder };
+    let pieces = [folder, b"/", path];
+    if pieces.iter().map(|piece| piece.len()).sum::<usize>() > PATH_BYTES_MAX {
+        return Some(path);
+    }
+    let mut len = 0;
+    for piece in pieces {
+        buffer[len..len + piece.len()].copy_from_slice(piece);
+        len += piece.len();
+    }
+    Some(&buffer[..len])
+}
+
+/// A descriptor ends, or means something else from now on.
+pub fn closed(fd: i32) {
+    let Some(seen) = SEEN.get(fd as usize).filter(|_| is_on()) else { return };
+    if !seen.is_known() || is_borrowed() {
+        return;
+    }
+    spoke();
+    if seen.description().is_some_and(|home| home.references.load(Relaxed) == 1) {
+        finish_file(seen, fd);
+    }
+    seen.leave();
+}
+
+/// A descriptor was made that is not known yet, or its number may mean something else now.
+pub fn made(fd: i32) {
+    closed(fd);
+}
+
+/// Descriptors ended together, or are closed at exec from now on.
+pub fn range_closed(first: u32, last: u32, flags: u32) {
+    if is_on() && flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
+        each(|_, fd| {
+            if (first..=last).contains(&(fd as u32)) {
+                closed(fd);
+            }
+        });
+    }
+}
+
+/// What would be waiting is written. What the parent of a fork had waiting is the parent's.
+fn finish_file(seen: &'static Seen, fd: i32) {
+    if seen.record.load(Relaxed).is_null() {
+        return;
+    }
+    let Some(counts) = Counts::of(seen, fd) else { return };
+    seen.with_state(counts.exclusive, |state| {
+        let State { shadow, would, .. } = state;
+        shadow.close(|kind: Would, amount| would[kind as usize] += amount);
+        state.save(&counts);
+    });
+}
+
+/// `new` is now a duplicate of `old`.
+pub fn duplicated(old: i32, new: i32) {
+    let (Some(from), Some(to)) = (SEEN.get(old as usize), SEEN.get(new as usize)) else { return };
+    if !is_on() || old == new || is_borrowed() || Counts::of(from, old).is_none() {
+        return;
+    }
+    closed(new);
+    if let Some(description) = from.description() {
+        description.references.fetch_add(1, Relaxed);
+    }
+    to.description.store(from.description.load(Relaxed), Relaxed);
+    to.flags.store(from.flags.load(Relaxed) & !CLOSE_ON_EXEC, Relaxed);
+    to.record.store(from.record.load(Relaxed), Relaxed);
+    to.before.store(core::ptr::null_mut(), Relaxed);
+    if HIGHEST.load(Relaxed) <= new as u32 {
+        HIGHEST.fetch_max(new as u32 + 1, Relaxed);
+    }
+}
+
+/// Close-on-exec was set or cleared.
+pub fn set_close_on_exec(fd: i32, flags: i32) {
+    if let Some(seen) = SEEN.get(fd as usize) {
+        if flags & libc::FD_CLOEXEC != 0 {
+            seen.flags.fetch_or(CLOSE_ON_EXEC, Relaxed);
+        } else {
+            seen.flags.fetch_and(!CLOSE_ON_EXEC, Relaxed);
+        }
+    }
+}
+
+/// A call that buffering would notice, on no file in particular.
+#[inline]
+pub fn spoke() {
+    if is_on() {
+        NEWS.store(NEWS.load(Relaxed).wrapping_add(1), Relaxed);
+        SPEECH.store(SPEECH.load(Relaxed).wrapping_add(1), Relaxed);
+        this_process(|process| atomic::count(&process.other_calls, 1));
+    }
+}
+
+/// A call that uses offset or content of a file, and is no read, write or seek.
+pub fn handed_over(fd: i32) {
+    change(fd, Tally::OtherCalls, None);
+}
+
+/// The file would go straight on from now on.
+pub fn special_use(fd: i32, why: Why) {
+    change(fd, Tally::OtherCalls, Some(why));
+}
+
+/// It was mapped into memory.
+pub fn mapped(fd: i32) {
+    change(fd, Tally::Maps, Some(Why::Mapped));
+}
+
+fn change(fd: i32, tally: Tally, why: Option<Why>) {
+    let Some(seen) = SEEN.get(fd as usize).filter(|_| is_on()) else { return };
+    if !seen.is_known() || is_borrowed() {
+        return;
+    }
+    let Some(counts) = Counts::of(seen, fd) else { return };
+    counts.tally(tally, 1);
+    spoke();
+    settle(seen, &counts, why);
+}
+
+fn settle(seen: &'static Seen, counts: &Counts, why: Option<Why>) {
+    seen.with_state(counts.exclusive, |state| {
+        let mut world = World { news: NEWS.load(Relaxed), speech: SPEECH.load(Relaxed) };
+        state.change(&mut world, why);
+        state.save(counts);
+    });
+}
+
+/// Bytes were moved inside the kernel, from one descriptor to another.
+pub fn transferred(from: i32, to: i32, answer: isize) {
+    for fd in [from, to] {
+        let Some(seen) = SEEN.get(fd as usize).filter(|_| is_on()) else { continue };
+        if let Some(counts) = Counts::of(seen, fd) {
+            counts.tally(Tally::TransferCalls, 1);
+            counts.tally(Tally::TransferBytes, answer.max(0) as u64);
+        }
+    }
+}
+
+/// Which descriptors a new process will share.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    All,
+    /// Those that are not closed at exec.
+    Inherited,
+}
+
+/// Before a new process shares descriptors with this one, or this one becomes another program.
+pub fn shares(sharing: Sharing) {
+    if !is_on() || is_borrowed() {
+        return;
+    }
+    if sharing == Sharing::Inherited {
+        SPAWNED.store(1, Relaxed);
+    }
+    spoke();
+    each(|seen, fd| {
+        let kept = seen.flags.load(Relaxed) & CLOSE_ON_EXEC != 0;
+        if (sharing == Sharing::All || !kept)
+            && let Some(counts) = Counts::of(seen, fd)
+        {
+            settle_shared(seen, &counts);
+        }
+    });
+}
+
+/// What is about to be shared goes straight on for good, unless it was shared before: then it is
+/// written as such.
+fn settle_shared(seen: &'static Seen, counts: &Counts) {
+    let mut why = Some(Why::Shared);
+    seen.with_state(counts.exclusive, |state| {
+        why = why.filter(|_| !state.shadow.is_from_outside())
+    });
+    settle(seen, counts, why);
+}
+
+fn each(mut with: impl FnMut(&'static Seen, i32)) {
+    let highest = (HIGHEST.load(Relaxed) as usize).min(DESCRIPTORS_MAX);
+    for (fd, seen) in SEEN[..highest].iter().enumerate() {
+        if seen.is_known() {
+            with(seen, fd as i32);
+        }
+    }
+}
+
+/// After a fork, in the child: it counts for itself.
+pub fn forked() {
+    let Some(all) = observations() else { return };
+    SPAWNED.store(0, Relaxed);
+    begin_process(all);
+    this_process(|process| process.stdio.store(1, Relaxed));
+    each(|seen, _| {
+        if let Some(description) = seen.description() {
+            description.busy.store(0, Relaxed);
+        }
+        let record = seen.record.swap(core::ptr::null_mut(), Relaxed);
+        if !record.is_null() {
+            seen.before.store(record, Relaxed);
+        }
+    });
+}
+
+/// The process ends, or becomes another program; with a reason: nothing of it would be buffered from
+/// now on.
+pub fn ending(why: Option<Why>) {
+    if !is_on() || is_borrowed() {
+        return;
+    }
+    let Some(why) = why else { return each(finish_file) };
+    this_process(|process| {
+        process.why.fetch_or(why.bit(), Relaxed);
+    });
+    each(|seen, fd| {
+        if let Some(counts) = Counts::of(seen, fd) {
+            settle(seen, &counts, Some(why));
+        }
+    });
+}
