@@ -18,6 +18,7 @@ Examples:
   sweetspot run -- ./seqcopy in.dat out.dat       run it buffered: same bytes, same exit status
   sweetspot run --summary -- ./seqcopy            and say afterwards what was buffered, per file
   sweetspot run --buffer-size 64K -- ./seqcopy    with a buffer of your choice
+  sweetspot profile -- ./seqcopy                  what I/O does it do, what would buffering save?
   sweetspot verify -- ./seqcopy in.dat out.dat    prove on your own job that it changes nothing
   sweetspot top                                   which of the programs that run now need it?
   sweetspot tune -- ./seqcopy in.dat out.dat      find the smallest buffer that is as good as any
@@ -27,6 +28,7 @@ Examples:
 
 Run a program:
   run      Run a program with buffering underneath its own reads and writes
+  profile  Run it as it is, and say what I/O it does and what buffering would save
   verify   Run it as it is and buffered, and compare all that can be seen
   recover  Finish what was pending where a program was killed together with its guard
 
@@ -63,6 +65,25 @@ A buffer size N is a number of bytes, or one with a suffix (64K, 64KiB, 1M); 0 o
 chooses; off or a negative number: no buffering. Without one, IO_BUFFER_SIZE from the environment
 decides, then sweetspot.toml (looked for from the current folder upwards), then auto.
 SWEETSPOT=off in the environment starts the program untouched.
+
+The exit status is the program's own. 125: sweetspot itself failed; 126: the program cannot be
+executed; 127: it was not found.
+";
+
+const PROFILE_HELP: &str = "\
+{about}
+
+Examples:
+  sweetspot profile -- ./seqcopy in.dat out.dat
+  sweetspot profile --json before.json -- sh nightly.sh
+  sweetspot profile --compare before.json after.json
+
+{usage-heading} {usage}
+
+{all-args}
+
+The program runs as it is; nothing is buffered. The report goes to stderr, when the program and all
+that it waits for have ended. Each file is said to gain, not to gain, or not to be buffered, and why.
 
 The exit status is the program's own. 125: sweetspot itself failed; 126: the program cannot be
 executed; 127: it was not found.
@@ -174,6 +195,7 @@ pub struct Arguments {
 #[derive(Subcommand)]
 pub enum Verb {
     Run(Run),
+    Profile(Profile),
     Verify(Verify),
     Recover(Recover),
     Top(Top),
@@ -363,6 +385,27 @@ pub struct Recover {
     pub ledger: Option<PathBuf>,
 }
 
+/// Run a program as it is, and say what I/O it does and what buffering would save
+#[derive(Args)]
+#[command(help_template = PROFILE_HELP, args_override_self = true)]
+pub struct Profile {
+    /// Write the whole profile, with nothing left out, to FILE
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write the report to FILE instead of stderr
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Say what changed between two profiles that --json wrote
+    #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with = "command")]
+    pub compare: Option<Vec<PathBuf>>,
+
+    /// The program and its arguments; options of sweetspot stop at its name
+    #[arg(value_name = "CMD ARGS", required_unless_present = "compare", trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+}
+
 /// Find the smallest buffer that is as good as any for a command, and keep it for `run`
 #[derive(Args)]
 #[command(help_template = TUNE_HELP, args_override_self = true)]
@@ -457,7 +500,8 @@ const STATUS_USAGE: u8 = 2;
 /// Answers to what was typed: help on stdout, mistakes on stderr. Returns the exit status.
 pub fn answer(error: &clap::Error) -> u8 {
     let verb = std::env::args_os().nth(1);
-    let after_run = verb.as_deref().is_some_and(|verb| verb == "run");
+    let runs = |verb: &std::ffi::OsStr| verb == "run" || verb == "profile";
+    let after_run = verb.as_deref().is_some_and(runs);
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = error.print();
@@ -467,7 +511,11 @@ pub fn answer(error: &clap::Error) -> u8 {
             say("sweetspot: no command\n  try: sweetspot run -- ./program, or: sweetspot --help");
         }
         ErrorKind::MissingRequiredArgument if after_run => {
-            say("sweetspot run: no program to run\n  try: sweetspot run -- ./program");
+            let verb = verb.unwrap_or_default();
+            let verb = verb.display();
+            say(format_args!(
+                "sweetspot {verb}: no program to run\n  try: sweetspot {verb} -- ./program"
+            ));
         }
         ErrorKind::InvalidSubcommand => {
             let typed = match error.get(ContextKind::InvalidSubcommand) {

@@ -9,6 +9,7 @@ mod config;
 mod demo;
 mod failure;
 mod preload;
+mod profile;
 mod reach;
 mod recover;
 mod resolve;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Verb::Demo(arguments) => demo::demo(arguments),
         Verb::SandboxStep(arguments) => sandbox::run_step(arguments),
         Verb::Work(arguments) => work::work(arguments),
+        Verb::Profile(arguments) => profile::profile(arguments),
     };
     ExitCode::from(ended.unwrap_or_else(|failure| {
         failure::say(&failure);

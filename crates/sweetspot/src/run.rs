@@ -24,7 +24,8 @@ use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, replace};
 /// Switches everything off.
 const SWITCH: &str = "SWEETSPOT";
 
-type Environment = Vec<(OsString, OsString)>;
+/// Names and values of variables, in their order.
+pub type Environment = Vec<(OsString, OsString)>;
 
 /// Runs the program. Returns the exit status, or does not return at all.
 ///
@@ -134,21 +135,27 @@ fn sizes_and_rules(
     Ok((asked, config))
 }
 
-fn find(name: &OsStr, environment: &Environment) -> Result<PathBuf, Failure> {
+/// The file of the program.
+///
+/// # Errors
+/// Where there is none.
+pub fn find(name: &OsStr, environment: &Environment) -> Result<PathBuf, Failure> {
     resolve::find(name, value(environment, "PATH"))
         .map_err(|missing| resolve::failure(name, &missing))
 }
 
-fn is_switched_off(environment: &Environment) -> bool {
+/// Whether SWEETSPOT=off is set.
+pub fn is_switched_off(environment: &Environment) -> bool {
     value(environment, SWITCH).is_some_and(|text| text.eq_ignore_ascii_case("off"))
 }
 
-fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a OsStr> {
+/// The value of a variable.
+pub fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a OsStr> {
     environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
 }
 
 /// Sets a variable in its place, so that the order of the others stays.
-fn set(environment: &mut Environment, name: &str, value: OsString) {
+pub fn set(environment: &mut Environment, name: &str, value: OsString) {
     match environment.iter_mut().find(|(known, _)| known == name) {
         Some(variable) => variable.1 = value,
         None => environment.push((name.into(), value)),
@@ -156,10 +163,10 @@ fn set(environment: &mut Environment, name: &str, value: OsString) {
 }
 
 /// A program that is ready to be started.
-struct Start<'a> {
-    program: &'a Path,
-    arguments: &'a [OsString],
-    environment: Environment,
+pub struct Start<'a> {
+    pub program: &'a Path,
+    pub arguments: &'a [OsString],
+    pub environment: Environment,
 }
 
 impl Start<'_> {
@@ -192,7 +199,11 @@ impl Start<'_> {
         attempt().expect_err("exec returns only failures")
     }
 
-    fn as_child(&self) -> Result<(Child, Instant), Failure> {
+    /// Starts it below this process; says when.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn as_child(&self) -> Result<(Child, Instant), Failure> {
         let started = Instant::now();
         let child = match Child::start(&self.image()?) {
             Err(error) if is_unknown_format(&error) => Child::start(&self.image_for_shell()?),
@@ -242,7 +253,11 @@ fn is_unknown_format(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error())
 }
 
-fn end_as(ended: Ended) -> Result<u8, Failure> {
+/// Ends as the program did.
+///
+/// # Errors
+/// None; it is the last thing that a verb returns.
+pub fn end_as(ended: Ended) -> Result<u8, Failure> {
     match ended {
         Ended::Exited(status) => Ok(status),
         Ended::Killed(signal) => end_by_signal(signal),

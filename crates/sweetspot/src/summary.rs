@@ -31,22 +31,32 @@ impl Target {
     /// # Errors
     /// Where the file cannot be written, or holds something else.
     pub fn open(file: Option<&Path>) -> Result<Target, Failure> {
-        let Some(path) = file else { return Ok(Target::Stderr) };
+        match file {
+            None => Ok(Target::Stderr),
+            Some(path) => Target::open_file("--summary=", path, TITLE),
+        }
+    }
+
+    /// The same for the file of any option; `title` is how all that it writes begins.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub fn open_file(option: &str, path: &Path, title: &str) -> Result<Target, Failure> {
         let shown = path.display();
-        let failure = |cause: &str| Failure::own(format!("--summary={shown}: {cause}"));
+        let failure = |cause: &str| Failure::own(format!("{option}{shown}: {cause}"));
         let special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
         let mut options = OpenOptions::new();
         options.write(true).read(!special).create(!special);
         let mut file = options.open(path).map_err(|error| {
-            failure(&error.to_string()).next("name a file in a folder of yours, or none: --summary")
+            failure(&error.to_string()).next("name a file in a folder of yours")
         })?;
         if !special {
             let mut start = Vec::new();
-            let read = (&mut file).take(TITLE.len() as u64).read_to_end(&mut start);
+            let read = (&mut file).take(title.len() as u64).read_to_end(&mut start);
             read.map_err(|error| failure(&error.to_string()))?;
-            if !start.is_empty() && start != TITLE.as_bytes() {
+            if !start.is_empty() && start != title.as_bytes() {
                 return Err(failure("the file holds something else, which is not overwritten")
-                    .next(format!("name another one: --summary={shown}.summary")));
+                    .next(format!("name another one: {option}{shown}.new")));
             }
         }
         Ok(Target::File(path.to_path_buf(), file))

@@ -1,0 +1,130 @@
+//! Was everything seen? The kernel counts reads and writes of every process (`/proc/self/io`), and a
+//! parent gets the counts of the children that it waited for, and of those they waited for. What the
+//! kernel counted and the library did not see was made out of its sight.
+
+use super::data::{Calls, Coverage, File, Seen};
+use super::words;
+use crate::reach::Reach;
+use std::fs;
+
+/// Reads and writes that a process makes before the library is there: by the kernel and the dynamic
+/// linker, a header for each library.
+const CALLS_OF_A_START: u64 = 64;
+const BYTES_OF_A_START: u64 = 128 << 10;
+/// Less than that part of all calls out of sight is no matter.
+const SHARE_UNSEEN: f64 = 0.02;
+
+/// The kernel's counters of the children of this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kernel {
+    before: Calls,
+    /// What one look at the counters itself adds to them.
+    look: Calls,
+    /// What the children did.
+    pub children: Calls,
+}
+
+impl Kernel {
+    /// Looks before the program starts.
+    pub fn before() -> Kernel {
+        let first = look();
+        let before = look();
+        Kernel { before, look: minus(before, first), children: Calls::default() }
+    }
+
+    /// Looks when it has ended. Meanwhile this process wrote `lines` lines of progress.
+    pub fn after(&mut self, lines: u64) {
+        let children = minus(minus(look(), self.before), self.look);
+        self.children = Calls { writes: children.writes.saturating_sub(lines), ..children };
+    }
+}
+
+fn minus(a: Calls, b: Calls) -> Calls {
+    Calls {
+        reads: a.reads.saturating_sub(b.reads),
+        read_bytes: a.read_bytes.saturating_sub(b.read_bytes),
+        writes: a.writes.saturating_sub(b.writes),
+        written_bytes: a.written_bytes.saturating_sub(b.written_bytes),
+    }
+}
+
+fn look() -> Calls {
+    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
+    };
+    Calls {
+        reads: value("syscr:"),
+        read_bytes: value("rchar:"),
+        writes: value("syscw:"),
+        written_bytes: value("wchar:"),
+    }
+}
+
+/// Reads and writes that were seen.
+pub fn seen(files: &[File]) -> Calls {
+    files.iter().fold(Calls::default(), |sum, file| Calls {
+        reads: sum.reads + file.reads + file.transfers / 2,
+        read_bytes: sum.read_bytes + file.read_bytes + file.transferred_bytes / 2,
+        writes: sum.writes + file.writes + file.transfers / 2,
+        written_bytes: sum.written_bytes + file.written_bytes + file.transferred_bytes / 2,
+    })
+}
+
+/// Compares both.
+pub fn coverage(kernel: Calls, files: &[File], processes: usize, reach: &Reach) -> Coverage {
+    let seen = seen(files);
+    let beyond = minus(kernel, seen);
+    let starts = processes.max(1) as u64;
+    let calls = (beyond.reads + beyond.writes).saturating_sub(starts * CALLS_OF_A_START);
+    let bytes =
+        (beyond.read_bytes + beyond.written_bytes).saturating_sub(starts * BYTES_OF_A_START);
+    let all = (kernel.reads + kernel.writes).max(1) as f64;
+    let all_bytes = (kernel.read_bytes + kernel.written_bytes).max(1) as f64;
+    let share = (calls as f64 / all).max(bytes as f64 / all_bytes);
+    let (verdict, reason) = match reach {
+        Reach::Unreachable(why) if processes == 0 => (Seen::Nothing, format!("nothing: {why}")),
+        Reach::Unreachable(why) if share > SHARE_UNSEEN => {
+            (Seen::Part, format!("only what it starts, not the program itself: {why}"))
+        }
+        _ if processes == 0 => (
+            Seen::Nothing,
+            "nothing: no process loaded the library (was its environment cleared?)".to_string(),
+        ),
+        _ if share > SHARE_UNSEEN => {
+            let part = format!(
+                "not everything: {} reads and writes of {} were made out of sight, by system calls \
+                 of their own (static and Go programs, io_uring), by programs with rights of their \
+                 own (set-user-id), or where the environment was cleared",
+                words::count(calls),
+                words::bytes(bytes),
+            );
+            (Seen::Part, part)
+        }
+        _ => (Seen::All, "every read and write was seen".to_string()),
+    };
+    Coverage { verdict, reason, kernel, seen }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reach::Why;
+
+    #[test]
+    fn what_the_kernel_counted_and_nobody_saw_is_said() {
+        let file = |reads| File { reads, read_bytes: reads * 200, ..File::default() };
+        let kernel = |reads| Calls { reads, read_bytes: reads * 200, ..Calls::default() };
+        let check = |kernel: Calls, seen: u64, processes: usize, reach: Reach, expected: Seen| {
+            let found = coverage(kernel, &[file(seen)], processes, &reach);
+            assert_eq!(found.verdict, expected, "{found:?}");
+        };
+        check(kernel(100_000), 99_990, 1, Reach::Reachable, Seen::All);
+        check(kernel(100_000), 50_000, 1, Reach::Reachable, Seen::Part);
+        check(kernel(100_000), 0, 0, Reach::Reachable, Seen::Nothing);
+        check(kernel(60), 0, 1, Reach::Reachable, Seen::All);
+        check(kernel(100_000), 0, 0, Reach::Unreachable(Why::Static), Seen::Nothing);
+        check(kernel(100_000), 10, 2, Reach::Unreachable(Why::Go), Seen::Part);
+    }
+}

@@ -1,0 +1,241 @@
+//! From counters to a profile: names, kinds of files, sums for each process, reasons.
+
+use super::coverage;
+use super::data::{
+    Buffered, Costs, File, FileKind, Pattern, Process, Profile, SCHEMA, Size, Timed, Times, Verdict,
+};
+use super::{Run, model};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::Path;
+use sweetspot_core::observe::{Kind, SIZES, Tally};
+use sweetspot_core::shadow::Would;
+use sweetspot_core::why::Why;
+use sweetspot_guard::observation::{self, Observed, Usage};
+use sweetspot_guard::process::Ended;
+
+/// Folders of files that the kernel makes up, or that are devices.
+const MADE_UP: [&str; 3] = ["/proc/", "/sys/", "/dev/"];
+/// Small calls of a file that are too few for a buffer, ever.
+const FEW_CALLS: u64 = 64;
+
+/// Everything but what follows from costs.
+pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
+    let mut kinds = HashMap::new();
+    let files: Vec<File> =
+        counted.records.iter().map(|usage| file(usage, &mut kinds)).filter(is_used).collect();
+    let mut processes: Vec<Process> = counted.processes.iter().map(process).collect();
+    for file in &files {
+        if let Some(process) = file.process.and_then(|index| processes.get_mut(index)) {
+            process.calls += file.reads + file.writes + file.seeks;
+            process.bytes += file.read_bytes + file.written_bytes;
+        }
+    }
+    let loaded = processes.len();
+    Profile {
+        sweetspot_profile: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        ended: match run.ended {
+            Ended::Exited(status) => format!("exit status {status}"),
+            Ended::Killed(signal) => format!("signal {signal}"),
+        },
+        sentence: String::new(),
+        seconds: run.seconds,
+        observing_seconds: 0.0,
+        processor_seconds: run.taken.processor.as_secs_f64(),
+        evicted_seconds: evicted(run),
+        file_seconds: 0.0,
+        other_seconds: 0.0,
+        prediction: None,
+        coverage: coverage::coverage(run.kernel.children, &files, loaded, &run.reach),
+        costs: Costs::default(),
+        insights: Vec::new(),
+        files,
+        processes,
+        files_beyond: counted.records_beyond,
+        processes_beyond: counted.processes_beyond,
+    }
+}
+
+/// How long the program stood still though it could have gone on: the part of the time off the
+/// processor that evictions are of all its pauses.
+fn evicted(run: &Run) -> f64 {
+    let idle = (run.seconds - run.taken.processor.as_secs_f64()).max(0.0);
+    let pauses = run.taken.sleeps + run.taken.evictions;
+    idle * run.taken.evictions as f64 / pauses.max(1) as f64
+}
+
+fn is_used(file: &File) -> bool {
+    file.reads + file.writes + file.seeks + file.opens + file.transfers + file.maps > 0
+}
+
+fn process(process: &observation::Process) -> Process {
+    let mut reasons = texts(&process.why);
+    if !process.sees_stdio {
+        reasons.push("the entries of this C library are not known, so stdio is not seen".into());
+    }
+    Process {
+        pid: process.pid,
+        parent: process.parent,
+        program: String::from_utf8_lossy(&process.program).into_owned(),
+        reasons,
+        other_calls: process.other_calls,
+        ..Process::default()
+    }
+}
+
+fn texts(why: &[Why]) -> Vec<String> {
+    why.iter().map(|why| why.text().to_string()).collect()
+}
+
+fn file(usage: &Usage, kinds: &mut HashMap<String, FileKind>) -> File {
+    let path = match usage.path.is_empty() {
+        true => "(all further files)".to_string(),
+        false => String::from_utf8_lossy(&usage.path).into_owned(),
+    };
+    let tally = |tally| usage.tally(tally);
+    let would = |would| usage.would(would);
+    let kind = match usage.regular {
+        Some(true) => FileKind::File,
+        Some(false) => FileKind::Other,
+        None => *kinds.entry(path.clone()).or_insert_with(|| kind_of(&path)),
+    };
+    // Where only some calls were looked at closely, what was found stands for all of the kind.
+    let scaled = |found: u64, asked: Would, calls: u64| match usage.would(asked) {
+        0 => found,
+        asked => (u128::from(found) * u128::from(calls) / u128::from(asked)) as u64,
+    };
+    let by_reads = |found| scaled(would(found), Would::AskedReads, usage.calls(Kind::Read));
+    let by_writes = |found| scaled(would(found), Would::AskedWrites, usage.calls(Kind::Write));
+    let by_seeks = |found| scaled(found, Would::AskedSeeks, usage.calls(Kind::Seek));
+    let transfers = usage.calls(Kind::Read) + usage.calls(Kind::Write);
+    let empty = usage.sizes_read[0] + usage.sizes_written[0];
+    let (strided, random) = (tally(Tally::Strided), tally(Tally::Random));
+    File {
+        path,
+        process: usage.process,
+        kind,
+        reasons: texts(&usage.why),
+        opens: tally(Tally::Opens),
+        reads: usage.calls(Kind::Read),
+        read_bytes: tally(Tally::ReadBytes),
+        read_sizes: sizes(&usage.sizes_read),
+        writes: usage.calls(Kind::Write),
+        written_bytes: tally(Tally::WrittenBytes),
+        write_sizes: sizes(&usage.sizes_written),
+        seeks: tally(Tally::Seeks),
+        seeks_nowhere: by_seeks(tally(Tally::SeeksNowhere)),
+        other_calls: tally(Tally::OtherCalls),
+        transfers: tally(Tally::TransferCalls),
+        transferred_bytes: tally(Tally::TransferBytes),
+        maps: tally(Tally::Maps),
+        stdio_calls: tally(Tally::StdioReads)
+            + tally(Tally::StdioWrites)
+            + tally(Tally::StdioSeeks),
+        pattern: Pattern {
+            sequential: transfers.saturating_sub(empty + strided + random),
+            strided,
+            random,
+            re_reads: tally(Tally::ReReads),
+            re_writes: tally(Tally::ReWrites),
+        },
+        failed: tally(Tally::Failed),
+        ends: tally(Tally::Ends),
+        buffered: Buffered {
+            hits: by_reads(Would::Hit),
+            hit_bytes: by_reads(Would::HitBytes),
+            fills: by_reads(Would::Fill),
+            fill_bytes: by_reads(Would::FillBytes),
+            asks: by_reads(Would::Ask),
+            appends: by_writes(Would::Append),
+            append_bytes: by_writes(Would::AppendBytes),
+            flushes: by_writes(Would::Flush),
+            flush_bytes: by_writes(Would::FlushBytes),
+            seeks: by_seeks(would(Would::Seek)),
+            settles: would(Would::Settle),
+        },
+        timed: Timed {
+            reads: times(&usage.times[Kind::Read as usize]),
+            writes: times(&usage.times[Kind::Write as usize]),
+            seeks: times(&usage.times[Kind::Seek as usize]),
+        },
+        ..File::default()
+    }
+}
+
+fn times(times: &observation::Times) -> Times {
+    Times {
+        small: times.timed,
+        small_ns: times.timed_ns,
+        waits: times.waits,
+        waits_ns: times.waits_ns,
+        large: times.large,
+        large_ns: times.large_ns,
+    }
+}
+
+fn sizes(counts: &[u64; SIZES]) -> Vec<Size> {
+    let used = counts.iter().enumerate().filter(|(_, calls)| **calls > 0);
+    used.map(|(bucket, calls)| {
+        let bytes_min = if bucket == 0 { 0 } else { 1 << (bucket - 1) };
+        let bytes_max = match bucket {
+            0 => 0,
+            bucket if bucket == SIZES - 1 => u64::MAX,
+            bucket => (1 << bucket) - 1,
+        };
+        Size { bytes_min, bytes_max, calls: *calls }
+    })
+    .collect()
+}
+
+fn kind_of(path: &str) -> FileKind {
+    if MADE_UP.iter().any(|folder| path.starts_with(folder)) && !path.starts_with("/dev/shm/") {
+        return FileKind::Other;
+    }
+    match Path::new(path).metadata() {
+        Ok(metadata) if !metadata.is_file() => FileKind::Other,
+        // Gone by now: most likely a temporary file.
+        _ => FileKind::File,
+    }
+}
+
+/// When verdicts stand: says why, where the library could not.
+pub fn judge_reasons(profile: &mut Profile) {
+    for file in &mut profile.files {
+        let text = |why: Why| why.text().to_string();
+        if file.verdict == Verdict::WillGain {
+            continue;
+        }
+        if file.kind == FileKind::Other && file.reasons.is_empty() {
+            file.reasons.push(text(Why::NotRegular));
+        }
+        let calls = file.reads + file.writes;
+        let small = calls.saturating_sub(file.timed.reads.large + file.timed.writes.large);
+        let pays = file.buffered.hits + file.buffered.appends;
+        if file.reasons.is_empty() {
+            file.reasons.push(match () {
+                () if calls == 0 && file.maps > 0 => text(Why::Mapped),
+                () if small <= FEW_CALLS => text(Why::TooFewCalls),
+                () if file.pattern.random > calls / 4 => text(Why::RandomAccess),
+                () if (file.read_bytes + file.written_bytes) / calls.max(1) >= 16 << 10 => {
+                    text(Why::LargeTransfers)
+                }
+                () if pays > calls / 2 => "too little of the time goes into it".to_string(),
+                () => text(Why::NotWorthIt),
+            });
+        }
+    }
+    // Reasons that forbid say more than those for which it does not pay.
+    let rank = |reason: &String| {
+        Why::ALL.into_iter().find(|why| why.text() == reason).is_none_or(|why| !model::forbids(why))
+    };
+    for file in &mut profile.files {
+        file.reasons.sort_by_key(rank);
+    }
+    for file in &profile.files {
+        if let Some(process) = file.process.and_then(|index| profile.processes.get_mut(index)) {
+            process.seconds += file.seconds;
+        }
+    }
+}

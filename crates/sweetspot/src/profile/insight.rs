@@ -1,0 +1,136 @@
+//! Findings: what a reader should do about a profile, each with a code that programs can rely on.
+
+use super::data::{File, FileKind, Insight, Profile, Seen, Severity, Verdict};
+use super::{shell_words, words};
+use crate::reach::Reach;
+use sweetspot_core::why::Why;
+
+/// Calls from which a habit is worth a word.
+const MANY_CALLS: u64 = 10_000;
+
+/// All findings, the most important first.
+pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
+    let command = shell_words(&profile.command);
+    let mut found = Vec::new();
+    gain(profile, &command, &mut found);
+    not_seen(profile, reach, &mut found);
+    for file in &profile.files {
+        if file.verdict == Verdict::NotBuffered && file.kind == FileKind::File {
+            not_buffered(file, &mut found);
+        }
+        habits(file, &mut found);
+    }
+    if profile.file_seconds > 0.0 {
+        let waiting: f64 = profile.files.iter().map(|file| file.waiting_seconds).sum();
+        if waiting > profile.seconds * 0.2 {
+            found.push(Insight {
+                code: "waits".into(),
+                severity: Severity::Medium,
+                text: format!(
+                    "{} went into calls that waited for a device or another process; buffering \
+                     waits there too",
+                    words::seconds(waiting)
+                ),
+                command: None,
+            });
+        }
+    }
+    if profile.evicted_seconds > profile.seconds * 0.15 {
+        found.push(Insight {
+            code: "busy-machine".into(),
+            severity: Severity::Medium,
+            text: format!(
+                "it waited {} of {} for a processor that others used: times are of a busy machine",
+                words::seconds(profile.evicted_seconds),
+                words::seconds(profile.seconds),
+            ),
+            command: None,
+        });
+    }
+    found.sort_by_key(|insight| insight.severity);
+    found
+}
+
+fn gain(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
+    let Some(prediction) = profile.prediction.filter(|_| words::gains(profile)) else { return };
+    let files = profile.files.iter().filter(|file| file.verdict == Verdict::WillGain).count();
+    found.push(Insight {
+        code: "will-gain".into(),
+        severity: if prediction.ratio_low > 1.2 { Severity::High } else { Severity::Medium },
+        text: format!(
+            "{} gain from a buffer; the program should be {} times as fast",
+            words::files(files),
+            words::ratio(prediction.ratio),
+        ),
+        command: Some(format!("sweetspot run -- {command}")),
+    });
+}
+
+fn not_seen(profile: &Profile, reach: &Reach, found: &mut Vec<Insight>) {
+    if profile.coverage.verdict == Seen::All {
+        return;
+    }
+    let hint = words::hint(&profile.coverage.kernel);
+    let severity =
+        if matches!(reach, Reach::Unreachable(_)) { Severity::High } else { Severity::Medium };
+    found.push(Insight {
+        code: "not-seen".into(),
+        severity,
+        text: format!("seen: {}{hint}", profile.coverage.reason),
+        command: None,
+    });
+}
+
+fn not_buffered(file: &File, found: &mut Vec<Insight>) {
+    let calls = file.reads + file.writes;
+    let small = (file.read_bytes + file.written_bytes) / calls.max(1) < 16 << 10;
+    if calls < MANY_CALLS || !small {
+        return;
+    }
+    let has = |why: Why| file.reasons.iter().any(|reason| reason == why.text());
+    let (code, advice) = match () {
+        () if has(Why::FromOutside) => (
+            "from-outside",
+            "give the program its name as an argument instead of <, if it takes one",
+        ),
+        () if has(Why::Shared) => {
+            ("shared", "open it after the child was started, or with O_CLOEXEC")
+        }
+        () if has(Why::OpenFlags) => {
+            ("synchronous", "each call waits for the device: is O_SYNC or O_DIRECT needed?")
+        }
+        () if has(Why::Stdio) => ("stdio", "stdio's own buffer is small: setvbuf makes it larger"),
+        () => return,
+    };
+    found.push(Insight {
+        code: code.into(),
+        severity: Severity::Low,
+        text: format!(
+            "{}: {} small calls go straight on: {advice}",
+            file.path,
+            words::count(calls)
+        ),
+        command: None,
+    });
+}
+
+fn habits(file: &File, found: &mut Vec<Insight>) {
+    let mut say = |code: &str, text: String| {
+        found.push(Insight { code: code.into(), severity: Severity::Low, text, command: None });
+    };
+    let path = &file.path;
+    if file.seeks_nowhere >= MANY_CALLS {
+        let count = words::count(file.seeks_nowhere);
+        say("seeks-nowhere", format!("{path}: {count} seeks went to where the position was"));
+    }
+    let calls = file.reads + file.writes;
+    let again = file.pattern.re_reads;
+    if again >= MANY_CALLS && again > calls / 2 {
+        let count = words::count(again);
+        say("re-reads", format!("{path}: {count} reads were of bytes that had been read before"));
+    }
+    if file.opens >= MANY_CALLS {
+        let count = words::count(file.opens);
+        say("opened-often", format!("{path}: opened {count} times; could it stay open?"));
+    }
+}

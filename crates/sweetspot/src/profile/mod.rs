@@ -1,0 +1,214 @@
+//! `sweetspot profile`: runs a program as it is, and says what buffering would do for it.
+//!
+//! The library is loaded in its observing mode: every call goes to the kernel and is counted in
+//! memory that this process shares (`sweetspot_guard::observation`). Afterwards the costs of calls
+//! are measured on the file system that matters (`calibrate`), the cost model says what buffering
+//! would save (`model`), and a report is made (`report`, `data`).
+//!
+//! A parent waits, as `time` does: exit status, output and signals are the program's own.
+
+mod calibrate;
+mod compare;
+mod coverage;
+mod data;
+mod gather;
+mod insight;
+mod model;
+mod report;
+mod words;
+
+use crate::arguments;
+use crate::failure::Failure;
+use crate::preload;
+use crate::reach::{self, Reach};
+use crate::recover;
+use crate::run::{Environment, Start, end_as, find, is_switched_off, set, value};
+use crate::session;
+use crate::summary::Target;
+use coverage::Kernel;
+use data::{Costs, Profile};
+use report::Style;
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use sweetspot_guard::observation::{Observation, Observed};
+use sweetspot_guard::process::{Ended, Taken, taken_by_children};
+
+/// How all reports begin, by which an older one in the file is recognised.
+const TITLE: &str = "sweetspot profile\n";
+/// How all JSON profiles begin.
+const JSON_START: &str = "{\n  \"sweetspot_profile\":";
+/// How often the progress line changes, and after how long there is one.
+const BEAT: Duration = Duration::from_millis(500);
+const QUIET: Duration = Duration::from_secs(2);
+
+/// Runs the program and reports, or compares two profiles. Returns the exit status.
+///
+/// # Errors
+/// Where sweetspot itself fails, or the program cannot be started.
+pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
+    if let Some(files) = &arguments.compare {
+        return compare::compare(&files[0], &files[1]);
+    }
+    let mut environment: Environment = std::env::vars_os().collect();
+    if is_switched_off(&environment) {
+        return Err(Failure::own(
+            "SWEETSPOT=off is set in the environment, so nothing is observed",
+        )
+        .next("try: env -u SWEETSPOT sweetspot profile ..."));
+    }
+    let json = match &arguments.json {
+        Some(path) => Some(Target::open_file("--json ", path, JSON_START)?),
+        None => None,
+    };
+    let report = match &arguments.output {
+        Some(path) => Target::open_file("--output ", path, TITLE)?,
+        None => Target::Stderr,
+    };
+    let program = find(&arguments.command[0], &environment)?;
+    let reach = reach::inspect(&program, value(&environment, "PATH"));
+    recover::finish_stale();
+
+    let observation = Observation::create().map_err(|error| {
+        Failure::own(format!("{error}")).next("profile needs some 11 MB in /dev/shm")
+    })?;
+    if reach.takes_library() {
+        for (name, value) in observed(&observation, &environment)? {
+            set(&mut environment, &name.to_string_lossy(), value);
+        }
+    }
+    let start = Start { program: &program, arguments: &arguments.command, environment };
+    let run = watch(&start, &observation, &reach)?;
+    let profile = examine(&arguments.command, &observation, run);
+
+    if let Some(json) = json {
+        json.write(&format!("{}\n", serde_json::to_string_pretty(&profile.0).unwrap_or_default()));
+    }
+    let style = match report {
+        Target::Stderr => Style::of_stderr(),
+        Target::File(..) => Style::Plain,
+    };
+    let text = report::text(&profile.0, style);
+    report.write(&match style {
+        Style::Plain => format!("{TITLE}{text}"),
+        Style::Colours => text,
+    });
+    end_as(profile.1)
+}
+
+/// The variables by which processes of the tree count for `observation`.
+fn observed(
+    observation: &Observation,
+    environment: &Environment,
+) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let library = preload::install()?;
+    let others = value(environment, preload::VARIABLE);
+    Ok(vec![
+        (preload::VARIABLE.into(), preload::chain(library.as_os_str(), others)),
+        (session::VARIABLE.into(), observation.path().into()),
+        (session::SUMMARY_VARIABLE.into(), "1".into()),
+    ])
+}
+
+/// One run, as seen from outside.
+struct Run {
+    ended: Ended,
+    seconds: f64,
+    taken: Taken,
+    kernel: Kernel,
+    reach: Reach,
+}
+
+/// Starts the program and waits for it, with a line of progress where somebody looks.
+fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<Run, Failure> {
+    let mut kernel = Kernel::before();
+    let before = taken_by_children();
+    let (child, started) = start.as_child()?;
+    let is_watched = std::io::stderr().is_terminal();
+    let mut lines = Progress { started, shown: 0, before: (0, 0), looked: started };
+    let ended = child.wait_with(BEAT, || {
+        if is_watched && started.elapsed() > QUIET {
+            lines.show(observation.so_far());
+        }
+    });
+    let seconds = started.elapsed().as_secs_f64();
+    let after = taken_by_children();
+    lines.clear();
+    kernel.after(lines.shown);
+    Ok(Run {
+        ended,
+        seconds,
+        taken: Taken {
+            processor: after.processor.saturating_sub(before.processor),
+            sleeps: after.sleeps - before.sleeps,
+            evictions: after.evictions - before.evictions,
+        },
+        kernel,
+        reach: reach.clone(),
+    })
+}
+
+/// The line that says what is going on.
+struct Progress {
+    started: Instant,
+    /// Lines that were written.
+    shown: u64,
+    before: (u64, u64),
+    looked: Instant,
+}
+
+impl Progress {
+    fn show(&mut self, now: (u64, u64)) {
+        let seconds = self.looked.elapsed().as_secs_f64();
+        let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / seconds) as u64;
+        let line = format!(
+            "\r\x1b[K{:.0} s: {} calls/s, {}/s",
+            self.started.elapsed().as_secs_f64(),
+            words::count(rate(now.0, self.before.0)),
+            words::bytes(rate(now.1, self.before.1)),
+        );
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        self.shown += 1;
+        (self.before, self.looked) = (now, Instant::now());
+    }
+
+    fn clear(&mut self) {
+        if self.shown > 0 {
+            let _ = std::io::stderr().write_all(b"\r\x1b[K");
+            self.shown += 1;
+        }
+    }
+}
+
+/// From what was counted to the profile.
+fn examine(command: &[OsString], observation: &Observation, run: Run) -> (Profile, Ended) {
+    let counted: Observed = observation.read();
+    let mut profile = gather::profile(command, &counted, &run);
+    profile.costs = costs(&profile);
+    model::judge(&mut profile);
+    gather::judge_reasons(&mut profile);
+    profile.insights = insight::all(&profile, &run.reach);
+    profile.sentence = words::sentence(&profile, &run.reach);
+    (profile, run.ended)
+}
+
+/// Measures what calls cost where the file with most of them lies.
+fn costs(profile: &Profile) -> Costs {
+    let files = profile.files.iter().filter(|file| file.kind == data::FileKind::File);
+    let main = files.max_by_key(|file| file.reads + file.writes + file.seeks);
+    let folder = main.and_then(|file| Path::new(&file.path).parent()).filter(|path| path.is_dir());
+    calibrate::costs(folder.unwrap_or(Path::new(".")))
+}
+
+/// The program and its arguments, as a shell would take them.
+fn shell_words(command: &[String]) -> String {
+    let plain = |word: &String| {
+        !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c))
+    };
+    let quoted = |word: &String| match plain(word) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,280 @@
+//! The report in the terminal: the sentence, the files, the processes, what to do.
+
+use super::data::{File, FileKind, Process, Profile, Severity, Verdict};
+use super::words::{self, bytes, count, seconds};
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+
+/// Files and processes that are shown; the rest is folded. `--json` has all.
+const FILES_SHOWN: usize = 12;
+const FILES_SHOWN_MIN: usize = 3;
+/// A file with less than that part of the time in calls is one of the rest.
+const SHARE_SHOWN: f64 = 0.01;
+const PROCESSES_SHOWN: usize = 8;
+const INSIGHTS_SHOWN: usize = 6;
+/// Fewer seeks are no matter.
+const SEEKS_TOLD: u64 = 16;
+/// Columns of a path that are shown.
+const PATH_COLUMNS: usize = 40;
+/// Places of the drawn histogram: each stands for two powers of two, from 1 byte to 16 MiB.
+const DRAWN: usize = 13;
+
+/// Whether there are colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Plain,
+    Colours,
+}
+
+impl Style {
+    /// Colours on a terminal, unless NO_COLOR is set or the terminal has none.
+    pub fn of_stderr() -> Style {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        match std::io::stderr().is_terminal() && !is_set("NO_COLOR") && !is_dumb {
+            true => Style::Colours,
+            false => Style::Plain,
+        }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        match self {
+            Style::Plain => text.to_string(),
+            Style::Colours => format!("\x1b[{code}m{text}\x1b[0m"),
+        }
+    }
+
+    fn verdict(self, verdict: Verdict) -> String {
+        let code = match verdict {
+            Verdict::WillGain => "32",
+            Verdict::NoGain => "2",
+            Verdict::NotBuffered => "33",
+        };
+        self.paint(code, verdict.text())
+    }
+}
+
+/// The whole report.
+pub fn text(profile: &Profile, style: Style) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}\n", style.paint("1", &profile.sentence));
+    let here = std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default();
+    files(profile, style, &here, &mut text);
+    processes(profile, &mut text);
+    let _ = writeln!(text, "seen      {}", profile.coverage.reason);
+    let _ = writeln!(
+        text,
+        "observed  {} in {}; of it {} for observing",
+        profile.ended,
+        seconds(profile.seconds),
+        seconds(profile.observing_seconds),
+    );
+    insights(profile, style, &mut text);
+    text
+}
+
+fn files(profile: &Profile, style: Style, here: &str, text: &mut String) {
+    let used: Vec<&File> = profile.files.iter().filter(|file| calls(file) > 0).collect();
+    let (files, others): (Vec<&File>, Vec<&File>) =
+        used.into_iter().partition(|file| file.kind == FileKind::File);
+    // Those that matter to the time, and a few more.
+    let matter = |files: &[&File]| {
+        let least = (profile.file_seconds + profile.other_seconds) * SHARE_SHOWN;
+        files.iter().filter(|file| file.seconds >= least).count().max(FILES_SHOWN_MIN)
+    };
+    let shown = files.len().min(matter(&files)).min(FILES_SHOWN);
+    let others_shown = others.len().min(matter(&others)).min(FILES_SHOWN_MIN);
+    if files.is_empty() && others.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "{:PATH_COLUMNS$} {:>11} {:>11} {:>11} {:>10}  {:DRAWN$} {:>8} {:>8}",
+        "file", "reads", "writes", "seeks", "bytes", "1B 1K  1M", "in calls", "saves",
+    );
+    let several = profile.processes.len() > 1;
+    for file in files[..shown].iter().chain(&others[..others_shown]) {
+        line(file, style, here, text);
+        detail(file, profile, several, style, text);
+    }
+    let left = files[shown..].iter().chain(&others[others_shown..]);
+    let (number, calls, moved, time) = left.fold((0, 0, 0, 0.0), |sum, file| {
+        (sum.0 + 1, sum.1 + calls(file), sum.2 + moved(file), sum.3 + file.seconds)
+    });
+    if number > 0 {
+        let _ = writeln!(
+            text,
+            "and {} more: {} calls, {}, {} in calls (all with --json FILE)",
+            words::files(number),
+            count(calls),
+            bytes(moved),
+            seconds(time),
+        );
+    }
+    text.push('\n');
+}
+
+fn calls(file: &File) -> u64 {
+    file.reads + file.writes + file.seeks
+}
+
+fn moved(file: &File) -> u64 {
+    file.read_bytes + file.written_bytes
+}
+
+fn line(file: &File, style: Style, here: &str, text: &mut String) {
+    let saves = match file.verdict {
+        Verdict::WillGain => seconds(file.saves_seconds),
+        _ => "-".to_string(),
+    };
+    let drawn = histogram(file);
+    let _ = writeln!(
+        text,
+        "{:PATH_COLUMNS$} {:>11} {:>11} {:>11} {:>10}  {:DRAWN$} {:>8} {:>8}",
+        fit(&file.path, here),
+        count(file.reads),
+        count(file.writes),
+        count(file.seeks),
+        bytes(moved(file)).replace(" bytes", " B"),
+        style.paint("36", &drawn),
+        seconds(file.seconds),
+        saves,
+    );
+}
+
+/// Verdict, reason, and what else is worth knowing of a file.
+fn detail(file: &File, profile: &Profile, several: bool, style: Style, text: &mut String) {
+    let mut facts = Vec::new();
+    facts.extend(pattern(file));
+    if file.seeks >= SEEKS_TOLD && file.seeks_nowhere > file.seeks / 10 {
+        facts.push(format!("{} % of the seeks go nowhere", file.seeks_nowhere * 100 / file.seeks));
+    }
+    if file.opens > 1 {
+        facts.push(format!("{} opens", count(file.opens)));
+    }
+    let stdio = file.stdio_calls * 100 / calls(file).max(1);
+    if stdio > 0 {
+        facts.push(format!("{stdio} % by stdio"));
+    }
+    if file.waiting_seconds > file.seconds * 0.2 {
+        facts.push(format!("{} waiting", seconds(file.waiting_seconds)));
+    }
+    if several {
+        facts.push(match file.process.and_then(|index| profile.processes.get(index)) {
+            Some(process) => format!("{} {}", process.program, process.pid),
+            None => "several processes".to_string(),
+        });
+    }
+    let why = match file.verdict {
+        Verdict::WillGain => String::new(),
+        _ => file.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default(),
+    };
+    let facts = if facts.is_empty() { String::new() } else { format!("; {}", facts.join(", ")) };
+    let _ = writeln!(text, "  {}{why}{facts}", style.verdict(file.verdict));
+}
+
+fn pattern(file: &File) -> Option<String> {
+    if file.kind == FileKind::Other {
+        return None;
+    }
+    let pattern = &file.pattern;
+    let all = pattern.sequential + pattern.strided + pattern.random;
+    let percent = |part: u64| part * 100 / all.max(1);
+    if all < 2 {
+        return None;
+    }
+    let mut text = match () {
+        () if percent(pattern.sequential) >= 90 => "in order".to_string(),
+        () if percent(pattern.strided) >= 60 => "strided".to_string(),
+        () if percent(pattern.random) >= 60 => "at random".to_string(),
+        () => format!(
+            "{} % in order, {} % strided, {} % at random",
+            percent(pattern.sequential),
+            percent(pattern.strided),
+            percent(pattern.random),
+        ),
+    };
+    if percent(pattern.re_reads) >= 10 {
+        let _ = write!(text, ", {} % read again", percent(pattern.re_reads));
+    }
+    if percent(pattern.re_writes) >= 10 {
+        let _ = write!(text, ", {} % rewritten", percent(pattern.re_writes));
+    }
+    Some(text)
+}
+
+/// Sizes of transfers: the height of a bar is the share of the calls.
+fn histogram(file: &File) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let mut places = [0u64; DRAWN];
+    for size in file.read_sizes.iter().chain(&file.write_sizes).filter(|size| size.bytes_min > 0) {
+        let place = size.bytes_min.ilog2() as usize / 2;
+        places[place.min(DRAWN - 1)] += size.calls;
+    }
+    let most = places.iter().copied().max().unwrap_or(0).max(1);
+    let bar = |calls: &u64| match *calls {
+        0 => '·',
+        calls => BARS[(calls * 7).div_ceil(most).min(7) as usize],
+    };
+    places.iter().map(bar).collect()
+}
+
+/// A path that fits: from the current folder where it lies there, else without its middle.
+fn fit(path: &str, here: &str) -> String {
+    let inside = path.strip_prefix(here).and_then(|rest| rest.strip_prefix('/'));
+    let path = inside.unwrap_or(path);
+    let characters: Vec<char> = path.chars().collect();
+    if characters.len() <= PATH_COLUMNS {
+        return path.to_string();
+    }
+    let tail: String = characters[characters.len() - (PATH_COLUMNS - 3)..].iter().collect();
+    format!("...{tail}")
+}
+
+fn processes(profile: &Profile, text: &mut String) {
+    if profile.processes.len() < 2 {
+        return;
+    }
+    let mut sorted: Vec<&Process> = profile.processes.iter().collect();
+    sorted.sort_by(|a, b| (b.seconds, b.calls).partial_cmp(&(a.seconds, a.calls)).unwrap());
+    let _ = writeln!(
+        text,
+        "{:PATH_COLUMNS$} {:>11} {:>11} {:>11}  {:>8}",
+        "process", "pid", "calls", "bytes", "in calls"
+    );
+    let shown = sorted.len().min(PROCESSES_SHOWN);
+    for process in &sorted[..shown] {
+        let _ = writeln!(
+            text,
+            "{:PATH_COLUMNS$} {:>11} {:>11} {:>11}  {:>8}",
+            fit(&process.program, ""),
+            process.pid,
+            count(process.calls),
+            bytes(process.bytes).replace(" bytes", " B"),
+            seconds(process.seconds),
+        );
+    }
+    let left = sorted.len() - shown + profile.processes_beyond;
+    if left > 0 {
+        let _ = writeln!(text, "and {} more", count(left as u64));
+    }
+    text.push('\n');
+}
+
+fn insights(profile: &Profile, style: Style, text: &mut String) {
+    let insights = &profile.insights;
+    for insight in insights.iter().take(INSIGHTS_SHOWN) {
+        let code = match insight.severity {
+            Severity::High => "1;32",
+            Severity::Medium => "33",
+            Severity::Low => "2",
+        };
+        let _ = writeln!(text, "{} {}", style.paint(code, "*"), insight.text);
+        if let Some(command) = &insight.command {
+            let _ = writeln!(text, "  try: {command}");
+        }
+    }
+    if insights.len() > INSIGHTS_SHOWN {
+        let _ = writeln!(text, "and {} more findings", insights.len() - INSIGHTS_SHOWN);
+    }
+}

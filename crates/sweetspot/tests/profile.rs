@@ -1,0 +1,279 @@
+//! `sweetspot profile` as its user sees it: the program is its own, counts are exact, verdicts and
+//! coverage are right.
+//!
+//! Not here: how right predictions are (`cargo xtask bench --predict`; the model has tests of its
+//! own).
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A folder with a cache and a working folder of its own.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("work")).unwrap();
+        Place { folder }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    fn sweetspot(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
+            command.env_remove(name);
+        }
+        command.env("SWEETSPOT_CACHE", self.folder.path().join("cache"));
+        command.current_dir(self.work()).args(arguments);
+        command
+    }
+
+    /// Profiles a program; its output and what `--json` says.
+    fn profile(&self, program: &[&str]) -> (Output, Value) {
+        let json = self.folder.path().join("profile.json");
+        let mut command = self.sweetspot(&["profile", "--json"]);
+        command.arg(&json).args(["--output", "../report", "--"]).args(program);
+        let output = command.output().unwrap();
+        let content = fs::read_to_string(&json).unwrap_or_else(|_| panic!("{output:?}"));
+        (output, serde_json::from_str(&content).unwrap())
+    }
+
+    fn report(&self) -> String {
+        fs::read_to_string(self.folder.path().join("report")).unwrap()
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.work().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+/// What was said of a file, over all processes that used it: the one with most calls.
+fn file<'a>(profile: &'a Value, path: &Path) -> &'a Value {
+    let path = path.canonicalize().unwrap();
+    let calls = |file: &Value| number(file, "reads") + number(file, "writes");
+    let found = profile["files"].as_array().unwrap().iter();
+    let found = found.filter(|file| file["path"] == path.to_str().unwrap());
+    found.max_by_key(|file| calls(file)).unwrap_or_else(|| panic!("{path:?} in {profile:#}"))
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_else(|| panic!("{name} in {value:#}"))
+}
+
+#[test]
+fn status_output_and_signals_are_the_programs() {
+    let place = Place::new();
+    let (output, profile) = place.profile(&["sh", "-c", "echo out; echo err >&2; exit 3"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.stdout, b"out\n");
+    assert_eq!(output.stderr, b"err\n");
+    assert_eq!(profile["ended"], "exit status 3");
+    let (output, profile) = place.profile(&["sh", "-c", "kill -TERM $$"]);
+    assert_eq!(output.status.signal(), Some(15));
+    assert_eq!(profile["ended"], "signal 15");
+    let missing = place.sweetspot(&["profile", "--", "no-such-program"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(127));
+}
+
+#[test]
+fn counts_are_exact_and_sequential_records_will_gain() {
+    let place = Place::new();
+    let input = place.write("in.dat", &vec![b'x'; 200 * 100_000]);
+    let (output, profile) = place.profile(&["dd", "if=in.dat", "of=out.dat", "bs=200"]);
+    assert!(output.status.success());
+    let read = file(&profile, &input);
+    let written = file(&profile, &place.work().join("out.dat"));
+    assert_eq!(number(read, "reads"), 100_001, "{read:#}");
+    assert_eq!(number(read, "ends"), 1);
+    assert_eq!(number(read, "read_bytes"), 20_000_000);
+    assert_eq!(number(written, "writes"), 100_000);
+    assert_eq!(number(written, "written_bytes"), 20_000_000);
+    assert_eq!(number(written, "opens"), 1);
+    let sizes = written["write_sizes"].as_array().unwrap();
+    assert_eq!(sizes.len(), 1, "{sizes:?}");
+    let size = (number(&sizes[0], "bytes_min"), number(&sizes[0], "bytes_max"));
+    assert_eq!((size, number(&sizes[0], "calls")), ((128, 255), 100_000));
+    assert_eq!(number(&read["pattern"], "random"), 0);
+    for file in [read, written] {
+        assert_eq!(file["verdict"], "will-gain", "{file:#}");
+        let buffered = &file["buffered"];
+        let kept = number(buffered, "hits") + number(buffered, "appends");
+        assert!((98_000..=100_001).contains(&kept), "{buffered}");
+        let left = number(buffered, "fills") + number(buffered, "flushes");
+        assert!((50..1000).contains(&left), "{buffered}");
+        assert!(file["seconds"].as_f64().unwrap() > 0.0);
+    }
+    assert_eq!(profile["coverage"]["verdict"], "all", "{}", profile["coverage"]);
+    assert!(profile["prediction"]["ratio"].as_f64().unwrap() > 1.5, "{}", profile["prediction"]);
+    let report = place.report();
+    assert!(report.contains("try: sweetspot run -- dd if=in.dat of=out.dat bs=200"), "{report}");
+    assert!(!report.contains('\x1b'), "no colours in a file");
+}
+
+#[test]
+fn random_and_large_access_has_no_gain() {
+    let place = Place::new();
+    let input = place.write("in.dat", &vec![b'x'; 8 << 20]);
+    let script = "import os, random\n\
+                  fd = os.open('in.dat', os.O_RDONLY)\n\
+                  for i in range(3000): os.pread(fd, 100, random.randrange(8000000))\n";
+    let (_, profile) = place.profile(&["python3", "-c", script]);
+    let random = file(&profile, &input);
+    assert_eq!(number(random, "reads"), 3000);
+    assert_eq!(random["verdict"], "no-gain");
+    assert_eq!(random["reasons"][0], "accessed at random");
+    let (_, profile) = place.profile(&["dd", "if=in.dat", "of=out.dat", "bs=1M"]);
+    assert_eq!(file(&profile, &input)["verdict"], "no-gain");
+    assert!(place.report().contains("nothing to gain"), "{}", place.report());
+}
+
+#[test]
+fn what_cannot_be_buffered_says_why() {
+    let place = Place::new();
+    place.write("in.dat", &vec![b'x'; 200 * 5_000]);
+    let script = "dd bs=200 < in.dat > out.dat 2> /dev/null; \
+                  dd if=in.dat bs=200 count=100 oflag=sync of=synchronous 2> /dev/null";
+    let (_, profile) = place.profile(&["sh", "-c", script]);
+    let check = |name: &str, reason: &str| {
+        let file = file(&profile, &place.work().join(name));
+        assert_eq!(file["verdict"], "not-buffered", "{file:#}");
+        let reasons = file["reasons"].as_array().unwrap();
+        assert!(reasons.iter().any(|found| found == reason), "{name}: {reasons:?}");
+    };
+    check("in.dat", "open before the program started, its offset is shared");
+    check("synchronous", "opened for direct or synchronous access");
+}
+
+#[test]
+fn appends_and_what_the_shell_has_opened_for_writing_would_wait() {
+    let place = Place::new();
+    let input = place.write("in.dat", &vec![b'x'; 200 * 5_000]);
+    let script = "dd if=in.dat bs=200 > out.dat 2> /dev/null; \
+                  dd if=in.dat bs=200 oflag=append conv=notrunc of=log 2> /dev/null";
+    let (_, profile) = place.profile(&["sh", "-c", script]);
+    for name in ["out.dat", "log"] {
+        let file = file(&profile, &place.work().join(name));
+        let waits = number(&file["buffered"], "appends");
+        assert!((4_900..5_000).contains(&waits), "{file:#}");
+        assert_eq!(file["reasons"].as_array().unwrap().len(), 0, "{file:#}");
+        assert_eq!(file["verdict"], "will-gain", "{file:#}");
+    }
+    assert_eq!(number(file(&profile, &input), "reads"), 5_001);
+}
+
+#[test]
+fn the_whole_tree_is_counted_killed_processes_included() {
+    let place = Place::new();
+    place.write("in.dat", &vec![b'x'; 200 * 2_000]);
+    let script = "exec 3> killed; i=0; while [ $i -lt 500 ]; do echo line >&3; i=$((i+1)); done; \
+                  dd if=in.dat of=first bs=200 2> /dev/null & \
+                  dd if=in.dat of=second bs=200 2> /dev/null; wait; kill -9 $$";
+    let (output, profile) = place.profile(&["sh", "-c", script]);
+    assert_eq!(output.status.signal(), Some(9));
+    let calls = |name: &str| number(file(&profile, &place.work().join(name)), "writes");
+    assert_eq!((calls("killed"), calls("first"), calls("second")), (500, 2000, 2000));
+    let programs: Vec<&str> = profile["processes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|process| process["program"].as_str())
+        .collect();
+    assert_eq!(programs.iter().filter(|name| **name == "dd").count(), 2, "{programs:?}");
+    assert_eq!(profile["coverage"]["verdict"], "all", "{}", profile["coverage"]);
+}
+
+#[test]
+fn streams_are_seen_and_their_share_is_said() {
+    let place = Place::new();
+    place.write("in.txt", "a line of text\n".repeat(50_000).as_bytes());
+    let (_, profile) = place.profile(&["sort", "-o", "out.txt", "in.txt"]);
+    let written = file(&profile, &place.work().join("out.txt"));
+    assert_eq!(number(written, "written_bytes"), 750_000);
+    assert_eq!(number(written, "stdio_calls"), number(written, "writes"), "{written:#}");
+}
+
+#[test]
+fn a_static_program_gets_its_sizes_from_the_kernel() {
+    let place = Place::new();
+    place.write("in.dat", &vec![b'x'; 100 * 20_000]);
+    let source = "#include <fcntl.h>\n#include <unistd.h>\nint main(void) { char b[100];\n\
+                  int fd = open(\"in.dat\", O_RDONLY); while (read(fd, b, 100) > 0); return 0; }\n";
+    place.write("static.c", source.as_bytes());
+    let compiled = Command::new("gcc")
+        .args(["-static", "-o", "static", "static.c"])
+        .current_dir(place.work())
+        .status();
+    assert!(compiled.unwrap().success());
+    let (output, profile) = place.profile(&["./static"]);
+    assert!(output.status.success());
+    let coverage = &profile["coverage"];
+    assert_eq!(coverage["verdict"], "nothing", "{coverage}");
+    let reads = number(&coverage["kernel"], "reads");
+    assert!((20_000..20_100).contains(&reads), "{coverage}");
+    let sentence = profile["sentence"].as_str().unwrap();
+    assert!(sentence.contains("statically linked"), "{sentence}");
+    assert!(
+        sentence.contains("Hint: it reads 99 bytes") || sentence.contains("100 bytes at a time")
+    );
+}
+
+#[test]
+fn two_profiles_are_compared() {
+    let place = Place::new();
+    place.write("in.dat", &vec![b'x'; 200 * 1000]);
+    for (name, size) in [("a.json", "bs=200"), ("b.json", "bs=20000")] {
+        let dd = ["profile", "--json", name, "--", "dd", "if=in.dat", "of=out.dat", size];
+        assert!(place.sweetspot(&dd).output().unwrap().status.success());
+    }
+    let compare = ["profile", "--compare", "a.json", "b.json"];
+    let output = place.sweetspot(&compare).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("in.dat\n  calls 1,00"), "{text}");
+    place.write("c.json", b"{}");
+    let output = place.sweetspot(&["profile", "--compare", "a.json", "c.json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("c.json: not a profile"));
+}
+
+#[test]
+fn a_file_that_holds_something_else_is_not_overwritten() {
+    let place = Place::new();
+    place.write("data", b"precious");
+    for option in ["--json", "--output"] {
+        let output = place.sweetspot(&["profile", option, "data", "--", "true"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        assert_eq!(fs::read(place.work().join("data")).unwrap(), b"precious");
+    }
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let place = Place::new();
+    let count = || {
+        let uid = rustix::process::geteuid().as_raw();
+        let own = format!("sweetspot-{uid}-");
+        let names = fs::read_dir("/dev/shm").unwrap().flatten();
+        names.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()
+    };
+    let before = count();
+    place.profile(&["true"]);
+    // Other tests make and remove ledgers of their own meanwhile: wait for a moment without.
+    let mut tries = 0;
+    while count() > before && tries < 100 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        tries += 1;
+    }
+    assert!(count() <= before);
+    assert!(fs::read_dir(place.work()).unwrap().next().is_none(), "costs are measured and removed");
+}
