@@ -11,6 +11,7 @@ mod execute;
 mod library;
 mod mount;
 mod noise;
+mod predict;
 mod record;
 mod table;
 mod tools;
@@ -43,6 +44,7 @@ cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs,
   --list             name the benchmarks and end
   --filter TEXT      only benchmarks whose name contains TEXT; may be given more than once
   --quick            each command once, on little data: do they work?
+  --predict          also ask `sweetspot profile` beforehand, and compare what it says
   --full             also those that take long
   --record           write measurements/DATE-MACHINE/run.json and run.md
   --rounds NUMBER    that many rounds; else 8 to 40, until the answer is clear
@@ -61,6 +63,7 @@ the search for a sweet spot is tested
 struct Settings {
     list: bool,
     quick: bool,
+    predict: bool,
     full: bool,
     record: bool,
     filters: Vec<String>,
@@ -111,6 +114,7 @@ fn parse(arguments: &[&str]) -> Result<Settings, String> {
     let mut settings = Settings {
         list: false,
         quick: false,
+        predict: false,
         full: false,
         record: false,
         filters: Vec::new(),
@@ -127,6 +131,7 @@ fn parse(arguments: &[&str]) -> Result<Settings, String> {
         match option {
             "--list" => settings.list = true,
             "--quick" => settings.quick = true,
+            "--predict" => settings.predict = true,
             "--full" => settings.full = true,
             "--record" => settings.record = true,
             "--filter" => settings.filters.push(value()?.to_owned()),
@@ -165,6 +170,7 @@ impl Settings {
     /// What of the settings a record may tell: no path.
     fn telling(&self) -> Vec<String> {
         let mut words = vec!["--record".to_owned(), format!("--seed {}", self.seed)];
+        words.extend(self.predict.then(|| "--predict".to_owned()));
         words.extend(self.full.then(|| "--full".to_owned()));
         words.extend(self.filters.iter().map(|filter| format!("--filter {filter}")));
         words.extend(self.rounds.map(|rounds| format!("--rounds {rounds}")));
@@ -204,6 +210,7 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
     let mut record = Record::new(environment, wrapper_name, settings.telling());
     record.source = source();
     let mut tally = Tally::default();
+    let mut predictions = Vec::new();
     for (number, benchmark) in chosen.into_iter().enumerate() {
         // A seed for each, so that not all have one and the same order.
         let seed = settings.seed.wrapping_add(number as u64);
@@ -213,6 +220,9 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
                     true => println!("{}: works", finding.name),
                     false => print!("{}", finding.text()),
                 }
+                let predicted = finding.prediction.iter();
+                predicted.clone().for_each(|prediction| print!("{}", prediction.text()));
+                predictions.extend(predicted.cloned());
                 record.findings.push(*finding);
             }
             Ok(Outcome::Skipped(reason)) => {
@@ -225,6 +235,9 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
                 tally.failed += 1;
             }
         }
+    }
+    if !predictions.is_empty() {
+        println!("{}", predict::summary(&predictions));
     }
     match (settings.record, tally.failed) {
         (true, 0) => {
@@ -327,7 +340,12 @@ impl<'a> Session<'a> {
         };
         let options = Options { seed, stop, ..Options::default() };
         let comparison = paired::compare(&mut runner, benchmark.cells.len(), &options)?;
-        let finding = Finding::new(benchmark, count, seed, comparison, runner.runs)?;
+        let prediction = match self.settings.predict {
+            true => predict::predict(&runner, &comparison, Path::new(&self.wrapper[0]))?,
+            false => None,
+        };
+        let mut finding = Finding::new(benchmark, count, seed, comparison, runner.runs)?;
+        finding.prediction = prediction;
         Ok(Outcome::Found(Box::new(finding)))
     }
 }

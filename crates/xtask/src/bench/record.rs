@@ -3,6 +3,7 @@
 //! A record holds every single run, so that another statistic can be computed from it. It holds
 //! no path, no host name and no user name.
 
+use super::predict::Prediction;
 use super::table::{Benchmark, Cache, Figure, Place};
 use serde::Serialize;
 use std::{
@@ -59,6 +60,9 @@ pub struct Finding {
     pub cells: Vec<CellFinding>,
     /// The candidate against each of the others.
     pub effects: Vec<EffectFinding>,
+    /// What `sweetspot profile` said of it, if it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<Prediction>,
     /// Every round, and the hash of the output.
     pub comparison: Comparison,
     /// What each run took from outside, in the order in which they ran, by cell; the unrecorded
@@ -126,6 +130,7 @@ impl Finding {
             },
             seed,
             cells: cells.collect::<Result<_, Error>>()?,
+            prediction: None,
             effects: effects.collect::<Result<_, Error>>()?,
             comparison,
             runs,
