@@ -34,7 +34,7 @@ const ROWS_MAX: usize = 20;
 /// Lines around the rows: title, header, a free line, notes, the prompt.
 const LINES_AROUND: usize = 6;
 /// The verb that leads from a program to the cause.
-const NEXT_VERB: &str = "run --summary";
+const NEXT_VERB: &str = "profile";
 /// Longer commands are cut in the table; the JSON form has all of them.
 const COMMAND_LETTERS_MAX: usize = 160;
 /// Clears the screen; goes to its beginning; clears the rest of a line, and of the screen.

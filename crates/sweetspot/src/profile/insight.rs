@@ -58,7 +58,7 @@ fn gain(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
         code: "will-gain".into(),
         severity: if prediction.ratio_low > 1.2 { Severity::High } else { Severity::Medium },
         text: format!(
-            "{} gain from a buffer; the program should be {} times as fast",
+            "buffering gains on {}; the program should be about {} times as fast",
             words::files(files),
             words::ratio(prediction.ratio),
         ),
