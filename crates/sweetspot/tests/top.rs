@@ -19,7 +19,9 @@ fn in_namespace(script: &str) -> Output {
         fs::copy("/usr/bin/dd", folder.path().join(name)).unwrap();
     }
     let output = Command::new("unshare")
-        .args(["-Urpf", "--mount-proc", "--kill-child", "sh", "-c", script])
+        .args(["-Urpf", "--mount-proc", "--kill-child", "sh", "-c"])
+        // A guard that ends with its namespace leaves its ledger: in a /dev/shm that ends too.
+        .arg(format!("mount -t tmpfs none /dev/shm\n{script}"))
         .env("TOP", env!("CARGO_BIN_EXE_sweetspot"))
         .current_dir(folder.path())
         .stdin(Stdio::null())

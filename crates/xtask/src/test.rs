@@ -3,6 +3,8 @@
 //! The last line is `N passed, M failed`: the sum over all test programs, where a step that failed
 //! without naming a test (formatting, lints, a program that does not compile) counts as one.
 
+#![allow(unsafe_code)]
+
 use crate::needs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -24,6 +26,11 @@ struct Done {
 /// Runs all steps and prints a table of them. `filter` goes to the tests, to run only some; then
 /// other people's tests are left out.
 pub fn run(filter: &[&str]) -> bool {
+    // Job control is tested, also where this was started with its interrupts ignored (nohup, cron).
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: a constant disposition.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     let mut done = Vec::new();
     let mut count = Count::default();
     let mut step = |name: &'static str, work: &mut dyn FnMut(&mut Count) -> bool| {
