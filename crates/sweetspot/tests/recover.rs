@@ -35,13 +35,18 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
+        Place::of("kill_victim")
+    }
+
+    /// With another victim.
+    fn of(victim: &str) -> Place {
         let place = Place { folder: tempfile::tempdir().unwrap() };
         fs::create_dir(place.work()).unwrap();
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
         let status = Command::new("gcc")
             .args(["-O1", "-w", "-pthread", "-o"])
             .arg(place.victim())
-            .arg(programs.join("kill_victim.c"))
+            .arg(programs.join(format!("{victim}.c")))
             .status();
         assert!(status.expect("gcc is there (apt-get install build-essential)").success());
         place
@@ -255,6 +260,16 @@ fn a_switched_off_run_touches_nothing() {
     assert_ends(&output, 0, &[": discarded\n"], &[]);
     assert_eq!(place.contents(), before);
     assert!(!ledger.exists());
+}
+
+#[test]
+fn what_the_program_wrote_straight_on_before_is_no_change_by_others() {
+    let _turn = turn();
+    let place = Place::of("straight_first");
+    let native = place.native();
+    let ledger = place.leave_pending();
+    assert_ends(&place.sweetspot(&["recover", ledger.to_str().unwrap()]), 0, &[": written"], &[]);
+    assert!(place.contents() == native);
 }
 
 #[test]

@@ -335,6 +335,9 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         return Prepared::Straight;
     }
     let Some(entry) = file.entry() else { return Prepared::Straight };
+    // What went straight on since the last flush came before what waits from now on: only what
+    // changes the file after this moment is somebody else's, for whom `recover` makes way.
+    remember_status(entry, fd);
     let position =
         if file.is_trailing() { expected_place(file, entry) } else { file.take_position() };
     entry.base.store(position, Relaxed);
