@@ -19,7 +19,7 @@ use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 
 use crate::error::{Error, ErrorKind};
-use crate::session::{FOLDER, MAKE, Settings, fill, make_file};
+use crate::session::{FOLDER, MAKE, Settings, fill, make_file, not_made};
 use crate::sys::{self, Mapped};
 
 /// Counters of a tree that this process is about to start.
@@ -53,15 +53,7 @@ impl Observation {
         });
         match made {
             Ok(counters) => Ok(Observation { counters, path, _file: file }),
-            Err(error) => {
-                let _ = std::fs::remove_file(&path);
-                let kind = match error.raw_os_error() {
-                    Some(libc::ENOSPC | libc::EDQUOT) => ErrorKind::NoSpace,
-                    Some(libc::EOPNOTSUPP) => ErrorKind::NoSharedMemory,
-                    _ => ErrorKind::System,
-                };
-                Err(Error::new(MAKE, folder, kind, error))
-            }
+            Err(error) => Err(not_made(&path, folder, error)),
         }
     }
 

@@ -140,15 +140,7 @@ impl Session {
         let made = fill(&file, size, settings, has_chunks);
         match made {
             Ok(ledger) => Ok(Session { ledger, path, file: Some(file) }),
-            Err(error) => {
-                let _ = std::fs::remove_file(&path);
-                let kind = match error.raw_os_error() {
-                    Some(libc::ENOSPC | libc::EDQUOT) => ErrorKind::NoSpace,
-                    Some(libc::EOPNOTSUPP) => ErrorKind::NoSharedMemory,
-                    _ => ErrorKind::System,
-                };
-                Err(Error::new(MAKE, folder, kind, error))
-            }
+            Err(error) => Err(not_made(&path, folder, error)),
         }
     }
 
@@ -350,6 +342,17 @@ pub(crate) fn make_file(folder: &Path) -> Result<(PathBuf, File), Error> {
         };
         Error::new(MAKE, folder, kind, error)
     })
+}
+
+/// What filling a new ledger failed with; nothing of it is left behind.
+pub(crate) fn not_made(path: &Path, folder: &Path, error: io::Error) -> Error {
+    let _ = std::fs::remove_file(path);
+    let kind = match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => ErrorKind::NoSpace,
+        Some(libc::EOPNOTSUPP) => ErrorKind::NoSharedMemory,
+        _ => ErrorKind::System,
+    };
+    Error::new(MAKE, folder, kind, error)
 }
 
 /// Gives the file its size and memory, and stores the settings.

@@ -66,8 +66,8 @@ chooses; off or a negative number: no buffering. Without one, IO_BUFFER_SIZE fro
 decides, then sweetspot.toml (looked for from the current folder upwards), then auto.
 SWEETSPOT=off in the environment starts the program untouched.
 
-The exit status is the program's own. 125: sweetspot itself failed; 126: the program cannot be
-executed; 127: it was not found.
+The exit status is the program's own. 74: it ended with 0, but its last bytes could not be written;
+125: sweetspot itself failed; 126: the program cannot be executed; 127: it was not found.
 ";
 
 const PROFILE_HELP: &str = "\
@@ -231,7 +231,8 @@ pub struct Run {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// How long a byte may wait, in milliseconds
+    /// How long a byte may wait, in milliseconds: 1000, or 100 in a pid namespace of its own
+    /// (a container)
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub max_age: Option<u32>,
 

@@ -19,6 +19,7 @@ use crate::summary::{Report, Target};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, replace};
 
 /// Switches everything off.
@@ -79,7 +80,9 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         set(&mut environment, buffer::VARIABLE, buffer::text(asked.size()).into());
         let joins =
             !arguments.wait && session::can_join(&settings, value(&environment, session::VARIABLE));
-        if !joins {
+        if nothing_can_wait(&asked) && target.is_none() {
+            environment.retain(|(name, _)| name != session::VARIABLE);
+        } else if !joins {
             let session = session.insert(Session::create(&settings));
             session.start_guard();
             session.keep_if_useful(&settings);
@@ -108,6 +111,11 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
             Err(failure)
         }
     }
+}
+
+/// Whether buffering was switched off for the whole tree, so that there is nothing to guard.
+fn nothing_can_wait(asked: &Asked) -> bool {
+    matches!(asked, Asked::Explicitly(BufferSize::Off))
 }
 
 /// The size that is asked for, and the rules that are left to decide where none is.

@@ -989,6 +989,21 @@ fn off_in_any_letters_switches_everything_off() {
     }
 }
 
+#[test]
+fn without_a_buffer_there_is_no_ledger_and_no_guard() {
+    let place = Place::new();
+    let check = |options: &[&str], expected: &str| {
+        let mut command = place.run(options, &["sh", "-c", "echo ${SWEETSPOT_LEDGER:+ledger}"]);
+        // As of an outer `run`.
+        let output = command.env("SWEETSPOT_LEDGER", "/nowhere").output().unwrap();
+        assert_eq!(stdout(&output), expected, "{options:?}");
+    };
+    check(&["--buffer-size", "off"], "\n");
+    check(&["--buffer-size", "off", "--wait"], "\n");
+    check(&["--buffer-size", "off", "--summary"], "ledger\n");
+    check(&["--buffer-size", "1"], "ledger\n");
+}
+
 /// The longest time, in milliseconds, for which the file of `age write` did not grow while it was
 /// written to.
 fn longest_wait_ms(mut command: Command, file: &Path) -> u128 {

@@ -978,6 +978,9 @@ pub fn duplicated(old: i32, new: i32) {
 
 /// Close-on-exec was set or cleared.
 pub fn set_close_on_exec(fd: i32, flags: i32) {
+    if !is_on() {
+        return;
+    }
     if let Some(seen) = SEEN.get(fd as usize) {
         if flags & libc::FD_CLOEXEC != 0 {
             seen.flags.fetch_or(CLOSE_ON_EXEC, Relaxed);
