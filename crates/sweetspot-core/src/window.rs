@@ -3,6 +3,12 @@
 //! A hit is decided where it happens (position and length lie inside the window, nothing new was
 //! learned since): that takes five instructions and lives with the window. Everything else comes
 //! here as a [`Miss`], and one of three answers goes back.
+//!
+//! Nothing is read ahead of a window: fills that follow one another are a sequential reader to the
+//! kernel, whose own read-ahead runs before them. Asking for more after each fill that waited
+//! (`readahead` of as much again as was read in a row, up to 4 MiB) was tried: a cold file of 600 MB,
+//! by 1,000 bytes, ran 0.99 times as fast with it (0.73 to 1.27, 16 pairs, kernel's read-ahead 128
+//! KiB), 0.79 (0.48 to 1.16) with a read-ahead of 8 MiB, 0.94 (0.74 to 1.30) through bindfs.
 
 use crate::policy::{HITS_WORTH, NEAR_BYTES, POOR_WINDOWS_MAX, WINDOW_BYTES_MIN};
 use crate::why::Why;
