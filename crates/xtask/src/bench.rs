@@ -11,6 +11,7 @@ mod execute;
 mod library;
 mod mount;
 mod noise;
+mod picks;
 mod predict;
 mod record;
 mod table;
@@ -45,6 +46,8 @@ cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs,
   --filter TEXT      only benchmarks whose name contains TEXT; may be given more than once
   --quick            each command once, on little data: do they work?
   --predict          also ask `sweetspot profile` beforehand, and compare what it says
+  --picks            which size do tune, hyperfine and a loop of dd pick for six jobs, and how far
+                     is each from the best of a grid of 40 random rounds?
   --full             also those that take long
   --record           write measurements/DATE-MACHINE/run.json and run.md
   --rounds NUMBER    that many rounds; else 8 to 40, until the answer is clear
@@ -64,6 +67,7 @@ struct Settings {
     list: bool,
     quick: bool,
     predict: bool,
+    picks: bool,
     full: bool,
     record: bool,
     filters: Vec<String>,
@@ -115,6 +119,7 @@ fn parse(arguments: &[&str]) -> Result<Settings, String> {
         list: false,
         quick: false,
         predict: false,
+        picks: false,
         full: false,
         record: false,
         filters: Vec::new(),
@@ -132,6 +137,7 @@ fn parse(arguments: &[&str]) -> Result<Settings, String> {
             "--list" => settings.list = true,
             "--quick" => settings.quick = true,
             "--predict" => settings.predict = true,
+            "--picks" => settings.picks = true,
             "--full" => settings.full = true,
             "--record" => settings.record = true,
             "--filter" => settings.filters.push(value()?.to_owned()),
@@ -155,12 +161,16 @@ fn number<T: std::str::FromStr>(option: &str, text: &str) -> Result<T, String> {
 
 impl Settings {
     /// The benchmarks that were asked for.
-    fn chosen(&self) -> Vec<&'static Benchmark> {
-        let wanted = |benchmark: &&Benchmark| {
+    fn chosen(&self) -> Vec<Benchmark> {
+        let wanted = |benchmark: &Benchmark| {
             let named = self.filters.iter().any(|filter| benchmark.name.contains(&**filter));
             (self.filters.is_empty() || named) && (self.full || benchmark.scale == Scale::Normal)
         };
-        BENCHMARKS.iter().chain(library::BENCHMARKS).filter(wanted).collect()
+        let all = match self.picks {
+            true => picks::benchmarks(),
+            false => BENCHMARKS.iter().chain(library::BENCHMARKS).copied().collect(),
+        };
+        all.into_iter().filter(wanted).collect()
     }
 
     fn count(&self, benchmark: &Benchmark) -> u64 {
@@ -171,6 +181,7 @@ impl Settings {
     fn telling(&self) -> Vec<String> {
         let mut words = vec!["--record".to_owned(), format!("--seed {}", self.seed)];
         words.extend(self.predict.then(|| "--predict".to_owned()));
+        words.extend(self.picks.then(|| "--picks".to_owned()));
         words.extend(self.full.then(|| "--full".to_owned()));
         words.extend(self.filters.iter().map(|filter| format!("--filter {filter}")));
         words.extend(self.rounds.map(|rounds| format!("--rounds {rounds}")));
@@ -179,7 +190,7 @@ impl Settings {
 }
 
 fn list(settings: &Settings) {
-    for benchmark in settings.chosen() {
+    for benchmark in &settings.chosen() {
         let what = record::what(benchmark, settings.count(benchmark));
         println!("{:<24} {what}", benchmark.name);
     }
@@ -211,13 +222,15 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
     record.source = source();
     let mut tally = Tally::default();
     let mut predictions = Vec::new();
-    for (number, benchmark) in chosen.into_iter().enumerate() {
+    for (number, benchmark) in chosen.iter().enumerate() {
         // A seed for each, so that not all have one and the same order.
         let seed = settings.seed.wrapping_add(number as u64);
         match session.measure(benchmark, seed) {
             Ok(Outcome::Found(finding)) => {
                 match settings.quick {
                     true => println!("{}: works", finding.name),
+                    // Its picks have been printed.
+                    false if settings.picks => {}
                     false => print!("{}", finding.text()),
                 }
                 let predicted = finding.prediction.iter();
@@ -333,19 +346,34 @@ impl<'a> Session<'a> {
             (0..benchmark.cells.len()).try_for_each(|cell| runner.execute(cell).map(drop))?;
             runner.runs.clear();
         }
+        let binary = Path::new(&self.wrapper[0]);
+        let mut picked = match self.settings.picks {
+            true => picks::pick(&runner, binary)?,
+            false => Vec::new(),
+        };
         let stop = match (self.settings.quick, self.settings.rounds) {
             (true, _) => Stop::Rounds(1),
+            (false, None) if self.settings.picks => Stop::Rounds(picks::ROUNDS),
             (false, Some(rounds)) => Stop::Rounds(rounds.clamp(1, statistics::SAMPLES_MAX)),
             (false, None) => Stop::Looks(self.settings.budget),
         };
         let options = Options { seed, stop, ..Options::default() };
         let comparison = paired::compare(&mut runner, benchmark.cells.len(), &options)?;
         let prediction = match self.settings.predict {
-            true => predict::predict(&runner, &comparison, Path::new(&self.wrapper[0]))?,
+            true => predict::predict(&runner, &comparison, binary)?,
             false => None,
         };
+        if self.settings.picks {
+            let best = picks::judge(&mut picked, benchmark, &comparison)?;
+            print!(
+                "{}: {}\n{}",
+                benchmark.name,
+                record::what(benchmark, count),
+                picks::text(&picked, best)
+            );
+        }
         let mut finding = Finding::new(benchmark, count, seed, comparison, runner.runs)?;
-        finding.prediction = prediction;
+        (finding.prediction, finding.picks) = (prediction, picked);
         Ok(Outcome::Found(Box::new(finding)))
     }
 }

@@ -84,7 +84,8 @@ impl Executor for Runner<'_> {
 }
 
 impl Runner<'_> {
-    fn output(&self) -> PathBuf {
+    /// What the command makes.
+    pub fn output(&self) -> PathBuf {
         self.work.join("output")
     }
 
@@ -97,7 +98,8 @@ impl Runner<'_> {
         self.work.with_extension("stderr")
     }
 
-    fn job(&self, cell: &Cell) -> Job {
+    /// The command of a cell, without what stands before it.
+    pub fn command(&self, cell: &Cell) -> Vec<OsString> {
         let (output, count) = (self.output(), self.count.to_string());
         let none = PathBuf::new();
         let values = [
@@ -107,9 +109,21 @@ impl Runner<'_> {
             ("{programs}", self.programs),
             ("{sources}", self.sources),
         ];
-        let command = cell.command.iter().map(|word| fill(word, &values));
+        cell.command.iter().map(|word| fill(word, &values)).collect()
+    }
+
+    fn job(&self, cell: &Cell) -> Job {
+        let command = self.command(cell);
         let mut job = match cell.way {
             Way::Buffered => Job::new(self.wrapper.iter().cloned().chain(command)),
+            Way::Sized(size) => {
+                // The last word of it is `--`.
+                let before = self.wrapper.len().saturating_sub(1);
+                let (run, dashes) = self.wrapper.split_at(before);
+                let size = ["--buffer-size", size].map(OsString::from);
+                let wrapper = run.iter().cloned().chain(size).chain(dashes.iter().cloned());
+                Job::new(wrapper.chain(command))
+            }
             Way::Plain | Way::EmptyPreload => Job::new(command),
         };
         job.environment = environment();

@@ -3,6 +3,7 @@
 //! A record holds every single run, so that another statistic can be computed from it. It holds
 //! no path, no host name and no user name.
 
+use super::picks::Pick;
 use super::predict::Prediction;
 use super::table::{Benchmark, Cache, Figure, Place};
 use serde::Serialize;
@@ -63,6 +64,9 @@ pub struct Finding {
     /// What `sweetspot profile` said of it, if it was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
+    /// Who picked which size, if that was asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub picks: Vec<Pick>,
     /// Every round, and the hash of the output.
     pub comparison: Comparison,
     /// What each run took from outside, in the order in which they ran, by cell; the unrecorded
@@ -131,6 +135,7 @@ impl Finding {
             seed,
             cells: cells.collect::<Result<_, Error>>()?,
             prediction: None,
+            picks: Vec::new(),
             effects: effects.collect::<Result<_, Error>>()?,
             comparison,
             runs,

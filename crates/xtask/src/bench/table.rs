@@ -18,6 +18,7 @@
 //! in [`TOOLS`].
 
 /// A benchmark: one job, done in several ways.
+#[derive(Clone, Copy)]
 pub struct Benchmark {
     /// What `--filter` looks at.
     pub name: &'static str,
@@ -60,6 +61,8 @@ pub enum Way {
     Plain,
     /// `sweetspot run --`, or what `--wrapper` says.
     Buffered,
+    /// The same with `--buffer-size` and this size.
+    Sized(&'static str),
     /// `LD_PRELOAD` of a library with nothing in it.
     EmptyPreload,
 }
