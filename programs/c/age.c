@@ -1,5 +1,6 @@
 // Time passes without a message.
 //   age write FILE   writes a line of ten bytes every 20 ms for two seconds, and computes in between
+//   age talk FILE    the same, and says a word to a pipe after each line
 //   age read FILE    reads a little, computes for two seconds, and says what it reads then
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -29,15 +30,22 @@ int main(int count, char **words) {
         puts(bytes);
         return 0;
     }
-    int fd = open(words[2], O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    for (int i = 0; i < 200; i++) {
-        if (write(fd, "123456789\n", 10) != 10) return 3;
+    int fd = open(words[2], O_WRONLY | O_CREAT | O_TRUNC, 0644), talks = !strcmp(words[1], "talk");
+    int other = open("other", O_WRONLY | O_CREAT | O_TRUNC, 0644), pipes[2];
+    if (pipe(pipes)) return 3;
+    // The other file first: what goes straight on makes all that waits go out.
+    for (int i = talks ? -200 : 0; i < 200; i++) {
+        if (write(i < 0 ? other : fd, "123456789\n", 10) != 10) return 3;
         // The guard gets the time to answer.
         if (i % 50 == 0) compute(0.03);
     }
     for (int i = 0; i < 100; i++) {
         compute(0.02);
         if (write(fd, "123456789\n", 10) != 10) return 3;
+        // As many as make a buffer worth while.
+        for (int j = 0; talks && j < 4; j++)
+            if (write(other, "123456789\n", 10) != 10) return 3;
+        if (talks && write(pipes[1], "w", 1) != 1) return 3;
     }
     return 0;
 }

@@ -1,7 +1,8 @@
 /* A file that a rule calls private: nobody looks at it before it is closed. It keeps its buffer while
  * the program talks to others, and where they share memory; the program itself sees it as it is.
- * Usage: private talk|order|silent */
+ * Usage: private talk|order|silent|ages */
 #include "log.h"
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -104,11 +105,42 @@ static void silent(void) {
     say_file("seen.1");
 }
 
+/* Of two private files the one that was written first is also written out first, however often the
+ * program talked in between. */
+static void ages(void) {
+    static const char *const names[] = {"seen.txt", "mine.1", "mine.2", "mine.3"};
+    int fds[4], pipes[2], watch = inotify_init1(IN_NONBLOCK);
+    struct stat data;
+    char events[4096], order[16] = "";
+    if (pipe(pipes)) exit(1);
+    for (int i = 0; i < 4; i++) fds[i] = open(names[i], O_RDWR | O_CREAT | O_TRUNC, 0644);
+    for (int i = 0; i < 1200; i++) {
+        put(fds[i % 4], i);
+        if (i % 10 == 0) give_time(fds[i / 10 % 4]);
+    }
+    stat(names[0], &data);
+    inotify_add_watch(watch, ".", IN_MODIFY);
+    for (int i = 0; i < 30; i++) put(fds[1 + i / 10], i);
+    for (int i = 0; i < 3; i++) {
+        put(fds[0], i);
+        if (write(pipes[1], "w", 1) != 1) exit(1);
+    }
+    stat(names[0], &data);
+    long n = read(watch, events, sizeof events);
+    for (long at = 0; at < n && strlen(order) + 1 < sizeof order;) {
+        struct inotify_event *event = (struct inotify_event *)(events + at);
+        if (!strncmp(event->name, "mine.", 5)) strncat(order, event->name + 5, 1);
+        at += (long)(sizeof *event + event->len);
+    }
+    say("order %s\n", order);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     if (!strcmp(argv[1], "talk")) talk();
     else if (!strcmp(argv[1], "order")) order();
     else if (!strcmp(argv[1], "silent")) silent();
+    else if (!strcmp(argv[1], "ages")) ages();
     else return 2;
     log_out();
     return 0;

@@ -55,7 +55,7 @@ static DIRTY: AtomicU64 = AtomicU64::new(0);
 static DIRTY_FIRST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
 #[unsafe(link_section = ".data")]
 static DIRTY_LAST: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
-/// When the oldest of what is pending came, in milliseconds.
+/// When the oldest of what is pending came, in milliseconds, or when all of it was last tried.
 #[unsafe(link_section = ".data")]
 static OLDEST_MS: AtomicU64 = AtomicU64::new(0);
 
@@ -368,6 +368,8 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
 #[cold]
 pub fn flush_all() {
     flush(|_| true);
+    // What could not be written is tried again by then, and not at every call.
+    OLDEST_MS.store(process::now_ms(), Relaxed);
 }
 
 /// Writes out what somebody may look at before it is closed: others are about to hear of it, but no
@@ -386,7 +388,8 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
     }
     let _signals = SignalsBlocked::new();
     let _dirty = hold(&DIRTY);
-    let mut stays: *mut OpenFile = core::ptr::null_mut();
+    let mut first: *mut OpenFile = core::ptr::null_mut();
+    let mut last = first;
     // SAFETY: files on the list are statics.
     while let Some(file) = unsafe { DIRTY_FIRST.load(Relaxed).as_ref() } {
         let held = file.hold();
@@ -407,22 +410,18 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
                 file.note(Why::WriteFailed);
             }
         }
-        file.next_dirty.store(stays, Relaxed);
-        stays = (&raw const *file).cast_mut();
-    }
-    // What could not be written stays pending and is tried again with the next flush.
-    DIRTY_FIRST.store(stays, Relaxed);
-    let mut last = stays;
-    // SAFETY: as above.
-    while let Some(file) = unsafe { last.as_ref() } {
-        let next = file.next_dirty.load(Relaxed);
-        if next.is_null() {
-            break;
+        // What is not due, or could not be written, stays pending, in the same order.
+        let this = (&raw const *file).cast_mut();
+        file.next_dirty.store(core::ptr::null_mut(), Relaxed);
+        // SAFETY: as above.
+        match unsafe { last.as_ref() } {
+            Some(last) => last.next_dirty.store(this, Relaxed),
+            None => first = this,
         }
-        last = next;
+        last = this;
     }
+    DIRTY_FIRST.store(first, Relaxed);
     DIRTY_LAST.store(last, Relaxed);
-    OLDEST_MS.store(process::now_ms(), Relaxed);
 }
 
 /// Writes out what is pending for longer than the maximum age. Called where the clock was read.

@@ -436,6 +436,14 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "private files, oldest first",
+        build: &[C("private")],
+        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"private\"\\n' > sweetspot.toml",
+        command: "$RUN $BIN/c/private ages",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a private file beside one that is not",
         build: &[C("private")],
         prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"private\"\\n' > sweetspot.toml",
