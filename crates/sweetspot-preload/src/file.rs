@@ -377,6 +377,11 @@ impl OpenFile {
         !sys::on_alternate_stack()
     }
 
+    /// Whether an append of this thread was interrupted, and goes on when its handler returns.
+    pub fn is_append_interrupted(&self) -> bool {
+        self.lock.load(Relaxed) == sys::thread_pointer()
+    }
+
     /// Takes the lock for an append, without blocking signals; false if it is held.
     #[inline(always)]
     pub fn enter_append(&self) -> bool {

@@ -142,6 +142,14 @@ pub fn unmap_chunk(chunk: u64, bytes: u64) {
     }
 }
 
+/// Lets go of a chunk into which an append that was interrupted goes on to copy: in its place is
+/// memory that belongs to nobody. Unmapped, its addresses could be the program's by then.
+pub fn disconnect_chunk(chunk: u64, bytes: u64) {
+    if chunk != 0 {
+        replace(chunk, bytes);
+    }
+}
+
 /// Reads a small file of the kernel's.
 pub fn read_small(path: &core::ffi::CStr, buffer: &mut [u8]) -> Option<usize> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -203,24 +211,16 @@ pub fn let_go() {
     if mapped.is_null() {
         return;
     }
-    replace(mapped);
+    replace(mapped as u64, size_of::<Ledger>() as u64);
 }
 
-/// Puts private zeros in the place of the shared memory.
-fn replace(mapped: *mut Ledger) {
+/// Puts private zeros in the place of shared memory that is still pointed to: by counters, or by an
+/// append that was interrupted and goes on.
+fn replace(at: u64, bytes: u64) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: replaces our own mapping, all of whose users expect only atomics.
-    unsafe {
-        sys::syscall!(
-            SYS_mmap,
-            mapped,
-            size_of::<Ledger>(),
-            libc::PROT_READ | libc::PROT_WRITE,
-            flags,
-            -1isize,
-            0
-        )
-    };
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: replaces a mapping of our own, all of whose users bear with any content.
+    unsafe { sys::syscall!(SYS_mmap, at, bytes, protection, flags, -1isize, 0) };
 }
 
 /// In the child of a fork: what is mapped is the parent's, and so is what is counted there. If this
@@ -236,7 +236,7 @@ pub fn leave_to_parent() {
         file.record.store((&raw const file.counters.0).cast_mut(), Relaxed);
         file.file_record.store(core::ptr::null_mut(), Relaxed);
     }
-    replace(mapped);
+    replace(mapped as u64, size_of::<Ledger>() as u64);
 }
 
 /// Notes a reason for which this whole process is not buffered, for the summary.

@@ -94,9 +94,9 @@ pub fn after_fork(child: i32) {
         return;
     }
     if child == 0 {
+        super::write::forget_all();
         file::release_all_locks();
         pool::release_lock();
-        super::write::forget_all();
         FORKING.store(0, Relaxed);
     }
     // What another thread opened meanwhile is shared too.

@@ -553,7 +553,7 @@ pub fn hold_dirty() -> crate::lock::Held<'static> {
     hold(&DIRTY)
 }
 
-/// After a fork, in the child: nothing is pending, no lock is held.
+/// After a fork, in the child: nothing is pending, and no lock will be held.
 pub fn forget_all() {
     DIRTY.store(0, Relaxed);
     DIRTY_FIRST.store(core::ptr::null_mut(), Relaxed);
@@ -563,11 +563,21 @@ pub fn forget_all() {
     for file in file::used() {
         file.entry.store(core::ptr::null_mut(), Relaxed);
         file.chunk.store(0, Relaxed);
-        ledger::unmap_chunk(file.mapped_chunk.swap(0, Relaxed), file.mapped_bytes.load(Relaxed));
+        drop_chunk(file);
         file.dirty.store(0, Relaxed);
         file.pin.store(pin::NEVER, Relaxed);
     }
     pins::forget_all();
+}
+
+/// Lets go of the memory in which bytes of a file wait; none do.
+fn drop_chunk(file: &OpenFile) {
+    let (chunk, bytes) = (file.mapped_chunk.swap(0, Relaxed), file.mapped_bytes.load(Relaxed));
+    if file.is_append_interrupted() {
+        ledger::disconnect_chunk(chunk, bytes);
+    } else {
+        ledger::unmap_chunk(chunk, bytes);
+    }
 }
 
 /// Gives every pin back: the process ends or becomes another program. All is settled.
@@ -578,6 +588,9 @@ pub fn leave() {
     let _signals = SignalsBlocked::new();
     for file in file::used() {
         if file.references.load(Relaxed) > 0 {
+            if file.is_append_interrupted() {
+                drop_chunk(file);
+            }
             unpin(file);
         }
     }

@@ -294,6 +294,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a handler forks in the middle of writes",
+        build: &[C("fork_append")],
+        command: "$RUN $BIN/c/fork_append fork 60; $RUN $BIN/c/fork_append exec 60",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a program that locks its memory",
         build: &[C("memory_locked")],
         prepare: "seq 5000 > in",
