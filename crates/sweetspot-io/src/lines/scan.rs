@@ -1,10 +1,14 @@
 //! Finds line ends, 64 bytes at a time.
 //!
-//! Each step turns 64 bytes into two numbers of 64 bits, one bit for each byte: where an LF is and
-//! where a CR is. What ends a line follows from them by shifting: a CR always does, an LF unless a
-//! CR is just before it. The set bits of these are then visited one by one, so that a line costs a
-//! few instructions. The two loops are apart: the first is compiled for the processor's vector
-//! instructions, the second into the caller's code, with what the caller does for each line.
+//! Each step turns 64 bytes into a number of 64 bits, one bit for each byte, set where a line ends.
+//! The set bits are then visited one by one, so that a line costs a few instructions. The two loops
+//! are apart: the first is compiled for the processor's vector instructions, the second into the
+//! caller's code, so that what the caller counts stays in registers.
+//!
+//! Most text has no CR, and whether there is one at all is cheaper to know than where. So a stretch
+//! is first marked as if only LF ended lines; if there was a CR after all, it is marked again. Then
+//! what ends a line follows from two numbers by shifting: a CR always does, an LF unless a CR is just
+//! before it.
 //!
 //! Invariant: what is visited lies within the bytes, and each line begins at or after the end of
 //! the one before. `masks_scalar` is the specification; every other kernel is tested against it.
@@ -31,15 +35,15 @@ pub fn for_each(bytes: &[u8], ends: Ends, mut each: impl FnMut(usize, usize)) {
     let mut marks = [0; STEPS];
     let (mut start, mut base) = (0, 0);
     while base < bytes.len() {
-        let may_have_pairs = mark(bytes, base, ends, &mut marks);
+        let pairs = mark(bytes, base, ends, &mut marks);
         let steps = (bytes.len() - base).div_ceil(STEP).min(STEPS);
         for &(mut left) in &marks[..steps] {
             while left != 0 {
                 let end = base + left.trailing_zeros() as usize;
                 each(start, end);
                 start = end + 1;
-                if may_have_pairs {
-                    let pair = bytes[end] == CR && bytes.get(end + 1) == Some(&LF);
+                if pairs == Pairs::Possible {
+                    let pair = bytes[end] == CR && bytes.get(start) == Some(&LF);
                     start += usize::from(pair);
                 }
                 left &= left - 1;
@@ -55,17 +59,43 @@ pub fn for_each(bytes: &[u8], ends: Ends, mut each: impl FnMut(usize, usize)) {
 /// How many lines `bytes` has, as [`for_each`] would visit them.
 pub fn count(bytes: &[u8], ends: Ends) -> u64 {
     #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("popcnt") {
-        // SAFETY: the processor has both.
+    if std::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has it.
         #[allow(unsafe_code)]
-        return unsafe { x86::count_lf(bytes, ends).unwrap_or_else(|| x86::count(bytes, ends)) };
+        let lines = unsafe { x86::count_lf(bytes, ends) };
+        if let Some(lines) = lines {
+            return lines;
+        }
     }
-    count_with(bytes, ends, baseline)
+    count_with(bytes, ends, marker())
+}
+
+fn count_with(bytes: &[u8], ends: Ends, mark: Mark) -> u64 {
+    let mut marks = [0; STEPS];
+    let mut lines = 0;
+    for base in (0..bytes.len()).step_by(STRETCH) {
+        mark(bytes, base, ends, &mut marks);
+        let steps = (bytes.len() - base).div_ceil(STEP).min(STEPS);
+        lines += marks[..steps].iter().map(|mark| u64::from(mark.count_ones())).sum::<u64>();
+    }
+    let open = match bytes.last() {
+        None | Some(&LF) => false,
+        Some(&CR) => ends == Ends::Lf,
+        Some(_) => true,
+    };
+    lines + u64::from(open)
 }
 
 /// Sets a bit for each line end of the stretch of `bytes` that begins at `base`. The second half of
-/// a pair is none, wherever the pair is cut. Says whether some may be pairs.
-type Mark = fn(&[u8], usize, Ends, &mut [u64; STEPS]) -> bool;
+/// a pair is none, wherever the pair is cut.
+type Mark = fn(&[u8], usize, Ends, &mut [u64; STEPS]) -> Pairs;
+
+/// Whether a line of a stretch may end with two bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pairs {
+    None,
+    Possible,
+}
 
 #[inline]
 fn marker() -> Mark {
@@ -140,6 +170,19 @@ use masks_scalar as baseline;
 #[cfg(target_arch = "x86_64")]
 use x86::masks_sse2 as baseline;
 
+/// The bytes of `rest`, which are fewer than a step has, and then zeros.
+fn padded(rest: &[u8]) -> [u8; STEP] {
+    let mut step = [0; STEP];
+    step[..rest.len()].copy_from_slice(rest);
+    step
+}
+
+/// The steps of the stretch of `bytes` that begins at `base`, and what is left behind them.
+#[inline(always)]
+fn stretch(bytes: &[u8], base: usize) -> (&[[u8; STEP]], &[u8]) {
+    bytes[base..bytes.len().min(base + STRETCH)].as_chunks()
+}
+
 #[inline(always)]
 fn mark_with(
     bytes: &[u8],
@@ -147,62 +190,37 @@ fn mark_with(
     ends: Ends,
     marks: &mut [u64; STEPS],
     masks: impl Fn(&[u8; STEP]) -> Masks,
-) -> bool {
-    let stretch = &bytes[base..bytes.len().min(base + STRETCH)];
+) -> Pairs {
+    let (steps, rest) = stretch(bytes, base);
     // Bit 0: whether the byte before was a CR.
     let mut carried = u64::from(base > 0 && bytes[base - 1] == CR);
     let mut all_cr = 0;
-    let mut padded = [0; STEP];
-    for (mark, at) in marks.iter_mut().zip((0..stretch.len()).step_by(STEP)) {
-        let rest = &stretch[at..];
-        let step = rest.first_chunk().unwrap_or_else(|| {
-            padded[..rest.len()].copy_from_slice(rest);
-            &padded
-        });
+    let mut mark = |step: &[u8; STEP]| {
         let (lf, cr) = masks(step);
-        *mark = match ends {
+        let ending = match ends {
             Ends::Lf => lf,
             Ends::Any => cr | lf & !(cr << 1 | carried),
         };
         carried = cr >> (STEP - 1);
         all_cr |= cr;
-    }
-    all_cr != 0 && ends == Ends::Any
-}
-
-#[inline(always)]
-fn count_with(bytes: &[u8], ends: Ends, masks: impl Fn(&[u8; STEP]) -> Masks) -> u64 {
-    let mut lines = 0;
-    // Bit 0: whether the byte before was a CR.
-    let mut carried = 0;
-    let mut padded = [0; STEP];
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let step = rest.first_chunk().unwrap_or_else(|| {
-            padded[..rest.len()].copy_from_slice(rest);
-            &padded
-        });
-        let (lf, cr) = masks(step);
-        let found = match ends {
-            Ends::Lf => lf,
-            Ends::Any => cr | lf & !(cr << 1 | carried),
-        };
-        carried = cr >> (STEP - 1);
-        lines += u64::from(found.count_ones());
-        rest = &rest[rest.len().min(STEP)..];
-    }
-    let open = match bytes.last() {
-        None | Some(&LF) => false,
-        Some(&CR) => ends == Ends::Lf,
-        Some(_) => true,
+        ending
     };
-    lines + u64::from(open)
+    for (place, step) in marks.iter_mut().zip(steps) {
+        *place = mark(step);
+    }
+    if !rest.is_empty() {
+        marks[steps.len()] = mark(&padded(rest));
+    }
+    match ends {
+        Ends::Any if all_cr != 0 => Pairs::Possible,
+        _ => Pairs::None,
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod x86 {
-    use super::{CR, Ends, LF, Masks, STEP, STEPS};
+    use super::{CR, Ends, LF, Masks, Pairs, STEP, STEPS};
     use std::arch::x86_64::{
         __m128i, __m256i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
         _mm256_cmpeq_epi8, _mm256_extract_epi64, _mm256_loadu_si256, _mm256_movemask_epi8,
@@ -242,13 +260,44 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2")]
-    pub fn mark(bytes: &[u8], base: usize, ends: Ends, marks: &mut [u64; STEPS]) -> bool {
+    pub fn mark(bytes: &[u8], base: usize, ends: Ends, marks: &mut [u64; STEPS]) -> Pairs {
+        let after_cr = base > 0 && bytes[base - 1] == CR;
+        let has_cr = mark_lf(bytes, base, marks);
+        if ends == Ends::Lf || !has_cr && !after_cr {
+            return Pairs::None;
+        }
         super::mark_with(bytes, base, ends, marks, |step| masks_avx2(step))
+    }
+
+    /// Sets a bit for each LF. Says whether there is a CR.
+    #[target_feature(enable = "avx2")]
+    fn mark_lf(bytes: &[u8], base: usize, marks: &mut [u64; STEPS]) -> bool {
+        let (steps, rest) = super::stretch(bytes, base);
+        let mut crs = _mm256_setzero_si256();
+        let mut mark = |step: &[u8; STEP]| {
+            let halves = [0, 1].map(|half| {
+                // SAFETY: the step has two halves of 32 bytes, and the load needs no alignment.
+                unsafe { _mm256_loadu_si256(step.as_ptr().cast::<__m256i>().add(half)) }
+            });
+            let [low, high] = halves.map(|bytes| {
+                crs = _mm256_or_si256(crs, _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(CR as i8)));
+                let lf = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(LF as i8));
+                u64::from(_mm256_movemask_epi8(lf) as u32)
+            });
+            low | high << 32
+        };
+        for (place, step) in marks.iter_mut().zip(steps) {
+            *place = mark(step);
+        }
+        if !rest.is_empty() {
+            marks[steps.len()] = mark(&super::padded(rest));
+        }
+        _mm256_movemask_epi8(crs) != 0
     }
 
     /// How many lines `bytes` has, if only LF ends them; `None` if a CR is in the way. Counts in
     /// each byte of a register, which takes half of the time that masks take.
-    #[target_feature(enable = "avx2,popcnt")]
+    #[target_feature(enable = "avx2")]
     pub fn count_lf(bytes: &[u8], ends: Ends) -> Option<u64> {
         /// What a byte can count.
         const VECTORS_MAX: usize = 255;
@@ -277,11 +326,6 @@ mod x86 {
             lines += rest.iter().filter(|&&byte| byte == LF).count() as u64;
         }
         Some(lines + u64::from(bytes.last().is_some_and(|&byte| byte != LF)))
-    }
-
-    #[target_feature(enable = "avx2,popcnt")]
-    pub fn count(bytes: &[u8], ends: Ends) -> u64 {
-        super::count_with(bytes, ends, |block| masks_avx2(block))
     }
 }
 
@@ -327,8 +371,8 @@ pub mod tests {
                 assert_eq!(sse2, expected, "{ends:?} {bytes:?}");
                 assert_eq!(best, expected, "{ends:?} {bytes:?}");
             }
-            for masks in [masks_scalar, baseline] {
-                assert_eq!(count_with(bytes, ends, masks), expected.len() as u64);
+            for mark in [scalar, sse2, marker()] {
+                assert_eq!(count_with(bytes, ends, mark), expected.len() as u64);
             }
             assert_eq!(count(bytes, ends), expected.len() as u64, "{ends:?} {bytes:?}");
         }
