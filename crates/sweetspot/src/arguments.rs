@@ -40,7 +40,7 @@ Work on files:
 
 See for yourself:
   top      Show which programs that run now make many small calls
-  demo     Copy a million records without and with sweetspot, and compare
+  demo     Profile, tune and run a program that is there, and compare its copies
 
 Options:
 {options}
@@ -472,7 +472,7 @@ pub struct Tune {
     pub command: Vec<OsString>,
 }
 
-/// Copy a million records without and with sweetspot, and compare
+/// Profile, tune and run a program that is there, and compare its copies
 #[derive(Args)]
 #[command(help_template = DEMO_HELP)]
 pub struct Demo {

@@ -1,10 +1,11 @@
 //! `sweetspot demo`: what it gains on this machine, with a real program that is there.
 //!
-//! A COBOL program (compiled here from its source) or `dd` copies records of 200 bytes, without and
-//! with sweetspot in alternating pairs; each copy is compared with the original, byte by byte.
-//! Everything happens in a temporary folder, which is removed also on Ctrl-C.
+//! A COBOL program (compiled here from its source) or `dd` copies records of 200 bytes. It goes the
+//! way of a user: `profile` says what it does, `tune` finds a size (with fewer records), and then it
+//! runs without and with that in alternating pairs; each copy is compared with the original, byte by
+//! byte. Everything happens in a temporary folder, which is removed also on Ctrl-C.
 //!
-//! Not here: measuring a program of the user's, choosing a size, records of measurements.
+//! Not here: how any of the three works; they are started as a user starts them.
 
 use crate::arguments::Demo;
 use crate::failure::{Failure, say};
@@ -34,6 +35,10 @@ const SPARE_BYTES: u64 = 32 << 20;
 /// Exit status of a demo that failed.
 const STATUS_FAILED: u8 = 1;
 const COMPARED_BYTES: usize = 1 << 20;
+/// `tune` runs the program some 90 times, so it gets this part of the records.
+const TUNED_PART: u64 = 10;
+/// How long `tune` may take.
+const TUNE_BUDGET: &str = "60s";
 
 /// Runs the demo and prints what came out.
 ///
@@ -60,8 +65,8 @@ fn failure(what: impl Into<String>) -> Failure {
 
 fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, Failure> {
     let bytes = arguments.records * RECORD_BYTES;
-    check_room(folder, 2 * bytes + SPARE_BYTES)?;
-    let steps = u64::from(arguments.pairs + 1) * 2;
+    check_room(folder, 2 * bytes + 2 * bytes / TUNED_PART + SPARE_BYTES)?;
+    let steps = u64::from(arguments.pairs + 1) * 2 + 2;
     let bar = ProgressBar::new(steps).with_style(
         ProgressStyle::with_template("{msg:38} {wide_bar} {pos}/{len}, {eta} left")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
@@ -73,6 +78,13 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
     make_records(&input, arguments.records)
         .map_err(|error| failure(format!("{}: {error}", input.display())))?;
     let program = CopyProgram::find(folder, &bar);
+    let copy = Copy { program: &program, input: &input, output: &output, folder, watch };
+    bar.set_message(format!("profile {}", program.name()));
+    let profiled = copy.profile()?;
+    bar.inc(1);
+    bar.set_message(format!("tune {}, some 90 runs", program.name()));
+    let tuned = copy.tune(arguments.records.div_ceil(TUNED_PART))?;
+    bar.inc(1);
 
     let mut pairs = Vec::new();
     // The first pair warms everything up, checks its copies like the others, and is not counted.
@@ -83,7 +95,7 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
         let mut seconds = [0.0; 2];
         for way in order {
             bar.set_message(format!("{} {}", program.name(), way.name()));
-            seconds[way as usize] = time(&program, way, &input, &output, watch)?;
+            seconds[way as usize] = copy.time(way, &tuned.buffer)?;
             compare(&input, &output, way)?;
             // Its pages need not be written to disk during the next run.
             std::fs::remove_file(&output)
@@ -95,7 +107,12 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
         }
     }
     bar.finish_and_clear();
-    Ok(report(program.name(), arguments.records, &pairs))
+    let measured = report(program.name(), arguments.records, &pairs);
+    let records = grouped(arguments.records.div_ceil(TUNED_PART));
+    Ok(format!(
+        "profile  {profiled}\n\ntune     {} (With {records} records.)\n\nrun      {measured}",
+        tuned.sentence
+    ))
 }
 
 fn check_room(folder: &Path, wanted: u64) -> Result<(), Failure> {
@@ -178,25 +195,18 @@ impl CopyProgram {
         }
     }
 
-    /// The command line, and the names of the files where they go into the environment.
-    fn command(&self, way: Way, input: &Path, output: &Path) -> std::io::Result<Command> {
+    /// The command line, with a verb of sweetspot's in front or none, and the names of the files
+    /// where they go into the environment.
+    fn command(&self, verb: &[&OsStr], input: &Path, output: &Path) -> std::io::Result<Command> {
         let program = match self {
             CopyProgram::Cobol(program) | CopyProgram::Dd(program) => program,
         };
-        let mut command = match way {
-            Way::Plain => Command::new(program),
-            Way::Buffered => {
-                let mut command = Command::new(std::env::current_exe()?);
-                command.args([
-                    "run",
-                    "--require",
-                    "--buffer-size=auto",
-                    "--config=/dev/null",
-                    "--",
-                ]);
-                command.arg(program);
-                command
-            }
+        let mut command = if verb.is_empty() {
+            Command::new(program)
+        } else {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(verb).arg("--").arg(program);
+            command
         };
         match self {
             CopyProgram::Cobol(_) => {
@@ -214,12 +224,12 @@ impl CopyProgram {
                 command.arg(format!("bs={RECORD_BYTES}")).arg("status=none");
             }
         }
-        match way {
+        match verb {
             // Also inside another `sweetspot run`.
-            Way::Plain => command.env("SWEETSPOT", "off").env("IO_BUFFER_SIZE", "off"),
-            Way::Buffered => command.env_remove("SWEETSPOT").env_remove("IO_BUFFER_SIZE"),
+            [] => command.env("SWEETSPOT", "off").env("IO_BUFFER_SIZE", "off"),
+            _ => command.env_remove("SWEETSPOT").env_remove("IO_BUFFER_SIZE"),
         };
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stdin(Stdio::null());
         Ok(command)
     }
 }
@@ -241,40 +251,104 @@ fn compile(compiler: &Path, folder: &Path) -> Result<PathBuf, String> {
     Err(said.lines().next().unwrap_or("it said nothing").to_string())
 }
 
-/// Seconds from the start of the program to its end.
-fn time(
-    program: &CopyProgram,
-    way: Way,
-    input: &Path,
-    output: &Path,
-    watch: &Watch,
-) -> Result<f64, Failure> {
-    let name = program.name();
-    let cannot_start = |error: std::io::Error| {
-        failure(format!("{name} cannot be started {}: {error}", way.name()))
-    };
-    let mut command = program.command(way, input, output).map_err(cannot_start)?;
-    let started = Instant::now();
-    let mut child = command.spawn().map_err(cannot_start)?;
-    watch.look_after(Some(child.id()));
-    // Not reaped yet: until nobody looks after it, the pid is the child's own.
-    if let Some(pid) = Pid::from_raw(child.id() as i32) {
-        while waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
-            .is_err_and(|error| error == rustix::io::Errno::INTR)
-        {}
+/// The program at work in the folder of the demo.
+struct Copy<'a> {
+    program: &'a CopyProgram,
+    input: &'a Path,
+    output: &'a Path,
+    folder: &'a Path,
+    watch: &'a Watch,
+}
+
+/// What `tune` said.
+struct Tuned {
+    sentence: String,
+    /// The size in force for the pairs: `auto`, where none was confirmed.
+    buffer: String,
+}
+
+impl Copy<'_> {
+    /// Seconds from the start of the program to its end.
+    fn time(&self, way: Way, buffer: &str) -> Result<f64, Failure> {
+        let size = format!("--buffer-size={buffer}");
+        let run = ["run", "--require", &size, "--config=/dev/null"].map(OsStr::new);
+        let verb: &[&OsStr] = match way {
+            Way::Plain => &[],
+            Way::Buffered => &run,
+        };
+        let (seconds, _) = self.start(verb, self.input, &format!(" {}", way.name()), &[0])?;
+        Ok(seconds)
     }
-    let seconds = started.elapsed().as_secs_f64();
-    watch.look_after(None);
-    let status = child.wait().map_err(cannot_start)?;
-    if status.success() {
-        return Ok(seconds);
+
+    /// The sentence of `sweetspot profile`.
+    fn profile(&self) -> Result<String, Failure> {
+        let (json, report) = (self.folder.join("profile.json"), self.folder.join("profile"));
+        let verb = ["profile".as_ref(), "--json".as_ref(), json.as_os_str(), "--output".as_ref()];
+        let verb: Vec<&OsStr> = verb.into_iter().chain([report.as_os_str()]).collect();
+        self.start(&verb, self.input, " under profile", &[0])?;
+        let text = std::fs::read_to_string(&json);
+        let text = text.map_err(|error| failure(format!("{}: {error}", json.display())))?;
+        Ok(field(&text, "sentence").unwrap_or_default())
     }
-    if status.signal().is_some() {
-        // Ctrl-C reaches the program first; our own signal is on its way.
-        std::thread::sleep(Duration::from_millis(200));
+
+    /// The sentence and the size of `sweetspot tune`, with that many records.
+    fn tune(&self, records: u64) -> Result<Tuned, Failure> {
+        let part = self.folder.join("part.dat");
+        let store = self.folder.join("runs.sqlite");
+        make_records(&part, records)
+            .map_err(|error| failure(format!("{}: {error}", part.display())))?;
+        let verb = ["tune", "--json", "--keep-rules", "--budget", TUNE_BUDGET, "--store"];
+        let verb: Vec<&OsStr> =
+            verb.map(OsStr::new).into_iter().chain([store.as_os_str()]).collect();
+        // 1: there is no answer that was confirmed.
+        let (_, said) = self.start(&verb, &part, " under tune", &[0, 1])?;
+        let buffer = field(&said, "buffer").unwrap_or_else(|| "auto".to_owned());
+        Ok(Tuned { sentence: field(&said, "sentence").unwrap_or_default(), buffer })
     }
-    Err(failure(format!("{name} failed {}: {status}", way.name()))
-        .next("what it said stands above; nothing was measured"))
+
+    /// Runs it once: seconds, and what was printed. `ends`: exit statuses that are no failure.
+    fn start(
+        &self,
+        verb: &[&OsStr],
+        input: &Path,
+        how: &str,
+        ends: &[i32],
+    ) -> Result<(f64, String), Failure> {
+        let name = self.program.name();
+        let cannot_start =
+            |error: std::io::Error| failure(format!("{name} cannot be started{how}: {error}"));
+        let said = self.folder.join("said");
+        let mut command = self.program.command(verb, input, self.output).map_err(cannot_start)?;
+        command.current_dir(self.folder).stdout(File::create(&said).map_err(cannot_start)?);
+        let started = Instant::now();
+        let mut child = command.spawn().map_err(cannot_start)?;
+        self.watch.look_after(Some(child.id()));
+        // Not reaped yet: until nobody looks after it, the pid is the child's own.
+        if let Some(pid) = Pid::from_raw(child.id() as i32) {
+            while waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+                .is_err_and(|error| error == rustix::io::Errno::INTR)
+            {}
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        self.watch.look_after(None);
+        let status = child.wait().map_err(cannot_start)?;
+        if status.code().is_some_and(|code| ends.contains(&code)) {
+            let said = std::fs::read_to_string(&said).unwrap_or_default();
+            return Ok((seconds, said));
+        }
+        if status.signal().is_some() {
+            // Ctrl-C reaches the program first; our own signal is on its way.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Err(failure(format!("{name} failed{how}: {status}"))
+            .next("what it said stands above; nothing was measured"))
+    }
+}
+
+/// A text of a JSON object.
+fn field(json: &str, name: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(json).ok()?;
+    value[name].as_str().map(str::to_owned)
 }
 
 fn compare(input: &Path, output: &Path, way: Way) -> Result<(), Failure> {

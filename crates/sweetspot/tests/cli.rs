@@ -864,8 +864,14 @@ fn the_demo_compares_and_cleans_up() {
         let output = command.output().unwrap();
         let said = stdout(&output);
         assert!(output.status.success(), "{}", stderr(&output));
-        let sentence = format!("{program} copied 1,000 records of 200 bytes");
-        assert!(said.starts_with(&sentence), "{said}");
+        let parts: Vec<&str> = said.split("\n\n").collect();
+        assert!(parts[0].starts_with("profile  ") && parts[0].contains("system calls"), "{said}");
+        assert!(
+            parts[1].starts_with("tune     ") && parts[1].ends_with("(With 100 records.)"),
+            "{said}"
+        );
+        let sentence = format!("run      {program} copied 1,000 records of 200 bytes");
+        assert!(parts[2].starts_with(&sentence), "{said}");
         assert!(said.contains("All copies are identical to the original.\n"), "{said}");
         assert!(said.contains("without sweetspot") && said.contains("pairs"), "{said}");
         assert_eq!(stderr(&output), "", "silent in a pipe");
