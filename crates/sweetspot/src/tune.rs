@@ -22,6 +22,8 @@ use report::{Report, Stopped};
 use rules::Rule;
 use serde::{Deserialize, Serialize};
 use settings::typed;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -50,8 +52,8 @@ const FILES_TRIED_MAX: usize = 3;
 /// Where the command fails, changes what it reads, or writes something else when it is buffered.
 pub fn tune(arguments: &Tune) -> Result<u8, Failure> {
     let program = reachable(arguments)?;
-    let interrupted = watch_for_interrupts()?;
     let mut trial = Trial::new(arguments)?;
+    let interrupted = watch_for_interrupts(trial.scratch())?;
     let rules_at = rules::place(arguments.config.as_deref(), trial.folder())?;
     let bar = ProgressBar::new(RUNS_USUAL).with_style(
         ProgressStyle::with_template("{msg:48} {wide_bar} run {pos} of about {len}, {eta} left")
@@ -113,15 +115,21 @@ fn program_name(arguments: &Tune) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// The first Ctrl-C (or SIGTERM) asks for an end after the run that is under way; the second ends
-/// this process, and the launcher of the run then ends the run.
-fn watch_for_interrupts() -> Result<Arc<AtomicBool>, Failure> {
+/// The first Ctrl-C (or SIGTERM) asks for an end after the run that is under way; the second removes
+/// the folder `scratch` and ends this process, and the launcher of the run then ends the run.
+fn watch_for_interrupts(scratch: &Path) -> Result<Arc<AtomicBool>, Failure> {
     let asked = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, asked.clone())
-            .and_then(|_| signal_hook::flag::register(signal, asked.clone()))
-            .map_err(|error| Failure::own(format!("signals cannot be watched: {error}")))?;
-    }
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Failure::own(format!("signals cannot be watched: {error}")))?;
+    let (flag, scratch) = (asked.clone(), scratch.to_owned());
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if flag.swap(true, Relaxed) {
+                let _ = std::fs::remove_dir_all(&scratch);
+                std::process::exit(128 + signal);
+            }
+        }
+    });
     Ok(asked)
 }
 

@@ -27,6 +27,13 @@ impl Place {
         self.folder.path().join("work").join(name)
     }
 
+    /// Where `tune` keeps what it needs for itself.
+    fn scratch(&self) -> PathBuf {
+        let folder = self.folder.path().join("scratch");
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
     fn tune(&self, options: &[&str], command: &[&str]) -> Command {
         fs::create_dir_all(self.path("")).unwrap();
         let mut tune = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
@@ -34,6 +41,7 @@ impl Place {
             tune.env_remove(name);
         }
         tune.env("SWEETSPOT_CACHE", self.folder.path().join("cache"))
+            .env("TMPDIR", self.scratch())
             .env("XDG_STATE_HOME", self.folder.path().join("state"))
             .current_dir(self.path(""))
             .arg("tune")
@@ -106,6 +114,40 @@ fn the_answer_becomes_a_rule_that_run_uses() {
     let summary = String::from_utf8_lossy(&summary.stderr).into_owned();
     let in_force = format!("size {buffer}");
     assert!(summary.contains(&in_force) && summary.contains("sweetspot.toml"), "{summary}");
+}
+
+/// Reads a file in order and another one here and there, and sleeps for each call and byte too many
+/// that the kernel counts: so that the one is faster with a buffer, the other without.
+const INDEX_AND_DATA: &str = "\
+import os, random, time
+data = os.open('data.dat', os.O_RDONLY)
+while os.read(data, 16): pass
+index = os.open('index.dat', os.O_RDONLY)
+for run in range(1000):
+    os.lseek(index, random.randrange(1000) * 4096, os.SEEK_SET)
+    for part in range(6): os.read(index, 16)
+counts = dict(line.split(': ') for line in open('/proc/self/io').read().splitlines())
+time.sleep(0.15 + 0.6 * (int(counts['syscr']) > 15000) + 0.2 * (int(counts['rchar']) > 2500000))
+";
+
+#[test]
+fn a_file_with_another_best_answer_gets_a_rule_of_its_own() {
+    const PYTHON: &str = "/usr/bin/python3";
+    if !Path::new(PYTHON).exists() {
+        assert!(std::env::var_os("CI").is_none(), "missing in CI: {PYTHON}");
+        eprintln!("skipped: a rule for one file ({PYTHON} is not there)");
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    fs::write(place.path("data.dat"), "x".repeat(320_000)).unwrap();
+    fs::write(place.path("index.dat"), "x".repeat(4_096_000)).unwrap();
+    let output = place.tune(&EASY, &[PYTHON, "-c", INDEX_AND_DATA]).output().unwrap();
+    assert!(is_confirmed(&output), "{}", text(&output));
+    let rules = fs::read_to_string(place.path("sweetspot.toml")).unwrap();
+    let of_index = format!("file = \"{}\"\nbuffer = \"off\"", place.path("index.dat").display());
+    assert!(rules.contains(&of_index), "{rules}");
+    assert!(rules.contains("program = \"python3\"\nbuffer = \"auto\""), "{rules}");
 }
 
 #[test]
@@ -301,6 +343,7 @@ fn a_second_interrupt_stops_at_once_and_leaves_nothing_running() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let program = fs::read_to_string(&pid_file).unwrap().trim().to_owned();
     wait_for(|| !Path::new("/proc").join(&program).exists());
+    assert_eq!(fs::read_dir(place.scratch()).unwrap().count(), 0, "and nothing in its folder");
 }
 
 #[test]

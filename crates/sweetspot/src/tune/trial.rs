@@ -177,6 +177,11 @@ impl<'a> Trial<'a> {
         self.arguments.command[0].to_string_lossy().into_owned()
     }
 
+    /// Where what is of no use afterwards lies.
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
     /// Where the command runs.
     pub fn folder(&self) -> &Path {
         &self.folder
