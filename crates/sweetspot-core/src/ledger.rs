@@ -194,6 +194,8 @@ pub const BUFFER_UNSET: u32 = u32::MAX - 1;
 pub const RULE_PRIVATE: u32 = 1;
 /// `stdio = "on"`.
 pub const RULE_STDIO: u32 = 2;
+/// Says what `auto` means for these files, and nothing else; it stands behind all others.
+pub const RULE_AUTO: u32 = 4;
 
 /// A process of the tree.
 #[repr(C)]

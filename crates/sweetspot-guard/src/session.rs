@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, CHUNKS_AT, CHUNKS_BYTES_MAX, Counter, FLAG_GUARD,
-    FLAG_STDIO, FLAG_SUMMARY, Ledger, MAGIC, RULE_PRIVATE, RULE_STDIO, RULES_MAX, TEXT_BYTES_MAX,
-    length_of,
+    FLAG_STDIO, FLAG_SUMMARY, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX,
+    TEXT_BYTES_MAX, length_of,
 };
 use sweetspot_core::policy::{MAX_AGE_MS, MAX_AGE_NAMESPACE_MS};
 use sweetspot_core::size::BufferSize;
@@ -76,6 +76,8 @@ pub struct Rule {
     pub private: bool,
     /// stdio's calls are buffered too.
     pub stdio: bool,
+    /// It only says what `auto` means for these files.
+    pub auto: bool,
 }
 
 /// A ledger that this process made.
@@ -398,7 +400,10 @@ pub(crate) fn fill(
         rule.program.store(from.program.as_bytes());
         rule.file.store(from.file.as_bytes());
         rule.buffer.store(from.buffer.map_or(BUFFER_UNSET, buffer_word), Relaxed);
-        rule.flags.store(flag(from.private, RULE_PRIVATE) | flag(from.stdio, RULE_STDIO), Relaxed);
+        let flags =
+            [(from.private, RULE_PRIVATE), (from.stdio, RULE_STDIO), (from.auto, RULE_AUTO)];
+        let flags = flags.map(|(wanted, bit)| flag(wanted, bit));
+        rule.flags.store(flags.into_iter().sum(), Relaxed);
     }
     header.rules.store(settings.rules.len() as u32, Relaxed);
     header.magic.store(MAGIC, SeqCst);

@@ -10,8 +10,8 @@ use core::sync::atomic::{
 
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
-    BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_OBSERVE, FLAG_SUMMARY, Ledger, MAGIC,
-    RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX,
+    BUFFER_AUTO, BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_OBSERVE, FLAG_SUMMARY,
+    Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX,
 };
 use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
 use sweetspot_core::policy;
@@ -332,12 +332,22 @@ pub fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
 }
 
 /// The size in force for the file of a descriptor, as `Header::buffer`: that of the first rule that
-/// matches, else that of the process.
+/// matches, else that of the process; and where that is `auto`, what `auto` means there.
 pub fn buffer_for(fd: i32) -> u32 {
-    match rule_for(fd).map(|rule| rule.buffer.load(Relaxed)) {
+    let buffer = match rule_for(fd).map(|rule| rule.buffer.load(Relaxed)) {
         None | Some(BUFFER_UNSET) => process::buffer(),
         Some(buffer) => buffer,
+    };
+    match buffer {
+        BUFFER_AUTO => {
+            first_rule(fd, is_for_auto).map_or(BUFFER_AUTO, |rule| rule.buffer.load(Relaxed))
+        }
+        buffer => buffer,
     }
+}
+
+fn is_for_auto(rule: &Rule) -> bool {
+    rule.flags.load(Relaxed) & RULE_AUTO != 0
 }
 
 /// Whether nobody looks at the file of a descriptor before it is closed, by its rule.
@@ -360,6 +370,11 @@ pub fn buffers_stdio(fd: i32) -> bool {
 
 /// The first rule that matches the file of a descriptor.
 fn rule_for(fd: i32) -> Option<&'static Rule> {
+    first_rule(fd, |rule| !is_for_auto(rule))
+}
+
+/// The same among those of one kind.
+fn first_rule(fd: i32, is_meant: impl Fn(&Rule) -> bool) -> Option<&'static Rule> {
     let ledger = ledger()?;
     let rules = (ledger.header.rules.load(Relaxed) as usize).min(RULES_MAX);
     if rules == 0 {
@@ -368,7 +383,7 @@ fn rule_for(fd: i32) -> Option<&'static Rule> {
     let mut path = [0; 512];
     let path = path_of(fd, &mut path);
     let (mut program, mut file) = ([0; TEXT_BYTES_MAX], [0; TEXT_BYTES_MAX]);
-    ledger.rules[..rules].iter().find(|rule| {
+    ledger.rules[..rules].iter().filter(|rule| is_meant(rule)).find(|rule| {
         let (program, file) = (rule.program.load(&mut program), rule.file.load(&mut file));
         let wanted_program = program.is_empty() || glob::matches(program, program_name());
         wanted_program && (file.is_empty() || matches_path(file, path))

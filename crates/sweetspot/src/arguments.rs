@@ -100,6 +100,7 @@ Examples:
   sweetspot tune --budget 20m --sizes 4K..1M -- java -cp app.jar Batch
   sweetspot tune --prepare 'cp master.dat work.dat' -- ./update work.dat
   sweetspot tune --resume -- ./seqcopy in.dat out.dat    go on after a kill or a Ctrl-C
+  sweetspot tune --machine /mnt/nas                      what should auto mean there?
 
 {usage-heading} {usage}
 
@@ -408,7 +409,7 @@ pub struct Profile {
 }
 
 /// Find the smallest buffer that is as good as any for a command, and keep it for `run`
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(help_template = TUNE_HELP, args_override_self = true)]
 pub struct Tune {
     /// How far from the best the answer may be
@@ -467,8 +468,12 @@ pub struct Tune {
     #[arg(long)]
     pub json: bool,
 
+    /// Find out what auto should mean for files in DIR, on its file system, instead of tuning a command
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "prepare", "config"])]
+    pub machine: Option<PathBuf>,
+
     /// The command and its arguments; options of sweetspot stop at its name
-    #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true)]
+    #[arg(value_name = "CMD ARGS", required_unless_present = "machine", trailing_var_arg = true)]
     pub command: Vec<OsString>,
 }
 

@@ -24,6 +24,8 @@ use toml::Spanned;
 
 /// The name that is looked for.
 pub const FILE_NAME: &str = "sweetspot.toml";
+/// The name of the user's own file about folders of this machine.
+const MACHINE_FILE_NAME: &str = "machine.toml";
 /// No sensible file is larger; a mistaken `--config big.dat` ends quickly.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -51,6 +53,8 @@ pub struct Rule {
     pub buffer: Option<BufferSize>,
     pub promise: Option<Promise>,
     pub stdio: Option<Stdio>,
+    /// It only says what `auto` means for these files (`tune --machine`).
+    pub for_auto: bool,
 }
 
 impl Rule {
@@ -90,6 +94,40 @@ pub fn load(
     let text = read(&path)?;
     let rules = parse(&text, &path, warnings)?;
     Ok(Config { path: Some(path), rules })
+}
+
+/// Where `tune --machine` keeps what `auto` means in which folder.
+pub fn machine_place() -> Option<PathBuf> {
+    let variable = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    let folder = variable.filter(|folder| folder.is_absolute());
+    let folder = folder.or_else(|| std::env::home_dir().map(|home| home.join(".config")))?;
+    Some(folder.join("sweetspot").join(MACHINE_FILE_NAME))
+}
+
+/// What `auto` means in which folder, as many rules as there is room for. They are a help: where
+/// they cannot be used there is a warning.
+pub fn machine_rules(room: usize, warnings: &mut Vec<String>) -> Vec<Rule> {
+    let Some(path) = machine_place() else { return Vec::new() };
+    let user = rustix::process::geteuid().as_raw();
+    match path.metadata() {
+        Ok(metadata) if is_trusted(&metadata, Some(user)) => {}
+        Ok(_) => {
+            let shown = path.display();
+            warnings.push(format!("{shown} is ignored: someone else could have written it"));
+            return Vec::new();
+        }
+        Err(_) => return Vec::new(),
+    }
+    let rules = read(&path).and_then(|text| parse(&text, &path, warnings));
+    let rules = rules.unwrap_or_else(|failure| {
+        let failure = failure.to_string();
+        warnings.push(failure.lines().next().unwrap_or_default().to_owned());
+        Vec::new()
+    });
+    // Whatever else was written there by hand has its place in sweetspot.toml.
+    let rules = rules.into_iter().filter(|rule| rule.file.is_some() && rule.buffer.is_some());
+    let only_size = |rule: Rule| Rule { promise: None, stdio: None, for_auto: true, ..rule };
+    rules.map(only_size).take(room).collect()
 }
 
 fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
@@ -254,7 +292,8 @@ fn check(
         Some(text) => return Err(word(text, "stdio", "\"on\" or \"off\"")),
         None => None,
     };
-    Ok(Rule { program: pattern(rule.program)?, file: pattern(rule.file)?, buffer, promise, stdio })
+    let (program, file) = (pattern(rule.program)?, pattern(rule.file)?);
+    Ok(Rule { program, file, buffer, promise, stdio, for_auto: false })
 }
 
 #[cfg(test)]
@@ -281,6 +320,7 @@ mod tests {
             buffer: Some(BufferSize::Bytes(65536)),
             promise: Some(Promise::Private),
             stdio: Some(Stdio::On),
+            for_auto: false,
         };
         let size = |buffer| Rule { buffer: Some(buffer), ..Rule::default() };
         let others = [size(BufferSize::Bytes(4096)), size(BufferSize::Off), Rule::default()];

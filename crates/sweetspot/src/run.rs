@@ -19,6 +19,7 @@ use crate::summary::{Report, Target};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use sweetspot_core::ledger::RULES_MAX;
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, replace};
 
@@ -139,6 +140,10 @@ fn sizes_and_rules(
         for rule in &mut config.rules {
             rule.buffer = None;
         }
+    }
+    if matches!(asked, Asked::ByRules(_) | Asked::Explicitly(BufferSize::Auto)) {
+        let room = RULES_MAX - config.rules.len();
+        config.rules.extend(config::machine_rules(room, warnings));
     }
     Ok((asked, config))
 }

@@ -67,7 +67,7 @@ pub struct Summary {
 /// Whether a `run` with these settings can use the ledger of the `run` around it, named by its
 /// environment, and needs no guard of its own.
 pub fn can_join(settings: &Settings, ledger: Option<&OsStr>) -> bool {
-    let plain = settings.rules.is_empty()
+    let plain = !settings.has_rules_of_its_own()
         && !settings.summary
         && !settings.stdio
         && settings.max_age_ms.is_none();
@@ -84,6 +84,11 @@ pub struct Session {
 }
 
 impl Settings {
+    /// Whether there are rules besides those of the machine, which are the same for everyone.
+    fn has_rules_of_its_own(&self) -> bool {
+        self.rules.iter().any(|rule| !rule.for_auto)
+    }
+
     /// The value of [`STDIO_VARIABLE`], where anything asks for it.
     pub fn stdio_text(&self) -> Option<&'static str> {
         let asks = |rule: &Rule| rule.stdio == Some(crate::config::Stdio::On);
@@ -104,6 +109,7 @@ impl Session {
             buffer: rule.buffer,
             private: rule.promise == Some(Promise::Private),
             stdio: rule.stdio == Some(crate::config::Stdio::On),
+            auto: rule.for_auto,
         });
         let wanted = guarded::Settings {
             buffer: settings.buffer,
@@ -141,7 +147,7 @@ impl Session {
     /// `run` becomes has no one who waits for its end.
     pub fn keep_if_useful(&mut self, settings: &Settings) {
         let useful =
-            !settings.rules.is_empty() || settings.summary || settings.max_age_ms.is_some();
+            settings.has_rules_of_its_own() || settings.summary || settings.max_age_ms.is_some();
         if !useful && self.ledger.as_ref().is_some_and(|ledger| !ledger.is_guarded()) {
             self.remove_if_unguarded();
             self.ledger = None;

@@ -8,6 +8,7 @@
 //! equal outputs. Nothing that the command writes is removed or restored but by `--prepare`.
 
 mod files;
+mod machine;
 mod report;
 mod rules;
 pub mod settings;
@@ -51,10 +52,28 @@ const FILES_TRIED_MAX: usize = 3;
 /// # Errors
 /// Where the command fails, changes what it reads, or writes something else when it is buffered.
 pub fn tune(arguments: &Tune) -> Result<u8, Failure> {
+    match &arguments.machine {
+        Some(folder) => machine::tune(arguments, folder),
+        None => tune_command(arguments, None),
+    }
+}
+
+/// Where the answer goes, if it is not about the command.
+struct Kept {
+    /// The file of rules.
+    at: PathBuf,
+    /// Which files the rule is for.
+    pattern: String,
+}
+
+fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     let program = reachable(arguments)?;
     let mut trial = Trial::new(arguments)?;
     let interrupted = watch_for_interrupts(trial.scratch())?;
-    let rules_at = rules::place(arguments.config.as_deref(), trial.folder())?;
+    let rules_at = match &kept {
+        Some(kept) => kept.at.clone(),
+        None => rules::place(arguments.config.as_deref(), trial.folder())?,
+    };
     let bar = ProgressBar::new(RUNS_USUAL).with_style(
         ProgressStyle::with_template("{msg:48} {wide_bar} run {pos} of about {len}, {eta} left")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
@@ -72,17 +91,19 @@ pub fn tune(arguments: &Tune) -> Result<u8, Failure> {
     let confirmed = answer.filter(|answer| answer.confirmed);
     let mut found = Vec::new();
     if let Some(answer) = confirmed {
-        found = bench.rules_for_files(&answer)?;
+        if kept.is_none() {
+            found = bench.rules_for_files(&answer)?;
+        }
         let buffer = arguments.sizes.buffer(answer.setting(&bench.plan));
-        found.push(Rule { file: None, buffer });
+        found.push(Rule { file: kept.as_ref().map(|kept| kept.pattern.clone()), buffer });
     }
     let mut report = bench.report(answer, stopped)?;
     if !found.is_empty() && !arguments.keep_rules {
         let date = jiff::Zoned::now().date().to_string();
-        let name = program_name(arguments);
-        let tuned = rules::Tuned { program: &name, date: &date, rules: &found };
+        let name = kept.is_none().then(|| program_name(arguments));
+        let tuned = rules::Tuned { program: name.as_deref(), date: &date, rules: &found };
         let warning = rules::write(&rules_at, &tuned)?;
-        report.written(&rules_at, &name, &found, warning);
+        report.written(&rules_at, &tuned, warning);
     }
     bench.end(&report)?;
     match arguments.json {
@@ -331,7 +352,7 @@ impl<'a> Bench<'a> {
         let mut paths = Vec::new();
         for (place, rules) in [vec![all.clone()], vec![rule.clone(), all]].iter().enumerate() {
             let path = folder.path().join(format!("{place}.toml"));
-            let tuned = rules::Tuned { program: &name, date: "", rules };
+            let tuned = rules::Tuned { program: Some(&name), date: "", rules };
             rules::write(&path, &tuned)?;
             paths.push(path);
         }

@@ -34,21 +34,26 @@ impl Place {
         folder
     }
 
-    fn tune(&self, options: &[&str], command: &[&str]) -> Command {
+    fn sweetspot(&self, verb: &str) -> Command {
         fs::create_dir_all(self.path("")).unwrap();
-        let mut tune = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+        let mut sweetspot = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
         for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            tune.env_remove(name);
+            sweetspot.env_remove(name);
         }
-        tune.env("SWEETSPOT_CACHE", self.folder.path().join("cache"))
+        sweetspot
+            .env("SWEETSPOT_CACHE", self.folder.path().join("cache"))
             .env("TMPDIR", self.scratch())
             .env("XDG_STATE_HOME", self.folder.path().join("state"))
+            .env("XDG_CONFIG_HOME", self.folder.path().join("config"))
             .current_dir(self.path(""))
-            .arg("tune")
-            .args(options)
-            .arg("--")
-            .args(command)
+            .arg(verb)
             .stdin(Stdio::null());
+        sweetspot
+    }
+
+    fn tune(&self, options: &[&str], command: &[&str]) -> Command {
+        let mut tune = self.sweetspot("tune");
+        tune.args(options).arg("--").args(command);
         tune
     }
 
@@ -148,6 +153,39 @@ fn a_file_with_another_best_answer_gets_a_rule_of_its_own() {
     let of_index = format!("file = \"{}\"\nbuffer = \"off\"", place.path("index.dat").display());
     assert!(rules.contains(&of_index), "{rules}");
     assert!(rules.contains("program = \"python3\"\nbuffer = \"auto\""), "{rules}");
+}
+
+#[test]
+fn what_auto_means_in_a_folder_is_found_and_used() {
+    let place = Place::new();
+    let folder = place.path("data");
+    fs::create_dir_all(&folder).unwrap();
+    let mut tune = place.sweetspot("tune");
+    let output = tune.args(EASY).arg("--machine").arg(&folder).output().unwrap();
+    assert!(is_confirmed(&output), "{}", text(&output));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing is left there");
+    let rules = place.folder.path().join("config/sweetspot/machine.toml");
+    let written = fs::read_to_string(&rules).unwrap();
+    let pattern = format!("file = \"{}/*\"", folder.canonicalize().unwrap().display());
+    assert!(written.contains(&pattern) && !written.contains("program"), "{written}");
+
+    fs::write(&rules, format!("[[rule]]\n{pattern}\nbuffer = \"8K\"\npromise = \"private\"\n"))
+        .unwrap();
+    fs::write(folder.join("in"), "x".repeat(100_000)).unwrap();
+    let check = |options: &[&str], own_rule: &str, expected: &str| {
+        fs::write(place.path("sweetspot.toml"), own_rule).unwrap();
+        let mut run = place.sweetspot("run");
+        run.arg("--summary").args(options).args(["--", "dd", "if=data/in", "of=out", "bs=100"]);
+        let said = String::from_utf8_lossy(&run.output().unwrap().stderr).into_owned();
+        let line = said.lines().find(|line| line.contains("data/in")).unwrap_or("no such file");
+        let size = line.split_whitespace().nth(1);
+        assert_eq!(size, Some(expected), "{options:?} {own_rule:?}: {said}");
+    };
+    check(&[], "", "8192");
+    check(&["--buffer-size", "auto"], "", "8192");
+    check(&[], "[[rule]]\nprogram = \"dd\"\nbuffer = \"auto\"\n", "8192");
+    check(&[], "[[rule]]\nprogram = \"dd\"\nbuffer = \"16K\"\n", "16384");
+    check(&["--buffer-size", "4K"], "", "4096");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What was found, in the order in which people want it: a sentence, a table, a curve, and what was
 //! checked; or the same as JSON.
 
-use super::rules::Rule;
+use super::rules::{Rule, Tuned};
 use super::settings::{spoken, typed};
 use super::trial::{Trial, called};
 use crate::arguments::Tune;
@@ -275,15 +275,15 @@ fn is_disturbed(measurement: &Measurement) -> bool {
 
 impl Report {
     /// Adds what was written, and where.
-    pub fn written(&mut self, path: &Path, name: &str, rules: &[Rule], warning: Option<String>) {
+    pub fn written(&mut self, path: &Path, tuned: &Tuned, warning: Option<String>) {
         self.rule_file = Some(path.display().to_string());
-        self.rules = rules
-            .iter()
-            .map(|rule| {
-                let file = rule.file.as_ref().map(|file| format!(" and file {file}"));
-                format!("program {name}{}: buffer {}", file.unwrap_or_default(), typed(rule.buffer))
-            })
-            .collect();
+        let words = |rule: &Rule| {
+            let program = tuned.program.map(|name| format!("program {name}"));
+            let file = rule.file.as_ref().map(|file| format!("file {file}"));
+            let meant: Vec<String> = program.into_iter().chain(file).collect();
+            format!("{}: buffer {}", meant.join(" and "), typed(rule.buffer))
+        };
+        self.rules = tuned.rules.iter().map(words).collect();
         self.notes.extend(warning);
     }
 

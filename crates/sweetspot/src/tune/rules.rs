@@ -1,7 +1,7 @@
 //! Writes what was found into `sweetspot.toml`.
 //!
-//! Invariant: only rules that carry `tuned` and name this program are changed or removed; every
-//! other byte of the file stays. The file appears whole or not at all.
+//! Invariant: only rules that carry `tuned` and name this program (or, without a program, this file)
+//! are changed or removed; every other byte of the file stays. The file appears whole or not at all.
 
 use super::settings::typed;
 use crate::config;
@@ -22,8 +22,8 @@ pub struct Rule {
 
 /// What belongs to all rules of one session.
 pub struct Tuned<'a> {
-    /// The program's file name.
-    pub program: &'a str,
+    /// The program's file name; `None`: for every program.
+    pub program: Option<&'a str>,
     /// The day: `2026-11-21`.
     pub date: &'a str,
     /// Those for single files first, as the first that matches wins.
@@ -76,7 +76,7 @@ pub fn write(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
 
 /// Says which rule of the user's stands before ours and wins.
 fn shadowed(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
-    let name = std::ffi::OsStr::new(tuned.program);
+    let Some(name) = tuned.program.map(std::ffi::OsStr::new) else { return Ok(None) };
     let rules = config::load(Some(path), None, &mut Vec::new())?.rules;
     let first = rules.iter().find(|rule| rule.file.is_none() && rule.is_for_program(name));
     let ours = tuned.rules.iter().find(|rule| rule.file.is_none()).map(|rule| rule.buffer);
@@ -97,11 +97,14 @@ fn update(text: &str, tuned: &Tuned) -> Result<String, String> {
     let all = item
         .as_array_of_tables_mut()
         .ok_or("its rules are not written as [[rule]], so none can be added")?;
-    let is_own = |table: &Table| {
-        table.contains_key("tuned")
-            && table.get("program").and_then(Item::as_str) == Some(tuned.program)
-    };
     let file_of = |table: &Table| table.get("file").and_then(Item::as_str).map(str::to_owned);
+    let is_own = |table: &Table| {
+        let program = table.get("program").and_then(Item::as_str);
+        let names_file = || tuned.rules.iter().any(|rule| rule.file == file_of(table));
+        table.contains_key("tuned")
+            && program == tuned.program
+            && (program.is_some() || names_file())
+    };
     let have: Vec<Option<String>> = all.iter().filter(|table| is_own(table)).map(file_of).collect();
     let want: Vec<Option<String>> = tuned.rules.iter().map(|rule| rule.file.clone()).collect();
     if have == want {
@@ -116,7 +119,9 @@ fn update(text: &str, tuned: &Tuned) -> Result<String, String> {
     all.retain(|table| !is_own(table));
     for rule in tuned.rules {
         let mut table = Table::new();
-        table["program"] = value(tuned.program);
+        if let Some(program) = tuned.program {
+            table["program"] = value(program);
+        }
         if let Some(file) = &rule.file {
             table["file"] = value(file);
         }
@@ -142,7 +147,7 @@ mod tests {
     }
 
     fn updated(text: &str, rules: &[Rule]) -> String {
-        update(text, &Tuned { program: "job", date: "2026-11-21", rules }).unwrap()
+        update(text, &Tuned { program: Some("job"), date: "2026-11-21", rules }).unwrap()
     }
 
     #[test]
@@ -173,7 +178,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = place(None, folder.path()).unwrap();
         let rules = [rule(None, 65536)];
-        let tuned = Tuned { program: "job", date: "2026-11-21", rules: &rules };
+        let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
         assert_eq!(write(&path, &tuned).unwrap(), None);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("[[rule]]\nprogram = \"job\"\n"), "{text}");
@@ -187,7 +192,7 @@ mod tests {
         let path = folder.path().join("sweetspot.toml");
         std::fs::write(&path, "[[rule]]\nprogram = \"j*\"\nbuffer = 4096\n").unwrap();
         let rules = [rule(None, 65536)];
-        let tuned = Tuned { program: "job", date: "2026-11-21", rules: &rules };
+        let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
         let warning = write(&path, &tuned).unwrap().unwrap();
         assert!(warning.contains("rule for 'j*'"), "{warning}");
     }
@@ -199,7 +204,7 @@ mod tests {
         for text in ["rule = []\n", "[[rule]\n", "rule = 5\n"] {
             std::fs::write(&path, text).unwrap();
             let rules = [rule(None, 65536)];
-            let tuned = Tuned { program: "job", date: "2026-11-21", rules: &rules };
+            let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
             let message = write(&path, &tuned).unwrap_err().to_string();
             assert!(message.contains("sweetspot.toml: "), "{message}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
