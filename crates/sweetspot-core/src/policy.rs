@@ -30,6 +30,9 @@ pub const READS_TO_EARN: u32 = 16;
 /// between jumps never add up.
 pub const JUMP_PENALTY: u32 = 3;
 
+/// Calls that went straight on for a file without any buffer, from which on the summary lists it.
+pub const CALLS_LISTED: u32 = 64;
+
 /// Windows in a row that serve fewer than [`HITS_WORTH`] calls before a file goes straight on.
 pub const POOR_WINDOWS_MAX: u32 = 8;
 

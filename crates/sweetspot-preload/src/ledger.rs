@@ -417,6 +417,12 @@ pub fn is_given() -> bool {
     !PATH.load(Relaxed).is_null()
 }
 
+/// Whether a summary is wanted.
+#[inline(always)]
+pub fn wants_summary() -> bool {
+    mapped().is_some_and(|ledger| ledger.header.flags.load(Relaxed) & FLAG_SUMMARY != 0)
+}
+
 /// Gives an open file its record in the ledger, if a summary is wanted: counters go there.
 pub fn record(file: &OpenFile, fd: i32) {
     if !file.file_record.load(Relaxed).is_null() {

@@ -616,6 +616,29 @@ fn the_summary_goes_where_it_is_wanted() {
 }
 
 #[test]
+fn files_that_only_went_straight_on_are_listed_with_the_reason() {
+    let place = Place::new();
+    place.write("data", &"x".repeat(8_000_000));
+    let copy = |from: &str, to: &str, size: &str| {
+        let words = ["dd", from, to, size, "status=none"];
+        stderr(&place.run(&["--summary"], &words).output().unwrap())
+    };
+    let said = copy("if=data", "of=large", "bs=100000");
+    // One more read finds the end.
+    for (file, calls) in [("data", "81"), ("large", "80")] {
+        let line = said.lines().find(|line| line.contains(&format!("/work/{file}"))).unwrap_or("");
+        let words: Vec<&str> = line.split_whitespace().skip(1).take(2).collect();
+        assert_eq!(words, ["auto", calls], "{said}");
+        let end = format!("{calls}: already read or written in large pieces");
+        assert!(line.ends_with(&end), "{said}");
+    }
+    let said = copy("if=data", "of=/dev/null", "bs=1000");
+    assert!(said.contains("/dev/null") && said.contains("not a regular file"), "{said}");
+    let said = copy("if=data", "of=few", "bs=1000000");
+    assert!(!said.contains("/work/"), "eight calls are not worth a line: {said}");
+}
+
+#[test]
 fn the_library_is_written_once() {
     let place = Place::new();
     let children: Vec<_> =

@@ -22,7 +22,7 @@ use sweetspot_core::why::Why;
 
 use crate::atomic::swap;
 use crate::process::{self as process_wide, listen, passive};
-use crate::{sys, table};
+use crate::{ledger, sys, table};
 
 /// What became of a call.
 pub enum Outcome {
@@ -108,6 +108,16 @@ impl Pass {
         }
     }
 
+    /// Why a file that makes many such calls earns nothing.
+    fn why_straight(self) -> Option<Why> {
+        match self.kind {
+            _ if self.len >= BYTES_SMALL => Some(Why::LargeTransfers),
+            Kind::Read | Kind::ReadAt => Some(Why::RandomAccess),
+            // It is only waiting for the guard.
+            _ => None,
+        }
+    }
+
     fn learn(self, answer: isize) {
         let Some(word) = table::learning_word(self.fd) else { return };
         let file = table::open_file(self.fd).map(|(file, _)| file);
@@ -147,6 +157,9 @@ impl Pass {
             if let Some(bytes) = bytes {
                 file.count(bytes, done);
             }
+        }
+        if (reads || writes) && ledger::wants_summary() {
+            transition::list(self.fd, file, self.why_straight());
         }
         if reads {
             listen();

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::learning::Learning;
-use sweetspot_core::ledger::{BUFFER_OFF, PLACE_OFFSET};
+use sweetspot_core::ledger::{BUFFER_OFF, Counter, PLACE_OFFSET};
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
@@ -97,6 +97,24 @@ pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
     } else {
         file.free(registry);
         None
+    }
+}
+
+/// For the summary: a file that makes many calls is listed, whether it ever earns a buffer or not.
+/// Until it is known that there will be many, they are only counted.
+pub fn list(fd: i32, file: Option<&'static OpenFile>, why: Option<Why>) {
+    let Some(file) = file else {
+        let _signals = SignalsBlocked::new();
+        make_known(fd, &file::hold_registry());
+        return;
+    };
+    let calls = file.counted(Counter::StraightReads) + file.counted(Counter::StraightWrites);
+    if calls == u64::from(policy::CALLS_LISTED) {
+        let _signals = SignalsBlocked::new();
+        let _registry = file::hold_registry();
+        why.into_iter().for_each(|why| file.note(why));
+        file.buffer.store(ledger::buffer_for(fd), Relaxed);
+        ledger::record(file, fd);
     }
 }
 
