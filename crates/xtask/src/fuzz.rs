@@ -7,6 +7,7 @@
 //! order     an observer outside, while a program writes and makes known how far it is
 //! fail      a victim of which the first, the second ... system call fails
 //! storm     sixteen threads on shared descriptors, with handlers that write
+//! library   the verbs of `sweetspot-io`, with inputs that reach new code
 //! ```
 //!
 //! A failing case is printed with the command that repeats it, and its files are kept. A bounded
@@ -15,6 +16,7 @@
 mod contract;
 mod fail;
 mod kill;
+mod library;
 mod model;
 mod order;
 pub mod process;
@@ -35,6 +37,8 @@ cargo xtask fuzz contract [--ops N] [--seed S]    random programs of N calls in 
 cargo xtask fuzz order [--rounds N] [--seed S]    an observer outside of a program of N rounds (20000)
 cargo xtask fuzz fail [--every K] [--seed S]      a victim of which each Kth system call fails (1)
 cargo xtask fuzz storm [--seconds N] [--seed S]   sixteen threads and their signal handlers (60)
+cargo xtask fuzz library [--seconds N] [--seed S] the verbs of sweetspot-io against std, N seconds
+                                                  each (60)
 ";
 
 /// Sizes at which victims are killed.
@@ -55,7 +59,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         Some(&name @ "contract") => (name, "--ops"),
         Some(&name @ "order") => (name, "--rounds"),
         Some(&name @ "fail") => (name, "--every"),
-        Some(&name @ "storm") => (name, "--seconds"),
+        Some(&name @ ("storm" | "library")) => (name, "--seconds"),
         Some(&("--help" | "-h" | "help")) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -75,14 +79,18 @@ pub fn main(words: &[&str]) -> ExitCode {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seed = settings.seed.unwrap_or(since_epoch.map_or(0, |time| time.as_secs() % 1_000_000));
     println!("seed {seed}");
-    let result = Kit::build().and_then(|kit| match name {
+    let on_victims = |kit| match name {
         "kill" => kill::run(kit, settings.count.unwrap_or(300), seed),
         "steps" => steps::run(kit, settings.count, seed),
         "order" => order::run(kit, settings.count.unwrap_or(20_000), seed),
         "fail" => fail::run(kit, settings.count.unwrap_or(1), seed),
         "storm" => storm::run(kit, settings.count.unwrap_or(60), seed),
         _ => contract::run(kit, settings.count.unwrap_or(20_000), seed),
-    });
+    };
+    let result = match name {
+        "library" => library::run(settings.count.unwrap_or(60), seed),
+        _ => Kit::build().and_then(on_victims),
+    };
     match result {
         Ok(line) => {
             println!("{line}");
@@ -156,6 +164,13 @@ mod tests {
     #[test]
     fn threads_and_handlers_on_shared_descriptors() {
         check(|kit| storm::run(kit, 6, 1));
+    }
+
+    #[test]
+    fn the_verbs_of_the_library_do_what_std_does() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = library::run(2, 1).unwrap_or_else(|wrong| panic!("{wrong}"));
+        assert!(line.starts_with("7 targets, "), "{line}");
     }
 
     #[test]

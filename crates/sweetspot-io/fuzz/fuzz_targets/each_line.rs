@@ -9,8 +9,7 @@ use sweetspot_io::{BufferSize, Output, ReadOptions};
 
 fuzz_target!(|data: (u8, Vec<u8>)| {
     let (chunk_bytes, content) = data;
-    let folder = std::env::temp_dir();
-    let path = folder.join(format!("sweetspot-fuzz-{}", std::process::id()));
+    let path = format!("/dev/shm/sweetspot-fuzz-{}", std::process::id());
     std::fs::File::create(&path).unwrap().write_all(&content).unwrap();
     let buffer_size = BufferSize::Bytes(u32::from(chunk_bytes).max(1));
     let read = ReadOptions { buffer_size, ..ReadOptions::default() };
@@ -21,6 +20,7 @@ fuzz_target!(|data: (u8, Vec<u8>)| {
         Ok(())
     })
     .unwrap();
+    std::fs::remove_file(&path).unwrap();
     let mut found = found.into_inner().unwrap();
     let mut expected: Vec<_> =
         Batch::new(&content, options.ends).iter().map(<[u8]>::to_vec).collect();
