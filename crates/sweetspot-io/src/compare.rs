@@ -175,4 +175,36 @@ mod tests {
         let same = first_difference(place.input(), place.input(), &Options::default());
         assert_eq!(same.unwrap(), None);
     }
+
+    #[test]
+    fn content_is_looked_at_only_where_it_must_be() {
+        let place = Place::new(b"12345612345");
+        std::fs::hard_link(place.path("file"), place.path("name")).unwrap();
+        std::fs::write(place.path("equal"), b"12345612345").unwrap();
+        std::fs::write(place.path("longer"), b"123456123456").unwrap();
+        let open_at = |at| {
+            let mut file = std::fs::File::open(place.path("file")).unwrap();
+            std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(at)).unwrap();
+            Input::from(file)
+        };
+        let path = |name| Input::path(place.path(name));
+        for (one, other, equal, looked) in [
+            (path("file"), path("name"), true, false),
+            (path("file"), path("equal"), true, true),
+            (path("file"), path("longer"), false, false),
+            (open_at(6), open_at(6), true, false),
+            // One file, read from two places.
+            (open_at(0), open_at(6), false, false),
+            (path("file"), test::pipe(b"12345612345"), true, true),
+            (path("/dev/null"), path("/dev/null"), true, false),
+        ] {
+            let looks = std::sync::atomic::AtomicBool::new(false);
+            let progress = |_| looks.store(true, std::sync::atomic::Ordering::Relaxed);
+            let options = Options { progress: Some(&progress), ..Options::default() };
+            assert_eq!(content_equals(one, other, &options).unwrap(), equal);
+            assert_eq!(looks.into_inner(), looked);
+        }
+        let found = first_difference(open_at(0), open_at(6), &Options::default()).unwrap();
+        assert_eq!(found, Some(Difference { at: 5, one: Some(b'6'), other: None }));
+    }
 }

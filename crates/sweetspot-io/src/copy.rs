@@ -2,7 +2,8 @@
 //!
 //! From file to file, in this order: share the blocks (`FICLONE`), let the kernel copy
 //! (`copy_file_range`), read and write. Where one end is a pipe: `splice`, then read and write. With
-//! a strategy in the options it is read and written in that way at once. Holes of a file stay holes.
+//! a strategy in the options it is read and written in that way at once. Holes of a file stay holes in
+//! a new file: by what the file system tells of them, or, with a strategy, since zeros are not written.
 //!
 //! ```
 //! use sweetspot_io::copy::{self, copy};
@@ -125,11 +126,21 @@ fn tell(options: &Options<'_>, bytes: u64) {
 }
 
 fn read_write(opened: Opened, written: &mut Written, options: &Options<'_>) -> Result<Copied> {
+    let sparse = match &opened.source {
+        Source::File(file) => has_holes(file).map_err(Error::system("look at", &opened.name))?,
+        Source::Reader(_) => false,
+    };
     let mut blocks = Blocks::new(opened, &options.read, UNIT_BYTES)?;
     let before = written.bytes();
     while blocks.advance(0)? > 0 {
-        written.write_all(blocks.block())?;
+        match sparse {
+            true => written.write_around_zeros(blocks.block())?,
+            false => written.write_all(blocks.block())?,
+        }
         tell(options, written.bytes() - before);
+    }
+    if sparse {
+        written.end_here()?;
     }
     Ok(Copied { bytes: written.bytes() - before, how: How::ReadWrite })
 }

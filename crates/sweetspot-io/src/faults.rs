@@ -65,6 +65,32 @@ const VERBS: &[(&str, Verb)] = &[
         records.finish()?;
         Ok(std::fs::read(place.path("file")).unwrap())
     }),
+    ("records by number", |place, read| {
+        let options = records::Options { read, ..records::Options::new(10) };
+        let mut records = records::Records::open(place.path("file"), &options)?;
+        let mut found = Vec::new();
+        for number in (0..records.count()?).rev() {
+            found.extend_from_slice(records.get(number)?);
+        }
+        Ok(found)
+    }),
+    ("copy holes", |place, read| {
+        let file = std::fs::File::options().write(true).open(place.path("file")).unwrap();
+        file.set_len(20_000).unwrap();
+        copy::copy(place.input(), place.path("to"), &copy::Options { read, ..Default::default() })?;
+        Ok(result(place))
+    }),
+    #[cfg(feature = "async")]
+    ("stream", |place, read| {
+        use futures_lite::StreamExt;
+        let options = lines::Options { read, ..lines::Options::default() };
+        let mut batches = crate::stream::batches(place.input(), &options)?;
+        let mut found = Vec::new();
+        while let Some(batch) = futures_lite::future::block_on(batches.next()) {
+            found.extend_from_slice(batch?.as_batch().bytes());
+        }
+        Ok(found)
+    }),
     ("copy", |place, read| {
         copy::copy(place.input(), place.path("to"), &copy::Options { read, ..Default::default() })?;
         Ok(result(place))

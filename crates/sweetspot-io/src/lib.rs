@@ -56,6 +56,8 @@
 pub mod compare;
 pub mod copy;
 pub mod each_line;
+#[cfg(test)]
+mod equivalence;
 mod error;
 #[cfg(test)]
 mod faults;

@@ -158,6 +158,42 @@ impl Written {
         Ok(())
     }
 
+    /// As [`Written::write_all`]; in a new file zeros become a hole. Then [`Written::end_here`] must
+    /// follow.
+    pub fn write_around_zeros(&mut self, bytes: &[u8]) -> Result<()> {
+        /// What file systems give room in, mostly; shorter holes would save nothing.
+        const ROOM_BYTES: usize = 4096;
+        static ZEROS: [u8; ROOM_BYTES] = [0; ROOM_BYTES];
+        let Sink::Beside(Beside { file, .. }) = &self.sink else { return self.write_all(bytes) };
+        let write = |from: usize, to: usize| {
+            sys::write_all_at(file, &bytes[from..to], self.bytes + from as u64)
+        };
+        let writing = Error::system("write", &self.name);
+        // From `data` to `at` is what must be written.
+        let (mut data, mut at) = (0, 0);
+        for piece in bytes.chunks(ROOM_BYTES) {
+            let end = at + piece.len();
+            if *piece == ZEROS[..piece.len()] {
+                write(data, at).map_err(&writing)?;
+                data = end;
+            }
+            at = end;
+        }
+        write(data, at).map_err(&writing)?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes a new file as long as what was written, also where it ends with a hole.
+    pub fn end_here(&mut self) -> Result<()> {
+        match &self.sink {
+            Sink::Beside(Beside { file, .. }) => {
+                sys::set_len(file, self.bytes).map_err(Error::system("write", &self.name))
+            }
+            Sink::File(_) | Sink::Writer(_) => Ok(()),
+        }
+    }
+
     /// The file behind it, where the kernel may write by itself.
     pub fn file(&self) -> Option<&File> {
         match &self.sink {

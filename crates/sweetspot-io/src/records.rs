@@ -29,12 +29,10 @@
 mod window;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::input::Input;
+use crate::input::{Input, InputKind, Opened, Source};
 use crate::output::{Existing, Output, Written};
 use crate::strategy::{AUTO_BUFFER_BYTES, Blocks, ReadOptions};
-use crate::sys;
 use rustix::fs::OFlags;
-use std::path::Path;
 use sweetspot_core::size::{BUFFER_BYTES_MAX, BufferSize};
 use window::Window;
 
@@ -169,6 +167,11 @@ impl Reader {
     }
 }
 
+fn no_place(name: &str) -> Error {
+    let what = "only the records of a file have numbers and can be rewritten";
+    Error::new("work in place on", name, ErrorKind::Option(what))
+}
+
 fn truncated(name: &str, number: u64, found_bytes: usize, record_bytes: usize) -> Error {
     let kind = ErrorKind::RecordTruncated { number, found_bytes, record_bytes };
     Error::new("read", name, kind)
@@ -257,15 +260,17 @@ pub struct Records {
 }
 
 impl Records {
-    /// Opens a file for reading and rewriting.
+    /// Opens a file for reading and rewriting; of an open file the position does not matter.
     ///
     /// # Errors
-    /// Where it cannot be opened so, or the options make no sense.
-    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Records> {
-        let path = path.as_ref();
-        let name = path.display().to_string();
+    /// Where it cannot be opened so, it is no file, or the options make no sense.
+    pub fn open(input: impl Into<Input>, options: &Options) -> Result<Records> {
+        let Opened { name, source, facts } = input.into().open_with(OFlags::RDWR)?;
         options.check(&name)?;
-        let file = sys::open(path, OFlags::RDWR).map_err(Error::system("open", &name))?;
+        let Source::File(file) = source else { return Err(no_place(&name)) };
+        if facts.kind == InputKind::Stream {
+            return Err(no_place(&name));
+        }
         let bytes_max = match options.read.buffer_size {
             // What `sweetspot run` uses.
             BufferSize::Auto => sweetspot_core::policy::AUTO_WINDOW_BYTES_MAX as usize,

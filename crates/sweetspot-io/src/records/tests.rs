@@ -1,6 +1,6 @@
 use super::*;
 use crate::test::{self, Place};
-use crate::{Input, Strategy};
+use crate::{Strategy, sys};
 use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as _;
 
@@ -122,6 +122,74 @@ fn rewriting_writes_nothing_else() {
     records.finish().unwrap();
     let expected = b"0000000000..other...2222222222..........4444444444";
     assert_eq!(&std::fs::read(place.path("file")).unwrap()[..50], expected);
+}
+
+#[test]
+fn an_open_file_is_worked_on_and_a_pipe_is_refused() {
+    let place = Place::new(b"onetwo");
+    let file = std::fs::File::options().read(true).write(true).open(place.path("file")).unwrap();
+    let mut records = Records::open(file, &Options::new(3)).unwrap();
+    assert_eq!(records.get(1).unwrap(), b"two");
+    records.put(0, b"ONE").unwrap();
+    records.finish().unwrap();
+    assert_eq!(std::fs::read(place.path("file")).unwrap(), b"ONEtwo");
+    for input in [test::pipe(b"onetwo"), Input::reader("memory", &b"onetwo"[..])] {
+        let error = Records::open(input, &Options::new(3)).err().unwrap();
+        assert!(matches!(error.kind, ErrorKind::Option(_)), "{error}");
+    }
+}
+
+#[test]
+fn records_are_numbered_in_the_error_also_where_they_were_pulled() {
+    let input = Input::reader("memory", &b"aabbccd"[..]);
+    let options = options(2, Strategy::Streaming, 4);
+    let mut reader = Reader::open(input, &options).unwrap();
+    let error = loop {
+        match reader.next_record() {
+            Ok(record) => assert!(record.is_some()),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error.kind, ErrorKind::RecordTruncated { number: 3, .. }), "{error}");
+}
+
+/// What each call of `write` got.
+#[derive(Clone, Default)]
+struct Calls(std::sync::Arc<std::sync::Mutex<Vec<usize>>>);
+
+impl std::io::Write for Calls {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().push(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_writer_writes_when_its_buffer_is_full() {
+    for (buffer_size, expected) in [
+        (BufferSize::Off, &[3, 3, 3, 3, 3][..]),
+        (BufferSize::Bytes(1), &[3, 3, 3, 3, 3]),
+        (BufferSize::Bytes(5), &[3, 3, 3, 3, 3]),
+        (BufferSize::Bytes(6), &[6, 6, 3]),
+        (BufferSize::Bytes(8), &[6, 6, 3]),
+        (BufferSize::Bytes(100), &[15]),
+        (BufferSize::Auto, &[15]),
+    ] {
+        let calls = Calls::default();
+        let read = ReadOptions { buffer_size, ..ReadOptions::default() };
+        let options = Options { read, ..Options::new(3) };
+        let output = Output::writer("calls", calls.clone());
+        let mut writer = Writer::create(output, &options).unwrap();
+        for _ in 0..5 {
+            writer.write(b"rec").unwrap();
+        }
+        writer.finish().unwrap();
+        assert_eq!(*calls.0.lock().unwrap(), expected, "{buffer_size:?}");
+    }
 }
 
 #[derive(Clone, Debug)]
