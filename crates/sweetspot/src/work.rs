@@ -123,19 +123,27 @@ fn do_copy(arguments: &Copy) -> Result<u8, Failure> {
 
 fn do_compare(arguments: &Compare) -> Result<u8, Failure> {
     let bar = Bar::new(len(&arguments.one));
-    let options = compare::Options { read: arguments.read.options()?, progress: bar.listener() };
+    let compared = AtomicU64::new(0);
+    let progress = |bytes| {
+        compared.store(bytes, Relaxed);
+        bar.tell(bytes);
+    };
+    let options = compare::Options { read: arguments.read.options()?, progress: Some(&progress) };
     let trouble = |error: sweetspot_io::Error| explain(&error).status(STATUS_TROUBLE);
     let (one, other) = (&arguments.one, &arguments.other);
     let started = Instant::now();
     if arguments.silent {
         let equal = compare::content_equals(input(one), input(other), &options);
         let equal = equal.map_err(trouble)?;
-        Outcome::new("compare", started).set("equal", equal).show(arguments.read.json, None);
+        let mut outcome = Outcome::new("compare", started);
+        outcome.set("equal", equal).set("bytes", compared.into_inner());
+        outcome.show(arguments.read.json, None);
         return Ok(if equal { 0 } else { STATUS_DIFFERENT });
     }
     let found = compare::first_difference(input(one), input(other), &options).map_err(trouble)?;
     let mut outcome = Outcome::new("compare", started);
     outcome.set("equal", found.is_none()).set("at", found.map(|difference| difference.at));
+    outcome.set("bytes", compared.into_inner());
     let said = found.map(|found| match (found.one, found.other) {
         (None, _) => format!("{} ends after byte {}", one.display(), found.at),
         (_, None) => format!("{} ends after byte {}", other.display(), found.at),
@@ -190,7 +198,22 @@ impl Seen {
         let looks = line.len() as u64 + (first << 32) + (last << 40);
         self.sum = self.sum.wrapping_add(self.lines.wrapping_mul(looks));
     }
+
+    /// As [`Seen::add`], and says now and then how far it is.
+    fn add_telling(&mut self, line: &[u8], tell: &dyn Fn(u64)) {
+        self.add(line);
+        if self.lines.is_multiple_of(TOLD_EACH) {
+            tell(self.bytes);
+        }
+    }
+
+    fn hash(&self) -> String {
+        format!("sum:{:016x}", self.sum)
+    }
 }
+
+/// After how many lines or records progress is told.
+const TOLD_EACH: u64 = 1 << 14;
 
 fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
     let options = lines::Options {
@@ -201,10 +224,14 @@ fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
     let stdin = [std::path::PathBuf::from("-")];
     let no_files = arguments.files.is_empty();
     let files = if no_files { &stdin[..] } else { &arguments.files };
-    let (mut total, mut status) = (Seen::default(), 0);
+    let bar = Bar::new(files.iter().map(|file| len(file)).sum());
+    let (mut total, mut status, mut bytes_before) = (Seen::default(), 0, 0);
     let started = Instant::now();
     for file in files {
-        let seen = match read_lines_of(file, arguments, &options) {
+        let tell = |bytes| bar.tell(bytes_before + bytes);
+        let result = read_lines_of(file, arguments, &options, &tell);
+        bytes_before += len(file);
+        let seen = match result {
             Ok(seen) => seen,
             // As `wc` does it: the others are read, and the status tells.
             Err(error) => {
@@ -229,7 +256,8 @@ fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
     if arguments.read.json {
         let mut outcome = Outcome::new("lines", started);
         outcome.set("lines", total.lines).set("bytes", total.bytes);
-        outcome.set("hash", format!("sum:{:016x}", total.sum));
+        // Several threads do not know the numbers of their lines.
+        outcome.set("hash", (arguments.threads == 1).then(|| total.hash()));
         outcome.show(true, None);
     }
     Ok(status)
@@ -244,42 +272,59 @@ fn read_lines_of(
     file: &Path,
     arguments: &Lines,
     options: &lines::Options,
+    tell: &(dyn Fn(u64) + Sync),
 ) -> Result<Seen, sweetspot_io::Error> {
-    let mut seen = Seen::default();
     if arguments.threads != 1 {
-        let options = each_line::Options {
-            read: options.read,
-            ends: options.ends,
-            line_bytes_max: Some(options.line_bytes_max),
-            threads: arguments.threads,
-            order: each_line::Order::Any,
-            ..each_line::Options::default()
-        };
-        // Line numbers are not known here, so there is no sum.
-        let (lines, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        each_line::each_batch(input(file), Output::nowhere(), &options, |batch, _| {
-            let mut seen = Seen::default();
-            batch.for_each_line(|line| seen.add(line));
-            lines.fetch_add(seen.lines, Relaxed);
-            bytes.fetch_add(seen.bytes, Relaxed);
-            Ok(())
-        })?;
-        (seen.lines, seen.bytes) = (lines.into_inner(), bytes.into_inner());
-        return Ok(seen);
+        return read_lines_in_threads(file, arguments, options, tell);
     }
+    let mut seen = Seen::default();
     match (arguments.encoding(), &arguments.reader) {
         (Some(encoding), None) => lines::Lines::open(input(file), options)?
-            .for_each_text(encoding, |line| seen.add(line.as_bytes()))?,
+            .for_each_text(encoding, |line| seen.add_telling(line.as_bytes(), tell))?,
         (None, Some(reader)) => {
             let rung = Rung::named(reader).unwrap_or(Rung::Lines);
-            lines::climb(rung, input(file), options, |line| seen.add(line))?;
+            lines::climb(rung, input(file), options, |line| seen.add_telling(line, tell))?;
         }
-        (None, None) if !arguments.read.json => {
-            seen.lines = lines::Lines::open(input(file), options)?.count()?;
+        _ => {
+            let mut lines = lines::Lines::open(input(file), options)?;
+            while let Some(batch) = lines.next_batch()? {
+                if arguments.read.json {
+                    batch.for_each_line(|line| seen.add(line));
+                } else {
+                    seen.lines += batch.count();
+                }
+                tell(batch.at());
+            }
         }
-        _ => lines::Lines::open(input(file), options)?.for_each_line(|line| seen.add(line))?,
     }
     Ok(seen)
+}
+
+/// Line numbers are not known here, so there is no sum.
+fn read_lines_in_threads(
+    file: &Path,
+    arguments: &Lines,
+    options: &lines::Options,
+    tell: &(dyn Fn(u64) + Sync),
+) -> Result<Seen, sweetspot_io::Error> {
+    let options = each_line::Options {
+        read: options.read,
+        ends: options.ends,
+        line_bytes_max: Some(options.line_bytes_max),
+        threads: arguments.threads,
+        order: each_line::Order::Any,
+        progress: Some(tell),
+        ..each_line::Options::default()
+    };
+    let (lines, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    each_line::each_batch(input(file), Output::nowhere(), &options, |batch, _| {
+        let mut seen = Seen::default();
+        batch.for_each_line(|line| seen.add(line));
+        lines.fetch_add(seen.lines, Relaxed);
+        bytes.fetch_add(seen.bytes, Relaxed);
+        Ok(())
+    })?;
+    Ok(Seen { lines: lines.into_inner(), bytes: bytes.into_inner(), sum: 0 })
 }
 
 fn work_on_records(arguments: &Records) -> Result<u8, Failure> {
@@ -288,19 +333,33 @@ fn work_on_records(arguments: &Records) -> Result<u8, Failure> {
         existing: arguments.force.existing(),
         ..records::Options::new(arguments.record_bytes)
     };
+    let bar =
+        Bar::new(arguments.random.map_or(len(&arguments.file), |count| {
+            count.saturating_mul(arguments.record_bytes as u64)
+        }));
+    let tell = |bytes| bar.tell(bytes);
     let mut seen = Seen::default();
     let started = Instant::now();
     let made = match (&arguments.to, arguments.rewrite, arguments.random) {
-        (Some(to), ..) => copy_records(arguments, to, &options, &mut seen),
-        (None, true, _) => rewrite_records(arguments, &options, &mut seen),
-        (None, false, Some(count)) => read_at_random(arguments, count, &options, &mut seen),
-        (None, false, None) => records::Reader::open(input(&arguments.file), &options)
-            .and_then(|mut reader| reader.for_each_record(|record| seen.add(record))),
+        (Some(to), ..) => {
+            copy_records(arguments, to, &options, &mut |record| seen.add_telling(record, &tell))
+        }
+        (None, true, _) => {
+            rewrite_records(arguments, &options, &mut |record| seen.add_telling(record, &tell))
+        }
+        (None, false, Some(count)) => read_at_random(arguments, count, &options, &mut |record| {
+            seen.add_telling(record, &tell)
+        }),
+        (None, false, None) => {
+            records::Reader::open(input(&arguments.file), &options).and_then(|mut reader| {
+                reader.for_each_record(|record| seen.add_telling(record, &tell))
+            })
+        }
     };
     made.map_err(failed)?;
     let mut outcome = Outcome::new("records", started);
     outcome.set("records", seen.lines).set("bytes", seen.bytes);
-    outcome.set("sum", format!("{:016x}", seen.sum));
+    outcome.set("hash", seen.hash());
     if let Some(made) = arguments.to.as_ref().or(arguments.rewrite.then_some(&arguments.file)) {
         outcome.hash(made);
     }
@@ -315,23 +374,27 @@ fn copy_records(
     arguments: &Records,
     to: &Path,
     options: &records::Options,
-    seen: &mut Seen,
+    see: &mut dyn FnMut(&[u8]),
 ) -> Ended {
     let mut reader = records::Reader::open(input(&arguments.file), options)?;
     let mut writer = records::Writer::create(output(to), options)?;
     while let Some(record) = reader.next_record()? {
-        seen.add(record);
+        see(record);
         writer.write(record)?;
     }
     writer.finish().map(drop)
 }
 
 /// Writes every record again as it is.
-fn rewrite_records(arguments: &Records, options: &records::Options, seen: &mut Seen) -> Ended {
+fn rewrite_records(
+    arguments: &Records,
+    options: &records::Options,
+    see: &mut dyn FnMut(&[u8]),
+) -> Ended {
     let mut records = records::Records::open(&arguments.file, options)?;
     let mut copy = Vec::new();
     while let Some(record) = records.next_record()? {
-        seen.add(record);
+        see(record);
         copy.clear();
         copy.extend_from_slice(record);
         records.rewrite(&copy)?;
@@ -343,7 +406,7 @@ fn read_at_random(
     arguments: &Records,
     count: u64,
     options: &records::Options,
-    seen: &mut Seen,
+    see: &mut dyn FnMut(&[u8]),
 ) -> Ended {
     let mut records = records::Records::open(&arguments.file, options)?;
     let of = records.count()?.max(1);
@@ -352,7 +415,7 @@ fn read_at_random(
         // A linear congruential generator (Knuth, MMIX); its high bits are good enough to jump by.
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        seen.add(records.get((state >> 33) % of)?);
+        see(records.get((state >> 33) % of)?);
     }
     Ok(())
 }

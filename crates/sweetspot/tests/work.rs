@@ -86,7 +86,9 @@ fn lines_are_counted_as_wc_does() {
             );
         }
     }
-    assert_eq!(place.json("lines b --threads 2")["lines"], 3);
+    let threads = place.json("lines b --threads 2");
+    assert_eq!((&threads["lines"], &threads["bytes"]), (&3.into(), &3.into()));
+    assert!(threads["hash"].is_null(), "the numbers of lines are not known");
 }
 
 #[test]
@@ -115,6 +117,8 @@ fn copies_and_comparisons_end_as_cp_and_cmp_do() {
     place.check("compare a c", 1, "c ends after byte 3\n", "");
     place.check("compare -s a c", 1, "", "");
     place.check("compare a nosuch", 2, "", "cannot open nosuch");
+    let compared = place.json("compare a folder/a");
+    assert_eq!((&compared["equal"], &compared["bytes"]), (&true.into(), &7.into()));
     let copied = place.json("copy a f --strategy streaming");
     // As sha256sum says.
     let hash = "sha256:ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73";

@@ -100,6 +100,13 @@ impl Bar {
         Bar { tell: Some(Box::new(move |done| told.set_position(done))), bar }
     }
 
+    /// Says how many bytes are done.
+    pub fn tell(&self, bytes: u64) {
+        if let Some(tell) = &self.tell {
+            tell(bytes);
+        }
+    }
+
     /// Who is told; nobody where there is no terminal, so that nothing is slower for it.
     pub fn listener(&self) -> Option<&(dyn Fn(u64) + Sync)> {
         self.tell.as_deref()
