@@ -22,6 +22,7 @@ cargo xtask COMMAND
   fuzz     kill programs at random, step by step, or let them make random calls (--help)
   conformance
            other people's tests and everyday programs, with and without buffering (--help)
+  msrv     compile the library with the oldest Rust that it promises, by rustup
   bench    what `run` does to real programs, in alternating pairs (--help says more)
 ";
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["setup"] => exit_code(needs::install()),
         ["test", filter @ ..] => exit_code(test::run(filter)),
+        ["msrv"] => exit_code(test::oldest_compiler()),
         ["fuzz", ..] => fuzz::main(&words[1..]),
         ["conformance", ..] => conformance::main(&words[1..]),
         ["bench", ..] => bench::main(&words[1..]),
