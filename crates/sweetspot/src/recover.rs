@@ -63,14 +63,21 @@ pub fn finish_stale() {
     for ledger in all_ledgers() {
         match recover(&ledger, Mode::Finish) {
             Ok(pieces) => pieces.iter().filter_map(|piece| warning(&ledger, piece)).for_each(say),
-            Err(error) if error.kind == ErrorKind::System => {
-                say(format_args!("sweetspot: {error}"))
-            }
-            // Its program lives, or somebody else is at it; and a file that another user made under
-            // our name is nobody's business here.
-            Err(_) => {}
+            Err(error) => complaint(&error).into_iter().for_each(say),
         }
     }
+}
+
+/// What `run` says of a ledger that it could not look at. Mostly nothing: its program lives, or
+/// somebody else is at it, or has just removed it; and a file that another user made under our name is
+/// nobody's business here.
+fn complaint(error: &Error) -> Option<String> {
+    let is_ours = error.kind == ErrorKind::System && !is_gone(error);
+    is_ours.then(|| format!("sweetspot: {error}"))
+}
+
+fn is_gone(error: &Error) -> bool {
+    std::fs::symlink_metadata(&error.target).is_err()
 }
 
 fn all_ledgers() -> Vec<PathBuf> {
@@ -86,13 +93,12 @@ enum Answer {
 }
 
 fn what_to_do(error: &Error, named: Option<&Path>) -> Answer {
-    let is_gone = std::fs::symlink_metadata(&error.target).is_err();
     match (error.kind, named) {
-        (ErrorKind::InUse, Some(_)) if is_gone => Answer::Skip,
+        (ErrorKind::InUse, Some(_)) if is_gone(error) => Answer::Skip,
         (ErrorKind::InUse, _) => Answer::Say,
         (_, Some(_)) => Answer::Fail,
         (ErrorKind::NotALedger | ErrorKind::NotYours, None) => Answer::Skip,
-        (_, None) if is_gone => Answer::Skip,
+        (_, None) if is_gone(error) => Answer::Skip,
         (_, None) => Answer::Say,
     }
 }
@@ -189,6 +195,17 @@ mod tests {
         check(Fate::Discarded, &[]);
         check(Fate::Saved("/data/s".into()), &["/data/it's", "200 bytes at 4096", "/data/s"]);
         check(Fate::Stuck("no".into()), &["/data/it's", "sweetspot recover /l", "no"]);
+    }
+
+    #[test]
+    fn a_ledger_that_another_run_removes_meanwhile_is_no_news() {
+        let folder = std::env::temp_dir();
+        let error = |target: &Path| {
+            let (operation, kind) = ("use the ledger", ErrorKind::System);
+            complaint(&Error { operation, target: target.to_owned(), kind, source: None })
+        };
+        assert_eq!(error(&folder.join("sweetspot-0-gone")), None);
+        assert!(error(&folder).is_some_and(|said| said.contains("use the ledger")));
     }
 
     #[test]
