@@ -3,11 +3,16 @@
 #![allow(unsafe_code)]
 
 use super::model::{self, FILES, LANES, Lane, STEPS_FROM};
-use super::process::{PATIENCE, is_stopped, pause, reap, signal, trace, wait_for, wait_until};
+#[cfg(target_arch = "x86_64")]
+use super::process::stop_at;
+use super::process::{
+    PATIENCE, is_stopped, pause, place, reap, signal, trace, wait_for, wait_until,
+};
 use std::fs::{self, File};
 use std::io::Seek;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -138,6 +143,13 @@ impl Victim {
         let errors = File::create(folder.join("stderr")).map_err(|error| error.to_string())?;
         let mut command = kit.command(&kit.sweetspot, folder);
         command.args(["run", "--buffer-size", plan.size]);
+        if plan.mode == "steps" {
+            // All take the same way: each has its instructions where the others have them, and
+            // however long one is stepped, it sees no time pass.
+            command.args(["--max-age", "60000"]);
+            // SAFETY: a system call without pointers.
+            unsafe { command.pre_exec(without_random_addresses) };
+        }
         command.args(plan.waits.then_some("--wait")).arg("--").arg(kit.program("kill_victim"));
         command.args([plan.seed.to_string().as_str(), plan.mode]);
         let outside = (model::is_outside(plan.seed) && plan.mode != "log").then(|| {
@@ -249,30 +261,58 @@ impl Victim {
         counted.map(|()| before)
     }
 
-    /// Lets a held victim execute `steps` instructions. Returns how many it executed before it came
-    /// to the end of its calls; it stays stopped and is to be killed.
+    /// Stops a held victim, which is then about to go on.
     ///
     /// # Errors
-    /// It cannot be traced, or died.
-    pub fn step(&self, steps: u64) -> Result<u64, String> {
+    /// It cannot be traced.
+    pub fn hold(&self) -> Result<(), String> {
         trace(libc::PTRACE_SEIZE, self.pid, 0)?;
         trace(libc::PTRACE_INTERRUPT, self.pid, 0)?;
         wait_for(self.pid)?;
         let memory = fs::OpenOptions::new().write(true).open(format!("/proc/{}/mem", self.pid));
         let memory = memory.map_err(|error| error.to_string())?;
-        memory
-            .write_all_at(&1u64.to_ne_bytes(), PAGE + GO * 8)
-            .map_err(|error| error.to_string())?;
+        memory.write_all_at(&1u64.to_ne_bytes(), PAGE + GO * 8).map_err(|error| error.to_string())
+    }
+
+    /// Lets a stopped victim execute `steps` instructions, and tells `look` the address of each.
+    /// Returns how many it executed before it came to the end of its calls; it stays stopped and is to
+    /// be killed.
+    ///
+    /// # Errors
+    /// It cannot be traced, or died.
+    pub fn step(&self, steps: u64, mut look: impl FnMut(u64)) -> Result<u64, String> {
         for step in 0..steps {
             if step % 64 == 0 && word(self.pid, ENDED) == Some(1) {
                 return Ok(step);
             }
+            place(self.pid).map(&mut look);
             trace(libc::PTRACE_SINGLESTEP, self.pid, 0)?;
             if !libc::WIFSTOPPED(wait_for(self.pid)?) {
                 return Err(format!("it died after {step} steps"));
             }
         }
         Ok(steps)
+    }
+
+    /// Lets a stopped victim go on until it is about to execute the instruction at `place` for the
+    /// `times`th time, at full speed. Returns whether it came there, and not to the end of its calls.
+    ///
+    /// # Errors
+    /// It cannot be traced, or died.
+    #[cfg(target_arch = "x86_64")]
+    pub fn run_to(&self, place: u64, times: u64) -> Result<bool, String> {
+        stop_at(self.pid, Some((place, PAGE + ENDED * 8)))?;
+        for _ in 0..times {
+            trace(libc::PTRACE_CONT, self.pid, 0)?;
+            if !libc::WIFSTOPPED(wait_for(self.pid)?) {
+                return Err(format!("it died on its way to {place:#x}"));
+            }
+            if word(self.pid, ENDED) == Some(1) {
+                return Ok(false);
+            }
+        }
+        stop_at(self.pid, None)?;
+        Ok(true)
     }
 
     /// Asks it to end by itself, and waits until it has.
@@ -380,6 +420,14 @@ impl Victim {
     /// Calls that were accepted.
     pub fn accepted(&self) -> u64 {
         self.lanes.iter().sum()
+    }
+}
+
+fn without_random_addresses() -> std::io::Result<()> {
+    // SAFETY: no pointers.
+    match unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) } {
+        -1 => Err(std::io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }
 
