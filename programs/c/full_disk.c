@@ -1,5 +1,5 @@
 /* Writes records that wait, leaves others the time to fill the disk, and says which call tells it.
- * Usage: full_disk FILE fsync|write|close|again|return|exit|_exit|quick_exit|raw|three
+ * Usage: full_disk FILE fsync|write|next|close|again|return|exit|_exit|quick_exit|raw|three
  * From return on: it ends so, without closing the file; three: with a status of its own. */
 #include <time.h>
 #include <sys/syscall.h>
@@ -29,6 +29,12 @@ int main(int argc, char **argv) {
         /* The clock is looked at every 64 writes. */
         for (int i = 0; i < 100 && n >= 0; i++) n = write(fd, record, sizeof record);
         say("write %zd", n), say(" %d\n", errno);
+    }
+    if (!strcmp(argv[2], "next")) {
+        /* All that waits is to go out before the word, and cannot: the next write says it. */
+        int pipes[2];
+        if (pipe(pipes) || write(pipes[1], "w", 1) != 1) return 3;
+        say("write %zd", write(fd, record, sizeof record)), say(" %d\n", errno);
     }
     if (strstr("return exit _exit quick_exit raw three", argv[2])) {
         const char *end = argv[2];

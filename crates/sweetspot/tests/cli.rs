@@ -1103,6 +1103,23 @@ fn bytes_wait_for_a_second_at_most_and_less_where_the_guard_may_be_killed_too() 
     assert!(said.contains("reads are buffered only") && said.contains("process 1"), "{said}");
 }
 
+/// Closing one file and opening another one by instructions that no library sees.
+#[test]
+fn what_is_written_to_a_descriptor_that_was_replaced_unseen_is_for_the_new_file() {
+    let place = Place::new();
+    let program = compile_program(&place, "own_calls");
+    let program = program.to_str().unwrap();
+    for size in ["auto", "512", "1M"] {
+        for words in [&[program][..], &[program, "append"]] {
+            let options = ["--wait", "--buffer-size", size];
+            assert_says(&mut place.run(&options, words), "at 5600\nclose 0\n");
+            let bytes = |name: &str| fs::read(place.work().join(name)).unwrap();
+            assert!(bytes("first") == b"of the first\n".repeat(400), "{size} {words:?}");
+            assert!(bytes("second") == b"of the second\n".repeat(400), "{size} {words:?}");
+        }
+    }
+}
+
 #[test]
 fn windows_are_never_older_than_a_second() {
     let place = Place::new();

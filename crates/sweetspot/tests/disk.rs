@@ -81,20 +81,24 @@ fn check_each(name: &str, ways: &[&str], check: impl Fn(&str, &Path, &Path, &Out
 fn a_full_disk_is_said_and_newer_bytes_stay() {
     let expected = |how: &str| match how {
         "fsync" => "fsync -1 28\nclose -1 28\n",
-        "write" => "write -1 28\nclose -1 28\n",
+        "write" | "next" => "write -1 28\nclose -1 28\n",
         _ => "close -1 28\n",
     };
-    check_each("full-disk", &["fsync", "write", "close", "again"], |how, disk, _, output| {
-        assert!(output.status.success(), "{how}: {output:?}");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.starts_with(expected(how)), "{how}: {said}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("could not be written where they belong"), "{how}: {said}");
-        if how == "again" {
-            let content = fs::read(disk.join("file")).unwrap_or_default();
-            assert!(content.is_empty() || content == b"new\n", "{} old bytes", content.len());
-        }
-    });
+    check_each(
+        "full-disk",
+        &["fsync", "write", "next", "close", "again"],
+        |how, disk, _, output| {
+            assert!(output.status.success(), "{how}: {output:?}");
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(said.starts_with(expected(how)), "{how}: {said}");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("could not be written where they belong"), "{how}: {said}");
+            if how == "again" {
+                let content = fs::read(disk.join("file")).unwrap_or_default();
+                assert!(content.is_empty() || content == b"new\n", "{} old bytes", content.len());
+            }
+        },
+    );
 }
 
 #[test]

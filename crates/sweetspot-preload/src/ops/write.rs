@@ -19,7 +19,7 @@ use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::{
-    Kind, Outcome, Pass, disturbed, enter, inodes, is_followed, observe, settle, speak, talk,
+    Kind, Outcome, Pass, disturbed, enter, inodes, is_followed, life, observe, settle, speak, talk,
     transition,
 };
 use crate::atomic::swap;
@@ -241,7 +241,12 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
                 }
                 match prepare(file, fd, len as u64) {
                     Prepared::Append => {}
-                    Prepared::Failed(errno) => return Outcome::Done(crate::fail(errno)),
+                    Prepared::Replaced => life::forget(fd),
+                    Prepared::Failed => {
+                        if let Some(errno) = failing_descriptor(fd) {
+                            return Outcome::Done(crate::fail(errno));
+                        }
+                    }
                     Prepared::Straight if file.is_trailing() => {
                         return straight(Pass { kind, fd, len: len as u64 });
                     }
@@ -252,12 +257,10 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
                     }
                 }
             }
-            _ if file.is_trailing() => {
-                if let Some(errno) = failing(file) {
-                    return Outcome::Done(crate::fail(errno));
-                }
-                return straight(Pass { kind, fd, len });
-            }
+            _ if file.is_trailing() => match failing_descriptor(fd) {
+                Some(errno) => return Outcome::Done(crate::fail(errno)),
+                None => return straight(Pass { kind, fd, len }),
+            },
             _ => settle::settle(fd, settle::Next::Learn),
         }
     }
@@ -286,13 +289,16 @@ enum Prepared {
     /// Write it at the position that is ours.
     Straight,
     /// An earlier flush failed: the program learns it now.
-    Failed(i32),
+    Failed,
+    /// The descriptor means another file than the one that is kept for it: it was closed, and another
+    /// file opened, by system calls of the program's own.
+    Replaced,
 }
 
 /// Makes room for an append, or says why there is none.
 fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
-    if let Some(errno) = failing(file) {
-        return Prepared::Failed(errno);
+    if failing(file).is_some() {
+        return Prepared::Failed;
     }
     if file.chunk.load(Relaxed) == 0 {
         if matches!(file.pin.load(Relaxed), pin::ASKED | pin::HELD) {
@@ -335,9 +341,14 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         return Prepared::Straight;
     }
     let Some(entry) = file.entry() else { return Prepared::Straight };
-    // What went straight on since the last flush came before what waits from now on: only what
-    // changes the file after this moment is somebody else's, for whom `recover` makes way.
-    remember_status(entry, fd);
+    if let Some(status) = sys::status(fd) {
+        if !is_of(&status, file) {
+            return Prepared::Replaced;
+        }
+        // What went straight on since the last flush came before what waits from now on: only what
+        // changes the file after this moment is somebody else's, for whom `recover` makes way.
+        store_status(entry, &status);
+    }
     let position =
         if file.is_trailing() { expected_place(file, entry) } else { file.take_position() };
     entry.base.store(position, Relaxed);
@@ -405,10 +416,7 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
                 continue;
             }
             Ok(true) => {}
-            Err(errno) => {
-                file.error.store(errno, Relaxed);
-                file.note(Why::WriteFailed);
-            }
+            Err(errno) => flush_failed(file, errno),
         }
         // What is not due, or could not be written, stays pending, in the same order.
         let this = (&raw const *file).cast_mut();
@@ -497,13 +505,20 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
     Ok(())
 }
 
+/// What waits for a file could not be written. Nothing more is to wait: each write tries that again
+/// first, and fails if it fails.
+fn flush_failed(file: &OpenFile, errno: i32) {
+    file.error.store(errno, Relaxed);
+    file.note(Why::WriteFailed);
+    file.chunk.store(0, Relaxed);
+}
+
 /// Before a file is settled: nothing waits any more, and an append that was interrupted starts
 /// again. The lock is held.
 pub fn settle_held(file: &'static OpenFile, held: &Held) {
     let Some(entry) = file.entry() else { return };
     if let Err(errno) = flush_held(file, held) {
-        file.error.store(errno, Relaxed);
-        file.note(Why::WriteFailed);
+        flush_failed(file, errno);
     }
     cancel_appends(file, entry, held);
     file.chunk.store(0, Relaxed);
@@ -618,9 +633,12 @@ pub fn overlaps_pending(file: &OpenFile, at: u64, len: u64) -> bool {
 
 /// The status of a descriptor, if it still is one of this file.
 fn status_if_of(fd: i32, file: &OpenFile) -> Option<sys::Status> {
-    sys::status(fd).filter(|status| {
-        status.device == file.device.load(Relaxed) && status.inode == file.inode.load(Relaxed)
-    })
+    sys::status(fd).filter(|status| is_of(status, file))
+}
+
+/// Whether this is the status of this file.
+fn is_of(status: &sys::Status, file: &OpenFile) -> bool {
+    status.device == file.device.load(Relaxed) && status.inode == file.inode.load(Relaxed)
 }
 
 /// Whether waiting paid, and how much may wait next time.
@@ -742,9 +760,16 @@ pub fn failing(file: &OpenFile) -> Option<i32> {
     }
 }
 
-/// The same for a descriptor.
+/// The same for a descriptor, unless it means another file by now.
 pub fn failing_descriptor(fd: i32) -> Option<i32> {
-    table::open_file(fd).and_then(|(file, _)| failing(file))
+    let (file, _) = table::open_file(fd)?;
+    let errno = failing(file)?;
+    if sys::status(fd).is_some_and(|status| !is_of(&status, file)) {
+        // As with `Prepared::Replaced`. What waits for the old file is the guard's.
+        life::forget(fd);
+        return None;
+    }
+    Some(errno)
 }
 
 /// At the end of the process: says which files have bytes that could not be written.
