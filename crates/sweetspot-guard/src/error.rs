@@ -38,8 +38,10 @@ pub enum ErrorKind {
     InUse,
     /// The ledger belongs to someone else, or others can read or write it, or it is a link.
     NotYours,
-    /// The file is not a ledger of this version.
+    /// The file is not a ledger.
     NotALedger,
+    /// The ledger was made by another version, whose layout is not known.
+    OtherVersion,
     /// The ledger was made before the last boot of this machine, or in another pid namespace.
     Elsewhere,
     /// The kernel refused.
@@ -83,7 +85,11 @@ impl ErrorKind {
             ErrorKind::NotYours => {
                 "it is not a regular file of yours that nobody else can open; look at it with `ls -l`"
             }
-            ErrorKind::NotALedger => "it is not a ledger of this version of sweetspot",
+            ErrorKind::NotALedger => "it is not a ledger of sweetspot's",
+            ErrorKind::OtherVersion => {
+                "another version of sweetspot made it, which can finish it; \
+                 `sweetspot recover --discard` removes it"
+            }
             ErrorKind::Elsewhere => {
                 "it comes from before the last boot or from another container; \
                  `sweetspot recover --discard` removes it"

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sweetspot_core::ledger::{
-    CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Ledger, MAGIC, PLACE_END, PLACE_OFFSET, Slot,
+    CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Header, Ledger, MAGIC, PLACE_END, PLACE_OFFSET, Slot,
     TEXT_BYTES_MAX, chunk_start, flushed, length_of,
 };
 
@@ -109,6 +109,12 @@ const OPEN_FLAGS: i32 = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK | lib
 /// namespace (then only [`Mode::Discard`] is possible). Nothing was changed.
 pub fn recover(path: &Path, mode: Mode) -> Result<Vec<Piece>, Error> {
     let (file, ledger) = open_dead(path, mode)?;
+    let remove =
+        || std::fs::remove_file(path).map_err(|error| Error::system("remove", path, error));
+    let Some(ledger) = ledger else {
+        // To be discarded unread.
+        return remove().map(|()| Vec::new());
+    };
     let mut pending: Vec<(usize, &Entry)> = ledger
         .entries
         .iter()
@@ -137,7 +143,7 @@ pub fn recover(path: &Path, mode: Mode) -> Result<Vec<Piece>, Error> {
     let keeps =
         mode == Mode::List || pieces.iter().any(|piece| matches!(piece.fate, Fate::Stuck(_)));
     if !keeps && is_same_file(path, &file) {
-        std::fs::remove_file(path).map_err(|error| Error::system("remove", path, error))?;
+        remove()?;
     }
     Ok(pieces)
 }
@@ -151,8 +157,16 @@ fn shares_its_place(entry: &Entry, pending: &[(usize, &Entry)]) -> bool {
         && pending.iter().any(|(_, other)| is_other(other) && identity(other) == identity(entry))
 }
 
-/// Opens and locks a ledger, and makes sure that nobody uses it.
-fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Box<Ledger>), Error> {
+/// A word of a ledger's header, or of what looks like one.
+fn header_word(file: &File, at: usize) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, (offset_of!(Ledger, header) + at) as u64)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Opens and locks a ledger, and makes sure that nobody uses it. It is read unless it is of another
+/// version.
+fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Option<Box<Ledger>>), Error> {
     const USE: &str = "use the ledger";
     let fail = |kind| Err(Error::new(USE, path, kind, None));
     let system = |error| Error::system(USE, path, error);
@@ -182,13 +196,14 @@ fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Box<Ledger>), Error> {
     if !is_same_file(path, &file) {
         return fail(ErrorKind::InUse);
     }
-    let has_magic = {
-        let mut bytes = [0; 8];
-        file.read_exact_at(&mut bytes, offset_of!(Ledger, header) as u64).is_ok()
-            && u64::from_ne_bytes(bytes) == MAGIC
-            && metadata.len() >= size_of::<Ledger>() as u64
-    };
-    if !has_magic {
+    let magic = header_word(&file, offset_of!(Header, magic)).unwrap_or(0);
+    if magic != MAGIC && is_of_any_version(magic) {
+        return match mode {
+            Mode::Discard => Ok((file, None)),
+            Mode::List | Mode::Finish => fail(ErrorKind::OtherVersion),
+        };
+    }
+    if magic != MAGIC || metadata.len() < size_of::<Ledger>() as u64 {
         let is_young = metadata.modified().ok().and_then(|time| time.elapsed().ok());
         let is_young = is_young.is_none_or(|age| age < MAKING_TIME_MAX);
         let is_empty = metadata.blocks() == 0 || is_zero(&file);
@@ -202,21 +217,29 @@ fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Box<Ledger>), Error> {
             _ => fail(ErrorKind::NotALedger),
         };
     }
+    // Before all of it is read, which takes a millisecond or two: those of ended containers are looked
+    // at by each `run`.
+    let boot = header_word(&file, offset_of!(Header, boot)).map_err(system)?;
+    let namespace = header_word(&file, offset_of!(Header, pid_namespace)).map_err(system)?;
+    let is_here = identity::boot().is_ok_and(|own| own == boot)
+        && identity::pid_namespace().is_ok_and(|own| own == namespace);
+    if !is_here && mode != Mode::Discard {
+        return fail(ErrorKind::Elsewhere);
+    }
     let ledger = sys::read_ledger(&file).map_err(system)?;
     if ledger.header.uid.load(Relaxed) != sys::effective_uid() {
         return fail(ErrorKind::NotYours);
-    }
-    let is_here = identity::boot().is_ok_and(|boot| boot == ledger.header.boot.load(Relaxed))
-        && identity::pid_namespace()
-            .is_ok_and(|namespace| namespace == ledger.header.pid_namespace.load(Relaxed));
-    if !is_here && mode != Mode::Discard {
-        return fail(ErrorKind::Elsewhere);
     }
     let own = sys::status(&*file).map_err(system)?;
     if is_here && ledger.slots.iter().any(|slot| is_alive(slot, own.device, own.inode)) {
         return fail(ErrorKind::InUse);
     }
-    Ok((file, ledger))
+    Ok((file, Some(ledger)))
+}
+
+/// Whether a magic number is that of a ledger, of this version or another.
+fn is_of_any_version(magic: u64) -> bool {
+    magic.to_le_bytes()[..6] == MAGIC.to_le_bytes()[..6]
 }
 
 /// Whether the first page, where a ledger's header is, holds nothing.

@@ -105,7 +105,7 @@ fn what_to_do(error: &Error, named: Option<&Path>) -> Answer {
 
 fn advice(error: &Error) -> String {
     match error.kind {
-        ErrorKind::Elsewhere => {
+        ErrorKind::Elsewhere | ErrorKind::OtherVersion => {
             format!("to lose what is in it: sweetspot recover --discard {}", error.target.display())
         }
         _ => "to see all ledgers of yours that need it: sweetspot recover --list".to_owned(),

@@ -323,6 +323,17 @@ fn a_ledger_that_cannot_be_used_is_a_clear_error() {
     check("missing", &["cannot use the ledger missing", "No such file"]);
     check("text", &["cannot use the ledger text"]);
 
+    // One of another version is named, left alone by `run`, and can be discarded.
+    let uid = rustix::process::geteuid().as_raw();
+    let old = PathBuf::from(format!("/dev/shm/sweetspot-{uid}-0123456789abcdef"));
+    fs::write(&old, b"swspot01 and what came then").unwrap();
+    fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    assert_ends(&place.sweetspot(&["run", "--", "true"]), 0, &[], &[]);
+    let list = place.sweetspot(&["recover", "--list"]);
+    assert_ends(&list, 1, &["0123456789abcdef: not finished", "another version", "--discard"], &[]);
+    place.sweetspot(&["recover", "--discard", old.to_str().unwrap()]);
+    assert!(!old.exists());
+
     let mut command = place.command(env!("CARGO_BIN_EXE_sweetspot"));
     let mut victim = Victim::start(command.args(["run", "--"]).arg(place.victim()));
     let ledger = victim.ledger();
