@@ -1120,6 +1120,21 @@ fn what_is_written_to_a_descriptor_that_was_replaced_unseen_is_for_the_new_file(
     }
 }
 
+/// It runs in its parent's memory, and ends there.
+#[test]
+fn the_child_of_a_vfork_leaves_its_parent_its_buffers() {
+    let place = Place::new();
+    let program = compile_program(&place, "vfork_child");
+    let ended = place.run(&["--summary=summary"], &[program.to_str().unwrap()]).output().unwrap();
+    assert!(ended.status.success());
+    let summary = fs::read_to_string(place.work().join("summary")).unwrap();
+    let line = summary.lines().find(|line| line.contains("/two ")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, _, _, _, read, ..] = words[..] else { panic!("{summary}") };
+    // 1,600 of its 1,750 reads come after the first child's end.
+    assert!(read.parse::<u64>().unwrap() > 20_000, "{summary}");
+}
+
 #[test]
 fn windows_are_never_older_than_a_second() {
     let place = Place::new();

@@ -91,6 +91,13 @@ pub const CALLS: &[Case] = &[
     },
     Case {
         group: "c_calls",
+        name: "records that are read again before they leave",
+        build: &[C("read_what_waits")],
+        command: "$RUN $BIN/c/read_what_waits",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
         name: "rewrite odd records",
         build: &[C("rewrite")],
         prepare: LINES,
@@ -297,6 +304,13 @@ pub const SHARING: &[Case] = &[
         name: "a handler forks in the middle of writes",
         build: &[C("fork_append")],
         command: "$RUN $BIN/c/fork_append fork 60; $RUN $BIN/c/fork_append exec 60",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "the child of a vfork and its parent's files",
+        build: &[C("vfork_child")],
+        command: "$RUN $BIN/c/vfork_child",
         ..DEFAULT
     },
     Case {
