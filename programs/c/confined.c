@@ -1,6 +1,7 @@
 // Starts a program under a restriction that it inherits: a seccomp filter that refuses (deny) or
 // kills for (kill) a call of the library's own, or one that refuses what nobody here calls (allow,
-// as containers have it); or memory that may never become code (code).
+// as containers have it), that a process may mark memory for its children (mark), or that the guard
+// may copy a descriptor, as where Yama forbids it (copy); or memory that may never become code (code).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
@@ -9,9 +10,27 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+static int install(struct sock_filter *code, unsigned short count) {
+    struct sock_fprog program = {count, code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static int filter_advice(unsigned advice, unsigned action) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, advice, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, action),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    return install(code, sizeof code / sizeof code[0]);
+}
 
 static int filter(unsigned call, unsigned action) {
     struct sock_filter code[] = {
@@ -20,14 +39,15 @@ static int filter(unsigned call, unsigned action) {
         BPF_STMT(BPF_RET | BPF_K, action),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof code / sizeof code[0], code};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    return install(code, sizeof code / sizeof code[0]);
 }
 
 int main(int count, char **words) {
     if (count < 3) return 2;
     const char *how = words[1];
     int failed = !strcmp(how, "allow")  ? filter(SYS_swapon, SECCOMP_RET_ERRNO | EPERM)
+                 : !strcmp(how, "mark") ? filter_advice(MADV_WIPEONFORK, SECCOMP_RET_ERRNO | ENOMEM)
+                 : !strcmp(how, "copy") ? filter(SYS_pidfd_getfd, SECCOMP_RET_ERRNO | EPERM)
                  : !strcmp(how, "deny") ? filter(SYS_preadv, SECCOMP_RET_ERRNO | EPERM)
                  : !strcmp(how, "kill") ? filter(SYS_preadv, SECCOMP_RET_KILL_PROCESS)
                                         : prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0);

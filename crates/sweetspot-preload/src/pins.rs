@@ -348,6 +348,13 @@ fn claim_slot(ledger: &'static Ledger) -> bool {
     if ledger.header.pid_namespace.load(Relaxed) != namespace {
         return false;
     }
+    // SAFETY: the page is ours, whole, and anonymous memory.
+    let answer =
+        unsafe { sys::syscall!(SYS_madvise, &raw const FORK_PAGE, 4096, libc::MADV_WIPEONFORK) };
+    if answer != 0 {
+        // A child that was forked behind our back would not be seen.
+        return false;
+    }
     let process = sys::process_id() as u32;
     for index in 1..SLOTS_MAX {
         let slot = &ledger.slots[index];
@@ -357,11 +364,7 @@ fn claim_slot(ledger: &'static Ledger) -> bool {
             slot.start_ticks.store(start_ticks, Relaxed);
             slot.pid_namespace.store(namespace, Relaxed);
             slot.ready.store(1, Release);
-            // SAFETY: the page is ours, whole, and anonymous memory.
-            let answer = unsafe {
-                sys::syscall!(SYS_madvise, &raw const FORK_PAGE, 4096, libc::MADV_WIPEONFORK)
-            };
-            FORK_PAGE.ours.store(u32::from(answer == 0), Relaxed);
+            FORK_PAGE.ours.store(1, Relaxed);
             GUARD.store((&raw const ledger.header.guard).cast_mut(), Relaxed);
             SLOT.store(index as u32, Relaxed);
             return true;

@@ -959,6 +959,7 @@ fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
         // Of the filter around `run` it is known that it refuses nothing that the library needs.
         ("allow", "", filter),
         ("deny", "", filter),
+        ("mark", "", filter),
         ("kill", filter, filter),
         ("code", "may not change code", "may not change code"),
     ] {
@@ -986,6 +987,39 @@ fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
             assert_eq!(said.contains("note "), !expected.is_empty(), "{words:?}: {said}");
             assert!(said.contains(expected), "{words:?}: {said}");
         }
+    }
+}
+
+/// As where Yama lets nobody look at other processes: what came from outside goes straight on.
+#[test]
+fn where_nobody_may_copy_a_descriptor_it_is_said() {
+    let place = Place::new();
+    let confined = compile_program(&place, "confined");
+    let run = env!("CARGO_BIN_EXE_sweetspot");
+    for (how, is_copied) in [("allow", true), ("copy", false)] {
+        let mut command = Command::new(&confined);
+        command.args([
+            how,
+            run,
+            "run",
+            "--summary",
+            "--",
+            "dd",
+            "bs=9",
+            "count=20000",
+            "status=none",
+        ]);
+        command.env("SWEETSPOT_CACHE", place.cache()).current_dir(place.work());
+        let out = fs::File::create(place.work().join("out")).unwrap();
+        let zero = fs::File::open("/dev/zero").unwrap();
+        let output = command.stdin(zero).stdout(out).output().unwrap();
+        let said = stderr(&output);
+        if output.status.code() == Some(77) {
+            return skip(&format!("restriction {how}: {said}"));
+        }
+        assert_eq!(fs::read(place.work().join("out")).unwrap(), [0; 180_000], "{how}");
+        let expected = "the system lets nobody copy it";
+        assert_eq!(!said.contains(expected), is_copied, "{how}: {said}");
     }
 }
 
