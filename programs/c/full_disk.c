@@ -35,6 +35,8 @@ int main(int argc, char **argv) {
         int pipes[2];
         if (pipe(pipes) || write(pipes[1], "w", 1) != 1) return 3;
         say("write %zd", write(fd, record, sizeof record)), say(" %d\n", errno);
+        /* The kernel does not know these bytes. */
+        say("read %zd", pread(fd, record, sizeof record, 999 * sizeof record)), say(" %d\n", errno);
     }
     if (strstr("return exit _exit quick_exit raw three", argv[2])) {
         const char *end = argv[2];

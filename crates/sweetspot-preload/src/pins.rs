@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
@@ -173,7 +173,16 @@ pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
 /// told: the guard writes them only if the file is still as it is now, else it saves them beside.
 pub fn mark_failed(entry: &Entry) {
     entry.flushing.store(FLUSH_FAILED, SeqCst);
+    ANY_FAILED.store(true, Relaxed);
 }
+
+/// Whether a descriptor was closed here of which bytes could not be written.
+pub fn any_failed() -> bool {
+    ANY_FAILED.load(Relaxed)
+}
+
+#[unsafe(link_section = ".data")]
+static ANY_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Each piece of this process that could not be written: its path, for display.
 pub fn unwritten() -> impl Iterator<Item = &'static Entry> {

@@ -81,7 +81,8 @@ fn check_each(name: &str, ways: &[&str], check: impl Fn(&str, &Path, &Path, &Out
 fn a_full_disk_is_said_and_newer_bytes_stay() {
     let expected = |how: &str| match how {
         "fsync" => "fsync -1 28\nclose -1 28\n",
-        "write" | "next" => "write -1 28\nclose -1 28\n",
+        "write" => "write -1 28\nclose -1 28\n",
+        "next" => "write -1 28\nread -1 28\nclose -1 28\n",
         _ => "close -1 28\n",
     };
     check_each(
@@ -93,6 +94,7 @@ fn a_full_disk_is_said_and_newer_bytes_stay() {
             assert!(said.starts_with(expected(how)), "{how}: {said}");
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(said.contains("could not be written where they belong"), "{how}: {said}");
+            assert!(said.contains("/file: the last bytes cannot be written"), "{how}: {said}");
             if how == "again" {
                 let content = fs::read(disk.join("file")).unwrap_or_default();
                 assert!(content.is_empty() || content == b"new\n", "{} old bytes", content.len());

@@ -264,6 +264,8 @@ fn end_with(why: Option<Why>) {
         set_passive(PASSIVE_FOR_GOOD);
         if super::write::is_pending() {
             LOST.store(true, Relaxed);
+        }
+        if has_lost() || crate::pins::any_failed() {
             super::write::say_what_failed();
         }
         super::write::leave();

@@ -98,6 +98,12 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         }
         let open = table::tag(word) == table::OPEN;
         let file = open.then(|| OpenFile::from_word(word));
+        if file.is_some_and(|file| file.error.load(Relaxed) != 0)
+            && let Some(errno) = write::failing_descriptor(fd)
+        {
+            // The kernel does not know what the program wrote.
+            return Outcome::Done(crate::fail(errno));
+        }
         let Some(file) = file.filter(|file| file.is_on()) else {
             if file.is_none_or(inodes::others_pending) {
                 speak();

@@ -580,6 +580,7 @@ pub fn forget_all() {
         file.chunk.store(0, Relaxed);
         drop_chunk(file);
         file.dirty.store(0, Relaxed);
+        file.error.store(0, Relaxed);
         file.pin.store(pin::NEVER, Relaxed);
     }
     pins::forget_all();
@@ -746,9 +747,9 @@ fn has_space(file: &OpenFile) -> bool {
     sys::file_system(file.fd.load(Relaxed)).is_some_and(|(_, free)| free > needed)
 }
 
-/// Whether what waits for a file cannot be written, tried again just now: then every write, sync and
-/// close of it fails with that error, as they would have failed natively, and nothing is written that
-/// the waiting bytes could later overwrite.
+/// Whether what waits for a file cannot be written, tried again just now: then every read, write, sync
+/// and close of it fails with that error, most as they would have failed natively, and nothing is
+/// written that the waiting bytes could later overwrite.
 pub fn failing(file: &OpenFile) -> Option<i32> {
     if file.error.load(Relaxed) == 0 {
         return None;
