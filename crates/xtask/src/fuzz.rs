@@ -6,6 +6,7 @@
 //! contract  random programs of calls, with and without buffering, at every size
 //! order     an observer outside, while a program writes and makes known how far it is
 //! fail      a victim of which the first, the second ... system call fails
+//! full      the same, with a disk that is full from then on
 //! storm     sixteen threads on shared descriptors, with handlers that write
 //! library   the verbs of `sweetspot-io`, with inputs that reach new code
 //! ```
@@ -36,6 +37,7 @@ cargo xtask fuzz contract [--ops N] [--seed S]    random programs of N calls in 
                                                   and without buffering at eight sizes (20000)
 cargo xtask fuzz order [--rounds N] [--seed S]    an observer outside of a program of N rounds (20000)
 cargo xtask fuzz fail [--every K] [--seed S]      a victim of which each Kth system call fails (1)
+cargo xtask fuzz full [--every K] [--seed S]      the same with a disk that is full from then on (1)
 cargo xtask fuzz storm [--seconds N] [--seed S]   sixteen threads and their signal handlers (60)
 cargo xtask fuzz library [--seconds N] [--seed S] the verbs of sweetspot-io against std, N seconds
                                                   each (60)
@@ -58,7 +60,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         Some(&name @ "steps") => (name, "--limit"),
         Some(&name @ "contract") => (name, "--ops"),
         Some(&name @ "order") => (name, "--rounds"),
-        Some(&name @ "fail") => (name, "--every"),
+        Some(&name @ ("fail" | "full")) => (name, "--every"),
         Some(&name @ ("storm" | "library")) => (name, "--seconds"),
         Some(&("--help" | "-h" | "help")) => {
             print!("{USAGE}");
@@ -84,6 +86,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         "steps" => steps::run(kit, settings.count, seed),
         "order" => order::run(kit, settings.count.unwrap_or(20_000), seed),
         "fail" => fail::run(kit, settings.count.unwrap_or(1), seed),
+        "full" => fail::run_full(kit, settings.count.unwrap_or(1), seed),
         "storm" => storm::run(kit, settings.count.unwrap_or(60), seed),
         _ => contract::run(kit, settings.count.unwrap_or(20_000), seed),
     };

@@ -68,13 +68,10 @@ enum Fault {
     Full,
 }
 
-const FAULTS: &[Fault] = &[
-    Fault::Error(libc::EIO),
-    Fault::Error(libc::ENOSPC),
-    Fault::Error(libc::EINTR),
-    Fault::Short,
-    Fault::Full,
-];
+const FAULTS: &[Fault] =
+    &[Fault::Error(libc::EIO), Fault::Error(libc::ENOSPC), Fault::Error(libc::EINTR), Fault::Short];
+/// A disk that is full from one write on: `cargo xtask fuzz full`.
+const FULL: &[Fault] = &[Fault::Full];
 
 /// System calls that cannot fail when they are called rightly.
 const NEVER_FAIL: &[c_long] = &[
@@ -254,13 +251,25 @@ struct Tally {
 /// # Errors
 /// The first victim that crashed, lost or doubled something, or saw another error than natively.
 pub fn run(kit: Kit, every: u64, seed: u64) -> Result<String, String> {
+    run_with(kit, every, seed, FAULTS)
+}
+
+/// As [`run`], with a disk that is full from each `every`th write on.
+///
+/// # Errors
+/// As [`run`]; a loss that was said is none.
+pub fn run_full(kit: Kit, every: u64, seed: u64) -> Result<String, String> {
+    run_with(kit, every, seed, FULL)
+}
+
+fn run_with(kit: Kit, every: u64, seed: u64, faults: &[Fault]) -> Result<String, String> {
     kit.compile("fail_victim")?;
-    let native = natively(&kit, seed)?;
-    let native_start = start_natively(&kit, seed)?;
+    let native = natively(&kit, seed, faults)?;
+    let native_start = start_natively(&kit, seed, faults)?;
     let mut tally = Tally::default();
     let every = every.max(1);
     for size in SIZES {
-        for fault in FAULTS {
+        for fault in faults {
             for stretch in [Stretch::Start, Stretch::Calls] {
                 let mut number = 1 + seed % every;
                 let mut plan = Plan { seed, size: Some(size), fault: *fault, stretch, number };
@@ -279,9 +288,9 @@ pub fn run(kit: Kit, every: u64, seed: u64) -> Result<String, String> {
 }
 
 /// Learns what the victim sees without buffering: of each system call of each kind of call, twice.
-fn natively(kit: &Kit, seed: u64) -> Result<Native, String> {
+fn natively(kit: &Kit, seed: u64, faults: &[Fault]) -> Result<Native, String> {
     let mut native = Native::new();
-    for fault in FAULTS {
+    for fault in faults {
         let plan = Plan { seed, size: None, fault: *fault, stretch: Stretch::Calls, number: 0 };
         let undisturbed = perform(kit, plan)?.0;
         let mut tried: BTreeMap<(u64, c_long), u32> = BTreeMap::new();
@@ -304,9 +313,9 @@ fn natively(kit: &Kit, seed: u64) -> Result<Native, String> {
 }
 
 /// Learns how the victim as it is ends when it cannot start.
-fn start_natively(kit: &Kit, seed: u64) -> Result<NativeStart, String> {
+fn start_natively(kit: &Kit, seed: u64, faults: &[Fault]) -> Result<NativeStart, String> {
     let mut native = NativeStart::new();
-    for fault in FAULTS {
+    for fault in faults {
         for number in 1.. {
             let plan = Plan { seed, size: None, fault: *fault, stretch: Stretch::Start, number };
             let ended = perform(kit, plan)?.0;
@@ -399,9 +408,14 @@ fn judge_bytes(ended: &Ended, files: &[Vec<u8>]) -> Result<(), String> {
 fn judge_full(ended: &Ended, files: &[Vec<u8>]) -> Result<(), String> {
     let failed = ended.failures();
     let mut told = ended.clone();
+    // Told at the last moment, by a status of its own (EX_IOERR).
+    let told_at_end = libc::WIFEXITED(ended.status) && libc::WEXITSTATUS(ended.status) == 74;
+    if told_at_end && !ended.stderr.is_empty() {
+        told.status = 0;
+    }
     for ((name, model), file) in FILES.iter().zip(&mut told.models).zip(files) {
         let is_named = ended.stderr.contains(&format!("/{name}: "));
-        if model != file && is_named && !failed.is_empty() {
+        if model != file && is_named && (told_at_end || !failed.is_empty()) {
             model.clone_from(file);
         }
     }
