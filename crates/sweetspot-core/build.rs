@@ -4,4 +4,6 @@
 fn main() {
     println!("cargo::metadata=manifest_dir={}", std::env::var("CARGO_MANIFEST_DIR").unwrap());
     println!("cargo::rerun-if-changed=build.rs");
+    // A target folder may have been copied together with a checkout, as caches do.
+    println!("cargo::rerun-if-env-changed=CARGO_MANIFEST_DIR");
 }

@@ -101,8 +101,8 @@ pub struct Times {
 }
 
 /// Small calls between two that are timed, on average. Two readings of the clock cost 46 ns: less
-/// than 1.5 ns a call.
-pub const SAMPLE_GAP: u32 = 32;
+/// than a nanosecond a call.
+pub const SAMPLE_GAP: u32 = 64;
 /// Calls of at least that many bytes are all timed: they take microseconds.
 pub const LARGE_BYTES: u64 = 32 << 10;
 /// From here on a small call has waited for something, and buffering will wait for it too.

@@ -13,7 +13,7 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_void};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 pub use sweetspot_core::observe::Kind;
 use sweetspot_core::observe::{
@@ -54,20 +54,32 @@ static RANDOM: AtomicU64 = AtomicU64::new(0);
 static NEWS: AtomicU64 = AtomicU64::new(0);
 #[unsafe(link_section = ".data")]
 static SPEECH: AtomicU64 = AtomicU64::new(0);
+/// The bit of the reason for which nothing of this process would be buffered any more; 0: none.
+#[unsafe(link_section = ".data")]
+static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
 /// One more than the highest descriptor that was seen.
 #[unsafe(link_section = ".data")]
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
-/// What is known of a descriptor.
+/// What is known of a descriptor. All that a call of the common kind touches lies in one cache line.
+#[repr(C, align(64))]
 struct Seen {
     /// Where its calls are counted; null: to be found.
     record: AtomicPtr<Record>,
-    /// In the child of a fork: the record of the parent, whose path it is.
-    before: AtomicPtr<Record>,
+    /// While the descriptor is *armed*: the position, which else is in the description's state.
+    position: AtomicU64,
+    /// Calls that only have to be counted; none or fewer: the next one is looked at closely.
+    left: AtomicI32,
+    /// What `left` began with; 0: not armed.
+    armed: AtomicU32,
+    /// 1: the call after these is timed.
+    due: AtomicU32,
     /// Bits, see below.
     flags: AtomicU32,
     /// Its open file description: 1 more than the index in `DESCRIPTIONS`; 0: none.
     description: AtomicU32,
+    /// In the child of a fork: the record of the parent, whose path it is.
+    before: AtomicPtr<Record>,
 }
 
 /// What is known of an open file description, which duplicates share.
@@ -92,6 +104,8 @@ const SHARED: u32 = 1;
 const CLOSE_ON_EXEC: u32 = 2;
 /// No file that could be buffered: speaking and listening.
 const OTHER: u32 = 4;
+/// While armed: its calls would go straight on, so reads listen and writes speak.
+const STRAIGHT: u32 = 8;
 
 struct State {
     position: u64,
@@ -116,13 +130,12 @@ struct State {
     shift: u64,
 }
 
-/// Pattern and shadow cost as much as all the rest of observing, so on a file that would have a
-/// buffer they follow every call only at first, and then bursts: one call in [`BURST_WEIGHT`],
-/// each counted that often, after gaps of random length. How many calls there were, and of which
-/// size, is counted always.
+/// Pattern and shadow cost as much as all the rest of observing, so they follow every call only at
+/// first, and then bursts: one call in [`BURST_WEIGHT`], each counted that often, after gaps of
+/// random length. How many calls there were, and of which size, is counted always.
 const FIRST_CALLS: u32 = 4096;
 const BURST_CALLS: u32 = 256;
-const BURST_WEIGHT: u32 = 16;
+const BURST_WEIGHT: u32 = 32;
 /// The mean of the gaps between bursts.
 const GAP_CALLS: u32 = BURST_CALLS * (BURST_WEIGHT - 1);
 
@@ -143,15 +156,13 @@ impl State {
         shift: 0,
     };
 
-    /// A burst has ended: calls are left out now, if the file would have a buffer.
+    /// A burst has ended: calls are left out now.
     #[cold]
     fn end_burst(&mut self, counts: &Counts) {
         self.save(counts);
         self.left = BURST_CALLS;
-        (self.skip, self.weight) = match self.shadow.is_on() {
-            true => (GAP_CALLS / 2 + random() % (GAP_CALLS + 1), BURST_WEIGHT),
-            false => (0, 1),
-        };
+        self.skip = GAP_CALLS / 2 + random() % (GAP_CALLS + 1);
+        self.weight = BURST_WEIGHT;
     }
 
     /// The first call after some were left out: as if it followed on the last one that was not.
@@ -200,9 +211,13 @@ impl State {
 #[allow(clippy::declare_interior_mutable_const)]
 const NOT_SEEN: Seen = Seen {
     record: AtomicPtr::new(core::ptr::null_mut()),
-    before: AtomicPtr::new(core::ptr::null_mut()),
+    position: AtomicU64::new(0),
+    left: AtomicI32::new(0),
+    armed: AtomicU32::new(0),
+    due: AtomicU32::new(0),
     flags: AtomicU32::new(0),
     description: AtomicU32::new(0),
+    before: AtomicPtr::new(core::ptr::null_mut()),
 };
 static SEEN: [Seen; DESCRIPTORS_MAX] = [const { NOT_SEEN }; DESCRIPTORS_MAX];
 #[allow(clippy::declare_interior_mutable_const)]
@@ -235,6 +250,7 @@ fn begin_process(all: &'static Observations) {
     PID.store(pid, Relaxed);
     // SAFETY: no memory is handed over.
     place.parent.store(unsafe { sys::syscall!(SYS_getppid) } as u32, Relaxed);
+    place.why.store(GIVEN_UP.load(Relaxed), Relaxed);
     place.program.store(ledger::program_name());
     NAMED.store(u32::from(!ledger::program_name().is_empty()), Relaxed);
     place.pid.store(pid, Relaxed);
@@ -338,9 +354,14 @@ fn turn(kind: Kind, len: u64) -> u64 {
 #[cold]
 fn time(left: u32) -> u64 {
     if left == 0 {
-        TICKS.store(1 + random() % (2 * SAMPLE_GAP - 1), Relaxed);
+        TICKS.store(gap(), Relaxed);
     }
     clock_ns().max(1)
+}
+
+/// Calls until the next one that is timed: 1 to twice the mean.
+fn gap() -> u32 {
+    1 + random() % (2 * SAMPLE_GAP - 1)
 }
 
 /// A call that libc makes on its own account.
@@ -389,11 +410,19 @@ impl Watch {
             self.count_time(&counts, took_ns);
         }
         if seen.flags.load(Relaxed) & OTHER != 0 {
-            NEWS.store(NEWS.load(Relaxed).wrapping_add(1), Relaxed);
-            SPEECH.store(SPEECH.load(Relaxed).wrapping_add(1), Relaxed);
+            hear(&NEWS);
+            hear(&SPEECH);
+            if counts.exclusive && !self.by_stdio {
+                seen.arm(gap());
+            }
             return;
         }
-        seen.with_state(counts.exclusive, |state| self.follow(state, seen, &counts, answer));
+        seen.with_state(counts.exclusive, |state| {
+            self.follow(state, seen, &counts, answer);
+            if counts.exclusive && !self.by_stdio {
+                seen.arm_file(state);
+            }
+        });
     }
 
     #[cold]
@@ -667,8 +696,45 @@ impl Seen {
             description.references.fetch_sub(1, Relaxed);
         }
         self.description.store(0, Relaxed);
+        self.left.store(0, Relaxed);
+        self.armed.store(0, Relaxed);
+        self.due.store(0, Relaxed);
         self.before.store(core::ptr::null_mut(), Relaxed);
         self.record.store(core::ptr::null_mut(), Relaxed);
+    }
+
+    /// From now on that many calls are only counted, unless something else comes; the one after
+    /// them is timed.
+    #[cold]
+    fn arm(&self, calls: u32) {
+        self.due.store(1, Relaxed);
+        self.armed.store(calls, Relaxed);
+        self.left.store(calls as i32, Relaxed);
+    }
+
+    /// The same for a file, if pattern and shadow are left out now, and no duplicate moves it.
+    #[inline(always)]
+    fn arm_file(&self, state: &State) {
+        let alone = |home: &Description| home.references.load(Relaxed) == 1;
+        if state.skip > 1 && self.description().is_some_and(alone) {
+            match state.shadow.is_on() {
+                true => self.flags.fetch_and(!STRAIGHT, Relaxed),
+                false => self.flags.fetch_or(STRAIGHT, Relaxed),
+            };
+            self.position.store(state.position, Relaxed);
+            self.arm(gap().min(state.skip - 1));
+        }
+    }
+
+    /// Ends that: what was counted meanwhile is left out of the state.
+    #[inline(always)]
+    fn disarm(&self, state: &mut State) {
+        let armed = self.armed.swap(0, Relaxed);
+        if armed != 0 {
+            let left = self.left.swap(0, Relaxed).max(0) as u32;
+            state.skip = state.skip.saturating_sub(armed.saturating_sub(left));
+            state.position = self.position.load(Relaxed);
+        }
     }
 
     /// Does something with the state, unless somebody is at it.
@@ -684,52 +750,76 @@ impl Seen {
             return;
         }
         // SAFETY: `busy` is held.
-        with(unsafe { &mut *home.state.get() });
+        let state = unsafe { &mut *home.state.get() };
+        self.disarm(state);
+        with(state);
         home.busy.store(0, core::sync::atomic::Ordering::Release);
     }
 }
 
-/// Counts a call in the way that most take: nothing special about it, and pattern and shadow are
-/// left out now. False: it is for [`Watch::count`].
+/// Something was heard, or said.
 #[inline(always)]
-fn count_plain(kind: Kind, fd: i32, at: Option<i64>, answer: isize) -> bool {
-    let Some(seen) = SEEN.get(fd as usize) else { return true };
-    // SAFETY: records are mapped for good.
-    let Some(record) = (unsafe { seen.record.load(Relaxed).as_ref() }) else { return false };
-    let flags = seen.flags.load(Relaxed);
-    if answer <= 0 && kind != Kind::Seek || flags & SHARED != 0 || !atomic::single_threaded() {
+fn hear(counter: &AtomicU64) {
+    counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
+}
+
+/// The descriptor, if its calls only have to be counted now.
+#[inline(always)]
+fn armed(kind: Kind, fd: i32, len: u64) -> Option<&'static Seen> {
+    let seen = SEEN.get(fd as usize)?;
+    let is_small = kind == Kind::Seek || len < LARGE_BYTES;
+    (is_small && seen.left.load(Relaxed) > 0).then_some(seen)
+}
+
+/// Any other call begins: when, if it is to be timed; else 0.
+#[cold]
+#[inline(never)]
+fn begin(kind: Kind, fd: i32, len: u64) -> u64 {
+    match SEEN.get(fd as usize) {
+        Some(seen) if seen.due.swap(0, Relaxed) != 0 => time(1),
+        _ => turn(kind, len),
+    }
+}
+
+/// Counts a call on a descriptor that was armed before. False: it is for [`Watch::count`].
+#[inline(always)]
+fn count_plain(kind: Kind, seen: &Seen, at: Option<i64>, answer: isize) -> bool {
+    let left = seen.left.load(Relaxed);
+    let record = seen.record.load(Relaxed);
+    let done_nothing = answer < isize::from(kind != Kind::Seek);
+    if left <= 0 || record.is_null() || done_nothing || !atomic::single_threaded() {
         return false;
     }
-    if flags & OTHER != 0 {
-        NEWS.store(NEWS.load(Relaxed).wrapping_add(1), Relaxed);
-        SPEECH.store(SPEECH.load(Relaxed).wrapping_add(1), Relaxed);
-    } else {
-        let Some(description) = seen.description() else { return false };
-        if description.busy.load(Relaxed) != 0 {
-            return false;
+    // A handler that comes in between may disarm: then this counts as one call more or less that
+    // was looked at closely.
+    seen.left.store(left - 1, Relaxed);
+    let flags = seen.flags.load(Relaxed);
+    if flags & (OTHER | STRAIGHT) != 0 {
+        if kind == Kind::Read || flags & OTHER != 0 {
+            hear(&NEWS);
         }
-        // SAFETY: nobody is at it, and this process has one thread; a handler that comes in between
-        // only moves the position once more.
-        let state = unsafe { &mut *description.state.get() };
-        if state.skip == 0 || answer < 0 {
-            return false;
-        }
-        state.skip -= 1;
-        match kind {
-            Kind::Seek => state.position = answer as u64,
-            _ if at.is_none() => state.position = state.position.wrapping_add(answer as u64),
-            _ => {}
+        if kind == Kind::Write || flags & OTHER != 0 {
+            hear(&SPEECH);
         }
     }
-    let counts = Counts { record, exclusive: true };
+    match kind {
+        Kind::Seek => seen.position.store(answer as u64, Relaxed),
+        _ if at.is_none() => {
+            let position = seen.position.load(Relaxed).wrapping_add(answer as u64);
+            seen.position.store(position, Relaxed);
+        }
+        _ => {}
+    }
+    // SAFETY: records are mapped for good.
+    let counts = Counts { record: unsafe { &*record }, exclusive: true };
     let done = answer as u64;
     match kind {
         Kind::Read => {
-            counts.add(&record.sizes_read[size_bucket(done)], 1);
+            counts.add(&counts.record.sizes_read[size_bucket(done)], 1);
             counts.tally(Tally::ReadBytes, done);
         }
         Kind::Write => {
-            counts.add(&record.sizes_written[size_bucket(done)], 1);
+            counts.add(&counts.record.sizes_written[size_bucket(done)], 1);
             counts.tally(Tally::WrittenBytes, done);
         }
         Kind::Seek => counts.tally(Tally::Seeks, 1),
@@ -746,13 +836,15 @@ macro_rules! short_ways {
         $kind:ident $len:expr, $at:expr;
     )*) => {
         $(unsafe extern "C" fn $name($fd: i32 $(, $arg: $type)*) -> $ret {
-            let began_ns = turn(Kind::$kind, $len);
+            let armed = armed(Kind::$kind, $fd, $len);
+            let began_ns = if armed.is_some() { 0 } else { begin(Kind::$kind, $fd, $len) };
             let next: unsafe extern "C" fn(i32 $(, $type)*) -> $ret =
                 // SAFETY: the next definition of this name has this signature.
                 unsafe { core::mem::transmute(crate::abi::$module::$name::next()) };
             // SAFETY: the caller made the same call.
             let answer = unsafe { next($fd $(, $arg)*) };
-            if began_ns != 0 || !count_plain(Kind::$kind, $fd, $at, answer as isize) {
+            let plain = |seen| count_plain(Kind::$kind, seen, $at, answer as isize);
+            if !armed.is_some_and(plain) {
                 let (kind, by_stdio, fd, len) = (Kind::$kind, false, $fd, $len);
                 let at = $at.unwrap_or(-1);
                 Watch { kind, by_stdio, fd, len, at, began_ns }.finish_slowly(answer as isize);
@@ -835,7 +927,11 @@ fn remember(seen: &'static Seen, fd: i32, record: &'static Record, flags: u32) {
     seen.leave();
     seen.flags.store(flags, Relaxed);
     seen.describe();
-    seen.count_in(record);
+    let counts = seen.count_in(record);
+    let given_up = GIVEN_UP.load(Relaxed);
+    if let Some(why) = Why::ALL.into_iter().find(|why| why.bit() == given_up) {
+        settle(seen, &counts, Some(why));
+    }
     if HIGHEST.load(Relaxed) <= fd as u32 {
         HIGHEST.fetch_max(fd as u32 + 1, Relaxed);
     }
@@ -964,6 +1060,8 @@ pub fn duplicated(old: i32, new: i32) {
         return;
     }
     closed(new);
+    // Both move one position from now on.
+    from.with_state(atomic::single_threaded(), |_| {});
     if let Some(description) = from.description() {
         description.references.fetch_add(1, Relaxed);
     }
@@ -994,8 +1092,8 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
 #[inline]
 pub fn spoke() {
     if is_on() {
-        NEWS.store(NEWS.load(Relaxed).wrapping_add(1), Relaxed);
-        SPEECH.store(SPEECH.load(Relaxed).wrapping_add(1), Relaxed);
+        hear(&NEWS);
+        hear(&SPEECH);
         this_process(|process| atomic::count(&process.other_calls, 1));
     }
 }
@@ -1101,6 +1199,7 @@ pub fn forked() {
         if let Some(description) = seen.description() {
             description.busy.store(0, Relaxed);
         }
+        seen.with_state(true, |_| {});
         let record = seen.record.swap(core::ptr::null_mut(), Relaxed);
         if !record.is_null() {
             seen.before.store(record, Relaxed);
@@ -1115,6 +1214,7 @@ pub fn ending(why: Option<Why>) {
         return;
     }
     let Some(why) = why else { return each(finish_file) };
+    GIVEN_UP.store(why.bit(), Relaxed);
     this_process(|process| {
         process.why.fetch_or(why.bit(), Relaxed);
     });
