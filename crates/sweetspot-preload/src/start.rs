@@ -50,16 +50,15 @@ extern "C" fn start(
     if single_threaded != 0 {
         atomic::watch_threads(single_threaded as *mut _);
     }
-    let buffer = match variable(b"SWEETSPOT") {
-        Some(text) if text.eq_ignore_ascii_case(b"off") => BUFFER_OFF,
-        _ => match variable(b"IO_BUFFER_SIZE").map(size::parse) {
-            Some(Parsed::Size(BufferSize::Auto)) => BUFFER_AUTO,
-            Some(Parsed::Size(BufferSize::Bytes(bytes))) => bytes,
-            _ => BUFFER_OFF,
-        },
+    let off = variable(b"SWEETSPOT").is_some_and(|text| text.eq_ignore_ascii_case(b"off"));
+    let buffer = match variable(b"IO_BUFFER_SIZE").filter(|_| !off).map(size::parse) {
+        Some(Parsed::Size(BufferSize::Auto)) => BUFFER_AUTO,
+        Some(Parsed::Size(BufferSize::Bytes(bytes))) => bytes,
+        _ => BUFFER_OFF,
     };
     process::set_buffer(buffer);
-    ledger::remember(variable(b"SWEETSPOT_LEDGER"));
+    // Switched off: no rules, nothing counted.
+    ledger::remember(variable(b"SWEETSPOT_LEDGER").filter(|_| !off));
     if variable(b"SWEETSPOT_SUMMARY").is_some() {
         ledger::announce();
     }

@@ -63,7 +63,8 @@ Examples:
 
 A buffer size N is a number of bytes, or one with a suffix (64K, 64KiB, 1M); 0 or auto: sweetspot
 chooses; off or a negative number: no buffering. Without one, IO_BUFFER_SIZE from the environment
-decides, then sweetspot.toml (looked for from the current folder upwards), then auto.
+decides, then sweetspot.toml (looked for from the current folder upwards; the file named by
+SWEETSPOT_RULES instead, where that is set), then auto.
 SWEETSPOT=off in the environment starts the program untouched.
 
 The exit status is the program's own. 74: it ended with 0, but its last bytes could not be written;
@@ -241,7 +242,7 @@ pub struct Run {
     #[arg(long)]
     pub stdio: bool,
 
-    /// Fail with 125 where the program cannot be reached, instead of running it unbuffered
+    /// Fail with 125 where the program cannot be reached, or has not loaded the library when it ends
     #[arg(long)]
     pub require: bool,
 

@@ -26,6 +26,8 @@ use toml::Spanned;
 pub const FILE_NAME: &str = "sweetspot.toml";
 /// The name of the user's own file about folders of this machine.
 const MACHINE_FILE_NAME: &str = "machine.toml";
+/// Names the file instead.
+pub const VARIABLE: &str = "SWEETSPOT_RULES";
 /// No sensible file is larger; a mistaken `--config big.dat` ends quickly.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -76,7 +78,13 @@ pub struct Config {
     pub rules: Vec<Rule>,
 }
 
-/// Reads `explicit` (from `--config`), or the nearest file from `folder` upwards, or nothing.
+/// The file that is named: by `--config`, else by the environment.
+pub fn named(explicit: Option<&Path>) -> Option<PathBuf> {
+    let from_environment = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
+    explicit.map(Path::to_path_buf).or_else(|| from_environment().map(PathBuf::from))
+}
+
+/// Reads `explicit`, or the nearest file from `folder` upwards, or nothing.
 ///
 /// # Errors
 /// Where the file cannot be read or says something that is not understood; the message names file,

@@ -42,11 +42,12 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     if is_switched_off(&environment) {
         let program = find(&arguments.command[0], &environment)?;
         let start = Start { program: &program, arguments: &arguments.command, environment };
-        return match target {
-            Some(target) => start.and_report(target, None, Report::switched_off()),
-            None if arguments.wait => start.and_wait(None),
-            None => Err(start.by_becoming_it()),
+        let ended = match target {
+            Some(target) => start.and_report(target, None, Report::switched_off())?,
+            None if arguments.wait => start.and_wait(None)?,
+            None => return Err(start.by_becoming_it()),
         };
+        return end_as(ended);
     }
 
     let mut warnings = Vec::new();
@@ -64,6 +65,8 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     // What a killed run of the same job left must be in its files before this one reads them.
     recover::finish_stale();
 
+    // Whether it was active is known when it has ended.
+    let waits = arguments.wait || arguments.require;
     let report = Report::new(asked.size(), config.path, reach.clone());
     let mut session = None;
     if reach.takes_library() {
@@ -71,7 +74,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         let settings = Settings {
             buffer: asked.size(),
             rules: config.rules,
-            summary: target.is_some(),
+            summary: target.is_some() || arguments.require,
             max_age_ms: arguments.max_age,
             stdio: arguments.stdio,
         };
@@ -79,8 +82,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         let all = preload::chain(library.as_os_str(), others);
         set(&mut environment, preload::VARIABLE, all);
         set(&mut environment, buffer::VARIABLE, buffer::text(asked.size()).into());
-        let joins =
-            !arguments.wait && session::can_join(&settings, value(&environment, session::VARIABLE));
+        let joins = !waits && session::can_join(&settings, value(&environment, session::VARIABLE));
         if nothing_can_wait(&asked) && target.is_none() {
             environment.retain(|(name, _)| name != session::VARIABLE);
         } else if !joins {
@@ -91,7 +93,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
                 Some(ledger) => set(&mut environment, session::VARIABLE, ledger.into()),
                 None => environment.retain(|(name, _)| name != session::VARIABLE),
             }
-            if target.is_some() {
+            if settings.summary {
                 set(&mut environment, session::SUMMARY_VARIABLE, "1".into());
             }
         }
@@ -103,15 +105,33 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     }
 
     let start = Start { program: &program, arguments: &arguments.command, environment };
-    match target {
-        Some(target) => start.and_report(target, session, report),
-        None if arguments.wait => start.and_wait(session),
+    let ended = match target {
+        Some(target) => start.and_report(target, session.as_mut(), report)?,
+        None if waits => start.and_wait(session.as_mut())?,
         None => {
             let failure = start.by_becoming_it();
             session.iter_mut().for_each(Session::remove_if_unguarded);
-            Err(failure)
+            return Err(failure);
         }
+    };
+    if arguments.require {
+        was_active(session.as_ref(), &program)?;
     }
+    end_as(ended)
+}
+
+/// What `--require` asks for, after the run: what keeps the library out of a program (a policy of
+/// the system, a cleared environment) cannot always be known before.
+fn was_active(session: Option<&Session>, program: &Path) -> Result<(), Failure> {
+    let learned = session.map(Session::summary).unwrap_or_default();
+    let shown = program.display();
+    let cause = match (learned.processes, learned.unbuffered) {
+        (Some(0), _) => "no process has loaded the library",
+        (_, Some(why)) if learned.files.is_empty() => why,
+        _ => return Ok(()),
+    };
+    let cause = format!("'{shown}' has run, but nothing of it was buffered: {cause}");
+    Err(Failure::own(cause).next("without --require it ends as the program did"))
 }
 
 /// Whether buffering was switched off for the whole tree, so that there is nothing to guard.
@@ -126,7 +146,8 @@ fn sizes_and_rules(
     warnings: &mut Vec<String>,
 ) -> Result<(Asked, config::Config), Failure> {
     let folder = std::env::current_dir().ok();
-    let mut config = config::load(arguments.config.as_deref(), folder.as_deref(), warnings)?;
+    let named = config::named(arguments.config.as_deref());
+    let mut config = config::load(named.as_deref(), folder.as_deref(), warnings)?;
     let defined = arguments.define.as_deref().map(buffer::defined).transpose()?;
     let typed = match (&defined, &arguments.buffer_size) {
         (Some(text), _) => Some((text.as_os_str(), "-DIO-BUFFER-SIZE")),
@@ -226,39 +247,39 @@ impl Start<'_> {
     }
 
     /// Waits until it has ended and everything that it left is written, and ends as it did.
-    fn and_wait(&self, session: Option<Session>) -> Result<u8, Failure> {
+    fn and_wait(&self, session: Option<&mut Session>) -> Result<Ended, Failure> {
         let (child, _) = self.as_child()?;
         let pid = child.pid();
         let ended = child.wait();
-        if let Some(mut session) = session {
+        if let Some(session) = session {
             session.finish(pid);
             session.remove_if_unguarded();
             for note in session.unfinished() {
                 say(format_args!("sweetspot: {note}"));
             }
         }
-        end_as(ended)
+        Ok(ended)
     }
 
     /// Waits, writes the summary, and ends as the program did.
     fn and_report(
         &self,
         target: Target,
-        session: Option<Session>,
+        session: Option<&mut Session>,
         report: Report,
-    ) -> Result<u8, Failure> {
+    ) -> Result<Ended, Failure> {
         let (child, started) = self.as_child()?;
         let pid = child.pid();
         let ended = child.wait();
         let seconds = started.elapsed().as_secs_f64();
-        let learned = session.map(|mut session| {
+        let learned = session.map(|session| {
             session.finish(pid);
             session.remove_if_unguarded();
             session.summary()
         });
         let program = self.program.display().to_string();
         target.write(&report.text(&program, pid, ended, seconds, learned.as_ref()));
-        end_as(ended)
+        Ok(ended)
     }
 }
 

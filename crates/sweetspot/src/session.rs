@@ -60,6 +60,8 @@ pub struct Summary {
     /// there is no ledger in which they could say so.
     pub processes: Option<u32>,
     pub files: Vec<FileSummary>,
+    /// Why a whole process was not buffered, if one was not.
+    pub unbuffered: Option<&'static str>,
     /// What the reader must know besides: no guard and why, bytes that had to be saved beside.
     pub notes: Vec<String>,
 }
@@ -195,7 +197,8 @@ impl Session {
             notes.push(format!("a process was not buffered, or no longer: {}", why.text()));
         }
         let files = learned.files.iter().map(describe).collect();
-        Summary { processes: Some(learned.processes), files, notes }
+        let unbuffered = learned.why.first().map(|why| why.text());
+        Summary { processes: Some(learned.processes), files, unbuffered, notes }
     }
 }
 

@@ -233,7 +233,8 @@ mod tests {
             straight_calls: 64,
             reasons: vec!["too few calls to be worth it", "mapped into memory"],
         };
-        let learned = Summary { processes: Some(2), files: vec![file], notes: Vec::new() };
+        let files = vec![file];
+        let learned = Summary { processes: Some(2), files, ..Summary::default() };
         let check = |report: Report, learned: Option<&Summary>, parts: &[&str]| {
             let text = report.text("./job", 42, Ended::Exited(3), 1.5, learned);
             assert!(text.starts_with(TITLE));

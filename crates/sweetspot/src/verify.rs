@@ -85,7 +85,8 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
     }
     let mut warnings = Vec::new();
     let here = std::env::current_dir().ok();
-    let config = config::load(arguments.config.as_deref(), here.as_deref(), &mut warnings)?;
+    let named = config::named(arguments.config.as_deref());
+    let config = config::load(named.as_deref(), here.as_deref(), &mut warnings)?;
     let sizes = sizes(arguments, &mut warnings)?;
     for warning in warnings {
         say(format_args!("sweetspot: {warning}"));

@@ -294,6 +294,24 @@ fn a_text_that_is_no_size_is_told_once() {
 }
 
 #[test]
+fn the_environment_names_the_rules_unless_an_option_does() {
+    let place = Place::new();
+    let echo = ["sh", "-c", "echo \"$IO_BUFFER_SIZE\""];
+    place.write("sweetspot.toml", "[[rule]]\nbuffer = 1\n");
+    let other = place.write("apart/other.toml", "[[rule]]\nbuffer = 2\n");
+    let option = place.write("apart/option.toml", "[[rule]]\nbuffer = 3\n");
+    let with = |options: &[&str], rules: &OsStr| {
+        let mut command = place.run(options, &echo);
+        command.env("SWEETSPOT_RULES", rules);
+        command
+    };
+    assert_says(&mut with(&[], other.as_ref()), "2\n");
+    assert_says(&mut with(&["--config", option.to_str().unwrap()], other.as_ref()), "3\n");
+    assert_says(&mut with(&[], "".as_ref()), "1\n");
+    assert_fails(&mut with(&[], "missing.toml".as_ref()), 125, &["missing.toml"]);
+}
+
+#[test]
 fn rules_are_looked_for_upwards() {
     let place = Place::new();
     let echo = ["sh", "-c", "echo \"$IO_BUFFER_SIZE\""];
@@ -1024,6 +1042,23 @@ fn where_nobody_may_copy_a_descriptor_it_is_said() {
 }
 
 #[test]
+fn what_is_required_is_looked_at_when_the_program_has_ended() {
+    let place = Place::new();
+    let confined = compile_program(&place, "confined");
+    let confined = confined.to_str().unwrap();
+    // The filter comes when the library is loaded already.
+    let output = place.run(&["--require"], &[confined, "deny", "true"]).output().unwrap();
+    if output.status.code() == Some(77) {
+        return skip("restriction deny");
+    }
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("has run, but nothing") && said.contains("is confined"), "{said}");
+    let output = place.run(&["--require"], &["sh", "-c", "exit 7"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+}
+
+#[test]
 fn libraries_loaded_apart_end_buffering() {
     let place = Place::new();
     let source = "#include <dlfcn.h>\n#include <stdlib.h>\nint main(int count, char **words) {\n\
@@ -1049,6 +1084,8 @@ fn off_in_any_letters_switches_everything_off() {
         let output = place.run(&["--summary"], &["sh", "-c", &script]).output().unwrap();
         assert_eq!(stdout(&output), "8000\n");
         assert!(!stderr(&output).contains("/data"), "{}", stderr(&output));
+        // Nor do rules switch it on again, which are in force for the shell.
+        place.write("sweetspot.toml", "[[rule]]\nprogram = \"sh\"\nbuffer = \"64K\"\n");
     }
 }
 

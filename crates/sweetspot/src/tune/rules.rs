@@ -35,8 +35,8 @@ pub struct Tuned<'a> {
 /// # Errors
 /// Where the one in force cannot be read.
 pub fn place(explicit: Option<&Path>, folder: &Path) -> Result<PathBuf, Failure> {
-    if let Some(path) = explicit {
-        return Ok(path.to_path_buf());
+    if let Some(path) = config::named(explicit) {
+        return Ok(path);
     }
     let found = config::load(None, Some(folder), &mut Vec::new())?;
     Ok(found.path.unwrap_or_else(|| folder.join(config::FILE_NAME)))
