@@ -217,7 +217,8 @@ impl Child {
         self.wait_with(SELDOM, || {})
     }
 
-    /// The same, and calls `beat` again and again, `every` so often, while nothing else happens.
+    /// The same, and calls `beat` again and again, `every` so often, while nothing else happens, and
+    /// each time before it looks whether the child has ended.
     pub fn wait_with(self, every: Duration, mut beat: impl FnMut()) -> Ended {
         let every = libc::timespec {
             tv_sec: every.as_secs() as libc::time_t,
@@ -230,6 +231,7 @@ impl Child {
             let signal = unsafe { libc::sigtimedwait(&self.awaited, &mut info, &every) };
             match signal {
                 libc::SIGCHLD => {
+                    beat();
                     if let Some(ended) = self.ended(libc::WNOHANG) {
                         return ended;
                     }

@@ -194,6 +194,17 @@ fn the_whole_tree_is_counted_killed_processes_included() {
 }
 
 #[test]
+fn a_process_that_switches_it_off_is_not_observed() {
+    let place = Place::new();
+    place.write("in.dat", &vec![b'x'; 200 * 2_000]);
+    let script = "SWEETSPOT=Off dd if=in.dat of=out.dat bs=200 2> /dev/null; exit 0";
+    let (_, profile) = place.profile(&["sh", "-c", script]);
+    let processes = profile["processes"].as_array().unwrap();
+    assert!(processes.iter().all(|process| process["program"] == "sh"), "{processes:?}");
+    assert_eq!(profile["coverage"]["verdict"], "part", "{}", profile["coverage"]);
+}
+
+#[test]
 fn streams_are_seen_and_their_share_is_said() {
     let place = Place::new();
     place.write("in.txt", "a line of text\n".repeat(50_000).as_bytes());
@@ -201,6 +212,41 @@ fn streams_are_seen_and_their_share_is_said() {
     let written = file(&profile, &place.work().join("out.txt"));
     assert_eq!(number(written, "written_bytes"), 750_000);
     assert_eq!(number(written, "stdio_calls"), number(written, "writes"), "{written:#}");
+}
+
+#[test]
+fn streams_without_a_buffer_lead_to_stdio() {
+    let place = Place::new();
+    let source = "#include <stdio.h>\nint main(void) { FILE *f = fopen(\"out.txt\", \"w\");\n\
+                  setvbuf(f, 0, _IONBF, 0); for (int i = 0; i < 200000; i++) fputs(\"line\\n\", f);\n\
+                  return fclose(f); }\n";
+    place.write("lines.c", source.as_bytes());
+    let mut compiler = Command::new("gcc");
+    let compiled = compiler.args(["-o", "lines", "lines.c"]).current_dir(place.work()).status();
+    assert!(compiled.unwrap().success());
+    let (_, profile) = place.profile(&["./lines"]);
+    let sentence = profile["sentence"].as_str().unwrap();
+    assert!(sentence.contains("try: sweetspot run --stdio -- ./lines"), "{sentence}");
+    assert_eq!(profile["insights"][0]["code"], "stdio", "{}", profile["insights"]);
+}
+
+/// As PHP loads its extensions: nothing is buffered from then on.
+#[test]
+fn a_program_that_loads_libraries_apart_has_no_gain() {
+    let place = Place::new();
+    let input = place.write("in.dat", &vec![b'x'; 200 * 20_000]);
+    let source = "#include <dlfcn.h>\n#include <fcntl.h>\n#include <unistd.h>\n\
+                  int main(void) { char b[200]; dlopen(\"libm.so.6\", RTLD_NOW | 8);\n\
+                  int fd = open(\"in.dat\", O_RDONLY); while (read(fd, b, 200) > 0); return 0; }\n";
+    place.write("apart.c", source.as_bytes());
+    let mut compiler = Command::new("gcc");
+    let compile = ["-o", "apart", "apart.c", "-ldl"];
+    assert!(compiler.args(compile).current_dir(place.work()).status().unwrap().success());
+    let (_, profile) = place.profile(&["./apart"]);
+    let file = file(&profile, &input);
+    assert_eq!(file["verdict"], "not-buffered", "{file:#}");
+    let sentence = profile["sentence"].as_str().unwrap();
+    assert!(sentence.ends_with("whose calls are not seen (RTLD_DEEPBIND)"), "{sentence}");
 }
 
 #[test]

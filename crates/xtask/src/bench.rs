@@ -50,6 +50,7 @@ cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs,
                      is each from the best of a grid of 40 random rounds?
   --full             also those that take long
   --record           write measurements/DATE-MACHINE/run.json and run.md
+  --part NUMBER      on a part of the data: that many times less
   --rounds NUMBER    that many rounds; else 8 to 40, until the answer is clear
   --budget SECONDS   no further rounds after 8 when this time has passed (60)
   --seed NUMBER      the order of the runs follows from it
@@ -71,6 +72,7 @@ struct Settings {
     full: bool,
     record: bool,
     filters: Vec<String>,
+    part: u64,
     rounds: Option<usize>,
     budget: Duration,
     seed: u64,
@@ -123,6 +125,7 @@ fn parse(arguments: &[&str]) -> Result<Settings, String> {
         full: false,
         record: false,
         filters: Vec::new(),
+        part: 1,
         rounds: None,
         budget: Duration::from_secs(60),
         seed: since_epoch.map_or(0, |time| time.as_secs()),
@@ -141,6 +144,7 @@ fn parse(arguments: &[&str]) -> Result<Settings, String> {
             "--full" => settings.full = true,
             "--record" => settings.record = true,
             "--filter" => settings.filters.push(value()?.to_owned()),
+            "--part" => settings.part = number(option, value()?)?,
             "--rounds" => settings.rounds = Some(number(option, value()?)?),
             "--budget" => settings.budget = Duration::from_secs(number(option, value()?)?),
             "--seed" => settings.seed = number(option, value()?)?,
@@ -174,7 +178,8 @@ impl Settings {
     }
 
     fn count(&self, benchmark: &Benchmark) -> u64 {
-        benchmark.count[usize::from(self.quick)]
+        let count = benchmark.count[usize::from(self.quick)];
+        (count / self.part.max(1)).max(1)
     }
 
     /// What of the settings a record may tell: no path.
@@ -184,6 +189,7 @@ impl Settings {
         words.extend(self.picks.then(|| "--picks".to_owned()));
         words.extend(self.full.then(|| "--full".to_owned()));
         words.extend(self.filters.iter().map(|filter| format!("--filter {filter}")));
+        words.extend((self.part > 1).then(|| format!("--part {}", self.part)));
         words.extend(self.rounds.map(|rounds| format!("--rounds {rounds}")));
         words
     }
@@ -221,7 +227,6 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
     let mut record = Record::new(environment, wrapper_name, settings.telling());
     record.source = source();
     let mut tally = Tally::default();
-    let mut predictions = Vec::new();
     for (number, benchmark) in chosen.iter().enumerate() {
         // A seed for each, so that not all have one and the same order.
         let seed = settings.seed.wrapping_add(number as u64);
@@ -233,9 +238,7 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
                     false if settings.picks => {}
                     false => print!("{}", finding.text()),
                 }
-                let predicted = finding.prediction.iter();
-                predicted.clone().for_each(|prediction| print!("{}", prediction.text()));
-                predictions.extend(predicted.cloned());
+                finding.prediction.iter().for_each(|prediction| print!("{}", prediction.text()));
                 record.findings.push(*finding);
             }
             Ok(Outcome::Skipped(reason)) => {
@@ -249,8 +252,8 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
             }
         }
     }
-    if !predictions.is_empty() {
-        println!("{}", predict::summary(&predictions));
+    if record.predictions().next().is_some() {
+        println!("{}", predict::summary(record.predictions()));
     }
     match (settings.record, tally.failed) {
         (true, 0) => {

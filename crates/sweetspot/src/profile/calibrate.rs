@@ -7,11 +7,15 @@
 //! removed.
 
 use super::data::{Cost, Costs, CostsOfCalls};
+use crate::buffer;
+use std::ffi::OsString;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Instant;
+use sweetspot_guard::process::taken_by_children;
 
 /// Two sizes of transfer give the cost of a call and of a byte; a window's and a flush's size that
 /// of a byte under buffering.
@@ -37,20 +41,55 @@ const TYPICAL: Costs = Costs {
         write: Cost { call_ns: 15.9, byte_ns: 0.249 },
         seek_ns: 6.0,
     },
-    observing_ns: 20.0,
+    observing_ns: 9.0,
     passing_ns: 20.0,
     ask_ns: 440.0,
-    start_ns: 1.0e6,
-    sampling_ns: -37.0,
+    start_ns: 2.5e6,
+    process_ns: 0.4e6,
+    sampling_ns: 23.0,
     spread: 0.3,
 };
 /// What copying a byte out of a window or into the ledger adds, there.
 const COPY_BYTE_NS: f64 = 0.02;
 
 /// The costs in `folder`, or in the folder for temporary files where it cannot be written.
-pub fn costs(folder: &Path) -> Costs {
+/// `observed` are the variables by which processes are observed.
+pub fn costs(folder: &Path, observed: &[(OsString, OsString)]) -> Costs {
     let measured = measure(folder).or_else(|_| measure(&std::env::temp_dir()));
-    measured.unwrap_or(TYPICAL)
+    let costs = measured.unwrap_or(TYPICAL);
+    match starts(observed) {
+        Some((start_ns, process_ns)) => Costs { start_ns, process_ns, ..costs },
+        None => costs,
+    }
+}
+
+/// What `sweetspot run` adds to the start of a program, and what being observed adds to that of a
+/// process; `None` where the shortest program of all does not run here.
+fn starts(observed: &[(OsString, OsString)]) -> Option<(f64, f64)> {
+    let own = std::env::current_exe().ok()?;
+    let mut rounds = [[0.0; 3]; ROUNDS];
+    for round in &mut rounds {
+        *round = [
+            start(&mut Command::new("true"))?,
+            start(Command::new("true").envs(observed.iter().cloned()))?,
+            start(Command::new(&own).args(["run", "--", "true"]).env(buffer::VARIABLE, "auto"))?,
+        ];
+    }
+    let added = |of: usize| {
+        let mut added: Vec<f64> = rounds.iter().map(|round| round[of] - round[0]).collect();
+        added.sort_by(f64::total_cmp);
+        added[ROUNDS / 2].max(0.0)
+    };
+    Some((added(2), added(1)))
+}
+
+/// What a program takes of the processor from its start to its end, in nanoseconds: a start waits
+/// for little else, and the time by the clock says more about a busy machine.
+fn start(command: &mut Command) -> Option<f64> {
+    let before = taken_by_children().processor;
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let ended_well = quiet.status().ok()?.success();
+    ended_well.then(|| (taken_by_children().processor - before).as_nanos() as f64)
 }
 
 /// One round, in nanoseconds a call; of large calls, a byte.
@@ -107,16 +146,12 @@ fn measure(folder: &Path) -> std::io::Result<Costs> {
         passing_ns: TYPICAL.passing_ns * scale,
         ask_ns: median(|round| round.ask),
         start_ns: TYPICAL.start_ns * scale,
-        sampling_ns: timed(256 * BATCH, || Ok(Instant::now()))? - SLOWED_NS * scale,
+        process_ns: TYPICAL.process_ns * scale,
+        sampling_ns: timed(256 * BATCH, || Ok(Instant::now()))?,
         spread: f64::midpoint(spread(|round| round.reads[0]), spread(|round| round.writes[0]))
             .min(0.5),
     })
 }
-
-/// What a call costs its program besides the time that is taken around it: entering the kernel slows
-/// down what comes after it. Found by comparing what `run` saved with what was measured in the calls
-/// that went away: 60 ns a call for `dd bs=200`, 70 ns for Java's unbuffered `readLine`.
-const SLOWED_NS: f64 = 60.0;
 
 fn round(old: &Path, new: &Path) -> std::io::Result<Round> {
     let mut found = Round::default();
@@ -177,12 +212,12 @@ mod tests {
     #[test]
     fn costs_are_plausible_and_nothing_is_left() {
         let folder = tempfile::tempdir().unwrap();
-        let costs = costs(folder.path());
+        let costs = costs(folder.path(), &[]);
         assert!(costs.straight.read.call_ns > costs.buffered.read.call_ns, "{costs:?}");
         assert!(costs.straight.write.call_ns > costs.buffered.write.call_ns, "{costs:?}");
         assert!(costs.buffered.read.byte_ns > 0.0 && costs.ask_ns > 0.0, "{costs:?}");
         assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
         // Where nothing can be written, elsewhere.
-        assert!(super::costs(Path::new("/proc")).ask_ns > 0.0);
+        assert!(super::costs(Path::new("/proc"), &[]).ask_ns > 0.0);
     }
 }

@@ -127,7 +127,7 @@ pub struct File {
     pub reasons: Vec<String>,
     /// What buffering would save, less what it costs.
     pub saves_seconds: f64,
-    /// Time inside its reads, writes and seeks: one call in 32 was timed.
+    /// Time inside its reads, writes and seeks: one call in 64 was timed.
     pub seconds: f64,
     /// Of it, in calls that waited 20 microseconds or longer: for a device, another process, a turn.
     pub waiting_seconds: f64,
@@ -286,7 +286,10 @@ pub struct Costs {
     pub ask_ns: f64,
     /// Starting a program under `sweetspot run`.
     pub start_ns: f64,
-    /// By how much a time that was taken of a call differs from what the call costs.
+    /// Of it, what each further process of the program costs too, observed or buffered.
+    #[serde(default)]
+    pub process_ns: f64,
+    /// By how much a time that was taken of a call is longer than the call: one look at the clock.
     pub sampling_ns: f64,
     /// How far repeated measurements of one cost lay apart, as a part of it.
     pub spread: f64,

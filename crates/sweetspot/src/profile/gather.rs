@@ -58,12 +58,15 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
     }
 }
 
-/// How long the program stood still though it could have gone on: the part of the time off the
-/// processor that evictions are of all its pauses.
+/// How long the program stood still though it could have gone on: of its first thread the kernel
+/// knows; of others it is the part of the time off the processor that evictions are of all pauses.
 fn evicted(run: &Run) -> f64 {
     let idle = (run.seconds - run.taken.processor.as_secs_f64()).max(0.0);
     let pauses = run.taken.sleeps + run.taken.evictions;
-    idle * run.taken.evictions as f64 / pauses.max(1) as f64
+    let estimate = idle * run.taken.evictions as f64 / pauses.max(1) as f64;
+    let delayed = run.delayed.as_secs_f64().min(idle);
+    // A program that leaves the work to others is not delayed itself.
+    if delayed > idle * 0.05 { delayed } else { estimate }
 }
 
 fn is_used(file: &File) -> bool {

@@ -13,6 +13,7 @@ pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
     let command = shell_words(&profile.command);
     let mut found = Vec::new();
     gain(profile, &command, &mut found);
+    stdio(profile, &command, &mut found);
     not_seen(profile, reach, &mut found);
     for file in &profile.files {
         if file.verdict == Verdict::NotBuffered && file.kind == FileKind::File {
@@ -66,6 +67,20 @@ fn gain(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
     });
 }
 
+/// Calls of stdio's go straight on unless the user says otherwise.
+fn stdio(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
+    let Some(saved) = words::saved_by_stdio(profile) else { return };
+    found.push(Insight {
+        code: "stdio".into(),
+        severity: Severity::High,
+        text: format!(
+            "{} go into small calls of C's stdio: an unbuffered stream, or one that is flushed often",
+            words::seconds(saved)
+        ),
+        command: Some(format!("sweetspot run --stdio -- {command}")),
+    });
+}
+
 fn not_seen(profile: &Profile, reach: &Reach, found: &mut Vec<Insight>) {
     if profile.coverage.verdict == Seen::All {
         return;
@@ -99,7 +114,6 @@ fn not_buffered(file: &File, found: &mut Vec<Insight>) {
         () if has(Why::OpenFlags) => {
             ("synchronous", "each call waits for the device: is O_SYNC or O_DIRECT needed?")
         }
-        () if has(Why::Stdio) => ("stdio", "stdio's own buffer is small: setvbuf makes it larger"),
         () => return,
     };
     found.push(Insight {

@@ -32,7 +32,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use sweetspot_guard::observation::{Observation, Observed};
+use sweetspot_guard::observation::Observation;
 use sweetspot_guard::process::{Ended, Taken, taken_by_children};
 
 /// How all reports begin, by which an older one in the file is recognised.
@@ -73,28 +73,31 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let observation = Observation::create().map_err(|error| {
         Failure::own(format!("{error}")).next("profile needs some 11 MB in /dev/shm")
     })?;
+    let observed = observed(&observation, &environment)?;
     if reach.takes_library() {
-        for (name, value) in observed(&observation, &environment)? {
-            set(&mut environment, &name.to_string_lossy(), value);
+        for (name, value) in &observed {
+            set(&mut environment, &name.to_string_lossy(), value.clone());
         }
     }
     let start = Start { program: &program, arguments: &arguments.command, environment };
     let run = watch(&start, &observation, &reach)?;
-    let profile = examine(&arguments.command, &observation, run);
+    let mut profile = gather::profile(&arguments.command, &observation.read(), &run);
+    profile.costs = costs(&profile, &observed);
+    judge(&mut profile, &run.reach);
 
     if let Some(json) = json {
-        json.write(&format!("{}\n", serde_json::to_string_pretty(&profile.0).unwrap_or_default()));
+        json.write(&format!("{}\n", serde_json::to_string_pretty(&profile).unwrap_or_default()));
     }
     let style = match report {
         Target::Stderr => Style::of_stderr(),
         Target::File(..) => Style::Plain,
     };
-    let text = report::text(&profile.0, style);
+    let text = report::text(&profile, style);
     report.write(&match style {
         Style::Plain => format!("{TITLE}{text}"),
         Style::Colours => text,
     });
-    end_as(profile.1)
+    end_as(run.ended)
 }
 
 /// The variables by which processes of the tree count for `observation`.
@@ -116,6 +119,9 @@ struct Run {
     ended: Ended,
     seconds: f64,
     taken: Taken,
+    /// How long the program itself (its first thread) could have gone on, and others had the
+    /// processor.
+    delayed: Duration,
     kernel: Kernel,
     reach: Reach,
 }
@@ -127,7 +133,10 @@ fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<
     let (child, started) = start.as_child()?;
     let is_watched = std::io::stderr().is_terminal();
     let mut lines = Progress { started, shown: 0, before: (0, 0), looked: started };
+    let pid = child.pid();
+    let mut delayed = Duration::ZERO;
     let ended = child.wait_with(BEAT, || {
+        delayed = delay(pid).unwrap_or(delayed);
         if is_watched && started.elapsed() > QUIET {
             lines.show(observation.so_far());
         }
@@ -144,9 +153,17 @@ fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<
             sleeps: after.sleeps - before.sleeps,
             evictions: after.evictions - before.evictions,
         },
+        delayed,
         kernel,
         reach: reach.clone(),
     })
+}
+
+/// How long the first thread of a process has waited for a processor so far; of one that has ended
+/// and was not waited for yet, in all.
+fn delay(pid: u32) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 /// The line that says what is going on.
@@ -181,24 +198,20 @@ impl Progress {
     }
 }
 
-/// From what was counted to the profile.
-fn examine(command: &[OsString], observation: &Observation, run: Run) -> (Profile, Ended) {
-    let counted: Observed = observation.read();
-    let mut profile = gather::profile(command, &counted, &run);
-    profile.costs = costs(&profile);
-    model::judge(&mut profile);
-    gather::judge_reasons(&mut profile);
-    profile.insights = insight::all(&profile, &run.reach);
-    profile.sentence = words::sentence(&profile, &run.reach);
-    (profile, run.ended)
+/// What follows from counts and costs.
+fn judge(profile: &mut Profile, reach: &Reach) {
+    model::judge(profile);
+    gather::judge_reasons(profile);
+    profile.insights = insight::all(profile, reach);
+    profile.sentence = words::sentence(profile, reach);
 }
 
 /// Measures what calls cost where the file with most of them lies.
-fn costs(profile: &Profile) -> Costs {
+fn costs(profile: &Profile, observed: &[(OsString, OsString)]) -> Costs {
     let files = profile.files.iter().filter(|file| file.kind == data::FileKind::File);
     let main = files.max_by_key(|file| file.reads + file.writes + file.seeks);
     let folder = main.and_then(|file| Path::new(&file.path).parent()).filter(|path| path.is_dir());
-    calibrate::costs(folder.unwrap_or(Path::new(".")))
+    calibrate::costs(folder.unwrap_or(Path::new(".")), observed)
 }
 
 /// The program and its arguments, as a shell would take them.

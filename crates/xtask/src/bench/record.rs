@@ -42,6 +42,14 @@ pub struct Record {
     pub skipped: Vec<(String, String)>,
 }
 
+fn json(value: &impl Serialize) -> Result<String, Error> {
+    let json = serde_json::to_string(value).map_err(|error| Error::Failed {
+        program: "the record".to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(json + "\n")
+}
+
 /// One benchmark that ran to its end.
 #[derive(Serialize)]
 pub struct Finding {
@@ -61,8 +69,8 @@ pub struct Finding {
     pub cells: Vec<CellFinding>,
     /// The candidate against each of the others.
     pub effects: Vec<EffectFinding>,
-    /// What `sweetspot profile` said of it, if it was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What `sweetspot profile` said of it, if it was asked: in a file of its own.
+    #[serde(skip)]
     pub prediction: Option<Prediction>,
     /// Who picked which size, if that was asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -261,15 +269,21 @@ impl Record {
         let name = format!("{}-{}", self.environment.date, self.environment.machine());
         fs::create_dir_all(measurements).map_err(Error::system("create", measurements))?;
         let folder = new_folder(measurements, &name)?;
-        let json = serde_json::to_string(self).map_err(|error| Error::Failed {
-            program: "the record".to_owned(),
-            reason: error.to_string(),
-        })?;
-        for (name, text) in [("run.json", json + "\n"), ("run.md", self.markdown())] {
+        let mut files = vec![("run.json", json(self)?), ("run.md", self.markdown())];
+        let predictions: Vec<&Prediction> = self.predictions().collect();
+        if !predictions.is_empty() {
+            files.push(("predictions.json", json(&predictions)?));
+        }
+        for (name, text) in files {
             let path = folder.join(name);
             fs::write(&path, text).map_err(Error::system("write", &path))?;
         }
         Ok(folder)
+    }
+
+    /// What `sweetspot profile` said, where it was asked.
+    pub fn predictions(&self) -> impl Iterator<Item = &Prediction> + Clone {
+        self.findings.iter().filter_map(|finding| finding.prediction.as_ref())
     }
 
     /// The record for a reader.
