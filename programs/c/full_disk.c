@@ -1,7 +1,9 @@
 /* Writes records that wait, leaves others the time to fill the disk, and says which call tells it.
- * Usage: full_disk FILE fsync|write|next|close|again|return|exit|_exit|quick_exit|raw|three
+ * Usage: full_disk FILE fsync|write|next|send|map|cut|close|again|return|exit|_exit|quick_exit|raw|three
  * From return on: it ends so, without closing the file; three: with a status of its own. */
 #include <time.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include "log.h"
 
@@ -38,6 +40,16 @@ int main(int argc, char **argv) {
         /* The kernel does not know these bytes. */
         say("read %zd", pread(fd, record, sizeof record, 999 * sizeof record)), say(" %d\n", errno);
     }
+    /* The kernel would use a content that is not what was written. */
+    if (!strcmp(argv[2], "send")) {
+        off_t at = 0;
+        say("send %zd", sendfile(open("/dev/null", O_WRONLY), fd, &at, 100)), say(" %d\n", errno);
+    }
+    if (!strcmp(argv[2], "map")) {
+        int failed = mmap(NULL, 100, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED;
+        say("map %d", -failed), say(" %d\n", errno);
+    }
+    if (!strcmp(argv[2], "cut")) say("cut %d", ftruncate(fd, 0)), say(" %d\n", errno);
     if (strstr("return exit _exit quick_exit raw three", argv[2])) {
         const char *end = argv[2];
         // Still in the stream when the program ends by itself.

@@ -36,8 +36,11 @@ cargo xtask fuzz steps [--limit N] [--seed S]     a victim killed after each ins
 cargo xtask fuzz contract [--ops N] [--seed S]    random programs of N calls in all, compared with
                                                   and without buffering at eight sizes (20000)
 cargo xtask fuzz order [--rounds N] [--seed S]    an observer outside of a program of N rounds (20000)
-cargo xtask fuzz fail [--every K] [--seed S]      a victim of which each Kth system call fails (1)
-cargo xtask fuzz full [--every K] [--seed S]      the same with a disk that is full from then on (1)
+cargo xtask fuzz fail [--every K] [--from N] [--seed S]
+                                                  a victim of which each Kth system call fails (1),
+                                                  the first time the Nth
+cargo xtask fuzz full [--every K] [--from N] [--seed S]
+                                                  the same with a disk that is full from then on (1)
 cargo xtask fuzz storm [--seconds N] [--seed S]   sixteen threads and their signal handlers (60)
 cargo xtask fuzz library [--seconds N] [--seed S] the verbs of sweetspot-io against std, N seconds
                                                   each (60)
@@ -51,6 +54,8 @@ struct Settings {
     /// The option that the command has besides: `--kills`, `--limit`, `--ops` ...
     count: Option<u64>,
     seed: Option<u64>,
+    /// `fail` and `full`: the first system call that fails.
+    from: Option<u64>,
 }
 
 /// Runs `cargo xtask fuzz` with the words after `fuzz`.
@@ -81,12 +86,14 @@ pub fn main(words: &[&str]) -> ExitCode {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seed = settings.seed.unwrap_or(since_epoch.map_or(0, |time| time.as_secs() % 1_000_000));
     println!("seed {seed}");
+    let every = settings.count.unwrap_or(1);
+    let which = fail::Which { every, from: settings.from.unwrap_or(1 + seed % every.max(1)) };
     let on_victims = |kit| match name {
         "kill" => kill::run(kit, settings.count.unwrap_or(300), seed),
         "steps" => steps::run(kit, settings.count, seed),
         "order" => order::run(kit, settings.count.unwrap_or(20_000), seed),
-        "fail" => fail::run(kit, settings.count.unwrap_or(1), seed),
-        "full" => fail::run_full(kit, settings.count.unwrap_or(1), seed),
+        "fail" => fail::run(kit, &which, seed),
+        "full" => fail::run_full(kit, &which, seed),
         "storm" => storm::run(kit, settings.count.unwrap_or(60), seed),
         _ => contract::run(kit, settings.count.unwrap_or(20_000), seed),
     };
@@ -107,7 +114,7 @@ pub fn main(words: &[&str]) -> ExitCode {
 }
 
 fn parse(words: &[&str], counted: &str) -> Result<Settings, String> {
-    let mut settings = Settings { count: None, seed: None };
+    let mut settings = Settings { count: None, seed: None, from: None };
     let mut words = words.iter();
     while let Some(&option) = words.next() {
         let value = words.next().ok_or_else(|| format!("{option} needs a value after it"))?;
@@ -115,6 +122,7 @@ fn parse(words: &[&str], counted: &str) -> Result<Settings, String> {
         let number = number.map_err(|_| format!("{option} needs a whole number, not {value:?}"))?;
         match option {
             "--seed" => settings.seed = Some(number),
+            "--from" if counted == "--every" => settings.from = Some(number),
             _ if option == counted => settings.count = Some(number),
             _ => return Err(format!("unknown option {option}")),
         }
@@ -161,7 +169,12 @@ mod tests {
 
     #[test]
     fn each_system_call_may_fail() {
-        check(|kit| fail::run(kit, 120, 7));
+        check(|kit| fail::run(kit, &fail::Which { every: 120, from: 8 }, 7));
+    }
+
+    #[test]
+    fn what_a_full_disk_loses_is_said() {
+        check(|kit| fail::run_full(kit, &fail::Which { every: 40, from: 8 }, 7));
     }
 
     #[test]
@@ -178,7 +191,7 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let settings = |count, seed| Ok(Settings { count, seed });
+        let settings = |count, seed| Ok(Settings { count, seed, from: None });
         assert_eq!(parse(&[], "--kills"), settings(None, None));
         assert_eq!(parse(&["--kills", "7", "--seed", "9"], "--kills"), settings(Some(7), Some(9)));
         for wrong in [&["--kills"][..], &["--kills", "many"], &["--limit", "7"]] {

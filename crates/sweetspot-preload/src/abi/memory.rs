@@ -18,6 +18,11 @@ macro_rules! mappings {
             at: Pointer, len: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64,
         ) -> Pointer, next => {
             life::mapping(fd, protection, flags);
+            if flags & libc::MAP_ANONYMOUS == 0
+                && let Some(errno) = life::incomplete(fd)
+            {
+                return crate::fail(errno) as Pointer;
+            }
             next(at, len, protection, flags, fd, offset)
         }
     })*};

@@ -108,11 +108,29 @@ pass_on! {
     fn bdflush(function: c_int, data: isize) -> c_int;
 }
 
+// What could not be written may not come back into a file that was cut off meanwhile.
+macro_rules! resizes {
+    ($(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*);)*) => {$(hook! {
+        fn $name(fd: c_int $(, $arg: $type)*) -> c_int, next => {
+            crate::ops::life::hand_over(fd);
+            if let Some(errno) = crate::ops::life::incomplete(fd) {
+                return crate::fail(errno) as c_int;
+            }
+            let pass = crate::ops::pass_on();
+            let answer = next(fd $(, $arg)*);
+            pass.done();
+            answer
+        }
+    })*};
+}
+resizes! {
+    fn ftruncate(fd: c_int, len: i64);
+    fn ftruncate64(fd: c_int, len: i64);
+    fn fallocate(fd: c_int, mode: c_int, from: i64, len: i64);
+    fn fallocate64(fd: c_int, mode: c_int, from: i64, len: i64);
+}
+
 hand_over! {
-    fn ftruncate(fd: c_int, len: i64) -> c_int;
-    fn ftruncate64(fd: c_int, len: i64) -> c_int;
-    fn fallocate(fd: c_int, mode: c_int, from: i64, len: i64) -> c_int;
-    fn fallocate64(fd: c_int, mode: c_int, from: i64, len: i64) -> c_int;
     fn posix_fallocate(fd: c_int, from: i64, len: i64) -> c_int;
     fn posix_fallocate64(fd: c_int, from: i64, len: i64) -> c_int;
     fn posix_fadvise(fd: c_int, from: i64, len: i64, advice: c_int) -> c_int;

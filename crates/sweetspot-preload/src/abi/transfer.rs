@@ -15,6 +15,9 @@ macro_rules! between {
         fn $name($($arg: $type),*) -> isize, next => {
             life::hand_over($from);
             life::hand_over($to);
+            if let Some(errno) = life::incomplete($from).or_else(|| life::incomplete($to)) {
+                return crate::fail(errno);
+            }
             let pass = ops::pass_on();
             let answer = next($($arg),*);
             pass.done();

@@ -359,6 +359,12 @@ pub fn hand_over(fd: i32) {
     settle::settle(fd, settle::Next::Learn);
 }
 
+/// The error of a file that does not hold what was written to it, and cannot: a call that would let the
+/// kernel use its content fails with it, as a read does.
+pub fn incomplete(fd: i32) -> Option<i32> {
+    if passive() { None } else { write::failing_descriptor(fd) }
+}
+
 /// Bytes were moved inside the kernel, from one descriptor to another.
 pub fn transferred(from: i32, to: i32, answer: isize) {
     if passive() {

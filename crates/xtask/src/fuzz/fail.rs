@@ -239,6 +239,12 @@ struct Plan<'a> {
     number: u64,
 }
 
+/// Which of the system calls fail: the one with the number `from`, and each `every`th after it.
+pub struct Which {
+    pub every: u64,
+    pub from: u64,
+}
+
 #[derive(Default)]
 struct Tally {
     runs: u64,
@@ -250,31 +256,30 @@ struct Tally {
 ///
 /// # Errors
 /// The first victim that crashed, lost or doubled something, or saw another error than natively.
-pub fn run(kit: Kit, every: u64, seed: u64) -> Result<String, String> {
-    run_with(kit, every, seed, FAULTS)
+pub fn run(kit: Kit, which: &Which, seed: u64) -> Result<String, String> {
+    run_with(kit, which, seed, FAULTS)
 }
 
 /// As [`run`], with a disk that is full from each `every`th write on.
 ///
 /// # Errors
 /// As [`run`]; a loss that was said is none.
-pub fn run_full(kit: Kit, every: u64, seed: u64) -> Result<String, String> {
-    run_with(kit, every, seed, FULL)
+pub fn run_full(kit: Kit, which: &Which, seed: u64) -> Result<String, String> {
+    run_with(kit, which, seed, FULL)
 }
 
-fn run_with(kit: Kit, every: u64, seed: u64, faults: &[Fault]) -> Result<String, String> {
+fn run_with(kit: Kit, which: &Which, seed: u64, faults: &[Fault]) -> Result<String, String> {
     kit.compile("fail_victim")?;
     let native = natively(&kit, seed, faults)?;
     let native_start = start_natively(&kit, seed, faults)?;
     let mut tally = Tally::default();
-    let every = every.max(1);
     for size in SIZES {
         for fault in faults {
             for stretch in [Stretch::Start, Stretch::Calls] {
-                let mut number = 1 + seed % every;
+                let mut number = which.from;
                 let mut plan = Plan { seed, size: Some(size), fault: *fault, stretch, number };
                 while one(&kit, plan, &native, &native_start, &mut tally)? {
-                    number += every;
+                    number += which.every.max(1);
                     plan.number = number;
                 }
             }
@@ -352,9 +357,10 @@ fn one(
         });
         format!(
             "{wrong}\n  {}: {at}, number {number}, size {}, seed {seed}\n  \
-             again: cargo xtask fuzz fail --every {number} --seed {seed}",
+             again: cargo xtask fuzz {} --from {number} --every 1000000 --seed {seed}",
             fault.name(),
             size.unwrap_or("none"),
+            if fault == Fault::Full { "full" } else { "fail" },
         )
     })?;
     tally.runs += u64::from(ended.disturbed.is_some());
