@@ -330,7 +330,9 @@ impl<'a> Session<'a> {
         input: Option<PathBuf>,
     ) -> Result<Outcome, Error> {
         fs::create_dir(&work).map_err(Error::system("create", &work))?;
-        if let Some(input) = input.as_deref().filter(|input| input.is_file()) {
+        // What is seen through FUSE leaves the cache whenever it is opened.
+        let stays = benchmark.place == Place::Plain;
+        if let Some(input) = input.as_deref().filter(|input| stays && input.is_file()) {
             cache::bring(cache::State::Warm, &[input.to_owned()])?;
         }
         let count = self.settings.count(benchmark);
