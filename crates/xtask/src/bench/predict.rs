@@ -109,8 +109,12 @@ pub fn predict(
             ));
         }
         let content = fs::read(&json).map_err(Error::system("read", &json))?;
-        let profile = serde_json::from_slice(&content)
+        let profile: Value = serde_json::from_slice(&content)
             .map_err(|error| failed("sweetspot profile", &error.to_string()))?;
+        if profile["prediction"].is_null() {
+            // A program without any call on files is promised nothing.
+            return Ok(None);
+        }
         profiles.push(recorded(profile));
     }
     let times = |cell: usize, of: fn(&Measurement) -> f64| -> Vec<f64> {
