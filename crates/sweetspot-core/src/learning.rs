@@ -94,6 +94,11 @@ impl Learning {
         self.field(WRITES_AT)
     }
 
+    /// Whether reads have earned nothing at all so far.
+    pub fn has_no_score(self) -> bool {
+        self.field(READS_AT) == 0
+    }
+
     /// Whether reads have earned a window.
     pub fn earned(self) -> bool {
         self.field(READS_AT) >= READS_TO_EARN << self.backoff()

@@ -3,6 +3,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::file::{CLOSED, Held, Hit, OpenFile};
 use crate::process::{self, EPOCH, SignalsBlocked, listen, passive};
-use crate::{copy, pool, sys, table};
+use crate::{copy, ledger, pool, sys, table};
 
 /// `read`.
 #[inline(always)]
@@ -108,8 +109,17 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
             if file.is_none_or(inodes::others_pending) {
                 speak();
             }
-            if offset.is_some() {
-                near(fd, len, offset);
+            if let Some(offset) = offset
+                && is_far(fd, len, offset)
+            {
+                // It takes no part in the offset, so a window may open meanwhile; and of a file of
+                // which nothing is kept, a jump has nothing to take from.
+                let state = table::learning_word(fd).map_or(0, |word| word.load(Relaxed));
+                let has_no_score = table::is_learning(state) && Learning(state).has_no_score();
+                if has_no_score && !ledger::wants_summary() {
+                    return Outcome::PassOn(Pass::LISTEN);
+                }
+                super::jumped(fd);
             }
             match enter(fd, kind, len as u64) {
                 Some(pass) => return Outcome::PassOn(pass),
@@ -162,15 +172,12 @@ fn is_for_us(target: Target, len: usize) -> bool {
     }
 }
 
-/// Positioned reads of a file without a window: do they follow one another?
-fn near(fd: i32, len: usize, offset: Option<i64>) {
-    let Some(offset) = offset else { return };
+/// Whether a positioned read of a file without a window is far from where the last one ended.
+fn is_far(fd: i32, len: usize, offset: i64) -> bool {
     let last_end = table::last_end(fd);
     let distance = (offset as u64).abs_diff(last_end.load(Relaxed));
     last_end.store((offset as u64).wrapping_add(len as u64), Relaxed);
-    if distance > sweetspot_core::policy::NEAR_BYTES {
-        super::jumped(fd);
-    }
+    distance > sweetspot_core::policy::NEAR_BYTES
 }
 
 /// Tries to answer out of the window.
