@@ -1,5 +1,6 @@
 /* Writes records that wait, leaves others the time to fill the disk, and says which call tells it.
- * Usage: full_disk FILE fsync|write|next|send|map|cut|close|again|return|exit|_exit|quick_exit|raw|three
+ * Usage: full_disk FILE fsync|write|next|send|map|cut|allocate|own-*|close|again|return|exit|_exit|quick_exit|raw|three
+ * own-sync|own-send|own-cut|own-map: by `syscall`.
  * From return on: it ends so, without closing the file; three: with a status of its own. */
 #include <time.h>
 #include <sys/mman.h>
@@ -50,6 +51,22 @@ int main(int argc, char **argv) {
         say("map %d", -failed), say(" %d\n", errno);
     }
     if (!strcmp(argv[2], "cut")) say("cut %d", ftruncate(fd, 0)), say(" %d\n", errno);
+    if (!strcmp(argv[2], "allocate")) {
+        errno = 0;
+        int error = posix_fallocate(fd, 0, 100);
+        say("allocate %d", -!!error), say(" %d\n", errno ? -1 : error);
+    }
+    off_t at = 0;
+    if (!strcmp(argv[2], "own-sync")) say("own-sync %ld", syscall(SYS_fsync, fd)), say(" %d\n", errno);
+    if (!strcmp(argv[2], "own-cut")) say("own-cut %ld", syscall(SYS_ftruncate, fd, 0)), say(" %d\n", errno);
+    if (!strcmp(argv[2], "own-send")) {
+        long n = syscall(SYS_sendfile, open("/dev/null", O_WRONLY), fd, &at, 100);
+        say("own-send %ld", n), say(" %d\n", errno);
+    }
+    if (!strcmp(argv[2], "own-map")) {
+        long n = syscall(SYS_mmap, NULL, 100, PROT_READ, MAP_SHARED, fd, 0);
+        say("own-map %ld", n), say(" %d\n", errno);
+    }
     if (strstr("return exit _exit quick_exit raw three", argv[2])) {
         const char *end = argv[2];
         // Still in the stream when the program ends by itself.

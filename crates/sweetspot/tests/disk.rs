@@ -86,7 +86,10 @@ fn a_full_disk_is_said_and_newer_bytes_stay() {
     };
     check_each(
         "full-disk",
-        &["fsync", "write", "next", "send", "map", "cut", "close", "again"],
+        &[
+            "fsync", "write", "next", "send", "map", "cut", "allocate", "own-sync", "own-send",
+            "own-cut", "own-map", "close", "again",
+        ],
         |how, disk, _, output| {
             assert!(output.status.success(), "{how}: {output:?}");
             let said = String::from_utf8_lossy(&output.stdout);

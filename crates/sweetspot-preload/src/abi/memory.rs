@@ -17,13 +17,10 @@ macro_rules! mappings {
         fn $name(
             at: Pointer, len: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64,
         ) -> Pointer, next => {
-            life::mapping(fd, protection, flags);
-            if flags & libc::MAP_ANONYMOUS == 0
-                && let Some(errno) = life::incomplete(fd)
-            {
-                return crate::fail(errno) as Pointer;
+            match life::mapping(fd, protection, flags) {
+                Some(errno) => crate::fail(errno) as Pointer,
+                None => next(at, len, protection, flags, fd, offset),
             }
-            next(at, len, protection, flags, fd, offset)
         }
     })*};
 }

@@ -110,11 +110,10 @@ pass_on! {
 
 // What could not be written may not come back into a file that was cut off meanwhile.
 macro_rules! resizes {
-    ($(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*);)*) => {$(hook! {
+    ($fail:expr; $(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*);)*) => {$(hook! {
         fn $name(fd: c_int $(, $arg: $type)*) -> c_int, next => {
-            crate::ops::life::hand_over(fd);
-            if let Some(errno) = crate::ops::life::incomplete(fd) {
-                return crate::fail(errno) as c_int;
+            if let Some(errno) = crate::ops::life::hand_over_content(fd) {
+                return ($fail)(errno);
             }
             let pass = crate::ops::pass_on();
             let answer = next(fd $(, $arg)*);
@@ -123,16 +122,19 @@ macro_rules! resizes {
         }
     })*};
 }
-resizes! {
+resizes! { |errno| crate::fail(errno) as c_int;
     fn ftruncate(fd: c_int, len: i64);
     fn ftruncate64(fd: c_int, len: i64);
     fn fallocate(fd: c_int, mode: c_int, from: i64, len: i64);
     fn fallocate64(fd: c_int, mode: c_int, from: i64, len: i64);
 }
+// These return the error, and leave errno alone.
+resizes! { core::convert::identity;
+    fn posix_fallocate(fd: c_int, from: i64, len: i64);
+    fn posix_fallocate64(fd: c_int, from: i64, len: i64);
+}
 
 hand_over! {
-    fn posix_fallocate(fd: c_int, from: i64, len: i64) -> c_int;
-    fn posix_fallocate64(fd: c_int, from: i64, len: i64) -> c_int;
     fn posix_fadvise(fd: c_int, from: i64, len: i64, advice: c_int) -> c_int;
     fn posix_fadvise64(fd: c_int, from: i64, len: i64, advice: c_int) -> c_int;
     fn readahead(fd: c_int, from: i64, len: usize) -> isize;

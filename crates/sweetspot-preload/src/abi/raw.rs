@@ -189,10 +189,12 @@ unsafe extern "C" fn followed(
         }
         libc::SYS_fcntl => dup::control(fd, b as c_int, c, next),
         libc::SYS_ioctl => system::control(fd, b, c, next),
-        libc::SYS_mmap => {
-            life::mapping(e as c_int, c as c_int, d as c_int);
-            next()
+        libc::SYS_mmap => unless(life::mapping(e as c_int, c as c_int, d as c_int), next),
+        libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_fsync | libc::SYS_fdatasync => {
+            unless(life::hand_over_content(fd), || passed_on(next))
         }
+        libc::SYS_sendfile => between(fd, b as c_int, next),
+        libc::SYS_splice | libc::SYS_copy_file_range => between(fd, c as c_int, next),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
             life::protecting(c as c_int);
             next()
@@ -309,6 +311,17 @@ fn confines(number: c_long) -> bool {
             | libc::SYS_setns
             | libc::SYS_unshare
     )
+}
+
+/// Between two descriptors, at the kernel's offsets.
+fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
+    let (first, second) = (life::hand_over_content(one), life::hand_over_content(other));
+    unless(first.or(second), || passed_on(next))
+}
+
+/// Calls, unless there is an error.
+fn unless(error: Option<c_int>, call: impl FnOnce() -> isize) -> isize {
+    error.map_or_else(call, crate::fail)
 }
 
 /// Speaks, calls, listens.

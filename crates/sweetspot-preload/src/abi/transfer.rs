@@ -13,9 +13,8 @@ use crate::ops::{self, life};
 macro_rules! between {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $from:ident, $to:ident;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> isize, next => {
-            life::hand_over($from);
-            life::hand_over($to);
-            if let Some(errno) = life::incomplete($from).or_else(|| life::incomplete($to)) {
+            let (from, to) = (life::hand_over_content($from), life::hand_over_content($to));
+            if let Some(errno) = from.or(to) {
                 return crate::fail(errno);
             }
             let pass = ops::pass_on();

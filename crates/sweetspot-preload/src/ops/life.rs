@@ -257,8 +257,13 @@ fn kept_by_child(fd: i32) {
 }
 
 /// Before memory is mapped: a file goes straight on from then, and memory that other processes can
-/// write is a way to speak that nobody sees.
-pub fn mapping(fd: i32, protection: i32, flags: i32) {
+/// write is a way to speak that nobody sees. The answer is as of [`hand_over_content`].
+pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
+    prepare_mapping(fd, protection, flags);
+    if flags & libc::MAP_ANONYMOUS == 0 { incomplete(fd) } else { None }
+}
+
+fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
     let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
     let writable = protection & libc::PROT_WRITE != 0;
     if flags & libc::MAP_ANONYMOUS != 0 {
@@ -359,9 +364,14 @@ pub fn hand_over(fd: i32) {
     settle::settle(fd, settle::Next::Learn);
 }
 
-/// The error of a file that does not hold what was written to it, and cannot: a call that would let the
-/// kernel use its content fails with it, as a read does.
-pub fn incomplete(fd: i32) -> Option<i32> {
+/// The same for a call by which the kernel uses what the file holds. If that is not what was written to
+/// it, and cannot be, the call fails with this error, as a read does.
+pub fn hand_over_content(fd: i32) -> Option<i32> {
+    hand_over(fd);
+    incomplete(fd)
+}
+
+fn incomplete(fd: i32) -> Option<i32> {
     if passive() { None } else { write::failing_descriptor(fd) }
 }
 

@@ -379,8 +379,10 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
 #[cold]
 pub fn flush_all() {
     flush(|_| true);
-    // What could not be written is tried again by then, and not at every call.
-    OLDEST_MS.store(process::now_ms(), Relaxed);
+    if is_pending() {
+        // What could not be written is tried again by then, and not at every call.
+        OLDEST_MS.store(process::now_ms(), Relaxed);
+    }
 }
 
 /// Writes out what somebody may look at before it is closed: others are about to hear of it, but no
