@@ -66,7 +66,7 @@ fn archive(name: &str) -> Option<String> {
 fn rerun_if_changed(preload: &Path, core: &Path) {
     println!("cargo::rerun-if-changed=build.rs");
     for folder in [preload, core] {
-        for name in ["src", "Cargo.toml", "build.rs"] {
+        for name in ["src", "Cargo.toml", "build.rs", "link.txt"] {
             println!("cargo::rerun-if-changed={}", folder.join(name).display());
         }
     }
@@ -100,10 +100,7 @@ fn build(preload: &Path, core: &Path) -> PathBuf {
     }
     cargo
         .args(["--", "--cfg", "preload_abi"])
-        // Its constructor runs before those of the program's own libraries.
-        .arg("-Clink-arg=-Wl,-z,initfirst")
-        // No symbol is looked up inside a hook, and none may be missing.
-        .args(["-Clink-arg=-Wl,-z,now", "-Clink-arg=-Wl,-z,defs"])
+        .args(link_arguments(preload))
         .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
         .env("CARGO_PROFILE_RELEASE_LTO", "fat")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
@@ -117,6 +114,13 @@ fn build(preload: &Path, core: &Path) -> PathBuf {
     let status = cargo.status().expect("cargo can be started");
     assert!(status.success(), "building the preload library failed; its errors are above");
     folder.join(target).join("release/libsweetspot_preload.so")
+}
+
+/// The lines of the preload crate's `link.txt`.
+fn link_arguments(preload: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(preload.join("link.txt")).expect("link.txt can be read");
+    let lines = text.lines().filter(|line| line.starts_with('-'));
+    lines.map(str::to_owned).collect()
 }
 
 /// FNV-1a with 128 bits. It only names the file: whoever uses the file compares every byte.

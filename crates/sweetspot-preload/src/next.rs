@@ -69,14 +69,16 @@ unsafe extern "C" fn missing() -> isize {
 }
 
 /// Objects that are looked through: those after ours in the order of loading. Of more than these,
-/// only the C library is looked through, in the last place.
-const OBJECTS_MAX: usize = 256;
+/// only the C library is looked through, in the last place. That many, because the list is written at
+/// the start and lies in the page that is written then.
+const OBJECTS_MAX: usize = 160;
 
 struct Object {
     base: AtomicUsize,
     dynamic: AtomicUsize,
 }
 
+#[unsafe(link_section = ".data")]
 static OBJECTS: [Object; OBJECTS_MAX] =
     [const { Object { base: AtomicUsize::new(0), dynamic: AtomicUsize::new(0) } }; OBJECTS_MAX];
 #[unsafe(link_section = ".data")]

@@ -15,44 +15,66 @@ use object::{Endianness, FileKind};
 /// the ledger, 15 start the guard.
 const SYSTEM_CALLS_MAX: usize = 165;
 
+/// System calls that a program makes more than without the library. 8 are the loader's, which maps it;
+/// the library asks for seccomp filters, and blocks signals while the process ends.
+const SYSTEM_CALLS_MORE_MAX: usize = 12;
+
+/// The system calls of a command and of the program that it becomes, in order. `None`: no strace.
+fn system_calls(folder: &Path, command: &[&str]) -> Option<Vec<String>> {
+    let trace = folder.join("trace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-o"]).arg(&trace).args(command);
+    strace.env("SWEETSPOT_CACHE", folder.join("cache"));
+    for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
+        strace.env_remove(name);
+    }
+    let Ok(ended) = strace.current_dir("/").stdin(Stdio::null()).status() else {
+        assert!(std::env::var_os("CI").is_none(), "missing in CI: strace");
+        eprintln!("skipped: strace is not installed");
+        return None;
+    };
+    assert!(ended.success());
+    let text = fs::read_to_string(&trace).unwrap();
+    let own = text.split_once(' ').unwrap().0;
+    let calls = text.lines().filter_map(|line| line.strip_prefix(own));
+    // What was interrupted in the trace is resumed in a line of its own.
+    let calls = calls.filter(|call| !call.contains("<... "));
+    Some(calls.map(str::to_owned).collect())
+}
+
+const RUN: [&str; 4] = [env!("CARGO_BIN_EXE_sweetspot"), "run", "--", "/bin/true"];
+
+fn is_start_of_program(call: &str) -> bool {
+    call.contains(" execve(\"/bin/true\"")
+}
+
 #[test]
 fn few_system_calls_before_the_program() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("trace");
-    let count = || {
-        let mut strace = Command::new("strace");
-        strace.args(["-f", "-o"]).arg(&trace).arg(env!("CARGO_BIN_EXE_sweetspot"));
-        strace.args(["run", "--", "/bin/true"]).env("SWEETSPOT_CACHE", folder.path().join("cache"));
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            strace.env_remove(name);
-        }
-        let ended = strace.current_dir("/").stdin(Stdio::null()).status().ok()?;
-        assert!(ended.success());
-        let text = fs::read_to_string(&trace).unwrap();
-        let own = text.split_once(' ').unwrap().0;
-        let calls = text.lines().filter_map(|line| line.strip_prefix(own));
-        // What was interrupted in the trace is resumed in a line of its own.
-        let calls = calls.filter(|call| !call.contains("<... "));
-        // In a development build, std looks at each descriptor before it closes it.
-        let calls = calls.filter(|call| !call.contains(" fcntl("));
-        let before = calls.skip(1).take_while(|call| !call.contains(" execve(\"/bin/true\""));
-        let before: Vec<&str> = before.collect();
-        // Opened, found to be locked, closed.
-        let others = before.iter().filter(|call| {
-            call.contains("/dev/shm/sweetspot-")
-                && call.contains("openat")
-                && !call.contains("O_EXCL")
-        });
-        Some(before.len() - 3 * others.count())
-    };
     // The first one writes the library.
-    let Some(_) = count() else {
-        assert!(std::env::var_os("CI").is_none(), "missing in CI: strace");
-        eprintln!("skipped: strace is not installed");
-        return;
-    };
-    let calls = count().unwrap();
+    let Some(_) = system_calls(folder.path(), &RUN) else { return };
+    let mut calls = system_calls(folder.path(), &RUN).unwrap();
+    // In a development build, std looks at each descriptor before it closes it.
+    calls.retain(|call| !call.contains(" fcntl("));
+    let before: Vec<_> =
+        calls.iter().skip(1).take_while(|call| !is_start_of_program(call)).collect();
+    // Opened, found to be locked, closed.
+    let others = before.iter().filter(|call| {
+        call.contains("/dev/shm/sweetspot-") && call.contains("openat") && !call.contains("O_EXCL")
+    });
+    let calls = before.len() - 3 * others.count();
     assert!(calls > 50 && calls <= SYSTEM_CALLS_MAX, "{calls} system calls");
+}
+
+#[test]
+fn few_system_calls_more_of_each_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(native) = system_calls(folder.path(), &["/bin/true"]) else { return };
+    let buffered = system_calls(folder.path(), &RUN).unwrap();
+    let of_program: Vec<_> =
+        buffered.iter().skip_while(|call| !is_start_of_program(call)).collect();
+    let more = of_program.len().saturating_sub(native.len());
+    assert!((1..=SYSTEM_CALLS_MORE_MAX).contains(&more), "{more} more of {of_program:#?}");
 }
 
 #[test]

@@ -4,3 +4,4 @@
 mod behaviour;
 mod exports;
 mod library;
+mod start;

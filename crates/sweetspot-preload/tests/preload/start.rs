@@ -1,0 +1,41 @@
+//! What the library costs a process that does nothing, in numbers that do not depend on the machine's
+//! speed.
+#![allow(unsafe_code, reason = "the standard library does not tell the faults of a child")]
+
+use std::process::{Command, Stdio};
+
+use crate::library;
+
+/// Pages: three or four stretches of code, one of symbols and one of data, and what the loader needs
+/// for its own record of any library.
+const PAGES_MAX: i64 = 9;
+
+/// The fewest pages that a process was given in some runs of it.
+fn faults(environment: &[(&str, &str)]) -> i64 {
+    let once = || {
+        let mut command = Command::new("/bin/true");
+        command.env_clear().envs(environment.iter().copied()).stdin(Stdio::null());
+        #[expect(clippy::zombie_processes, reason = "waited for by the next call")]
+        let child = command.spawn().expect("/bin/true starts");
+        let mut status = 0;
+        // SAFETY: an all-zero `rusage` is a valid value; both are valid for writing.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::wait4(child.id() as i32, &mut status, 0, &mut usage);
+            usage
+        };
+        assert_eq!(status, 0);
+        usage.ru_minflt
+    };
+    (0..20).map(|_| once()).min().unwrap()
+}
+
+#[test]
+fn a_start_touches_few_pages() {
+    let library = library::path().to_str().unwrap();
+    let native = faults(&[]);
+    let buffered = faults(&[("LD_PRELOAD", library), ("IO_BUFFER_SIZE", "auto")]);
+    // Where it does not load, nothing is shown.
+    assert!(buffered > native, "{native} pages without it, {buffered} with it");
+    assert!(buffered <= native + PAGES_MAX, "{native} pages without it, {buffered} with it");
+}
