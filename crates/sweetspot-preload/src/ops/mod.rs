@@ -91,20 +91,20 @@ impl Pass {
         self.finish(0);
     }
 
-    /// Keeps in mind where the next call would follow on, and notices a seek that goes elsewhere.
-    fn remember_position(self, answer: isize) {
+    /// Keeps in mind where the next call would follow on; true for a seek that goes elsewhere.
+    fn remember_position(self, answer: isize) -> bool {
         let last_end = table::last_end(self.fd);
+        let before = last_end.load(Relaxed);
         match self.kind {
             Kind::Read | Kind::Write if answer > 0 => {
-                last_end.store(last_end.load(Relaxed).wrapping_add(answer as u64), Relaxed);
+                last_end.store(before.wrapping_add(answer as u64), Relaxed);
+                false
             }
             Kind::Seek if answer >= 0 => {
-                if (answer as u64).abs_diff(last_end.load(Relaxed)) > NEAR_BYTES {
-                    jumped(self.fd);
-                }
                 last_end.store(answer as u64, Relaxed);
+                (answer as u64).abs_diff(before) > NEAR_BYTES
             }
-            _ => {}
+            _ => false,
         }
     }
 
@@ -124,7 +124,7 @@ impl Pass {
         let done = answer.max(0) as u64;
         let reads = matches!(self.kind, Kind::Read | Kind::ReadAt);
         let writes = matches!(self.kind, Kind::Write | Kind::WriteAt);
-        self.remember_position(answer);
+        let jumps = self.remember_position(answer);
         let (mut earned_window, mut earned_more) = (false, false);
         loop {
             let value = word.load(Relaxed);
@@ -137,6 +137,7 @@ impl Pass {
                 true if reads && done == self.len => learning.small_read(),
                 _ if reads => learning.large_read(),
                 true if writes && done > 0 => learning.small_write(),
+                _ if jumps => learning.with(Learning::JUMPED),
                 _ => learning,
             };
             let next = next.leave();
