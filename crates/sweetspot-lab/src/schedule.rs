@@ -1,8 +1,10 @@
 //! The order in which cells run, from a seed that is stored with the result.
 //!
-//! Two cells run in permuted blocks of two rounds, ABBA or BAAB: in each block each cell is first
-//! once, so that a drift of the machine falls on both alike. More cells run in a fresh random
-//! order each round.
+//! All cells run in a fresh random order each round. For two equal cells each round then comes out
+//! for the one or the other by the toss of a coin, whatever the machine does: that is what the
+//! signed-rank interval assumes, so it errs as rarely as it says. In mirrored blocks (ABBA, BAAB)
+//! the second toss of a block is the first one's reverse; on recorded noise, in which neighbours are
+//! alike, two equal commands are then told apart in 6.0 % of 6,000 comparisons instead of in 5.0 %.
 //!
 //! Deliberately not here: how many rounds there are (`paired` decides as it goes).
 
@@ -38,14 +40,12 @@ impl Random {
 pub struct Schedule {
     random: Random,
     cells: usize,
-    /// The second round of a block that has begun.
-    mirrored: Option<Vec<usize>>,
 }
 
 impl Schedule {
     /// The schedule of `cells` cells that `seed` gives.
     pub fn new(cells: usize, seed: u64) -> Self {
-        Schedule { random: Random::new(seed), cells, mirrored: None }
+        Schedule { random: Random::new(seed), cells }
     }
 }
 
@@ -53,15 +53,9 @@ impl Iterator for Schedule {
     type Item = Vec<usize>;
 
     fn next(&mut self) -> Option<Vec<usize>> {
-        if let Some(order) = self.mirrored.take() {
-            return Some(order);
-        }
         let mut order: Vec<usize> = (0..self.cells).collect();
         for last in (1..self.cells).rev() {
             order.swap(last, self.random.below(last + 1));
-        }
-        if self.cells == 2 {
-            self.mirrored = Some(vec![order[1], order[0]]);
         }
         Some(order)
     }
@@ -88,21 +82,18 @@ mod tests {
     }
 
     #[test]
-    fn two_cells_run_in_blocks_abba_and_baab() {
-        let mut seen: HashMap<Vec<usize>, usize> = HashMap::new();
-        let mut schedule = Schedule::new(2, 42);
-        for _ in 0..1000 {
-            let block: Vec<usize> = schedule.by_ref().take(2).flatten().collect();
-            *seen.entry(block).or_default() += 1;
+    fn two_cells_are_first_by_the_toss_of_a_coin() {
+        let first: Vec<usize> = Schedule::new(2, 42).take(2000).map(|order| order[0]).collect();
+        // Fair coins that know nothing of each other lie within four standard deviations.
+        let tails = first.iter().sum::<usize>();
+        let turns = first.windows(2).filter(|two| two[0] != two[1]).count();
+        for count in [tails, turns] {
+            assert!((911..=1089).contains(&count), "{count} of 2000");
         }
-        let (abba, baab) = (seen[&vec![0, 1, 1, 0]], seen[&vec![1, 0, 0, 1]]);
-        assert_eq!(abba + baab, 1000, "no other block: {seen:?}");
-        // Fair coins lie within four standard deviations.
-        assert!((437..=563).contains(&abba), "{abba} of 1000 blocks are ABBA");
     }
 
     #[test]
-    fn every_order_of_more_cells_is_as_likely() {
+    fn every_order_is_as_likely() {
         let mut seen: HashMap<Vec<usize>, usize> = HashMap::new();
         for order in Schedule::new(3, 1).take(6000) {
             *seen.entry(order).or_default() += 1;

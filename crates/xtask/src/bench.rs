@@ -60,6 +60,8 @@ cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs,
 
 cargo xtask bench noise FILE.json [RUNS]: time one command RUNS (1500) times, as a series on which
 the search for a sweet spot is tested
+cargo xtask bench null [COMPARISONS [SEED]]: compare a command with itself that many times (200), as
+the benchmarks are compared; fails where it is said to differ more often than 5 % of the time
 ";
 
 /// What was typed.
@@ -84,6 +86,9 @@ struct Settings {
 pub fn main(arguments: &[&str]) -> ExitCode {
     if let ["noise", words @ ..] = arguments {
         return noise::main(words);
+    }
+    if let ["null", words @ ..] = arguments {
+        return noise::null(words);
     }
     if arguments.iter().any(|word| ["--help", "-h", "help"].contains(word)) {
         print!("{USAGE}");

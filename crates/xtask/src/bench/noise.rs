@@ -1,7 +1,10 @@
-//! `cargo xtask bench noise FILE`: records how the time of one and the same command varies here.
+//! How the time of one and the same command varies here, and what the method makes of it.
 //!
-//! The series is what the search for a sweet spot is tested on (`sweetspot-lab`): its runs follow
-//! one another without pause, so that it has this machine's drift, outliers and autocorrelation.
+//! - `cargo xtask bench noise FILE` records a series of times. The search for a sweet spot is tested
+//!   on it (`sweetspot-lab`): its runs follow one another without pause, so that it has this
+//!   machine's drift, outliers and autocorrelation.
+//! - `cargo xtask bench null` compares the command with itself, again and again, as `bench` compares
+//!   commands that differ, and counts how often it is wrong.
 
 use serde::Serialize;
 use std::{
@@ -14,11 +17,18 @@ use sweetspot_lab::{
     Error,
     environment::Environment,
     measure::{self, Job},
+    paired::{self, Observation, Options, Verdict},
+    schedule::Random,
     statistics,
 };
+use tempfile::TempDir;
 
-const USAGE: &str = "cargo xtask bench noise FILE.json [RUNS]: time one command RUNS (1500) times";
+const NOISE_USAGE: &str =
+    "cargo xtask bench noise FILE.json [RUNS]: time one command RUNS (1500) times";
 const RUNS_DEFAULT: usize = 1500;
+const NULL_USAGE: &str = "cargo xtask bench null [COMPARISONS [SEED]]: compare a command with \
+                          itself that many times (200): how often is it said to differ?";
+const COMPARISONS_DEFAULT: usize = 200;
 /// Records of 200 bytes that the command copies: some 20 ms.
 const RECORDS: usize = 20_000;
 
@@ -41,7 +51,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         _ => (&"", None),
     };
     let Some(runs) = runs.filter(|runs| *runs >= 3 && !file.starts_with('-')) else {
-        eprintln!("{USAGE}");
+        eprintln!("{NOISE_USAGE}");
         return ExitCode::from(2);
     };
     match record_series(Path::new(file), runs) {
@@ -56,21 +66,103 @@ pub fn main(words: &[&str]) -> ExitCode {
     }
 }
 
-fn record_series(file: &Path, runs: usize) -> Result<String, Error> {
+/// Runs `cargo xtask bench null` with the words after it.
+pub fn null(words: &[&str]) -> ExitCode {
+    let (count, seed) = match words {
+        [] => (Some(COMPARISONS_DEFAULT), Some(0)),
+        [count] => (count.parse().ok(), Some(0)),
+        [count, seed] => (count.parse().ok(), seed.parse().ok()),
+        _ => (None, None),
+    };
+    let Some((count, seed)) = count.filter(|count| *count > 0).zip(seed) else {
+        eprintln!("{NULL_USAGE}");
+        return ExitCode::from(2);
+    };
+    match compare_with_itself(count, seed) {
+        Ok(wrong) => {
+            let limit = most_by_chance(count);
+            println!(
+                "{wrong} of {count} comparisons of a command with itself said that it differs; at \
+                 5 % each, up to {limit} are to be expected"
+            );
+            if wrong <= limit { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("xtask bench null: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Compares the command with itself `count` times, and returns how often it was said to differ. With
+/// no margin at all, so that "the same" is no way out.
+fn compare_with_itself(count: usize, seed: u64) -> Result<usize, Error> {
+    let (_folder, job) = copying()?;
+    let mut run_one = |_: usize| -> Result<Observation, Error> {
+        let figure = seconds(&job)?;
+        Ok(Observation { figure, output: String::new() })
+    };
+    let (mut wrong, mut seeds, start) = (0, Random::new(seed), Instant::now());
+    for number in 1..=count {
+        let options = Options { seed: seeds.bits(), margin: 0.0, ..Options::default() };
+        let comparison = paired::compare(&mut run_one, 2, &options)?;
+        let effect = comparison.effect(0, 1)?;
+        wrong += usize::from(effect.verdict != Verdict::Undecided);
+        if effect.verdict != Verdict::Undecided || number.is_multiple_of(10) {
+            println!(
+                "{number:>4} of {count} after {:>4.0} s: {wrong} differ; this one by {:+.1} % in {} \
+                 rounds",
+                start.elapsed().as_secs_f64(),
+                (effect.ratio - 1.0) * 100.0,
+                effect.rounds
+            );
+        }
+    }
+    Ok(wrong)
+}
+
+/// The 97.5 % point of how many of `count` comparisons go wrong, if 5 % of all do.
+fn most_by_chance(count: usize) -> usize {
+    const WRONG: f64 = 0.05;
+    // From the probability that none does on, each from the one before.
+    let mut exactly = (1.0 - WRONG).powf(count as f64);
+    let (mut up_to, mut most) = (exactly, 0);
+    while up_to < 0.975 && most < count {
+        exactly *= (count - most) as f64 / (most + 1) as f64 * WRONG / (1.0 - WRONG);
+        up_to += exactly;
+        most += 1;
+    }
+    most
+}
+
+/// The command that is timed, and the folder it runs in.
+fn copying() -> Result<(TempDir, Job), Error> {
     let folder = tempfile::tempdir().map_err(Error::system("make a folder in", "/tmp"))?;
     let path = |name: &str| -> PathBuf { folder.path().join(name) };
     fs::write(path("in"), vec![b'x'; RECORDS * 200]).map_err(Error::system("write", path("in")))?;
     let mut job = Job::new(["dd", "if=in", "of=out", "bs=200", "status=none"]);
     job.folder = Some(folder.path().to_owned());
-    let (mut seconds, start) = (Vec::with_capacity(runs), Instant::now());
-    for _ in 0..runs {
-        let measurement = measure::run(&job)?;
-        if !measurement.status.success() {
+    Ok((folder, job))
+}
+
+fn seconds(job: &Job) -> Result<f64, Error> {
+    let measurement = measure::run(job)?;
+    match measurement.status.success() {
+        true => Ok(measurement.wall.as_secs_f64()),
+        false => {
             let reason = measurement.status.to_string();
-            return Err(Error::Failed { program: "dd".to_owned(), reason });
+            Err(Error::Failed { program: "dd".to_owned(), reason })
         }
-        seconds.push((measurement.wall.as_secs_f64() * 1e6).round() / 1e6);
     }
+}
+
+fn record_series(file: &Path, runs: usize) -> Result<String, Error> {
+    let (folder, job) = copying()?;
+    let (mut times, start) = (Vec::with_capacity(runs), Instant::now());
+    for _ in 0..runs {
+        times.push((seconds(&job)? * 1e6).round() / 1e6);
+    }
+    let seconds = times;
     let mean = seconds.iter().sum::<f64>() / runs as f64;
     let square: f64 = seconds.iter().map(|time| (time - mean).powi(2)).sum();
     let noise = Noise {
@@ -92,4 +184,17 @@ fn record_series(file: &Path, runs: usize) -> Result<String, Error> {
         noise.variation * 100.0,
         noise.autocorrelation
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_chance_allows() {
+        // As R says: qbinom(0.975, n, 0.05).
+        for (count, expected) in [(1, 1), (20, 3), (200, 16), (1000, 64)] {
+            assert_eq!(most_by_chance(count), expected, "{count}");
+        }
+    }
 }

@@ -341,11 +341,11 @@ impl Record {
              {architecture}), {memory_gib} GiB, kernel {kernel}, {distribution}, files on {kind} \
              ({options}), governor {governor}.\n\n\
              Made by `cargo xtask bench {arguments}`; buffered commands ran under `{wrapper}`. \
-             Each run is a fresh process; two cells run in blocks ABBA or BAAB, more in random \
-             order each round; outputs were equal in every round, by hash. A speedup above 1 is \
-             faster; the estimate is Hodges-Lehmann on the ratios round by round, the interval \
-             Wilcoxon signed-rank; a verdict stands only where the whole interval is beyond, or \
-             within, 2 %. Times are medians. Every single run is in run.json.\n",
+             Each run is a fresh process, in random order each round; outputs were equal in every \
+             round, by hash. A speedup above 1 is faster; the estimate is Hodges-Lehmann on the \
+             ratios round by round, the interval Wilcoxon signed-rank; a verdict stands only where \
+             the whole interval is beyond, or within, 2 %. Times are medians. Every single run is \
+             in run.json.\n",
             kind = file_system.kind,
             arguments = self.options.join(" "),
             wrapper = self.wrapper,
