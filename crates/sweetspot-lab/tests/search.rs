@@ -1,5 +1,5 @@
-//! The search on recorded noise: programs that do not exist, with curves that are known, on a machine
-//! whose every run is one of a recorded series (`cargo xtask bench noise` recorded it).
+//! The search on recorded noise: programs that do not exist, with curves that are known, on machines
+//! whose every run is one of a recorded series (`cargo xtask bench noise` recorded them).
 
 use sweetspot_lab::{
     Error,
@@ -12,7 +12,13 @@ use sweetspot_lab::{
 const SIZES: usize = 13;
 /// A choice this far off the best is bad: the margin and two points.
 const BAD: f64 = 1.07;
-const TRIALS: u64 = 300;
+/// Searches of one shape: enough that those which are confirmed on a busy machine say something.
+const TRIALS: u64 = 1500;
+const TRIALS_QUIET: u64 = 200;
+/// Comparisons of a command with itself, on each series; and how many of them may go wrong: the 97.5 %
+/// point of a binomial at 5 %.
+const COMPARISONS: u64 = 1000;
+const WRONG_MAX: usize = 64;
 
 /// The times of a program without noise: without buffering, by size, with automatic sizes.
 struct Shape {
@@ -70,12 +76,22 @@ impl Shape {
     }
 }
 
-/// A recorded series: what each run took relative to the median run.
-fn noise() -> Vec<f64> {
-    // Another series can be named, to try the search on another machine's noise.
-    let path = std::env::var("SWEETSPOT_NOISE");
-    let path = path.unwrap_or("tests/noise/shared-2core.json".to_owned());
-    let text = std::fs::read_to_string(&path).unwrap();
+/// Recorded on a machine with two processors that others kept busy: once very (standard deviation
+/// over mean 85 %), once less (39 %).
+const SERIES: [&str; 2] = ["tests/noise/shared-2core.json", "tests/noise/shared-2core-2.json"];
+
+/// The recorded series: what each run took relative to the median run.
+fn series() -> Vec<(String, Vec<f64>)> {
+    // Another one can be named, to try the search on another machine's noise.
+    let paths = match std::env::var("SWEETSPOT_NOISE") {
+        Ok(path) => vec![path],
+        Err(_) => SERIES.map(str::to_owned).into(),
+    };
+    paths.into_iter().map(|path| (path.clone(), noise(&path))).collect()
+}
+
+fn noise(path: &str) -> Vec<f64> {
+    let text = std::fs::read_to_string(path).unwrap();
     let record: serde_json::Value = serde_json::from_str(&text).unwrap();
     let seconds = record["seconds"].as_array().unwrap();
     let mut seconds: Vec<f64> = seconds.iter().map(|time| time.as_f64().unwrap()).collect();
@@ -114,45 +130,74 @@ impl Trial {
     }
 }
 
+/// What many searches for the sweet spot of one shape came to.
+#[derive(Default)]
+struct Tally {
+    confirmed: u64,
+    /// Of the confirmed ones.
+    bad: u64,
+    runs: usize,
+}
+
+fn tally(shape: &Shape, noise: &[f64], trials: u64) -> Tally {
+    let (mut tally, mut chosen) = (Tally::default(), [0; SIZES + 2]);
+    for seed in 0..trials {
+        let plan = Plan { sizes: SIZES, within: 0.05, seed, curve_rounds: 0 };
+        let trial = Trial::run(shape, &plan, noise, Random::new(seed).below(noise.len()));
+        tally.runs += trial.runs();
+        if !trial.answer.confirmed {
+            continue;
+        }
+        let setting = trial.answer.setting(&plan);
+        chosen[setting] += 1;
+        tally.confirmed += 1;
+        tally.bad += u64::from(shape.time(&plan, setting) > BAD * shape.best());
+    }
+    println!(
+        "{:10} confirmed {:5.1} %, of these bad {:4.1} %, runs {:5.1}, confirmed ones {chosen:?}",
+        shape.name,
+        tally.confirmed as f64 * 100.0 / trials as f64,
+        tally.bad as f64 * 100.0 / tally.confirmed as f64,
+        tally.runs as f64 / trials as f64,
+    );
+    tally
+}
+
 #[test]
 fn a_confirmed_answer_is_rarely_bad_and_costs_few_runs() {
-    let noise = noise();
-    let (mut all_runs, mut all_confirmed, mut failures) = (0, 0, Vec::new());
-    for shape in &SHAPES {
-        let (mut confirmed, mut bad, mut runs) = (0, 0, 0);
-        let mut chosen = [0; SIZES + 2];
-        for seed in 0..TRIALS {
-            let plan = Plan { sizes: SIZES, within: 0.05, seed, curve_rounds: 0 };
-            let start = Random::new(seed).below(noise.len());
-            let trial = Trial::run(shape, &plan, &noise, start);
-            let setting = trial.answer.setting(&plan);
-            chosen[setting] += 1;
-            confirmed += u64::from(trial.answer.confirmed);
-            let is_bad = shape.time(&plan, setting) > BAD * shape.best();
-            bad += u64::from(trial.answer.confirmed && is_bad);
-            runs += trial.runs();
+    for (name, noise) in series() {
+        println!("{name}");
+        let all: Vec<Tally> = SHAPES.iter().map(|shape| tally(shape, &noise, TRIALS)).collect();
+        for (shape, tally) in SHAPES.iter().zip(&all) {
+            // Of what it stands by, not of all trials: who never answers is never wrong.
+            let Tally { bad, confirmed, .. } = tally;
+            assert!(bad * 20 <= *confirmed, "{}: {bad} of {confirmed} are bad", shape.name);
+            // Both series are from busy machines: most searches there end undecided, as they should.
+            assert!(confirmed * 40 >= TRIALS, "{}: only {confirmed} confirmed", shape.name);
         }
-        all_runs += runs;
-        println!(
-            "{:10} confirmed {:5.1} %, confirmed and bad {:4.1} %, runs {:5.1}, chosen {chosen:?}",
-            shape.name,
-            confirmed as f64 * 100.0 / TRIALS as f64,
-            bad as f64 * 100.0 / TRIALS as f64,
-            runs as f64 / TRIALS as f64,
-        );
-        if bad * 20 > TRIALS {
-            failures.push(format!("{}: {bad} of {TRIALS} are confirmed and bad", shape.name));
-        }
-        all_confirmed += confirmed;
+        let runs = all.iter().map(|tally| tally.runs).sum::<usize>();
+        let mean = runs as f64 / (TRIALS as usize * SHAPES.len()) as f64;
+        println!("mean {mean:.1} runs");
+        assert!(mean <= 90.0, "{mean} runs on average");
     }
-    let mean = all_runs as f64 / (TRIALS as usize * SHAPES.len()) as f64;
-    println!("mean {mean:.1} runs");
-    assert!(failures.is_empty(), "{failures:?}");
-    assert!(mean <= 90.0, "{mean} runs on average");
-    // A search that never confirms anything would pass all of the above. The series was recorded
-    // on a machine that others kept busy (variation 85 %): most searches there end undecided.
-    let share = all_confirmed as f64 / (TRIALS as usize * SHAPES.len()) as f64;
-    assert!(share >= 0.15, "only {share} confirmed");
+}
+
+/// A machine that is as quiet as one is that nobody else uses: a tenth of the recorded noise.
+#[test]
+fn on_a_quiet_machine_most_answers_are_confirmed() {
+    for (name, mut noise) in series() {
+        noise.iter_mut().for_each(|time| *time = time.powf(0.1));
+        println!("{name}, a tenth of it");
+        for shape in &SHAPES {
+            let Tally { bad, confirmed, .. } = tally(shape, &noise, TRIALS_QUIET);
+            assert_eq!(bad, 0, "{}", shape.name);
+            assert!(
+                confirmed * 3 >= TRIALS_QUIET * 2,
+                "{}: only {confirmed} confirmed",
+                shape.name
+            );
+        }
+    }
 }
 
 #[test]
@@ -177,7 +222,7 @@ fn without_noise_every_answer_is_the_smallest_within_the_margin() {
 
 #[test]
 fn a_search_goes_on_where_it_was_interrupted() {
-    let noise = noise();
+    let noise = noise(SERIES[0]);
     let plan = Plan { sizes: SIZES, within: 0.05, seed: 3, curve_rounds: 2 };
     for shape in &SHAPES {
         let whole = Trial::run(shape, &plan, &noise, 100);
@@ -233,23 +278,23 @@ fn short_ladders_and_wrong_figures() {
 
 #[test]
 fn a_command_is_rarely_said_to_differ_from_itself() {
-    // 200 comparisons of a command with itself, on recorded runs: at 5 % no more than 17 (the
-    // 97.5 % point of a binomial) may say that there is a difference. With no margin at all, so
-    // that "the same" is no way out.
-    let noise = noise();
-    let mut wrong = 0;
-    for seed in 0..200 {
-        let mut at = Random::new(seed).below(noise.len());
-        let mut run_one = |_: usize| -> Result<Observation, Error> {
-            at += 1;
-            Ok(Observation { figure: noise[at % noise.len()], output: String::new() })
-        };
-        let options = Options { seed, margin: 0.0, ..Options::default() };
-        let result = paired::compare(&mut run_one, 2, &options).unwrap();
-        let verdict = result.effect(0, 1).unwrap().verdict;
-        wrong += usize::from(verdict != Verdict::Undecided);
-        assert!(LOOKS.contains(&result.rounds.len()));
+    for (name, noise) in series() {
+        let wrong = (0..COMPARISONS).filter(|seed| differs_from_itself(*seed, &noise)).count();
+        println!("{name}: {wrong} of {COMPARISONS} differ");
+        assert!(wrong <= WRONG_MAX, "{name}: {wrong} of {COMPARISONS}");
     }
-    println!("{wrong} of 200 differ");
-    assert!(wrong <= 17, "{wrong} of 200");
+}
+
+/// With no margin at all, so that "the same" is no way out.
+fn differs_from_itself(seed: u64, noise: &[f64]) -> bool {
+    let mut at = Random::new(seed).below(noise.len());
+    let mut run_one = |_: usize| -> Result<Observation, Error> {
+        at += 1;
+        Ok(Observation { figure: noise[at % noise.len()], output: String::new() })
+    };
+    // Not the seed that the place was drawn from: the order must not follow from the place.
+    let options = Options { seed: !seed, margin: 0.0, ..Options::default() };
+    let result = paired::compare(&mut run_one, 2, &options).unwrap();
+    assert!(LOOKS.contains(&result.rounds.len()));
+    result.effect(0, 1).unwrap().verdict != Verdict::Undecided
 }
