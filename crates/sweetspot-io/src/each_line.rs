@@ -1,8 +1,8 @@
 //! Does something for every line of one large file or pipe, in several threads.
 //!
 //! A file is read by the threads themselves, each a chunk at a time, at its own position: a line
-//! belongs to the chunk that it begins in. What has no positions (a pipe), or is to be read by a
-//! certain strategy, is read by one thread at a time, in batches of whole lines. Either way a thread
+//! belongs to the chunk in which the line before it ends. What has no positions (a pipe), or is to be
+//! read by a certain strategy, is read by one thread at a time, in batches of whole lines. Either way a thread
 //! works on what it has read itself, so memory is bounded by two buffers for each thread: its
 //! chunk, and what it puts out for it.
 //!
@@ -26,9 +26,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::lines::{self, Batch, Ends, LINE_BYTES_MAX, Lines, scan};
 use crate::output::{Existing, Output, Written};
-use crate::strategy::ReadOptions;
+use crate::strategy::{Buffer, ReadOptions};
 use crate::sys::{self, Inherited};
 use std::fs::File;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -193,24 +194,21 @@ fn work_on(
     options: &Options<'_>,
     work: &(impl Fn(&Batch<'_>, &mut Vec<u8>) -> std::result::Result<(), WorkError> + Sync),
 ) {
-    let (mut buffer, mut output) = (Buffer::default(), Vec::new());
+    let (mut piece, mut output) = (Piece::default(), Vec::new());
     while line.goes_on() {
-        let Some(number) = chunks.next(&mut buffer, options) else { return };
-        let result = match &buffer.error {
-            // Lines before a bad one come first, as when one thread reads.
-            Some(_) if buffer.batch.is_empty() => Ok(()),
-            _ => {
-                let bytes = &buffer.bytes[buffer.batch.clone()];
-                work(&Batch::at_position(bytes, options.ends, buffer.at), &mut output)
-            }
+        let Some(number) = chunks.next(&mut piece, options) else { return };
+        // Lines before a bad one come first, as when one thread reads.
+        let result = match piece.lines.is_empty() {
+            true => Ok(()),
+            false => work(&Batch::at_position(piece.bytes(), options.ends, piece.at), &mut output),
         };
-        let result = match (result, buffer.error.take()) {
+        let result = match (result, piece.error.take()) {
             (Err(error), _) => Err(Error::new("work on", name, ErrorKind::Work(error))),
             (Ok(()), Some(error)) => {
-                let _ = line.put(number, buffer.batch.len() as u64, &output, options);
+                let _ = line.put(number, piece.lines.len() as u64, &output, options);
                 Err(error)
             }
-            (Ok(()), None) => line.put(number, buffer.batch.len() as u64, &output, options),
+            (Ok(()), None) => line.put(number, piece.lines.len() as u64, &output, options),
         };
         output.clear();
         if let Err(error) = result {
@@ -219,16 +217,22 @@ fn work_on(
     }
 }
 
-/// What a thread reads into.
+/// What a thread has read.
 #[derive(Default)]
-struct Buffer {
-    bytes: Vec<u8>,
+struct Piece {
+    buffer: Buffer,
     /// The whole lines in it.
-    batch: std::ops::Range<usize>,
-    /// Where these begin in the input.
+    lines: Range<usize>,
+    /// Where these begin, in bytes from where reading began.
     at: u64,
     /// What is wrong behind them.
     error: Option<Error>,
+}
+
+impl Piece {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer.block()[self.lines.clone()]
+    }
 }
 
 /// Where chunks come from; each has a number, in the order of the input.
@@ -260,20 +264,20 @@ impl Chunks {
     }
 
     /// Reads the next chunk. Its number; `None`: there is none.
-    fn next(&self, buffer: &mut Buffer, options: &Options<'_>) -> Option<u64> {
+    fn next(&self, piece: &mut Piece, options: &Options<'_>) -> Option<u64> {
+        piece.lines = 0..0;
         match self {
             Chunks::Shared(shared) => {
                 let mut shared = lock(shared);
-                buffer.bytes.clear();
-                buffer.batch = 0..0;
                 match shared.lines.next_batch() {
                     Ok(None) => return None,
                     Ok(Some(batch)) => {
-                        buffer.bytes.extend_from_slice(batch.bytes());
-                        buffer.at = batch.at();
-                        buffer.batch = 0..buffer.bytes.len();
+                        let bytes = batch.bytes();
+                        piece.buffer.space(bytes.len()).copy_from_slice(bytes);
+                        piece.buffer.filled(bytes.len());
+                        (piece.lines, piece.at) = (0..bytes.len(), batch.at());
                     }
-                    Err(error) => buffer.error = Some(error),
+                    Err(error) => piece.error = Some(error),
                 }
                 shared.next += 1;
                 Some(shared.next - 1)
@@ -285,112 +289,78 @@ impl Chunks {
                 if start >= *end {
                     return None;
                 }
-                let chunk = Chunk { file, start, begin: *begin, end: *end, chunk_bytes };
-                let read = chunk.read(buffer, options);
-                if let Err(error) = read {
-                    (buffer.batch, buffer.error) = (0..0, Some(Error::system("read", name)(error)));
-                    return Some(number);
-                }
                 let limit_bytes = options.line_bytes_max.unwrap_or(LINE_BYTES_MAX);
-                let batch = &buffer.bytes[buffer.batch.clone()];
-                if let Some(bad) = scan::first_too_long(batch, options.ends, limit_bytes) {
-                    let at = buffer.at + bad as u64 - begin;
-                    let kind = ErrorKind::LineTooLong { at, limit_bytes };
-                    buffer.error = Some(Error::new("read the lines of", name, kind));
-                    buffer.batch.end = buffer.batch.start + bad;
+                let ends = options.ends;
+                let chunk = Chunk { file, start, end: *end, chunk_bytes, ends, limit_bytes };
+                match chunk.read(&mut piece.buffer, start == *begin) {
+                    Ok(lines) => piece.lines = lines,
+                    Err(error) => piece.error = Some(Error::system("read", name)(error)),
                 }
-                buffer.at -= begin;
+                piece.at = start - begin + piece.lines.start as u64;
+                if let Some(bad) = scan::first_too_long(piece.bytes(), ends, limit_bytes) {
+                    let kind = ErrorKind::LineTooLong { at: piece.at + bad as u64, limit_bytes };
+                    piece.error = Some(Error::new("read the lines of", name, kind));
+                    piece.lines.end = piece.lines.start + bad;
+                }
                 Some(number)
             }
         }
     }
 }
 
-/// A stretch of a file.
+/// A stretch of a file, and what its lines are.
 struct Chunk<'a> {
     file: &'a File,
     start: u64,
-    /// Where the first chunk begins and the last one ends.
-    begin: u64,
+    /// Where the last chunk ends.
     end: u64,
     chunk_bytes: usize,
+    ends: Ends,
+    limit_bytes: usize,
 }
 
 impl Chunk<'_> {
-    /// Reads the lines that begin in the chunk.
-    fn read(&self, buffer: &mut Buffer, options: &Options<'_>) -> std::io::Result<()> {
-        // The byte before says whether a line begins with the chunk.
-        let before = usize::from(self.start > self.begin);
-        let from = self.start - before as u64;
-        let wanted = self.chunk_bytes + before + SLACK_BYTES;
-        let wanted = (self.end - from).min(wanted as u64) as usize;
-        if buffer.bytes.len() < wanted {
-            buffer.bytes.resize(wanted, 0);
-        }
-        let len = sys::read_full_at(self.file, &mut buffer.bytes[..wanted], from)?;
-        let chunk = &buffer.bytes[..len.min(self.chunk_bytes + before)];
-        let start = match before {
-            0 => 0,
-            _ => first_start(chunk, options.ends),
+    /// Reads the chunk's lines: those that follow a line end whose last byte is in the chunk, and
+    /// the first line of all. Returns where they are in the buffer.
+    fn read(&self, buffer: &mut Buffer, is_first: bool) -> std::io::Result<Range<usize>> {
+        let mut len = self.read_on(buffer, 0, self.chunk_bytes + SLACK_BYTES)?;
+        let block = buffer.block();
+        let start = match scan::first_end(block, self.ends) {
+            _ if is_first => 0,
+            Some((_, next)) if next <= self.chunk_bytes => next,
+            // All of it belongs to a line that began before.
+            _ => return Ok(0..0),
         };
-        if start >= chunk.len() {
-            // Its only line began before, or the file has become shorter.
-            buffer.batch = 0..0;
-            buffer.at = self.start;
-            return Ok(());
-        }
-        let last = chunk.len() - 1;
-        buffer.batch = start..self.extend(buffer, last, len, options)?;
-        buffer.at = from + start as u64;
-        Ok(())
-    }
-
-    /// Finds the end of the line that the chunk's `last` byte is in, behind the `len` bytes that were
-    /// read if need be. Returns where that is.
-    fn extend(
-        &self,
-        buffer: &mut Buffer,
-        last: usize,
-        mut len: usize,
-        options: &Options<'_>,
-    ) -> std::io::Result<usize> {
-        let limit = options.line_bytes_max.unwrap_or(LINE_BYTES_MAX);
-        let from = self.start - u64::from(self.start > self.begin);
-        let (mut searched, mut more) = (last, EXTEND_BYTES);
+        // From here on the end of the last line is looked for.
+        let (mut searched, mut more) = (len.min(self.chunk_bytes), EXTEND_BYTES);
         loop {
+            let rest = &buffer.block()[searched..];
             // A CR at the end is none yet: an LF may follow.
-            if let Some((end, next)) = scan::first_end(&buffer.bytes[searched..len], options.ends)
-                && (next < len - searched || buffer.bytes[searched + end] == b'\n')
+            if let Some((end, next)) = scan::first_end(rest, self.ends)
+                && (next < rest.len() || rest[end] == b'\n')
             {
-                return Ok(searched + next);
+                return Ok(start..searched + next);
             }
-            let left = self.end.saturating_sub(from + len as u64).min(more as u64) as usize;
-            if left == 0 || len - last > limit.saturating_add(EXTEND_BYTES) {
-                return Ok(len);
-            }
-            if buffer.bytes.len() < len + left {
-                buffer.bytes.resize(len + left, 0);
-            }
-            let space = &mut buffer.bytes[len..len + left];
-            let fresh = sys::read_full_at(self.file, space, from + len as u64)?;
+            // What was searched has no end, but perhaps for a CR as its last byte.
+            let open = usize::from(rest.last() == Some(&b'\r'));
+            searched = len - open;
+            let too_long = searched.saturating_sub(self.chunk_bytes) > self.limit_bytes;
+            let fresh = if too_long { 0 } else { self.read_on(buffer, len, more)? };
             if fresh == 0 {
-                return Ok(len);
+                return Ok(start..len);
             }
-            // What was searched has no end, but for a CR as its last byte.
-            searched = len - 1;
             len += fresh;
             more *= 2;
         }
     }
-}
 
-/// Where the first line begins in the chunk that `bytes` holds after one byte of the chunk before.
-fn first_start(bytes: &[u8], ends: Ends) -> usize {
-    match (bytes, ends) {
-        ([b'\n', ..], _) => 1,
-        ([b'\r', b'\n', ..], Ends::Any) => 2,
-        ([b'\r', ..], Ends::Any) => 1,
-        _ => scan::first_end(bytes, ends).map_or(bytes.len(), |(_, next)| next),
+    /// Reads up to `more` bytes behind the `len` bytes that were read. Says how many there were.
+    fn read_on(&self, buffer: &mut Buffer, len: usize, more: usize) -> std::io::Result<usize> {
+        let from = self.start + len as u64;
+        let more = self.end.saturating_sub(from).min(more as u64) as usize;
+        let fresh = sys::read_full_at(self.file, buffer.space_behind(len, more), from)?;
+        buffer.filled(fresh);
+        Ok(fresh)
     }
 }
 

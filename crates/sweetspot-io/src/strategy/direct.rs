@@ -7,7 +7,7 @@
 
 use super::{
     Advance, Unusable,
-    chunk::{ALIGN_BYTES, Chunk},
+    buffer::{ALIGN_BYTES, Buffer},
 };
 use crate::input::{Opened, Source};
 use crate::sys;
@@ -30,8 +30,8 @@ struct Direct {
     file: File,
     way: Way,
     at: u64,
-    current: Chunk,
-    spare: Option<Chunk>,
+    current: Buffer,
+    spare: Option<Buffer>,
     buffer_bytes: usize,
 }
 
@@ -67,7 +67,7 @@ pub fn new_uncached(opened: Opened, buffer_bytes: usize) -> Result<Box<dyn Advan
 }
 
 fn boxed(way: Way, file: File, at: u64, buffer_bytes: usize) -> Box<dyn Advance> {
-    Box::new(Direct { file, way, at, current: Chunk::new(0), spare: None, buffer_bytes })
+    Box::new(Direct { file, way, at, current: Buffer::default(), spare: None, buffer_bytes })
 }
 
 fn uncached(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
@@ -75,20 +75,21 @@ fn uncached(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
 }
 
 impl Direct {
-    fn read(&mut self, chunk: &mut Chunk) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut Buffer) -> io::Result<usize> {
         let len = match self.way {
-            Way::Direct => match sys::read_at(&self.file, chunk.space(), self.at) {
+            Way::Direct => match sys::read_at(&self.file, buffer.space(self.buffer_bytes), self.at)
+            {
                 // Some file systems say only now that they cannot do it.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                     self.go_ordinary()?;
-                    sys::read_at(&self.file, chunk.space(), self.at)
+                    sys::read_at(&self.file, buffer.space(self.buffer_bytes), self.at)
                 }
                 result => result,
             },
-            Way::Uncached => uncached(&self.file, chunk.space(), self.at),
-            Way::Ordinary => sys::read_at(&self.file, chunk.space(), self.at),
+            Way::Uncached => uncached(&self.file, buffer.space(self.buffer_bytes), self.at),
+            Way::Ordinary => sys::read_at(&self.file, buffer.space(self.buffer_bytes), self.at),
         }?;
-        chunk.filled(len);
+        buffer.filled(len);
         self.at += len as u64;
         if self.way == Way::Direct && !len.is_multiple_of(ALIGN_BYTES) {
             self.go_ordinary()?;
@@ -105,7 +106,7 @@ impl Direct {
 
 impl Advance for Direct {
     fn advance(&mut self, keep: usize) -> io::Result<usize> {
-        let mut next = self.spare.take().unwrap_or_else(|| Chunk::new(self.buffer_bytes));
+        let mut next = self.spare.take().unwrap_or_else(|| Buffer::new(self.buffer_bytes));
         let fresh = self.read(&mut next)?;
         self.spare = self.current.follow(next, keep).recycled(self.buffer_bytes);
         Ok(fresh)

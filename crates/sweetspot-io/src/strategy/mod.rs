@@ -4,7 +4,7 @@
 //! Invariant: all strategies give the same bytes. What a strategy cannot do for an input is done by
 //! another one, and [`Choice::why`] says so.
 
-mod chunk;
+mod buffer;
 mod direct;
 mod mapped;
 mod pipeline;
@@ -12,6 +12,8 @@ mod pipeline;
 mod ring;
 mod streaming;
 mod whole;
+
+pub(crate) use buffer::Buffer;
 
 use crate::error::{Error, Result};
 use crate::input::{Facts, Input, InputKind, Opened};

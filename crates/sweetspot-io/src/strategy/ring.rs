@@ -3,7 +3,7 @@
 //! Invariant: every read that was submitted is waited for before its memory goes away, and blocks
 //! come out in the order of the file, whatever the order in which reads end.
 
-use super::{Advance, Unusable, chunk::Chunk};
+use super::{Advance, Unusable, buffer::Buffer};
 use crate::input::{Opened, Source};
 use crate::sys;
 use io_uring::{IoUring, opcode, types};
@@ -27,13 +27,13 @@ struct Ring {
     size: u64,
     /// Where the file goes on after the block.
     at: u64,
-    current: Chunk,
-    spare: Vec<Chunk>,
+    current: Buffer,
+    spare: Vec<Buffer>,
     buffer_bytes: usize,
 }
 
 struct Read {
-    chunk: Chunk,
+    buffer: Buffer,
     at: u64,
     /// What the kernel answered.
     result: Option<i32>,
@@ -59,7 +59,7 @@ pub fn new(opened: Opened, buffer_bytes: usize) -> Result<Box<dyn Advance>, Unus
         submit_at: facts.at,
         size: facts.size,
         at: facts.at,
-        current: Chunk::new(0),
+        current: Buffer::default(),
         spare: Vec::new(),
         buffer_bytes,
     }))
@@ -69,19 +69,19 @@ impl Ring {
     #[allow(unsafe_code)]
     fn submit(&mut self) -> io::Result<()> {
         while self.reads.len() < READS_MAX && self.submit_at < self.size {
-            let mut chunk = self.spare.pop().unwrap_or_else(|| Chunk::new(self.buffer_bytes));
-            let space = chunk.space();
+            let mut buffer = self.spare.pop().unwrap_or_else(|| Buffer::new(self.buffer_bytes));
+            let space = buffer.space(self.buffer_bytes);
             // Reads of more than 2 GiB do not exist.
             let len = space.len() as u32;
             let read = opcode::Read::new(types::Fd(self.file.as_raw_fd()), space.as_mut_ptr(), len)
                 .offset(self.submit_at)
                 .build()
                 .user_data(self.first + self.reads.len() as u64);
-            // SAFETY: the memory is the heap's and belongs to the chunk in `reads`, which nobody
+            // SAFETY: the memory is the heap's and belongs to the buffer in `reads`, which nobody
             // touches before the kernel has answered and which `drop` waits for.
             let pushed = unsafe { self.ring.submission().push(&read) };
             pushed.map_err(io::Error::other)?;
-            self.reads.push_back(Read { chunk, at: self.submit_at, result: None });
+            self.reads.push_back(Read { buffer, at: self.submit_at, result: None });
             self.submit_at += u64::from(len);
         }
         self.enter(0)
@@ -106,28 +106,32 @@ impl Ring {
 
     /// The first read, once it was answered. What was read behind a gap, since the file got shorter
     /// and longer again meanwhile, does not count.
-    fn first_read(&mut self) -> io::Result<Option<Chunk>> {
-        let (mut chunk, at, result) = loop {
+    fn first_read(&mut self) -> io::Result<Option<Buffer>> {
+        let (mut buffer, at, result) = loop {
             while self.reads.front().is_some_and(|read| read.result.is_none()) {
                 self.enter(1)?;
             }
-            let Some(Read { chunk, at, result }) = self.reads.pop_front() else { return Ok(None) };
+            let Some(Read { buffer, at, result }) = self.reads.pop_front() else { return Ok(None) };
             self.first += 1;
             if at == self.at {
-                break (chunk, at, result);
+                break (buffer, at, result);
             }
         };
         let mut len = usize::try_from(result.unwrap_or(-1)).unwrap_or(0);
-        let wanted = chunk.space().len();
+        let wanted = self.buffer_bytes;
         if len < wanted {
             // Short, failed or interrupted: the ordinary call says what there is.
-            len += sys::read_full_at(&self.file, &mut chunk.space()[len..], at + len as u64)?;
+            len += sys::read_full_at(
+                &self.file,
+                &mut buffer.space(self.buffer_bytes)[len..],
+                at + len as u64,
+            )?;
         }
         if len < wanted {
             self.submit_at = self.size;
         }
-        chunk.filled(len);
-        Ok(Some(chunk))
+        buffer.filled(len);
+        Ok(Some(buffer))
     }
 }
 
@@ -135,21 +139,21 @@ impl Advance for Ring {
     fn advance(&mut self, keep: usize) -> io::Result<usize> {
         self.submit()?;
         let next = match self.first_read()? {
-            Some(chunk) => chunk,
+            Some(buffer) => buffer,
             // Beyond the length that it had: the file may have grown.
             None => {
-                let mut chunk = Chunk::new(self.buffer_bytes);
-                let len = sys::read_full_at(&self.file, chunk.space(), self.at)?;
-                chunk.filled(len);
-                chunk
+                let mut buffer = Buffer::new(self.buffer_bytes);
+                let len = sys::read_full_at(&self.file, buffer.space(self.buffer_bytes), self.at)?;
+                buffer.filled(len);
+                buffer
             }
         };
         let fresh = next.len();
         self.at += fresh as u64;
-        if let Some(chunk) = self.current.follow(next, keep).recycled(self.buffer_bytes)
+        if let Some(buffer) = self.current.follow(next, keep).recycled(self.buffer_bytes)
             && self.spare.len() < READS_MAX
         {
-            self.spare.push(chunk);
+            self.spare.push(buffer);
         }
         Ok(fresh)
     }
