@@ -89,8 +89,16 @@ pub fn unmap_free() {
     }
 }
 
-/// Gives a buffer back that was taken for `bytes`.
-pub fn give(buffer: u64, bytes: u64) {
+pub const PAGE_BYTES: u64 = 1 << CLASS_MIN;
+
+/// Where the buffer begins in whose first page `address` is.
+pub fn start(address: u64) -> u64 {
+    address & !(PAGE_BYTES - 1)
+}
+
+/// Gives a buffer back that was taken for `bytes`, by an address in its first page.
+pub fn give(address: u64, bytes: u64) {
+    let buffer = start(address);
     let class = class_of(bytes);
     let _held = hold(&POOL);
     IN_USE.store(IN_USE.load(Relaxed) - class_bytes(class), Relaxed);
