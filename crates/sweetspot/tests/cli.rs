@@ -1042,6 +1042,7 @@ fn where_nobody_may_copy_a_descriptor_it_is_said() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
 fn what_is_required_is_looked_at_when_the_program_has_ended() {
     let place = Place::new();
     let confined = compile_program(&place, "confined");
@@ -1056,6 +1057,23 @@ fn what_is_required_is_looked_at_when_the_program_has_ended() {
     assert!(said.contains("has run, but nothing") && said.contains("is confined"), "{said}");
     let output = place.run(&["--require"], &["sh", "-c", "exit 7"]).output().unwrap();
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+
+    // A loader that has never heard of LD_PRELOAD.
+    let cc = |source: &Path, program: &Path, options: &[&str]| {
+        let mut compiler = Command::new("cc");
+        let output = compiler.args(options).arg("-o").arg(program).arg(source).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    let source = place.write("program.c", "#include <unistd.h>\nint main(void) { _exit(3); }\n");
+    let (loader, program) = (place.work().join("loader"), place.work().join("program"));
+    let end =
+        place.write("end.s", ".globl _start\n_start: mov $231, %eax\nmov $3, %edi\nsyscall\n");
+    cc(&end, &loader, &["-static", "-nostdlib"]);
+    cc(&source, &program, &[&format!("-Wl,--dynamic-linker={}", loader.display())]);
+    let program = program.to_str().unwrap();
+    assert_eq!(place.run(&[], &[program]).output().unwrap().status.code(), Some(3));
+    let loaded = "has run, but nothing of it was buffered: no process has loaded the library";
+    assert_fails(&mut place.run(&["--require"], &[program]), 125, &[loaded]);
 }
 
 #[test]
