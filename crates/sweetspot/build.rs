@@ -66,10 +66,11 @@ fn archive(name: &str) -> Option<String> {
 fn rerun_if_changed(preload: &Path, core: &Path) {
     println!("cargo::rerun-if-changed=build.rs");
     for folder in [preload, core] {
-        for name in ["src", "Cargo.toml", "build.rs", "link.txt"] {
+        for name in ["src", "Cargo.toml", "build.rs"] {
             println!("cargo::rerun-if-changed={}", folder.join(name).display());
         }
     }
+    println!("cargo::rerun-if-changed={}", preload.join("link.txt").display());
     // In a workspace, its profile and lock file decide too; from a registry there is none.
     let workspace = Path::new(&var("CARGO_MANIFEST_DIR").unwrap()).join("../..");
     for name in ["Cargo.toml", "Cargo.lock"] {
