@@ -5,8 +5,8 @@
 //! that is killed are kept.
 //!
 //! # Who writes what
-//! A [`Process`] and its [`Record`]s: that process. The first [`PROCESSES_APART`] processes have a
-//! record of their own for each path; later ones share one for each path, and count in it by
+//! A [`Process`] and its [`Record`]s: that process. While there is room ([`RECORDS_APART`]) a process
+//! has a record of its own for each path; later ones share one for each path, and count in it by
 //! locked additions. Records are found by a chain from `buckets` and are never given back.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -18,10 +18,11 @@ use crate::shadow::Would;
 pub const OBSERVATIONS_AT: u64 = CHUNKS_AT;
 /// Programs, over all processes (an exec begins another one), that are told apart.
 pub const PROCESSES_MAX: usize = 4096;
-/// Those that have records of their own; the others share theirs.
-pub const PROCESSES_APART: usize = 64;
 /// Paths, for each process that has records of its own. Whatever comes later is counted in the last.
 pub const RECORDS_MAX: usize = 8192;
+/// Processes that begin when so many records are in use share theirs from then on: the other half
+/// is for paths.
+pub const RECORDS_APART: usize = RECORDS_MAX / 2;
 /// Chains of records.
 pub const BUCKETS: usize = 4096;
 /// Sizes of transfers: bucket 0 for nothing, `n` for 2^(n-1) to 2^n - 1 bytes, the last for more.
@@ -218,6 +219,13 @@ impl Observations {
         }
     }
 
+    /// The owner of the records of a process that begins now: 1 more than its index, or 0.
+    pub fn owner(&self, process: usize) -> u32 {
+        let is_apart = (self.records_used.load(Relaxed) as usize) < RECORDS_APART;
+        // The last place is shared by all for which there was no room.
+        if is_apart && process < PROCESSES_MAX - 1 { process as u32 + 1 } else { 0 }
+    }
+
     fn record_at(&self, index: u32) -> Option<&Record> {
         self.records.get((index as usize).wrapping_sub(1))
     }
@@ -304,6 +312,8 @@ mod tests {
             .stack_size(128 << 20)
             .spawn(|| {
                 let all = observations();
+                assert_eq!(all.owner(PROCESSES_MAX - 2), PROCESSES_MAX as u32 - 1);
+                assert_eq!(all.owner(PROCESSES_MAX - 1), 0);
                 let first = all.record(1, b"/data/in");
                 assert!(core::ptr::eq(first, all.record(1, b"/data/in")));
                 assert!(!core::ptr::eq(first, all.record(2, b"/data/in")));
@@ -312,6 +322,8 @@ mod tests {
                 assert!(core::ptr::eq(all.record(1, &long), all.record(1, &long)));
                 let used = all.records_used.load(Relaxed) as usize;
                 for index in used..RECORDS_MAX - 1 {
+                    let owner = if index < RECORDS_APART { 8 } else { 0 };
+                    assert_eq!(all.owner(7), owner, "{index} records in use");
                     let path = format!("/{index}");
                     assert!(!all.is_shared(all.record(1, path.as_bytes())), "{index}");
                 }

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::ledger::{FLAG_OBSERVE, TEXT_BYTES_MAX, Text};
 use sweetspot_core::observe::{
-    IS_INHERITED, IS_OTHER, IS_REGULAR, Kind, OBSERVATIONS_AT, Observations, PROCESSES_APART,
-    PROCESSES_MAX, RECORDS_MAX, Record, SIZES, Tally,
+    IS_INHERITED, IS_OTHER, IS_REGULAR, Kind, OBSERVATIONS_AT, Observations, PROCESSES_MAX,
+    RECORDS_MAX, Record, SIZES, Tally,
 };
 use sweetspot_core::shadow::Would;
 use sweetspot_core::size::BufferSize;
@@ -194,7 +194,7 @@ fn usage(record: &Record) -> Usage {
     let what = record.what.load(Relaxed);
     let owner = record.owner.load(Relaxed) as usize;
     Usage {
-        process: owner.checked_sub(1).filter(|index| *index < PROCESSES_APART),
+        process: owner.checked_sub(1).filter(|index| *index < PROCESSES_MAX),
         path: text(&record.path),
         regular: match what {
             what if what & IS_OTHER != 0 => Some(false),

@@ -17,8 +17,8 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::R
 
 pub use sweetspot_core::observe::Kind;
 use sweetspot_core::observe::{
-    IS_INHERITED, IS_OTHER, IS_REGULAR, LARGE_BYTES, Observations, PROCESSES_APART, PROCESSES_MAX,
-    Process, Record, SAMPLE_GAP, Tally, WAIT_NS, size_bucket,
+    IS_INHERITED, IS_OTHER, IS_REGULAR, LARGE_BYTES, Observations, PROCESSES_MAX, Process, Record,
+    SAMPLE_GAP, Tally, WAIT_NS, size_bucket,
 };
 use sweetspot_core::shadow::{Shadow, Transfer, Wish, World, Would};
 use sweetspot_core::why::Why;
@@ -245,7 +245,7 @@ pub fn start() {
 fn begin_process(all: &'static Observations) {
     let index = all.processes_used.fetch_add(1, Relaxed) as usize;
     let place = &all.processes[index.min(PROCESSES_MAX - 1)];
-    OWNER.store(if index < PROCESSES_APART { index as u32 + 1 } else { 0 }, Relaxed);
+    OWNER.store(all.owner(index), Relaxed);
     let pid = sys::process_id() as u32;
     PID.store(pid, Relaxed);
     // SAFETY: no memory is handed over.
@@ -1156,6 +1156,7 @@ pub fn shares(sharing: Sharing) {
     if !is_on() || is_borrowed() {
         return;
     }
+    name_program();
     if sharing == Sharing::Inherited {
         SPAWNED.store(1, Relaxed);
     }
@@ -1213,6 +1214,7 @@ pub fn ending(why: Option<Why>) {
     if !is_on() || is_borrowed() {
         return;
     }
+    name_program();
     let Some(why) = why else { return each(finish_file) };
     GIVEN_UP.store(why.bit(), Relaxed);
     this_process(|process| {

@@ -1,6 +1,6 @@
 //! The report in the terminal: the sentence, the files, the processes, what to do.
 
-use super::data::{File, FileKind, Process, Profile, Severity, Verdict};
+use super::data::{File, FileKind, Insight, Process, Profile, Severity, Verdict};
 use super::words::{self, bytes, count, seconds};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -12,6 +12,8 @@ const FILES_SHOWN_MIN: usize = 3;
 const SHARE_SHOWN: f64 = 0.01;
 const PROCESSES_SHOWN: usize = 8;
 const INSIGHTS_SHOWN: usize = 6;
+/// Codes of findings that the sentence tells, with their commands.
+const TOLD: [&str; 3] = ["will-gain", "stdio", "not-seen"];
 /// Fewer seeks are no matter.
 const SEEKS_TOLD: u64 = 16;
 /// Columns of a path that are shown.
@@ -231,6 +233,7 @@ fn fit(path: &str, here: &str) -> String {
     format!("...{tail}")
 }
 
+/// A line for each process that made calls, and for all that share theirs; the lines add up to all.
 fn processes(profile: &Profile, text: &mut String) {
     if profile.processes.len() < 2 {
         return;
@@ -242,27 +245,50 @@ fn processes(profile: &Profile, text: &mut String) {
         "{:PATH_COLUMNS$} {:>11} {:>11} {:>11}  {:>8}",
         "process", "pid", "calls", "bytes", "in calls"
     );
-    let shown = sorted.len().min(PROCESSES_SHOWN);
-    for process in &sorted[..shown] {
+    let mut line = |name: &str, pid: &str, calls: u64, moved: u64, time: f64| {
         let _ = writeln!(
             text,
-            "{:PATH_COLUMNS$} {:>11} {:>11} {:>11}  {:>8}",
-            fit(&process.program, ""),
-            process.pid,
-            count(process.calls),
-            bytes(process.bytes).replace(" bytes", " B"),
-            seconds(process.seconds),
+            "{:PATH_COLUMNS$} {pid:>11} {:>11} {:>11}  {:>8}",
+            fit(name, ""),
+            count(calls),
+            bytes(moved).replace(" bytes", " B"),
+            seconds(time),
         );
+    };
+    let with_calls = sorted.iter().filter(|process| process.calls > 0).count();
+    let (shown, left) = sorted.split_at(with_calls.min(PROCESSES_SHOWN));
+    for process in shown {
+        let Process { program, pid, calls, bytes, seconds, .. } = process;
+        line(program, &pid.to_string(), *calls, *bytes, *seconds);
     }
-    let left = sorted.len() - shown + profile.processes_beyond;
-    if left > 0 {
-        let _ = writeln!(text, "and {} more", count(left as u64));
+    let together = profile.files.iter().filter(|file| file.process.is_none());
+    let together = together.fold((0, 0, 0.0), |sum, file| {
+        (sum.0 + calls(file), sum.1 + moved(file), sum.2 + file.seconds)
+    });
+    if together.0 > 0 {
+        line("(later ones together)", "", together.0, together.1, together.2);
+    }
+    let folded = left.iter().fold((0, 0, 0.0), |sum, process| {
+        (sum.0 + process.calls, sum.1 + process.bytes, sum.2 + process.seconds)
+    });
+    let number = left.len() + profile.processes_beyond;
+    match folded {
+        _ if number == 0 => {}
+        (0, _, _) => {
+            let _ = writeln!(text, "and {} more without a call", count(number as u64));
+        }
+        (calls, moved, time) => {
+            line(&format!("and {} more", count(number as u64)), "", calls, moved, time);
+        }
     }
     text.push('\n');
 }
 
+/// Findings, without those that the sentence tells.
 fn insights(profile: &Profile, style: Style, text: &mut String) {
-    let insights = &profile.insights;
+    let is_told = |insight: &&Insight| TOLD.contains(&insight.code.as_str());
+    let insights: Vec<&Insight> =
+        profile.insights.iter().filter(|insight| !is_told(insight)).collect();
     for insight in insights.iter().take(INSIGHTS_SHOWN) {
         let code = match insight.severity {
             Severity::High => "1;32",
