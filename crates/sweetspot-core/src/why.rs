@@ -123,7 +123,7 @@ impl Why {
             Why::DiskNearlyFull => "the file system is nearly full",
             Why::FileSizeLimit => "a limit on file size is set",
             Why::Budget => "memory budget used up",
-            Why::Confined => "the process is confined",
+            Why::Confined => "the process gave up rights, or is confined",
             Why::SharedMemory => "the process shares writable memory with another",
             Why::IoUring => "the process uses io_uring",
             Why::SpecialUse => "locked, leased or used asynchronously",

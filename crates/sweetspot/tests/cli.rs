@@ -4,6 +4,9 @@
 //! Each rule is checked in the ways a program can be started: by becoming it, and by waiting for
 //! it. Not here: whether the bytes are right (the library's tests).
 
+mod place;
+
+use place::Place;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,42 +17,13 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// The ways to start a program: options of `run`.
 const WAYS: [&[&str]; 2] = [&[], &["--wait"]];
 /// Nothing here takes longer, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A folder with a cache and a working folder of its own.
-struct Place {
-    folder: TempDir,
-}
-
 impl Place {
-    fn new() -> Place {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("work")).unwrap();
-        Place { folder }
-    }
-
-    fn cache(&self) -> PathBuf {
-        self.folder.path().join("cache")
-    }
-
-    fn work(&self) -> PathBuf {
-        self.folder.path().join("work")
-    }
-
-    fn sweetspot(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            command.env_remove(name);
-        }
-        command.env("SWEETSPOT_CACHE", self.cache()).current_dir(self.work()).args(arguments);
-        command
-    }
-
     fn run(&self, options: &[&str], program: &[&str]) -> Command {
         let mut command = self.sweetspot(&["run"]);
         command.args(options).arg("--").args(program);
@@ -61,13 +35,6 @@ impl Place {
         let mut names: Vec<_> = fs::read_dir(self.cache()).unwrap().collect();
         assert_eq!(names.len(), 1, "{names:?}");
         names.remove(0).unwrap().path()
-    }
-
-    fn write(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.work().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, content).unwrap();
-        path
     }
 
     fn write_program(&self, name: &str, content: &[u8]) -> PathBuf {

@@ -4,39 +4,16 @@
 //! Not here: how right predictions are (`cargo xtask bench --predict`; the model has tests of its
 //! own).
 
+mod place;
+
+use place::Place;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use tempfile::TempDir;
-
-/// A folder with a cache and a working folder of its own.
-struct Place {
-    folder: TempDir,
-}
 
 impl Place {
-    fn new() -> Place {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("work")).unwrap();
-        Place { folder }
-    }
-
-    fn work(&self) -> PathBuf {
-        self.folder.path().join("work")
-    }
-
-    fn sweetspot(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
-        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
-            command.env_remove(name);
-        }
-        command.env("SWEETSPOT_CACHE", self.folder.path().join("cache"));
-        command.current_dir(self.work()).args(arguments);
-        command
-    }
-
     /// Profiles a program; its output and what `--json` says.
     fn profile(&self, program: &[&str]) -> (Output, Value) {
         let json = self.folder.path().join("profile.json");
@@ -49,12 +26,6 @@ impl Place {
 
     fn report(&self) -> String {
         fs::read_to_string(self.folder.path().join("report")).unwrap()
-    }
-
-    fn write(&self, name: &str, content: &[u8]) -> PathBuf {
-        let path = self.work().join(name);
-        fs::write(&path, content).unwrap();
-        path
     }
 }
 
@@ -269,9 +240,40 @@ fn a_static_program_gets_its_sizes_from_the_kernel() {
     assert!((20_000..20_100).contains(&reads), "{coverage}");
     let sentence = profile["sentence"].as_str().unwrap();
     assert!(sentence.contains("statically linked"), "{sentence}");
-    assert!(
-        sentence.contains("Hint: it reads 99 bytes") || sentence.contains("100 bytes at a time")
-    );
+    assert!(sentence.contains("Hint: it reads 100 bytes at a time"), "{sentence}");
+    // A process that is not seen, in a tree that is: the sentence is about that one.
+    let (_, profile) = place.profile(&["sh", "-c", "./static; exit 0"]);
+    assert_eq!(profile["coverage"]["verdict"], "part", "{}", profile["coverage"]);
+    let sentence = profile["sentence"].as_str().unwrap();
+    assert!(sentence.contains("Hint: it reads 100 bytes at a time"), "{sentence}");
+}
+
+/// Far more processes than have lines: the lines add up to all that was counted, and each process
+/// has its files to itself.
+#[test]
+fn lines_of_processes_add_up() {
+    let place = Place::new();
+    let script = "i=0; while [ $i -lt 100 ]; do dd if=/dev/zero of=out.$i bs=10 count=50 2>&-; \
+                  i=$((i+1)); done";
+    let (_, profile) = place.profile(&["sh", "-c", script]);
+    let files = profile["files"].as_array().unwrap();
+    assert!(files.iter().all(|file| file["process"].is_u64()), "{files:?}");
+    let calls = |list: &str, names: &[&str]| -> u64 {
+        let list = profile[list].as_array().unwrap().iter();
+        list.map(|item| names.iter().map(|name| number(item, name)).sum::<u64>()).sum()
+    };
+    let all = calls("files", &["reads", "writes", "seeks"]);
+    assert_eq!(calls("processes", &["calls"]), all);
+    assert!(all >= 100 * 100, "{all}");
+    let report = place.report();
+    let lines = report.lines().skip_while(|line| !line.starts_with("process "));
+    let lines = lines.skip(1).take_while(|line| !line.is_empty());
+    let shown = lines.map(|line| {
+        // Name (40 columns), process id, calls.
+        let calls: String = line.chars().skip(40 + 12).take(12).collect();
+        calls.replace(',', "").trim().parse::<u64>().unwrap_or_else(|_| panic!("{report}"))
+    });
+    assert_eq!(shown.sum::<u64>(), all, "{report}");
 }
 
 #[test]

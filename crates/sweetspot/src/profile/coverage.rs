@@ -14,6 +14,10 @@ const BYTES_OF_A_START: u64 = 128 << 10;
 /// Less than that part of all calls out of sight is no matter.
 const SHARE_UNSEEN: f64 = 0.02;
 
+/// How calls are made that nobody sees.
+pub const OUT_OF_SIGHT: &str = "made out of sight, by system calls of their own (static and Go programs, io_uring), by programs \
+     with rights of their own (set-user-id), or where the environment was cleared";
+
 /// The kernel's counters of the children of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kernel {
@@ -72,6 +76,11 @@ pub fn seen(files: &[File]) -> Calls {
     })
 }
 
+/// What the kernel counted and nobody saw.
+pub fn beyond(coverage: &Coverage) -> Calls {
+    minus(coverage.kernel, coverage.seen)
+}
+
 /// Compares both.
 pub fn coverage(kernel: Calls, files: &[File], processes: usize, reach: &Reach) -> Coverage {
     let seen = seen(files);
@@ -94,9 +103,7 @@ pub fn coverage(kernel: Calls, files: &[File], processes: usize, reach: &Reach) 
         ),
         _ if share > SHARE_UNSEEN => {
             let part = format!(
-                "not everything: {} reads and writes of {} were made out of sight, by system calls \
-                 of their own (static and Go programs, io_uring), by programs with rights of their \
-                 own (set-user-id), or where the environment was cleared",
+                "not everything: {} reads and writes of {} were {OUT_OF_SIGHT}",
                 words::count(calls),
                 words::bytes(bytes),
             );

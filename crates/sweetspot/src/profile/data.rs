@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA: u32 = 1;
 
 /// What one run of a program did with files, and what buffering would save.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// The version of this schema.
     pub sweetspot_profile: u32,
@@ -63,7 +63,7 @@ pub struct Prediction {
 }
 
 /// Was everything seen?
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
     pub verdict: Seen,
     /// In words.
@@ -75,11 +75,12 @@ pub struct Coverage {
 }
 
 /// How much of what the program did was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
     All,
     Part,
+    #[default]
     Nothing,
 }
 

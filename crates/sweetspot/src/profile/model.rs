@@ -36,7 +36,9 @@ const DEVIATIONS: f64 = 2.0;
 /// A file that would save less than this part of the time has no gain.
 const GAIN_SHARE_MIN: f64 = 0.005;
 /// And less than that in all, in seconds.
-const GAIN_SECONDS_MIN: f64 = 0.000_5;
+pub const GAIN_SECONDS_MIN: f64 = 0.000_5;
+/// Where the whole is not faster by that much, nothing in it gains.
+const GAIN_RATIO_MIN: f64 = 1.03;
 /// Windows and flushes of that size are part of the measured price of a byte.
 const WINDOW_BYTES: f64 = 65_536.0;
 const FLUSH_BYTES: f64 = 262_144.0;
@@ -237,6 +239,10 @@ pub fn judge(profile: &mut Profile) {
         // What others took from it, they will take again.
         Prediction { seconds: alone.seconds * slowed, ..alone }
     });
+    if profile.prediction.is_none_or(|prediction| prediction.ratio < GAIN_RATIO_MIN) {
+        let gaining = profile.files.iter_mut().filter(|file| file.verdict == Verdict::WillGain);
+        gaining.for_each(|file| file.verdict = Verdict::NoGain);
+    }
 }
 
 /// The time that the run would have taken unobserved, and with a processor of its own.

@@ -1,21 +1,40 @@
 //! Numbers and findings in words: the sentence that a report begins with.
 
-use super::data::{Calls, File, FileKind, Profile, Seen, Verdict};
-use super::shell_words;
+use super::data::{Calls, Coverage, File, FileKind, Profile, Seen, Verdict};
+use super::model::GAIN_SECONDS_MIN;
+use super::{coverage, shell_words};
 use crate::reach::Reach;
+use std::collections::BTreeMap;
 use sweetspot_core::why::Why;
 
-/// A prediction below this ratio is no gain.
-const RATIO_MIN: f64 = 1.03;
 /// Mean size of transfers from which there is little left to save, in bytes: a copied byte costs
 /// more than the rest of the call.
 const LARGE_BYTES: u64 = 8 << 10;
-/// The same for stdio, whose own buffer has that size: smaller transfers were made on purpose.
-const STDIO_BYTES_SMALL: u64 = 2 << 10;
-/// The part of the time in such calls that goes away: nine tenths where 4 bytes were written each.
+/// The part of the time in small calls of stdio's that goes away: nine tenths where 4 bytes were
+/// written each.
 const STDIO_SAVED: f64 = 0.85;
 /// Files that make up this part of the time in calls are those that are named.
 const MOST: f64 = 0.95;
+/// If more than that part of the kernel's calls was out of sight, the sentence is about those.
+const UNSEEN_MOST: f64 = 0.5;
+/// Reasons that are sentences of their own; the others follow the word "is".
+const SENTENCES: [Why; 15] = [
+    Why::NoGuard,
+    Why::PinRefused,
+    Why::DiskNearlyFull,
+    Why::FileSizeLimit,
+    Why::Budget,
+    Why::Confined,
+    Why::SharedMemory,
+    Why::IoUring,
+    Why::WriteFailed,
+    Why::Seccomp,
+    Why::CodeUnknown,
+    Why::CodeLocked,
+    Why::Machine,
+    Why::DeepBind,
+    Why::MemoryLocked,
+];
 
 /// A number with separators.
 pub fn count(number: u64) -> String {
@@ -46,6 +65,11 @@ pub fn bytes(bytes: u64) -> String {
         unit += 1;
     }
     format!("{} {}", three(size), units[unit])
+}
+
+/// Bytes of each of `calls`, to the nearest.
+pub fn mean(moved: u64, calls: u64) -> u64 {
+    (moved + calls / 2) / calls.max(1)
 }
 
 /// A time, in the unit that suits.
@@ -79,14 +103,14 @@ pub fn files(number: usize) -> String {
 
 /// Whether `sweetspot run` is worth a try.
 pub fn gains(profile: &Profile) -> bool {
-    profile.prediction.is_some_and(|prediction| prediction.ratio >= RATIO_MIN)
-        && profile.files.iter().any(|file| file.verdict == Verdict::WillGain)
+    profile.files.iter().any(|file| file.verdict == Verdict::WillGain)
 }
 
 /// Where the time went and what buffering would give.
 pub fn sentence(profile: &Profile, reach: &Reach) -> String {
-    if profile.coverage.verdict == Seen::Nothing {
-        return nothing_seen(profile, reach);
+    let (unseen, unseen_part) = unseen(profile);
+    if unseen_part > UNSEEN_MOST {
+        return out_of_sight(profile, reach);
     }
     let mut regular: Vec<&File> =
         profile.files.iter().filter(|file| file.kind == FileKind::File).collect();
@@ -115,7 +139,7 @@ pub fn sentence(profile: &Profile, reach: &Reach) -> String {
     let moved: u64 = regular.iter().map(|file| file.read_bytes + file.written_bytes).sum();
     let each = match transfers {
         0 => String::new(),
-        transfers => format!(" of {}", bytes(moved / transfers)),
+        transfers => format!(" of {}", bytes(mean(moved, transfers))),
     };
     let share = 100.0 * profile.file_seconds / busy(profile);
     let share = if share < 1.0 { "less than 1".to_string() } else { format!("{share:.0}") };
@@ -141,23 +165,42 @@ pub fn sentence(profile: &Profile, reach: &Reach) -> String {
             None => format!("buffering has nothing to gain here: {}", no_gain(profile, &main)),
         },
     };
-    format!("{went}{waits}; {next}")
+    format!("{went}{waits}{unseen}; {next}")
 }
 
-/// What `run --stdio` would save, roughly: most of the time in small calls of stdio's that are in
-/// order. None: it does not matter.
+/// What was out of sight, in words, and the part of all calls that it was.
+fn unseen(profile: &Profile) -> (String, f64) {
+    if profile.coverage.verdict == Seen::All {
+        return (String::new(), 0.0);
+    }
+    let beyond = coverage::beyond(&profile.coverage);
+    let calls = |calls: &Calls| calls.reads + calls.writes;
+    let text = format!(
+        ", and {} reads and writes of {} were out of sight",
+        count(calls(&beyond)),
+        bytes(beyond.read_bytes + beyond.written_bytes),
+    );
+    let part = calls(&beyond) as f64 / calls(&profile.coverage.kernel).max(1) as f64;
+    (text, if profile.coverage.verdict == Seen::Nothing { 1.0 } else { part })
+}
+
+/// What `run --stdio` would save, roughly: most of the time that small calls of stdio's which are in
+/// order take for themselves, and not for their bytes. None: it does not matter.
 pub fn saved_by_stdio(profile: &Profile) -> Option<f64> {
     let stdio = Why::Stdio.text();
     let is_small = |file: &&File| {
-        let transfers = file.reads + file.writes;
         let pattern = &file.pattern;
         file.kind == FileKind::File
             && file.verdict == Verdict::NotBuffered
             && file.reasons.first().is_some_and(|reason| reason == stdio)
-            && (file.read_bytes + file.written_bytes) / transfers.max(1) < STDIO_BYTES_SMALL
+            && mean(file.read_bytes + file.written_bytes, file.reads + file.writes) < LARGE_BYTES
             && pattern.sequential > 9 * (pattern.strided + pattern.random)
     };
-    let of = |file: &File| (file.seconds - file.waiting_seconds) * STDIO_SAVED;
+    let straight = &profile.costs.straight;
+    let of = |file: &File| {
+        let calls = straight.read.of(file.reads, 0) + straight.write.of(file.writes, 0);
+        STDIO_SAVED * (file.seconds - file.waiting_seconds).min(calls / 1e9)
+    };
     let saved: f64 = profile.files.iter().filter(is_small).map(of).sum();
     let least = (2.0 * profile.costs.start_ns / 1e9).max(0.05 * busy(profile));
     (saved > least).then_some(saved)
@@ -208,43 +251,49 @@ fn time(profile: &Profile) -> String {
 fn no_gain(profile: &Profile, main: &[&File]) -> String {
     let share = profile.file_seconds / busy(profile);
     let saves: f64 = profile.files.iter().map(|file| file.saves_seconds.max(0.0)).sum();
-    let gains = profile.files.iter().any(|file| file.verdict == Verdict::WillGain);
+    let start = profile.costs.start_ns / 1e9;
     let calls: u64 = main.iter().map(|file| file.reads + file.writes).sum();
     let moved: u64 = main.iter().map(|file| file.read_bytes + file.written_bytes).sum();
-    let each = moved / calls.max(1);
-    match main.first() {
-        _ if gains => format!(
+    let each = mean(moved, calls);
+    match most_frequent_reason(main) {
+        _ if saves > GAIN_SECONDS_MIN && saves < 2.0 * start => format!(
             "it would save {}, and starting under sweetspot costs {}",
             seconds(saves),
-            seconds(profile.costs.start_ns / 1e9),
+            seconds(start),
         ),
+        _ if saves > 2.0 * start => format!("it would save no more than {}", seconds(saves)),
         _ if each >= LARGE_BYTES => format!("the calls are large already ({})", bytes(each)),
         _ if share < 0.03 => "so little of the time goes into files".to_string(),
-        Some(file) => match file.reasons.first() {
-            Some(reason) => match process_reason(profile, file, reason) {
-                true => reason.clone(),
-                false => format!("{} is {}", short(&file.path), phrase(reason)),
-            },
-            None => "the calls are few or large".to_string(),
-        },
+        Some((reason, files)) => because(reason, &files),
         None => "the calls are few or large".to_string(),
     }
 }
 
-/// Whether it is the whole process that is not buffered for this reason.
-fn process_reason(profile: &Profile, file: &File, reason: &String) -> bool {
-    let process = file.process.and_then(|index| profile.processes.get(index));
-    process.is_some_and(|process| process.reasons.contains(reason))
+/// The reason that holds for most of the time in calls, and the files that it is the first one of.
+fn most_frequent_reason<'a>(main: &[&'a File]) -> Option<(&'a str, Vec<&'a File>)> {
+    let mut by_reason: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+    for file in main {
+        by_reason.entry(file.reasons.first()?).or_default().push(file);
+    }
+    let time = |files: &[&File]| files.iter().map(|file| file.seconds).sum::<f64>();
+    by_reason.into_iter().max_by(|a, b| time(&a.1).total_cmp(&time(&b.1)))
 }
 
-/// A reason that follows "is".
-fn phrase(reason: &str) -> String {
-    match reason {
-        "too few calls to be worth it" => "used with too few calls to be worth it".to_string(),
-        "windows served too few calls" => {
-            "used in a way in which windows serve too few calls".into()
+/// Why there is nothing to gain on these files.
+fn because(reason: &str, files: &[&File]) -> String {
+    if SENTENCES.into_iter().any(|why| why.text() == reason) {
+        return reason.to_string();
+    }
+    let how = match reason {
+        reason if reason == Why::TooFewCalls.text() => "used with too few calls to be worth it",
+        reason if reason == Why::NotWorthIt.text() => {
+            "used in a way in which windows serve too few calls"
         }
-        reason => reason.to_string(),
+        reason => reason,
+    };
+    match files {
+        [file] => format!("{} is {how}", short(&file.path)),
+        files => format!("{} are {how}", self::files(files.len())),
     }
 }
 
@@ -253,45 +302,56 @@ pub fn short(path: &str) -> &str {
     path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path)
 }
 
-fn nothing_seen(profile: &Profile, reach: &Reach) -> String {
-    let kernel = &profile.coverage.kernel;
+/// Most of what the program did was not seen.
+fn out_of_sight(profile: &Profile, reach: &Reach) -> String {
+    let Coverage { verdict, kernel, .. } = &profile.coverage;
     let why = match reach {
         Reach::Unreachable(why) => format!("{why}"),
-        Reach::Reachable => "no process loaded the library".to_string(),
+        Reach::Reachable if *verdict == Seen::Nothing => "no process loaded the library".into(),
+        Reach::Reachable => coverage::OUT_OF_SIGHT.to_string(),
     };
-    let calls = count(kernel.reads + kernel.writes);
+    let beyond = coverage::beyond(&profile.coverage);
+    let calls = |calls: &Calls| count(calls.reads + calls.writes);
+    let which = match unseen(profile).1 {
+        part if part > MOST => String::new(),
+        _ => format!("of {} of them ", calls(&beyond)),
+    };
     format!(
-        "the kernel counted {calls} reads and writes of {}, but it cannot be seen on which files, \
-         and sweetspot cannot buffer them: {why}{}",
+        "the kernel counted {} reads and writes of {}, but {which}it cannot be seen on which \
+         files, and sweetspot cannot buffer them: {why}{}",
+        calls(kernel),
         bytes(kernel.read_bytes + kernel.written_bytes),
-        hint(kernel),
+        hint(&beyond),
     )
 }
 
 /// What a program that cannot be reached could change itself.
 pub fn hint(kernel: &Calls) -> String {
     let one = |what: &str, calls: u64, moved: u64| {
-        let each = moved / calls.max(1);
+        let each = mean(moved, calls);
         (calls >= 1000 && each < 16 << 10).then(|| {
             format!(
-                "{what} {} at a time; in pieces of 64 KiB it would be {} calls instead of {}",
+                "it {what} {} at a time; in pieces of 64 KiB it would be {} calls instead of {}",
                 bytes(each),
                 count(moved.div_ceil(64 << 10)),
                 count(calls),
             )
         })
     };
-    let reads = one("it reads", kernel.reads, kernel.read_bytes);
-    let writes = one("it writes", kernel.writes, kernel.written_bytes);
-    match (reads, writes) {
-        (None, None) => String::new(),
-        (Some(one), None) | (None, Some(one)) => format!(". Hint: {one}"),
-        (Some(reads), Some(writes)) => format!(". Hint: {reads}; {writes}"),
+    let hints = [
+        one("reads", kernel.reads, kernel.read_bytes),
+        one("writes", kernel.writes, kernel.written_bytes),
+    ];
+    let hints: Vec<String> = hints.into_iter().flatten().collect();
+    match hints.is_empty() {
+        true => String::new(),
+        false => format!(". Hint: {}", hints.join("; ")),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::data::Pattern;
     use super::*;
 
     #[test]
@@ -310,5 +370,93 @@ mod tests {
         check(ratio(5.16), "5.2");
         check(ratio(1.07), "1.07");
         check(files(1), "1 file");
+        assert_eq!((mean(20_971_520, 40_966), mean(7, 0)), (512, 7));
+    }
+
+    /// A file with that first reason.
+    fn file(path: &str, seconds: f64, reason: &str) -> File {
+        let reasons = vec![reason.to_string()];
+        File { path: path.into(), seconds, reasons, ..File::default() }
+    }
+
+    #[test]
+    fn the_reason_is_that_of_most_of_the_time_and_a_whole_sentence() {
+        let check = |files: &[(f64, &str)], expected: &str| {
+            let files: Vec<File> =
+                files.iter().map(|(time, reason)| file("/data/a", *time, reason)).collect();
+            let main: Vec<&File> = files.iter().collect();
+            let (reason, of) = most_frequent_reason(&main).unwrap();
+            assert_eq!(because(reason, &of), expected);
+        };
+        let (stdio, memory) = (Why::Stdio.text(), Why::SharedMemory.text());
+        check(&[(1.0, stdio)], "a is used through stdio");
+        check(&[(1.0, stdio), (1.5, memory), (1.0, stdio)], "2 files are used through stdio");
+        check(&[(1.0, stdio), (3.0, memory), (1.0, memory)], memory);
+        check(&[(1.0, Why::TooFewCalls.text())], "a is used with too few calls to be worth it");
+        for why in Why::ALL {
+            let is_sentence = because(why.text(), &[&file("a", 0.0, "")]) == why.text();
+            let begins = ["the ", "a ", "no ", "this ", "an ", "writes ", "memory "];
+            let reads_as_one = begins.iter().any(|begin| why.text().starts_with(begin));
+            assert_eq!(is_sentence, reads_as_one, "{}", why.text());
+        }
+    }
+
+    /// A profile of `seen` reads on one file, of which the kernel counted `kernel`.
+    fn profile(verdict: Seen, kernel: u64, seen: u64) -> Profile {
+        let calls = |reads| Calls { reads, read_bytes: reads * 100, ..Calls::default() };
+        let reads = File { reads: seen, read_bytes: seen * 100, ..file("/data/a", 0.5, "") };
+        Profile {
+            seconds: 1.0,
+            file_seconds: 0.5,
+            coverage: Coverage {
+                verdict,
+                reason: String::new(),
+                kernel: calls(kernel),
+                seen: calls(seen),
+            },
+            files: vec![reads],
+            ..Profile::default()
+        }
+    }
+
+    #[test]
+    fn what_was_out_of_sight_is_in_the_sentence() {
+        use crate::reach::Why::Go;
+        let check = |verdict, kernel, seen, reach: Reach, has: &[&str]| {
+            let said = sentence(&profile(verdict, kernel, seen), &reach);
+            assert!(has.iter().all(|part| said.contains(part)), "{said}");
+        };
+        let small = "in pieces of 64 KiB it would be";
+        check(Seen::Nothing, 9_000, 0, Reach::Unreachable(Go), &["9,000 reads", "is a Go", small]);
+        check(Seen::Part, 9_000, 10, Reach::Unreachable(Go), &["but it cannot", "is a Go", small]);
+        let part = ["but of 6,000 of them it cannot", "out of sight", small];
+        check(Seen::Part, 9_000, 3_000, Reach::Reachable, &part);
+        let rest =
+            ["50 % of 1.00 s", ", and 1,000 reads and writes of 97.7 KiB were out of sight;"];
+        check(Seen::Part, 9_000, 8_000, Reach::Reachable, &rest);
+        let all = sentence(&profile(Seen::All, 8_050, 8_000), &Reach::Reachable);
+        assert!(!all.contains("out of sight"), "{all}");
+    }
+
+    #[test]
+    fn small_calls_of_stdio_in_order_lead_to_its_option() {
+        let stdio = |calls: u64, size: u64, random: u64| {
+            let mut profile = profile(Seen::All, calls, calls);
+            profile.costs.straight.read.call_ns = 500.0;
+            profile.files = vec![File {
+                verdict: Verdict::NotBuffered,
+                reads: calls,
+                read_bytes: calls * size,
+                pattern: Pattern { sequential: calls - random, random, ..Pattern::default() },
+                ..file("/data/a", 0.5, Why::Stdio.text())
+            }];
+            saved_by_stdio(&profile)
+        };
+        // The time of a call without its bytes, and no more than was spent.
+        assert_eq!(stdio(200_000, 4000, 0), Some(STDIO_SAVED * 0.1));
+        assert_eq!(stdio(4_000_000, 4, 0), Some(STDIO_SAVED * 0.5));
+        assert_eq!(stdio(200_000, 9000, 0), None, "large already");
+        assert_eq!(stdio(200_000, 4000, 100_000), None, "at random");
+        assert_eq!(stdio(2_000, 4000, 0), None, "too few to matter");
     }
 }
