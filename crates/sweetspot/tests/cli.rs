@@ -320,7 +320,7 @@ fn rules_that_cannot_be_read() {
     fs::create_dir(&path).unwrap();
     check(&[], &["sweetspot.toml", "folder"]);
     fs::remove_dir(&path).unwrap();
-    place.write("sweetspot.toml", &"# long\n".repeat(200_000));
+    place.write("sweetspot.toml", "# long\n".repeat(200_000));
     check(&[], &["sweetspot.toml", "1 MiB"]);
     fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
     let mut command = place.run(&[], &["echo", "started"]);
@@ -603,7 +603,7 @@ fn the_summary_goes_where_it_is_wanted() {
 #[test]
 fn files_that_only_went_straight_on_are_listed_with_the_reason() {
     let place = Place::new();
-    place.write("data", &"x".repeat(8_000_000));
+    place.write("data", "x".repeat(8_000_000));
     let copy = |from: &str, to: &str, size: &str| {
         let words = ["dd", from, to, size, "status=none"];
         stderr(&place.run(&["--summary"], &words).output().unwrap())
@@ -1065,7 +1065,7 @@ fn off_in_any_letters_switches_everything_off() {
     for text in ["off", "OFF", "Off"] {
         // Set by the program for its child, so that it is the library that reads it.
         let script = format!("SWEETSPOT={text} dd if=data of=copy bs=8 status=none; wc -c < copy");
-        place.write("data", &"x".repeat(8000));
+        place.write("data", "x".repeat(8000));
         let output = place.run(&["--summary"], &["sh", "-c", &script]).output().unwrap();
         assert_eq!(stdout(&output), "8000\n");
         assert!(!stderr(&output).contains("/data"), "{}", stderr(&output));
@@ -1195,7 +1195,7 @@ fn the_child_of_a_vfork_leaves_its_parent_its_buffers() {
 fn windows_are_never_older_than_a_second() {
     let place = Place::new();
     let age = compile_program(&place, "age");
-    let file = place.write("file", &"o".repeat(20_000));
+    let file = place.write("file", "o".repeat(20_000));
     let mut command = place.run(&[], &[age.to_str().unwrap(), "read", "file"]);
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(700));

@@ -60,7 +60,7 @@ fn status_output_and_signals_are_the_programs() {
 #[test]
 fn counts_are_exact_and_sequential_records_will_gain() {
     let place = Place::new();
-    let input = place.write("in.dat", &vec![b'x'; 200 * 100_000]);
+    let input = place.write("in.dat", vec![b'x'; 200 * 100_000]);
     let (output, profile) = place.profile(&["dd", "if=in.dat", "of=out.dat", "bs=200"]);
     assert!(output.status.success());
     let read = file(&profile, &input);
@@ -95,7 +95,7 @@ fn counts_are_exact_and_sequential_records_will_gain() {
 #[test]
 fn random_and_large_access_has_no_gain() {
     let place = Place::new();
-    let input = place.write("in.dat", &vec![b'x'; 8 << 20]);
+    let input = place.write("in.dat", vec![b'x'; 8 << 20]);
     let script = "import os, random\n\
                   fd = os.open('in.dat', os.O_RDONLY)\n\
                   for i in range(3000): os.pread(fd, 100, random.randrange(8000000))\n";
@@ -112,7 +112,7 @@ fn random_and_large_access_has_no_gain() {
 #[test]
 fn what_cannot_be_buffered_says_why() {
     let place = Place::new();
-    place.write("in.dat", &vec![b'x'; 200 * 5_000]);
+    place.write("in.dat", vec![b'x'; 200 * 5_000]);
     let script = "dd bs=200 < in.dat > out.dat 2> /dev/null; \
                   dd if=in.dat bs=200 count=100 oflag=sync of=synchronous 2> /dev/null";
     let (_, profile) = place.profile(&["sh", "-c", script]);
@@ -129,7 +129,7 @@ fn what_cannot_be_buffered_says_why() {
 #[test]
 fn appends_and_what_the_shell_has_opened_for_writing_would_wait() {
     let place = Place::new();
-    let input = place.write("in.dat", &vec![b'x'; 200 * 5_000]);
+    let input = place.write("in.dat", vec![b'x'; 200 * 5_000]);
     let script = "dd if=in.dat bs=200 > out.dat 2> /dev/null; \
                   dd if=in.dat bs=200 oflag=append conv=notrunc of=log 2> /dev/null";
     let (_, profile) = place.profile(&["sh", "-c", script]);
@@ -146,7 +146,7 @@ fn appends_and_what_the_shell_has_opened_for_writing_would_wait() {
 #[test]
 fn the_whole_tree_is_counted_killed_processes_included() {
     let place = Place::new();
-    place.write("in.dat", &vec![b'x'; 200 * 2_000]);
+    place.write("in.dat", vec![b'x'; 200 * 2_000]);
     let script = "exec 3> killed; i=0; while [ $i -lt 500 ]; do echo line >&3; i=$((i+1)); done; \
                   dd if=in.dat of=first bs=200 2> /dev/null & \
                   dd if=in.dat of=second bs=200 2> /dev/null; wait; kill -9 $$";
@@ -167,7 +167,7 @@ fn the_whole_tree_is_counted_killed_processes_included() {
 #[test]
 fn a_process_that_switches_it_off_is_not_observed() {
     let place = Place::new();
-    place.write("in.dat", &vec![b'x'; 200 * 2_000]);
+    place.write("in.dat", vec![b'x'; 200 * 2_000]);
     let script = "SWEETSPOT=Off dd if=in.dat of=out.dat bs=200 2> /dev/null; exit 0";
     let (_, profile) = place.profile(&["sh", "-c", script]);
     let processes = profile["processes"].as_array().unwrap();
@@ -205,7 +205,7 @@ fn streams_without_a_buffer_lead_to_stdio() {
 #[test]
 fn a_program_that_loads_libraries_apart_has_no_gain() {
     let place = Place::new();
-    let input = place.write("in.dat", &vec![b'x'; 200 * 20_000]);
+    let input = place.write("in.dat", vec![b'x'; 200 * 20_000]);
     let source = "#include <dlfcn.h>\n#include <fcntl.h>\n#include <unistd.h>\n\
                   int main(void) { char b[200]; dlopen(\"libm.so.6\", RTLD_NOW | 8);\n\
                   int fd = open(\"in.dat\", O_RDONLY); while (read(fd, b, 200) > 0); return 0; }\n";
@@ -223,7 +223,7 @@ fn a_program_that_loads_libraries_apart_has_no_gain() {
 #[test]
 fn a_static_program_gets_its_sizes_from_the_kernel() {
     let place = Place::new();
-    place.write("in.dat", &vec![b'x'; 100 * 20_000]);
+    place.write("in.dat", vec![b'x'; 100 * 20_000]);
     let source = "#include <fcntl.h>\n#include <unistd.h>\nint main(void) { char b[100];\n\
                   int fd = open(\"in.dat\", O_RDONLY); while (read(fd, b, 100) > 0); return 0; }\n";
     place.write("static.c", source.as_bytes());
@@ -279,7 +279,7 @@ fn lines_of_processes_add_up() {
 #[test]
 fn two_profiles_are_compared() {
     let place = Place::new();
-    place.write("in.dat", &vec![b'x'; 200 * 1000]);
+    place.write("in.dat", vec![b'x'; 200 * 1000]);
     for (name, size) in [("a.json", "bs=200"), ("b.json", "bs=20000")] {
         let dd = ["profile", "--json", name, "--", "dd", "if=in.dat", "of=out.dat", size];
         assert!(place.sweetspot(&dd).output().unwrap().status.success());
