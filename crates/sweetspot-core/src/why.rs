@@ -109,7 +109,7 @@ impl Why {
             Why::TooFewCalls => "too few calls to be worth it",
             Why::LargeTransfers => "already read or written in large pieces",
             Why::RandomAccess => "accessed at random",
-            Why::NotWorthIt => "windows served too few calls",
+            Why::NotWorthIt => "a buffer served too few calls",
             Why::FromOutside => "open before the program started, its offset is shared",
             Why::NotCopied => "open before the program started, and the system lets nobody copy it",
             Why::NotRegular => "not a regular file",

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 impl Place {
     /// Profiles a program; its output and what `--json` says.
@@ -274,6 +274,42 @@ fn lines_of_processes_add_up() {
         calls.replace(',', "").trim().parse::<u64>().unwrap_or_else(|_| panic!("{report}"))
     });
     assert_eq!(shown.sum::<u64>(), all, "{report}");
+}
+
+/// A line that is written over and over, and gone in the end; in a pipe there is none.
+#[test]
+fn progress_is_shown_on_a_terminal_and_nowhere_else() {
+    let place = Place::new();
+    let words = ["profile", "--", "timeout", "3.5", "dd", "if=/dev/zero", "of=/dev/null", "bs=100"];
+    let mut piped = place.sweetspot(&words);
+    let piped = piped.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let own = place.sweetspot(&words);
+    let typed: Vec<&str> =
+        [own.get_program()].into_iter().chain(own.get_args()).map(text).collect();
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &typed.join(" "), "/dev/null"]).current_dir(place.work());
+    terminal.env("SWEETSPOT_CACHE", place.cache()).env("TERM", "xterm").env_remove("NO_COLOR");
+    let shown = terminal.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(shown.status.code(), Some(124), "{shown:?}");
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let lines: Vec<&str> = shown.split("\r\x1b[K").collect();
+    assert!(lines.len() >= 4 && lines[0].is_empty(), "{shown}");
+    for line in &lines[1..lines.len() - 1] {
+        let (seconds, rates) = line.split_once(" s: ").unwrap_or_else(|| panic!("{shown}"));
+        assert!((2..60).contains(&seconds.parse().unwrap()), "{line}");
+        let (calls, bytes) = rates.split_once(" calls/s, ").unwrap_or_else(|| panic!("{line}"));
+        assert!(calls.replace(',', "").parse::<u64>().unwrap() > 1000, "{line}");
+        assert!(bytes.ends_with("iB/s"), "{line}");
+    }
+    let report = lines[lines.len() - 1];
+    assert!(report.starts_with("\x1b[1m") && report.contains("seen  "), "{report}");
+    let piped = piped.wait_with_output().unwrap();
+    let said = String::from_utf8(piped.stderr).unwrap();
+    assert!(!said.contains(['\r', '\x1b']) && !said.contains("calls/s"), "{said}");
+}
+
+fn text(word: &std::ffi::OsStr) -> &str {
+    word.to_str().unwrap()
 }
 
 #[test]

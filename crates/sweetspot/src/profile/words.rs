@@ -287,7 +287,7 @@ fn because(reason: &str, files: &[&File]) -> String {
     let how = match reason {
         reason if reason == Why::TooFewCalls.text() => "used with too few calls to be worth it",
         reason if reason == Why::NotWorthIt.text() => {
-            "used in a way in which windows serve too few calls"
+            "used in a way in which a buffer serves too few calls"
         }
         reason => reason,
     };
