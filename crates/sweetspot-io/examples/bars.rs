@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use sweetspot_io::lines::{self, Batch, Ends, Lines};
-use sweetspot_io::{Output, each_line};
+use sweetspot_io::{AUTO_BUFFER_BYTES, Output, ReadOptions, Strategy, each_line};
 
 type Outcome = Result<String, Box<dyn std::error::Error>>;
 
@@ -22,7 +22,10 @@ fn main() {
         std::process::exit(2);
     };
     let outcome = match (job, way) {
-        ("each-line", "lines") => timed(file_bytes(file), || each_line_lines(file)),
+        ("each-line", "lines") => timed(file_bytes(file), || each_line_lines(file, None)),
+        ("each-line", "mapped") => {
+            timed(file_bytes(file), || each_line_lines(file, Some(Strategy::Mapped)))
+        }
         ("each-line", "memchr_iter") => timed(file_bytes(file), || each_line_memchr(file)),
         ("each-line", "read_until") => timed(file_bytes(file), || each_line_read_until(file)),
         ("parallel", "pread") => timed(file_bytes(file), || parallel_pread(file)),
@@ -63,7 +66,7 @@ fn parallel_pread(file: &str) -> Outcome {
     std::thread::scope(|scope| {
         for _ in 0..threads() {
             scope.spawn(|| {
-                let mut buffer = vec![0; each_line::AUTO_CHUNK_BYTES];
+                let mut buffer = vec![0; AUTO_BUFFER_BYTES];
                 loop {
                     let at = next.fetch_add(1, Relaxed) * buffer.len() as u64;
                     match file.read_at(&mut buffer, at) {
@@ -113,16 +116,18 @@ impl Sum {
     }
 }
 
-fn each_line_lines(file: &str) -> Outcome {
+fn each_line_lines(file: &str, strategy: Option<Strategy>) -> Outcome {
     let mut sum = Sum::default();
-    Lines::open(file, &lines::Options::default())?.for_each_line(|line| sum.add(line))?;
+    let read = ReadOptions { strategy, ..ReadOptions::default() };
+    let options = lines::Options { read, ..lines::Options::default() };
+    Lines::open(file, &options)?.for_each_line(|line| sum.add(line))?;
     Ok(sum.text())
 }
 
 /// A loop as one writes it by hand, with a buffer as large as the library's.
 fn each_line_memchr(file: &str) -> Outcome {
     let mut file = File::open(file)?;
-    let mut buffer = vec![0; sweetspot_io::AUTO_BUFFER_BYTES];
+    let mut buffer = vec![0; AUTO_BUFFER_BYTES];
     let (mut sum, mut kept) = (Sum::default(), 0);
     loop {
         let len = file.read(&mut buffer[kept..])?;
@@ -147,7 +152,7 @@ fn each_line_memchr(file: &str) -> Outcome {
 }
 
 fn each_line_read_until(file: &str) -> Outcome {
-    let mut reader = BufReader::with_capacity(sweetspot_io::AUTO_BUFFER_BYTES, File::open(file)?);
+    let mut reader = BufReader::with_capacity(AUTO_BUFFER_BYTES, File::open(file)?);
     let (mut sum, mut line) = (Sum::default(), Vec::new());
     while reader.read_until(b'\n', &mut line)? > 0 {
         sum.add(line.strip_suffix(b"\n").unwrap_or(&line));

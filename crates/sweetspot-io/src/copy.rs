@@ -34,7 +34,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::output::{Existing, Output, Written};
-use crate::strategy::{Blocks, ReadOptions};
+use crate::strategy::{AUTO_BUFFER_BYTES, Blocks, Buffer, ReadOptions};
 use crate::sys;
 use rustix::fs::{FileType, SeekFrom};
 use rustix::io::Errno;
@@ -182,7 +182,8 @@ fn file_to_file(opened: Opened, written: &mut Written, options: &Options<'_>) ->
         tell(options, bytes);
         return Ok(Copied { bytes, how: How::Cloned });
     }
-    let mut copier = RangeCopier { from, to, options, buffer: Vec::new(), how: How::CopyRange };
+    let mut copier =
+        RangeCopier { from, to, options, buffer: Buffer::default(), how: How::CopyRange };
     let failed = |problem: Problem| match problem {
         Problem::Read(error) => Error::system("read", &opened.name)(error),
         Problem::Write(error) => Error::system("write", written.name())(error),
@@ -217,7 +218,7 @@ struct RangeCopier<'a> {
     to: &'a File,
     options: &'a Options<'a>,
     /// For reading and writing.
-    buffer: Vec<u8>,
+    buffer: Buffer,
     how: How,
 }
 
@@ -264,10 +265,10 @@ impl RangeCopier<'_> {
     }
 
     fn read_and_write(&mut self, at: u64, left: u64) -> std::result::Result<u64, Problem> {
-        self.buffer.resize(crate::AUTO_BUFFER_BYTES, 0);
-        let room = self.buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let len = sys::read_at(self.from, &mut self.buffer[..room], at).map_err(Problem::Read)?;
-        sys::write_all_at(self.to, &self.buffer[..len], at).map_err(Problem::Write)?;
+        let room = left.min(AUTO_BUFFER_BYTES as u64) as usize;
+        let len = sys::read_at(self.from, self.buffer.space(room), at).map_err(Problem::Read)?;
+        self.buffer.filled(len);
+        sys::write_all_at(self.to, self.buffer.block(), at).map_err(Problem::Write)?;
         Ok(len as u64)
     }
 }

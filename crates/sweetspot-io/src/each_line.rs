@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::lines::{self, Batch, Ends, LINE_BYTES_MAX, Lines, scan};
 use crate::output::{Existing, Output, Written};
-use crate::strategy::{Buffer, ReadOptions};
+use crate::strategy::{Buffer, ReadOptions, Strategy};
 use crate::sys::{self, Inherited};
 use std::fs::File;
 use std::ops::Range;
@@ -34,10 +34,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use sweetspot_core::size::BufferSize;
-
-/// The chunk that [`BufferSize::Auto`] stands for, in bytes: it stays in the processor's second cache
-/// until it was worked on, and hundreds of lines pay for one claim.
-pub const AUTO_CHUNK_BYTES: usize = 128 << 10;
 
 /// The most threads that are started.
 pub const THREADS_MAX: usize = 256;
@@ -85,7 +81,9 @@ impl Options<'_> {
     fn chunk_bytes(&self) -> usize {
         match self.read.buffer_size {
             BufferSize::Off => 1,
-            BufferSize::Auto => AUTO_CHUNK_BYTES,
+            BufferSize::Auto => {
+                self.read.strategy.unwrap_or(Strategy::Streaming).auto_buffer_bytes()
+            }
             BufferSize::Bytes(bytes) => bytes as usize,
         }
     }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::Strategy;
 use crate::test::{self, Place};
 
 fn options(chunk_bytes: u32, threads: usize) -> Options<'static> {

@@ -55,7 +55,8 @@ pub struct Read {
     #[arg(long, value_name = "NAME", value_parser = Strategy::ALL.map(Strategy::name))]
     strategy: Option<String>,
 
-    /// The size of a buffer: 64K, 1M; 0 or auto: what is best; off: as small as it can be
+    /// The size of a buffer: 64K, 1M; 0 or auto: 128K, for mapped 512K, for direct 1M; off: as
+    /// small as it can be
     #[arg(long, value_name = "N", default_value = "auto", allow_hyphen_values = true)]
     buffer_size: OsString,
 
