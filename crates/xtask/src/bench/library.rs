@@ -50,6 +50,20 @@ pub const BENCHMARKS: &[Benchmark] = &[
         ],
         ..LIBRARY
     },
+    // A map needs no copy.
+    Benchmark {
+        name: "library-each-line-mapped",
+        what: "do something for each of {count} lines of 14 bytes in a mapped file",
+        input: Input::ShortLines,
+        count: [20_000_000, 10_000],
+        figure: Figure::PerTransfer,
+        cells: &[
+            bar!("each-line", "memchr_iter", Some(2.0)),
+            bar!("each-line", "read_until", Some(8.0)),
+            bar!("each-line", "mapped", None),
+        ],
+        ..LIBRARY
+    },
     Benchmark {
         name: "library-each-line-in-memory",
         what: "do something for each line of 14 bytes in a MiB of memory",
