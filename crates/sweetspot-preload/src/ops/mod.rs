@@ -119,6 +119,46 @@ impl Pass {
     }
 
     fn learn(self, answer: isize) {
+        if !self.learn_alone(answer) {
+            self.learn_fully(answer);
+        }
+    }
+
+    /// What mostly has to be done: for a seek, or a small read that earns no window yet, of a file of
+    /// which nothing else is known. False: something else has to be done.
+    #[inline(always)]
+    fn learn_alone(self, answer: isize) -> bool {
+        let Some(word) = table::word(self.fd) else { return false };
+        let (value, last_end) = (word.load(Relaxed), table::last_end(self.fd));
+        let (learning, before) = (Learning(value), last_end.load(Relaxed));
+        let is_alone = table::is_learning(value) && learning.under_way() > 0;
+        if !is_alone || answer < 0 || ledger::wants_summary() {
+            return false;
+        }
+        let answer = answer as u64;
+        let (next, end) = match self.kind {
+            Kind::Seek if answer.abs_diff(before) > NEAR_BYTES => {
+                (learning.with(Learning::JUMPED), answer)
+            }
+            Kind::Seek => (learning, answer),
+            Kind::Read if answer == self.len && self.len < BYTES_SMALL => {
+                (learning.small_read(), before.wrapping_add(answer))
+            }
+            _ => return false,
+        };
+        let earned = self.kind == Kind::Read && next.earned();
+        if earned || !swap(word, value, next.leave().0) {
+            return false;
+        }
+        last_end.store(end, Relaxed);
+        if self.kind == Kind::Read {
+            listen();
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn learn_fully(self, answer: isize) {
         let Some(word) = table::learning_word(self.fd) else { return };
         let file = table::open_file(self.fd).map(|(file, _)| file);
         let done = answer.max(0) as u64;
@@ -194,6 +234,19 @@ fn disturbed(fd: i32, turn: u32) {
     if turn == TURNS_MAX {
         settle::settle(fd, settle::Next::Straight(Why::NotWorthIt));
     }
+}
+
+/// The common call on a file that has no buffer, while nothing waits in this process: counts it as
+/// under way. `None`: there is more to be done.
+#[inline(always)]
+fn enter_alone(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
+    let word = table::word(fd)?;
+    let value = word.load(Relaxed);
+    if !table::is_learning(value) || passive() || write::is_pending() {
+        return None;
+    }
+    let next = Learning(value).enter()?;
+    swap(word, value, next.0).then_some(Pass { kind, fd, len })
 }
 
 /// A call on a descriptor that has no window: counts it as under way where that matters. `None`:

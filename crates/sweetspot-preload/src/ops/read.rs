@@ -5,11 +5,13 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
+use sweetspot_core::policy::NEAR_BYTES;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
 use super::{
-    Kind, Outcome, Pass, disturbed, enter, inodes, observe, settle, speak, talk, transition, write,
+    Kind, Outcome, Pass, disturbed, enter, enter_alone, inodes, observe, settle, speak, talk,
+    transition, write,
 };
 use crate::file::{CLOSED, Held, Hit, OpenFile};
 use crate::process::{self, EPOCH, SignalsBlocked, listen, passive};
@@ -23,6 +25,9 @@ pub fn read(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
     {
         return Outcome::Done(done as isize);
     }
+    if let Some(pass) = enter_alone(fd, Kind::Read, len as u64) {
+        return Outcome::PassOn(pass);
+    }
     slowly(fd, Target::Buffer(buffer), len, None)
 }
 
@@ -33,6 +38,10 @@ pub fn read_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
         && let Hit::Done(done) = file.hit_at(word, fd, buffer, len, offset as u64)
     {
         return Outcome::Done(done as isize);
+    }
+    if is_random(fd, offset) {
+        remember_end(fd, len, offset);
+        return Outcome::PassOn(Pass::LISTEN);
     }
     slowly(fd, Target::Buffer(buffer), len, Some(offset))
 }
@@ -109,17 +118,11 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
             if file.is_none_or(inodes::others_pending) {
                 speak();
             }
-            if let Some(offset) = offset
-                && is_far(fd, len, offset)
-            {
-                // It takes no part in the offset, so a window may open meanwhile; and of a file of
-                // which nothing is kept, a jump has nothing to take from.
-                let state = table::learning_word(fd).map_or(0, |word| word.load(Relaxed));
-                let has_no_score = table::is_learning(state) && Learning(state).has_no_score();
-                if has_no_score && !ledger::wants_summary() {
-                    return Outcome::PassOn(Pass::LISTEN);
+            if let Some(offset) = offset {
+                if is_far(fd, offset) {
+                    super::jumped(fd);
                 }
-                super::jumped(fd);
+                remember_end(fd, len, offset);
             }
             match enter(fd, kind, len as u64) {
                 Some(pass) => return Outcome::PassOn(pass),
@@ -173,11 +176,27 @@ fn is_for_us(target: Target, len: usize) -> bool {
 }
 
 /// Whether a positioned read of a file without a window is far from where the last one ended.
-fn is_far(fd: i32, len: usize, offset: i64) -> bool {
-    let last_end = table::last_end(fd);
-    let distance = (offset as u64).abs_diff(last_end.load(Relaxed));
-    last_end.store((offset as u64).wrapping_add(len as u64), Relaxed);
-    distance > sweetspot_core::policy::NEAR_BYTES
+#[inline(always)]
+fn is_far(fd: i32, offset: i64) -> bool {
+    (offset as u64).abs_diff(table::last_end(fd).load(Relaxed)) > NEAR_BYTES
+}
+
+fn remember_end(fd: i32, len: usize, offset: i64) {
+    table::last_end(fd).store((offset as u64).wrapping_add(len as u64), Relaxed);
+}
+
+/// Whether there is nothing to do for a positioned read: nothing waits in this process, nobody counts,
+/// and the file has no window and no score that a jump could take from. It takes no part in the
+/// offset, so a window may open meanwhile.
+#[inline(always)]
+fn is_random(fd: i32, offset: i64) -> bool {
+    let state = table::learning_word(fd).map_or(0, |word| word.load(Relaxed));
+    table::is_learning(state)
+        && Learning(state).has_no_score()
+        && !passive()
+        && !write::is_pending()
+        && !ledger::wants_summary()
+        && is_far(fd, offset)
 }
 
 /// Tries to answer out of the window.
