@@ -260,6 +260,9 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
     if record.predictions().next().is_some() {
         println!("{}", predict::summary(record.predictions()));
     }
+    if settings.picks {
+        print!("{}", picks::summary(record.picks()));
+    }
     match (settings.record, tally.failed) {
         (true, 0) => {
             println!("recorded in {}", record.write(&root().join("measurements"))?.display())
@@ -374,12 +377,13 @@ impl<'a> Session<'a> {
             false => None,
         };
         if self.settings.picks {
-            let best = picks::judge(&mut picked, benchmark, &comparison)?;
+            let seconds = runner.runs.iter().map(|(_, run)| run.wall.as_secs_f64()).sum();
+            picks::judge(&mut picked, benchmark, &comparison, seconds)?;
             print!(
                 "{}: {}\n{}",
                 benchmark.name,
                 record::what(benchmark, count),
-                picks::text(&picked, best)
+                picks::text(&picked)
             );
         }
         let mut finding = Finding::new(benchmark, count, seed, comparison, runner.runs)?;

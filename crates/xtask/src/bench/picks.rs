@@ -30,7 +30,14 @@ use sweetspot_lab::{
 pub const ROUNDS: usize = 40;
 /// How often the loop of dd tries each size.
 const DD_PASSES: usize = 3;
+/// How far from the best a pick may be to be as good: its time over that of the best.
+const NEAR: f64 = 1.05;
 const MIB: u64 = 1 << 20;
+
+const TUNE: &str = "sweetspot tune";
+const HYPERFINE: &str = "hyperfine";
+const DD: &str = "a loop of dd";
+const GRID: &str = "the grid";
 
 /// No buffering, every size that `tune` looks at, and the automatic one, which is the candidate.
 macro_rules! grid {
@@ -48,29 +55,51 @@ macro_rules! grid {
 /// The six jobs: those of the same name among all benchmarks, each with as much to do as makes a
 /// grid affordable.
 pub fn benchmarks() -> Vec<Benchmark> {
-    let jobs: [(&str, u64, &'static [Cell]); 6] = [
-        ("cobol-copy", 200_000, grid!(&["{programs}/record-copy", "{input}", "{output}"])),
-        ("java-readline", 5_000, grid!(&["java", "-cp", "{programs}", "ReadLines", "{input}"])),
-        ("dd-200", 200_000, grid!(&["dd", "bs=200", "status=none", "if={input}", "of={output}"])),
+    const RANDOM: &str =
+        "100,000 times lseek and read of 4 KiB at random places of a file of {count} bytes";
+    const SMALL: &str = "open, read and close {count} files of 1,000 bytes";
+    // The words of those that have other arguments than their namesakes.
+    let jobs: [(&str, Option<&'static str>, u64, &'static [Cell]); 6] = [
+        ("cobol-copy", None, 200_000, grid!(&["{programs}/record-copy", "{input}", "{output}"])),
+        (
+            "java-readline",
+            None,
+            5_000,
+            grid!(&["java", "-cp", "{programs}", "ReadLines", "{input}"]),
+        ),
+        (
+            "dd-200",
+            None,
+            200_000,
+            grid!(&["dd", "bs=200", "status=none", "if={input}", "of={output}"]),
+        ),
         (
             "fortran-flush",
+            None,
             100_000,
             grid!(&["{programs}/flush-records", "{count}", "integer", "{output}"]),
         ),
         (
             "random-seek",
+            Some(RANDOM),
             256 * MIB,
             grid!(&["{programs}/random-access", "seek", "100000", "{input}"]),
         ),
         (
             "small-files-read",
+            Some(SMALL),
             10_000,
             grid!(&["{programs}/small-files", "read", "{count}", "{input}"]),
         ),
     ];
     let of = |name| BENCHMARKS.iter().find(move |benchmark| benchmark.name == name);
-    let scaled = |(name, count, cells)| {
-        of(name).map(|base| Benchmark { count: [count, base.count[1]], cells, ..*base })
+    let scaled = |(name, what, count, cells)| {
+        of(name).map(|base| Benchmark {
+            what: Option::unwrap_or(what, base.what),
+            count: [count, base.count[1]],
+            cells,
+            ..*base
+        })
     };
     jobs.into_iter().filter_map(scaled).collect()
 }
@@ -97,39 +126,93 @@ pub fn pick(runner: &Runner<'_>, binary: &Path) -> Result<Vec<Pick>, Error> {
     choosers.into_iter().map(|chooser| chooser(runner, binary)).collect()
 }
 
-/// Holds the picks against the grid. Returns the name of its best.
+/// Holds the picks against the grid, and adds the grid's own: its best.
 pub fn judge(
-    picks: &mut [Pick],
+    picks: &mut Vec<Pick>,
     benchmark: &Benchmark,
     comparison: &Comparison,
-) -> Result<&'static str, Error> {
+    grid_seconds: f64,
+) -> Result<(), Error> {
     let medians: Vec<f64> = (0..benchmark.cells.len())
         .map(|cell| statistics::median(&comparison.figures(cell)))
         .collect::<Result<_, _>>()?;
     let best = (0..medians.len()).min_by(|a, b| medians[*a].total_cmp(&medians[*b])).unwrap_or(0);
-    for pick in picks {
+    for pick in picks.iter_mut() {
         let size = pick.size.as_deref();
         let cell = benchmark.cells.iter().position(|cell| Some(cell.name) == size);
         pick.to_best = cell.map(|cell| comparison.effect(best, cell)).transpose()?;
     }
-    Ok(benchmark.cells[best].name)
+    picks.push(Pick {
+        chooser: GRID,
+        size: Some(benchmark.cells[best].name.to_owned()),
+        confirmed: true,
+        runs: benchmark.cells.len() * comparison.rounds.len(),
+        seconds: grid_seconds,
+        to_best: None,
+    });
+    Ok(())
+}
+
+/// The words of a pick: who, which, in how many runs and seconds, and how far it is from the best.
+pub fn words(pick: &Pick) -> [String; 5] {
+    let far = match pick.to_best {
+        None if pick.chooser == GRID => "the best".to_owned(),
+        None => "no answer".to_owned(),
+        Some(Effect { ratio, interval: None, .. }) => percent(ratio),
+        Some(Effect { ratio, interval: Some(interval), .. }) => {
+            format!("{} ({} to {})", percent(ratio), percent(interval.low), percent(interval.high))
+        }
+    };
+    let stands = if pick.confirmed { "" } else { ", undecided" };
+    [
+        pick.chooser.to_owned(),
+        format!("{}{stands}", pick.size.as_deref().unwrap_or("none")),
+        pick.runs.to_string(),
+        format!("{:.0}", pick.seconds),
+        far,
+    ]
+}
+
+/// How much longer than the best's a time is.
+fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
 /// One line for each pick.
-pub fn text(picks: &[Pick], best: &str) -> String {
+pub fn text(picks: &[Pick]) -> String {
     let line = |pick: &Pick| {
-        let size = pick.size.as_deref().unwrap_or("no answer");
-        let stands = if pick.confirmed { "" } else { ", not confirmed" };
-        let far = pick.to_best.map_or_else(String::new, |effect| {
-            let interval = effect.interval.map_or_else(String::new, |interval| {
-                format!(" ({:.3} to {:.3})", interval.low, interval.high)
-            });
-            format!("{:.3} of the best's time{interval}", effect.ratio)
-        });
-        let Pick { chooser, runs, seconds, .. } = pick;
-        format!("  {chooser:<16} {size:<10} {runs:>4} runs {seconds:>6.1} s  {far}{stands}\n")
+        let [chooser, size, runs, seconds, far] = words(pick);
+        format!("  {chooser:<15} {size:<16} {runs:>4} runs {seconds:>5} s   {far}\n")
     };
-    picks.iter().map(line).collect::<String>() + &format!("  the grid's best  {best}\n")
+    picks.iter().map(line).collect()
+}
+
+/// What each chooser came to over all jobs, a line for each. Whether a pick is within 5 % of the best
+/// is asked of the estimate, not of its interval.
+pub fn summary<'a>(jobs: impl Iterator<Item = &'a [Pick]> + Clone) -> String {
+    let of = |chooser: &'static str| -> Vec<&Pick> {
+        jobs.clone().flatten().filter(|pick| pick.chooser == chooser).collect()
+    };
+    let line = |chooser: &'static str| {
+        let picks = of(chooser);
+        let count = picks.len().max(1);
+        let near = |pick: &&&Pick| pick.to_best.is_some_and(|effect| effect.ratio <= NEAR);
+        let farthest = picks.iter().filter_map(|pick| pick.to_best).map(|effect| effect.ratio);
+        format!(
+            "{chooser}: {} of {} picks within 5 % of the best, the farthest {} off{}; {} runs and \
+             {:.0} s on average\n",
+            picks.iter().filter(near).count(),
+            picks.len(),
+            percent(farthest.fold(1.0, f64::max)),
+            match picks.iter().filter(|pick| !pick.confirmed).count() {
+                0 => String::new(),
+                undecided => format!(", {undecided} undecided"),
+            },
+            picks.iter().map(|pick| pick.runs).sum::<usize>() / count,
+            picks.iter().map(|pick| pick.seconds).sum::<f64>() / count as f64,
+        )
+    };
+    [TUNE, HYPERFINE, DD].map(line).concat()
 }
 
 /// The shell command that makes runs begin alike.
@@ -177,7 +260,7 @@ fn tune(runner: &Runner<'_>, binary: &Path) -> Result<Pick, Error> {
     // What it would use; where it is undecided, its best guess.
     let size = report["buffer"].as_str().or(report["smallest"].as_str());
     Ok(Pick {
-        chooser: "sweetspot tune",
+        chooser: TUNE,
         size: size.map(str::to_owned),
         confirmed,
         runs: report["runs"].as_u64().unwrap_or(0) as usize,
@@ -211,7 +294,7 @@ fn hyperfine(runner: &Runner<'_>, binary: &Path) -> Result<Pick, Error> {
     let best = results.iter().min_by(|a, b| mean(a).total_cmp(&mean(b)));
     let runs = results.iter().map(|result| result["times"].as_array().map_or(0, Vec::len) + 1);
     Ok(Pick {
-        chooser: "hyperfine",
+        chooser: HYPERFINE,
         size: best.and_then(|best| best["parameters"]["size"].as_str()).map(str::to_owned),
         confirmed: true,
         runs: runs.sum(),
@@ -246,7 +329,7 @@ fn dd(runner: &Runner<'_>, _: &Path) -> Result<Pick, Error> {
     }
     data::remove(&runner.output())?;
     Ok(Pick {
-        chooser: "a loop of dd",
+        chooser: DD,
         size: best.map(|(_, size)| size.to_owned()),
         confirmed: true,
         runs: DD_PASSES * sizes.len(),
@@ -288,20 +371,29 @@ mod tests {
             margin: 0.02,
         };
         let picked = |size: Option<&str>| Pick {
-            chooser: "x",
+            chooser: TUNE,
             size: size.map(str::to_owned),
             confirmed: true,
             runs: 1,
             seconds: 1.0,
             to_best: None,
         };
-        let mut picks = [picked(Some("16K")), picked(Some("1M")), picked(None)];
-        let best = judge(&mut picks, &all[0], &comparison).unwrap();
-        assert_eq!(best, "16K");
+        let mut picks = vec![picked(Some("16K")), picked(Some("1M")), picked(None)];
+        judge(&mut picks, &all[0], &comparison, 7.0).unwrap();
+        assert_eq!(picks[3].size.as_deref(), Some("16K"), "the grid's best");
+        assert_eq!(picks[3].runs, 150);
         let far: Vec<Option<f64>> =
             picks.iter().map(|pick| pick.to_best.map(|effect| effect.ratio)).collect();
         assert!((far[0].unwrap() - 1.0).abs() < 1e-9);
         assert!((far[1].unwrap() - 1.0 / 0.9).abs() < 1e-9);
         assert_eq!(far[2], None);
+        let said = summary([&picks[..]].into_iter());
+        let first = said.lines().next().unwrap();
+        assert_eq!(
+            first,
+            "sweetspot tune: 1 of 3 picks within 5 % of the best, the farthest +11.1 % off; 1 runs and \
+             1 s on average"
+        );
+        assert_eq!(words(&picks[1])[4], "+11.1 % (+11.1 % to +11.1 %)");
     }
 }

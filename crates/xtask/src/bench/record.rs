@@ -3,7 +3,7 @@
 //! A record holds every single run, so that another statistic can be computed from it. It holds
 //! no path, no host name and no user name.
 
-use super::picks::Pick;
+use super::picks::{self, Pick};
 use super::predict::Prediction;
 use super::table::{Benchmark, Cache, Figure, Place};
 use serde::Serialize;
@@ -286,11 +286,22 @@ impl Record {
         self.findings.iter().filter_map(|finding| finding.prediction.as_ref())
     }
 
+    /// Who picked which size, job by job, where that was asked.
+    pub fn picks(&self) -> impl Iterator<Item = &[Pick]> + Clone {
+        self.findings.iter().map(|finding| &*finding.picks).filter(|picks| !picks.is_empty())
+    }
+
     /// The record for a reader.
     fn markdown(&self) -> String {
-        let mut text =
-            String::from("# What `run` does to real programs, and how fast the library is\n\n");
-        text.push_str(&self.describe());
+        let title = match self.picks().next() {
+            None => "# What `run` does to real programs, and how fast the library is\n\n",
+            Some(_) => "# Which buffer size is picked, and how far it is from the best\n\n",
+        };
+        let mut text = title.to_owned() + &self.describe();
+        if self.picks().next().is_some() {
+            text.push_str(&self.picks_as_markdown());
+            text.push_str("\n## The grid: `auto` against every size\n");
+        }
         text.push_str(
             "\n| job | against | reference | run | speedup (95 % interval) | rounds | verdict | bar |\n\
              |---|---|---:|---:|---|---:|---|---|\n",
@@ -313,6 +324,28 @@ impl Record {
         text.push_str("\nVersions:\n\n");
         for (program, version) in &self.environment.versions {
             let _ = writeln!(text, "- {program}: {version}");
+        }
+        text
+    }
+
+    fn picks_as_markdown(&self) -> String {
+        let mut text = String::from(
+            "\nEach chooser looked for a size in its own way before the grid ran. *Off the best* is how \
+             much longer than the grid's best the pick takes, with a 95 % interval, from the grid's own \
+             rounds; the best is the least median of many, so it is a little better than it truly is, \
+             for all choosers alike. Seconds are those until the answer was there, for the grid those \
+             of its runs.\n\n",
+        );
+        // Writing to a String cannot fail.
+        for line in picks::summary(self.picks()).lines() {
+            let _ = writeln!(text, "- {line}");
+        }
+        text.push_str("\n| job | chooser | pick | runs | seconds | off the best |\n");
+        text.push_str("|---|---|---|---:|---:|---|\n");
+        for finding in &self.findings {
+            for pick in &finding.picks {
+                let _ = writeln!(text, "| {} | {} |", finding.what, picks::words(pick).join(" | "));
+            }
         }
         text
     }
