@@ -158,11 +158,19 @@ pub fn guess(plan: &Plan, rounds: &[Round]) -> Result<Option<Answer>, Error> {
     if search.of(Phase::Scout).next().is_none() {
         return Ok(None);
     }
-    let reference = search.best(search.scouted())?;
-    let (low, high) = search.bisected(reference)?.0;
-    let found = if low == OFF && search.off_seems_good(reference)? { OFF } else { high };
-    let rival = search.rival(found)?;
-    Ok(Some(Answer { choice: found, rival, confirmed: false, auto_is_within: false }))
+    let is_refined = search.of(Phase::Refine).next().is_some();
+    let candidates = if is_refined { search.best_refined()? } else { search.scouted() };
+    let reference = search.best(candidates)?;
+    let ((low, high), open) = search.bisected(reference)?;
+    let (choice, rival) = match open {
+        None => {
+            let Held { choice, rival, .. } = search.held(high)?;
+            (choice, rival)
+        }
+        Some(_) if low == OFF && search.off_seems_good(reference)? => (OFF, reference),
+        Some(_) => (high, search.rival(high)?),
+    };
+    Ok(Some(Answer { choice, rival, confirmed: false, auto_is_within: false }))
 }
 
 /// How the times of `setting` relate to those of `reference`, over the rounds of at least `phase`
@@ -196,12 +204,21 @@ enum Side {
     Unclear,
 }
 
-/// What a choice and its contenders came to.
-enum Held {
-    /// These must run again.
-    Open(Vec<Setting>),
-    /// On which side of this one the choice is.
-    Ended { rival: Setting, side: Side },
+/// A choice that is being confirmed.
+struct Held {
+    choice: Setting,
+    /// Its rival, or where it ended there, a contender.
+    rival: Setting,
+    state: State,
+}
+
+enum State {
+    /// Further pairs of the choice and its rival are wanted.
+    AgainstRival,
+    /// Further rounds of the choice and these.
+    AgainstContenders(Vec<Setting>),
+    /// On which side of the rival the choice is.
+    Ended(Side),
 }
 
 struct Search<'a> {
@@ -429,34 +446,45 @@ impl Search<'_> {
         others.filter(may_be_better).collect()
     }
 
-    /// Fresh rounds of the choice against what it must not be worse than: its rival first, then all
-    /// contenders. A choice that they refute gives way to the next larger one.
+    /// Fresh rounds of the choice against what it must not be worse than.
     fn confirm(&self, found: Setting) -> Result<Step, Error> {
+        let Held { choice, rival, state } = self.held(found)?;
+        let side = match state {
+            State::AgainstRival => return self.confirmation(choice, rival),
+            State::AgainstContenders(mut settings) => {
+                settings.push(choice);
+                return Ok(self.round(Phase::Confirm, settings));
+            }
+            State::Ended(side) => side,
+        };
+        let (auto, confirmed) = (self.plan.auto(), side == Side::Within);
+        self.answer(Answer {
+            choice,
+            rival,
+            confirmed,
+            auto_is_within: confirmed
+                && self.is_within(auto, rival)?
+                && self.is_within(auto, choice)?,
+        })
+    }
+
+    /// Which choice is held against what: its rival first, then all contenders. One that they refute
+    /// gives way to the next larger one.
+    fn held(&self, found: Setting) -> Result<Held, Error> {
         let mut choice = found;
         loop {
             let rival = self.rival(choice)?;
-            let against = match self.compared(choice, rival)? {
-                None => return self.confirmation(choice, rival),
+            let held = match self.compared(choice, rival)? {
+                None => Held { choice, rival, state: State::AgainstRival },
                 Some(Side::Within) => self.held_against_contenders(choice, rival)?,
-                Some(side) => Held::Ended { rival, side },
+                Some(side) => Held { choice, rival, state: State::Ended(side) },
             };
-            let (rival, side) = match against {
-                Held::Open(settings) => return Ok(self.round(Phase::Confirm, settings)),
-                Held::Ended { rival, side } => (rival, side),
-            };
-            if side == Side::Beyond && choice < rival {
-                choice += 1;
-                continue;
+            match held {
+                Held { rival, state: State::Ended(Side::Beyond), .. } if choice < rival => {
+                    choice += 1
+                }
+                held => return Ok(held),
             }
-            let (auto, confirmed) = (self.plan.auto(), side == Side::Within);
-            return self.answer(Answer {
-                choice,
-                rival,
-                confirmed,
-                auto_is_within: confirmed
-                    && self.is_within(auto, rival)?
-                    && self.is_within(auto, choice)?,
-            });
         }
     }
 
@@ -467,14 +495,16 @@ impl Search<'_> {
             match self.compared(choice, contender)? {
                 None => open.push(contender),
                 Some(Side::Within) => {}
-                Some(side) => return Ok(Held::Ended { rival: contender, side }),
+                Some(side) => {
+                    return Ok(Held { choice, rival: contender, state: State::Ended(side) });
+                }
             }
         }
-        if open.is_empty() {
-            return Ok(Held::Ended { rival, side: Side::Within });
-        }
-        open.push(choice);
-        Ok(Held::Open(open))
+        let state = match open.is_empty() {
+            true => State::Ended(Side::Within),
+            false => State::AgainstContenders(open),
+        };
+        Ok(Held { choice, rival, state })
     }
 
     /// The next round of a confirmation. The choice and its rival are neighbours in time with

@@ -235,6 +235,11 @@ fn a_search_goes_on_where_it_was_interrupted() {
             assert_eq!((phase, &order), (whole.rounds[done].phase, &whole.rounds[done].order));
             let guess = search::guess(&plan, &whole.rounds[..done]).unwrap();
             assert!(guess.is_none_or(|guess| !guess.confirmed), "{}", shape.name);
+            // What is shown as the best guess is what is being confirmed, not something else.
+            if phase == search::Phase::Confirm {
+                let choice = guess.unwrap().choice;
+                assert!(order.contains(&choice), "{}: {choice} is not in {order:?}", shape.name);
+            }
         }
         let curve = whole.rounds.iter().rev().take(2);
         assert!(curve.clone().all(|round| round.order.len() == SIZES + 2), "the curve is whole");

@@ -28,7 +28,7 @@ use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::measure::Measurement;
@@ -75,7 +75,8 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
         None => rules::place(arguments.config.as_deref(), trial.folder())?,
     };
     let bar = ProgressBar::new(RUNS_USUAL).with_style(
-        ProgressStyle::with_template("{msg:48} {wide_bar} run {pos} of about {len}, {eta} left")
+        // What is cut off where the terminal is narrow stands last.
+        ProgressStyle::with_template("{bar:10} run {pos} of about {len}, {eta} left; {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     bar.set_message("learning what it reads and writes");
@@ -86,13 +87,14 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
         return Ok(0);
     }
     let mut bench = Bench::open(arguments, &program, trial, bar, interrupted)?;
-    let stopped = bench.search()?;
+    let mut stopped = bench.search()?;
     let answer = search::guess(&bench.plan, &bench.rounds).map_err(lab)?;
     let confirmed = answer.filter(|answer| answer.confirmed);
     let mut found = Vec::new();
     if let Some(answer) = confirmed {
         if kept.is_none() {
             found = bench.rules_for_files(&answer)?;
+            stopped = stopped.or(bench.interrupted().then_some(Stopped::Interrupted));
         }
         let buffer = arguments.sizes.buffer(answer.setting(&bench.plan));
         found.push(Rule { file: kept.as_ref().map(|kept| kept.pattern.clone()), buffer });
@@ -251,6 +253,8 @@ impl<'a> Bench<'a> {
             if let Some(stopped) = self.must_stop() {
                 return Ok(Some(stopped));
             }
+            let after = self.bar.position() + order.len() as u64;
+            self.bar.set_length(self.bar.length().unwrap_or_default().max(after));
             let mut figures = Vec::with_capacity(order.len());
             for (place, setting) in order.iter().enumerate() {
                 self.show(phase, *setting);
@@ -267,7 +271,7 @@ impl<'a> Bench<'a> {
                 };
                 self.store.add(&self.session, &run).map_err(lab)?;
                 self.bar.inc(1);
-                if self.interrupted.load(Relaxed) {
+                if self.interrupted() {
                     return Ok(Some(Stopped::Interrupted));
                 }
             }
@@ -276,7 +280,7 @@ impl<'a> Bench<'a> {
     }
 
     fn must_stop(&self) -> Option<Stopped> {
-        if self.interrupted.load(Relaxed) {
+        if self.interrupted() {
             Some(Stopped::Interrupted)
         } else if self.begun.elapsed() >= self.arguments.budget {
             Some(Stopped::Budget)
@@ -293,24 +297,26 @@ impl<'a> Bench<'a> {
         let what = called(&self.arguments.sizes, setting);
         let phase = format!("{phase:?}").to_lowercase();
         let guess = search::guess(&self.plan, &self.rounds).ok().flatten();
-        let guess = guess.map(|guess| {
-            let so_far = called(&self.arguments.sizes, guess.choice);
-            let ratio = search::ratio(
-                &self.rounds,
-                search::Phase::Scout,
-                guess.choice,
-                guess.rival,
-                paired::CONFIDENCE_FIXED,
-            );
-            match ratio.ok().flatten().and_then(|estimate| estimate.interval) {
-                Some(interval) => format!(
-                    ", so far {so_far} ({:.2} to {:.2} of the best)",
-                    interval.low, interval.high
-                ),
-                None => format!(", so far {so_far}"),
-            }
+        let guess = guess.map_or_else(String::new, |guess| self.so_far(&guess));
+        let round = self.rounds.len() + 1;
+        self.bar.set_message(format!("round {round}, {phase}: {what}{guess}"));
+    }
+
+    /// The best guess, and how it stands to the best other size.
+    fn so_far(&self, guess: &Answer) -> String {
+        let Answer { choice, rival, .. } = *guess;
+        let confidence = paired::CONFIDENCE_FIXED;
+        let ratio = search::ratio(&self.rounds, search::Phase::Scout, choice, rival, confidence)
+            .ok()
+            .flatten();
+        let stands = ratio.map_or_else(String::new, |ratio| match ratio.interval {
+            Some(interval) => format!(
+                ", {:.2} ({:.2} to {:.2}) of the best",
+                ratio.value, interval.low, interval.high
+            ),
+            None => format!(", {:.2} of the best", ratio.value),
         });
-        self.bar.set_message(format!("{phase}: {what}{}", guess.unwrap_or_default()));
+        format!("; so far {}{stands}", called(&self.arguments.sizes, choice))
     }
 
     /// Tries to leave single files unbuffered that were fetched in larger pieces than were used.
@@ -319,13 +325,20 @@ impl<'a> Bench<'a> {
         let buffer = self.arguments.sizes.buffer(answer.setting(&self.plan));
         let (mut found, mut p_values) = (Vec::new(), Vec::new());
         for file in files.iter().take(FILES_TRIED_MAX) {
-            if buffer == BufferSize::Off || self.must_stop().is_some() {
+            if buffer == BufferSize::Off || self.interrupted() {
                 break;
             }
             let Some(pattern) = file.to_str().map(str::to_owned) else { continue };
+            if self.time_left() < self.time_of_pairs(paired::LOOKS[0]) {
+                self.trial.notes.push(format!(
+                    "no time was left to try {pattern} unbuffered, of which more was fetched than \
+                     used: give it more by --budget"
+                ));
+                break;
+            }
             self.bar.set_message(format!("trying {pattern} unbuffered"));
             let rule = Rule { file: Some(pattern), buffer: BufferSize::Off };
-            let comparison = self.compare_rules(buffer, &rule)?;
+            let Some(comparison) = self.compare_rules(buffer, &rule)? else { break };
             let effect = comparison.effect(0, 1).map_err(lab)?;
             let logarithms: Vec<f64> = std::iter::zip(comparison.figures(1), comparison.figures(0))
                 .map(|(with, without)| (with / without).ln())
@@ -339,12 +352,13 @@ impl<'a> Bench<'a> {
         Ok(sure.filter(|((_, is_faster), _)| *is_faster).map(|((rule, _), _)| rule).collect())
     }
 
-    /// Pairs of runs with one size for all files, and with another rule for one file.
+    /// Pairs of runs with one size for all files, and with another rule for one file. `None` where
+    /// they were interrupted.
     fn compare_rules(
         &mut self,
         buffer: BufferSize,
         rule: &Rule,
-    ) -> Result<paired::Comparison, Failure> {
+    ) -> Result<Option<paired::Comparison>, Failure> {
         let folder = tempfile::tempdir()
             .map_err(|error| Failure::own(format!("no temporary folder: {error}")))?;
         let all = Rule { file: None, buffer };
@@ -356,22 +370,48 @@ impl<'a> Bench<'a> {
             rules::write(&path, &tuned)?;
             paths.push(path);
         }
-        let left = self.arguments.budget.saturating_sub(self.begun.elapsed());
-        let options =
-            Options { seed: self.plan.seed, stop: Stop::Looks(left), ..Options::default() };
+        let stop = Stop::Looks(self.time_left());
+        let options = Options { seed: self.plan.seed, stop, ..Options::default() };
         let mut failure = None;
-        let mut run_one = |cell: usize| match self.trial.run_with_rules(&paths[cell]) {
-            Ok(Measurement { wall, .. }) => {
-                Ok(Observation { figure: wall.as_secs_f64(), output: String::new() })
-            }
-            Err(error) => {
-                let reason = error.to_string();
-                failure = Some(error);
+        let mut run_one = |cell: usize| {
+            let ended = |reason: String| {
                 Err(sweetspot_lab::Error::Failed { program: name.clone(), reason })
+            };
+            if self.interrupted.load(Relaxed) {
+                return ended("interrupted".to_string());
+            }
+            match self.trial.run_with_rules(&paths[cell]) {
+                Ok(Measurement { wall, .. }) => {
+                    Ok(Observation { figure: wall.as_secs_f64(), output: String::new() })
+                }
+                Err(error) => {
+                    let reason = error.to_string();
+                    failure = Some(error);
+                    ended(reason)
+                }
             }
         };
-        let comparison = paired::compare(&mut run_one, 2, &options);
-        comparison.map_err(|error| failure.unwrap_or_else(|| lab(error)))
+        match (paired::compare(&mut run_one, 2, &options), failure) {
+            (Ok(comparison), _) => Ok(Some(comparison)),
+            (Err(_), Some(failure)) => Err(failure),
+            (Err(_), None) if self.interrupted() => Ok(None),
+            (Err(error), None) => Err(lab(error)),
+        }
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupted.load(Relaxed)
+    }
+
+    fn time_left(&self) -> Duration {
+        self.arguments.budget.saturating_sub(self.begun.elapsed())
+    }
+
+    /// How long so many pairs of runs take, about.
+    fn time_of_pairs(&self, pairs: usize) -> Duration {
+        let figures = self.rounds.last().map_or(&[][..], |round| &round.figures);
+        let slowest = figures.iter().copied().fold(0.0, f64::max);
+        Duration::from_secs_f64(2.0 * pairs as f64 * slowest)
     }
 
     fn report(&self, answer: Option<Answer>, stopped: Option<Stopped>) -> Result<Report, Failure> {

@@ -22,6 +22,8 @@ use sweetspot_lab::output::Hash;
 
 /// Files that are looked at in all scanned folders together.
 const SCANNED_MAX: usize = 20_000;
+/// Bytes that are read beforehand, to know afterwards what was changed: the smallest files first.
+const CONTENT_BYTES_MAX: u64 = 256 << 20;
 
 /// By what a file is known to be as it was: device, inode, size, and both its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,23 +43,48 @@ impl Mark {
     }
 }
 
+impl Mark {
+    fn size(&self) -> i64 {
+        self.0[2]
+    }
+}
+
 /// What is in some folders at one time.
 pub struct Scan {
     files: BTreeMap<PathBuf, Mark>,
     /// There was more than could be looked at.
     pub is_partial: bool,
+    /// What was in the files, as far as it was read.
+    pub contents: Outputs,
 }
 
 impl Scan {
     /// Looks at `folder` and all below it, and at the folders of `named` files.
     pub fn of(folder: &Path, named: &[PathBuf]) -> Scan {
-        let mut scan = Scan { files: BTreeMap::new(), is_partial: false };
+        let (files, contents) = (BTreeMap::new(), Outputs::default());
+        let mut scan = Scan { files, is_partial: false, contents };
         let beside: BTreeSet<&Path> = named.iter().filter_map(|path| path.parent()).collect();
         for folder in beside {
             scan.look(folder, Depth::This);
         }
         scan.look(folder, Depth::All);
         scan
+    }
+
+    /// Reads what is in the files, as far as that takes no long time.
+    pub fn with_contents(mut self) -> Scan {
+        let mut by_size: Vec<(i64, &PathBuf)> =
+            self.files.iter().map(|(path, mark)| (mark.size(), path)).collect();
+        by_size.sort_unstable();
+        let mut left = CONTENT_BYTES_MAX.cast_signed();
+        let affordable = by_size.into_iter().take_while(|(size, _)| {
+            left -= size;
+            left >= 0
+        });
+        // What cannot be read is not known to be changed.
+        let read = affordable.filter_map(|(_, path)| Outputs::of([path].into_iter()).ok());
+        self.contents = Outputs(read.flat_map(|outputs| outputs.0).collect());
+        self
     }
 
     fn look(&mut self, folder: &Path, depth: Depth) {
@@ -201,6 +228,15 @@ impl Files {
             path.metadata().map_or(true, |metadata| Mark::of(&metadata) != **mark)
         };
         self.read.iter().find(is_changed).map(|(path, _)| path.as_path())
+    }
+
+    /// A file that the program reads, and that is after the first run not what it was before it.
+    pub fn altered_input<'a>(&'a self, before: &Outputs, after: &Outputs) -> Option<&'a Path> {
+        let is_altered = |path: &&PathBuf| {
+            self.was_there.contains(*path)
+                && before.0.get(*path).is_some_and(|known| after.0.get(*path) != Some(known))
+        };
+        self.both.iter().find(is_altered).map(PathBuf::as_path)
     }
 
     /// Whether the program reads the file that it writes, and that was there before.

@@ -125,7 +125,7 @@ impl Findings<'_> {
         let percent = format!("{} %", self.plan.within * 100.0);
         let called = |setting| called(&self.arguments.sizes, setting);
         let Some(answer) = self.answer else {
-            return Ok("Nothing is known yet: there were too few runs.".to_string());
+            return Ok("No answer yet: there were too few runs.".to_string());
         };
         let speed = |setting| self.speed(setting);
         let auto = self.plan.auto();

@@ -13,8 +13,8 @@ use crate::{buffer, preload, session};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::session as guarded;
@@ -25,6 +25,7 @@ use tempfile::TempDir;
 
 /// How much of a failed program's error output is shown, in bytes.
 const SAID_BYTES_MAX: usize = 1000;
+const STANDARD_INPUT: &str = "/proc/self/fd/0";
 /// No run takes longer.
 const RUN_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
@@ -70,6 +71,13 @@ impl<'a> Trial<'a> {
         let folder = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())
             .map_err(|error| Failure::own(format!("the current folder is not usable: {error}")))?;
+        let mut notes = Vec::new();
+        if is_pipe_or_socket(Path::new(STANDARD_INPUT)) {
+            notes.push(
+                "its standard input is no file, so each run finds it empty: cmd < file can be tuned"
+                    .to_string(),
+            );
+        }
         Ok(Trial {
             arguments,
             folder,
@@ -78,7 +86,7 @@ impl<'a> Trial<'a> {
             expected: Outputs::default(),
             varying: BTreeSet::new(),
             is_cache_as_it_is: false,
-            notes: Vec::new(),
+            notes,
             runs: 0,
         })
     }
@@ -90,7 +98,7 @@ impl<'a> Trial<'a> {
     /// Where it fails, or changes what it reads.
     pub fn learn(&mut self) -> Result<f64, Failure> {
         let named = named(&self.folder, &self.arguments.command);
-        let before = Scan::of(&self.folder, &named);
+        let before = Scan::of(&self.folder, &named).with_contents();
         let measurement = self.start(&Way::Setting(BufferSize::Off))?;
         let after = Scan::of(&self.folder, &named);
         self.files.learn_from_scans(&before, &after, &named);
@@ -112,6 +120,7 @@ impl<'a> Trial<'a> {
             .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
         }
         self.expected = self.outputs()?;
+        let at_first = before.contents;
 
         let settings = guarded::Settings { summary: true, guard: false, ..Default::default() };
         match guarded::Session::create(&settings) {
@@ -128,6 +137,18 @@ impl<'a> Trial<'a> {
                 self.files.learn_from_ledger(&summary);
             }
             Err(error) => self.notes.push(format!("what is read was not learned: {error}")),
+        }
+        let altered = self.files.altered_input(&at_first, &self.expected);
+        if let (Some(path), None) = (altered, &self.arguments.prepare) {
+            let shown = path.display();
+            return Err(Failure::own(format!(
+                "'{}' reads {shown} and has changed it, so that every run after the first began with \
+                 something else",
+                self.name()
+            ))
+            .next(format!(
+                "bring it back first, and before each run: --prepare 'cp saved.dat {shown}'"
+            )));
         }
         self.check_outputs("with buffered reads")?;
         let known = self.outputs()?;
@@ -263,21 +284,21 @@ impl<'a> Trial<'a> {
         Ok(measurement)
     }
 
+    /// In a process group of its own, as the command itself: a Ctrl-C finishes it.
     fn prepare(&self) -> Result<(), Failure> {
         let Some(command) = &self.arguments.prepare else { return Ok(()) };
+        let mut job = Job::new(["/bin/sh".as_ref(), "-c".as_ref(), command.as_os_str()]);
+        let said = self.scratch.path().join("prepare");
+        (job.stderr, job.limit) = (Some(said.clone()), RUN_LIMIT);
         let shown = command.display();
-        let status = Command::new("/bin/sh")
-            .arg("-c")
-            .arg(command)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .status()
-            .map_err(|error| Failure::own(format!("--prepare '{shown}': {error}")))?;
+        let status = measure::run(&job)
+            .map_err(|error| Failure::own(format!("--prepare '{shown}': {error}")))?
+            .status;
         if status.success() {
             return Ok(());
         }
-        Err(Failure::own(format!("--prepare '{shown}' failed with {status}"))
-            .next("what it said stands above"))
+        Err(Failure::own(format!("--prepare '{shown}' failed with {status}{}", tail(&said)))
+            .next("try it by hand: it runs in this folder, by /bin/sh"))
     }
 
     fn bring_into_cache(&mut self) -> Result<(), Failure> {
@@ -405,9 +426,17 @@ pub fn lab(error: sweetspot_lab::Error) -> Failure {
 
 /// What each run reads as its standard input: the file that was given, from its start; else nothing.
 fn standard_input() -> Option<PathBuf> {
-    let link = Path::new("/proc/self/fd/0");
+    let link = Path::new(STANDARD_INPUT);
     let is_file = link.metadata().is_ok_and(|metadata| metadata.is_file());
     is_file.then(|| link.read_link().ok()).flatten()
+}
+
+/// Whether something could come from there that can be read once only.
+fn is_pipe_or_socket(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| {
+        let kind = metadata.file_type();
+        kind.is_fifo() || kind.is_socket()
+    })
 }
 
 /// The end of what a program said, in the form in which it is added to a message.
