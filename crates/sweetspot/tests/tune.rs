@@ -1,9 +1,10 @@
 //! What a user of `sweetspot tune` sees. Nothing here asserts a time: commands whose speed hardly
 //! depends on buffers (they sleep) stand for those that are measured.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -160,10 +161,15 @@ fn what_auto_means_in_a_folder_is_found_and_used() {
     let place = Place::new();
     let folder = place.path("data");
     fs::create_dir_all(&folder).unwrap();
-    let mut tune = place.sweetspot("tune");
-    let output = tune.args(EASY).arg("--machine").arg(&folder).output().unwrap();
-    assert!(is_confirmed(&output), "{}", text(&output));
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing is left there");
+    // It is a real program whose times are measured: on a machine that others keep busy the answer
+    // may stay open.
+    let is_found = (0..4).any(|_| {
+        let mut tune = place.sweetspot("tune");
+        let output = tune.args(EASY).arg("--machine").arg(&folder).output().unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing is left there");
+        is_confirmed(&output)
+    });
+    assert!(is_found, "undecided four times");
     let rules = place.folder.path().join("config/sweetspot/machine.toml");
     let written = fs::read_to_string(&rules).unwrap();
     let pattern = format!("file = \"{}/*\"", folder.canonicalize().unwrap().display());
@@ -258,7 +264,12 @@ fn a_program_that_changes_its_input_needs_a_preparation() {
     // A counter: what the next run reads is what this one wrote.
     fs::write(place.path("counter"), "1\n").unwrap();
     let count = "read n < counter; echo $((n + 1)) > counter";
-    place.refused(&EASY, count, &["'sh' reads", "work/counter and changes it", "--prepare"]);
+    place.refused(&EASY, count, &["'sh' reads", "work/counter and has changed it", "--prepare"]);
+    // After the first run all runs are alike, but not like the first.
+    fs::write(place.path("mixed"), "Some\n").unwrap();
+    let capitals = "text=$(tr a-z A-Z < mixed); echo $text > mixed";
+    place.refused(&EASY, capitals, &["'sh' reads", "work/mixed and has changed it", "--prepare"]);
+    assert_eq!(fs::read_to_string(place.path("mixed")).unwrap(), "SOME\n", "nothing is restored");
     // Something that is only read, and that someone else changes meanwhile.
     fs::write(place.path("table"), "1\n").unwrap();
     let output = place
@@ -282,6 +293,46 @@ fn a_program_that_changes_its_input_needs_a_preparation() {
     let output = place.tune(&failing, &["true"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("--prepare 'exit 4' failed with exit status: 4"), "{said}");
+}
+
+#[test]
+fn what_was_there_already_is_made_again() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    // Written and read again, and from the last time there with the same bytes.
+    fs::write(place.path("out"), "made\n").unwrap();
+    let output = place.shell(&EASY, "sleep 0.05; echo made > out; cat out");
+    is_confirmed(&output);
+    assert!(text(&output).contains("work/out"), "{}", text(&output));
+}
+
+#[test]
+fn a_pipe_is_not_read_and_that_is_said() {
+    let place = Place::new();
+    let mut tune = place.tune(&["--dry-run"], &["cat"]);
+    let mut child = tune.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(text(&output).contains("its standard input is no file"), "{}", text(&output));
+}
+
+#[test]
+fn a_ctrl_c_finishes_a_preparation() {
+    let place = Place::new();
+    let log = place.folder.path().join("log");
+    let prepare = format!("--prepare=echo x >> {}; sleep 1", log.display());
+    let mut options = EASY.to_vec();
+    options.push(&prepare);
+    let mut tune = place.tune(&options, &["true"]);
+    // As a terminal does it: the signal goes to the whole foreground group.
+    let child =
+        tune.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for(|| lines(&log) == 4);
+    kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(text(&output).contains("Interrupted: this is what is known so far"), "{said}");
 }
 
 #[test]
