@@ -77,6 +77,7 @@ pub fn arguments<const N: usize>(given: [usize; N]) -> [usize; 6] {
 }
 
 /// `lseek`.
+#[inline(always)]
 pub fn seek(fd: i32, offset: i64, whence: i32) -> isize {
     // SAFETY: no memory is handed over.
     unsafe { syscall!(SYS_lseek, fd as isize, offset, whence) }

@@ -827,49 +827,93 @@ fn count_plain(kind: Kind, seen: &Seen, at: Option<i64>, answer: isize) -> bool 
     true
 }
 
+/// A call that was under way while its descriptor was armed, and is no plain one: it failed, or
+/// something else came in between. The answer for the program.
+#[cold]
+#[inline(never)]
+fn finish_unplain(kind: Kind, fd: i32, len: u64, at: Option<i64>, answer: isize) -> isize {
+    // Seeks are answered by the kernel itself.
+    let (answer, errno) = match sys::result(answer) {
+        Err(errno) if kind == Kind::Seek => (-1, Some(errno.0)),
+        _ => (answer, None),
+    };
+    let (by_stdio, at, began_ns) = (false, at.unwrap_or(-1), 0);
+    Watch { kind, by_stdio, fd, len, at, began_ns }.finish_slowly(answer);
+    errno.map_or(answer, crate::fail)
+}
+
+/// What answers a plain call: the next definition, or, after `by`, something shorter.
+macro_rules! plainly {
+    ($next:expr;) => {
+        // SAFETY: the caller made the same call.
+        unsafe { $next }
+    };
+    ($next:expr; $shorter:expr) => {
+        $shorter
+    };
+}
+
 /// The hooks of the calls that come by the million, in a process that is observed: our own entries
-/// are patched to lead here, so that nothing stands in between.
+/// are patched to lead here, so that nothing stands in between. What is rare is out of the way, in
+/// functions of its own, so that the rest has registers to spare.
 macro_rules! short_ways {
     ($(
         $name:ident of $module:ident:
         fn($fd:ident: i32 $(, $arg:ident: $type:ty)*) -> $ret:ty,
-        $kind:ident $len:expr, $at:expr;
+        $kind:ident $len:expr, $at:expr $(, by $shorter:expr)?;
     )*) => {
         $(unsafe extern "C" fn $name($fd: i32 $(, $arg: $type)*) -> $ret {
-            let armed = armed(Kind::$kind, $fd, $len);
-            let began_ns = if armed.is_some() { 0 } else { begin(Kind::$kind, $fd, $len) };
-            let next: unsafe extern "C" fn(i32 $(, $type)*) -> $ret =
+            #[inline(always)]
+            fn next() -> unsafe extern "C" fn(i32 $(, $type)*) -> $ret {
                 // SAFETY: the next definition of this name has this signature.
-                unsafe { core::mem::transmute(crate::abi::$module::$name::next()) };
-            // SAFETY: the caller made the same call.
-            let answer = unsafe { next($fd $(, $arg)*) };
-            let plain = |seen| count_plain(Kind::$kind, seen, $at, answer as isize);
-            if !armed.is_some_and(plain) {
+                unsafe { core::mem::transmute(crate::abi::$module::$name::next()) }
+            }
+            #[cold]
+            #[inline(never)]
+            unsafe extern "C" fn slowly($fd: i32 $(, $arg: $type)*) -> $ret {
+                let began_ns = begin(Kind::$kind, $fd, $len);
+                // SAFETY: the caller made the same call.
+                let answer = unsafe { next()($fd $(, $arg)*) };
                 let (kind, by_stdio, fd, len) = (Kind::$kind, false, $fd, $len);
                 let at = $at.unwrap_or(-1);
                 Watch { kind, by_stdio, fd, len, at, began_ns }.finish_slowly(answer as isize);
+                answer
             }
-            answer
+            let Some(seen) = armed(Kind::$kind, $fd, $len) else {
+                // SAFETY: the caller made the same call.
+                return unsafe { slowly($fd $(, $arg)*) };
+            };
+            let answer = plainly!(next()($fd $(, $arg)*); $($shorter)?);
+            match count_plain(Kind::$kind, seen, $at, answer as isize) {
+                true => answer as $ret,
+                false => finish_unplain(Kind::$kind, $fd, $len, $at, answer as isize) as $ret,
+            }
         })*
 
-        /// Leads our own entries to them. Where that cannot be, they stay as they are, and lead
-        /// here by a longer way.
+        /// Leads our own entries to them. Where that cannot be, or another library stands between
+        /// us and libc, they stay as they are, and lead here by a longer way.
         fn take_short_ways() {
-            $(reach::redirect(
-                crate::abi::$module::$name as *const () as usize,
-                $name as *const () as usize,
-            );)*
+            $(if reach::is_libc(crate::abi::$module::$name::next()) {
+                reach::redirect(
+                    crate::abi::$module::$name as *const () as usize,
+                    $name as *const () as usize,
+                );
+            })*
         }
     };
 }
 
+// A seek is all that libc's does, and too short for the way there and back. Reads and writes may be
+// points of cancellation: they are libc's.
 short_ways! {
     read of read_write: fn(fd: i32, buffer: *mut c_void, len: usize) -> isize,
         Read len as u64, None;
     write of read_write: fn(fd: i32, buffer: *const c_void, len: usize) -> isize,
         Write len as u64, None;
-    lseek of seek: fn(fd: i32, offset: i64, whence: i32) -> i64, Seek whence as u64, None;
-    lseek64 of seek: fn(fd: i32, offset: i64, whence: i32) -> i64, Seek whence as u64, None;
+    lseek of seek: fn(fd: i32, offset: i64, whence: i32) -> i64,
+        Seek whence as u64, None, by sys::seek(fd, offset, whence);
+    lseek64 of seek: fn(fd: i32, offset: i64, whence: i32) -> i64,
+        Seek whence as u64, None, by sys::seek(fd, offset, whence);
     pread of read_write:
         fn(fd: i32, buffer: *mut c_void, len: usize, offset: i64) -> isize,
         Read len as u64, Some(offset);

@@ -97,6 +97,11 @@ pub fn original(address: usize) -> usize {
     }
 }
 
+/// Whether that is the moved beginning of a function of libc's.
+pub fn is_libc(address: usize) -> bool {
+    STATE.load(Relaxed) == 2 && ENTRIES.iter().any(|entry| entry.original.load(Relaxed) == address)
+}
+
 /// A page for the moved beginnings.
 #[repr(align(4096))]
 struct Code(core::cell::UnsafeCell<[u8; 4096]>);
