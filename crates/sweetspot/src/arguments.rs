@@ -401,7 +401,7 @@ pub struct Profile {
     pub output: Option<PathBuf>,
 
     /// Say what changed between two profiles that --json wrote
-    #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with = "command")]
+    #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with_all = ["command", "json", "output"])]
     pub compare: Option<Vec<PathBuf>>,
 
     /// The program and its arguments; options of sweetspot stop at its name

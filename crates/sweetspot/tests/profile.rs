@@ -271,6 +271,24 @@ fn a_static_program_gets_its_sizes_from_the_kernel() {
     assert!(sentence.contains("Hint: it reads 100 bytes at a time"), "{sentence}");
 }
 
+/// Calls through io_uring are in no counter, not even the kernel's.
+#[test]
+fn a_process_with_io_uring_is_not_seen() {
+    let place = Place::new();
+    let source = "#include <sys/syscall.h>\n#include <unistd.h>\n#include <string.h>\n\
+                  int main(void) { char p[120]; memset(p, 0, sizeof p);\n\
+                  return syscall(SYS_io_uring_setup, 4, p) < 0; }\n";
+    compile(&place, "ring", source, &[]);
+    let (output, profile) = place.profile(&["./ring"]);
+    if !output.status.success() {
+        eprintln!("skipped: this machine has no io_uring");
+        return;
+    }
+    assert_eq!(profile["coverage"]["verdict"], "part", "{}", profile["coverage"]);
+    let sentence = profile["sentence"].as_str().unwrap();
+    assert!(sentence.contains("io_uring"), "{sentence}");
+}
+
 /// Far more processes than have lines: the lines add up to all that was counted, and each process
 /// has its files to itself.
 #[test]
@@ -349,6 +367,8 @@ fn two_profiles_are_compared() {
     let output = place.sweetspot(&compare).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains("in.dat\n  calls 1,00"), "{text}");
+    let both = place.sweetspot(&[&compare[..], &["--json", "c.json"]].concat()).output().unwrap();
+    assert_eq!(both.status.code(), Some(125), "{both:?}");
     place.write("c.json", b"{}");
     let output = place.sweetspot(&["profile", "--compare", "a.json", "c.json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));

@@ -2,10 +2,11 @@
 //! parent gets the counts of the children that it waited for, and of those they waited for. What the
 //! kernel counted and the library did not see was made out of its sight.
 
-use super::data::{Calls, Coverage, File, Seen};
+use super::data::{Calls, Coverage, File, Process, Seen};
 use super::words;
-use crate::reach::Reach;
+use crate::reach::{Reach, Why};
 use std::fs;
+use sweetspot_core::why::Why::IoUring as IO_URING;
 
 /// Reads and writes that a process makes before the library is there: by the kernel and the dynamic
 /// linker, a header for each library.
@@ -81,11 +82,17 @@ pub fn beyond(coverage: &Coverage) -> Calls {
     minus(coverage.kernel, coverage.seen)
 }
 
+/// A process that makes calls through io_uring: those are counted by nobody, not even the kernel.
+pub fn with_ring(processes: &[Process]) -> Option<&Process> {
+    let uses_ring = |process: &&Process| process.reasons.iter().any(|why| why == IO_URING.text());
+    processes.iter().find(uses_ring)
+}
+
 /// Compares both.
-pub fn coverage(kernel: Calls, files: &[File], processes: usize, reach: &Reach) -> Coverage {
+pub fn coverage(kernel: Calls, files: &[File], processes: &[Process], reach: &Reach) -> Coverage {
     let seen = seen(files);
     let beyond = minus(kernel, seen);
-    let starts = processes.max(1) as u64;
+    let starts = processes.len().max(1) as u64;
     let calls = (beyond.reads + beyond.writes).saturating_sub(starts * CALLS_OF_A_START);
     let bytes =
         (beyond.read_bytes + beyond.written_bytes).saturating_sub(starts * BYTES_OF_A_START);
@@ -93,11 +100,13 @@ pub fn coverage(kernel: Calls, files: &[File], processes: usize, reach: &Reach) 
     let all_bytes = (kernel.read_bytes + kernel.written_bytes).max(1) as f64;
     let share = (calls as f64 / all).max(bytes as f64 / all_bytes);
     let (verdict, reason) = match reach {
-        Reach::Unreachable(why) if processes == 0 => (Seen::Nothing, format!("nothing: {why}")),
-        Reach::Unreachable(why) if share > SHARE_UNSEEN => {
+        Reach::Unreachable(why) if processes.is_empty() => {
+            (Seen::Nothing, format!("nothing: {why}"))
+        }
+        Reach::Unreachable(why) if share > SHARE_UNSEEN || *why == Why::IoUring => {
             (Seen::Part, format!("only what it starts, not the program itself: {why}"))
         }
-        _ if processes == 0 => (
+        _ if processes.is_empty() => (
             Seen::Nothing,
             "nothing: no process loaded the library (was its environment cleared?)".to_string(),
         ),
@@ -109,7 +118,16 @@ pub fn coverage(kernel: Calls, files: &[File], processes: usize, reach: &Reach) 
             );
             (Seen::Part, part)
         }
-        _ => (Seen::All, "every read and write was seen".to_string()),
+        _ => match with_ring(processes) {
+            Some(Process { program, pid, .. }) => (
+                Seen::Part,
+                format!(
+                    "not everything: {program} {pid} uses io_uring, and what goes through it is \
+                     counted by nobody"
+                ),
+            ),
+            None => (Seen::All, "every read and write was seen".to_string()),
+        },
     };
     Coverage { verdict, reason, kernel, seen }
 }
@@ -117,14 +135,14 @@ pub fn coverage(kernel: Calls, files: &[File], processes: usize, reach: &Reach) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reach::Why;
 
     #[test]
     fn what_the_kernel_counted_and_nobody_saw_is_said() {
         let file = |reads| File { reads, read_bytes: reads * 200, ..File::default() };
         let kernel = |reads| Calls { reads, read_bytes: reads * 200, ..Calls::default() };
         let check = |kernel: Calls, seen: u64, processes: usize, reach: Reach, expected: Seen| {
-            let found = coverage(kernel, &[file(seen)], processes, &reach);
+            let processes = vec![Process::default(); processes];
+            let found = coverage(kernel, &[file(seen)], &processes, &reach);
             assert_eq!(found.verdict, expected, "{found:?}");
         };
         check(kernel(100_000), 99_990, 1, Reach::Reachable, Seen::All);
@@ -133,5 +151,9 @@ mod tests {
         check(kernel(60), 0, 1, Reach::Reachable, Seen::All);
         check(kernel(100_000), 0, 0, Reach::Unreachable(Why::Static), Seen::Nothing);
         check(kernel(100_000), 10, 2, Reach::Unreachable(Why::Go), Seen::Part);
+        check(kernel(60), 0, 1, Reach::Unreachable(Why::IoUring), Seen::Part);
+        let ring = Process { reasons: vec![IO_URING.text().into()], ..Process::default() };
+        let found = coverage(kernel(60), &[file(60)], &[ring], &Reach::Reachable);
+        assert_eq!(found.verdict, Seen::Part, "{found:?}");
     }
 }

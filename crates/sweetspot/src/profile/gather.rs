@@ -31,7 +31,6 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
             process.bytes += file.read_bytes + file.written_bytes;
         }
     }
-    let loaded = processes.len();
     Profile {
         sweetspot_profile: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_string(),
@@ -48,7 +47,7 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
         file_seconds: 0.0,
         other_seconds: 0.0,
         prediction: None,
-        coverage: coverage::coverage(run.kernel.children, &files, loaded, &run.reach),
+        coverage: coverage::coverage(run.kernel.children, &files, &processes, &run.reach),
         costs: Costs::default(),
         insights: Vec::new(),
         files,

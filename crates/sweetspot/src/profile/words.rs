@@ -119,7 +119,7 @@ pub fn sentence(profile: &Profile, reach: &Reach) -> String {
     let waits = others(profile);
     if all == 0 {
         let time = seconds(profile.seconds);
-        return format!("no system calls on files in {time}{waits}: nothing to buffer");
+        return format!("no system calls on files in {time}{waits}{unseen}: nothing to buffer");
     }
     regular.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     let mut left = profile.file_seconds * MOST;
@@ -175,6 +175,9 @@ fn unseen(profile: &Profile) -> (String, f64) {
     }
     let beyond = coverage::beyond(&profile.coverage);
     let calls = |calls: &Calls| calls.reads + calls.writes;
+    if coverage::with_ring(&profile.processes).is_some() {
+        return (", and what went through io_uring was out of sight".to_string(), 0.0);
+    }
     let text = format!(
         ", and {} reads and writes of {} were out of sight",
         count(calls(&beyond)),
@@ -256,6 +259,7 @@ fn no_gain(profile: &Profile, main: &[&File]) -> String {
     let moved: u64 = main.iter().map(|file| file.read_bytes + file.written_bytes).sum();
     let each = mean(moved, calls);
     match most_frequent_reason(main) {
+        _ if coverage::with_ring(&profile.processes).is_some() => Why::IoUring.text().to_string(),
         _ if saves > GAIN_SECONDS_MIN && saves < 2.0 * start => format!(
             "it would save {}, and starting under sweetspot costs {}",
             seconds(saves),
@@ -393,7 +397,8 @@ mod tests {
         check(&[(1.0, stdio), (1.5, memory), (1.0, stdio)], "2 files are used through stdio");
         check(&[(1.0, stdio), (3.0, memory), (1.0, memory)], memory);
         check(&[(1.0, Why::TooFewCalls.text())], "a is used with too few calls to be worth it");
-        for why in Why::ALL {
+        // Which of them follow the word "is" is told by how they begin, but for one.
+        for why in Why::ALL.into_iter().filter(|why| *why != Why::NotWorthIt) {
             let is_sentence = because(why.text(), &[&file("a", 0.0, "")]) == why.text();
             let begins = ["the ", "a ", "no ", "this ", "an ", "writes ", "memory "];
             let reads_as_one = begins.iter().any(|begin| why.text().starts_with(begin));
