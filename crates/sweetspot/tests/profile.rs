@@ -109,6 +109,44 @@ fn random_and_large_access_has_no_gain() {
     assert!(place.report().contains("nothing to gain"), "{}", place.report());
 }
 
+/// Each way to go through a file has its count, exact for the first calls of a file and by samples
+/// of the rest.
+#[test]
+fn patterns_are_told_apart() {
+    let place = Place::new();
+    place.write("in.dat", vec![b'x'; 4 << 20]);
+    let check = |script: &str, expected: &[(&str, u64)]| {
+        let (output, profile) = place.profile(&["python3", "-c", &format!("import os\n{script}")]);
+        assert!(output.status.success(), "{output:?}");
+        let found = file(&profile, &place.work().join("in.dat"));
+        for (name, count) in expected {
+            let value = match *name {
+                "seeks_nowhere" => number(found, name),
+                name => number(&found["pattern"], name),
+            };
+            // Of some thousand calls every one is looked at, of more only bursts.
+            let error = if *count > 4096 { count / 5 } else { 0 };
+            assert!(value.abs_diff(*count) <= error, "{script}\n{name}: {value} for {count}");
+        }
+    };
+    let open = "fd = os.open('in.dat', os.O_RDWR)\n";
+    let strided =
+        |calls: u64| format!("{open}for i in range({calls}): os.pread(fd, 100, i % 4000 * 1000)\n");
+    check(&strided(1000), &[("sequential", 1), ("strided", 998), ("random", 1), ("re_reads", 0)]);
+    check(&strided(100_000), &[("strided", 99_950)]);
+    let twice = format!(
+        "{open}for j in range(2):\n os.lseek(fd, 0, 0)\n for i in range(1000): os.read(fd, 100)\n"
+    );
+    let all = [("sequential", 1999), ("strided", 0), ("random", 1), ("re_reads", 1000)];
+    check(&twice, &[&all[..], &[("re_writes", 0)]].concat());
+    let written = twice.replace("os.read(fd, 100)", "os.write(fd, b'y' * 100)");
+    check(&written, &[("sequential", 1999), ("re_writes", 1000), ("re_reads", 0)]);
+    let nowhere = format!("{open}for i in range(500): os.lseek(fd, 0, 1); os.read(fd, 100)\n");
+    check(&nowhere, &[("seeks_nowhere", 500), ("sequential", 500)]);
+    let somewhere = format!("{open}for i in range(500): os.lseek(fd, i * 3 + 1, 0)\n");
+    check(&somewhere, &[("seeks_nowhere", 0)]);
+}
+
 #[test]
 fn what_cannot_be_buffered_says_why() {
     let place = Place::new();
@@ -307,6 +345,9 @@ fn lines_of_processes_add_up() {
     assert_eq!(calls("processes", &["calls"]), all);
     assert!(all >= 100 * 100, "{all}");
     let report = place.report();
+    // Few files are shown, and all are in JSON: a hundred, /dev/zero for each, and the shell's.
+    assert!(report.contains(" files more: ") && report.lines().count() < 60, "{report}");
+    assert!(profile["files"].as_array().unwrap().len() >= 200);
     let lines = report.lines().skip_while(|line| !line.starts_with("process "));
     let lines = lines.skip(1).take_while(|line| !line.is_empty());
     let shown = lines.map(|line| {

@@ -304,3 +304,74 @@ fn insights(profile: &Profile, style: Style, text: &mut String) {
         let _ = writeln!(text, "and {} more findings", insights.len() - INSIGHTS_SHOWN);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::data::{Pattern, Size};
+    use super::*;
+
+    #[test]
+    fn sizes_are_drawn_at_their_place_and_by_their_share() {
+        let check = |reads: &[(u64, u64)], writes: &[(u64, u64)], expected: &str| {
+            let sizes = |sizes: &[(u64, u64)]| {
+                let size = |(bytes_min, calls): &(u64, u64)| Size {
+                    bytes_min: *bytes_min,
+                    bytes_max: 2 * bytes_min,
+                    calls: *calls,
+                };
+                sizes.iter().map(size).collect()
+            };
+            let (read_sizes, write_sizes) = (sizes(reads), sizes(writes));
+            assert_eq!(histogram(&File { read_sizes, write_sizes, ..File::default() }), expected);
+        };
+        check(&[], &[], "·············");
+        check(&[(0, 9)], &[(1, 1)], "█············");
+        check(&[(2, 1), (4, 1), (1 << 20, 1)], &[(1 << 24, 1)], "██········█·█");
+        check(&[(1 << 10, 50)], &[(1 << 11, 50), (1 << 12, 50), (1 << 14, 1)], "·····█▅▂·····");
+    }
+
+    #[test]
+    fn patterns_are_in_words() {
+        let check = |pattern: Pattern, expected: Option<&str>| {
+            let found = super::pattern(&File { pattern, ..File::default() });
+            assert_eq!(found.as_deref(), expected);
+        };
+        let some = |sequential, strided, random| Pattern {
+            sequential,
+            strided,
+            random,
+            ..Pattern::default()
+        };
+        check(some(1, 0, 0), None);
+        check(some(95, 2, 3), Some("in order"));
+        check(some(5, 90, 5), Some("strided"));
+        check(some(5, 5, 90), Some("at random"));
+        check(some(50, 25, 25), Some("50 % in order, 25 % strided, 25 % at random"));
+        let again = Pattern { re_reads: 40, re_writes: 9, ..some(100, 0, 0) };
+        check(again, Some("in order, 40 % read again"));
+        let over = Pattern { re_writes: 60, ..some(100, 0, 0) };
+        check(over, Some("in order, 60 % rewritten"));
+    }
+
+    #[test]
+    fn long_lists_are_folded_and_lose_nothing() {
+        let file = |number: u64| File {
+            path: format!("/data/{number}"),
+            reads: number,
+            read_bytes: 100 * number,
+            seconds: 1.0,
+            ..File::default()
+        };
+        let profile = Profile {
+            file_seconds: 30.0,
+            files: (1..=30).map(file).collect(),
+            ..Profile::default()
+        };
+        let text = text(&profile, Style::Plain);
+        assert_eq!(text.matches("/data/").count(), FILES_SHOWN);
+        // 13 to 30: 387 calls.
+        let rest = "and 18 files more: 387 calls, 37.8 KiB, 18.0 s in calls (all with --json FILE)";
+        assert!(text.contains(rest), "{text}");
+        assert!(!text.contains('\x1b') && super::text(&profile, Style::Colours).contains('\x1b'));
+    }
+}
