@@ -280,7 +280,11 @@ fn has_holes(file: &File) -> std::io::Result<bool> {
     if (stat.st_blocks as u64).saturating_mul(512) >= stat.st_size as u64 {
         return Ok(false);
     }
-    Ok(!HOLES_NOT_BELIEVED.contains(&(rustix::fs::fstatfs(file)?.f_type as i64)))
+    Ok(believes_holes(rustix::fs::fstatfs(file)?.f_type as i64))
+}
+
+fn believes_holes(file_system: i64) -> bool {
+    !HOLES_NOT_BELIEVED.contains(&file_system)
 }
 
 /// Where data begins and ends at or behind `at`; `None` if there is none.

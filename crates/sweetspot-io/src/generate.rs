@@ -246,6 +246,7 @@ fn end_lines(piece: &mut [u8], at: u64, line_bytes: u64) {
 mod tests {
     use super::*;
     use crate::test::Place;
+    use std::fs::File;
 
     fn files(content: Content, seed: u64) -> Vec<Vec<u8>> {
         let place = Place::new(b"");
@@ -304,6 +305,19 @@ mod tests {
         assert!(generate(place.path("data"), &options).is_err());
         let replace = Options { existing: Existing::Replace, ..options };
         generate(place.path("data"), &replace).unwrap();
+    }
+
+    #[test]
+    fn some_of_the_disk_stays_free() {
+        let place = Place::new(b"");
+        let folder = place.path("data");
+        std::fs::create_dir(&folder).unwrap();
+        let free_bytes = sys::free_bytes(File::open(&folder).unwrap()).unwrap();
+        // Others may use the disk, too, so not to the byte.
+        let nearly_all = free_bytes.saturating_sub(SPARE_BYTES / 2);
+        let error = check_room(&folder, "data", nearly_all).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::NoRoom { .. }), "{error}");
+        check_room(&folder, "data", 0).unwrap();
     }
 
     #[test]

@@ -26,6 +26,20 @@ pub enum Existing {
 ///
 /// Everything that writes takes `impl Into<Output>`: a path, an open [`File`], or a writer. Under a
 /// path the output appears when it is complete.
+///
+/// ```
+/// use sweetspot_io::{ErrorKind, Existing, Input, copy};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("report");
+/// let text = || Input::reader("memory", &b"done"[..]);
+/// copy::copy(text(), &path, &copy::Options::default())?;
+/// let error = copy::copy(text(), &path, &copy::Options::default()).unwrap_err();
+/// assert!(matches!(error.kind, ErrorKind::Exists));
+/// let replace = copy::Options { existing: Existing::Replace, ..copy::Options::default() };
+/// copy::copy(text(), &path, &replace)?;
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
 pub struct Output {
     name: String,
     kind: Kind,
@@ -292,5 +306,88 @@ fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::fault::{self, Fault};
+    use crate::test::Place;
+    use rustix::io::Errno;
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn a_file_system_without_unnamed_files_gets_a_temporary_name() {
+        let place = Place::new(b"");
+        let to = place.path("to");
+        for existing in [Existing::Refuse, Existing::Replace] {
+            for finishes in [true, false] {
+                let before = std::fs::read(&to).ok();
+                let make = || Output::path(&to).open(existing);
+                // The first call makes the file without a name.
+                let (written, reached) = fault::with(0, Fault::Error(Errno::OPNOTSUPP), make);
+                if before.is_some() && existing == Existing::Refuse {
+                    assert!(written.is_err());
+                    continue;
+                }
+                assert!(reached);
+                let mut written = written.unwrap();
+                written.write_all(b"new").unwrap();
+                assert!(place.others().iter().any(|name| name.starts_with(PREFIX)));
+                assert_eq!(std::fs::read(&to).ok(), before, "not before it is complete");
+                match finishes {
+                    true => written.finish().unwrap(),
+                    false => drop(written),
+                }
+                let expected = if finishes { Some(b"new".to_vec()) } else { before };
+                assert_eq!(std::fs::read(&to).ok(), expected);
+                assert_eq!(place.others(), ["to"], "no temporary name stays");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_refused_before_anyone_works() {
+        let place = Place::new(b"old");
+        let error = Output::path(place.path("file")).open(Existing::Refuse).err().unwrap();
+        assert!(matches!(error.kind, ErrorKind::Exists), "{error}");
+        // Also where it came meanwhile.
+        let mut written = Output::path(place.path("to")).open(Existing::Refuse).unwrap();
+        written.write_all(b"new").unwrap();
+        std::fs::write(place.path("to"), "of others").unwrap();
+        let error = written.finish().unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Exists), "{error}");
+        assert_eq!(std::fs::read(place.path("to")).unwrap(), b"of others");
+    }
+
+    /// Takes so many bytes, and keeps what is flushed.
+    #[derive(Clone)]
+    struct Takes(usize, Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
+
+    impl Write for Takes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut kept = self.1.lock().unwrap();
+            let len = bytes.len().min(self.0 - kept.0.len());
+            kept.0.extend_from_slice(&bytes[..len]);
+            Ok(len)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            let mut kept = self.1.lock().unwrap();
+            kept.1 = kept.0.clone();
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_writer_is_flushed_and_may_not_take_nothing() {
+        let writer = Takes(7, Arc::default());
+        let mut written = Output::writer("seven", writer.clone()).open(Existing::Refuse).unwrap();
+        written.write_all(b"content").unwrap();
+        let error = written.write_all(b"!").unwrap_err();
+        assert_eq!(error.io().unwrap().kind(), io::ErrorKind::WriteZero, "{error}");
+        written.finish().unwrap();
+        assert_eq!(writer.1.lock().unwrap().1, b"content");
     }
 }

@@ -146,6 +146,21 @@ fn encrypt(line: &mut [u8], passes: u32) {
 /// is made where it is missing. Each thread gets its list of files at the start. Folders in the
 /// folder are left out.
 ///
+/// ```
+/// use sweetspot_io::transform::{self, transform_folder};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (plain, secret) = (folder.path().join("plain"), folder.path().join("secret"));
+/// std::fs::create_dir(&plain).unwrap();
+/// std::fs::write(plain.join("one.txt"), "abc\n").unwrap();
+/// std::fs::write(plain.join("two.txt"), "a\nb\n").unwrap();
+/// let options = transform::Options { passes: 2, threads: 2, ..transform::Options::default() };
+/// let done = transform_folder(&plain, &secret, &options)?;
+/// assert_eq!((done.files, done.lines), (2, 3));
+/// assert_eq!(std::fs::read(secret.join("one.txt")).unwrap(), b"`cb\n");
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
+///
 /// # Errors
 /// As [`transform`]; files that were complete before stay.
 pub fn transform_folder(

@@ -1,4 +1,5 @@
 use super::*;
+use crate::sys::fault::{self, Fault};
 use crate::test::{self, Place};
 use crate::{BufferSize, Strategy};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -50,6 +51,35 @@ fn files_without_a_length_are_copied() {
         assert!(!expected.is_empty());
         assert_eq!(std::fs::read(&to).unwrap(), expected, "{strategy:?}");
         std::fs::remove_file(&to).unwrap();
+    }
+}
+
+#[test]
+fn what_the_kernel_says_is_not_believed_where_it_is_known_to_be_wrong() {
+    let content = b"some line\n".repeat(1000);
+    let place = Place::new(&content);
+    // A kernel that copies nothing, at any of the calls: also a 0 that comes too early.
+    let (mut nth, mut reached) = (0, true);
+    while reached {
+        let run = || copy(place.input(), place.path("to"), &Options::default());
+        let copied;
+        (copied, reached) = fault::with(nth, Fault::Nothing, run);
+        assert_eq!(copied.unwrap().bytes, 10_000, "nothing at call {nth}");
+        assert_eq!(std::fs::read(place.path("to")).unwrap(), content, "nothing at call {nth}");
+        std::fs::remove_file(place.path("to")).unwrap();
+        nth += 1;
+    }
+    let progress = |_| {};
+    let told = Options { progress: Some(&progress), ..Options::default() };
+    for (options, most) in [(Options::default(), CALL_BYTES_MAX), (told, PROGRESS_BYTES)] {
+        let (copied, _, len_max) =
+            fault::count(|| copy(place.input(), place.path("to"), &options).unwrap());
+        assert!([How::CopyRange, How::Cloned].contains(&copied.how), "{copied:?}");
+        assert!(len_max as u64 <= most, "{len_max} bytes were asked for in one call");
+        std::fs::remove_file(place.path("to")).unwrap();
+    }
+    for (file_system, believed) in [(0xEF53, true), (0x9123_683E, false), (0x2FC1_2FC1, false)] {
+        assert_eq!(believes_holes(file_system), believed, "{file_system:x}");
     }
 }
 

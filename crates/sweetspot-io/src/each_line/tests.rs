@@ -1,4 +1,5 @@
 use super::*;
+use crate::sys::fault;
 use crate::test::{self, Place};
 
 fn options(chunk_bytes: u32, threads: usize) -> Options<'static> {
@@ -139,6 +140,21 @@ fn lines_that_are_too_long_are_an_error_in_every_way() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn not_much_is_read_of_a_line_that_is_too_long() {
+    let place = Place::new(b"");
+    place.change_len(64 << 20).join().unwrap();
+    for strategy in [None, Some(Strategy::Streaming)] {
+        let mut options = Options { line_bytes_max: Some(100), ..options(65_536, 1) };
+        options.read.strategy = strategy;
+        let run = || each_line(place.input(), Output::nowhere(), &options, |_, _| Ok(()));
+        let (result, calls, len_max) = fault::count(run);
+        let kind = result.unwrap_err().kind;
+        assert!(matches!(kind, ErrorKind::LineTooLong { at: 0, limit_bytes: 100 }), "{kind:?}");
+        assert!(calls < 10 && len_max < 100_000, "{strategy:?}: {calls} calls, {len_max} bytes");
     }
 }
 

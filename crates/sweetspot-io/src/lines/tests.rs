@@ -4,6 +4,7 @@ use super::*;
 use crate::test::{self, Place};
 use crate::{BufferSize, Strategy};
 use proptest::prelude::*;
+use std::os::unix::fs::OpenOptionsExt;
 
 fn expected(content: &[u8], ends: Ends) -> Vec<Vec<u8>> {
     let ranges = scan::tests::lines(content, ends);
@@ -139,6 +140,82 @@ fn files_that_change_meanwhile() {
             }
         }
     }
+}
+
+#[test]
+fn whoever_wants_to_write_to_a_mapped_file_does_not_wait_for_its_end() {
+    let lines_of = |place: &Place| {
+        let options = options(Strategy::Mapped, 4096, Ends::Any);
+        Lines::open(place.input(), &options).unwrap()
+    };
+    let place = Place::new(&b"line\n".repeat(20_000));
+    let writes = || {
+        let mut options = std::fs::File::options();
+        options.write(true).custom_flags(libc::O_NONBLOCK).open(place.path("file"))
+    };
+    let writer = writes().unwrap();
+    assert_eq!(lines_of(&place).choice().strategy, Strategy::Streaming, "others may write");
+    drop(writer);
+    let mut lines = lines_of(&place);
+    if lines.choice().strategy != Strategy::Mapped {
+        println!("skipped: there are no leases here: {}", lines.choice().why);
+        assert!(std::env::var_os("CI").is_none());
+        return;
+    }
+    lines.next_batch().unwrap();
+    let changed = place.change_len(200_000);
+    assert!(!changed.is_finished(), "the lease is kept while somebody looks at the map");
+    lines.next_batch().unwrap();
+    changed.join().unwrap();
+    let before = lines.next_batch().unwrap().unwrap().at();
+    assert!(before < 20_000, "it went on after {before} bytes");
+    drop(lines);
+    // An open file that stays open keeps no lease.
+    let file = std::fs::File::open(place.path("file")).unwrap();
+    let kept = file.try_clone().unwrap();
+    let options = options(Strategy::Mapped, 4096, Ends::Any);
+    let mut lines = Lines::open(file, &options).unwrap();
+    assert_eq!(lines.choice().strategy, Strategy::Mapped);
+    lines.next_batch().unwrap();
+    assert!(writes().is_err(), "there is a lease");
+    drop(lines);
+    writes().unwrap();
+    drop(kept);
+}
+
+/// Gives one part at each read.
+struct Parts(Vec<&'static [u8]>);
+
+impl std::io::Read for Parts {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        assert!(!self.0.is_empty(), "nobody asked for more");
+        let part = self.0.remove(0);
+        buffer[..part.len()].copy_from_slice(part);
+        Ok(part.len())
+    }
+}
+
+#[test]
+fn lines_are_given_out_as_soon_as_their_ends_are_known() {
+    for parts in [&[&b"a\r"[..], b"b"][..], &[b"a\r", b"\n"], &[b"a", b"\n"], &[b"a\nb"]] {
+        let input = Input::reader("parts", Parts(parts.to_vec()));
+        let mut lines = Lines::open(input, &options(Strategy::Streaming, 64, Ends::Any)).unwrap();
+        assert_eq!(lines.next_line().unwrap(), Some(&b"a"[..]), "{parts:?}");
+    }
+}
+
+#[test]
+fn a_file_that_fits_into_no_memory_is_an_error() {
+    const LEN: u64 = 8 << 40;
+    let place = Place::new(b"");
+    let file = std::fs::File::options().write(true).open(place.path("file")).unwrap();
+    if Vec::<u8>::new().try_reserve(LEN as usize).is_ok() || file.set_len(LEN).is_err() {
+        println!("skipped: this system promises any memory, or has no large files");
+        return;
+    }
+    let options = options(Strategy::Whole, 1, Ends::Any);
+    let error = Lines::open(place.input(), &options).unwrap().count().unwrap_err();
+    assert_eq!(error.io().unwrap().kind(), std::io::ErrorKind::OutOfMemory, "{error}");
 }
 
 #[test]
