@@ -134,6 +134,7 @@ mod tests {
     use super::*;
     use crate::test::{self, Place};
     use crate::{BufferSize, Strategy};
+    use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
     #[test]
     fn the_first_difference_is_found_whatever_the_buffer() {
@@ -206,5 +207,36 @@ mod tests {
         }
         let found = first_difference(open_at(0), open_at(6), &Options::default()).unwrap();
         assert_eq!(found, Some(Difference { at: 5, one: Some(b'6'), other: None }));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn the_first_difference_is_that_of_two_slices(
+            one in proptest::collection::vec(0u8..2, 0..2000),
+            change in proptest::option::of(any::<usize>()),
+            len in 0usize..2000,
+            buffer_bytes in 1u32..3000,
+        ) {
+            let mut other = one.clone();
+            if let Some(at) = change && !one.is_empty() {
+                other[at % one.len()] ^= 1;
+                other.truncate(len);
+            }
+            let equal = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
+            let expected = (one != other).then(|| Difference {
+                at: equal as u64,
+                one: one.get(equal).copied(),
+                other: other.get(equal).copied(),
+            });
+            let buffer_size = BufferSize::Bytes(buffer_bytes);
+            let read = ReadOptions { buffer_size, ..ReadOptions::default() };
+            let options = Options { read, ..Options::default() };
+            let [one, other] = [one, other].map(|content| {
+                Input::reader("memory", std::io::Cursor::new(content))
+            });
+            prop_assert_eq!(first_difference(one, other, &options).unwrap(), expected);
+        }
     }
 }

@@ -44,6 +44,50 @@ const VERBS: &[Verb] = &[
         expected: shown_lines,
     },
     Verb {
+        name: "lines one by one",
+        run: |input, job| {
+            let options = lines::Options { read: job.read, ..lines::Options::default() };
+            let (mut lines, mut found) = (Lines::open(input, &options)?, Vec::new());
+            while let Some(line) = lines.next_line()? {
+                (job.begun)();
+                show(line, &mut found);
+            }
+            Ok(found)
+        },
+        expected: shown_lines,
+    },
+    Verb {
+        name: "lines of text",
+        run: |input, job| {
+            let options = lines::Options { read: job.read, ..lines::Options::default() };
+            let mut found = Vec::new();
+            Lines::open(input, &options)?.for_each_text(lines::Encoding::Latin1, |line| {
+                (job.begun)();
+                show(line.as_bytes(), &mut found);
+            })?;
+            Ok(found)
+        },
+        expected: |content| {
+            let text: String = shown_lines(content).iter().map(|&byte| char::from(byte)).collect();
+            text.into_bytes()
+        },
+    },
+    #[cfg(feature = "async")]
+    Verb {
+        name: "stream of lines",
+        run: |input, job| {
+            use futures_lite::{StreamExt, future::block_on};
+            let options = lines::Options { read: job.read, ..lines::Options::default() };
+            let (mut batches, mut found) = (crate::stream::batches(input, &options)?, Vec::new());
+            while let Some(batch) = block_on(batches.next()) {
+                (job.begun)();
+                batch?.as_batch().for_each_line(|line| show(line, &mut found));
+            }
+            Ok(found)
+        },
+        expected: shown_lines,
+    },
+    Verb {
         name: "each line",
         run: |input, job| {
             let progress = |_| (job.begun)();

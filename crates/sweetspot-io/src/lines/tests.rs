@@ -346,4 +346,52 @@ proptest! {
         let any = options(strategy, buffer_bytes, Ends::Any);
         prop_assert_eq!(read_in_way(way, &place, &any), expected(&content, Ends::Any));
     }
+
+    #[test]
+    fn text_is_what_std_makes_of_it(
+        content in proptest::collection::vec(
+            prop_oneof![4 => Just("\n"), 4 => Just("é"), 4 => Just("a\r"), 4 => Just("€𝄞")], 0..300
+        ),
+        bad in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..3),
+        buffer_bytes in 1u32..300,
+    ) {
+        let mut content = content.concat().into_bytes();
+        for (at, byte) in bad {
+            let len = content.len().max(1);
+            if let Some(place) = content.get_mut(at % len) {
+                *place = byte;
+            }
+        }
+        let place = Place::new(&content);
+        let decode = |encoding| {
+            let mut found = Vec::new();
+            let options = options(Strategy::Streaming, buffer_bytes, Ends::Any);
+            let result = Lines::open(place.input(), &options)
+                .unwrap()
+                .for_each_text(encoding, |line| found.push(line.to_owned()));
+            (found, result.map_err(|error| error.kind))
+        };
+        let lines = expected(&content, Ends::Any);
+        let replaced: Vec<_> =
+            lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+        let (found, result) = decode(Encoding::Utf8(Invalid::Replace));
+        prop_assert!(result.is_ok());
+        prop_assert_eq!(&found, &replaced);
+        let (found, result) = decode(Encoding::Utf8(Invalid::Error));
+        match (std::str::from_utf8(&content), result) {
+            (Ok(_), result) => {
+                prop_assert!(result.is_ok());
+                prop_assert_eq!(found, replaced);
+            }
+            (Err(error), Err(ErrorKind::NotUtf8 { at })) => {
+                prop_assert_eq!(at, error.valid_up_to() as u64);
+                // All lines before that byte's.
+                let before = &content[..error.valid_up_to()];
+                let ends = before.iter().rposition(|byte| b"\r\n".contains(byte));
+                let whole = expected(&before[..ends.map_or(0, |end| end + 1)], Ends::Any);
+                prop_assert_eq!(&found[..], &replaced[..whole.len()]);
+            }
+            (Err(error), result) => prop_assert!(false, "{error}, but {result:?}"),
+        }
+    }
 }
