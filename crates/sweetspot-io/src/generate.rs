@@ -245,7 +245,9 @@ fn end_lines(piece: &mut [u8], at: u64, line_bytes: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::fault::{self, Fault};
     use crate::test::Place;
+    use rustix::io::Errno;
     use std::fs::File;
 
     fn files(content: Content, seed: u64) -> Vec<Vec<u8>> {
@@ -294,7 +296,10 @@ mod tests {
         let place = Place::new(b"");
         for (bytes, files) in [(1 << 60, 1), (u64::MAX, 2), (1, 1_000_001)] {
             let options = Options { files, ..Options::new(Content::Binary { bytes }) };
-            let error = generate(place.path("data"), &options).unwrap_err();
+            // Whoever begins to write is stopped soon.
+            let full = Fault::Error(Errno::NOSPC);
+            let (made, _) = fault::with(20, full, || generate(place.path("data"), &options));
+            let error = made.unwrap_err();
             let known = matches!(error.kind, ErrorKind::NoRoom { .. } | ErrorKind::Option(_));
             assert!(known, "{error}");
         }

@@ -181,3 +181,134 @@ fn an_interrupted_job_leaves_nothing_half_done() {
     job.wait().unwrap();
     assert_eq!(fs::read_dir(place.0.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn exit_statuses_are_those_of_cp_cmp_and_wc() {
+    let place = Place::new(&[("a", "one\ntwo\n"), ("b", "one\ntwx\n"), ("c", "one\n")]);
+    fs::create_dir(place.path("folder")).unwrap();
+    for (theirs, ours) in [
+        ("wc -l a", "lines a"),
+        ("wc -l a b", "lines a b"),
+        ("wc -l nosuch", "lines nosuch"),
+        ("wc -l nosuch a", "lines nosuch a"),
+        ("wc -l folder", "lines folder"),
+        ("cmp a a", "compare a a"),
+        ("cmp a b", "compare a b"),
+        ("cmp a c", "compare a c"),
+        ("cmp -s a c", "compare -s a c"),
+        ("cmp a nosuch", "compare a nosuch"),
+        ("cmp -s nosuch a", "compare -s nosuch a"),
+        ("cmp a folder", "compare a folder"),
+        ("cp a to", "copy -f a to"),
+        ("cp a folder", "copy -f a folder"),
+        ("cp nosuch to", "copy nosuch to"),
+        ("cp a a", "copy -f a a"),
+        ("cp a nosuch/to", "copy a nosuch/to"),
+        ("cp folder to", "copy -f folder to"),
+    ] {
+        let mut words = theirs.split_whitespace();
+        let mut other = Command::new(words.next().unwrap());
+        let other = other.args(words).current_dir(place.0.path()).output().unwrap();
+        let own = place.work(ours);
+        assert_eq!(own.status.code(), other.status.code(), "{theirs}, {ours}: {own:?}");
+    }
+}
+
+#[test]
+fn every_command_has_its_object() {
+    let place = Place::new(&[]);
+    for (arguments, fields) in [
+        ("generate data --files 2 --lines 50", &["files", "hash"][..]),
+        ("copy data/000000.txt to", &["how", "hash"]),
+        ("compare data/000000.txt to", &["equal"]),
+        ("compare -s data/000000.txt to", &["equal"]),
+        ("transform data/000000.txt other", &["files", "lines", "hash"]),
+        ("transform data others", &["files", "lines", "hash"]),
+        ("lines data/000000.txt data/000001.txt", &["lines", "hash"]),
+        ("lines --threads 0 data/000000.txt", &["lines"]),
+        ("records --record-bytes 81 data/000000.txt", &["records", "hash"]),
+        ("records --record-bytes 81 --to copy data/000000.txt", &["records", "hash"]),
+        ("records --record-bytes 81 --rewrite copy", &["records", "hash"]),
+        ("records --record-bytes 81 --random 9 copy", &["records", "hash"]),
+    ] {
+        let outcome = place.json(arguments);
+        assert_eq!(outcome["verb"], arguments.split(' ').next().unwrap());
+        assert!(outcome["seconds"].as_f64().unwrap() > 0.0, "{outcome}");
+        assert!(outcome["peak_memory_bytes"].as_u64().unwrap() > 100_000, "{outcome}");
+        assert!(outcome["bytes"].as_u64().is_some(), "{outcome}");
+        for field in fields {
+            assert!(!outcome[field].is_null(), "{field} in {outcome}");
+        }
+    }
+    let hash = |arguments| place.json(arguments)["hash"].clone();
+    assert_eq!(hash("copy -f data/000000.txt to"), hash("copy -f data/000000.txt other"));
+    assert_ne!(hash("copy -f data/000000.txt to"), hash("copy -f data/000001.txt to"));
+}
+
+#[test]
+fn threads_change_nothing_and_work_does() {
+    let place = Place::new(&[]);
+    place.json("generate data --files 7 --lines 3000");
+    let lines = place.json("lines data/000000.txt");
+    for threads in [0, 1, 2, 5] {
+        let in_threads = place.json(&format!("lines --threads {threads} data/000000.txt"));
+        assert_eq!(
+            (&in_threads["lines"], &in_threads["bytes"]),
+            (&lines["lines"], &lines["bytes"])
+        );
+    }
+    let mut hashes = Vec::new();
+    for work in [0, 1, 2, 3, 299] {
+        let of = |threads| {
+            let command = format!("transform -f --work {work} --threads {threads} data changed");
+            place.json(&command)["hash"].clone()
+        };
+        let hash = of(1);
+        assert!([0, 2, 9].into_iter().all(|threads| of(threads) == hash), "{work} passes");
+        hashes.push(hash);
+    }
+    // The first pass XORs with 0; the others change something.
+    assert_eq!(hashes[0], hashes[1]);
+    assert!((2..5).all(|place| !hashes[..place].contains(&hashes[place])), "{hashes:?}");
+}
+
+/// What a command shows on standard error, where that is a terminal.
+fn shown_on_a_terminal(mut command: Command) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::io::Read;
+    use std::os::unix::ffi::OsStrExt;
+    let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&keyboard).unwrap();
+    unlockpt(&keyboard).unwrap();
+    let name = ptsname(&keyboard, Vec::new()).unwrap();
+    let name = std::ffi::OsStr::from_bytes(name.as_bytes());
+    let screen = fs::File::options().read(true).write(true).open(name).unwrap();
+    let mut child = command.stderr(screen).stdout(Stdio::null()).spawn().unwrap();
+    // The command holds the last handle of the screen; without it the read ends.
+    drop(command);
+    let (mut shown, mut keyboard) = (Vec::new(), fs::File::from(keyboard));
+    let _ = keyboard.read_to_end(&mut shown);
+    assert!(child.wait().unwrap().success());
+    String::from_utf8_lossy(&shown).into_owned()
+}
+
+#[test]
+fn a_terminal_sees_how_far_it_is() {
+    let place = Place::new(&[]);
+    place.json("generate data --lines 100000");
+    for arguments in [
+        "generate -f data --lines 100000",
+        "copy -f --strategy streaming data/000000.txt to",
+        "compare data/000000.txt to",
+        "transform -f data/000000.txt other",
+        "transform -f data others",
+        "lines data/000000.txt",
+        "lines --threads 2 data/000000.txt",
+        "records --record-bytes 81 data/000000.txt",
+    ] {
+        let shown = shown_on_a_terminal(place.command(arguments));
+        assert!(shown.contains("iB"), "{arguments}: {shown:?}");
+        let elsewhere = place.work(arguments);
+        assert!(elsewhere.stderr.is_empty(), "{arguments}: {elsewhere:?}");
+    }
+}

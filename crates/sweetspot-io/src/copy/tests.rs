@@ -46,7 +46,10 @@ fn files_without_a_length_are_copied() {
     let place = Place::new(b"");
     let to = place.path("to");
     for strategy in Strategy::ALL.into_iter().map(Some).chain([None]) {
-        copy("/proc/filesystems", &to, &options(strategy, 64)).unwrap();
+        let run = || copy("/proc/filesystems", &to, &options(strategy, 64)).unwrap();
+        let (copied, _, len_max) = fault::count(run);
+        assert_eq!(copied.how, How::ReadWrite);
+        assert!(len_max <= AUTO_BUFFER_BYTES, "the kernel is not asked: its answer may be wrong");
         let expected = std::fs::read("/proc/filesystems").unwrap();
         assert!(!expected.is_empty());
         assert_eq!(std::fs::read(&to).unwrap(), expected, "{strategy:?}");

@@ -122,6 +122,10 @@ fn rewriting_writes_nothing_else() {
     records.finish().unwrap();
     let expected = b"0000000000..other...2222222222..........4444444444";
     assert_eq!(&std::fs::read(place.path("file")).unwrap()[..50], expected);
+    let mut records = Records::open(place.path("file"), &Options::new(10)).unwrap();
+    records.put(9, b"at the end").unwrap();
+    drop(records);
+    assert!(std::fs::read(place.path("file")).unwrap().ends_with(b".at the end"));
 }
 
 #[test]

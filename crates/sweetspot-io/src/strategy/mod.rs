@@ -37,11 +37,13 @@ pub enum Strategy {
     Whole,
     /// A thread reads ahead, some buffers at most.
     Pipeline,
-    /// The file's pages themselves, without a copy; only while nobody can change the file.
+    /// The file's pages themselves, without a copy: the fastest for a file that is in the page cache.
+    /// Only while nobody can change the file; who wants to write to it waits until the caller is done
+    /// with the present block, which is why this is not the default.
     Mapped,
     /// Several reads under way at once, through io_uring (feature `uring`).
     Ring,
-    /// Past the page cache (`O_DIRECT`).
+    /// Past the page cache (`O_DIRECT`): for files that are larger than memory and read once.
     Direct,
     /// Through the page cache, which forgets it at once (`RWF_DONTCACHE`, Linux 6.14).
     Uncached,
