@@ -983,28 +983,43 @@ fn remember(seen: &'static Seen, fd: i32, record: &'static Record, flags: u32) {
 
 /// A descriptor was opened by path.
 pub fn opened(fd: i32, flags: i32, path: *const c_char) {
-    let (Some(all), Some(seen)) = (observations(), SEEN.get(fd as usize)) else { return };
-    if path.is_null() || is_borrowed() {
+    if !is_on() || path.is_null() {
         return;
     }
-    name_program();
     let mut buffer = [0; PATH_BYTES_MAX];
     // SAFETY: the kernel has just opened this path.
     let given = unsafe { core::ffi::CStr::from_ptr(path) }.to_bytes();
-    let Some(path) = absolute(given, &mut buffer) else { return };
-    let record = all.record(OWNER.load(Relaxed), path);
-    let close_on_exec = if flags & libc::O_CLOEXEC != 0 { CLOSE_ON_EXEC } else { 0 };
-    remember(seen, fd, record, close_on_exec);
-    if let Some(counts) = Counts::of(seen, fd) {
-        counts.tally(Tally::Opens, 1);
+    if let Some(path) = absolute(given, &mut buffer) {
+        opened_as(fd, flags, path);
     }
 }
 
 /// The same, with a folder to which the path is relative.
 pub fn opened_at(folder: i32, fd: i32, flags: i32, path: *const c_char) {
-    // SAFETY: the kernel has just opened this path, if it gave a descriptor.
-    if fd >= 0 && (folder == libc::AT_FDCWD || unsafe { *path } == b'/' as c_char) {
-        opened(fd, flags, path);
+    if !is_on() || fd < 0 {
+        return;
+    }
+    // SAFETY: the kernel has just opened this path, since it gave a descriptor.
+    if folder == libc::AT_FDCWD || unsafe { *path } == b'/' as c_char {
+        return opened(fd, flags, path);
+    }
+    // Which folder that is, only the kernel knows.
+    let mut buffer = [0; 512];
+    opened_as(fd, flags, ledger::path_of(fd, &mut buffer));
+}
+
+/// A descriptor means the file of this name, from its beginning.
+fn opened_as(fd: i32, flags: i32, path: &[u8]) {
+    let (Some(all), Some(seen)) = (observations(), SEEN.get(fd as usize)) else { return };
+    if is_borrowed() {
+        return;
+    }
+    name_program();
+    let record = all.record(OWNER.load(Relaxed), path);
+    let close_on_exec = if flags & libc::O_CLOEXEC != 0 { CLOSE_ON_EXEC } else { 0 };
+    remember(seen, fd, record, close_on_exec);
+    if let Some(counts) = Counts::of(seen, fd) {
+        counts.tally(Tally::Opens, 1);
     }
 }
 
