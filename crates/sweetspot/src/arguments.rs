@@ -100,6 +100,7 @@ Examples:
   sweetspot tune -- ./seqcopy in.dat out.dat
   sweetspot tune --budget 20m --sizes 4K..1M -- java -cp app.jar Batch
   sweetspot tune --prepare 'cp master.dat work.dat' -- ./update work.dat
+  sweetspot tune --sandbox -- ./update work.dat          change nothing of mine
   sweetspot tune --resume -- ./seqcopy in.dat out.dat    go on after a kill or a Ctrl-C
   sweetspot tune --machine /mnt/nas                      what should auto mean there?
 
@@ -437,6 +438,10 @@ pub struct Tune {
     #[arg(long, value_name = "CMD")]
     pub prepare: Option<OsString>,
 
+    /// Run it in a sandbox: each run begins with the same files, and nothing of yours is changed
+    #[arg(long, conflicts_with = "prepare")]
+    pub sandbox: bool,
+
     /// Measure every size after the answer is found, for the whole curve
     #[arg(long)]
     pub curve: bool,
@@ -470,7 +475,7 @@ pub struct Tune {
     pub json: bool,
 
     /// Find out what auto should mean for files in DIR, on its file system, instead of tuning a command
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "prepare", "config"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "prepare", "config", "sandbox"])]
     pub machine: Option<PathBuf>,
 
     /// The command and its arguments; options of sweetspot stop at its name

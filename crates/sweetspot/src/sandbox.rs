@@ -188,6 +188,12 @@ impl Sandbox {
         &self.scratch.0
     }
 
+    /// All folders that are removed with the sandbox: for who has to end without that.
+    pub fn scratches(&self) -> Vec<PathBuf> {
+        let all = [Some(&self.scratch), self.shared.as_ref()];
+        all.into_iter().flatten().map(|scratch| scratch.0.clone()).collect()
+    }
+
     /// How a run ended.
     ///
     /// # Errors

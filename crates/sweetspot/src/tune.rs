@@ -7,6 +7,7 @@
 //! Invariants: nothing is written to `sweetspot.toml` that was not confirmed on fresh runs with
 //! equal outputs. Nothing that the command writes is removed or restored but by `--prepare`.
 
+mod apart;
 mod files;
 mod machine;
 mod report;
@@ -69,7 +70,7 @@ struct Kept {
 fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     let program = reachable(arguments)?;
     let mut trial = Trial::new(arguments)?;
-    let interrupted = watch_for_interrupts(trial.scratch())?;
+    let interrupted = watch_for_interrupts(trial.scratches())?;
     let rules_at = match &kept {
         Some(kept) => kept.at.clone(),
         None => rules::place(arguments.config.as_deref(), trial.folder())?,
@@ -139,16 +140,18 @@ fn program_name(arguments: &Tune) -> String {
 }
 
 /// The first Ctrl-C (or SIGTERM) asks for an end after the run that is under way; the second removes
-/// the folder `scratch` and ends this process, and the launcher of the run then ends the run.
-fn watch_for_interrupts(scratch: &Path) -> Result<Arc<AtomicBool>, Failure> {
+/// the folders `scratches` and ends this process, and the launcher of the run then ends the run.
+fn watch_for_interrupts(scratches: Vec<PathBuf>) -> Result<Arc<AtomicBool>, Failure> {
     let asked = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|error| Failure::own(format!("signals cannot be watched: {error}")))?;
-    let (flag, scratch) = (asked.clone(), scratch.to_owned());
+    let flag = asked.clone();
     std::thread::spawn(move || {
         for signal in signals.forever() {
             if flag.swap(true, Relaxed) {
-                let _ = std::fs::remove_dir_all(&scratch);
+                for scratch in &scratches {
+                    let _ = std::fs::remove_dir_all(scratch);
+                }
                 std::process::exit(128 + signal);
             }
         }
@@ -452,6 +455,7 @@ fn subject(arguments: &Tune, folder: &Path) -> String {
         "within": arguments.within,
         "cold": arguments.cold,
         "curve": arguments.curve,
+        "sandbox": arguments.sandbox,
         "prepare": arguments.prepare.as_ref().map(|command| command.to_string_lossy()),
     })
     .to_string()

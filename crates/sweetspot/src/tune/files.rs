@@ -160,12 +160,16 @@ pub struct Files {
 }
 
 impl Files {
-    /// Learns from scans around the first run, and from the names in the command.
-    pub fn learn_from_scans(&mut self, before: &Scan, after: &Scan, named: &[PathBuf]) {
+    /// Learns from scans around the first run.
+    pub fn learn_from_scans(&mut self, before: &Scan, after: &Scan) {
         self.written.extend(after.changed(before).cloned());
         let was_there = |path: &&PathBuf| before.files.contains_key(*path);
         self.was_there = self.written.iter().filter(was_there).cloned().collect();
         self.removed = after.gone(before);
+    }
+
+    /// Learns from the names in the command, when it is known what is written.
+    pub fn learn_from_names(&mut self, named: &[PathBuf]) {
         for path in named {
             if !self.written.contains(path)
                 && let Ok(metadata) = path.metadata()
@@ -326,7 +330,8 @@ mod tests {
         fs::remove_file(path("gone")).unwrap();
         let mut files = Files::default();
         let named = [path("input"), path("changed"), path("absent")];
-        files.learn_from_scans(&before, &Scan::of(folder.path(), &[]), &named);
+        files.learn_from_scans(&before, &Scan::of(folder.path(), &[]));
+        files.learn_from_names(&named);
         let written: Vec<_> = files.written.iter().cloned().collect();
         assert_eq!(written, [path("below/new"), path("changed")]);
         assert_eq!(files.removed, [path("gone")]);

@@ -5,6 +5,7 @@
 //! the setting changes what comes out (a fault of ours, which ends everything), or the program
 //! itself writes something else each time (which is said, and cannot be checked any more).
 
+use super::apart::Apart;
 use super::files::{Files, Outputs, Scan, named};
 use super::settings::{Ladder, spoken, typed};
 use crate::arguments::Tune;
@@ -35,6 +36,8 @@ pub struct Trial<'a> {
     folder: PathBuf,
     /// Takes what the command says.
     scratch: TempDir,
+    /// The sandbox, if it runs in one.
+    apart: Option<Apart>,
     files: Files,
     /// What came out of the first runs.
     expected: Outputs,
@@ -78,10 +81,13 @@ impl<'a> Trial<'a> {
                     .to_string(),
             );
         }
+        let apart = arguments.sandbox.then(|| Apart::new(arguments)).transpose()?;
+        notes.extend(apart.iter().flat_map(Apart::notes));
         Ok(Trial {
             arguments,
             folder,
             scratch,
+            apart,
             files: Files::default(),
             expected: Outputs::default(),
             varying: BTreeSet::new(),
@@ -97,37 +103,25 @@ impl<'a> Trial<'a> {
     /// # Errors
     /// Where it fails, or changes what it reads.
     pub fn learn(&mut self) -> Result<f64, Failure> {
-        let named = named(&self.folder, &self.arguments.command);
-        let before = Scan::of(&self.folder, &named).with_contents();
-        let measurement = self.start(&Way::Setting(BufferSize::Off))?;
-        let after = Scan::of(&self.folder, &named);
-        self.files.learn_from_scans(&before, &after, &named);
-        if after.is_partial {
-            self.notes.push(format!(
-                "{} holds too many files to look at each; outputs were learned from some of them \
-                 and from what the library saw",
-                self.folder.display()
-            ));
-        }
-        if let Some(gone) = self.files.removed.first()
-            && self.arguments.prepare.is_none()
-        {
-            return Err(Failure::own(format!(
-                "'{}' removes {}, so it cannot be run again and again",
-                self.name(),
-                gone.display()
-            ))
-            .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
-        }
-        self.expected = self.outputs()?;
-        let at_first = before.contents;
-
+        let mut named = named(&self.folder, &self.arguments.command);
+        named.extend(standard_input());
+        let (seconds, at_first) = match self.apart {
+            None => self.learn_in_place(&named)?,
+            Some(_) => self.learn_apart(&named)?,
+        };
         let settings = guarded::Settings { summary: true, guard: false, ..Default::default() };
-        match guarded::Session::create(&settings) {
+        let created = match &self.apart {
+            None => guarded::Session::create(&settings),
+            Some(apart) => guarded::Session::create_in(&settings, &apart.ledger_folder()?),
+        };
+        match created {
             Ok(ledger) => {
                 let start = SystemTime::now();
                 let ended = self.start(&Way::Learning(&ledger));
-                self.files.learn_from_access(start);
+                match self.apart {
+                    None => self.files.learn_from_access(start),
+                    Some(_) => self.learn_written_apart(),
+                }
                 let summary = ledger.summary();
                 let _ = ledger.remove(); // nothing is pending in it; the next run removes it, too
                 ended?;
@@ -165,7 +159,50 @@ impl<'a> Trial<'a> {
             return Err(Failure::own("no input file is known that could be made cold")
                 .next("name it in the command, or tune without --cold"));
         }
-        Ok(measurement.wall.as_secs_f64())
+        Ok(seconds)
+    }
+
+    /// Learns from the first run what is written, by looking at folders before and after. Returns its
+    /// seconds, and what was there before.
+    fn learn_in_place(&mut self, named: &[PathBuf]) -> Result<(f64, Outputs), Failure> {
+        let before = Scan::of(&self.folder, named).with_contents();
+        let measurement = self.start(&Way::Setting(BufferSize::Off))?;
+        let after = Scan::of(&self.folder, named);
+        self.files.learn_from_scans(&before, &after);
+        self.files.learn_from_names(named);
+        if after.is_partial {
+            self.notes.push(format!(
+                "{} holds too many files to look at each; outputs were learned from some of them \
+                 and from what the library saw",
+                self.folder.display()
+            ));
+        }
+        if let Some(gone) = self.files.removed.first()
+            && self.arguments.prepare.is_none()
+        {
+            return Err(Failure::own(format!(
+                "'{}' removes {}, so it cannot be run again and again",
+                self.name(),
+                gone.display()
+            ))
+            .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
+        }
+        self.expected = self.outputs()?;
+        Ok((measurement.wall.as_secs_f64(), before.contents))
+    }
+
+    /// The same from what the first run left in the sandbox: every file that it wrote, wherever.
+    fn learn_apart(&mut self, named: &[PathBuf]) -> Result<(f64, Outputs), Failure> {
+        let measurement = self.start(&Way::Setting(BufferSize::Off))?;
+        self.learn_written_apart();
+        self.files.learn_from_names(named);
+        self.expected = self.outputs()?;
+        Ok((measurement.wall.as_secs_f64(), Outputs::default()))
+    }
+
+    fn learn_written_apart(&mut self) {
+        let written = self.apart.iter().flat_map(|apart| apart.last.0.keys().cloned());
+        self.files.written.extend(written);
     }
 
     /// Runs the command once in a setting of `ladder`.
@@ -199,8 +236,9 @@ impl<'a> Trial<'a> {
     }
 
     /// Where what is of no use afterwards lies.
-    pub fn scratch(&self) -> &Path {
-        self.scratch.path()
+    pub fn scratches(&self) -> Vec<PathBuf> {
+        let apart = self.apart.iter().flat_map(Apart::scratches);
+        std::iter::once(self.scratch.path().to_owned()).chain(apart).collect()
     }
 
     /// Where the command runs.
@@ -245,7 +283,14 @@ impl<'a> Trial<'a> {
     fn start(&mut self, way: &Way) -> Result<Measurement, Failure> {
         self.prepare()?;
         self.bring_into_cache()?;
-        let measurement = measure::run(&self.job(way)?).map_err(lab)?;
+        let mut job = self.job(way)?;
+        if let Some(apart) = &mut self.apart {
+            job.command = apart.words(&job.command)?;
+        }
+        let mut measurement = measure::run(&job).map_err(lab)?;
+        if let Some(apart) = &mut self.apart {
+            apart.end(&mut measurement)?;
+        }
         self.runs += 1;
         if !measurement.status.success() {
             let said = tail(&self.stderr());
@@ -275,8 +320,8 @@ impl<'a> Trial<'a> {
             ))
             .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
         }
-        // What was written leaves the next run alone.
-        for path in &self.files.written {
+        // What was written leaves the next run alone; in a sandbox it is thrown away.
+        for path in self.files.written.iter().filter(|_| self.apart.is_none()) {
             if let Ok(file) = File::open(path) {
                 let _ = file.sync_all(); // a file system that cannot is no reason to stop
             }
@@ -349,13 +394,17 @@ impl<'a> Trial<'a> {
         job.without = without.map(OsString::from).into();
         if let Way::Learning(ledger) = way {
             let library = preload::install()?;
+            let seen = match &self.apart {
+                None => ledger.path().to_owned(),
+                Some(apart) => apart.inside(ledger.path()),
+            };
             let others = std::env::var_os(preload::VARIABLE);
             let all = preload::chain(library.as_os_str(), others.as_deref());
             job.without.clear();
             job.environment = vec![
                 (preload::VARIABLE.into(), all),
                 (buffer::VARIABLE.into(), "auto".into()),
-                (session::VARIABLE.into(), ledger.path().into()),
+                (session::VARIABLE.into(), seen.into_os_string()),
                 (session::SUMMARY_VARIABLE.into(), "1".into()),
                 ("SWEETSPOT".into(), "on".into()),
             ];
@@ -369,8 +418,16 @@ impl<'a> Trial<'a> {
 
     fn outputs(&self) -> Result<Outputs, Failure> {
         let stdout = self.stdout();
-        let all = self.files.written.iter().chain([&stdout]);
-        Outputs::of(all.filter(|path| !self.varying.contains(*path)))
+        let is_checked = |path: &&PathBuf| !self.varying.contains(*path);
+        let Some(apart) = &self.apart else {
+            let all = self.files.written.iter().chain([&stdout]);
+            return Outputs::of(all.filter(is_checked));
+        };
+        let mut outputs = Outputs::of([&stdout].into_iter().filter(is_checked))?;
+        for path in self.files.written.iter().filter(is_checked) {
+            outputs.0.insert(path.clone(), apart.last.0.get(path).cloned().flatten());
+        }
+        Ok(outputs)
     }
 
     /// Compares what came out with what came out first. Where it differs the command runs once more
@@ -396,7 +453,8 @@ impl<'a> Trial<'a> {
                      in sweetspot, or a program that looks at how its calls are made",
                 ));
             }
-            if self.files.is_read_too(&path) && self.arguments.prepare.is_none() {
+            let goes_on = self.arguments.prepare.is_none() && self.apart.is_none();
+            if goes_on && self.files.is_read_too(&path) {
                 return Err(Failure::own(format!(
                     "'{}' reads {shown} and changes it, so that each run begins with something else",
                     self.name()
