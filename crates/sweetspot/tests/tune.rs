@@ -84,6 +84,13 @@ fn is_confirmed(output: &Output) -> bool {
     output.status.code() == Some(0)
 }
 
+/// Tunes until an answer is confirmed: where others keep the machine very busy it may stay open.
+fn confirmed(mut tune: impl FnMut() -> Output) -> Output {
+    const TRIES: usize = 4;
+    let mut outputs = (0..TRIES).map(|_| tune());
+    outputs.find(is_confirmed).unwrap_or_else(|| panic!("undecided {TRIES} times"))
+}
+
 #[test]
 fn the_answer_becomes_a_rule_that_run_uses() {
     let place = Place::new();
@@ -92,8 +99,7 @@ fn the_answer_becomes_a_rule_that_run_uses() {
     let mine = "# mine\n[[rule]]\nfile = \"*.log\"\nbuffer = \"off\"\n";
     fs::write(place.path("sweetspot.toml"), mine).unwrap();
     let command = ["sh", "-c", "sleep 0.2; cat in.dat > out.dat"];
-    let output = place.tune(&EASY, &command).output().unwrap();
-    assert!(is_confirmed(&output), "{}", text(&output));
+    let output = confirmed(|| place.tune(&EASY, &command).output().unwrap());
     let said = text(&output);
     for part in ["buffer", "The same in every run:", "out.dat", "Written to", "program sh: buffer"]
     {
@@ -133,7 +139,7 @@ for run in range(1000):
     os.lseek(index, random.randrange(1000) * 4096, os.SEEK_SET)
     for part in range(6): os.read(index, 16)
 counts = dict(line.split(': ') for line in open('/proc/self/io').read().splitlines())
-time.sleep(0.15 + 0.6 * (int(counts['syscr']) > 15000) + 0.2 * (int(counts['rchar']) > 2500000))
+time.sleep(0.1 + 0.8 * (int(counts['syscr']) > 15000) + 0.4 * (int(counts['rchar']) > 2500000))
 ";
 
 #[test]
@@ -148,8 +154,11 @@ fn a_file_with_another_best_answer_gets_a_rule_of_its_own() {
     fs::create_dir_all(place.path("")).unwrap();
     fs::write(place.path("data.dat"), "x".repeat(320_000)).unwrap();
     fs::write(place.path("index.dat"), "x".repeat(4_096_000)).unwrap();
-    let output = place.tune(&EASY, &[PYTHON, "-c", INDEX_AND_DATA]).output().unwrap();
-    assert!(is_confirmed(&output), "{}", text(&output));
+    confirmed(|| {
+        let output = place.tune(&EASY, &[PYTHON, "-c", INDEX_AND_DATA]).output().unwrap();
+        eprintln!("{}", text(&output));
+        output
+    });
     let rules = fs::read_to_string(place.path("sweetspot.toml")).unwrap();
     let of_index = format!("file = \"{}\"\nbuffer = \"off\"", place.path("index.dat").display());
     assert!(rules.contains(&of_index), "{rules}");
@@ -161,15 +170,12 @@ fn what_auto_means_in_a_folder_is_found_and_used() {
     let place = Place::new();
     let folder = place.path("data");
     fs::create_dir_all(&folder).unwrap();
-    // It is a real program whose times are measured: on a machine that others keep busy the answer
-    // may stay open.
-    let is_found = (0..4).any(|_| {
+    confirmed(|| {
         let mut tune = place.sweetspot("tune");
         let output = tune.args(EASY).arg("--machine").arg(&folder).output().unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing is left there");
-        is_confirmed(&output)
+        output
     });
-    assert!(is_found, "undecided four times");
     let rules = place.folder.path().join("config/sweetspot/machine.toml");
     let written = fs::read_to_string(&rules).unwrap();
     let pattern = format!("file = \"{}/*\"", folder.canonicalize().unwrap().display());
