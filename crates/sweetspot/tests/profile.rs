@@ -217,6 +217,33 @@ fn the_whole_tree_is_counted_killed_processes_included() {
     assert_eq!(profile["coverage"]["verdict"], "all", "{}", profile["coverage"]);
 }
 
+/// A child that becomes no other program, and is killed while it writes to what its parent opened.
+#[test]
+fn a_forked_child_counts_for_itself() {
+    let place = Place::new();
+    let source = "#include <fcntl.h>\n#include <signal.h>\n#include <sys/wait.h>\n\
+                  #include <unistd.h>\nint main(void) { int fd = open(\"out\", O_CREAT | O_RDWR, 0600);\n\
+                  for (int i = 0; i < 300; i++) write(fd, \"parent\", 6);\n\
+                  if (fork() == 0) { for (int i = 0; i < 700; i++) write(fd, \"child\", 5);\n\
+                  raise(SIGKILL); } wait(0); return 0; }\n";
+    compile(&place, "forks", source, &[]);
+    let (output, profile) = place.profile(&["./forks"]);
+    assert!(output.status.success());
+    let out = place.work().join("out").canonicalize().unwrap();
+    let files = profile["files"].as_array().unwrap().iter();
+    let out = files.filter(|file| file["path"] == out.to_str().unwrap());
+    let mut writes: Vec<(u64, u64)> =
+        out.map(|file| (number(file, "process"), number(file, "writes"))).collect();
+    writes.sort_unstable();
+    assert_eq!(writes, [(0, 300), (1, 700)]);
+    let process = |index: usize| &profile["processes"][index];
+    assert_eq!(process(1)["parent"], process(0)["pid"]);
+    assert_eq!(
+        (&process(0)["program"], &process(1)["program"]),
+        (&"forks".into(), &"forks".into())
+    );
+}
+
 #[test]
 fn a_process_that_switches_it_off_is_not_observed() {
     let place = Place::new();

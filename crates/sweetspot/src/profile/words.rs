@@ -312,7 +312,7 @@ fn out_of_sight(profile: &Profile, reach: &Reach) -> String {
     let why = match reach {
         Reach::Unreachable(why) => format!("{why}"),
         Reach::Reachable if *verdict == Seen::Nothing => "no process loaded the library".into(),
-        Reach::Reachable => coverage::OUT_OF_SIGHT.to_string(),
+        Reach::Reachable => format!("they were {}", coverage::OUT_OF_SIGHT),
     };
     let beyond = coverage::beyond(&profile.coverage);
     let calls = |calls: &Calls| count(calls.reads + calls.writes);
