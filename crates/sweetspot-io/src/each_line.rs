@@ -200,13 +200,13 @@ fn work_on(
             true => Ok(()),
             false => work(&Batch::at_position(piece.bytes(), options.ends, piece.at), &mut output),
         };
-        let result = match (result, piece.error.take()) {
-            (Err(error), _) => Err(Error::new("work on", name, ErrorKind::Work(error))),
-            (Ok(()), Some(error)) => {
-                let _ = line.put(number, piece.lines.len() as u64, &output, options);
-                Err(error)
-            }
-            (Ok(()), None) => line.put(number, piece.lines.len() as u64, &output, options),
+        // Told before those lines are put, so that nobody puts what comes behind the bad one.
+        if let Some(error) = piece.error.take() {
+            line.stop(number, Some(error));
+        }
+        let result = match result {
+            Ok(()) => line.put(number, piece.lines.len() as u64, &output, options),
+            Err(error) => Err(Error::new("work on", name, ErrorKind::Work(error))),
         };
         output.clear();
         if let Err(error) = result {
@@ -333,14 +333,13 @@ impl Chunk<'_> {
         let (mut searched, mut more) = (len.min(self.chunk_bytes), EXTEND_BYTES);
         loop {
             let rest = &buffer.block()[searched..];
-            // A CR at the end is none yet: an LF may follow.
-            if let Some((end, next)) = scan::first_end(rest, self.ends)
-                && (next < rest.len() || rest[end] == b'\n')
+            // A CR as the last byte ends nothing yet: an LF may follow.
+            let open = usize::from(rest.last() == Some(&b'\r'));
+            if let Some((_, next)) = scan::first_end(rest, self.ends)
+                && next <= rest.len() - open
             {
                 return Ok(start..searched + next);
             }
-            // What was searched has no end, but perhaps for a CR as its last byte.
-            let open = usize::from(rest.last() == Some(&b'\r'));
             searched = len - open;
             let too_long = searched.saturating_sub(self.chunk_bytes) > self.limit_bytes;
             let fresh = if too_long { 0 } else { self.read_on(buffer, len, more)? };
@@ -414,10 +413,11 @@ impl AssemblyLine {
         Ok(())
     }
 
-    /// Lets no chunk from `number` on be put, and tells the error of the first that failed.
+    /// Lets no chunk behind `number` be put, and tells the error of the first that failed; of two in
+    /// one chunk the later told is about lines further to the front.
     fn stop(&self, number: u64, error: Option<Error>) {
         let mut state = lock(&self.state);
-        if number < state.failed_at || state.error.is_none() {
+        if number <= state.failed_at || state.error.is_none() {
             state.failed_at = number.min(state.failed_at);
             state.error = error;
         }

@@ -18,12 +18,10 @@ pub mod fault;
 fn call<T>(len: usize, mut once: impl FnMut(usize) -> io::Result<T>) -> io::Result<T> {
     loop {
         #[cfg(test)]
-        let len = match fault::next(len) {
-            Ok(len) => len,
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno.into()),
-        };
-        match once(len) {
+        let result = fault::next(len).map_err(io::Error::from).and_then(&mut once);
+        #[cfg(not(test))]
+        let result = once(len);
+        match result {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
         }

@@ -81,6 +81,20 @@ fn what_the_kernel_says_is_not_believed_where_it_is_known_to_be_wrong() {
         assert!(len_max as u64 <= most, "{len_max} bytes were asked for in one call");
         std::fs::remove_file(place.path("to")).unwrap();
     }
+    // A splice that this kernel does not do is read and written.
+    let (mut nth, mut reached, mut read_and_written) = (0, true, 0);
+    while reached {
+        let run = || copy(test::pipe(&content), place.path("to"), &Options::default());
+        let copied;
+        (copied, reached) = fault::with(nth, Fault::Error(Errno::INVAL), run);
+        if let Ok(copied) = copied {
+            assert_eq!(std::fs::read(place.path("to")).unwrap(), content, "EINVAL at call {nth}");
+            std::fs::remove_file(place.path("to")).unwrap();
+            read_and_written += u32::from(copied.how == How::ReadWrite);
+        }
+        nth += 1;
+    }
+    assert!(read_and_written > 0, "a failed splice is no failed copy");
     for (file_system, believed) in [(0xEF53, true), (0x9123_683E, false), (0x2FC1_2FC1, false)] {
         assert_eq!(believes_holes(file_system), believed, "{file_system:x}");
     }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::sys::fault;
 use crate::test::{self, Place};
+use proptest::prelude::{Just, ProptestConfig, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 fn options(chunk_bytes: u32, threads: usize) -> Options<'static> {
     let buffer_size = BufferSize::Bytes(chunk_bytes);
@@ -162,9 +163,49 @@ fn not_much_is_read_of_a_line_that_is_too_long() {
 fn a_panic_is_not_swallowed_and_nobody_waits_for_ever() {
     let place = Place::new(&b"line\n".repeat(1000));
     let result = catch_unwind(|| {
-        each_line(place.input(), Output::nowhere(), &options(10, 3), |_, _| panic!("as planned"))
+        let first = std::sync::Once::new();
+        each_line(place.input(), Output::nowhere(), &options(10, 3), |_, _| {
+            first.call_once(|| panic!("as planned"));
+            Ok(())
+        })
     });
     assert!(result.is_err());
+}
+
+#[test]
+fn of_two_errors_the_one_further_to_the_front_is_told() {
+    let place = Place::new(b"0\n1\n2\n3\n");
+    let first_failed = std::sync::Barrier::new(2);
+    let error = each_line(place.input(), Output::nowhere(), &options(2, 2), |line, _| match line {
+        b"0" => {
+            first_failed.wait();
+            Err("the first".into())
+        }
+        b"2" => {
+            first_failed.wait();
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            Err("the second".into())
+        }
+        _ => Ok(()),
+    });
+    assert!(error.unwrap_err().to_string().contains("the first"));
+}
+
+#[test]
+fn pairs_cut_where_a_thread_has_read_to() {
+    let chunk_bytes = 10;
+    for read_to in [chunk_bytes + SLACK_BYTES, chunk_bytes + SLACK_BYTES + EXTEND_BYTES] {
+        for len in read_to - 4..read_to + 4 {
+            let content = format!("{}\r\nz\n", "y".repeat(len));
+            let place = Place::new(content.as_bytes());
+            let options = options(chunk_bytes as u32, 2);
+            let tally = each_line(place.input(), place.path("to"), &options, show).unwrap();
+            assert_eq!(tally.bytes_in, content.len() as u64, "{len}");
+            let found = std::fs::read(place.path("to")).unwrap();
+            assert_eq!(found, expected(content.as_bytes(), Ends::Any), "{len}");
+            std::fs::remove_file(place.path("to")).unwrap();
+        }
+    }
 }
 
 #[test]
@@ -179,5 +220,45 @@ fn a_file_that_changes_meanwhile_ends_it_without_harm() {
         })
         .unwrap();
         assert!(tally.bytes_in <= 20_000, "it is as long as it was at first");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_lines_cut_anywhere_are_those_of_one_reader(
+        content in proptest::collection::vec(
+            prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'x'), Just(b'y')], 0..2000
+        ),
+        begin in 0usize..50,
+        chunk_bytes in 1u32..700,
+        limit in proptest::option::of(0usize..12),
+        ends in prop_oneof![Just(Ends::Any), Just(Ends::Lf)],
+    ) {
+        let place = Place::new(&content);
+        let begin = begin.min(content.len());
+        let mut file = File::open(place.path("file")).unwrap();
+        std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(begin as u64)).unwrap();
+        let content = &content[begin..];
+        let mut options = Options { ends, line_bytes_max: limit, ..options(chunk_bytes, 2) };
+        options.existing = Existing::Replace;
+        let log = File::create(place.path("log")).unwrap();
+        let result = each_line(file, log, &options, show);
+        let lines = scan::tests::lines(content, ends);
+        let limit = limit.unwrap_or(usize::MAX);
+        let bad = lines.iter().position(|(start, end)| end - start > limit);
+        let good = bad.map_or(content.len(), |bad| lines[bad].0);
+        let found = std::fs::read(place.path("log")).unwrap();
+        prop_assert_eq!(found, expected(&content[..good], ends));
+        match (bad, result) {
+            (None, result) => prop_assert_eq!(result.unwrap().bytes_in, content.len() as u64),
+            (Some(bad), result) => {
+                let kind = result.unwrap_err().kind;
+                let expected = lines[bad].0 as u64;
+                let told = matches!(kind, ErrorKind::LineTooLong { at, .. } if at == expected);
+                prop_assert!(told, "{kind:?}, not at {expected}");
+            }
+        }
     }
 }
