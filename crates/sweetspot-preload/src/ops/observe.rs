@@ -15,6 +15,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_void};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use sweetspot_core::ledger::TEXT_BYTES_MAX;
 pub use sweetspot_core::observe::Kind;
 use sweetspot_core::observe::{
     IS_INHERITED, IS_OTHER, IS_REGULAR, LARGE_BYTES, Observations, PROCESSES_MAX, Process, Record,
@@ -931,7 +932,7 @@ fn find(seen: &'static Seen, fd: i32) -> Option<Counts> {
     // SAFETY: records are mapped for good.
     if let Some(before) = unsafe { seen.before.load(Relaxed).as_ref() } {
         // That of the parent: the same path, counted for this process.
-        let mut text = [0; sweetspot_core::ledger::TEXT_BYTES_MAX];
+        let mut text = [0; TEXT_BYTES_MAX];
         let record = all.record(OWNER.load(Relaxed), before.path.load(&mut text));
         record.what.fetch_or(before.what.load(Relaxed), Relaxed);
         return Some(seen.count_in(record));
@@ -1003,9 +1004,40 @@ pub fn opened_at(folder: i32, fd: i32, flags: i32, path: *const c_char) {
     if folder == libc::AT_FDCWD || unsafe { *path } == b'/' as c_char {
         return opened(fd, flags, path);
     }
-    // Which folder that is, only the kernel knows.
-    let mut buffer = [0; 512];
-    opened_as(fd, flags, ledger::path_of(fd, &mut buffer));
+    // SAFETY: the kernel has just opened this path.
+    let name = unsafe { core::ffi::CStr::from_ptr(path) }.to_bytes();
+    let (mut joined, mut asked) = ([0; PATH_BYTES_MAX], [0; 512]);
+    let path = in_folder(folder, name, &mut joined);
+    opened_as(fd, flags, path.unwrap_or_else(|| ledger::path_of(fd, &mut asked)));
+}
+
+/// A path in a folder that was opened before; `None`: only the kernel knows it.
+fn in_folder<'a>(
+    folder: i32,
+    name: &[u8],
+    buffer: &'a mut [u8; PATH_BYTES_MAX],
+) -> Option<&'a [u8]> {
+    let seen = SEEN.get(folder as usize)?;
+    // SAFETY: records are mapped for good.
+    let record = unsafe { seen.record.load(Relaxed).as_ref() }?;
+    let mut text = [0; TEXT_BYTES_MAX];
+    let folder = record.path.load(&mut text);
+    // A longer one has lost its beginning.
+    let is_whole = folder.starts_with(b"/") && folder.len() < TEXT_BYTES_MAX;
+    if is_whole { join([folder, b"/", name], buffer) } else { None }
+}
+
+/// The pieces of a path, if there is room.
+fn join<'a>(pieces: [&[u8]; 3], buffer: &'a mut [u8; PATH_BYTES_MAX]) -> Option<&'a [u8]> {
+    if pieces.iter().map(|piece| piece.len()).sum::<usize>() > PATH_BYTES_MAX {
+        return None;
+    }
+    let mut len = 0;
+    for piece in pieces {
+        buffer[len..len + piece.len()].copy_from_slice(piece);
+        len += piece.len();
+    }
+    Some(&buffer[..len])
 }
 
 /// A descriptor means the file of this name, from its beginning.
@@ -1058,16 +1090,7 @@ fn absolute<'a>(path: &'a [u8], buffer: &'a mut [u8; PATH_BYTES_MAX]) -> Option<
     let folder: &[u8; PATH_BYTES_MAX] = unsafe { &*FOLDER.bytes.get() };
     let folder = &folder[..folder_len.min(PATH_BYTES_MAX)];
     let folder = if folder == b"/" { b"" } else { folder };
-    let pieces = [folder, b"/", path];
-    if pieces.iter().map(|piece| piece.len()).sum::<usize>() > PATH_BYTES_MAX {
-        return Some(path);
-    }
-    let mut len = 0;
-    for piece in pieces {
-        buffer[len..len + piece.len()].copy_from_slice(piece);
-        len += piece.len();
-    }
-    Some(&buffer[..len])
+    Some(join([folder, b"/", path], buffer).unwrap_or(path))
 }
 
 /// A descriptor ends, or means something else from now on.
