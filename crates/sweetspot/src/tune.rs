@@ -77,7 +77,7 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     };
     let bar = ProgressBar::new(RUNS_USUAL).with_style(
         // What is cut off where the terminal is narrow stands last.
-        ProgressStyle::with_template("{bar:10} run {pos} of about {len}, {eta} left; {wide_msg}")
+        ProgressStyle::with_template("run {pos} of about {len}, {eta} left; {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     bar.set_message("learning what it reads and writes");
