@@ -94,7 +94,8 @@ fn what_the_kernel_says_is_not_believed_where_it_is_known_to_be_wrong() {
         }
         nth += 1;
     }
-    assert!(read_and_written > 0, "a failed splice is no failed copy");
+    // One of them is where nobody knows that it is a pipe.
+    assert!(read_and_written > 1, "a failed splice is no failed copy");
     for (file_system, believed) in [(0xEF53, true), (0x9123_683E, false), (0x2FC1_2FC1, false)] {
         assert_eq!(believes_holes(file_system), believed, "{file_system:x}");
     }
