@@ -23,7 +23,7 @@ const SYSTEM_CALLS_MORE_MAX: usize = 12;
 fn system_calls(folder: &Path, command: &[&str]) -> Option<Vec<String>> {
     let trace = folder.join("trace");
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-o"]).arg(&trace).args(command);
+    strace.args(["-f", "-o"]).arg(&trace).args(command).stdout(Stdio::null());
     strace.env("SWEETSPOT_CACHE", folder.join("cache"));
     for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
         strace.env_remove(name);
@@ -94,4 +94,24 @@ fn no_library_is_loaded_for_it() {
     let needed = dynamic.iter().filter(|entry| entry.tag(endian) == DT_NEEDED).count();
     assert_eq!(needed, 0, "shared libraries");
     assert!(segments.iter().all(|segment| segment.p_type(endian) != PT_INTERP));
+}
+
+/// A word to a pipe after each record: nothing can wait, which is seen after a few flushes. From then
+/// on each write is one system call, as it is natively.
+#[test]
+fn a_file_that_gains_nothing_costs_few_system_calls_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/c/private.c");
+    let program = folder.path().join("private");
+    let built = Command::new("cc").args(["-O1", "-w", "-o"]).arg(&program).arg(source).status();
+    assert!(built.is_ok_and(|status| status.success()), "cc is needed: apt-get install gcc");
+    let count = |before: &str| {
+        let script = format!("cd {} && exec {before} ./private talk", folder.path().display());
+        let calls = system_calls(folder.path(), &["sh", "-c", &script])?;
+        let start = calls.iter().position(|call| call.contains(" execve(\"./private\""));
+        Some(calls.len() - start.expect("it starts"))
+    };
+    let Some(native) = count("") else { return };
+    let buffered = count(&RUN[..3].join(" ")).unwrap();
+    assert!(native > 10_000 && buffered < native + native / 20, "{buffered}, natively {native}");
 }

@@ -247,6 +247,9 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
                             return Outcome::Done(crate::fail(errno));
                         }
                     }
+                    Prepared::Straight if gains_nothing(file) => {
+                        settle::settle(fd, settle::Next::Learn);
+                    }
                     Prepared::Straight if file.is_trailing() => {
                         return straight(Pass { kind, fd, len: len as u64 });
                     }
@@ -276,6 +279,12 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
 fn straight(pass: Pass) -> Outcome {
     speak();
     Outcome::PassOn(pass)
+}
+
+/// Whether the position of a file is kept here to no purpose: nothing of it will wait again, and it has
+/// no window. As long as it is ours, each write costs two more system calls.
+fn gains_nothing(file: &OpenFile) -> bool {
+    file.is_on() && file.pin.load(Relaxed) == pin::NEVER && file.buffer_bytes.load(Relaxed) == 0
 }
 
 fn appends(file: &OpenFile) -> bool {
