@@ -293,6 +293,27 @@ mod tests {
             assert!(matches!(error.kind, ErrorKind::Exists), "{error}");
             std::fs::remove_dir_all(&to).unwrap();
         }
-        assert!(transform_folder(&from, &from, &Options::default()).is_err());
+        let replacing = Options { existing: Existing::Replace, ..Options::default() };
+        let error = transform_folder(&from, &from, &replacing).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::SameFile), "{error}");
+        assert_eq!(std::fs::read(from.join("f0")).unwrap(), b"0\nx\r\n");
+    }
+
+    #[test]
+    fn what_comes_behind_a_failure_is_left_alone() {
+        let place = Place::new(b"");
+        let (from, to) = (place.path("from"), place.path("to"));
+        std::fs::create_dir_all(&from).unwrap();
+        std::fs::create_dir_all(&to).unwrap();
+        for number in 0..6 {
+            std::fs::write(from.join(format!("f{number}")), "x\n").unwrap();
+        }
+        std::fs::write(to.join("f2"), "mine").unwrap();
+        let options = Options { threads: 1, ..Options::default() };
+        let error = transform_folder(&from, &to, &options).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Exists), "{error}");
+        let there = (0..6).map(|number| to.join(format!("f{number}")).exists());
+        assert_eq!(there.collect::<Vec<_>>(), [true, true, true, false, false, false]);
+        assert_eq!(std::fs::read(to.join("f2")).unwrap(), b"mine");
     }
 }

@@ -33,11 +33,7 @@ pub fn bring(state: State, inputs: &[PathBuf]) -> Result<(), Error> {
         let bytes = path.metadata().map_err(Error::system("look at", path))?.len();
         let cached = match state {
             State::Cold => evict(path)?,
-            State::Warm if cached_bytes(path)? >= bytes => continue,
-            State::Warm => {
-                read_all(path)?;
-                cached_bytes(path)?
-            }
+            State::Warm => warm(path, bytes)?,
         };
         let reason = match state {
             State::Cold if cached > 0 => format!(
@@ -53,6 +49,23 @@ pub fn bring(state: State, inputs: &[PathBuf]) -> Result<(), Error> {
         return Err(Error::Failed { program: path.display().to_string(), reason });
     }
     Ok(())
+}
+
+/// A kernel that frees memory on its own account (DAMON) can take the beginning of a large file while
+/// the end of it is read. After that many tries it is said that it does not stay.
+const READS_MAX: u32 = 5;
+
+/// Reads `path` until all of its `bytes` are in the page cache, if they can be; tells how many are.
+fn warm(path: &Path, bytes: u64) -> Result<u64, Error> {
+    let mut cached = cached_bytes(path)?;
+    for _ in 0..READS_MAX {
+        if cached >= bytes {
+            break;
+        }
+        read_all(path)?;
+        cached = cached_bytes(path)?;
+    }
+    Ok(cached)
 }
 
 /// Reads `path` to its end, so that it is in the page cache as far as there is room.

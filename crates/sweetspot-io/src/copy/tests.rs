@@ -149,3 +149,26 @@ fn what_is_there_is_refused_or_replaced_and_permissions_are_kept() {
     assert!(place.path("link").symlink_metadata().unwrap().is_symlink());
     assert_ne!(std::fs::read(&to).unwrap(), b"new");
 }
+
+#[test]
+fn what_a_file_grows_by_meanwhile_is_copied() {
+    for begins_with_a_hole in [false, true] {
+        let place = Place::new(b"");
+        let from = place.path("file");
+        let mut file = std::fs::OpenOptions::new().write(true).open(&from).unwrap();
+        let at = if begins_with_a_hole { 1 << 20 } else { 0 };
+        std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(at)).unwrap();
+        std::io::Write::write_all(&mut file, &[b'x'; 100_000]).unwrap();
+        let once = std::sync::Once::new();
+        // Told when the file's content has been copied, up to the end that it had.
+        let grow = |_: u64| {
+            once.call_once(|| std::io::Write::write_all(&mut &file, b"and more").unwrap());
+        };
+        let options = Options { progress: Some(&grow), ..Options::default() };
+        copy(place.input(), place.path("to"), &options).unwrap();
+        assert!(once.is_completed());
+        let (content, copied) = (std::fs::read(&from).unwrap(), std::fs::read(place.path("to")));
+        assert_eq!(content.len() as u64, at + 100_008);
+        assert!(copied.unwrap() == content, "begins with a hole: {begins_with_a_hole}");
+    }
+}
