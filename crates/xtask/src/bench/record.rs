@@ -154,24 +154,35 @@ impl Finding {
         &self.cells[self.cells.len() - 1]
     }
 
+    /// The median of the peak memory of a cell's runs, in megabytes.
+    fn memory(&self, cell: usize) -> String {
+        let runs = self.runs.iter().filter(|(number, _)| *number == cell);
+        let peaks: Vec<f64> = runs.map(|(_, run)| run.peak_memory_bytes as f64 / 1e6).collect();
+        statistics::median(&peaks).map_or_else(|_| "?".to_owned(), |median| format!("{median:.1}"))
+    }
+
     /// The rows of the table: one for each cell that the candidate is compared with.
     fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-        std::iter::zip(&self.cells, &self.effects).map(|(cell, effect)| Row {
-            against: cell.name,
-            reference: figure(cell.median, self.unit),
-            candidate: figure(self.candidate().median, self.unit),
-            speedup: speedup(&effect.effect),
-            rounds: effect.effect.rounds,
-            verdict: verdict(effect.effect.verdict),
-            bar: bar(effect),
-        })
+        let candidate = self.cells.len() - 1;
+        std::iter::zip(&self.cells, &self.effects).enumerate().map(
+            move |(number, (cell, effect))| Row {
+                against: cell.name,
+                reference: figure(cell.median, self.unit),
+                candidate: figure(self.candidate().median, self.unit),
+                speedup: speedup(&effect.effect),
+                memory: format!("{} to {} MB", self.memory(number), self.memory(candidate)),
+                rounds: effect.effect.rounds,
+                verdict: verdict(effect.effect.verdict),
+                bar: bar(effect),
+            },
+        )
     }
 
     /// The finding for the terminal: the job, then a line for each comparison.
     pub fn text(&self) -> String {
         let mut text = format!("{}: {}\n", self.name, self.what);
         for row in self.rows() {
-            let Row { against, reference, candidate, speedup, rounds, verdict, bar } = row;
+            let Row { against, reference, candidate, speedup, rounds, verdict, bar, .. } = row;
             let times = format!("{reference} -> {candidate}");
             let bar = if bar.is_empty() { bar } else { format!("  bar {bar}") };
             // Writing to a String cannot fail.
@@ -190,6 +201,7 @@ struct Row {
     reference: String,
     candidate: String,
     speedup: String,
+    memory: String,
     rounds: usize,
     verdict: &'static str,
     bar: String,
@@ -303,17 +315,18 @@ impl Record {
             text.push_str("\n## The grid: `auto` against every size\n");
         }
         text.push_str(
-            "\n| job | against | reference | run | speedup (95 % interval) | rounds | verdict | bar |\n\
-             |---|---|---:|---:|---|---:|---|---|\n",
+            "\n| job | against | reference | run | speedup (95 % interval) | rounds | verdict | bar \
+             | memory |\n|---|---|---:|---:|---|---:|---|---|---|\n",
         );
         // Writing to a String cannot fail.
         for finding in &self.findings {
             for row in finding.rows() {
-                let Row { against, reference, candidate, speedup, rounds, verdict, bar } = row;
+                let Row { against, reference, candidate, speedup, memory, rounds, verdict, bar } =
+                    row;
                 let _ = writeln!(
                     text,
                     "| {} | {against} | {reference} | {candidate} | {speedup} | {rounds} | \
-                     {verdict} | {bar} |",
+                     {verdict} | {bar} | {memory} |",
                     finding.what
                 );
             }
@@ -377,8 +390,9 @@ impl Record {
              Each run is a fresh process, in random order each round; outputs were equal in every \
              round, by hash. A speedup above 1 is faster; the estimate is Hodges-Lehmann on the \
              ratios round by round, the interval Wilcoxon signed-rank; a verdict stands only where \
-             the whole interval is beyond, or within, 2 %. Times are medians. Every single run is \
-             in run.json.\n",
+             the whole interval is beyond, or within, 2 %. Times are medians, and so is the peak \
+             memory, of the largest process, from the reference to `run`. Every single run is in \
+             run.json.\n",
             kind = file_system.kind,
             arguments = self.options.join(" "),
             wrapper = self.wrapper,
