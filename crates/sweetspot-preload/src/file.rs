@@ -608,6 +608,8 @@ impl OpenFile {
             // The interrupted append may be about to store into the buffer: it stays ours.
             return;
         }
+        // A positioned hit that began with this window fails: the buffer may be another file's soon.
+        self.close_cursor();
         let bytes = self.buffer_bytes.swap(0, Relaxed);
         if bytes > 0 {
             crate::ops::inodes::window_closed(self);

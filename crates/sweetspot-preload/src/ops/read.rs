@@ -328,13 +328,16 @@ fn fill(
     now: u64,
     held: &Held,
 ) -> Step {
+    // A positioned hit that began with the old window fails, and later ones find none. Once more before
+    // the new window shows, or one that meets both would mix them.
+    file.window_len.store(0, Relaxed);
+    file.close_cursor();
     if !make_room(file, bytes) {
         file.note(Why::Budget);
         settle::settle_held(file, fd, settle::Next::BackOff, held);
         return Step::Again;
     }
     let window = place_for(file, at, bytes);
-    file.window_len.store(0, Relaxed);
     file.window.store(window, Relaxed);
     file.filled_ms.store(now, Relaxed);
     file.filled_wall_ns.store(crate::wall_ns(), Relaxed);
@@ -349,6 +352,7 @@ fn fill(
     }
     file.count(Counter::FillBytes, answer as u64);
     file.window_at.store(at, Relaxed);
+    file.close_cursor();
     file.window_len.store(answer as u64, Relaxed);
     file.epoch.store(EPOCH.load(Relaxed), Relaxed);
     file.hits_before.store(file.counted(Counter::Hits), Relaxed);
@@ -379,7 +383,6 @@ fn make_room(file: &OpenFile, bytes: u64) -> bool {
     let bytes_max = process::window_bytes_max(file.buffer.load(Relaxed));
     let Some(buffer) = pool::take(bytes, bytes_max) else { return false };
     if had > 0 {
-        file.window_len.store(0, Relaxed);
         pool::give(file.window.load(Relaxed), had);
     } else {
         super::inodes::window_opened(file);
