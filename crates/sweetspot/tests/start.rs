@@ -115,3 +115,23 @@ fn a_file_that_gains_nothing_costs_few_system_calls_more() {
     let buffered = count(&RUN[..3].join(" ")).unwrap();
     assert!(native > 10_000 && buffered < native + native / 20, "{buffered}, natively {native}");
 }
+
+/// Whose inode's hash equals that of a file with waiting bytes is still another file: among thousands
+/// there are some, and what waits does not go out at each read of one of them.
+#[test]
+fn records_wait_beside_reads_of_thousands_of_other_files() {
+    const FILES: usize = 3_000;
+    let folder = tempfile::tempdir().unwrap();
+    let many = folder.path().join("many");
+    fs::create_dir(&many).unwrap();
+    for number in 0..FILES {
+        fs::write(many.join(number.to_string()), [b'x'; 4_000]).unwrap();
+    }
+    let tar = "tar --blocking-factor=1 -cf all.tar many";
+    let script = format!("cd {} && exec {} {tar}", folder.path().display(), RUN[..3].join(" "));
+    let Some(calls) = system_calls(folder.path(), &["sh", "-c", &script]) else { return };
+    let with = |name: &str| calls.iter().filter(|call| call.contains(name)).count();
+    // Each file is a header and eight blocks, which wait until the next one is opened.
+    let (written, flushed) = (with(" write("), with(" pwrite64("));
+    assert!(written < 2 * FILES && flushed >= FILES / 2, "{written} writes, {flushed} flushes");
+}

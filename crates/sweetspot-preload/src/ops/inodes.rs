@@ -1,10 +1,12 @@
 //! Coherence per inode: whether a write, or a mapping, concerns a file that has a window.
 //!
-//! Hash buckets, not a list: a collision costs a question to the kernel, never a wrong answer.
+//! Counters by hash say quickly that nothing concerns a file. Where they say that something may, the
+//! open files themselves are asked: in a job with thousands of files some hashes are equal, and what
+//! waits would go out at each read of one of them.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::file::OpenFile;
+use crate::file::{self, OpenFile};
 use crate::process::{EPOCH, listen};
 
 const BUCKETS: usize = 1024;
@@ -14,12 +16,33 @@ const BUCKETS: usize = 1024;
 static WINDOWS: AtomicU32 = AtomicU32::new(0);
 /// Of them, by the hash of device and inode.
 static BY_INODE: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
-/// Inodes that were ever mapped here, by hash.
-static MAPPED: [AtomicU64; BUCKETS / 64] = [const { AtomicU64::new(0) }; BUCKETS / 64];
+/// Inodes that were ever mapped here, by hash: one page of bits, as those of a hundred libraries may
+/// be among them, and a file whose bit is set gets no buffer.
+static MAPPED: [AtomicU64; MAPPED_BITS / 64] = [const { AtomicU64::new(0) }; MAPPED_BITS / 64];
+const MAPPED_BITS: usize = 32768;
 
-fn bucket(device: u64, inode: u64) -> usize {
+fn hash(device: u64, inode: u64) -> usize {
     let hash = (device ^ inode.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (hash >> 54) as usize % BUCKETS
+    (hash >> 32) as usize
+}
+
+/// Whether that holds for another open file of the same inode.
+#[cold]
+fn another(file: &OpenFile, is: impl Fn(&OpenFile) -> bool) -> bool {
+    let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
+    file::used().any(|other| {
+        !core::ptr::eq(other, file)
+            && (other.device.load(Relaxed), other.inode.load(Relaxed)) == inode
+            && is(other)
+    })
+}
+
+fn is_pending(file: &OpenFile) -> bool {
+    file.dirty.load(Relaxed) != 0
+}
+
+fn is_window(file: &OpenFile) -> bool {
+    file.buffer_bytes.load(Relaxed) != 0
 }
 
 /// A window of this file was opened.
@@ -46,16 +69,20 @@ pub fn written(file: Option<&OpenFile>) {
     }
 }
 
-/// Whether the inode of this open file (perhaps) has a window.
+/// Whether the inode of this open file has a window.
 fn has_window(file: &OpenFile) -> bool {
-    BY_INODE[bucket_of(file)].load(Relaxed) != 0
+    is_window(file) || others_have_window(file)
+}
+
+fn others_have_window(file: &OpenFile) -> bool {
+    BY_INODE[bucket_of(file)].load(Relaxed) > u32::from(is_window(file)) && another(file, is_window)
 }
 
 /// Files with pending bytes, by the hash of device and inode.
 static PENDING: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
 
 fn bucket_of(file: &OpenFile) -> usize {
-    bucket(file.device.load(Relaxed), file.inode.load(Relaxed))
+    hash(file.device.load(Relaxed), file.inode.load(Relaxed)) % BUCKETS
 }
 
 /// Bytes of this file wait from now on.
@@ -68,15 +95,14 @@ pub fn pending_ended(file: &OpenFile) {
     PENDING[bucket_of(file)].fetch_sub(1, Relaxed);
 }
 
-/// Whether another open file of (perhaps) the same inode has pending bytes.
+/// Whether another open file of the same inode has pending bytes.
 pub fn others_pending(file: &OpenFile) -> bool {
-    PENDING[bucket_of(file)].load(Relaxed) > file.dirty.load(Relaxed)
+    PENDING[bucket_of(file)].load(Relaxed) > file.dirty.load(Relaxed) && another(file, is_pending)
 }
 
-/// Whether another open file of (perhaps) the same inode has a window or pending bytes.
+/// Whether another open file of the same inode has a window or pending bytes.
 pub fn others_use(file: &OpenFile) -> bool {
-    let own = u32::from(file.buffer_bytes.load(Relaxed) > 0);
-    BY_INODE[bucket_of(file)].load(Relaxed) > own || others_pending(file)
+    others_have_window(file) || others_pending(file)
 }
 
 /// Bytes of this file went to the kernel: other windows on it must ask again. Its own holds them.
@@ -92,12 +118,12 @@ pub fn wrote(file: &OpenFile) {
 
 /// The inode was mapped into memory: what is stored there arrives without a call.
 pub fn mapped(device: u64, inode: u64) {
-    let bucket = bucket(device, inode);
+    let bucket = hash(device, inode) % MAPPED_BITS;
     MAPPED[bucket / 64].fetch_or(1 << (bucket % 64), Relaxed);
 }
 
 /// Whether the inode was (perhaps) mapped.
 pub fn is_mapped(device: u64, inode: u64) -> bool {
-    let bucket = bucket(device, inode);
+    let bucket = hash(device, inode) % MAPPED_BITS;
     MAPPED[bucket / 64].load(Relaxed) & (1 << (bucket % 64)) != 0
 }
