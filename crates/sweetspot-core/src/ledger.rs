@@ -85,6 +85,18 @@ impl Text {
         self.len.store(text.len() as u32, Relaxed);
     }
 
+    /// Whether [`Text::store`] of `text` left what is there.
+    pub fn is(&self, text: &[u8]) -> bool {
+        let kept = &text[text.len().saturating_sub(TEXT_BYTES_MAX)..];
+        let word = |bytes: &[u8]| {
+            let mut buffer = [0; 8];
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            u64::from_ne_bytes(buffer)
+        };
+        self.len.load(Relaxed) as usize == kept.len()
+            && kept.chunks(8).zip(&self.bytes).all(|(bytes, own)| word(bytes) == own.load(Relaxed))
+    }
+
     /// Copies the text into `buffer` and returns it.
     pub fn load<'a>(&self, buffer: &'a mut [u8; TEXT_BYTES_MAX]) -> &'a [u8] {
         for (bytes, word) in buffer.chunks_mut(8).zip(&self.bytes) {

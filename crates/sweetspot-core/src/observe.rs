@@ -168,30 +168,50 @@ pub struct Observations {
     pub records: [Record; RECORDS_MAX],
 }
 
-/// A hash of a path (FNV-1a), for the chains.
-pub fn hash(path: &[u8]) -> u64 {
-    path.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    })
+/// A hash of a path, for the chains: eight bytes at a time, as it is taken at each opening.
+fn hash(path: &[u8]) -> u64 {
+    let (words, rest) = path.as_chunks();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let hash = words.iter().chain([&last]).fold(path.len() as u64, |hash, word| {
+        (hash.rotate_left(29) ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    });
+    // The chain is told by the low bits, which have heard least.
+    hash ^ (hash >> 32)
 }
 
 impl Observations {
+    /// The record of `path` for `owner`, if there is one.
+    pub fn find(&self, owner: u32, path: &[u8]) -> Option<&Record> {
+        self.find_hashed(owner, path, hash(path))
+    }
+
+    fn find_hashed(&self, owner: u32, path: &[u8], hash: u64) -> Option<&Record> {
+        let mut index = self.bucket(owner, hash).load(Relaxed);
+        while let Some(record) = self.record_at(index) {
+            if record.hash.load(Relaxed) == hash
+                && record.owner.load(Relaxed) == owner
+                && record.path.is(path)
+            {
+                return Some(record);
+            }
+            index = record.next.load(Relaxed);
+        }
+        None
+    }
+
+    fn bucket(&self, owner: u32, hash: u64) -> &AtomicU32 {
+        &self.buckets[(hash ^ u64::from(owner)) as usize % BUCKETS]
+    }
+
     /// The record of `path` for `owner`, made if there is none yet. The last record is that of all
     /// for which there was no room.
     pub fn record(&self, owner: u32, path: &[u8]) -> &Record {
         let hash = hash(path);
-        let bucket = &self.buckets[(hash ^ u64::from(owner)) as usize % BUCKETS];
-        let mut index = bucket.load(Relaxed);
-        while let Some(record) = self.record_at(index) {
-            let mut buffer = [0; crate::ledger::TEXT_BYTES_MAX];
-            if record.hash.load(Relaxed) == hash
-                && record.owner.load(Relaxed) == owner
-                && record.path.load(&mut buffer) == kept(path)
-            {
-                return record;
-            }
-            index = record.next.load(Relaxed);
+        if let Some(record) = self.find_hashed(owner, path, hash) {
+            return record;
         }
+        let bucket = self.bucket(owner, hash);
         let last = RECORDS_MAX - 1;
         let index = (self.records_used.fetch_add(1, Relaxed) as usize).min(last);
         let record = &self.records[index];
@@ -234,11 +254,6 @@ impl Observations {
     pub fn is_shared(&self, record: &Record) -> bool {
         record.owner.load(Relaxed) == 0
     }
-}
-
-/// As much of a path as a [`Text`] keeps.
-fn kept(path: &[u8]) -> &[u8] {
-    &path[path.len().saturating_sub(crate::ledger::TEXT_BYTES_MAX)..]
 }
 
 #[cfg(test)]

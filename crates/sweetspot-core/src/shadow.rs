@@ -41,6 +41,8 @@ pub enum Would {
     Seek,
     /// Times the kernel would have been told the position.
     Settle,
+    /// Files that would have got a window, or begun to wait, which takes some questions.
+    Open,
     /// Calls that this was asked about: where only some were, all else is a part of these.
     AskedReads,
     AskedWrites,

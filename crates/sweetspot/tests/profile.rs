@@ -179,6 +179,36 @@ fn files_that_are_opened_in_a_folder_are_the_programs_own() {
     assert!((4_900..=5_001).contains(&number(&read["buffered"], "hits")), "{read:#}");
 }
 
+/// A tree of many small files: all calls are counted, those of most files in a line of their folder,
+/// and a file that proves busy has its own, whatever came before it.
+#[test]
+fn small_files_are_counted_by_folder_and_busy_ones_apart() {
+    let place = Place::new();
+    let script = "import os\n\
+                  os.mkdir('many')\n\
+                  def put(name, times):\n\
+                  \x20   fd = os.open(name, os.O_CREAT | os.O_WRONLY, 0o600)\n\
+                  \x20   for _ in range(times): os.write(fd, b'x' * 100)\n\
+                  \x20   os.close(fd)\n\
+                  for i in range(1000): put(f'many/{i}', 40)\n\
+                  put('many/busy', 5000)\n\
+                  put('many/7', 10)\n";
+    let (_, profile) = place.profile(&["python3", "-c", script]);
+    let many = place.work().join("many").canonicalize().unwrap();
+    let inside = |file: &&Value| Path::new(file["path"].as_str().unwrap()).parent() == Some(&many);
+    let files: Vec<&Value> = profile["files"].as_array().unwrap().iter().filter(inside).collect();
+    let sum = |name: &str| files.iter().map(|file| number(file, name)).sum::<u64>();
+    assert_eq!((sum("writes"), sum("written_bytes")), (45_010, 4_501_000));
+    let together = sum("together");
+    assert!((740..=1001).contains(&together), "{together}");
+    assert_eq!(sum("opens"), 1_002);
+    assert!(files.len() < 260, "{}", files.len());
+    let busy = file(&profile, &many.join("busy"));
+    assert!((4_700..=4_750).contains(&number(busy, "writes")), "{busy:#}");
+    assert!(number(&busy["buffered"], "appends") > 4_500, "{busy:#}");
+    assert_eq!(number(file(&profile, &many.join("7")), "writes"), 50, "it had a line already");
+}
+
 #[test]
 fn appends_and_what_the_shell_has_opened_for_writing_would_wait() {
     let place = Place::new();

@@ -107,6 +107,21 @@ const CLOSE_ON_EXEC: u32 = 2;
 const OTHER: u32 = 4;
 /// While armed: its calls would go straight on, so reads listen and writes speak.
 const STRAIGHT: u32 = 8;
+/// Counted in the record of its folder, until it proves busy. Most of them have no description: all
+/// there is to them is counted the short way, while `left` lasts.
+const FOLDED: u32 = 16;
+
+/// Files that a process opened first have a record each from then on. Of later ones only those that
+/// prove busy have: the others are counted by folder, and one in [`FOLDED_WEIGHT`] of them is
+/// followed closely. A record costs a fault of a page, a file that is followed some questions to the
+/// kernel: as much as all that is done with a small file.
+const FILES_APART: u32 = 128;
+const FOLDED_WEIGHT: u32 = 8;
+/// Calls that make a file busy.
+const BUSY_CALLS: u32 = 256;
+/// Files that this process has opened, up to [`FILES_APART`].
+#[unsafe(link_section = ".data")]
+static FILES: AtomicU32 = AtomicU32::new(0);
 
 struct State {
     position: u64,
@@ -247,6 +262,7 @@ fn begin_process(all: &'static Observations) {
     let index = all.processes_used.fetch_add(1, Relaxed) as usize;
     let place = &all.processes[index.min(PROCESSES_MAX - 1)];
     OWNER.store(all.owner(index), Relaxed);
+    FILES.store(0, Relaxed);
     let pid = sys::process_id() as u32;
     PID.store(pid, Relaxed);
     // SAFETY: no memory is handed over.
@@ -418,8 +434,17 @@ impl Watch {
             }
             return;
         }
+        if seen.description().is_none() && seen.left.fetch_sub(1, Relaxed) <= 0 {
+            seen.describe();
+            seen.with_state(false, |state| state.position = seen.position.load(Relaxed));
+            return seen.unfold(self.fd);
+        }
         seen.with_state(counts.exclusive, |state| {
             self.follow(state, seen, &counts, answer);
+            if seen.flags.load(Relaxed) & FOLDED != 0 && state.left == FIRST_CALLS - BUSY_CALLS {
+                state.save(&counts);
+                seen.unfold(self.fd);
+            }
             if counts.exclusive && !self.by_stdio {
                 seen.arm_file(state);
             }
@@ -593,6 +618,9 @@ impl Watch {
         };
         let is = if against == Some(Why::NotRegular) { IS_OTHER } else { IS_REGULAR };
         counts.record.what.fetch_or(is, Relaxed);
+        if against.is_none() {
+            state.would[Would::Open as usize] += u64::from(state.weight);
+        }
         match (wish, against) {
             (_, Some(why)) => {
                 if why == Why::NotRegular {
@@ -684,6 +712,16 @@ impl Seen {
         self.before.store(core::ptr::null_mut(), Relaxed);
         self.record.store((&raw const *record).cast_mut(), Relaxed);
         Counts { record, exclusive: !shared && atomic::single_threaded() }
+    }
+
+    /// From now on its calls are counted in a record of its own.
+    #[cold]
+    fn unfold(&self, fd: i32) {
+        self.flags.fetch_and(!FOLDED, Relaxed);
+        if let Some(all) = observations() {
+            let mut buffer = [0; 512];
+            self.count_in(all.record(OWNER.load(Relaxed), asked_path(fd, &mut buffer)));
+        }
     }
 
     /// Whether anything is known of it.
@@ -938,8 +976,7 @@ fn find(seen: &'static Seen, fd: i32) -> Option<Counts> {
         return Some(seen.count_in(record));
     }
     let status = sys::status(fd)?;
-    let path = ledger::path_of(fd, &mut buffer);
-    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    let path = asked_path(fd, &mut buffer);
     // All pipes together, all sockets together.
     let unnamed = !path.starts_with(b"/");
     let path = match path.iter().position(|byte| *byte == b':') {
@@ -967,6 +1004,12 @@ fn find(seen: &'static Seen, fd: i32) -> Option<Counts> {
     Counts::of(seen, fd)
 }
 
+/// The path of a descriptor, as the kernel knows it.
+fn asked_path(fd: i32, buffer: &mut ledger::PathBuffer) -> &[u8] {
+    let path = ledger::path_of(fd, buffer);
+    path.strip_suffix(b" (deleted)").unwrap_or(path)
+}
+
 /// Ties a descriptor to its record, with nothing remembered.
 fn remember(seen: &'static Seen, fd: i32, record: &'static Record, flags: u32) {
     seen.leave();
@@ -977,6 +1020,11 @@ fn remember(seen: &'static Seen, fd: i32, record: &'static Record, flags: u32) {
     if let Some(why) = Why::ALL.into_iter().find(|why| why.bit() == given_up) {
         settle(seen, &counts, Some(why));
     }
+    know(fd);
+}
+
+/// A descriptor is in use from now on.
+fn know(fd: i32) {
     if HIGHEST.load(Relaxed) <= fd as u32 {
         HIGHEST.fetch_max(fd as u32 + 1, Relaxed);
     }
@@ -1018,12 +1066,16 @@ fn in_folder<'a>(
     buffer: &'a mut [u8; PATH_BYTES_MAX],
 ) -> Option<&'a [u8]> {
     let seen = SEEN.get(folder as usize)?;
+    if seen.flags.load(Relaxed) & FOLDED != 0 {
+        return None;
+    }
     // SAFETY: records are mapped for good.
     let record = unsafe { seen.record.load(Relaxed).as_ref() }?;
     let mut text = [0; TEXT_BYTES_MAX];
     let folder = record.path.load(&mut text);
     // A longer one has lost its beginning.
     let is_whole = folder.starts_with(b"/") && folder.len() < TEXT_BYTES_MAX;
+    let folder = folder.strip_suffix(b"/").unwrap_or(folder);
     if is_whole { join([folder, b"/", name], buffer) } else { None }
 }
 
@@ -1047,12 +1099,50 @@ fn opened_as(fd: i32, flags: i32, path: &[u8]) {
         return;
     }
     name_program();
-    let record = all.record(OWNER.load(Relaxed), path);
+    let owner = OWNER.load(Relaxed);
     let close_on_exec = if flags & libc::O_CLOEXEC != 0 { CLOSE_ON_EXEC } else { 0 };
-    remember(seen, fd, record, close_on_exec);
+    let of_its_own = match all.find(owner, path) {
+        None if FILES.load(Relaxed) < FILES_APART => {
+            FILES.fetch_add(1, Relaxed);
+            Some(all.record(owner, path))
+        }
+        known => known,
+    };
+    if let Some(record) = of_its_own {
+        remember(seen, fd, record, close_on_exec);
+        count_open(seen, fd);
+    } else if flags & libc::O_DIRECTORY != 0 {
+        // No file of its folder, but the folder whose files are counted there.
+        let mut buffer = [0; PATH_BYTES_MAX];
+        let record = all.record(owner, join([path, b"/", b""], &mut buffer).unwrap_or(path));
+        remember(seen, fd, record, close_on_exec);
+    } else {
+        let record = all.record(owner, folder_of(path));
+        // The first one is followed, so that no folder is judged by none.
+        let is_first = record.tallies[Tally::Opens as usize].load(Relaxed) == 0;
+        if is_first || random().is_multiple_of(FOLDED_WEIGHT) {
+            remember(seen, fd, record, close_on_exec | FOLDED);
+        } else {
+            seen.flags.store(close_on_exec | FOLDED | STRAIGHT, Relaxed);
+            seen.position.store(0, Relaxed);
+            seen.count_in(record);
+            seen.arm(BUSY_CALLS);
+            know(fd);
+        }
+        count_open(seen, fd);
+    }
+}
+
+fn count_open(seen: &'static Seen, fd: i32) {
     if let Some(counts) = Counts::of(seen, fd) {
         counts.tally(Tally::Opens, 1);
     }
+}
+
+/// The folder of a path, with its slash, which no file's path ends with.
+fn folder_of(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    &path[..end]
 }
 
 /// Longer paths keep their end.
@@ -1151,9 +1241,7 @@ pub fn duplicated(old: i32, new: i32) {
     to.flags.store(from.flags.load(Relaxed) & !CLOSE_ON_EXEC, Relaxed);
     to.record.store(from.record.load(Relaxed), Relaxed);
     to.before.store(core::ptr::null_mut(), Relaxed);
-    if HIGHEST.load(Relaxed) <= new as u32 {
-        HIGHEST.fetch_max(new as u32 + 1, Relaxed);
-    }
+    know(new);
 }
 
 /// Close-on-exec was set or cleared.

@@ -119,7 +119,11 @@ pub enum Severity {
 /// What one process did with one path, or all processes that were not told apart.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct File {
+    /// `FOLDER/*`: the files of a folder that are counted together.
     pub path: String,
+    /// How many they are (those that were opened again count again); 0: one file.
+    #[serde(default)]
+    pub together: u64,
     /// Place in `processes`; none: several.
     pub process: Option<usize>,
     pub kind: FileKind,
@@ -235,6 +239,9 @@ pub struct Buffered {
     pub seeks: u64,
     /// Times the kernel is told the position.
     pub settles: u64,
+    /// Times a window was opened or a file pinned.
+    #[serde(default)]
+    pub opens: u64,
 }
 
 /// Times of calls, by kind.

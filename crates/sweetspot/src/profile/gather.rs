@@ -92,10 +92,12 @@ fn texts(why: &[Why]) -> Vec<String> {
 }
 
 fn file(usage: &Usage, kinds: &mut HashMap<String, FileKind>) -> File {
+    let is_folder = usage.path.ends_with(b"/");
     let path = match usage.path.is_empty() {
         true => "(all further files)".to_string(),
         false => String::from_utf8_lossy(&usage.path).into_owned(),
     };
+    let path = if is_folder { format!("{path}*") } else { path };
     let tally = |tally| usage.tally(tally);
     let would = |would| usage.would(would);
     let kind = match usage.regular {
@@ -104,29 +106,37 @@ fn file(usage: &Usage, kinds: &mut HashMap<String, FileKind>) -> File {
         None => *kinds.entry(path.clone()).or_insert_with(|| kind_of(&path)),
     };
     // Where only some calls were looked at closely, what was found stands for all of the kind.
-    let scaled = |found: u64, asked: Would, calls: u64| match usage.would(asked) {
+    let scaled = |found: u64, asked: u64, calls: u64| match asked {
         0 => found,
         asked => (u128::from(found) * u128::from(calls) / u128::from(asked)) as u64,
     };
-    let by_reads = |found| scaled(would(found), Would::AskedReads, usage.calls(Kind::Read));
-    let by_writes = |found| scaled(would(found), Would::AskedWrites, usage.calls(Kind::Write));
-    let by_seeks = |found| scaled(found, Would::AskedSeeks, usage.calls(Kind::Seek));
-    let transfers = usage.calls(Kind::Read) + usage.calls(Kind::Write);
+    let [reads, writes, seeks] = Kind::ALL.map(|kind| usage.calls(kind));
+    let asked = [Would::AskedReads, Would::AskedWrites, Would::AskedSeeks].map(would);
+    let by_reads = |found| scaled(would(found), asked[0], reads);
+    let by_writes = |found| scaled(would(found), asked[1], writes);
+    let by_seeks = |found| scaled(found, asked[2], seeks);
+    // A file gets its buffer while each call is followed; of a folder's files only some are.
+    let by_files = |found| match is_folder {
+        true => scaled(would(found), asked.iter().sum(), reads + writes + seeks),
+        false => would(found),
+    };
+    let transfers = reads + writes;
     let empty = usage.sizes_read[0] + usage.sizes_written[0];
     let (strided, random) = (tally(Tally::Strided), tally(Tally::Random));
     File {
         path,
+        together: if is_folder { tally(Tally::Opens) } else { 0 },
         process: usage.process,
         kind,
         reasons: texts(&usage.why),
         opens: tally(Tally::Opens),
-        reads: usage.calls(Kind::Read),
+        reads,
         read_bytes: tally(Tally::ReadBytes),
         read_sizes: sizes(&usage.sizes_read),
-        writes: usage.calls(Kind::Write),
+        writes,
         written_bytes: tally(Tally::WrittenBytes),
         write_sizes: sizes(&usage.sizes_written),
-        seeks: tally(Tally::Seeks),
+        seeks,
         seeks_nowhere: by_seeks(tally(Tally::SeeksNowhere)),
         other_calls: tally(Tally::OtherCalls),
         transfers: tally(Tally::TransferCalls),
@@ -155,7 +165,8 @@ fn file(usage: &Usage, kinds: &mut HashMap<String, FileKind>) -> File {
             flushes: by_writes(Would::Flush),
             flush_bytes: by_writes(Would::FlushBytes),
             seeks: by_seeks(would(Would::Seek)),
-            settles: would(Would::Settle),
+            settles: by_files(Would::Settle),
+            opens: by_files(Would::Open),
         },
         timed: Timed {
             reads: times(&usage.times[Kind::Read as usize]),
@@ -218,7 +229,7 @@ pub fn judge_reasons(profile: &mut Profile) {
         if file.reasons.is_empty() {
             file.reasons.push(match () {
                 () if calls == 0 && file.maps > 0 => text(Why::Mapped),
-                () if small <= FEW_CALLS => text(Why::TooFewCalls),
+                () if small <= FEW_CALLS * file.together.max(1) => text(Why::TooFewCalls),
                 () if file.pattern.random > calls / 4 => text(Why::RandomAccess),
                 () if (file.read_bytes + file.written_bytes) / calls.max(1) >= 16 << 10 => {
                     text(Why::LargeTransfers)

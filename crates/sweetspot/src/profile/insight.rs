@@ -54,13 +54,14 @@ pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
 
 fn gain(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
     let Some(prediction) = profile.prediction.filter(|_| words::gains(profile)) else { return };
-    let files = profile.files.iter().filter(|file| file.verdict == Verdict::WillGain).count();
+    let files: Vec<&File> =
+        profile.files.iter().filter(|file| file.verdict == Verdict::WillGain).collect();
     found.push(Insight {
         code: "will-gain".into(),
         severity: if prediction.ratio_low > 1.2 { Severity::High } else { Severity::Medium },
         text: format!(
             "buffering gains on {}; the program should be about {} times as fast",
-            words::files(files),
+            words::files(words::number(&files)),
             words::ratio(prediction.ratio),
         ),
         command: Some(format!("sweetspot run -- {command}")),

@@ -39,6 +39,9 @@ const GAIN_SHARE_MIN: f64 = 0.005;
 pub const GAIN_SECONDS_MIN: f64 = 0.000_5;
 /// Where the whole is not faster by that much, nothing in it gains.
 const GAIN_RATIO_MIN: f64 = 1.03;
+/// Giving a file a buffer takes as long as so many questions about it: its status, file system, flags
+/// and offset, the limits, and signals blocked meanwhile.
+const OPENING_ASKS: f64 = 6.0;
 /// Windows and flushes of that size are part of the measured price of a byte.
 const WINDOW_BYTES: f64 = 65_536.0;
 const FLUSH_BYTES: f64 = 262_144.0;
@@ -179,7 +182,8 @@ fn change(file: &File, costs: &Costs) -> Change {
         + fill_ns * more_fills.max(0.0)
         + flush_ns * more_flushes.max(0.0)
         + costs.straight.read.byte_ns * idle_bytes as f64
-        + costs.ask_ns * (buffered.asks + 2 * buffered.settles) as f64;
+        + costs.ask_ns * (buffered.asks + 2 * buffered.settles) as f64
+        + costs.ask_ns * OPENING_ASKS * buffered.opens as f64;
     let calls = file.reads + file.writes + file.seeks;
     let straight = calls.saturating_sub(buffered.hits + buffered.appends + buffered.seeks);
     change.instead += costs.passing_ns * straight as f64;

@@ -101,7 +101,12 @@ fn files(profile: &Profile, style: Style, here: &str, text: &mut String) {
     }
     let left = files[shown..].iter().chain(&others[others_shown..]);
     let (number, calls, moved, time) = left.fold((0, 0, 0, 0.0), |sum, file| {
-        (sum.0 + 1, sum.1 + calls(file), sum.2 + moved(file), sum.3 + file.seconds)
+        (
+            sum.0 + file.together.max(1),
+            sum.1 + calls(file),
+            sum.2 + moved(file),
+            sum.3 + file.seconds,
+        )
     });
     if number > 0 {
         let _ = writeln!(
@@ -151,7 +156,9 @@ fn detail(file: &File, profile: &Profile, several: bool, style: Style, text: &mu
     if file.seeks >= SEEKS_TOLD && file.seeks_nowhere > file.seeks / 10 {
         facts.push(format!("{} % of the seeks go nowhere", file.seeks_nowhere * 100 / file.seeks));
     }
-    if file.opens > 1 {
+    if file.together > 0 {
+        facts.push(format!("{} counted together", words::files(file.together)));
+    } else if file.opens > 1 {
         facts.push(format!("{} opens", count(file.opens)));
     }
     let stdio = file.stdio_calls * 100 / calls(file).max(1);

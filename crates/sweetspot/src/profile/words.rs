@@ -97,8 +97,13 @@ pub fn ratio(ratio: f64) -> String {
 }
 
 /// `1 file`, `2 files`.
-pub fn files(number: usize) -> String {
-    if number == 1 { "1 file".to_string() } else { format!("{} files", count(number as u64)) }
+pub fn files(number: u64) -> String {
+    if number == 1 { "1 file".to_string() } else { format!("{} files", count(number)) }
+}
+
+/// How many files these stand for.
+pub fn number(files: &[&File]) -> u64 {
+    files.iter().map(|file| file.together.max(1)).sum()
 }
 
 /// Whether `sweetspot run` is worth a try.
@@ -121,6 +126,7 @@ pub fn sentence(profile: &Profile, reach: &Reach) -> String {
         let time = seconds(profile.seconds);
         return format!("no system calls on files in {time}{waits}{unseen}: nothing to buffer");
     }
+    regular.retain(|file| calls(file) > 0);
     regular.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     let mut left = profile.file_seconds * MOST;
     let mut main: Vec<&File> = Vec::new();
@@ -130,10 +136,10 @@ pub fn sentence(profile: &Profile, reach: &Reach) -> String {
             left -= file.seconds;
         }
     }
-    let used = regular.iter().filter(|file| calls(file) > 0).count();
-    let on = match main.len() {
+    let used = number(&regular);
+    let on = match number(&main) {
         main if main == used || main == 0 => files(used),
-        main => format!("{}, most of it on {}", files(used), count(main as u64)),
+        main => format!("{}, most of it on {}", files(used), count(main)),
     };
     let transfers: u64 = regular.iter().map(|file| file.reads + file.writes).sum();
     let moved: u64 = regular.iter().map(|file| file.read_bytes + file.written_bytes).sum();
@@ -284,7 +290,7 @@ fn most_frequent_reason<'a>(main: &[&'a File]) -> Option<(&'a str, Vec<&'a File>
 }
 
 /// Why there is nothing to gain on these files.
-fn because(reason: &str, files: &[&File]) -> String {
+fn because(reason: &str, on: &[&File]) -> String {
     if SENTENCES.into_iter().any(|why| why.text() == reason) {
         return reason.to_string();
     }
@@ -295,9 +301,9 @@ fn because(reason: &str, files: &[&File]) -> String {
         }
         reason => reason,
     };
-    match files {
-        [file] => format!("{} is {how}", short(&file.path)),
-        files => format!("{} are {how}", self::files(files.len())),
+    match on {
+        [file] if file.together == 0 => format!("{} is {how}", short(&file.path)),
+        several => format!("{} are {how}", files(number(several))),
     }
 }
 
