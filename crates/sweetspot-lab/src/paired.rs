@@ -164,8 +164,13 @@ impl Comparison {
 
     /// How the cell `candidate` relates to the cell `reference`.
     pub fn effect(&self, reference: usize, candidate: usize) -> Result<Effect, Error> {
-        let (reference, candidate) = (self.figures(reference), self.figures(candidate));
-        let estimate = statistics::ratio(&reference, &candidate, self.confidence_nominal)?;
+        self.effect_to(&self.figures(reference), candidate)
+    }
+
+    /// How the cell `candidate` relates to figures of which there is one for each round.
+    pub fn effect_to(&self, reference: &[f64], candidate: usize) -> Result<Effect, Error> {
+        let candidate = self.figures(candidate);
+        let estimate = statistics::ratio(reference, &candidate, self.confidence_nominal)?;
         Ok(Effect {
             ratio: estimate.value,
             interval: estimate.interval,
