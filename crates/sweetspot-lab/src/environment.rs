@@ -30,6 +30,8 @@ pub struct Environment {
     pub governor: Option<String>,
     /// Whether transparent huge pages are in use: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
+    /// The host takes free memory back in blocks of at least that size, where it does.
+    pub reported_bytes: Option<u64>,
     /// The file system of the folder that the data is in.
     pub file_system: FileSystem,
     /// What each program says of its version.
@@ -65,9 +67,26 @@ impl Environment {
             governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             huge_pages: line_of("/sys/kernel/mm/transparent_hugepage/enabled")
                 .and_then(|text| bracketed(&text)),
+            reported_bytes: line_of(REPORTING).and_then(|order| reported_bytes(&order)),
             file_system: file_system(folder)?,
             versions: programs.iter().filter_map(|command| version(command)).collect(),
         })
+    }
+
+    /// What makes times of programs that write scatter here, and what to do about it.
+    ///
+    /// The pages of a file that is written anew are made in blocks of up to the size of the write.
+    /// Blocks that the host has taken back are given again page by page, at the first touch: writes
+    /// of 128 KiB took up to ten times as long as ones of 64 KiB where the least such block was
+    /// 128 KiB, and no longer where it was 4 MiB.
+    pub fn hindrance(&self) -> Option<String> {
+        let bytes = self.reported_bytes.filter(|bytes| *bytes <= BUFFER_BYTES_USUAL)?;
+        Some(format!(
+            "the host takes free memory back in blocks of {} KiB, so writes of that size and larger \
+             take several times as long now and then; for quieter figures, as root and until the \
+             next boot: echo {ORDER_MAX} > {REPORTING}",
+            bytes >> 10
+        ))
     }
 
     /// A name for the kind of machine, for a folder: `amd-epyc-2core`.
@@ -84,6 +103,18 @@ impl Environment {
         }
         format!("{name}{}core", self.processors)
     }
+}
+
+/// The least block of free memory that is reported to the host, as the power of two of its pages.
+const REPORTING: &str = "/sys/module/page_reporting/parameters/page_reporting_order";
+/// The largest there is: 4 MiB of pages of 4 KiB. Where nobody asks for reports the order is larger.
+const ORDER_MAX: u32 = 10;
+/// Few buffers are larger.
+const BUFFER_BYTES_USUAL: u64 = 1 << 20;
+
+fn reported_bytes(order: &str) -> Option<u64> {
+    let order = order.parse::<u32>().ok().filter(|order| *order <= ORDER_MAX)?;
+    Some((rustix::param::page_size() as u64) << order)
 }
 
 fn read(path: &str) -> Result<String, Error> {
@@ -179,6 +210,23 @@ mod tests {
         assert_eq!(found.versions["sh"], "1.2 x");
         assert_eq!(found.date.len(), "2026-11-21".len());
         assert_ne!(found.file_system.kind, "");
+    }
+
+    #[test]
+    fn memory_that_goes_back_to_the_host_is_said() {
+        let mut environment = Environment::of(Path::new("/"), &[]).unwrap();
+        let page = rustix::param::page_size() as u64;
+        for (order, bytes) in
+            [("5", Some(page << 5)), ("10", Some(page << 10)), ("4294967295", None), ("", None)]
+        {
+            assert_eq!(reported_bytes(order), bytes, "{order}");
+        }
+        environment.reported_bytes = Some(128 << 10);
+        assert!(environment.hindrance().unwrap().contains("blocks of 128 KiB"));
+        for quiet in [None, Some(4 << 20)] {
+            environment.reported_bytes = quiet;
+            assert_eq!(environment.hindrance(), None);
+        }
     }
 
     #[test]

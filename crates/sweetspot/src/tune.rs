@@ -188,13 +188,14 @@ impl<'a> Bench<'a> {
     fn open(
         arguments: &'a Tune,
         program: &Path,
-        trial: Trial<'a>,
+        mut trial: Trial<'a>,
         bar: ProgressBar,
         interrupted: Arc<AtomicBool>,
     ) -> Result<Bench<'a>, Failure> {
         let store = Store::open(&store_path(arguments)?)
             .map_err(|error| lab(error).next("keep the runs elsewhere: --store FILE"))?;
         let environment = Environment::of(trial.folder(), &[]).map_err(lab)?;
+        trial.notes.extend(environment.hindrance());
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let mut now = Circumstances {
             seed: arguments.seed.unwrap_or(since_epoch.map_or(0, |time| time.as_secs())),

@@ -382,10 +382,17 @@ impl Record {
         let options = file_system.options.join(",");
         let source = self.source.as_deref().unwrap_or("unknown");
         let memory_gib = memory_bytes >> 30;
+        let reported = match self.environment.reported_bytes {
+            Some(bytes) => format!(
+                ", free memory goes back to the host in blocks of at least {} KiB",
+                bytes >> 10
+            ),
+            None => String::new(),
+        };
         format!(
             "{date}, source {source}: {machine} with {processors} processors ({processor}, \
              {architecture}), {memory_gib} GiB, kernel {kernel}, {distribution}, files on {kind} \
-             ({options}), governor {governor}.\n\n\
+             ({options}), governor {governor}{reported}.\n\n\
              Made by `cargo xtask bench {arguments}`; buffered commands ran under `{wrapper}`. \
              Each run is a fresh process, in random order each round; outputs were equal in every \
              round, by hash. A speedup above 1 is faster; the estimate is Hodges-Lehmann on the \
