@@ -393,7 +393,7 @@ pub struct Recover {
 #[derive(Args)]
 #[command(help_template = PROFILE_HELP, args_override_self = true)]
 pub struct Profile {
-    /// Write the whole profile, with nothing left out, to FILE
+    /// Write the whole profile, with nothing left out, to FILE (- for stdout, behind the program's own)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 

@@ -21,6 +21,8 @@ const TITLE: &str = "sweetspot summary\n";
 /// Where the summary goes.
 pub enum Target {
     Stderr,
+    /// After what the program wrote there.
+    Stdout,
     File(PathBuf, File),
 }
 
@@ -37,11 +39,14 @@ impl Target {
         }
     }
 
-    /// The same for the file of any option; `title` is how all that it writes begins.
+    /// The same for the file of any option, `-` for stdout; `title` is how all that it writes begins.
     ///
     /// # Errors
     /// As [`Target::open`].
     pub fn open_file(option: &str, path: &Path, title: &str) -> Result<Target, Failure> {
+        if path == "-" {
+            return Ok(Target::Stdout);
+        }
         let shown = path.display();
         let failure = |cause: &str| Failure::own(format!("{option}{shown}: {cause}"));
         let special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
@@ -67,6 +72,13 @@ impl Target {
         match self {
             Target::Stderr => {
                 let _ = std::io::stderr().write_all(text.as_bytes());
+            }
+            Target::Stdout => {
+                let mut stdout = std::io::stdout();
+                if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+                {
+                    crate::failure::say(format_args!("sweetspot: stdout: {error}"));
+                }
             }
             Target::File(path, mut file) => {
                 // A pipe or a terminal cannot be emptied or rewound, and need not be.

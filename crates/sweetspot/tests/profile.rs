@@ -53,6 +53,10 @@ fn status_output_and_signals_are_the_programs() {
     let (output, profile) = place.profile(&["sh", "-c", "kill -TERM $$"]);
     assert_eq!(output.status.signal(), Some(15));
     assert_eq!(profile["ended"], "signal 15");
+    let piped = place.sweetspot(&["profile", "--json", "-", "--", "echo", "out"]).output().unwrap();
+    let json = piped.stdout.strip_prefix(b"out\n").expect("the program's own comes first");
+    assert_eq!(serde_json::from_slice::<Value>(json).unwrap()["ended"], "exit status 0");
+    assert!(!place.work().join("-").exists());
     let missing = place.sweetspot(&["profile", "--", "no-such-program"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(127));
 }

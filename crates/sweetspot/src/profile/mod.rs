@@ -90,7 +90,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     }
     let style = match report {
         Target::Stderr => Style::of_stderr(),
-        Target::File(..) => Style::Plain,
+        _ => Style::Plain,
     };
     let text = report::text(&profile, style);
     report.write(&match style {
