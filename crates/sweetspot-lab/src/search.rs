@@ -39,7 +39,7 @@ const REFINE_ROUNDS: usize = 3;
 const REFINED: usize = 3;
 /// Pairs after which a bisection looks, and its cap.
 const BISECT_LOOKS: [usize; 3] = [5, 7, 10];
-/// Rounds after which a confirmation looks, and its cap.
+/// Rounds after which a confirmation looks, and its cap: times the plan's patience.
 const CONFIRM_LOOKS: [usize; 3] = [8, 13, 20];
 /// How much further up than the margin a size must clearly be to be ruled out by scouting alone.
 const RULED_OUT: f64 = 0.2;
@@ -70,12 +70,25 @@ pub struct Plan {
     pub seed: u64,
     /// Rounds of all settings after the answer, for the whole curve; 0: not asked for.
     pub curve_rounds: usize,
+    /// How many times as many rounds as usual a confirmation may take, at least 1: for noise. It is
+    /// chosen beforehand, as looking again after an answer that was open would be one look more.
+    pub patience: usize,
 }
 
 impl Plan {
     /// The setting in which the program's buffers are sized automatically.
     pub fn auto(&self) -> Setting {
         self.sizes + 1
+    }
+
+    /// The rounds after which a confirmation looks.
+    fn confirm_looks(&self) -> [usize; 3] {
+        CONFIRM_LOOKS.map(|rounds| rounds * self.patience)
+    }
+
+    /// The patience with which that many rounds of a confirmation are possible.
+    pub fn patience_for(rounds: usize) -> usize {
+        rounds.div_ceil(CONFIRM_LOOKS[2])
     }
 }
 
@@ -514,7 +527,7 @@ impl Search<'_> {
         let auto = self.plan.auto();
         let mut settings = vec![choice, rival];
         let against_rival = self.pairs(auto, rival);
-        let is_far_off = against_rival.len() >= CONFIRM_LOOKS[0] && {
+        let is_far_off = against_rival.len() >= self.plan.confirm_looks()[0] && {
             let estimate = statistics::location(&against_rival, CONFIDENCE)?;
             self.margin(0.0, CONFIRM_POINTS).side(&estimate) == Side::Beyond
         };
@@ -548,10 +561,11 @@ impl Search<'_> {
     fn compared(&self, choice: Setting, rival: Setting) -> Result<Option<Side>, Error> {
         let logarithms = self.pairs(choice, rival);
         let margin = self.margin(0.0, CONFIRM_POINTS);
-        for look in CONFIRM_LOOKS.into_iter().take_while(|look| *look <= logarithms.len()) {
+        let looks = self.plan.confirm_looks();
+        for look in looks.into_iter().take_while(|look| *look <= logarithms.len()) {
             let estimate = statistics::location(&logarithms[..look], CONFIDENCE)?;
             match margin.side(&estimate) {
-                Side::Unclear if margin.can_become_clear(&estimate, CONFIRM_LOOKS[2]) => {}
+                Side::Unclear if margin.can_become_clear(&estimate, looks[2]) => {}
                 answer => return Ok(Some(answer)),
             }
         }
@@ -560,7 +574,7 @@ impl Search<'_> {
 
     fn is_within(&self, setting: Setting, reference: Setting) -> Result<bool, Error> {
         let logarithms = self.pairs(setting, reference);
-        if logarithms.len() < CONFIRM_LOOKS[0] {
+        if logarithms.len() < self.plan.confirm_looks()[0] {
             return Ok(false);
         }
         let estimate = statistics::location(&logarithms, CONFIDENCE)?;

@@ -139,10 +139,10 @@ struct Tally {
     runs: usize,
 }
 
-fn tally(shape: &Shape, noise: &[f64], trials: u64) -> Tally {
+fn tally(shape: &Shape, noise: &[f64], trials: u64, patience: usize) -> Tally {
     let (mut tally, mut chosen) = (Tally::default(), [0; SIZES + 2]);
     for seed in 0..trials {
-        let plan = Plan { sizes: SIZES, within: 0.05, seed, curve_rounds: 0 };
+        let plan = Plan { sizes: SIZES, within: 0.05, seed, curve_rounds: 0, patience };
         let trial = Trial::run(shape, &plan, noise, Random::new(seed).below(noise.len()));
         tally.runs += trial.runs();
         if !trial.answer.confirmed {
@@ -167,7 +167,7 @@ fn tally(shape: &Shape, noise: &[f64], trials: u64) -> Tally {
 fn a_confirmed_answer_is_rarely_bad_and_costs_few_runs() {
     for (name, noise) in series() {
         println!("{name}");
-        let all: Vec<Tally> = SHAPES.iter().map(|shape| tally(shape, &noise, TRIALS)).collect();
+        let all: Vec<Tally> = SHAPES.iter().map(|shape| tally(shape, &noise, TRIALS, 1)).collect();
         for (shape, tally) in SHAPES.iter().zip(&all) {
             // Of what it stands by, not of all trials: who never answers is never wrong.
             let Tally { bad, confirmed, .. } = tally;
@@ -182,6 +182,21 @@ fn a_confirmed_answer_is_rarely_bad_and_costs_few_runs() {
     }
 }
 
+/// Whoever takes more rounds on a busy machine gets more answers, and they are as good.
+#[test]
+fn patience_decides_what_was_undecided() {
+    for (name, noise) in series() {
+        println!("{name}, with patience");
+        let shapes = SHAPES.iter().filter(|shape| ["plateau", "real"].contains(&shape.name));
+        for shape in shapes {
+            let usual = tally(shape, &noise, TRIALS_QUIET, 1);
+            let patient = tally(shape, &noise, TRIALS_QUIET, 6);
+            assert!(patient.confirmed > usual.confirmed * 3 / 2, "{}", shape.name);
+            assert!(patient.bad * 20 <= patient.confirmed, "{}: {} bad", shape.name, patient.bad);
+        }
+    }
+}
+
 /// A machine that is as quiet as one is that nobody else uses: a tenth of the recorded noise.
 #[test]
 fn on_a_quiet_machine_most_answers_are_confirmed() {
@@ -189,7 +204,7 @@ fn on_a_quiet_machine_most_answers_are_confirmed() {
         noise.iter_mut().for_each(|time| *time = time.powf(0.1));
         println!("{name}, a tenth of it");
         for shape in &SHAPES {
-            let Tally { bad, confirmed, .. } = tally(shape, &noise, TRIALS_QUIET);
+            let Tally { bad, confirmed, .. } = tally(shape, &noise, TRIALS_QUIET, 1);
             assert_eq!(bad, 0, "{}", shape.name);
             assert!(
                 confirmed * 3 >= TRIALS_QUIET * 2,
@@ -203,7 +218,7 @@ fn on_a_quiet_machine_most_answers_are_confirmed() {
 #[test]
 fn without_noise_every_answer_is_the_smallest_within_the_margin() {
     for shape in &SHAPES {
-        let plan = Plan { sizes: SIZES, within: 0.05, seed: 7, curve_rounds: 0 };
+        let plan = Plan { sizes: SIZES, within: 0.05, seed: 7, curve_rounds: 0, patience: 1 };
         let trial = Trial::run(shape, &plan, &[1.0], 0);
         let smallest_within = |within: f64| {
             let good = |setting: &usize| shape.time(&plan, *setting) <= within * shape.best();
@@ -223,7 +238,7 @@ fn without_noise_every_answer_is_the_smallest_within_the_margin() {
 #[test]
 fn a_search_goes_on_where_it_was_interrupted() {
     let noise = noise(SERIES[0]);
-    let plan = Plan { sizes: SIZES, within: 0.05, seed: 3, curve_rounds: 2 };
+    let plan = Plan { sizes: SIZES, within: 0.05, seed: 3, curve_rounds: 2, patience: 1 };
     for shape in &SHAPES {
         let whole = Trial::run(shape, &plan, &noise, 100);
         for done in 0..whole.rounds.len() {
@@ -250,7 +265,7 @@ fn a_search_goes_on_where_it_was_interrupted() {
 
 #[test]
 fn a_guess_sees_that_no_buffering_is_better() {
-    let plan = Plan { sizes: SIZES, within: 0.05, seed: 1, curve_rounds: 0 };
+    let plan = Plan { sizes: SIZES, within: 0.05, seed: 1, curve_rounds: 0, patience: 1 };
     for (shape, expected) in [(&SHAPES[5], search::OFF), (&SHAPES[0], 5)] {
         let trial = Trial::run(shape, &plan, &[1.0], 0);
         // After the pilots and the scouts.
@@ -264,11 +279,11 @@ fn a_guess_sees_that_no_buffering_is_better() {
 #[test]
 fn short_ladders_and_wrong_figures() {
     for sizes in 1..=4 {
-        let plan = Plan { sizes, within: 0.05, seed: 1, curve_rounds: 0 };
+        let plan = Plan { sizes, within: 0.05, seed: 1, curve_rounds: 0, patience: 1 };
         let trial = Trial::run(&SHAPES[0], &plan, &[1.0], 0);
         assert!(trial.answer.choice <= sizes, "{sizes} sizes: {:?}", trial.answer);
     }
-    let plan = Plan { sizes: 3, within: 0.05, seed: 1, curve_rounds: 0 };
+    let plan = Plan { sizes: 3, within: 0.05, seed: 1, curve_rounds: 0, patience: 1 };
     let round = |figure: f64| Round {
         phase: search::Phase::Scout,
         order: vec![1, 3],

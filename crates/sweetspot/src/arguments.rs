@@ -434,6 +434,10 @@ pub struct Tune {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = tune::duration)]
     pub budget: Duration,
 
+    /// Take up to N times as many rounds to be sure, on a machine that is not quiet
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=20))]
+    pub patience: u8,
+
     /// A shell command that brings everything into its first state, before each run
     #[arg(long, value_name = "CMD")]
     pub prepare: Option<OsString>,

@@ -238,6 +238,7 @@ impl<'a> Bench<'a> {
             within: arguments.within,
             seed: now.seed,
             curve_rounds: if arguments.curve { CURVE_ROUNDS } else { 0 },
+            patience: usize::from(arguments.patience),
         };
         let done: usize = rounds.iter().map(|round| round.order.len()).sum();
         bar.set_length(RUNS_USUAL.max(done as u64 + 10));
@@ -456,6 +457,7 @@ fn subject(arguments: &Tune, folder: &Path) -> String {
         "within": arguments.within,
         "cold": arguments.cold,
         "curve": arguments.curve,
+        "patience": arguments.patience,
         "sandbox": arguments.sandbox,
         "prepare": arguments.prepare.as_ref().map(|command| command.to_string_lossy()),
     })

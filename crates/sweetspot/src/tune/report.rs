@@ -204,10 +204,13 @@ impl Findings<'_> {
         let end = if centre < margin { high } else { low };
         let rounds = samples as f64 * ((end.ln() - centre) / (margin - centre)).powi(2);
         let more = match rounds <= ROUNDS_SENSIBLE {
-            true => format!(
-                "; about {:.0} rounds would decide it, as noisy as it is now",
-                rounds.max(samples as f64 + 1.0)
-            ),
+            true => {
+                let rounds = rounds.max(samples as f64 + 1.0);
+                format!(
+                    "; about {rounds:.0} rounds would decide it, as noisy as it is now: --patience {}",
+                    Plan::patience_for(rounds.ceil() as usize).max(self.plan.patience + 1)
+                )
+            }
             false => "; it is too noisy now, or too near to the margin, to be decided".to_string(),
         };
         Ok(format!(
