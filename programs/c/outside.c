@@ -1,6 +1,6 @@
 /* Writes to descriptors that were open before it started: 1, and 2, which may be the same description.
  * What it has to say goes to 3.
- * Usage: outside both|child|flags|seek|plain [kill] */
+ * Usage: outside both|child|flags|seek|numbers|plain [kill] */
 #include "log.h"
 #include <signal.h>
 #include <spawn.h>
@@ -106,12 +106,29 @@ static void seek(void) {
     look();
 }
 
+/* The offset is moved by the one number while what was written by the other waits. */
+static void numbers(void) {
+    put(1, 100, 'a');
+    give_time(1);
+    for (int round = 0; round < 20; round++) {
+        put(1, 100, 'b');
+        put(2, 10, 'c');
+        put(1, 100, 'd');
+        say("%ld, ", (long)lseek(2, 200 + round, SEEK_SET));
+        put(1, 50, 'e');
+        say("%ld\n", (long)lseek(2, -20, SEEK_CUR));
+        put(1, 50, 'f');
+    }
+    look();
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
     if (!strcmp(argv[1], "both")) both();
     else if (!strcmp(argv[1], "child")) child();
     else if (!strcmp(argv[1], "flags")) flags();
     else if (!strcmp(argv[1], "seek")) seek();
+    else if (!strcmp(argv[1], "numbers")) numbers();
     else put(1, 3000, 'a');
     if (argc > 2) {
         put(1, 100, 'k');

@@ -5,8 +5,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use sweetspot_core::ledger::Counter;
 
 use super::{
-    Kind, Outcome, Pass, disturbed, enter, enter_alone, is_followed, is_trailing, observe, settle,
-    speak,
+    Kind, Outcome, Pass, disturbed, enter, enter_alone, inodes, is_followed, is_trailing, observe,
+    settle, speak,
 };
 use crate::atomic::{single_threaded, swap};
 use crate::file::{AT_END, CLOSED, OpenFile};
@@ -38,8 +38,9 @@ fn slowly(fd: i32, whence: i32) -> Outcome {
     if observe::is_on() || passive() {
         return observe::call(observe::Kind::Seek, fd, whence as u64, None);
     }
-    if whence != libc::SEEK_SET && whence != libc::SEEK_CUR {
-        // The size counts, and it may wait in another open file of the same inode.
+    // The size counts, and it may wait in another open file of the same inode; or the offset is where
+    // what waits under another number of the same description is to go.
+    if whence != libc::SEEK_SET && whence != libc::SEEK_CUR || others_wait_at_offset(fd) {
         speak();
     }
     let mut turn = 0;
@@ -55,6 +56,13 @@ fn slowly(fd: i32, whence: i32) -> Outcome {
     }
     speak();
     Outcome::PassOn(Pass::LISTEN)
+}
+
+/// Whether bytes wait at an offset that this descriptor may share: which numbers mean one description
+/// is not known of those that were open before the program started (`prog > out 2>&1`).
+fn others_wait_at_offset(fd: i32) -> bool {
+    table::open_file(fd)
+        .is_some_and(|(file, _)| file.is_from_outside() && inodes::others_pending(file))
 }
 
 /// Moves the position if that can be done here; `None`: the kernel must answer.

@@ -245,7 +245,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "descriptors that came from outside",
         build: &[C("outside")],
-        command: "for mode in both child flags seek plain; do \
+        command: "for mode in both child flags seek numbers plain; do \
                   { echo before; $RUN $BIN/c/outside $mode 3> $mode.said; echo after; } > $mode 2>&1; \
                   { $RUN $BIN/c/outside $mode 3> $mode.said2; echo after; } >> $mode 2> $mode.errors; \
                   $RUN sh -c '{ $BIN/c/outside '$mode'; echo after; } > '$mode'.in 2>&1 3> '$mode'.said3'; \
@@ -257,7 +257,7 @@ pub const SHARING: &[Case] = &[
         name: "the offset from outside, after a kill",
         build: &[C("outside")],
         // The shell is in the tree: what the killed one left is there before it goes on.
-        command: "for mode in both flags seek plain; do \
+        command: "for mode in both flags seek numbers plain; do \
                   $RUN sh -c '{ echo before; $BIN/c/outside '$mode' kill; echo $?; } > '$mode' 2>&1 3> '$mode'.said'; \
                   $RUN sh -c '{ $BIN/c/outside '$mode' kill; echo $?; } >> '$mode'.more 2>&1 3> '$mode'.said'; \
                   done",
