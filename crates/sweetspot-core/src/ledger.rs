@@ -99,10 +99,12 @@ impl Text {
 
     /// Copies the text into `buffer` and returns it.
     pub fn load<'a>(&self, buffer: &'a mut [u8; TEXT_BYTES_MAX]) -> &'a [u8] {
-        for (bytes, word) in buffer.chunks_mut(8).zip(&self.bytes) {
+        let len = (self.len.load(Relaxed) as usize).min(TEXT_BYTES_MAX);
+        let words = &self.bytes[..len.div_ceil(8)];
+        for (bytes, word) in buffer.chunks_mut(8).zip(words) {
             bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
         }
-        &buffer[..(self.len.load(Relaxed) as usize).min(TEXT_BYTES_MAX)]
+        &buffer[..len]
     }
 }
 

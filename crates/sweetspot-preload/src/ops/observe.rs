@@ -298,7 +298,8 @@ pub fn is_on() -> bool {
 static NAMED: AtomicU32 = AtomicU32::new(0);
 
 fn name_program() {
-    if NAMED.swap(1, Relaxed) == 0 {
+    if NAMED.load(Relaxed) == 0 {
+        NAMED.store(1, Relaxed);
         this_process(|process| process.program.store(ledger::program_name()));
     }
 }
@@ -704,10 +705,8 @@ impl Seen {
     /// From now on its calls are counted in `record`.
     fn count_in(&self, record: &'static Record) -> Counts {
         let shared = record.owner.load(Relaxed) == 0;
-        if shared {
-            self.flags.fetch_or(SHARED, Relaxed);
-        } else {
-            self.flags.fetch_and(!SHARED, Relaxed);
+        if shared != (self.flags.load(Relaxed) & SHARED != 0) {
+            self.flags.fetch_xor(SHARED, Relaxed);
         }
         self.before.store(core::ptr::null_mut(), Relaxed);
         self.record.store((&raw const *record).cast_mut(), Relaxed);
