@@ -152,6 +152,8 @@ pub struct Process {
     /// 1: calls that libc makes on its own account are seen; 2: they are not.
     pub stdio: AtomicU32,
     _reserved: AtomicU32,
+    /// How long its first thread has waited for a processor until it ended, in nanoseconds.
+    pub delayed_ns: AtomicU64,
     /// The name of its program.
     pub program: Text,
 }
@@ -285,6 +287,7 @@ mod tests {
             other_calls: zeros(),
             stdio: AtomicU32::new(0),
             _reserved: AtomicU32::new(0),
+            delayed_ns: zeros(),
             program: text(),
         };
         let record = |_| Record {

@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use sweetspot_core::ledger::{FLAG_OBSERVE, TEXT_BYTES_MAX, Text};
 use sweetspot_core::observe::{
@@ -94,6 +95,7 @@ impl Observation {
                     program: text(&process.program),
                     why: reasons(process.why.load(Relaxed)),
                     other_calls: process.other_calls.load(Relaxed),
+                    delayed: Duration::from_nanos(process.delayed_ns.load(Relaxed)),
                     sees_stdio: process.stdio.load(Relaxed) == 1,
                 })
                 .collect(),
@@ -134,6 +136,8 @@ pub struct Process {
     pub why: Vec<Why>,
     /// Calls that are no reads, writes or seeks and that buffering would notice.
     pub other_calls: u64,
+    /// How long its first thread has waited for a processor; zero where it was killed.
+    pub delayed: Duration,
     /// Whether calls of libc's own were seen.
     pub sees_stdio: bool,
 }

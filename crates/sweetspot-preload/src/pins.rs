@@ -432,9 +432,7 @@ fn start_ticks() -> Option<u64> {
     // The second field is the name in brackets, which may hold anything.
     let after_name = text.iter().rposition(|byte| *byte == b')')? + 2;
     let field = text[after_name..].split(|byte| *byte == b' ').nth(22 - 3)?;
-    field.iter().try_fold(0u64, |number, digit| {
-        digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
-    })
+    sys::decimal(field)
 }
 
 /// Inode of this process' pid namespace.

@@ -283,3 +283,12 @@ fn limit_of(resource: i32) -> u64 {
     unsafe { syscall!(SYS_prlimit64, 0, resource, 0, &raw mut limit) };
     limit.rlim_cur
 }
+
+/// A number in decimal digits, as the kernel's files have them.
+pub fn decimal(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |number, digit| {
+        digit
+            .is_ascii_digit()
+            .then(|| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
+    })
+}

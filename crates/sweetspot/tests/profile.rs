@@ -251,6 +251,27 @@ fn the_whole_tree_is_counted_killed_processes_included() {
     assert_eq!(profile["coverage"]["verdict"], "all", "{}", profile["coverage"]);
 }
 
+/// On a busy machine it is not the files that the programs of a shell wait for.
+#[test]
+fn how_long_each_process_waited_for_a_processor_is_known() {
+    let place = Place::new();
+    place.write("in.dat", vec![b'x'; 100 * 20_000]);
+    let hogs: Vec<_> = (0..8)
+        .map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+        .collect();
+    let script = "dd if=in.dat of=out.dat bs=100 2> /dev/null; true";
+    let (_, profile) = place.profile(&["sh", "-c", script]);
+    for mut hog in hogs {
+        hog.kill().unwrap();
+        hog.wait().unwrap();
+    }
+    let processes = profile["processes"].as_array().unwrap();
+    let dd = processes.iter().find(|process| process["program"] == "dd").unwrap();
+    let delayed = dd["delayed_seconds"].as_f64().unwrap();
+    assert!(delayed > 0.0, "{profile:#}");
+    assert!(profile["evicted_seconds"].as_f64().unwrap() >= delayed.min(0.001), "{profile:#}");
+}
+
 /// A child that becomes no other program, and is killed while it writes to what its parent opened.
 #[test]
 fn a_forked_child_counts_for_itself() {

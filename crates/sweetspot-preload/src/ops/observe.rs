@@ -320,6 +320,19 @@ fn random() -> u32 {
     (random >> 32) as u32
 }
 
+/// How long this process' first thread has waited for a processor: the second number there.
+#[cold]
+fn delay_ns() -> Option<u64> {
+    if process::under_seccomp() {
+        // It may not be allowed to ask.
+        return None;
+    }
+    let mut buffer = [0; 64];
+    let len = ledger::read_small(c"/proc/self/schedstat", &mut buffer)?;
+    let field = buffer[..len].split(|byte| *byte == b' ').nth(1)?;
+    sys::decimal(field)
+}
+
 fn clock_ns() -> u64 {
     let time = crate::read_clock(libc::CLOCK_MONOTONIC);
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
@@ -1384,7 +1397,11 @@ pub fn ending(why: Option<Why>) {
         return;
     }
     name_program();
-    let Some(why) = why else { return each(finish_file) };
+    let Some(why) = why else {
+        let delayed = delay_ns().unwrap_or(0);
+        this_process(|process| process.delayed_ns.store(delayed, Relaxed));
+        return each(finish_file);
+    };
     GIVEN_UP.store(why.bit(), Relaxed);
     this_process(|process| {
         process.why.fetch_or(why.bit(), Relaxed);

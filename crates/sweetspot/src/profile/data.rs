@@ -276,6 +276,9 @@ pub struct Process {
     pub calls: u64,
     pub bytes: u64,
     pub seconds: f64,
+    /// How long its first thread waited for a processor that others used; 0 where it was killed.
+    #[serde(default)]
+    pub delayed_seconds: f64,
     /// Calls that are no reads, writes or seeks and that buffering would notice.
     pub other_calls: u64,
 }

@@ -43,7 +43,7 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
         seconds: run.seconds,
         observing_seconds: 0.0,
         processor_seconds: run.taken.processor.as_secs_f64(),
-        evicted_seconds: evicted(run),
+        evicted_seconds: evicted(run, counted),
         file_seconds: 0.0,
         other_seconds: 0.0,
         prediction: None,
@@ -57,13 +57,15 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
     }
 }
 
-/// How long the program stood still though it could have gone on: of its first thread the kernel
+/// How long the program stood still though it could have gone on: that of its processes which did so
+/// longest, as they mostly wait for each other. Of first threads the kernel
 /// knows; of others it is the part of the time off the processor that evictions are of all pauses.
-fn evicted(run: &Run) -> f64 {
+fn evicted(run: &Run, counted: &Observed) -> f64 {
     let idle = (run.seconds - run.taken.processor.as_secs_f64()).max(0.0);
     let pauses = run.taken.sleeps + run.taken.evictions;
     let estimate = idle * run.taken.evictions as f64 / pauses.max(1) as f64;
-    let delayed = run.delayed.as_secs_f64().min(idle);
+    let longest = counted.processes.iter().map(|process| process.delayed).max();
+    let delayed = run.delayed.max(longest.unwrap_or_default()).as_secs_f64().min(idle);
     // A program that leaves the work to others is not delayed itself.
     if delayed > idle * 0.05 { delayed } else { estimate }
 }
@@ -83,6 +85,7 @@ fn process(process: &observation::Process) -> Process {
         program: String::from_utf8_lossy(&process.program).into_owned(),
         reasons,
         other_calls: process.other_calls,
+        delayed_seconds: process.delayed.as_secs_f64(),
         ..Process::default()
     }
 }
