@@ -119,6 +119,18 @@ static void numbers(void) {
         say("%ld\n", (long)lseek(2, -20, SEEK_CUR));
         put(1, 50, 'f');
     }
+    say("%d\n", fcntl(2, F_SETFL, O_APPEND));
+    put(1, 100, 'g');
+    say("%ld\n", (long)lseek(2, 10, SEEK_SET));
+    put(1, 100, 'h');
+    say("%d\n", fcntl(2, F_SETFL, 0));
+    put(1, 100, 'i');
+    say("%d\n", ftruncate(2, 2000));
+    put(1, 100, 'j');
+    say("read %ld\n", (long)read(2, (char[100]){0}, 100));
+    put(1, 100, 'k');
+    say("pwrite %ld\n", (long)pwrite(2, "PWRITE", 6, 2100));
+    put(1, 100, 'l');
     look();
 }
 
