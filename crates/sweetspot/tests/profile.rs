@@ -196,6 +196,8 @@ fn small_files_are_counted_by_folder_and_busy_ones_apart() {
                   \x20   os.close(fd)\n\
                   for i in range(1000): put(f'many/{i}', 40)\n\
                   put('many/busy', 5000)\n\
+                  os.mkdir('alone')\n\
+                  put('alone/first', 200)\n\
                   put('many/7', 10)\n";
     let (_, profile) = place.profile(&["python3", "-c", script]);
     let many = place.work().join("many").canonicalize().unwrap();
@@ -211,6 +213,14 @@ fn small_files_are_counted_by_folder_and_busy_ones_apart() {
     assert!((4_700..=4_750).contains(&number(busy, "writes")), "{busy:#}");
     assert!(number(&busy["buffered"], "appends") > 4_500, "{busy:#}");
     assert_eq!(number(file(&profile, &many.join("7")), "writes"), 50, "it had a line already");
+    let alone = many.with_file_name("alone").join("*");
+    let alone = profile["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|file| file["path"] == alone.to_str().unwrap());
+    let waits = number(&alone.expect("a line")["buffered"], "appends");
+    assert!((100..200).contains(&waits), "the first of a folder is followed: {alone:#?}");
 }
 
 #[test]
