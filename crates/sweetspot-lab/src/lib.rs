@@ -4,6 +4,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`measure`] | runs one command as a fresh process: times, memory, calls, what disturbed it |
+//! | [`plan`] | what is to be measured, from a file: cells, data, oracle, claims |
+//! | [`grammar`] | how times and shares are typed |
 //! | [`schedule`] | the order of the runs, from a seed |
 //! | [`search`] | the smallest buffer within a margin of the best, in few runs |
 //! | [`paired`] | runs cells in rounds, compares their outputs, estimates ratios with an interval |
@@ -25,9 +27,11 @@
 pub mod cache;
 pub mod environment;
 mod error;
+pub mod grammar;
 pub mod measure;
 pub mod output;
 pub mod paired;
+pub mod plan;
 pub mod schedule;
 pub mod search;
 pub mod statistics;

@@ -1,7 +1,8 @@
 //! The ways in which a command is tried, and the texts that choose among them.
 
-use std::time::Duration;
 use sweetspot_core::size::{BufferSize, Parsed, parse};
+pub use sweetspot_lab::grammar::duration;
+use sweetspot_lab::grammar::share;
 use sweetspot_lab::search::{OFF, Setting};
 
 /// Sizes in a row, each twice the one before.
@@ -53,30 +54,13 @@ pub fn ladder(text: &str) -> Result<Ladder, String> {
 /// # Errors
 /// Where it is no number from 1 to 100.
 pub fn percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| WITHIN)?;
-    if (1.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err(WITHIN.to_string()) }
+    match share(text) {
+        Ok(share) if share >= 0.01 => Ok(share),
+        _ => Err(WITHIN.to_string()),
+    }
 }
 
 const WITHIN: &str = "a number from 1% to 100% is wanted";
-
-/// Reads `90s`, `5m`, `1h`.
-///
-/// # Errors
-/// Where it is something else.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let seconds = match unit {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => 0,
-    };
-    let number: Option<u64> = text[..text.len() - unit.len()].parse().ok();
-    match number.and_then(|number| number.checked_mul(seconds)) {
-        Some(0) | None => Err("a time such as 90s, 5m or 1h is wanted".to_string()),
-        Some(seconds) => Ok(Duration::from_secs(seconds)),
-    }
-}
 
 /// A size as people say it: `64 KiB`.
 pub fn spoken(buffer: BufferSize) -> String {
@@ -124,23 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn percentages_and_times() {
+    fn percentages() {
         for (text, expected) in [("5%", Some(0.05)), ("10", Some(0.1)), ("0.5%", None), ("x", None)]
         {
             assert_eq!(percent(text).ok(), expected, "{text}");
-        }
-        for (text, expected) in [
-            ("90", Some(90)),
-            ("90s", Some(90)),
-            ("5m", Some(300)),
-            ("2h", Some(7200)),
-            ("0s", None),
-            ("m", None),
-            ("5d", None),
-            ("-5m", None),
-            ("99999999999999999999s", None),
-        ] {
-            assert_eq!(duration(text).ok(), expected.map(Duration::from_secs), "{text}");
         }
     }
 

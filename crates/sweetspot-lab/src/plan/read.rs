@@ -1,0 +1,626 @@
+//! Reads a plan, section by section, and checks everything that can be checked without running.
+
+use super::{
+    Assignment, CACHE, CELLS_MAX, Cache, Cell, Change, Check, Claim, Data, Factor, Figure, MadeBy,
+    Oracle, Output, Plan, PlanError, Published, SUBJECT, Selection, Stop, Subject, Template, When,
+    document::{Source, Table, Value},
+};
+use crate::{grammar, paired, statistics::SAMPLES_MAX};
+use std::{ops::Range, path::PathBuf, time::Duration};
+use toml::de::DeTable;
+
+/// Keys at the top of a plan.
+const KEYS: &[&str] = &[
+    "title",
+    "question",
+    "seed",
+    "rounds",
+    "precision",
+    "budget",
+    "margin",
+    "figure",
+    "cache",
+    "limit",
+    "factors",
+    "scale",
+    "data",
+    "subjects",
+    "exclude",
+    "baseline",
+    "oracle",
+    "claim",
+    "published",
+];
+/// What a scale may say otherwise.
+const SCALE_KEYS: &[&str] = &["rounds", "precision", "budget", "factors"];
+const CHANGE_KEYS: &[&str] = &["before", "arguments", "env", "stdin"];
+const SUBJECT_KEYS: &[&str] = &[
+    "needs",
+    "install",
+    "build",
+    "command",
+    "output",
+    "when",
+    "before",
+    "arguments",
+    "env",
+    "stdin",
+];
+/// Placeholders that mean something besides factors and data sets.
+const PATHS: [&str; 5] = ["plan", "build", "sweetspot", "output", "path"];
+const MARGIN_DEFAULT: f64 = 0.02;
+const LIMIT_DEFAULT: Duration = Duration::from_secs(3600);
+/// Fewer rounds give no interval, but may be all that somebody has the time for.
+const ROUNDS_MIN: u64 = 1;
+
+/// Reads a plan.
+pub fn plan(text: &str, scale: Option<&str>) -> Result<Plan, PlanError> {
+    let source = Source(text);
+    let (document, mistakes) = DeTable::parse_recoverable(text);
+    let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    // Where the text is no TOML, the parser goes on and reports what follows from it, too.
+    if let Some(first) = mistakes.into_iter().min_by_key(start) {
+        let at = first.span().unwrap_or_default();
+        let what = first.message().replace('\n', ", ");
+        return Err(source.error(&at, what, "the file is to be TOML: https://toml.io"));
+    }
+    let document = Table::new(source, "a plan", 0..0, document.get_ref());
+    document.only(KEYS)?;
+    let scale = chosen_scale(&document, scale)?;
+    let factors = factors(&document, scale.as_ref())?;
+    let reader = Reader {
+        elsewhere: levels_of_scales(&document, &factors)?,
+        data: data_names(&document, &factors)?,
+        factors,
+    };
+    let data = reader.data_sets(&document)?;
+    let subjects = reader.subjects(&document)?;
+    let cells = reader.cells(&document)?;
+    let baseline = reader.baseline(&document, &cells)?;
+    let oracle = reader.oracle(&document, &baseline)?;
+    let either = |key: &str| {
+        let scaled = scale.as_ref().and_then(|scale| scale.get(key));
+        scaled.or_else(|| document.get(key))
+    };
+    let mut plan = Plan {
+        title: document.required("title", "title = \"...\"", Value::text)?.to_owned(),
+        question: document.optional("question", Value::text)?.map(str::to_owned),
+        seed: document.optional("seed", Value::whole)?,
+        stop: stop(either("rounds"), either("precision"), either("budget"))?,
+        margin: document
+            .optional("margin", |value| value.parsed(grammar::share))?
+            .unwrap_or(MARGIN_DEFAULT),
+        figure: document.optional("figure", |value| value.parsed(figure))?.unwrap_or(Figure::Wall),
+        cache: document
+            .optional("cache", |value| value.parsed(cache))?
+            .unwrap_or(Cache::Brought(crate::cache::State::Warm)),
+        limit: document
+            .optional("limit", |value| value.parsed(grammar::duration))?
+            .unwrap_or(LIMIT_DEFAULT),
+        factors: reader.factors.clone(),
+        cells,
+        data,
+        subjects,
+        baseline,
+        oracle,
+        claims: Vec::new(),
+        published: published(&document)?,
+        twin: None,
+    };
+    plan.claims = reader.claims(&document, &plan)?;
+    Ok(plan)
+}
+
+fn chosen_scale<'a>(
+    document: &Table<'a>,
+    scale: Option<&str>,
+) -> Result<Option<Table<'a>>, PlanError> {
+    let scales = document.tables("scale")?;
+    for (_, scale) in &scales {
+        scale.only(SCALE_KEYS)?;
+    }
+    let Some(wanted) = scale else { return Ok(None) };
+    let names: Vec<&str> = scales.iter().map(|(name, _)| *name).collect();
+    match scales.iter().find(|(name, _)| *name == wanted) {
+        Some((_, scale)) => Ok(Some(scale.clone())),
+        None if names.is_empty() => Err(document.error(
+            format!("there is no scale '{wanted}'"),
+            format!("leave out --scale, or add [scale.{wanted}.factors]"),
+        )),
+        None => Err(document.error(
+            format!("there is no scale '{wanted}'"),
+            format!("try: --scale {}", names.join(", or --scale ")),
+        )),
+    }
+}
+
+/// All factors: the subject first, then those of the file, with the levels of the scale.
+fn factors(document: &Table, scale: Option<&Table>) -> Result<Vec<Factor>, PlanError> {
+    let subjects = document.tables("subjects")?;
+    if subjects.is_empty() {
+        return Err(document.error("nobody does the work", "add [subjects.NAME] with a command"));
+    }
+    let levels = subjects.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut factors = vec![Factor { name: SUBJECT.to_owned(), levels }];
+    if let Some(table) = document.optional("factors", Value::table)? {
+        for (name, at, value) in table.entries() {
+            if name == SUBJECT || PATHS.contains(&name) {
+                let what = format!("a factor cannot be called '{name}'");
+                return Err(table.source.error(&at, what, "choose another name for it"));
+            }
+            factors.push(Factor { name: name.to_owned(), levels: levels_of(name, value)? });
+        }
+    }
+    let scaled = scale.map(|scale| scale.optional("factors", Value::table)).transpose()?.flatten();
+    for factor in &mut factors {
+        if let Some(value) = scaled.as_ref().and_then(|table| table.get(&factor.name)) {
+            factor.levels = levels_of(&factor.name, value)?;
+        }
+    }
+    Ok(factors)
+}
+
+/// For each factor all levels of any scale, which sections may name though they do not count now.
+fn levels_of_scales(document: &Table, factors: &[Factor]) -> Result<Vec<Vec<String>>, PlanError> {
+    let mut scaled: Vec<Table> = document.optional("factors", Value::table)?.into_iter().collect();
+    for (_, scale) in document.tables("scale")? {
+        let Some(table) = scale.optional("factors", Value::table)? else { continue };
+        let is_unknown = |name: &str| factors.iter().skip(1).all(|factor| factor.name != name);
+        if let Some((name, at, _)) = table.entries().find(|(name, ..)| is_unknown(name)) {
+            let what = format!("there is no factor '{name}' that a scale could change");
+            let next = format!("add it below [factors]: {name} = [...]");
+            return Err(document.source.error(&at, what, next));
+        }
+        scaled.push(table);
+    }
+    let of_factor = |factor: &Factor| {
+        let found = scaled.iter().filter_map(|table| table.get(&factor.name));
+        let levels: Result<Vec<_>, _> = found.map(|value| levels_of(&factor.name, value)).collect();
+        Ok(levels?.concat())
+    };
+    factors.iter().map(of_factor).collect()
+}
+
+fn levels_of(factor: &str, value: Value) -> Result<Vec<String>, PlanError> {
+    let mut levels: Vec<String> = Vec::new();
+    for level in value.list()? {
+        let word = level.word()?;
+        if levels.contains(&word) {
+            return Err(level.error(format!("'{word}' is there twice"), "leave one of them out"));
+        }
+        if factor == CACHE && Cache::named(&word).is_none() {
+            let what = format!("'{word}' is no state of the page cache");
+            return Err(level.error(what, "try: \"warm\", \"cold\" or \"none\""));
+        }
+        levels.push(word);
+    }
+    match levels.is_empty() {
+        true => Err(value.error(format!("'{factor}' has no level"), "name one at least: [1]")),
+        false => Ok(levels),
+    }
+}
+
+fn data_names(document: &Table, factors: &[Factor]) -> Result<Vec<String>, PlanError> {
+    let mut names = Vec::new();
+    for (name, table) in document.tables("data")? {
+        if PATHS.contains(&name) || factors.iter().any(|factor| factor.name == name) {
+            let what = format!("'{name}' means something else already");
+            return Err(table.error(what, "choose another name for this data set"));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+fn stop(
+    rounds: Option<Value>,
+    precision: Option<Value>,
+    budget: Option<Value>,
+) -> Result<Stop, PlanError> {
+    let budget_time = budget.map(|value| value.parsed(grammar::duration)).transpose()?;
+    let Some(rounds) = rounds else {
+        let within = precision.map(|value| value.parsed(grammar::share)).transpose()?;
+        return Ok(Stop::Precision {
+            within: within.unwrap_or(MARGIN_DEFAULT),
+            budget: budget_time,
+        });
+    };
+    if let Some(other) = precision.or(budget) {
+        let next = "leave out 'rounds', or 'precision' and 'budget'";
+        return Err(other.error("a number of rounds is fixed already", next));
+    }
+    match rounds.whole()? {
+        number if (ROUNDS_MIN..=SAMPLES_MAX as u64).contains(&number) => {
+            Ok(Stop::Rounds(number as usize))
+        }
+        number => Err(rounds.error(
+            format!("{number} rounds are not possible"),
+            format!("from {ROUNDS_MIN} to {SAMPLES_MAX}; {} show most things", paired::LOOKS[0]),
+        )),
+    }
+}
+
+fn figure(word: &str) -> Result<Figure, String> {
+    match word {
+        "wall" => Ok(Figure::Wall),
+        "samples" => Ok(Figure::Samples),
+        _ => Err("try: \"wall\" (time) or \"samples\" (the median of what is reported)".to_owned()),
+    }
+}
+
+fn cache(word: &str) -> Result<Cache, String> {
+    Cache::named(word).ok_or_else(|| "try: \"warm\", \"cold\" or \"none\"".to_owned())
+}
+
+fn output(word: &str) -> Result<Output, String> {
+    match word {
+        "file" => Ok(Output::File),
+        "stdout" => Ok(Output::Stdout),
+        "none" => Ok(Output::None),
+        _ => Err("try: \"file\" (what {output} is), \"stdout\" or \"none\"".to_owned()),
+    }
+}
+
+fn published(document: &Table) -> Result<Option<Published>, PlanError> {
+    let Some(table) = document.optional("published", Value::table)? else { return Ok(None) };
+    table.only(&["file", "figures"])?;
+    let example = "figures = [\"seconds\"], the columns to show";
+    let figures = table.required("figures", example, |value| {
+        value.one_or_more()?.into_iter().map(|word| Ok(word.text()?.to_owned())).collect()
+    })?;
+    let file = table.required("file", "file = \"published.csv\"", Value::text)?;
+    Ok(Some(Published { file: PathBuf::from(file), figures }))
+}
+
+/// What is known when sections are read that name factors and data sets.
+struct Reader {
+    factors: Vec<Factor>,
+    /// For each factor its levels in all scales.
+    elsewhere: Vec<Vec<String>>,
+    data: Vec<String>,
+}
+
+/// Where a command may put things, and what it is about.
+const PATHS_OF_BUILDS: [&str; 3] = ["plan", "build", "sweetspot"];
+const PATHS_OF_DATA: [&str; 4] = ["plan", "build", "sweetspot", "path"];
+const PATHS_OF_RUNS: [&str; 4] = ["plan", "build", "sweetspot", "output"];
+
+impl Reader {
+    fn factor(&self, table: &Table, at: &Range<usize>, name: &str) -> Result<usize, PlanError> {
+        self.factors.iter().position(|factor| factor.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.factors.iter().map(|factor| &*factor.name).collect();
+            let next = format!("factors of this plan: {}", names.join(", "));
+            table.source.error(at, format!("there is no factor '{name}'"), next)
+        })
+    }
+
+    /// The number of a level; none for one that only other scales have.
+    fn level(
+        &self,
+        factor: usize,
+        level: &str,
+        wrong: impl Fn(String, String) -> PlanError,
+    ) -> Result<Option<usize>, PlanError> {
+        let Factor { name, levels } = &self.factors[factor];
+        let found = levels.iter().position(|known| known == level);
+        if found.is_some() || self.elsewhere[factor].iter().any(|known| known == level) {
+            return Ok(found);
+        }
+        let next = format!("its levels: {}", levels.join(", "));
+        Err(wrong(format!("'{name}' has no level '{level}'"), next))
+    }
+
+    /// Factors with one level each, all of this scale.
+    fn assignment(&self, table: &Table) -> Result<Assignment, PlanError> {
+        let one = |(name, at, value): (&str, Range<usize>, Value)| {
+            let factor = self.factor(table, &at, name)?;
+            let word = value.word()?;
+            let level = self.level(factor, &word, |what, next| value.error(what, next))?;
+            let of_another = || {
+                let next = "name one that all scales have, or leave the factor out";
+                value.error(format!("'{name}' has no level '{word}' in this scale"), next)
+            };
+            Ok((factor, level.ok_or_else(of_another)?))
+        };
+        Ok(Assignment(table.entries().map(one).collect::<Result<_, _>>()?))
+    }
+
+    /// Factors with one level or several, but for the keys `besides`.
+    fn selection(&self, table: &Table, besides: &[&str]) -> Result<Selection, PlanError> {
+        let mut chosen = Vec::new();
+        for (name, at, value) in table.entries().filter(|(name, ..)| !besides.contains(name)) {
+            let factor = self.factor(table, &at, name)?;
+            let mut levels = Vec::new();
+            for level in value.one_or_more()? {
+                let word = level.word()?;
+                levels.extend(self.level(factor, &word, |what, next| level.error(what, next))?);
+            }
+            chosen.push((factor, levels));
+        }
+        Ok(Selection(chosen))
+    }
+
+    /// The placeholders that mean something in the commands of data sets, and of runs.
+    fn known_to_data(&self) -> Vec<&str> {
+        let factors = self.factors.iter().map(|factor| factor.name.as_str());
+        PATHS_OF_DATA.into_iter().chain(factors).collect()
+    }
+
+    fn known_to_runs(&self) -> Vec<&str> {
+        let factors = self.factors.iter().map(|factor| factor.name.as_str());
+        let data = self.data.iter().map(String::as_str);
+        PATHS_OF_RUNS.into_iter().chain(data).chain(factors).collect()
+    }
+
+    fn data_sets(&self, document: &Table) -> Result<Vec<Data>, PlanError> {
+        let known = self.known_to_data();
+        let mut sets = Vec::new();
+        for (name, table) in document.tables("data")? {
+            table.only(&["generate", "command"])?;
+            let (value, made_by) = match (table.get("generate"), table.get("command")) {
+                (Some(value), None) => (value, MadeBy::Generate(words(value, &known)?)),
+                (None, Some(value)) => (value, MadeBy::Command(command(value, &known)?)),
+                _ => {
+                    let what = format!("how the data set '{name}' is made is to be said once");
+                    let next =
+                        "add generate = [\"--lines\", \"1000\"], or command = [..., \"{path}\"]";
+                    return Err(table.error(what, next));
+                }
+            };
+            let names_path = made_by.names("path");
+            match made_by {
+                MadeBy::Generate(_) if names_path => {
+                    let what = "generate is told where to write by itself";
+                    return Err(value.error(what, "leave {path} out"));
+                }
+                MadeBy::Command(_) if !names_path => {
+                    let what = "the command is not told where to write";
+                    return Err(value.error(what, "add \"{path}\" to it"));
+                }
+                made_by => sets.push(Data { name: name.to_owned(), made_by }),
+            }
+        }
+        Ok(sets)
+    }
+
+    fn subjects(&self, document: &Table) -> Result<Vec<Subject>, PlanError> {
+        let tables = document.tables("subjects")?;
+        tables.into_iter().map(|(name, table)| self.subject(name, &table)).collect()
+    }
+
+    fn subject(&self, name: &str, table: &Table) -> Result<Subject, PlanError> {
+        table.only(SUBJECT_KEYS)?;
+        let known = self.known_to_runs();
+        let text = |value: Value| value.text().map(str::to_owned);
+        let texts = |value: Value| value.one_or_more()?.into_iter().map(text).collect();
+        let build = |value: Value| {
+            value.list()?.into_iter().map(|one| command(one, &PATHS_OF_BUILDS)).collect()
+        };
+        let example = "command = [\"PROGRAM\", \"{output}\"]";
+        let command = table.required("command", example, |value| command(value, &known))?;
+        let always = self.change(table)?;
+        let when = self.when(table)?;
+        let changes = std::iter::once(&always).chain(when.iter().map(|when| &when.change));
+        let all = changes.flat_map(Change::templates).chain(&command);
+        let writes = all.flat_map(Template::names).any(|name| name == "output");
+        let output = match table.get("output") {
+            None if writes => Output::File,
+            None => Output::Stdout,
+            Some(value) => match value.parsed(output)? {
+                Output::File if !writes => {
+                    let next = "add \"{output}\" to the command";
+                    return Err(value.error("no word of the subject names {output}", next));
+                }
+                found => found,
+            },
+        };
+        Ok(Subject {
+            name: name.to_owned(),
+            needs: table.optional("needs", texts)?.unwrap_or_default(),
+            install: table.optional("install", text)?,
+            build: table.optional("build", build)?.unwrap_or_default(),
+            command,
+            output,
+            always,
+            when,
+        })
+    }
+
+    /// What levels change, in the order of the factors.
+    fn when(&self, subject: &Table) -> Result<Vec<When>, PlanError> {
+        let mut when = Vec::new();
+        let Some(factors) = subject.optional("when", Value::table)? else { return Ok(when) };
+        for (name, at, value) in factors.entries() {
+            let factor = self.factor(&factors, &at, name)?;
+            for (level, at, value) in value.table()?.entries() {
+                let change = value.table()?;
+                change.only(CHANGE_KEYS)?;
+                let change = self.change(&change)?;
+                let wrong = |what, next| factors.source.error(&at, what, next);
+                let level = self.level(factor, level, wrong)?;
+                when.extend(level.map(|level| When { factor, level, change }));
+            }
+        }
+        when.sort_by_key(|when| when.factor);
+        Ok(when)
+    }
+
+    fn change(&self, table: &Table) -> Result<Change, PlanError> {
+        let known = self.known_to_runs();
+        let mut environment = Vec::new();
+        for (name, _, value) in table.optional("env", Value::table)?.iter().flat_map(Table::entries)
+        {
+            environment.push((name.to_owned(), template(value, &known)?));
+        }
+        Ok(Change {
+            before: table.optional("before", |value| words(value, &known))?.unwrap_or_default(),
+            arguments: table
+                .optional("arguments", |value| words(value, &known))?
+                .unwrap_or_default(),
+            environment,
+            stdin: table.optional("stdin", |value| template(value, &known))?,
+        })
+    }
+
+    /// The product of all levels, without what is excluded.
+    fn cells(&self, document: &Table) -> Result<Vec<Cell>, PlanError> {
+        let mut excluded = Vec::new();
+        for exclusion in document.optional("exclude", Value::list)?.unwrap_or_default() {
+            let table = exclusion.table()?;
+            if table.entries().next().is_none() {
+                return Err(table.error("it excludes every cell", "name levels: how = \"run\""));
+            }
+            excluded.push(self.selection(&table, &[])?);
+        }
+        let product: usize = self.factors.iter().map(|factor| factor.levels.len()).product();
+        if product > CELLS_MAX {
+            let what = format!("{product} cells are too many: all run in every round");
+            return Err(document.error(what, format!("at most {CELLS_MAX}; drop some levels")));
+        }
+        let mut cells = vec![Cell(Vec::new())];
+        for factor in &self.factors {
+            let grown = |cell: &Cell| {
+                let cell = cell.0.clone();
+                let with = move |level| Cell(cell.iter().copied().chain([level]).collect());
+                (0..factor.levels.len()).map(with).collect::<Vec<_>>()
+            };
+            cells = cells.iter().flat_map(grown).collect();
+        }
+        cells.retain(|cell| !excluded.iter().any(|selection| selection.has(cell)));
+        match cells.is_empty() {
+            true => Err(document.error("no cell is left", "exclude less")),
+            false => Ok(cells),
+        }
+    }
+
+    fn baseline(&self, document: &Table, cells: &[Cell]) -> Result<Assignment, PlanError> {
+        let example = "[baseline] with the levels of the cells that others are held against";
+        let table = document.required("baseline", example, Value::table)?;
+        let baseline = self.assignment(&table)?;
+        match cells.iter().any(|cell| cell.has(&baseline)) {
+            true => Ok(baseline),
+            false => {
+                Err(table.error("there is no such cell", "exclude less, or name other levels"))
+            }
+        }
+    }
+
+    fn oracle(&self, document: &Table, baseline: &Assignment) -> Result<Oracle, PlanError> {
+        let left_out = |factor: &usize| baseline.0.iter().all(|(named, _)| named != factor);
+        // The state of the cache changes no output.
+        let tells = |factor: &usize| self.factors[*factor].name != CACHE;
+        let default: Vec<usize> = (0..self.factors.len()).filter(left_out).filter(tells).collect();
+        let Some(table) = document.optional("oracle", Value::table)? else {
+            return Ok(Oracle { same_within: default, known: Vec::new() });
+        };
+        table.only(&["same-within", "known"])?;
+        let same_within = table.optional("same-within", |value| {
+            let factor = |value: Value| {
+                let name = value.text()?;
+                let found = self.factors.iter().position(|factor| factor.name == name);
+                let wrong = || value.error(format!("there is no factor '{name}'"), "leave it out");
+                found.ok_or_else(wrong)
+            };
+            value.list()?.into_iter().map(factor).collect()
+        })?;
+        let mut known = Vec::new();
+        for value in table.optional("known", Value::list)?.unwrap_or_default() {
+            let entry = value.table()?;
+            let hash = entry.required("sha256", "sha256 = \"...\"", |value| value.parsed(hash))?;
+            known.push((self.selection(&entry, &["sha256"])?, hash));
+        }
+        Ok(Oracle { same_within: same_within.unwrap_or(default), known })
+    }
+
+    fn claims(&self, document: &Table, plan: &Plan) -> Result<Vec<Claim>, PlanError> {
+        let claims = document.optional("claim", Value::list)?.unwrap_or_default();
+        claims.into_iter().map(|claim| self.claim(&claim.table()?, plan)).collect()
+    }
+
+    fn claim(&self, table: &Table, plan: &Plan) -> Result<Claim, PlanError> {
+        let conditions = ["at-least", "not-slower-within", "memory-at-most"];
+        table.only(&["name", "cell", "against", conditions[0], conditions[1], conditions[2]])?;
+        let name = table.required("name", "name = \"...\"", Value::text)?.to_owned();
+        let cell = table.required("cell", "cell = { subject = \"...\" }", Value::table)?;
+        let cells = self.selection(&cell, &[])?;
+        let against = table.optional("against", |value| {
+            let assigned = |value: Value| self.assignment(&value.table()?);
+            value.one_or_more()?.into_iter().map(assigned).collect::<Result<Vec<_>, _>>()
+        })?;
+        let against = against.unwrap_or_else(|| vec![plan.baseline.clone()]);
+        let positive = |value: Value| match value.number()? {
+            number if number > 0.0 && number.is_finite() => Ok(number),
+            _ => Err(value.error("that is no factor", "a number above 0 is wanted")),
+        };
+        let checks: Vec<Check> = [
+            table.optional(conditions[0], positive)?.map(Check::AtLeast),
+            table
+                .optional(conditions[1], |value| value.parsed(grammar::share))?
+                .map(Check::NotSlowerWithin),
+            table.optional(conditions[2], positive)?.map(Check::MemoryAtMost),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if checks.is_empty() {
+            let next = format!("add one of: {}", conditions.join(", "));
+            return Err(table.error(format!("'{name}' claims nothing"), next));
+        }
+        let claim = Claim { name: name.clone(), cells, against, checks };
+        let meant: Vec<usize> = plan.meant(&claim).collect();
+        let is_of_this_scale = claim.cells.0.iter().all(|(_, levels)| !levels.is_empty());
+        if meant.is_empty() && is_of_this_scale {
+            let next = "exclude less, or name other levels";
+            return Err(cell.error(format!("'{name}' is about no cell"), next));
+        }
+        for (of, other) in meant.iter().flat_map(|of| claim.against.iter().map(move |to| (*of, to)))
+        {
+            let called = plan.called(of);
+            match plan.counterpart(of, other) {
+                Some(found) if found != of => {}
+                Some(_) => {
+                    let what = format!("'{name}' holds a cell against itself: {called}");
+                    return Err(cell.error(what, "name other levels in cell, or in against"));
+                }
+                None => {
+                    let what = format!("there is no cell to hold '{called}' against");
+                    return Err(cell.error(what, "exclude less, or name other levels in against"));
+                }
+            }
+        }
+        Ok(claim)
+    }
+}
+
+/// A text in which the placeholders `known` mean something.
+fn template(value: Value, known: &[&str]) -> Result<Template, PlanError> {
+    let template = Template::read(value.text()?)
+        .map_err(|what| value.error(what, "a brace that is meant as such is typed twice: {{"))?;
+    if let Some(name) = template.names().find(|name| !known.contains(name)) {
+        let known: Vec<String> = known.iter().map(|name| format!("{{{name}}}")).collect();
+        let what = format!("{{{name}}} means nothing here");
+        return Err(value.error(what, format!("known here: {}", known.join(" "))));
+    }
+    Ok(template)
+}
+
+/// Words of a command.
+fn words(value: Value, known: &[&str]) -> Result<Vec<Template>, PlanError> {
+    value.list()?.into_iter().map(|word| template(word, known)).collect()
+}
+
+/// A whole command.
+fn command(value: Value, known: &[&str]) -> Result<Vec<Template>, PlanError> {
+    let words = words(value, known)?;
+    match words.is_empty() {
+        true => Err(value.error("the command is empty", "name a program: [\"PROGRAM\"]")),
+        false => Ok(words),
+    }
+}
+
+fn hash(text: &str) -> Result<String, String> {
+    match text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("64 hexadecimal digits are wanted, as sha256sum prints them".to_owned()),
+    }
+}

@@ -1,0 +1,426 @@
+//! What a plan means, and every mistake that can be made in one.
+
+use super::*;
+use std::collections::BTreeSet;
+
+const PLAN: &str = r#"
+title = "Copies"
+question = "What does it gain?"
+seed = 7
+rounds = 10
+margin = "3%"
+limit = "5m"
+
+[factors]
+records = [1000]
+how = ["without", "run"]
+
+[scale.full]
+rounds = 5
+[scale.full.factors]
+records = [1000, 5000]
+
+[data.input]
+generate = ["--records", "{records}"]
+
+[subjects.program]
+needs = ["cobc", "gcc"]
+install = "apt-get install gnucobol4 gcc"
+build = [["cobc", "-x", "-o", "{build}/copy", "{plan}/copy.cob"]]
+command = ["{build}/copy", "{input}", "{output}"]
+env = { LANG = "C", COUNT = "{records}" }
+[subjects.program.when.how]
+run = { before = ["{sweetspot}", "run", "--"], arguments = ["-v"] }
+[subjects.program.when.records]
+5000 = { env = { LARGE = "yes" } }
+
+[subjects.library]
+command = ["{sweetspot}", "work", "copy", "{input}", "{output}"]
+
+[[exclude]]
+subject = "library"
+how = "run"
+
+[baseline]
+subject = "program"
+how = "without"
+
+[oracle]
+same-within = ["records"]
+[[oracle.known]]
+records = 5000
+sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF"
+
+[[claim]]
+name = "under run"
+cell = { subject = "program", how = "run" }
+at-least = 5
+memory-at-most = 1.5
+
+[[claim]]
+name = "the library"
+cell = { subject = "library" }
+against = [{ subject = "program" }]
+not-slower-within = "2%"
+
+[published]
+file = "published.csv"
+figures = "seconds"
+"#;
+
+fn read(text: &str) -> Plan {
+    Plan::read(text, None).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn called(plan: &Plan) -> Vec<String> {
+    (0..plan.cells.len()).map(|cell| plan.called(cell)).collect()
+}
+
+#[test]
+fn cells_are_the_product_without_what_is_excluded() {
+    let plan = read(PLAN);
+    assert_eq!(called(&plan), ["program, how without", "program, how run", "library, how without"]);
+    assert_eq!(plan.stop, Stop::Rounds(10));
+    let full = Plan::read(PLAN, Some("full")).unwrap();
+    assert_eq!(full.stop, Stop::Rounds(5));
+    let expected = [
+        "program, records 1000, how without",
+        "program, records 1000, how run",
+        "program, records 5000, how without",
+        "program, records 5000, how run",
+        "library, records 1000, how without",
+        "library, records 5000, how without",
+    ];
+    assert_eq!(called(&full), expected);
+}
+
+#[test]
+fn everything_is_read() {
+    let plan = Plan::read(PLAN, Some("full")).unwrap();
+    assert_eq!(
+        (plan.title.as_str(), plan.question.as_deref()),
+        ("Copies", Some("What does it gain?"))
+    );
+    assert_eq!((plan.seed, plan.margin), (Some(7), 0.03));
+    assert_eq!((plan.figure, plan.limit), (Figure::Wall, Duration::from_secs(300)));
+    assert_eq!(plan.cache(&plan.cells[0]).name(), "warm");
+    let program = &plan.subjects[0];
+    assert_eq!(
+        (program.needs.as_slice(), program.output),
+        (&["cobc".into(), "gcc".into()][..], Output::File)
+    );
+    assert_eq!(program.install.as_deref(), Some("apt-get install gnucobol4 gcc"));
+    assert_eq!(program.build[0].len(), 5);
+    // program, 5000, run: what always holds, then the level of records, then of how.
+    let changes: Vec<&Change> = plan.changes(&plan.cells[3]).collect();
+    let names = |change: &Change| {
+        change.environment.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(changes.iter().map(|c| names(c)).collect::<Vec<_>>(), ["LANG COUNT", "LARGE", ""]);
+    assert_eq!((changes[2].before.len(), changes[2].arguments.len()), (3, 1));
+    assert_eq!(plan.claims[0].checks, [Check::AtLeast(5.0), Check::MemoryAtMost(1.5)]);
+    assert_eq!(plan.claims[1].checks, [Check::NotSlowerWithin(0.02)]);
+    let published = Published { file: "published.csv".into(), figures: vec!["seconds".into()] };
+    assert_eq!(plan.published, Some(published));
+}
+
+#[test]
+fn cells_are_held_against_others() {
+    let plan = Plan::read(PLAN, Some("full")).unwrap();
+    let references: Vec<_> = (0..6).map(|cell| plan.reference(cell)).collect();
+    assert_eq!(references, [None, Some(0), None, Some(2), Some(0), Some(2)]);
+    assert!(plan.must_agree(0, 4) && !plan.must_agree(0, 2));
+    let hashes: Vec<bool> = (0..6).map(|cell| plan.known_hash(cell).is_some()).collect();
+    assert_eq!(hashes, [false, false, true, true, false, true]);
+    assert!(plan.known_hash(2).unwrap().ends_with("abcdef"), "in small letters");
+    let against = &plan.claims[1].against[0];
+    assert_eq!(plan.counterpart(5, against), Some(2));
+}
+
+#[test]
+fn short_plans_have_defaults() {
+    let plan = read(
+        "title = 't'\n[factors]\ncache = ['cold', 'none']\n[subjects.a]\ncommand = ['cat']\n\
+         [subjects.b]\ncommand = ['cat', '{output}']\noutput = 'none'\n[baseline]\nsubject = 'a'\n",
+    );
+    assert_eq!(plan.stop, Stop::Precision { within: 0.02, budget: None });
+    assert_eq!((plan.seed, plan.margin, plan.limit.as_secs()), (None, 0.02, 3600));
+    assert_eq!(
+        plan.subjects.iter().map(|s| s.output).collect::<Vec<_>>(),
+        [Output::Stdout, Output::None]
+    );
+    let caches: BTreeSet<_> = plan.cells.iter().map(|cell| plan.cache(cell).name()).collect();
+    assert_eq!(caches, BTreeSet::from(["cold", "none"]));
+    assert!(plan.oracle.same_within.is_empty(), "the state of the cache changes no output");
+    let looked = read(&PLAN.replace("rounds = 10", "precision = '1%'\nbudget = '2h'"));
+    let budget = Some(Duration::from_secs(7200));
+    assert_eq!(looked.stop, Stop::Precision { within: 0.01, budget });
+}
+
+/// In [`PLAN`], `from` is replaced by `to`; then there is a mistake at the line that holds `at`, and
+/// the message has `what` and `next`.
+fn refused(from: &str, to: &str, at: &str, what: &str, next: &str) {
+    assert!(PLAN.contains(from), "{from}");
+    let text = PLAN.replacen(from, to, 1);
+    let error = Plan::read(&text, None).expect_err(to);
+    let line = 1 + text.lines().position(|line| line.contains(at)).unwrap_or(0);
+    assert!(error.what.contains(what), "{what:?} is missing in: {error}");
+    assert!(error.next.contains(next), "{next:?} is missing in: {error}");
+    if !at.is_empty() {
+        assert_eq!(error.line, line, "{error}\n{text}");
+    }
+}
+
+#[test]
+fn mistakes_at_the_top_name_their_line() {
+    let check = refused;
+    check("rounds = 10", "rounds = ", "rounds =", "", "TOML");
+    check("seed = 7", "sede = 7", "sede", "'sede' is not known in a plan", "title, question, seed");
+    check("title = \"Copies\"", "", "", "a plan has no 'title'", "add title");
+    check("title = \"Copies\"", "title = 3", "title", "is of type integer", "a text");
+    check("seed = 7", "seed = -7", "seed", "is of type integer", "a whole number");
+    check("seed = 7", "seed = 0x7", "seed", "is of type integer", "a whole number");
+    check("rounds = 10", "rounds = 0", "rounds", "0 rounds are not possible", "from 1 to 500");
+    check("rounds = 10", "rounds = 501", "rounds", "501 rounds", "from 1 to 500");
+    check("rounds = 10", "rounds = 9\nbudget = '5m'", "budget", "fixed already", "leave out");
+    check("rounds = 10", "rounds = 9\nprecision = '5%'", "precision", "fixed already", "leave out");
+    check("rounds = 10", "budget = '5 days'", "budget", "\"5 days\" is not known", "90s, 5m or 1h");
+    check("margin = \"3%\"", "margin = '0%'", "margin", "\"0%\" is not known", "a share such as");
+    check("margin = \"3%\"", "figure = 'cpu'", "figure", "\"cpu\" is not known", "\"samples\"");
+    check("margin = \"3%\"", "cache = 'hot'", "cache =", "\"hot\" is not known", "\"cold\"");
+    check("limit = \"5m\"", "limit = 5", "limit", "is of type integer", "a text");
+    check("[factors]", "[factors", "[factors", "", "TOML");
+}
+
+#[test]
+fn mistakes_in_factors_and_data_name_their_line() {
+    let check = refused;
+    check("how = [\"without\", \"run\"]", "how = 'run'", "how =", "is of type string", "a list");
+    check(
+        "how = [\"without\", \"run\"]",
+        "how = []",
+        "how =",
+        "'how' has no level",
+        "one at least",
+    );
+    check("\"without\", \"run\"]", "'run', 'run']", "how =", "'run' is there twice", "leave one");
+    check("records = [1000]", "cache = ['hot']", "cache", "no state of the page cache", "\"cold\"");
+    check(
+        "records = [1000]",
+        "subject = ['x']",
+        "subject =",
+        "cannot be called 'subject'",
+        "another",
+    );
+    check("records = [1000]", "output = ['x']", "output =", "cannot be called 'output'", "another");
+    check("records = [1000, 5000]", "record = [1]", "record =", "no factor 'record'", "[factors]");
+    check("rounds = 5\n", "round = 5\n", "round = 5", "'round' is not known in full", "rounds");
+    check("[data.input]", "[data.records]", "data.records", "means something else", "another name");
+    check("generate =", "make =", "make =", "'make' is not known in input", "generate, command");
+    check("generate = [", "command = [", "command = [", "not told where to write", "{path}");
+    check(
+        "generate = [",
+        "command = ['{path}']\ngenerate = [",
+        "data.input",
+        "said once",
+        "generate",
+    );
+    check("generate = [", "generate = ['{path}', ", "generate", "told where to write by", "leave");
+    check("{records}\"]", "{recs}\"]", "{recs}", "{recs} means nothing here", "{records}");
+    check("{records}\"]", "{output}\"]", "generate", "{output} means nothing", "{sweetspot}");
+}
+
+#[test]
+fn mistakes_in_subjects_name_their_line() {
+    let check = refused;
+    check(
+        "command = [\"{build}/copy\"",
+        "comand = [\"x\"",
+        "comand",
+        "'comand' is not known",
+        "needs",
+    );
+    check(
+        "command = [\"{build}/copy\", \"{input}\", \"{output}\"]",
+        "",
+        "subjects.program]",
+        "no 'command'",
+        "add command",
+    );
+    check(
+        "command = [\"{build}/copy\", \"{input}\", \"{output}\"]",
+        "command = []",
+        "command = []",
+        "is empty",
+        "name a program",
+    );
+    check("\"{input}\"", "\"{inptu}\"", "{inptu}", "{inptu} means nothing here", "{input}");
+    check("\"{input}\"", "\"{input\"", "{input\"", "has no other half", "typed twice: {{");
+    check(
+        "\"{plan}/copy.cob\"",
+        "\"{input}\"",
+        "cobc\", \"-x\"",
+        "{input} means nothing",
+        "{plan}",
+    );
+    check(
+        "run = { before",
+        "urn = { before",
+        "urn = {",
+        "'how' has no level 'urn'",
+        "without, run",
+    );
+    check("when.how]", "when.what]", "when.what", "no factor 'what'", "subject, records, how");
+    check(
+        "arguments = [\"-v\"]",
+        "argument = []",
+        "run = {",
+        "'argument' is not known in run",
+        "before",
+    );
+    check(
+        "install = ",
+        "output = 'both'\ninstall = ",
+        "output =",
+        "\"both\" is not known",
+        "\"stdout\"",
+    );
+    check(
+        "command = [\"{sweetspot}\", \"work\", \"copy\", \"{input}\", \"{output}\"]",
+        "command = ['cat', '{input}']\noutput = 'file'",
+        "output = 'file'",
+        "no word of the subject names {output}",
+        "add",
+    );
+    check(
+        "env = { LANG = \"C\"",
+        "env = { LANG = 3",
+        "env =",
+        "'LANG' is of type integer",
+        "a text",
+    );
+}
+
+#[test]
+fn mistakes_about_cells_name_their_line() {
+    let check = refused;
+    check(
+        "how = \"run\"\n\n[baseline]",
+        "what = 1\n\n[baseline]",
+        "what = 1",
+        "no factor 'what'",
+        "subject",
+    );
+    check(
+        "subject = \"library\"\nhow = \"run\"\n",
+        "",
+        "[[exclude]]",
+        "excludes every cell",
+        "name levels",
+    );
+    check(
+        "subject = \"library\"\nhow = \"run\"\n",
+        "records = 1000\n",
+        "",
+        "no cell is left",
+        "less",
+    );
+    check(
+        "[baseline]\nsubject = \"program\"",
+        "[baseline]\nsubject = \"cobol\"",
+        "\"cobol\"",
+        "no level 'cobol'",
+        "program, library",
+    );
+    check(
+        "[baseline]\nsubject = \"program\"\nhow = \"without\"",
+        "[baseline]\nsubject = \"library\"\nhow = \"run\"",
+        "[baseline]",
+        "no such cell",
+        "less",
+    );
+    check(
+        "[baseline]\nsubject = \"program\"\n",
+        "[baseline]\nrecords = 5000\n",
+        "records = 5000",
+        "no level '5000' in this scale",
+        "all scales",
+    );
+    check(
+        "[baseline]\nsubject = \"program\"\nhow = \"without\"\n",
+        "",
+        "",
+        "a plan has no 'baseline'",
+        "[baseline]",
+    );
+    check(
+        "same-within = [\"records\"]",
+        "same-within = ['x']",
+        "same-within",
+        "no factor 'x'",
+        "leave it",
+    );
+    check("sha256 = \"0123", "sha256 = \"123", "sha256", "is not known", "64 hexadecimal");
+    let many: Vec<String> = (0..501).map(|level| level.to_string()).collect();
+    check(
+        "records = [1000]",
+        &format!("records = [1000, {}]", many.join(",")),
+        "",
+        "cells are too many",
+        "1000",
+    );
+}
+
+#[test]
+fn mistakes_in_claims_name_their_line() {
+    let check = refused;
+    check("name = \"under run\"\n", "", "[[claim]]", "has no 'name'", "add name");
+    check(
+        "at-least = 5\nmemory-at-most = 1.5",
+        "",
+        "[[claim]]",
+        "'under run' claims nothing",
+        "at-least",
+    );
+    check("at-least = 5", "at-least = -5", "at-least", "is no factor", "above 0");
+    check("at-least = 5", "atleast = 5", "atleast", "'atleast' is not known", "at-least");
+    check(
+        "cell = { subject = \"library\" }",
+        "cell = { subject = \"library\", how = \"run\" }",
+        "cell = { subject = \"library\"",
+        "is about no cell",
+        "less",
+    );
+    check(
+        "cell = { subject = \"library\" }",
+        "cell = { how = 'run' }",
+        "cell = { how = 'run' }",
+        "against itself",
+        "other levels",
+    );
+    check(
+        "against = [{ subject = \"program\" }]",
+        "against = { how = 'run' }",
+        "",
+        "no cell to hold 'library",
+        "less",
+    );
+    check(
+        "cell = { subject = \"program\", how = \"run\" }",
+        "cell = { subject = 'program' }",
+        "",
+        "against itself",
+        "other levels",
+    );
+    check("figures = \"seconds\"", "", "[published]", "has no 'figures'", "columns");
+}
+
+#[test]
+fn a_scale_that_is_not_there_is_named_with_those_that_are() {
+    let error = Plan::read(PLAN, Some("huge")).unwrap_err();
+    assert_eq!(error.to_string(), "line 1: there is no scale 'huge'; try: --scale full");
+    let without = "title = 't'\n[subjects.a]\ncommand = ['a']\n[baseline]\n";
+    let error = Plan::read(without, Some("full")).unwrap_err();
+    assert!(error.next.contains("[scale.full.factors]"), "{error}");
+    assert!(Plan::read("title = 't'\n", None).unwrap_err().what.contains("nobody does the work"));
+}
