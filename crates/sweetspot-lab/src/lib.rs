@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`measure`] | runs one command as a fresh process: times, memory, calls, what disturbed it |
 //! | [`plan`] | what is to be measured, from a file: cells, data, oracle, claims |
+//! | [`matrix`] | its rounds: what runs next, what the runs so far say |
 //! | [`grammar`] | how times and shares are typed |
 //! | [`schedule`] | the order of the runs, from a seed |
 //! | [`search`] | the smallest buffer within a margin of the best, in few runs |
@@ -28,6 +29,7 @@ pub mod cache;
 pub mod environment;
 mod error;
 pub mod grammar;
+pub mod matrix;
 pub mod measure;
 pub mod output;
 pub mod paired;

@@ -24,6 +24,7 @@ use crate::{Error, sys};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{MemfdFlags, memfd_create},
+    io::{FdFlags, fcntl_setfd},
     process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
 };
 use serde::{Deserialize, Serialize};
@@ -60,9 +61,15 @@ pub struct Job {
     pub stdout: Option<PathBuf>,
     /// The file, made anew, that takes its error output; thrown away where none is given.
     pub stderr: Option<PathBuf>,
+    /// The file, made anew, on which it may report what it measured itself: it finds the number of
+    /// its descriptor in the environment, as [`SAMPLES_VARIABLE`].
+    pub samples: Option<PathBuf>,
     /// After this long it is killed, and the run is an error.
     pub limit: Duration,
 }
+
+/// Tells a command on which descriptor it may report samples.
+pub const SAMPLES_VARIABLE: &str = "SWEETSPOT_SAMPLES_FD";
 
 /// A job runs for an hour at most unless it says otherwise.
 pub const LIMIT_DEFAULT: Duration = Duration::from_secs(3600);
@@ -78,6 +85,7 @@ impl Job {
             stdin: None,
             stdout: None,
             stderr: None,
+            samples: None,
             limit: LIMIT_DEFAULT,
         }
     }
@@ -116,6 +124,14 @@ impl Job {
             command.env_remove(name);
         }
         command
+    }
+
+    /// The file for samples, which the command inherits.
+    fn samples(&self) -> io::Result<Option<File>> {
+        let Some(path) = &self.samples else { return Ok(None) };
+        let file = File::create(path)?;
+        fcntl_setfd(&file, FdFlags::empty())?;
+        Ok(Some(file))
     }
 }
 
@@ -284,6 +300,14 @@ fn launch(path: &Path) -> io::Result<()> {
 fn supervise(job: &Job, parent: &OwnedFd) -> Report {
     let mut command = job.command();
     let number = |error: &io::Error| error.raw_os_error().unwrap_or_default();
+    let samples = match job.samples() {
+        Ok(samples) => samples,
+        Err(error) => return Report::NotStarted(number(&error)),
+    };
+    match &samples {
+        Some(file) => command.env(SAMPLES_VARIABLE, file.as_raw_fd().to_string()),
+        None => command.env_remove(SAMPLES_VARIABLE),
+    };
     let machine = Disturbance::so_far();
     // What two looks at the account add to it themselves is taken away again.
     let (first, second) = (account(), account());
@@ -488,6 +512,17 @@ mod tests {
         let found = fs::read_to_string(path("out")).unwrap();
         assert!(found.ends_with(&expected), "{found}");
         assert_eq!(fs::read_to_string(path("err")).unwrap(), "no\n");
+    }
+
+    #[test]
+    fn a_command_can_report_samples() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = shell("eval \"echo '[1, 2]' >&$SWEETSPOT_SAMPLES_FD\"");
+        job.samples = Some(folder.path().join("samples"));
+        assert!(run(&job).unwrap().status.success());
+        assert_eq!(fs::read_to_string(folder.path().join("samples")).unwrap(), "[1, 2]\n");
+        let without = run(&shell("test -z \"$SWEETSPOT_SAMPLES_FD\"")).unwrap();
+        assert!(without.status.success(), "there is no descriptor where none was asked for");
     }
 
     #[test]

@@ -115,6 +115,30 @@ pub struct Effect {
 }
 
 impl Effect {
+    /// The effect that paired figures show: one of the reference and one of the candidate a round.
+    ///
+    /// # Errors
+    /// Where there is none, or one is not a positive number.
+    pub fn of(
+        reference: &[f64],
+        candidate: &[f64],
+        confidence: f64,
+        margin: f64,
+    ) -> Result<Effect, Error> {
+        let estimate = statistics::ratio(reference, candidate, confidence)?;
+        Ok(Effect {
+            ratio: estimate.value,
+            interval: estimate.interval,
+            rounds: estimate.samples,
+            verdict: verdict(estimate.interval, margin),
+        })
+    }
+
+    /// Half the width of the interval, as a share of the ratio: how well it is known.
+    pub fn half_width(&self) -> Option<f64> {
+        self.interval.map(|Interval { low, high }| (high / low).ln() / 2.0)
+    }
+
     /// How many times as fast the candidate is: reference over candidate.
     pub fn speedup(&self) -> f64 {
         1.0 / self.ratio
@@ -126,9 +150,9 @@ impl Effect {
     }
 
     /// Whether more rounds would say nothing that matters.
-    fn is_settled(&self, margin: f64) -> bool {
-        let half_width = self.interval.map(|Interval { low, high }| (high / low).ln() / 2.0);
-        self.verdict != Verdict::Undecided || half_width.is_some_and(|half| half <= margin)
+    pub fn is_settled(&self, precision: f64) -> bool {
+        let half_width = self.half_width();
+        self.verdict != Verdict::Undecided || half_width.is_some_and(|half| half <= precision)
     }
 }
 
@@ -170,13 +194,7 @@ impl Comparison {
     /// How the cell `candidate` relates to figures of which there is one for each round.
     pub fn effect_to(&self, reference: &[f64], candidate: usize) -> Result<Effect, Error> {
         let candidate = self.figures(candidate);
-        let estimate = statistics::ratio(reference, &candidate, self.confidence_nominal)?;
-        Ok(Effect {
-            ratio: estimate.value,
-            interval: estimate.interval,
-            rounds: estimate.samples,
-            verdict: verdict(estimate.interval, self.margin),
-        })
+        Effect::of(reference, &candidate, self.confidence_nominal, self.margin)
     }
 }
 

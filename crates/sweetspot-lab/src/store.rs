@@ -5,8 +5,12 @@
 //! instant, no run is lost and none counts twice. A round of which runs are missing is repeated as
 //! a whole when a session goes on, because its runs are only comparable with each other.
 //!
-//! Deliberately not here: what runs next (`search`), and what a session is about: its `subject` and
-//! its `circumstances` are texts of the caller's.
+//! Deliberately not here: what runs next (`search`, `matrix`), and what a session is about: its
+//! `subject` and its `circumstances` are texts of the caller's.
+
+mod cells;
+
+pub use cells::{CellRun, Distribution, Ended, Observed};
 
 use crate::{
     Error,
@@ -17,10 +21,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 use std::{io, path::Path};
 
-/// The layout of the file; a later version of this program migrates an older file.
-const VERSION: i64 = 1;
+/// What each version of the layout adds to the one before; an older file is brought up to date.
+const LAYOUTS: [&str; 2] = [SEARCHES, cells::LAYOUT];
+/// The version that this program writes.
+const VERSION: i64 = LAYOUTS.len() as i64;
 
-const LAYOUT: &str = "
+const SEARCHES: &str = "
 CREATE TABLE session (
     id INTEGER PRIMARY KEY,
     begun TEXT NOT NULL,
@@ -86,7 +92,7 @@ impl Store {
         };
         store.prepare().map_err(failed("use", &store.path))?;
         let version = store.version().map_err(failed("use", &store.path))?;
-        if version > VERSION {
+        if version != VERSION {
             let later = io::Error::other("a later version of sweetspot wrote it");
             return Err(Error::system("use", &store.path)(later));
         }
@@ -104,8 +110,9 @@ impl Store {
         let transaction =
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if version == 0 {
-            transaction.execute_batch(LAYOUT)?;
+        // A negative or a later version is none of ours: it is refused by the caller.
+        for layout in LAYOUTS.iter().skip(usize::try_from(version).unwrap_or(usize::MAX)) {
+            transaction.execute_batch(layout)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
         }
         transaction.commit()
@@ -134,6 +141,17 @@ impl Store {
     /// # Errors
     /// Where it cannot be read or written.
     pub fn unfinished(&self, subject: &str) -> Result<Option<(Session, Vec<Round>)>, Error> {
+        let Some(session) = self.last_unfinished(subject)? else { return Ok(None) };
+        self.drop_partial_rounds("run", &session)?;
+        let rounds = self.rounds(&session)?;
+        Ok(Some((session, rounds)))
+    }
+
+    /// The last session about `subject`, if it has no result yet.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn last_unfinished(&self, subject: &str) -> Result<Option<Session>, Error> {
         let last = "SELECT id, circumstances, result IS NOT NULL FROM session
                     WHERE subject = ? ORDER BY id DESC LIMIT 1";
         let found = self
@@ -148,13 +166,18 @@ impl Store {
             })
             .optional()
             .map_err(failed("read", &self.path))?;
-        let Some((session, false)) = found else { return Ok(None) };
-        let partial = "DELETE FROM run WHERE session = ?1 AND round IN (
-                           SELECT round FROM run WHERE session = ?1
-                           GROUP BY round HAVING count(*) < max(runs_of_round))";
-        self.connection.execute(partial, [session.id]).map_err(failed("write", &self.path))?;
-        let rounds = self.rounds(&session)?;
-        Ok(Some((session, rounds)))
+        Ok(found.and_then(|(session, is_finished)| (!is_finished).then_some(session)))
+    }
+
+    /// Removes from `table` what there is of rounds that are not whole.
+    fn drop_partial_rounds(&self, table: &'static str, session: &Session) -> Result<(), Error> {
+        let partial = format!(
+            "DELETE FROM {table} WHERE session = ?1 AND round IN (
+                 SELECT round FROM {table} WHERE session = ?1
+                 GROUP BY round HAVING count(*) < max(runs_of_round))"
+        );
+        self.connection.execute(&partial, [session.id]).map_err(failed("write", &self.path))?;
+        Ok(())
     }
 
     /// The rounds of a session, in their order.
@@ -312,6 +335,25 @@ mod tests {
         store.finish(&session, "{}").unwrap();
         assert_eq!(store.unfinished("job").unwrap(), None, "finished");
         assert_eq!(store.unfinished("unknown").unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_of_the_first_version_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.sqlite");
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(SEARCHES).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        let insert = "INSERT INTO session VALUES (1, 'then', 'job', 'here', NULL)";
+        old.execute(insert, []).unwrap();
+        drop(old);
+
+        let store = Store::open(&path).unwrap();
+        let (session, rounds) = store.unfinished("job").unwrap().unwrap();
+        assert!(rounds.is_empty());
+        add(&store, &session, 0, 0).unwrap();
+        assert!(store.cell_runs(&session).unwrap().is_empty(), "the new table is there");
+        assert_eq!(store.version().unwrap(), VERSION);
     }
 
     #[test]
