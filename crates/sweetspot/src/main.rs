@@ -7,6 +7,7 @@ mod arguments;
 mod buffer;
 mod config;
 mod demo;
+mod experiment;
 mod failure;
 mod preload;
 mod profile;

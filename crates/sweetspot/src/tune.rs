@@ -16,20 +16,18 @@ pub mod settings;
 mod trial;
 
 use crate::arguments::Tune;
+use crate::experiment::{Circumstances, lab, print, seed_by_lot, watch_for_interrupts};
 use crate::failure::Failure;
 use crate::reach::{self, Reach};
 use crate::resolve;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{Report, Stopped};
 use rules::Rule;
-use serde::{Deserialize, Serialize};
 use settings::typed;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::measure::Measurement;
@@ -37,7 +35,7 @@ use sweetspot_lab::paired::{self, Observation, Options, Stop, Verdict};
 use sweetspot_lab::search::{self, Answer, Plan, Round, Setting, Step};
 use sweetspot_lab::statistics;
 use sweetspot_lab::store::{self, Session, Store};
-use trial::{Trial, called, lab};
+use trial::{Trial, called};
 
 /// Exit status where no answer was confirmed.
 const STATUS_UNDECIDED: u8 = 1;
@@ -116,11 +114,6 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     Ok(if confirmed.is_some() { 0 } else { STATUS_UNDECIDED })
 }
 
-fn print(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
 /// The program's file, if buffers can reach it: for another one there is nothing to tune.
 fn reachable(arguments: &Tune) -> Result<PathBuf, Failure> {
     let path = std::env::var_os("PATH");
@@ -137,38 +130,6 @@ fn reachable(arguments: &Tune) -> Result<PathBuf, Failure> {
 fn program_name(arguments: &Tune) -> String {
     let name = Path::new(&arguments.command[0]).file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
-}
-
-/// The first Ctrl-C (or SIGTERM) asks for an end after the run that is under way; the second removes
-/// the folders `scratches` and ends this process, and the launcher of the run then ends the run.
-fn watch_for_interrupts(scratches: Vec<PathBuf>) -> Result<Arc<AtomicBool>, Failure> {
-    let asked = Arc::new(AtomicBool::new(false));
-    let mut signals = Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| Failure::own(format!("signals cannot be watched: {error}")))?;
-    let flag = asked.clone();
-    std::thread::spawn(move || {
-        for signal in signals.forever() {
-            if flag.swap(true, Relaxed) {
-                for scratch in &scratches {
-                    let _ = std::fs::remove_dir_all(scratch);
-                }
-                std::process::exit(128 + signal);
-            }
-        }
-    });
-    Ok(asked)
-}
-
-/// In what surroundings a session began; it only goes on in the same.
-#[derive(Serialize, Deserialize, PartialEq, Eq)]
-struct Circumstances {
-    seed: u64,
-    version: String,
-    kernel: String,
-    machine: String,
-    file_system: String,
-    /// Of the program's file, and of the inputs: size and time of the last change.
-    files: Vec<(PathBuf, u64, Option<SystemTime>)>,
 }
 
 /// Everything that a session needs.
@@ -196,29 +157,21 @@ impl<'a> Bench<'a> {
             .map_err(|error| lab(error).next("keep the runs elsewhere: --store FILE"))?;
         let environment = Environment::of(trial.folder(), &[]).map_err(lab)?;
         trial.notes.extend(environment.hindrance());
-        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let mut now = Circumstances {
-            seed: arguments.seed.unwrap_or(since_epoch.map_or(0, |time| time.as_secs())),
-            version: env!("CARGO_PKG_VERSION").to_string(),
-            machine: environment.machine(),
-            kernel: environment.kernel,
-            file_system: environment.file_system.kind,
-            files: std::iter::once(program.to_path_buf())
-                .chain(trial.files().inputs())
-                .filter_map(|path| {
-                    let metadata = path.metadata().ok()?;
-                    Some((path, metadata.len(), metadata.modified().ok()))
-                })
-                .collect(),
-        };
+        let files = std::iter::once(program.to_path_buf()).chain(trial.files().inputs());
+        let seed = arguments.seed.unwrap_or_else(seed_by_lot);
+        let mut now = Circumstances::now(seed, &environment, files);
         let subject = subject(arguments, trial.folder());
         let text = |now: &Circumstances| serde_json::to_string(now).unwrap_or_default();
         let mut rounds = Vec::new();
         let session = match store.unfinished(&subject).map_err(lab)? {
             Some((session, stored)) if arguments.resume => {
                 let then: Option<Circumstances> = serde_json::from_str(&session.circumstances).ok();
-                now.seed = then.as_ref().map_or(now.seed, |then| then.seed);
-                if let Some(what) = changed(then.as_ref(), &now) {
+                let what = match &then {
+                    Some(then) => then.changed(&now),
+                    None => Some("the form of stored sessions".to_string()),
+                };
+                now.seed = then.map_or(now.seed, |then| then.seed);
+                if let Some(what) = what {
                     return Err(Failure::own(format!(
                         "the session cannot go on: {what} has changed since it began"
                     ))
@@ -462,23 +415,6 @@ fn subject(arguments: &Tune, folder: &Path) -> String {
         "prepare": arguments.prepare.as_ref().map(|command| command.to_string_lossy()),
     })
     .to_string()
-}
-
-/// What is other than it was.
-fn changed(then: Option<&Circumstances>, now: &Circumstances) -> Option<String> {
-    let Some(then) = then else { return Some("the form of stored sessions".to_string()) };
-    let file = std::iter::zip(&then.files, &now.files).find(|(then, now)| then != now);
-    if then == now {
-        None
-    } else if let Some((then, _)) = file {
-        Some(then.0.display().to_string())
-    } else if then.files != now.files {
-        Some("what the command reads".to_string())
-    } else if then.version != now.version {
-        Some("sweetspot's version".to_string())
-    } else {
-        Some("the machine, its kernel or file system".to_string())
-    }
 }
 
 fn store_path(arguments: &Tune) -> Result<PathBuf, Failure> {

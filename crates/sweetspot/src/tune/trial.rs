@@ -9,6 +9,7 @@ use super::apart::Apart;
 use super::files::{Files, Outputs, Scan, named};
 use super::settings::{Ladder, spoken, typed};
 use crate::arguments::Tune;
+use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
 use crate::{buffer, preload, session};
 use std::collections::BTreeSet;
@@ -24,8 +25,6 @@ use sweetspot_lab::measure::{self, Job, Measurement};
 use sweetspot_lab::search::{OFF, Setting};
 use tempfile::TempDir;
 
-/// How much of a failed program's error output is shown, in bytes.
-const SAID_BYTES_MAX: usize = 1000;
 const STANDARD_INPUT: &str = "/proc/self/fd/0";
 /// No run takes longer.
 const RUN_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -390,8 +389,7 @@ impl<'a> Trial<'a> {
                 Job::new(with_run(options)?.into_iter().chain(command))
             }
         };
-        let without = [buffer::VARIABLE, "SWEETSPOT", session::VARIABLE, session::SUMMARY_VARIABLE];
-        job.without = without.map(OsString::from).into();
+        job.without = NOT_PASSED_ON.map(OsString::from).into();
         if let Way::Learning(ledger) = way {
             let library = preload::install()?;
             let seen = match &self.apart {
@@ -477,11 +475,6 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// An error of the experiment, in words for who typed the command.
-pub fn lab(error: sweetspot_lab::Error) -> Failure {
-    Failure::own(error.to_string())
-}
-
 /// What each run reads as its standard input: the file that was given, from its start; else nothing.
 fn standard_input() -> Option<PathBuf> {
     let link = Path::new(STANDARD_INPUT);
@@ -495,16 +488,6 @@ fn is_pipe_or_socket(path: &Path) -> bool {
         let kind = metadata.file_type();
         kind.is_fifo() || kind.is_socket()
     })
-}
-
-/// The end of what a program said, in the form in which it is added to a message.
-fn tail(path: &Path) -> String {
-    let text = std::fs::read(path).unwrap_or_default();
-    let text = &text[text.len().saturating_sub(SAID_BYTES_MAX)..];
-    match String::from_utf8_lossy(text).trim() {
-        "" => String::new(),
-        said => format!("; it said:\n  {}", said.replace('\n', "\n  ")),
-    }
 }
 
 /// How a setting is called while it runs.

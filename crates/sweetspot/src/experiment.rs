@@ -1,0 +1,118 @@
+//! What `tune` and `bench` share: in what surroundings a session began, how it is interrupted, and
+//! how failures of an experiment are said.
+
+use crate::failure::Failure;
+use crate::{buffer, session};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::SystemTime;
+use sweetspot_lab::environment::Environment;
+
+/// How much of a failed program's error output is shown, in bytes.
+const SAID_BYTES_MAX: usize = 1000;
+/// Variables that would make a measured program another one than was asked for.
+pub const NOT_PASSED_ON: [&str; 4] =
+    [buffer::VARIABLE, "SWEETSPOT", session::VARIABLE, session::SUMMARY_VARIABLE];
+
+/// An error of the experiment, in words for who typed the command.
+pub fn lab(error: sweetspot_lab::Error) -> Failure {
+    Failure::own(error.to_string())
+}
+
+/// Prints the result. Who does not want to read all of it is no reason to fail.
+pub fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// The end of what a program said, in the form in which it is added to a message.
+pub fn tail(path: &Path) -> String {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = &text[text.len().saturating_sub(SAID_BYTES_MAX)..];
+    match String::from_utf8_lossy(text).trim() {
+        "" => String::new(),
+        said => format!("; it said:\n  {}", said.replace('\n', "\n  ")),
+    }
+}
+
+/// A seed for who names none.
+pub fn seed_by_lot() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since_epoch.map_or(0, |time| time.as_secs())
+}
+
+/// The first Ctrl-C (or SIGTERM) asks for an end after the run that is under way; the second removes
+/// the folders `scratches` and ends this process, and the launcher of the run then ends the run.
+pub fn watch_for_interrupts(scratches: Vec<PathBuf>) -> Result<Arc<AtomicBool>, Failure> {
+    let asked = Arc::new(AtomicBool::new(false));
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Failure::own(format!("signals cannot be watched: {error}")))?;
+    let flag = asked.clone();
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if flag.swap(true, Relaxed) {
+                for scratch in &scratches {
+                    let _ = std::fs::remove_dir_all(scratch);
+                }
+                std::process::exit(128 + signal);
+            }
+        }
+    });
+    Ok(asked)
+}
+
+/// In what surroundings a session began; it only goes on in the same.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Circumstances {
+    pub seed: u64,
+    version: String,
+    kernel: String,
+    machine: String,
+    file_system: String,
+    /// Of programs and inputs: size and time of the last change.
+    files: Vec<(PathBuf, u64, Option<SystemTime>)>,
+}
+
+impl Circumstances {
+    /// Those of now.
+    pub fn now(
+        seed: u64,
+        environment: &Environment,
+        files: impl IntoIterator<Item = PathBuf>,
+    ) -> Circumstances {
+        Circumstances {
+            seed,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            machine: environment.machine(),
+            kernel: environment.kernel.clone(),
+            file_system: environment.file_system.kind.clone(),
+            files: (files.into_iter())
+                .filter_map(|path| {
+                    let metadata = path.metadata().ok()?;
+                    Some((path, metadata.len(), metadata.modified().ok()))
+                })
+                .collect(),
+        }
+    }
+
+    /// What is other than it was; the seed is not looked at.
+    pub fn changed(&self, now: &Circumstances) -> Option<String> {
+        let now = Circumstances { seed: self.seed, ..now.clone() };
+        let file = std::iter::zip(&self.files, &now.files).find(|(then, now)| then != now);
+        if *self == now {
+            None
+        } else if let Some((then, _)) = file {
+            Some(then.0.display().to_string())
+        } else if self.files != now.files {
+            Some("what the command reads".to_string())
+        } else if self.version != now.version {
+            Some("sweetspot's version".to_string())
+        } else {
+            Some("the machine, its kernel or file system".to_string())
+        }
+    }
+}
