@@ -22,6 +22,7 @@ Examples:
   sweetspot verify -- ./seqcopy in.dat out.dat    prove on your own job that it changes nothing
   sweetspot top                                   which of the programs that run now need it?
   sweetspot tune -- ./seqcopy in.dat out.dat      find the smallest buffer that is as good as any
+  sweetspot bench plan.toml                       measure what a plan says, in rounds that are fair
   sweetspot demo                                  see what it gains on this machine
 
 {usage-heading} {usage}
@@ -34,6 +35,7 @@ Run a program:
 
 Find the right size:
   tune     Find the smallest buffer that is as good as any for a command, and keep it for `run`
+  bench    Measure what a plan says: programs that do the same work in different ways
 
 Work on files:
   work     Count lines, read records, copy, compare, transform, make data: buffered well
@@ -114,6 +116,30 @@ way and says what is known so far; a second Ctrl-C stops at once.
 
 The exit status is 0 when the answer is confirmed, 1 when it is not, 125 when sweetspot or the command
 failed.
+";
+
+const BENCH_HELP: &str = "\
+{about}
+
+A plan is a short TOML file, or a folder with a plan.toml in it: programs, what differs between their
+runs, data, and what is claimed (docs/bench.md has its form). All cells run once in each round, in
+random order, each as a fresh process whose output is checked; the answer comes first, then a table.
+
+Examples:
+  sweetspot bench plan.toml
+  sweetspot bench --dry-run plan.toml         cells, order, room and time; nothing runs
+  sweetspot bench --check plan.toml           and a cell against itself: can the rest be trusted?
+  sweetspot bench --resume plan.toml          go on after a kill or a Ctrl-C
+
+{usage-heading} {usage}
+
+{all-args}
+
+Every run is kept in one SQLite file. Ctrl-C finishes the run that is under way and says what is known
+so far; a second Ctrl-C stops at once.
+
+The exit status is 0 when all is measured and every claim holds; 1 when a claim does not hold or is
+open, a cell was given up, or it was interrupted; 125 when sweetspot or the plan failed.
 ";
 
 const VERIFY_HELP: &str = "\
@@ -203,9 +229,12 @@ pub enum Verb {
     Recover(Recover),
     Top(Top),
     Tune(Tune),
+    Bench(Bench),
     Demo(Demo),
     #[command(name = SandboxStep::NAME, hide = true)]
     SandboxStep(SandboxStep),
+    #[command(hide = true)]
+    Measure(Measure),
     Work(crate::work::Work),
 }
 
@@ -485,6 +514,83 @@ pub struct Tune {
     /// The command and its arguments; options of sweetspot stop at its name
     #[arg(value_name = "CMD ARGS", required_unless_present = "machine", trailing_var_arg = true)]
     pub command: Vec<OsString>,
+}
+
+/// Measure what a plan says: programs that do the same work in different ways
+#[derive(Args, Clone)]
+#[command(help_template = BENCH_HELP, args_override_self = true)]
+pub struct Bench {
+    /// Say what would be done; build, make and run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Run the baseline twice in each round, and say how far equals seem to differ
+    #[arg(long)]
+    pub check: bool,
+
+    /// Go on with the last session of this plan that was not finished
+    #[arg(long)]
+    pub resume: bool,
+
+    /// Go on though the machine, a program or the data is not what it was
+    #[arg(long, requires = "resume")]
+    pub accept_changes: bool,
+
+    /// Take the levels of this scale of the plan
+    #[arg(long, value_name = "NAME")]
+    pub scale: Option<String>,
+
+    /// So many rounds, whatever the plan says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub rounds: Option<u32>,
+
+    /// The order of the runs follows from it
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+
+    /// The file that keeps all runs (NAME.sqlite in the current folder, NAME being that of the plan)
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+
+    /// Where data, programs and outputs lie: the file system that is measured (~/.cache/sweetspot/bench)
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// A command to put before each run, which takes it elsewhere: 'srun -N1 -n1 --exclusive'
+    #[arg(long, value_name = "CMD")]
+    pub launcher: Option<OsString>,
+
+    /// Restart the machine before each run; a unit of systemd goes on when it has started
+    #[arg(long, value_name = "WHAT", value_parser = ["reboot"])]
+    pub between: Option<String>,
+
+    /// How long the machine is left alone after a start
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = tune::duration)]
+    pub settle: Duration,
+
+    /// The command that restarts the machine
+    #[arg(long, value_name = "CMD", default_value = "systemctl reboot")]
+    pub reboot_command: OsString,
+
+    /// The folder for the unit
+    #[arg(long, value_name = "DIR", default_value = "/etc/systemd/system")]
+    pub unit_dir: PathBuf,
+
+    /// Say the result as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// A plan, or a folder with a plan.toml in it
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+}
+
+/// Measures one run of a cell: started by a launcher of `bench`, not by people
+#[derive(Args)]
+pub struct Measure {
+    /// What to run
+    #[arg(value_name = "REQUEST")]
+    pub request: String,
 }
 
 /// Profile, tune and run a program that is there, and compare its copies

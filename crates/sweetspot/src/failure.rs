@@ -26,6 +26,11 @@ impl Failure {
         Failure { status: STATUS_OWN, what: what.into(), next: None }
     }
 
+    /// What failed, without what to do next.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
     /// The same failure with another exit status.
     pub fn status(self, status: u8) -> Failure {
         Failure { status, ..self }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bench;
 mod buffer;
 mod config;
 mod demo;
@@ -43,6 +44,8 @@ fn main() -> ExitCode {
         Verb::Recover(arguments) => recover::run(arguments),
         Verb::Top(arguments) => top::top(arguments),
         Verb::Tune(arguments) => tune::tune(arguments),
+        Verb::Bench(arguments) => bench::bench(arguments),
+        Verb::Measure(arguments) => bench::measure(arguments),
         Verb::Demo(arguments) => demo::demo(arguments),
         Verb::SandboxStep(arguments) => sandbox::run_step(arguments),
         Verb::Work(arguments) => work::work(arguments),

@@ -17,6 +17,8 @@ use arguments::{Compare, Copy, Generate, Lines, Records, Transform, Verb};
 use explain::{STATUS_DIFFERENT, STATUS_FAILED, STATUS_TROUBLE, explain};
 use outcome::{Bar, Outcome};
 
+use clap::Parser;
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -57,7 +59,25 @@ fn len(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
 
-fn make(arguments: &Generate) -> Result<u8, Failure> {
+/// How many bytes `work generate` makes with these arguments; none where they cannot be counted.
+///
+/// # Errors
+/// Where they are not understood.
+pub fn generated_bytes(words: &[OsString]) -> Result<Option<u64>, String> {
+    #[derive(clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        generate: Generate,
+    }
+    let words = ["generate".into()].into_iter().chain(words.iter().cloned());
+    match Typed::try_parse_from(words.chain(["folder".into()])) {
+        Ok(typed) => Ok(content(&typed.generate).bytes()),
+        Err(error) => Err(error.to_string().lines().next().unwrap_or_default().to_owned()),
+    }
+}
+
+/// What is to be made.
+fn content<'a>(arguments: &Generate) -> generate::Options<'a> {
     let mut options = match (&arguments.preset, arguments.records, arguments.binary) {
         (Some(preset), ..) => {
             let preset = Preset::named(preset).unwrap_or(Preset::Small);
@@ -77,6 +97,11 @@ fn make(arguments: &Generate) -> Result<u8, Failure> {
         options.files = arguments.files;
     }
     (options.seed, options.existing) = (arguments.seed, arguments.force.existing());
+    options
+}
+
+fn make(arguments: &Generate) -> Result<u8, Failure> {
+    let mut options = content(arguments);
     let bar = Bar::new(options.bytes().unwrap_or(0));
     options.progress = bar.listener();
     let started = Instant::now();

@@ -1,0 +1,109 @@
+//! `sweetspot bench`: measures what a plan says, and says what follows.
+//!
+//! The story: read the plan; see which subjects can run here, build them, make their data; run all
+//! cells in random rounds, each output checked and each run stored before the next begins; say what
+//! was claimed and what was found, then everything in a table.
+//!
+//! Not here: what a plan means and what runs next (`plan` and `matrix` of `sweetspot-lab`).
+
+mod cell;
+mod data;
+mod dry;
+mod place;
+mod published;
+mod reboot;
+mod report;
+mod session;
+mod subjects;
+
+use crate::arguments::Bench;
+use crate::experiment::{print, watch_for_interrupts};
+use crate::failure::{Failure, say};
+use data::Inventory;
+use indicatif::{ProgressBar, ProgressStyle};
+use place::Place;
+use published::Published;
+use reboot::Queue;
+use report::Stopped;
+use session::{Prepared, Session, Until};
+use sweetspot_lab::plan::{Plan, Stop};
+
+pub use cell::measure;
+
+/// Exit status where something that was claimed was not shown, or the end was not reached.
+const STATUS_NOT_SHOWN: u8 = 1;
+
+/// Measures, and says what was found. Returns the exit status.
+///
+/// # Errors
+/// Where the plan is not understood, or cannot be carried out.
+pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
+    let place = Place::of(arguments)?;
+    let plan = plan(arguments, &place)?;
+    let published = Published::read(&plan, &place)?;
+    let inventory = Inventory::of(&plan, &place)?;
+    let skipped = subjects::skipped(&plan);
+    if arguments.dry_run {
+        print(&dry::describe(arguments, &plan, &place, &inventory, &skipped)?);
+        return Ok(0);
+    }
+    for skipped in &skipped {
+        say(format_args!("sweetspot: {}: skipped", skipped.why));
+    }
+    let bar = bar();
+    let data = {
+        let _alone = place.lock()?;
+        subjects::build(&plan, &place, &skipped, &bar)?;
+        inventory.make(&place, &bar)?
+    };
+    let interrupted = watch_for_interrupts(vec![place.runs.path().to_path_buf()])?;
+    let prepared = Prepared { arguments, plan: &plan, place: &place, inventory, data, skipped };
+    let queue = Queue::of(arguments, &place);
+    let until = match &queue {
+        None => Until::Done,
+        Some(_) if !arguments.resume => Until::WarmedUp,
+        Some(queue) => {
+            queue.settle(&interrupted);
+            Until::OneRun
+        }
+    };
+    let mut session = Session::open(prepared, bar, interrupted)?;
+    let stopped = session.run(until)?;
+    if let (Some(queue), Some(Stopped::Restart)) = (&queue, stopped) {
+        queue.install()?;
+        queue.restart()?;
+        return Ok(0);
+    }
+    let report = session.report(stopped, &published)?;
+    match arguments.json {
+        true => print(&(serde_json::to_string(&report).unwrap_or_default() + "\n")),
+        false => print(&report.text()),
+    }
+    if let (Some(queue), true) = (&queue, report.is_finished()) {
+        queue.finish(&report)?;
+    }
+    session.end(&report)?;
+    Ok(if report.is_all_shown() { 0 } else { STATUS_NOT_SHOWN })
+}
+
+/// The plan, with what was typed beside it.
+fn plan(arguments: &Bench, place: &Place) -> Result<Plan, Failure> {
+    let mut plan = place.plan(arguments.scale.as_deref())?;
+    if let Some(rounds) = arguments.rounds {
+        plan.stop = Stop::Rounds(rounds as usize);
+    }
+    plan.seed = arguments.seed.or(plan.seed);
+    if arguments.check {
+        plan.add_twin();
+    }
+    Ok(plan)
+}
+
+/// The live line; nothing is shown where there is no terminal.
+fn bar() -> ProgressBar {
+    ProgressBar::new(0).with_style(
+        // What is cut off where the terminal is narrow stands last.
+        ProgressStyle::with_template("run {pos} of {len}, {eta} left; {wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    )
+}

@@ -1,0 +1,274 @@
+//! Makes the data sets of a plan, once, and checks before they are used that they are what was made.
+//!
+//! Invariant: what has its final name is complete: it is made under another name first.
+
+use super::place::{KEY_DIGITS, Place, cannot, own_binary, utf8};
+use crate::experiment::{lab, tail};
+use crate::failure::Failure;
+use crate::work;
+use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use sweetspot_lab::measure::{self, Job};
+use sweetspot_lab::output::Hash;
+use sweetspot_lab::plan::{Data, MadeBy, Plan};
+
+/// Making data takes no longer.
+const LIMIT: Duration = Duration::from_secs(24 * 3600);
+const CONTENT: &str = "content";
+const NOTE: &str = "made.json";
+
+/// A data set that is there.
+#[derive(Clone, Debug)]
+pub struct DataSet {
+    /// What its placeholder stands for.
+    pub path: String,
+    /// All its files, with their lengths.
+    pub files: Vec<(PathBuf, u64)>,
+    pub hash: String,
+}
+
+/// What stands beside a data set.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    command: String,
+    sha256: String,
+    bytes: u64,
+}
+
+/// One data set with the levels of a cell.
+pub struct Wanted {
+    /// Its name in the plan.
+    pub name: String,
+    folder: PathBuf,
+    words: Vec<OsString>,
+    is_generated: bool,
+}
+
+impl Wanted {
+    /// How many bytes it has, or will have; none where only its command knows.
+    ///
+    /// # Errors
+    /// Where `work generate` does not understand its arguments.
+    pub fn bytes(&self) -> Result<Option<u64>, Failure> {
+        match (self.note(), self.is_generated) {
+            (Some(note), _) => Ok(Some(note.bytes)),
+            (None, true) => work::generated_bytes(&self.words).map_err(|error| {
+                let typed = shown(&self.words);
+                Failure::own(format!(
+                    "the data set '{}' cannot be made: {typed}: {error}",
+                    self.name
+                ))
+                .next("sweetspot work generate --help")
+            }),
+            (None, false) => Ok(None),
+        }
+    }
+
+    /// Whether it has been made.
+    pub fn is_there(&self) -> bool {
+        self.note().is_some()
+    }
+
+    fn note(&self) -> Option<Note> {
+        let text = fs::read_to_string(self.folder.join(NOTE)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+}
+
+/// All different data sets of a plan, and for each cell which of them it reads.
+pub struct Inventory {
+    pub wanted: Vec<Wanted>,
+    of_cells: Vec<Vec<usize>>,
+}
+
+impl Inventory {
+    /// Looks what the cells of `plan` read.
+    ///
+    /// # Errors
+    /// Where a path is no text, or a file of the plan's folder cannot be read.
+    pub fn of(plan: &Plan, place: &Place) -> Result<Inventory, Failure> {
+        let mut inventory = Inventory { wanted: Vec::new(), of_cells: Vec::new() };
+        for cell in 0..plan.cells.len() {
+            let mut numbers = Vec::new();
+            for data in plan.data.iter().filter(|data| plan.reads(cell, &data.name)) {
+                let wanted = wanted(plan, place, data, cell)?;
+                let same = |known: &Wanted| known.folder == wanted.folder;
+                numbers.push(inventory.wanted.iter().position(same).unwrap_or_else(|| {
+                    inventory.wanted.push(wanted);
+                    inventory.wanted.len() - 1
+                }));
+            }
+            inventory.of_cells.push(numbers);
+        }
+        Ok(inventory)
+    }
+
+    /// Makes what is missing, and checks what is there.
+    ///
+    /// # Errors
+    /// Where a data set cannot be made.
+    pub fn make(&self, place: &Place, bar: &ProgressBar) -> Result<Vec<DataSet>, Failure> {
+        self.wanted.iter().map(|wanted| make(wanted, place, bar)).collect()
+    }
+
+    /// The data sets that a cell reads: their names and numbers.
+    pub fn of_cell(&self, cell: usize) -> impl Iterator<Item = (&str, usize)> {
+        self.of_cells[cell].iter().map(|number| (self.wanted[*number].name.as_str(), *number))
+    }
+}
+
+fn wanted(plan: &Plan, place: &Place, data: &Data, cell: usize) -> Result<Wanted, Failure> {
+    let mut values: BTreeMap<String, String> = place.values()?.into_iter().collect();
+    values.extend(plan.levels(cell));
+    // Where it is made is known later.
+    let path = place.runs.path().join(CONTENT);
+    values.insert("path".to_owned(), utf8(&path)?.to_owned());
+    let is_generated = matches!(data.made_by, MadeBy::Generate(_));
+    let words: Vec<OsString> =
+        data.made_by.words().iter().map(|word| word.fill(|name| values[name].as_str())).collect();
+    let mut key = Hash::default();
+    key.add(place.hash(&[data.made_by.words().to_vec()])?.as_bytes());
+    key.add(if is_generated { env!("CARGO_PKG_VERSION") } else { "" }.as_bytes());
+    plan.levels(cell).iter().filter(|(name, _)| data.made_by.names(name)).for_each(|(_, level)| {
+        key.add(level.as_bytes());
+        key.add(&[0]);
+    });
+    let folder = format!("{}-{}", data.name, &key.text()[..KEY_DIGITS]);
+    Ok(Wanted { name: data.name.clone(), folder: place.data.join(folder), words, is_generated })
+}
+
+fn make(wanted: &Wanted, place: &Place, bar: &ProgressBar) -> Result<DataSet, Failure> {
+    let name = &wanted.name;
+    if let Some(note) = wanted.note() {
+        bar.set_message(format!("checking the data '{name}'"));
+        if let Ok(found) = looked_at(&wanted.folder)
+            && found.hash == note.sha256
+        {
+            return Ok(found);
+        }
+        bar.println(format!("the data '{name}' is not what was made, so it is made again"));
+    }
+    remove(&wanted.folder)?;
+    bar.set_message(format!("making the data '{name}'"));
+    // It is made in the folder of this process, which others remove if this one is killed.
+    let unfinished = place.runs.path().join(format!("made-{name}"));
+    remove(&unfinished)?;
+    fs::create_dir(&unfinished).map_err(cannot("make", &unfinished))?;
+    let content = unfinished.join(CONTENT);
+    run(wanted, place, &content)?;
+    let found = looked_at(&unfinished)?;
+    let bytes = found.files.iter().map(|(_, len)| len).sum();
+    let note = Note { command: shown(&wanted.words), sha256: found.hash, bytes };
+    let text = serde_json::to_string_pretty(&note).unwrap_or_default();
+    fs::write(unfinished.join(NOTE), text).map_err(cannot("write in", &unfinished))?;
+    fs::rename(&unfinished, &wanted.folder).map_err(cannot("rename", &unfinished))?;
+    looked_at(&wanted.folder)
+}
+
+/// Runs the command that makes `content`.
+fn run(wanted: &Wanted, place: &Place, content: &Path) -> Result<(), Failure> {
+    let failure = |what: String, next: &str| {
+        let typed = shown(&wanted.words);
+        let what = format!("the data set '{}' cannot be made: {typed}: {what}", wanted.name);
+        Failure::own(what).next(next)
+    };
+    if let Some(bytes) = wanted.bytes()? {
+        check_room(place, bytes)?;
+    }
+    let mut words = wanted.words.clone();
+    if wanted.is_generated {
+        let own = own_binary()?.into_os_string();
+        words = [own, "work".into(), "generate".into()].into_iter().chain(words).collect();
+        words.push(content.into());
+    } else {
+        // The command was filled with a path in the folder of this process, where it is moved from.
+        remove(&place.runs.path().join(CONTENT))?;
+    }
+    let said = place.runs.path().join("said");
+    let mut job = Job::new(words);
+    (job.folder, job.stderr, job.limit) = (Some(place.folder.clone()), Some(said.clone()), LIMIT);
+    let hint = "try the command by hand; sweetspot work generate --help";
+    let measured = measure::run(&job).map_err(|error| failure(error.to_string(), hint))?;
+    if !measured.status.success() {
+        return Err(failure(format!("it failed with {}{}", measured.status, tail(&said)), hint));
+    }
+    let made = place.runs.path().join(CONTENT);
+    if !wanted.is_generated {
+        let missing = |_| failure("it made no {path}".to_owned(), "let it write what {path} names");
+        fs::rename(&made, content).map_err(missing)?;
+    }
+    Ok(())
+}
+
+/// Refuses to begin where `bytes` do not fit.
+fn check_room(place: &Place, bytes: u64) -> Result<(), Failure> {
+    let free = free_bytes(&place.data)?;
+    if bytes <= free {
+        return Ok(());
+    }
+    let mib = |bytes: u64| bytes >> 20;
+    Err(Failure::own(format!(
+        "the data takes {} MiB, and {} has {} MiB left",
+        mib(bytes),
+        place.data.display(),
+        mib(free)
+    ))
+    .next("make room, or choose another folder: --dir DIR"))
+}
+
+/// How much there is room for in a folder.
+///
+/// # Errors
+/// Where the system does not tell.
+pub fn free_bytes(folder: &Path) -> Result<u64, Failure> {
+    let found = rustix::fs::statvfs(folder).map_err(std::io::Error::from);
+    let found = found.map_err(cannot("look at", folder))?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// What there is of a data set in `folder`.
+fn looked_at(folder: &Path) -> Result<DataSet, Failure> {
+    let content = folder.join(CONTENT);
+    let mut hash = Hash::default();
+    hash.add_tree(&content).map_err(lab)?;
+    let mut files = Vec::new();
+    collect(&content, &mut files)?;
+    // One single file is named itself: who asks for one wants to read it.
+    let path = match files.as_slice() {
+        [(file, _)] => file,
+        _ => &content,
+    };
+    let path = utf8(path)?.to_owned();
+    Ok(DataSet { path, files, hash: hash.text() })
+}
+
+/// All files below `path`, with their lengths, in the order of their names.
+fn collect(path: &Path, files: &mut Vec<(PathBuf, u64)>) -> Result<(), Failure> {
+    let metadata = path.metadata().map_err(cannot("look at", path))?;
+    if !metadata.is_dir() {
+        files.push((path.to_path_buf(), metadata.len()));
+        return Ok(());
+    }
+    let entries = fs::read_dir(path).map_err(cannot("list", path))?;
+    let mut below: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    below.sort_unstable();
+    below.iter().try_for_each(|path| collect(path, files))
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    let removed = match path.symlink_metadata() {
+        Err(_) => return Ok(()),
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+    };
+    removed.map_err(cannot("remove", path))
+}
+
+fn shown(words: &[OsString]) -> String {
+    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,150 @@
+//! What would be done: cells, order, room and time; nothing is built, made or run.
+
+use super::data::{Inventory, free_bytes};
+use super::place::Place;
+use super::session::{seconds_of, store_path, subject};
+use super::subjects::Skipped;
+use crate::arguments::Bench;
+use crate::experiment::lab;
+use crate::failure::Failure;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use sweetspot_lab::matrix::Matrix;
+use sweetspot_lab::paired::LOOKS;
+use sweetspot_lab::plan::{Plan, Stop};
+use sweetspot_lab::store::{CellRun, Store};
+
+const MIB: u64 = 1 << 20;
+/// Rounds whose order is shown.
+const ROUNDS_SHOWN: usize = 3;
+
+/// Describes a session that would begin now.
+///
+/// # Errors
+/// Where the arguments of `work generate` are not understood, or the store cannot be read.
+pub fn describe(
+    arguments: &Bench,
+    plan: &Plan,
+    place: &Place,
+    inventory: &Inventory,
+    skipped: &[Skipped],
+) -> Result<String, Failure> {
+    let mut text = format!("{}\n", plan.title);
+    plan.question.iter().for_each(|question| text.push_str(&format!("{question}\n")));
+    let _ = writeln!(text, "\n{} cells:", plan.cells.len());
+    let numbers: Vec<usize> = skipped.iter().map(|skipped| skipped.subject).collect();
+    let seed = plan.seed.unwrap_or_default();
+    let matrix = Matrix { plan, seed, skipped: &numbers, runs: &[] };
+    for cell in 0..plan.cells.len() {
+        let against = match plan.reference(cell) {
+            Some(reference) => format!(", against {}", reference + 1),
+            None => ", a baseline".to_owned(),
+        };
+        let skipped = if matrix.is_skipped(cell) { ", skipped" } else { "" };
+        let cache = plan.cache(&plan.cells[cell]).name();
+        let called = plan.called(cell);
+        let _ = writeln!(text, "  {:>3}  {called} (cache {cache}{against}{skipped})", cell + 1);
+    }
+    for skipped in skipped {
+        let _ = writeln!(text, "Skipped: {}.", skipped.why);
+    }
+    text.push_str(&order(plan, &matrix));
+    text.push_str(&room(place, inventory)?);
+    text.push_str(&time(arguments, plan, place, &matrix)?);
+    Ok(text)
+}
+
+fn order(plan: &Plan, matrix: &Matrix) -> String {
+    let mut text = match plan.seed {
+        Some(seed) => format!("\nOrder, from seed {seed}:\n"),
+        None => {
+            "\nThe order is drawn by lot when it begins (--seed NUMBER fixes it); from seed 0:\n"
+                .to_owned()
+        }
+    };
+    for round in 0..=ROUNDS_SHOWN {
+        let order = matrix.order(round);
+        let order: Vec<String> = order.iter().map(|cell| (cell + 1).to_string()).collect();
+        let name = if round == 0 { "warm up".to_owned() } else { format!("round {round}") };
+        let _ = writeln!(text, "  {name:>8}  {}", order.join(" "));
+    }
+    text
+}
+
+fn room(place: &Place, inventory: &Inventory) -> Result<String, Failure> {
+    let mut text = "\nData:\n".to_owned();
+    let mut missing = 0;
+    for wanted in &inventory.wanted {
+        let bytes = wanted.bytes()?;
+        let size = bytes.map_or("of unknown size".to_owned(), in_mib);
+        let is_there = if wanted.is_there() { "is there" } else { "will be made" };
+        let _ = writeln!(text, "  {}: {size}, {is_there}", wanted.name);
+        if !wanted.is_there() {
+            missing += bytes.unwrap_or_default();
+        }
+    }
+    if inventory.wanted.is_empty() {
+        text.push_str("  none\n");
+    }
+    let free = free_bytes(&place.data)?;
+    let _ = writeln!(
+        text,
+        "  {} more are needed in {}, which has {} left;\n  and room for the output of one run, which \
+         is removed after it",
+        in_mib(missing),
+        place.data.display(),
+        in_mib(free)
+    );
+    Ok(text)
+}
+
+fn in_mib(bytes: u64) -> String {
+    match bytes {
+        0 => "0 MiB".to_owned(),
+        bytes => format!("{} MiB", bytes.div_ceil(MIB)),
+    }
+}
+
+/// What a session takes, from the runs of an earlier one.
+fn time(arguments: &Bench, plan: &Plan, place: &Place, matrix: &Matrix) -> Result<String, Failure> {
+    let cells = matrix.order(1).len();
+    let (rounds, cap) = match plan.stop {
+        Stop::Rounds(rounds) => (rounds, rounds),
+        Stop::Precision { .. } => (LOOKS[0], LOOKS[LOOKS.len() - 1]),
+    };
+    let runs = |rounds: usize| (rounds + 1) * cells;
+    let mut text = match rounds == cap {
+        true => format!("\n{} runs", runs(rounds)),
+        false => format!("\n{} to {} runs", runs(rounds), runs(cap)),
+    };
+    let path = store_path(arguments, place);
+    let mut known: Vec<CellRun> = Vec::new();
+    if path.exists() {
+        let store = Store::open(&path).map_err(lab)?;
+        if let Some(last) = store.sessions(&subject(arguments, place)).map_err(lab)?.first() {
+            known = store.cell_runs(last).map_err(lab)?;
+        }
+    }
+    let mut of_cells: BTreeMap<usize, Vec<CellRun>> = BTreeMap::new();
+    known.into_iter().for_each(|run| of_cells.entry(run.cell).or_default().push(run));
+    let mean = |runs: &Vec<CellRun>| seconds_of(runs) / runs.len() as f64;
+    let round: f64 = of_cells.values().map(mean).sum();
+    if of_cells.len() < cells {
+        text.push_str("; how long they take is known after the first round\n");
+    } else {
+        let _ = write!(text, ", {}", spoken(round * (rounds + 1) as f64));
+        if rounds != cap {
+            let _ = write!(text, " to {}", spoken(round * (cap + 1) as f64));
+        }
+        text.push_str(" of running, as the last session went, and what is prepared before each\n");
+    }
+    Ok(text)
+}
+
+fn spoken(seconds: f64) -> String {
+    match seconds {
+        short if short < 120.0 => format!("{short:.1} s"),
+        longer if longer < 7200.0 => format!("{:.0} min", longer / 60.0),
+        long => format!("{:.1} h", long / 3600.0),
+    }
+}

@@ -1,0 +1,74 @@
+//! Figures that others have published, to be shown beside the measured ones. Nothing is ever asserted
+//! about them.
+
+use super::place::Place;
+use crate::failure::Failure;
+use sweetspot_lab::plan::{Cell, Plan};
+
+/// A table of others' figures.
+#[derive(Default)]
+pub struct Published {
+    /// The names of the columns that are shown.
+    pub figures: Vec<String>,
+    lines: Vec<Line>,
+}
+
+/// A line of the table.
+struct Line {
+    /// The levels of the cells that it belongs to, by factor.
+    levels: Vec<(usize, String)>,
+    figures: Vec<String>,
+}
+
+impl Published {
+    /// Reads the file that the plan names, if it names one.
+    ///
+    /// # Errors
+    /// Where it is not there, is no CSV file, or has no such column.
+    pub fn read(plan: &Plan, place: &Place) -> Result<Published, Failure> {
+        let Some(source) = &plan.published else { return Ok(Published::default()) };
+        let path = place.folder.join(&source.file);
+        let shown = path.display().to_string();
+        let failure = |error: csv::Error| {
+            Failure::own(format!("{shown}: {error}"))
+                .next("it is to be a CSV file with a header; the plan names it under [published]")
+        };
+        let mut reader = csv::Reader::from_path(&path).map_err(failure)?;
+        let header = reader.headers().map_err(failure)?.clone();
+        let column = |name: &str| header.iter().position(|found| found == name);
+        let mut columns = Vec::new();
+        for name in &source.figures {
+            columns.push(column(name).ok_or_else(|| {
+                let names: Vec<&str> = header.iter().collect();
+                Failure::own(format!("{shown}: there is no column '{name}'"))
+                    .next(format!("its columns: {}", names.join(", ")))
+            })?);
+        }
+        let factors: Vec<(usize, usize)> = (plan.factors.iter().enumerate())
+            .filter_map(|(number, factor)| Some((number, column(&factor.name)?)))
+            .collect();
+        let mut lines = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(failure)?;
+            let text = |column: usize| record.get(column).unwrap_or_default().to_owned();
+            lines.push(Line {
+                levels: factors.iter().map(|&(factor, column)| (factor, text(column))).collect(),
+                figures: columns.iter().map(|column| text(*column)).collect(),
+            });
+        }
+        Ok(Published { figures: source.figures.clone(), lines })
+    }
+
+    /// What is known of a cell: for each figure what all its lines say.
+    pub fn of(&self, plan: &Plan, cell: &Cell) -> Vec<String> {
+        let is_about = |line: &&Line| {
+            line.levels.iter().all(|(factor, level)| plan.level(cell, *factor) == level)
+        };
+        let lines: Vec<&Line> = self.lines.iter().filter(is_about).collect();
+        let all = |figure: usize| {
+            let said: Vec<&str> = lines.iter().map(|line| line.figures[figure].as_str()).collect();
+            said.join(" / ")
+        };
+        (0..self.figures.len()).map(all).collect()
+    }
+}

@@ -1,0 +1,519 @@
+//! What was found, in the order in which people want it: a sentence for each claim, a table, and how
+//! it was measured; or the same as JSON.
+
+use super::published::Published;
+use super::subjects::Skipped;
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use sweetspot_lab::matrix::{Compared, Judged, Judgement, Matrix, NullControl};
+use sweetspot_lab::paired::{Effect, Verdict};
+use sweetspot_lab::plan::{Check, Figure};
+use sweetspot_lab::statistics::{self, Interval};
+use sweetspot_lab::store::{CellRun, Observed};
+
+/// The version of the JSON: a field that changes its meaning raises it.
+const SCHEMA: u32 = 1;
+const MIB: f64 = 1024.0 * 1024.0;
+/// Quantiles of what subjects report.
+const QUANTILES: [(&str, f64); 4] = [("P50", 0.5), ("P90", 0.9), ("P99", 0.99), ("max", 1.0)];
+
+/// Why a session ended before it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stopped {
+    Interrupted,
+    /// The machine is restarted before it goes on.
+    Restart,
+}
+
+/// Everything that a report is made of.
+pub struct Findings<'a> {
+    pub matrix: Matrix<'a>,
+    pub stopped: Option<Stopped>,
+    pub published: &'a Published,
+    pub skipped: &'a [Skipped],
+    pub notes: &'a [String],
+    pub store: &'a Path,
+}
+
+/// What is said.
+#[derive(Serialize)]
+pub struct Report {
+    schema: u32,
+    title: String,
+    question: Option<String>,
+    sentences: Vec<String>,
+    claims: Vec<Claimed>,
+    stopped: Option<Stopped>,
+    rounds: usize,
+    runs: usize,
+    /// The numbers of the cells in the order in which they ran, round by round.
+    order: Vec<Vec<usize>>,
+    seed: u64,
+    margin: f64,
+    confidence: f64,
+    figure: &'static str,
+    /// The names of the factors with more than one level, then the cells.
+    factors: Vec<String>,
+    cells: Vec<Row>,
+    null_control: Option<NullControl>,
+    /// The machines that a launcher brought the runs to.
+    nodes: Vec<String>,
+    /// The names of the columns of others' figures.
+    published: Vec<String>,
+    skipped: Vec<String>,
+    notes: Vec<String>,
+    store: String,
+}
+
+/// One condition of a claim about one cell.
+#[derive(Serialize)]
+struct Claimed {
+    name: String,
+    cell: String,
+    against: String,
+    condition: String,
+    judgement: Judgement,
+    effect: Option<Effect>,
+}
+
+/// One cell.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    levels: Vec<String>,
+    cache: &'static str,
+    runs: usize,
+    /// The median of the figures; what unit that is, for samples, the subject says.
+    median: Option<f64>,
+    unit: String,
+    reference: Option<String>,
+    /// How it relates to its reference: ratios of the figures.
+    effect: Option<Effect>,
+    peak_memory_bytes: Option<u64>,
+    /// How many ran it at once; the figures are those of the slowest.
+    ranks: usize,
+    /// Processor time by elapsed time: 1 is one processor.
+    processors: Option<f64>,
+    output_bytes: Option<u64>,
+    /// Writing the output to the device afterwards: not in the figure.
+    sync_seconds: Option<f64>,
+    output: Option<String>,
+    /// Mean, then [`QUANTILES`], each the median over the runs.
+    samples: Vec<f64>,
+    published: Vec<String>,
+    given_up: Option<String>,
+    /// Whether it is the baseline once more (`--check`).
+    is_twin: bool,
+    /// Every figure, in the order of the rounds.
+    figures: Vec<f64>,
+}
+
+impl Findings<'_> {
+    /// Puts everything together.
+    ///
+    /// # Errors
+    /// Where figures are no numbers.
+    pub fn report(&self) -> Result<Report, sweetspot_lab::Error> {
+        let Matrix { plan, seed, runs, .. } = self.matrix;
+        let judged = self.matrix.judge()?;
+        let null_control = self.matrix.null_control()?;
+        let is_doubtful = null_control.is_some_and(|control| !control.is_same());
+        let claims: Vec<Claimed> = judged.iter().map(|judged| self.claimed(judged)).collect();
+        let mut sentences: Vec<String> =
+            claims.iter().map(|claim| claim.sentence(is_doubtful)).collect();
+        if sentences.is_empty() {
+            sentences.extend(self.fastest(is_doubtful)?);
+        }
+        let cells = (0..plan.cells.len()).map(|cell| self.row(cell));
+        Ok(Report {
+            schema: SCHEMA,
+            title: plan.title.clone(),
+            question: plan.question.clone(),
+            sentences,
+            claims,
+            stopped: self.stopped,
+            rounds: self.matrix.rounds(),
+            runs: runs.len(),
+            order: (runs.chunk_by(|one, next| one.round == next.round))
+                .map(|round| round.iter().map(|run| run.cell).collect())
+                .collect(),
+            seed,
+            margin: plan.margin,
+            confidence: self.matrix.confidence(),
+            figure: match plan.figure {
+                Figure::Wall => "wall",
+                Figure::Samples => "samples",
+            },
+            factors: plan.varying().map(|factor| plan.factors[factor].name.clone()).collect(),
+            cells: cells.collect::<Result<_, _>>()?,
+            null_control,
+            nodes: nodes(runs),
+            published: self.published.figures.clone(),
+            skipped: self.skipped.iter().map(|skipped| skipped.why.clone()).collect(),
+            notes: self.notes.to_vec(),
+            store: self.store.display().to_string(),
+        })
+    }
+
+    fn claimed(&self, judged: &Judged) -> Claimed {
+        let plan = self.matrix.plan;
+        Claimed {
+            name: plan.claims[judged.claim].name.clone(),
+            cell: plan.called(judged.cell),
+            against: plan.called(judged.against),
+            condition: match judged.check {
+                Check::AtLeast(times) => format!("at least {times} times as fast"),
+                Check::NotSlowerWithin(share) => format!("at most {} slower", percent(share)),
+                Check::MemoryAtMost(times) => format!("at most {times} times the peak memory"),
+            },
+            judgement: judged.judgement,
+            effect: judged.effect,
+        }
+    }
+
+    /// Without claims: the cell that is farthest ahead of its baseline.
+    fn fastest(&self, is_doubtful: bool) -> Result<Option<String>, sweetspot_lab::Error> {
+        let plan = self.matrix.plan;
+        let mut best: Option<(usize, usize, Effect)> = None;
+        for cell in 0..plan.cells.len() {
+            let Some(reference) = plan.reference(cell) else { continue };
+            let Some(effect) = self.matrix.effect(reference, cell, Compared::Figure)? else {
+                continue;
+            };
+            if best.is_none_or(|(.., found)| effect.ratio < found.ratio) {
+                best = Some((cell, reference, effect));
+            }
+        }
+        Ok(best.map(|(cell, reference, effect)| {
+            format!(
+                "Farthest ahead: '{}' is {} '{}': {}.",
+                plan.called(cell),
+                speed(&effect),
+                plan.called(reference),
+                verdict(effect.verdict, self.matrix.plan.margin, is_doubtful)
+            )
+        }))
+    }
+
+    fn row(&self, cell: usize) -> Result<Row, sweetspot_lab::Error> {
+        let plan = self.matrix.plan;
+        let observed = self.matrix.observed(cell);
+        let figures: Vec<f64> = observed.iter().map(|observed| observed.figure).collect();
+        let median = |of: &dyn Fn(&Observed) -> f64| {
+            let values: Vec<f64> = observed.iter().map(|observed| of(observed)).collect();
+            statistics::median(&values).ok()
+        };
+        let unit = observed.iter().find_map(|observed| observed.samples.as_ref());
+        let is_wall = plan.figure == Figure::Wall;
+        Ok(Row {
+            name: plan.called(cell),
+            levels: (plan.varying())
+                .map(|factor| plan.level(&plan.cells[cell], factor).to_owned())
+                .collect(),
+            cache: plan.cache(&plan.cells[cell]).name(),
+            runs: figures.len(),
+            median: statistics::median(&figures).ok(),
+            unit: if is_wall {
+                "s".to_owned()
+            } else {
+                unit.map_or_else(String::new, |u| u.unit.clone())
+            },
+            reference: plan.reference(cell).map(|reference| plan.called(reference)),
+            effect: self.matrix.effect_of(cell)?,
+            peak_memory_bytes: median(&|o| o.measurement.peak_memory_bytes as f64)
+                .map(|m| m as u64),
+            ranks: observed.iter().map(|observed| observed.ranks).max().unwrap_or_default(),
+            processors: median(&|o| {
+                let busy = o.measurement.user + o.measurement.system;
+                busy.as_secs_f64() / o.measurement.wall.as_secs_f64()
+            }),
+            output_bytes: median(&|o| o.output_bytes as f64).map(|bytes| bytes as u64),
+            sync_seconds: median(&|o| o.sync.as_secs_f64()),
+            output: observed.first().and_then(|observed| observed.output.clone()),
+            samples: quantiles(&observed),
+            published: self.published.of(plan, &plan.cells[cell]),
+            is_twin: plan.twin.is_some_and(|(twin, _)| twin == cell),
+            given_up: self.matrix.fault(cell).map(str::to_owned),
+            figures,
+        })
+    }
+}
+
+/// The machines that a launcher brought the runs to.
+fn nodes(runs: &[CellRun]) -> Vec<String> {
+    let names = runs.iter().map(|run| run.node.as_str()).filter(|name| !name.is_empty());
+    names.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect()
+}
+
+/// Mean and quantiles of what the runs reported, each as the median over the runs.
+fn quantiles(observed: &[&Observed]) -> Vec<f64> {
+    let all: Vec<&[f64]> = (observed.iter())
+        .filter_map(|observed| Some(observed.samples.as_ref()?.samples.as_slice()))
+        .collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let over_runs = |of: &dyn Fn(&[f64]) -> f64| {
+        let values: Vec<f64> = all.iter().map(|samples| of(samples)).collect();
+        statistics::median(&values).unwrap_or(f64::NAN)
+    };
+    let mean = over_runs(&|samples| samples.iter().sum::<f64>() / samples.len() as f64);
+    let rest = QUANTILES.iter().map(|(_, fraction)| {
+        over_runs(&|samples| statistics::quantile(samples, *fraction).unwrap_or(f64::NAN))
+    });
+    std::iter::once(mean).chain(rest).collect()
+}
+
+/// `5.50 times as fast as` or `2.10 times as slow as`, without the other's name; with the interval.
+fn speed(effect: &Effect) -> String {
+    let interval = match effect.speedup_interval() {
+        Some(Interval { low, high }) => {
+            format!(" (95 % interval {low:.2} to {high:.2}, {} rounds)", effect.rounds)
+        }
+        None => format!(" (no interval: {} rounds, six are needed)", effect.rounds),
+    };
+    format!("{:.2} times as fast{interval} as", effect.speedup())
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 10_000.0).round() / 100.0)
+}
+
+/// What an effect comes to, in a word; one that cannot be trusted is marked down.
+fn verdict(verdict: Verdict, margin: f64, is_doubtful: bool) -> String {
+    let word = match verdict {
+        Verdict::Faster => "faster".to_owned(),
+        Verdict::Slower => "slower".to_owned(),
+        Verdict::Same => format!("same within {}", percent(margin)),
+        Verdict::Undecided => return "undecided".to_owned(),
+    };
+    if is_doubtful { format!("perhaps {word}") } else { word }
+}
+
+impl Claimed {
+    fn sentence(&self, is_doubtful: bool) -> String {
+        let Claimed { name, cell, against, condition, .. } = self;
+        let Some(effect) = &self.effect else {
+            return format!("{name}: '{cell}' was not measured against '{against}' ({condition}).");
+        };
+        let found = match condition.ends_with("memory") {
+            true => format!("takes {} times the peak memory of", three_digits(effect.ratio)),
+            false => format!("is {}", speed(effect)),
+        };
+        let judgement = match (self.judgement, is_doubtful) {
+            (Judgement::Holds, false) => "holds",
+            (Judgement::Holds, true) => "perhaps holds",
+            (Judgement::DoesNotHold, false) => "does not hold",
+            (Judgement::DoesNotHold, true) => "perhaps does not hold",
+            (Judgement::Open, _) => "open",
+            (Judgement::NotMeasured, _) => "not measured",
+        };
+        format!("{name}: '{cell}' {found} '{against}'; claimed: {condition}: {judgement}.")
+    }
+}
+
+/// A number with three digits that count.
+fn three_digits(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return format!("{number}");
+    }
+    let before_point = number.abs().log10().floor() as i32 + 1;
+    format!("{number:.*}", usize::try_from(3 - before_point).unwrap_or(0))
+}
+
+impl Report {
+    /// Whether nothing is left that a resumed session could do.
+    pub fn is_finished(&self) -> bool {
+        self.stopped.is_none()
+    }
+
+    /// Whether the end was reached, no cell was given up, and all that is claimed holds.
+    pub fn is_all_shown(&self) -> bool {
+        let holds = |claim: &Claimed| claim.judgement == Judgement::Holds;
+        let ran = |row: &Row| row.given_up.is_none();
+        let is_trusted = self.null_control.is_none_or(|control| control.is_same());
+        self.is_finished()
+            && is_trusted
+            && self.claims.iter().all(holds)
+            && self.cells.iter().all(ran)
+    }
+
+    /// The whole report, for people.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.title);
+        self.question.iter().for_each(|question| text.push_str(&format!("{question}\n")));
+        if self.stopped.is_some() {
+            text.push_str(
+                "\nInterrupted: this is what is known so far. Go on with the same command and \
+                 --resume.\n",
+            );
+        }
+        text.push('\n');
+        if self.cells.iter().all(|row| row.runs == 0) {
+            text.push_str("No round was finished yet.\n");
+        }
+        for row in self.cells.iter().filter(|row| row.given_up.is_some()) {
+            let reason = row.given_up.as_deref().unwrap_or_default();
+            let _ = writeln!(text, "Given up: '{}': {reason}.", row.name);
+        }
+        self.sentences.iter().for_each(|sentence| text.push_str(&format!("{sentence}\n")));
+        let _ = write!(text, "\n{}\n\n{}", self.table().trim_fmt(), self.caption());
+        if !self.nodes.is_empty() {
+            let _ = writeln!(
+                text,
+                "Run on {}; cells are compared over the rounds in which both ran on the same node.",
+                self.nodes.join(", ")
+            );
+        }
+        self.null_control.iter().for_each(|control| text.push_str(&self.control(control)));
+        for skipped in &self.skipped {
+            let _ = writeln!(text, "Skipped: {skipped}.");
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "Note: {note}.");
+        }
+        let _ = writeln!(text, "All runs: {}", self.store);
+        text
+    }
+
+    fn caption(&self) -> String {
+        let figure = match self.figure {
+            "wall" => "Time: median, from the start of the process to its end",
+            _ => "Figure: the median over the runs of the median that each reported",
+        };
+        let mut caches: Vec<&str> = self.cells.iter().map(|row| row.cache).collect();
+        caches.sort_unstable();
+        caches.dedup();
+        let cache = match caches.as_slice() {
+            ["none"] => "the cache left as it was".to_owned(),
+            [one] => format!("{one} cache"),
+            _ => "the cache as each cell has it".to_owned(),
+        };
+        format!(
+            "{figure}. Speed: how many times as fast as the baseline, over\nthe rounds in which both \
+             ran, with a 95 % interval where these are six or more. {} runs, each a fresh\nprocess, {} \
+             rounds after one to warm up, {cache}, in random order from seed {}.\n",
+            self.runs, self.rounds, self.seed
+        )
+    }
+
+    fn control(&self, control: &NullControl) -> String {
+        let share = |share: Option<f64>| share.map_or_else(|| "unknown".to_owned(), percent);
+        let alike = control.autocorrelation;
+        let alike = alike.map_or_else(|| "unknown".to_owned(), |alike| format!("{alike:.2}"));
+        let mut text = format!(
+            "Check: the baseline against itself is {}: noise floor {}, lag-1 autocorrelation {alike}; \
+             {} rounds\nshow differences from {} on.\n",
+            verdict(control.effect.verdict, self.margin, false),
+            share(control.noise_floor()),
+            control.effect.rounds,
+            share(control.smallest_effect(self.margin)),
+        );
+        if !control.is_same() {
+            let margin = percent(self.margin);
+            let _ = writeln!(
+                text,
+                "Equals are not shown to be the same within {margin} here, so every verdict above is \
+                 marked down; try more\nrounds, or a quieter machine."
+            );
+        }
+        text
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        let has_samples = self.cells.iter().any(|row| !row.samples.is_empty());
+        let mut header: Vec<String> = self.factors.clone();
+        header
+            .extend(["runs", "time", "speed", "95 % interval", "memory", "cpu"].map(str::to_owned));
+        if has_samples {
+            header.push("mean".to_owned());
+            header.extend(QUANTILES.map(|(name, _)| name.to_owned()));
+        }
+        header.extend(self.published.iter().map(|name| format!("published {name}")));
+        header.push(String::new());
+        let columns = header.len();
+        table.load_style(presets::NOTHING).set_header(header);
+        for row in &self.cells {
+            table.add_row(self.line(row, has_samples));
+        }
+        for column in self.factors.len()..columns - 1 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+
+    fn line(&self, row: &Row, has_samples: bool) -> Vec<String> {
+        let or_nothing = |text: Option<String>| text.unwrap_or_default();
+        let mut line = row.levels.clone();
+        let interval = row.effect.and_then(|effect| effect.speedup_interval());
+        let is_baseline = row.reference.is_none() && row.runs > 0;
+        line.extend([
+            row.runs.to_string(),
+            or_nothing(row.median.map(|median| format!("{} {}", three_digits(median), row.unit))),
+            match row.effect {
+                Some(effect) => format!("{:.2}", effect.speedup()),
+                None if is_baseline => "1".to_owned(),
+                None => String::new(),
+            },
+            or_nothing(interval.map(|Interval { low, high }| format!("{low:.2} to {high:.2}"))),
+            or_nothing(row.peak_memory_bytes.map(|bytes| format!("{:.1} MiB", bytes as f64 / MIB))),
+            or_nothing(row.processors.map(|share| format!("{:.0} %", share * 100.0))),
+        ]);
+        if has_samples {
+            let columns = 1 + QUANTILES.len();
+            let shown = row.samples.iter().map(|sample| three_digits(*sample));
+            line.extend(shown.chain(std::iter::repeat(String::new())).take(columns));
+        }
+        line.extend(row.published.iter().cloned());
+        line.push(self.mark(row));
+        line
+    }
+
+    fn mark(&self, row: &Row) -> String {
+        let is_doubtful = self.null_control.is_some_and(|control| !control.is_same());
+        match (&row.given_up, &row.effect) {
+            (Some(_), _) => "given up".to_owned(),
+            (None, Some(effect)) if row.is_twin => {
+                format!("the baseline again: {}", verdict(effect.verdict, self.margin, false))
+            }
+            (None, Some(effect)) => verdict(effect.verdict, self.margin, is_doubtful),
+            (None, None) if row.runs == 0 => "not measured".to_owned(),
+            (None, None) if row.reference.is_none() => "baseline".to_owned(),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        for (number, expected) in [
+            (0.0, "0"),
+            (0.001234, "0.00123"),
+            (0.1, "0.100"),
+            (1.0, "1.00"),
+            (12.345, "12.3"),
+            (123.4, "123"),
+            (123_456.0, "123456"),
+        ] {
+            assert_eq!(three_digits(number), expected);
+        }
+    }
+
+    #[test]
+    fn shares_as_people_say_them() {
+        for (share, expected) in [(0.02, "2 %"), (0.0123456, "1.23 %"), (1.0, "100 %")] {
+            assert_eq!(percent(share), expected);
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! A session: the runs of a plan, one after the other, each stored before the next begins.
+//!
+//! Invariant: what runs next follows from the plan, the seed and the stored runs alone (`matrix`), so
+//! a session that was killed at any instant comes to the same rounds.
+
+use super::cell::{self, Launched, Outcome, Request};
+use super::data::{DataSet, Inventory};
+use super::place::Place;
+use super::published::Published;
+use super::report::{Findings, Report, Stopped};
+use super::subjects::{self, Skipped, plan_hash};
+use crate::arguments::Bench;
+use crate::experiment::{Circumstances, lab, seed_by_lot};
+use crate::failure::{Failure, say};
+use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use sweetspot_lab::environment::Environment;
+use sweetspot_lab::matrix::{Clock, Matrix, Step};
+use sweetspot_lab::plan::{Cache, Plan, Stop};
+use sweetspot_lab::store::{self, CellRun, Ended, Store};
+
+/// So often in a row a round is repeated because a node was lost.
+const LOST_MAX: usize = 3;
+
+/// Everything that is ready when a session begins.
+pub struct Prepared<'a> {
+    pub arguments: &'a Bench,
+    pub plan: &'a Plan,
+    pub place: &'a Place,
+    pub inventory: Inventory,
+    pub data: Vec<DataSet>,
+    pub skipped: Vec<Skipped>,
+}
+
+/// What must be as it was for a session to go on.
+#[derive(Serialize, Deserialize)]
+struct Begun {
+    /// The hash of the plan's text: runs of two plans are never mixed.
+    plan: String,
+    circumstances: Circumstances,
+    /// The hash of each data set, and the subjects that cannot run.
+    data: Vec<String>,
+    skipped: Vec<String>,
+}
+
+/// How far a session is to go before the machine is restarted, if at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    Done,
+    WarmedUp,
+    OneRun,
+}
+
+/// A session that is under way.
+pub struct Session<'a> {
+    prepared: Prepared<'a>,
+    /// The numbers of subjects that cannot run.
+    skipped: Vec<usize>,
+    store: Store,
+    stored: store::Session,
+    seed: u64,
+    runs: Vec<CellRun>,
+    bar: ProgressBar,
+    interrupted: Arc<AtomicBool>,
+    begun: Instant,
+    lost: usize,
+    pub notes: Vec<String>,
+}
+
+/// The file that keeps all runs of a plan: one in the current folder, unless another is named.
+pub fn store_path(arguments: &Bench, place: &Place) -> PathBuf {
+    arguments.store.clone().unwrap_or_else(|| PathBuf::from(format!("{}.sqlite", place.name)))
+}
+
+/// What two sessions must have in common for one to go on with the other's runs.
+pub fn subject(arguments: &Bench, place: &Place) -> String {
+    let launcher = arguments.launcher.as_ref().map(|words| words.to_string_lossy());
+    serde_json::json!({
+        "bench": place.name,
+        "scale": arguments.scale,
+        "rounds": arguments.rounds,
+        "check": arguments.check,
+        "launcher": launcher,
+    })
+    .to_string()
+}
+
+impl<'a> Session<'a> {
+    /// Begins a session, or goes on with one.
+    ///
+    /// # Errors
+    /// Where the store cannot be used; or where a session should go on that cannot.
+    pub fn open(
+        prepared: Prepared<'a>,
+        bar: ProgressBar,
+        interrupted: Arc<AtomicBool>,
+    ) -> Result<Session<'a>, Failure> {
+        let Prepared { arguments, plan, place, .. } = prepared;
+        let store = Store::open(&store_path(arguments, place))
+            .map_err(|error| lab(error).next("keep the runs elsewhere: --store FILE"))?;
+        let environment = Environment::of(&place.data, &[]).map_err(lab)?;
+        let mut notes: Vec<String> = environment.hindrance().into_iter().collect();
+        let begun = begun(&prepared, &environment)?;
+        let subject = subject(arguments, place);
+        let unfinished = store.last_unfinished(&subject).map_err(lab)?;
+        let mut seed = begun.circumstances.seed;
+        let stored = match unfinished {
+            Some(stored) if arguments.resume => {
+                let then = may_go_on(&stored, &begun, arguments, &mut notes)?;
+                if arguments.seed.is_some_and(|typed| typed != then.seed) {
+                    let what = format!("the session began with the seed {}", then.seed);
+                    return Err(Failure::own(what).next("leave out --seed, or --resume"));
+                }
+                seed = then.seed;
+                // Between restarts of the machine, runs of one round need not follow each other.
+                if arguments.between.is_none() {
+                    store.drop_partial_cell_rounds(&stored).map_err(lab)?;
+                }
+                stored
+            }
+            None if arguments.resume => {
+                let at = store_path(arguments, place);
+                let what = format!("{} has no unfinished session of this plan", at.display());
+                return Err(Failure::own(what).next("begin one: the same command without --resume"));
+            }
+            older => {
+                if older.is_some() {
+                    notes.push("an unfinished session is left as it was".to_owned());
+                }
+                let text = serde_json::to_string(&begun).unwrap_or_default();
+                store.begin(&subject, &text).map_err(lab)?
+            }
+        };
+        let runs = store.cell_runs(&stored).map_err(lab)?;
+        if runs.iter().any(|run| run.cell >= plan.cells.len()) {
+            return Err(Failure::own("the stored runs are of another plan")
+                .next("begin a new session: the same command without --resume"));
+        }
+        let skipped = prepared.skipped.iter().map(|skipped| skipped.subject).collect();
+        bar.set_position(runs.len() as u64);
+        bar.reset_eta();
+        let begun = Instant::now();
+        Ok(Session {
+            prepared,
+            skipped,
+            store,
+            stored,
+            seed,
+            runs,
+            bar,
+            interrupted,
+            begun,
+            lost: 0,
+            notes,
+        })
+    }
+
+    fn matrix(&self) -> Matrix<'_> {
+        Matrix {
+            plan: self.prepared.plan,
+            seed: self.seed,
+            skipped: &self.skipped,
+            runs: &self.runs,
+        }
+    }
+
+    /// Runs what is to be run until enough has been seen, or it must stop.
+    ///
+    /// # Errors
+    /// Where a run could not be made as it should be.
+    pub fn run(&mut self, until: Until) -> Result<Option<Stopped>, Failure> {
+        let before = self.runs.len();
+        loop {
+            let step = self.matrix().step(self.clock()).map_err(lab)?;
+            let Step::Run { round, place, order } = step else { return Ok(None) };
+            if self.interrupted.load(Relaxed) {
+                return Ok(Some(Stopped::Interrupted));
+            }
+            match until {
+                Until::OneRun if self.runs.len() > before => return Ok(Some(Stopped::Restart)),
+                Until::WarmedUp if round > 0 => return Ok(Some(Stopped::Restart)),
+                _ => {}
+            }
+            self.show(round, order[place], order.len());
+            match self.run_cell(order[place])? {
+                Launched::Ran(outcome) => {
+                    self.lost = 0;
+                    let runs_of_round = order.len();
+                    self.keep(CellRun {
+                        round,
+                        place,
+                        runs_of_round,
+                        cell: order[place],
+                        ended: self.judged(order[place], outcome.ended),
+                        node: outcome.node,
+                    })?;
+                }
+                Launched::Lost(reason) => self.repeat(round, &reason)?,
+            }
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        match self.prepared.plan.stop {
+            Stop::Precision { budget: Some(budget), .. } if self.begun.elapsed() >= budget => {
+                Clock::Up
+            }
+            _ => Clock::Running,
+        }
+    }
+
+    /// Stores a run, and says loudly if its cell is given up.
+    fn keep(&mut self, run: CellRun) -> Result<(), Failure> {
+        let called = self.prepared.plan.called(run.cell);
+        self.store.add_cell_run(&self.stored, &run, &called).map_err(|error| {
+            lab(error).next("what was stored before is kept: make room, then go on with --resume")
+        })?;
+        if let Ended::GivenUp(reason) = &run.ended {
+            self.bar.suspend(|| say(format_args!("sweetspot: given up: {called}: {reason}")));
+        }
+        self.runs.push(run);
+        self.bar.inc(1);
+        Ok(())
+    }
+
+    /// Drops what there is of a round in which a node was lost.
+    fn repeat(&mut self, round: usize, reason: &str) -> Result<(), Failure> {
+        self.lost += 1;
+        let what = format!("round {round} lost a node ({reason})");
+        if self.lost > LOST_MAX {
+            return Err(Failure::own(format!("{what}, for the {}. time in a row", self.lost))
+                .next("look at the launcher's nodes, then go on with --resume"));
+        }
+        self.bar.suspend(|| say(format_args!("sweetspot: {what}: it is repeated")));
+        self.store.drop_cell_round(&self.stored, round).map_err(lab)?;
+        self.runs.retain(|run| run.round != round);
+        self.bar.set_position(self.runs.len() as u64);
+        Ok(())
+    }
+
+    fn run_cell(&mut self, cell: usize) -> Result<Launched, Failure> {
+        let request = self.request(cell)?;
+        let launcher: Vec<OsString> = launcher_words(self.prepared.arguments);
+        if launcher.is_empty() {
+            let ended = cell::perform(&request)?;
+            return Ok(Launched::Ran(Outcome {
+                ended,
+                node: String::new(),
+                environment: String::new(),
+            }));
+        }
+        let launched = cell::launch(&launcher, &request)?;
+        if let Launched::Ran(outcome) = &launched {
+            let noted = self.store.note_node(&self.stored, &outcome.node, &outcome.environment);
+            noted.map_err(lab)?;
+        }
+        Ok(launched)
+    }
+
+    /// What is to be done for a run of `cell`.
+    fn request(&self, cell: usize) -> Result<Request, Failure> {
+        let Prepared { plan, place, inventory, data, .. } = &self.prepared;
+        let mut values: BTreeMap<String, String> = place.values()?.into_iter().collect();
+        values.extend(plan.levels(cell));
+        let mut inputs = Vec::new();
+        for (name, number) in inventory.of_cell(cell) {
+            values.insert(name.to_owned(), data[number].path.clone());
+            inputs.extend(data[number].files.iter().cloned());
+        }
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let mut environment = BTreeMap::new();
+        let mut stdin = None;
+        let subject = plan.subject(&plan.cells[cell]);
+        for change in plan.changes(&plan.cells[cell]) {
+            before.extend(change.before.iter().cloned());
+            after.extend(change.arguments.iter().cloned());
+            environment.extend(change.environment.iter().cloned());
+            stdin = change.stdin.clone().or(stdin);
+        }
+        let words = before.into_iter().chain(subject.command.iter().cloned()).chain(after);
+        Ok(Request {
+            words: words.collect(),
+            environment: environment.into_iter().collect(),
+            stdin,
+            values,
+            output: subject.output,
+            figure: plan.figure,
+            folder: place.runs.path().to_path_buf(),
+            inputs,
+            cache: match plan.cache(&plan.cells[cell]) {
+                Cache::Brought(state) => Some(state),
+                Cache::AsItIs => None,
+            },
+            limit: plan.limit,
+        })
+    }
+
+    /// A wrong answer is never a fast answer: compares what came out with what must come out.
+    fn judged(&self, cell: usize, ended: Ended) -> Ended {
+        let Ended::Measured(observed) = &ended else { return ended };
+        let Some(found) = &observed.output else { return ended };
+        let plan = self.prepared.plan;
+        if let Some(known) = plan.known_hash(cell)
+            && known != found
+        {
+            return Ended::GivenUp(format!(
+                "its output is wrong: {found}, which should be {known}"
+            ));
+        }
+        let matrix = self.matrix();
+        let mut others = self
+            .runs
+            .iter()
+            .filter(|run| plan.must_agree(run.cell, cell) && matrix.fault(run.cell).is_none());
+        let first = others.find_map(|run| Some((run.cell, run.observed()?.output.as_ref()?)));
+        match first {
+            Some((other, expected)) if expected != found => Ended::GivenUp(format!(
+                "its output is wrong: {found}, where '{}' gave {expected}{}",
+                plan.called(other),
+                if other == cell { " before" } else { "" }
+            )),
+            _ => ended,
+        }
+    }
+
+    /// The live line: what runs, and what is known.
+    fn show(&self, round: usize, cell: usize, cells: usize) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let plan = self.prepared.plan;
+        let rounds = match plan.stop {
+            Stop::Rounds(rounds) => rounds,
+            Stop::Precision { .. } => {
+                let next = sweetspot_lab::paired::LOOKS.into_iter().find(|look| *look >= round);
+                next.unwrap_or(round)
+            }
+        };
+        let left = (rounds + 1).saturating_sub(round) * cells;
+        let before = self.runs.iter().filter(|run| run.round < round).count();
+        self.bar.set_length((before + left) as u64);
+        let which = if round == 0 { "warming up".to_owned() } else { format!("round {round}") };
+        let effect = self.matrix().effect_of(cell).ok().flatten();
+        let so_far = effect.map_or_else(String::new, |effect| match effect.speedup_interval() {
+            Some(interval) => format!(
+                "; so far {:.2} times as fast ({:.2} to {:.2})",
+                effect.speedup(),
+                interval.low,
+                interval.high
+            ),
+            None => format!("; so far {:.2} times as fast", effect.speedup()),
+        });
+        self.bar.set_message(format!("{which}: {}{so_far}", plan.called(cell)));
+    }
+
+    /// What was found.
+    ///
+    /// # Errors
+    /// Where figures are no numbers.
+    pub fn report(
+        &self,
+        stopped: Option<Stopped>,
+        published: &Published,
+    ) -> Result<Report, Failure> {
+        self.bar.finish_and_clear();
+        let store = store_path(self.prepared.arguments, self.prepared.place);
+        Findings {
+            matrix: self.matrix(),
+            stopped,
+            published,
+            skipped: &self.prepared.skipped,
+            notes: &self.notes,
+            store: &store,
+        }
+        .report()
+        .map_err(lab)
+    }
+
+    /// Ends the session, if nothing is left that could go on.
+    ///
+    /// # Errors
+    /// Where that cannot be written.
+    pub fn end(&self, report: &Report) -> Result<(), Failure> {
+        if report.is_finished() {
+            let result = serde_json::to_string(report).unwrap_or_default();
+            self.store.finish(&self.stored, &result).map_err(lab)?;
+        }
+        Ok(())
+    }
+}
+
+/// The words of `--launcher`.
+fn launcher_words(arguments: &Bench) -> Vec<OsString> {
+    let text = arguments.launcher.as_ref().map(|text| text.to_string_lossy()).unwrap_or_default();
+    text.split_whitespace().map(OsString::from).collect()
+}
+
+fn begun(prepared: &Prepared, environment: &Environment) -> Result<Begun, Failure> {
+    let Prepared { plan, place, data, skipped, .. } = prepared;
+    let mut words = Vec::new();
+    for cell in 0..plan.cells.len() {
+        let mut values: BTreeMap<String, String> = place.values()?.into_iter().collect();
+        values.extend(plan.levels(cell));
+        let fill = |name: &str| values.get(name).map_or("", String::as_str);
+        words.push(plan.subject(&plan.cells[cell]).command[0].fill(fill));
+    }
+    let seed = plan.seed.unwrap_or_else(seed_by_lot);
+    Ok(Begun {
+        plan: plan_hash(place),
+        circumstances: Circumstances::now(seed, environment, subjects::programs(words)?),
+        data: data.iter().map(|data| data.hash.clone()).collect(),
+        skipped: skipped.iter().map(|skipped| skipped.why.clone()).collect(),
+    })
+}
+
+/// Whether a session may go on now; in what surroundings it began.
+fn may_go_on(
+    stored: &store::Session,
+    now: &Begun,
+    arguments: &Bench,
+    notes: &mut Vec<String>,
+) -> Result<Circumstances, Failure> {
+    let cannot = |what: &str| {
+        Failure::own(format!("the session cannot go on: {what} since it began"))
+            .next("begin a new one: the same command without --resume")
+    };
+    let Ok(then) = serde_json::from_str::<Begun>(&stored.circumstances) else {
+        return Err(cannot("the form of stored sessions has changed"));
+    };
+    if then.plan != now.plan {
+        return Err(cannot("the plan has changed"));
+    }
+    let changed = then.circumstances.changed(&now.circumstances);
+    let changed = changed.or((then.data != now.data).then(|| "the data".to_owned()));
+    let changed = changed.or((then.skipped != now.skipped).then(|| "what is installed".to_owned()));
+    match changed {
+        None => Ok(then.circumstances),
+        Some(what) if arguments.accept_changes => {
+            notes.push(format!("{what} has changed since this session began"));
+            Ok(then.circumstances)
+        }
+        Some(what) => Err(cannot(&format!("{what} has changed")).next(
+            "begin a new one without --resume, or mix the runs all the same: --accept-changes",
+        )),
+    }
+}
+
+/// How long a session took so far, about: the times of its runs.
+pub fn seconds_of(runs: &[CellRun]) -> f64 {
+    let walls = runs.iter().filter_map(CellRun::observed).map(|observed| observed.measurement.wall);
+    walls.sum::<Duration>().as_secs_f64()
+}

@@ -1,0 +1,614 @@
+//! What a user of `sweetspot bench` sees. Nothing here asserts a time: a claim that must hold is about
+//! a command that sleeps.
+
+mod place;
+
+use place::Place;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Two ways to sort, one of them after a nap.
+const PLAN: &str = r#"
+title = "Sorting"
+question = "Does a nap cost anything?"
+seed = 3
+rounds = 6
+limit = "60s"
+
+[factors]
+lines = [50]
+
+[scale.full.factors]
+lines = [50, 60]
+
+[data.input]
+generate = ["--lines", "{lines}", "--characters", "20"]
+
+[subjects.nap]
+needs = ["sort"]
+build = [["cp", "{plan}/nap.sh", "{build}/nap.sh"]]
+command = ["sh", "{build}/nap.sh", "{input}", "{output}"]
+
+[subjects.quick]
+command = ["sort", "-o", "{output}", "{input}"]
+
+[baseline]
+subject = "nap"
+
+[[claim]]
+name = "awake"
+cell = { subject = "quick" }
+at-least = 2
+
+[published]
+file = "published.csv"
+figures = "seconds"
+"#;
+
+const NAP: &str = "sleep 0.2; sort -o \"$2\" \"$1\"";
+
+struct Bench {
+    place: Place,
+}
+
+impl Bench {
+    /// A folder with a plan and what it needs.
+    fn new(plan: &str) -> Bench {
+        let bench = Bench { place: Place::new() };
+        bench.place.write("plans/sorting/plan.toml", plan);
+        bench.place.write("plans/sorting/nap.sh", NAP);
+        let published = "subject,lines_then,seconds\nquick,1000,23\nquick,5000,79\n";
+        bench.place.write("plans/sorting/published.csv", published);
+        bench
+    }
+
+    fn command(&self, options: &[&str]) -> Command {
+        let mut bench = self.place.sweetspot(&["bench"]);
+        bench.args(options).arg("plans/sorting").stdin(Stdio::null());
+        bench
+    }
+
+    fn run(&self, options: &[&str]) -> Output {
+        self.command(options).output().unwrap()
+    }
+
+    /// The report that a run with this exit status gives.
+    fn json(&self, options: &[&str], status: i32) -> Value {
+        let output = self.run(&[options, &["--json"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{said}\n{}", text(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// What must fail with 125, with all of `parts` in the message.
+    fn refused(&self, options: &[&str], parts: &[&str]) {
+        let output = self.run(options);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        for part in parts.iter().chain(&["\n  "]) {
+            assert!(said.contains(part), "{part:?} is missing in {said:?}");
+        }
+        assert_eq!(text(&output), "");
+    }
+
+    /// What lies in the folders that are kept, by name.
+    fn kept(&self, folder: &str) -> Vec<PathBuf> {
+        let folder = self.place.cache().join("bench").join(folder);
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_answer_comes_first() {
+    let bench = Bench::new(PLAN);
+    let output = bench.run(&[]);
+    let shown = text(&output);
+    assert_eq!((output.status.code(), said(&output).as_str()), (Some(0), ""), "{shown}");
+    for part in [
+        "Sorting\nDoes a nap cost anything?\n\nawake: 'quick' is ",
+        " times as fast (95 % interval ",
+        ", 6 rounds) as 'nap'; claimed: at least 2 times as fast: holds.\n",
+        "published seconds",
+        "23 / 79",
+        "baseline",
+        "faster",
+        "14 runs, each a fresh",
+        "6\nrounds after one to warm up, warm cache, in random order from seed 3.",
+        "All runs: sorting.sqlite",
+    ] {
+        let flat = shown.replace('\n', " ");
+        assert!(
+            shown.contains(part) || flat.contains(&part.replace('\n', " ")),
+            "{part:?}:\n{shown}"
+        );
+    }
+    assert!(bench.place.work().join("sorting.sqlite").exists());
+    assert!(bench.kept("runs").is_empty(), "nothing is left of the runs");
+
+    // Data and programs are kept; a changed source is built again.
+    let (data, build) = (&bench.kept("data")[0], &bench.kept("build")[0]);
+    let stamps = || {
+        [data.join("made.json"), build.join("nap.sh")]
+            .map(|p| p.metadata().unwrap().modified().unwrap())
+    };
+    let before = stamps();
+    let report = bench.json(&["--rounds", "1"], 1);
+    assert_eq!(stamps(), before);
+    assert_eq!(report["claims"][0]["judgement"], "open", "one round shows nothing");
+    bench.place.write("plans/sorting/nap.sh", format!("{NAP} # changed"));
+    bench.json(&["--rounds", "1"], 1);
+    assert!(stamps()[0] == before[0] && stamps()[1] != before[1]);
+    // Data that is not what was made is made again.
+    fs::write(data.join("content/000000.txt"), "shorter").unwrap();
+    let again = bench.json(&["--rounds", "1"], 1);
+    assert_eq!(again["cells"][0]["output"], report["cells"][0]["output"]);
+}
+
+#[test]
+fn a_scale_has_other_cells() {
+    let bench = Bench::new(PLAN);
+    let report = bench.json(&["--rounds", "1", "--scale", "full"], 1);
+    let names: Vec<&str> = report["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| cell["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["nap, lines 50", "nap, lines 60", "quick, lines 50", "quick, lines 60"]);
+    assert_eq!(bench.kept("data").len(), 2);
+    assert_ne!(report["cells"][0]["output"], report["cells"][1]["output"]);
+}
+
+#[test]
+fn a_wrong_answer_is_never_a_fast_answer() {
+    let wrong = r#"
+[subjects.wrong]
+command = ["cp", "{input}", "{output}"]
+[subjects.none]
+command = ["true", "{output}"]
+[subjects.fails]
+command = ["sh", "-c", "echo why >&2; exit 3", "{output}"]
+[subjects.missing]
+command = ["/no/such/program", "{output}"]
+[subjects.forever]
+command = ["sh", "-c", "sleep 1000", "{output}"]
+[subjects.later]
+command = ["sh", "-c", "sort -o $2 $1; test -e $3/2 && echo more >> $2; test -e $3/1 && touch $3/2; touch $3/1", "sh", "{input}", "{output}", "{build}"]
+"#;
+    let plan = PLAN.replace("limit = \"60s\"", "limit = \"1s\"");
+    let bench = Bench::new(&plan.replace("\n[baseline]", &format!("{wrong}\n[baseline]")));
+    let output = bench.run(&["--json", "--rounds", "6"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (cell, (name, reason)) in [
+        ("wrong", "its output is wrong: "),
+        ("none", "it ended well, but made no {output}"),
+        ("fails", "it failed with exit status: 3; it said:\n  why"),
+        ("missing", "cannot start /no/such/program: No such file"),
+        ("forever", "sh ran longer than 1 s and was killed"),
+        ("later", "its output is wrong: "),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let row = &report["cells"][cell + 2];
+        assert_eq!(row["name"], *name);
+        let given_up = row["given_up"].as_str().unwrap();
+        assert!(given_up.contains(reason), "{given_up}");
+        assert!(said(&output).contains(&format!("given up: {name}: ")), "{}", said(&output));
+        assert_eq!(
+            (&row["runs"], &row["median"], &row["effect"]),
+            (&0.into(), &Value::Null, &Value::Null)
+        );
+    }
+    assert_eq!(report["cells"][1]["runs"], 6, "the others go on");
+    assert_eq!(report["claims"][0]["judgement"], "holds");
+}
+
+#[test]
+fn known_hashes_folders_and_standard_output_are_checked() {
+    let plan = r#"
+title = "Outputs"
+rounds = 1
+[factors]
+text = ["one", "two"]
+[subjects.folder]
+command = ["sh", "-c", "mkdir -p $1/sub; printf $2 > $1/sub/file", "sh", "{output}", "{text}"]
+[subjects.printed]
+command = ["printf", "one"]
+[subjects.same]
+command = ["sh", "-c", "mkdir -p $1/sub; printf $TEXT > $1/sub/file", "sh", "{output}"]
+env = { TEXT = "{text}" }
+[subjects.lonely]
+command = ["printf", "{text}"]
+output = "none"
+[[exclude]]
+subject = "printed"
+text = "two"
+[baseline]
+subject = "folder"
+[oracle]
+same-within = ["text"]
+[[oracle.known]]
+subject = "printed"
+sha256 = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
+"#;
+    let bench = Bench::new(plan);
+    let report = bench.json(&[], 1);
+    let given_up: Vec<bool> = report["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| cell["given_up"].is_string())
+        .collect();
+    // What is printed is not what the folder holds, though its hash is the one that is known.
+    assert_eq!(given_up, [false, false, true, false, false, false, false], "{report}");
+    let outputs = |cell: usize| report["cells"][cell]["output"].as_str();
+    assert_eq!(outputs(0), outputs(3));
+    assert_ne!(outputs(0), outputs(1));
+    assert_eq!(outputs(5), None);
+    let wrong =
+        bench.place.write("plans/sorting/plan.toml", plan.replace("sha256 = \"7", "sha256 = \"8"));
+    let output = bench.run(&[]);
+    assert!(
+        said(&output).contains("which should be 8692c3"),
+        "{}: {}",
+        wrong.display(),
+        said(&output)
+    );
+}
+
+#[test]
+fn what_is_not_installed_is_skipped_with_the_line_that_installs_it() {
+    let needs = "needs = [\"sort\", \"no-such-compiler\"]\ninstall = \"apt-get install it\"";
+    let plan = PLAN.replace("[subjects.quick]\n", &format!("[subjects.quick]\n{needs}\n"));
+    let output = Bench::new(&plan).run(&["--rounds", "1"]);
+    let (shown, loud) = (text(&output), said(&output));
+    let line = "'quick' needs no-such-compiler; to install it: apt-get install it";
+    assert!(shown.contains(&format!("Skipped: {line}.")), "{shown}");
+    assert!(loud.contains(&format!("sweetspot: {line}: skipped")), "{loud}");
+    assert!(shown.contains("awake: 'quick' was not measured against 'nap'"), "{shown}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn mistakes_are_said_before_anything_runs() {
+    let bench = Bench::new(&PLAN.replace("rounds = 6", "round = 6"));
+    bench.refused(&[], &["plans/sorting/plan.toml:5: 'round' is not known in a plan", "rounds"]);
+    bench.place.write("plans/sorting/plan.toml", PLAN);
+    bench.refused(&["--scale", "huge"], &["there is no scale 'huge'", "--scale full"]);
+    bench.refused(&["--resume"], &["no unfinished session", "without --resume"]);
+    bench.place.write("plans/sorting/published.csv", "a,b\n1,2\n");
+    bench.refused(&[], &["published.csv: there is no column 'seconds'", "a, b"]);
+    bench.place.write("plans/sorting/published.csv", "seconds\n1\n");
+    bench.place.write("plans/sorting/plan.toml", PLAN.replace("\"--lines\"", "\"--line\""));
+    bench.refused(&[], &["the data set 'input' cannot be made", "--line", "generate --help"]);
+    bench.place.write("plans/sorting/plan.toml", PLAN.replace("\"cp\", ", "\"false\", "));
+    bench.refused(&[], &["'nap' cannot be built: false ", "exit status: 1", "by hand"]);
+    let missing = bench.place.sweetspot(&["bench", "nowhere"]).output().unwrap();
+    assert!(said(&missing).contains("nowhere: the plan cannot be read"), "{}", said(&missing));
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_done_and_does_nothing() {
+    let bench = Bench::new(PLAN);
+    let output = bench.run(&["--dry-run"]);
+    let shown = text(&output);
+    for part in [
+        "2 cells:",
+        "1  nap (cache warm, a baseline)",
+        "2  quick (cache warm, against 1)",
+        "Order, from seed 3:",
+        "input: 1 MiB, will be made",
+        "14 runs; how long they take is known after the first round",
+    ] {
+        assert!(shown.contains(part), "{part:?} is missing in:\n{shown}");
+    }
+    assert!(bench.kept("data").is_empty() && !bench.place.work().join("sorting.sqlite").exists());
+    bench.json(&["--rounds", "1"], 1);
+    let after = text(&bench.run(&["--dry-run", "--rounds", "1"]));
+    assert!(after.contains("input: 1 MiB, is there"), "{after}");
+    assert!(after.contains(" s of running, as the last session went"), "{after}");
+}
+
+#[test]
+fn a_cell_is_held_against_itself() {
+    let output = Bench::new(PLAN).run(&["--check", "--rounds", "6"]);
+    let shown = text(&output);
+    assert!(shown.contains("Check: the baseline against itself is "), "{shown}");
+    assert!(shown.contains("noise floor "), "{shown}");
+    let is_same = shown.contains("is same within 2 %: noise");
+    let verdict = if is_same { "fast: holds." } else { "fast: perhaps holds." };
+    assert!(shown.contains(verdict), "{shown}");
+    assert_eq!(shown.contains("marked down"), !is_same, "{shown}");
+}
+
+#[test]
+fn subjects_report_what_they_measured() {
+    let plan = r#"
+title = "Samples"
+rounds = 6
+figure = "samples"
+[subjects.eight]
+command = ["sh", "-c", "eval \"echo '{{\\\"unit\\\": \\\"ms\\\", \\\"samples\\\": [8, 16, 12]}}' >&$SWEETSPOT_SAMPLES_FD\""]
+[subjects.four]
+command = ["sh", "-c", "eval \"echo '{{\\\"unit\\\": \\\"ms\\\", \\\"samples\\\": [3, 2, 40, 4]}}' > /dev/fd/$SWEETSPOT_SAMPLES_FD\""]
+[subjects.silent]
+command = ["true"]
+[subjects.babbles]
+command = ["sh", "-c", "eval \"echo 17 >&$SWEETSPOT_SAMPLES_FD\""]
+[baseline]
+subject = "eight"
+[[claim]]
+name = "median"
+cell = { subject = "four" }
+at-least = 3
+"#;
+    let bench = Bench::new(plan);
+    let report = bench.json(&[], 1);
+    let cells = &report["cells"];
+    assert_eq!((&cells[0]["median"], &cells[0]["unit"]), (&12.0.into(), &"ms".into()), "{report}");
+    assert_eq!(cells[0]["samples"], serde_json::json!([12.0, 12.0, 15.2, 15.92, 16.0]));
+    assert_eq!(cells[1]["median"], 3.5);
+    assert_eq!(report["claims"][0]["judgement"], "holds", "12 is more than three times 3.5");
+    assert!(cells[2]["given_up"].as_str().unwrap().contains("reported no samples"));
+    assert!(cells[3]["given_up"].as_str().unwrap().contains("not understood"));
+    let shown = text(&bench.run(&[]));
+    for part in ["P50", "P99", "12.0 ms", "15.9"] {
+        assert!(shown.contains(part), "{part:?} is missing in:\n{shown}");
+    }
+}
+
+#[test]
+fn ctrl_c_says_what_is_known_and_a_session_goes_on() {
+    let bench = Bench::new(PLAN);
+    let running = bench.command(&[]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    wait_for_runs(&bench, 4);
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    let output = running.wait_with_output().unwrap();
+    let shown = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("Interrupted: this is what is known so far."), "{shown}");
+    bench.refused(&["--resume", "--seed", "99"], &["began with the seed 3", "--seed"]);
+
+    // An edited plan is never mixed; another program is, where one says so.
+    bench.place.write("plans/sorting/plan.toml", PLAN.replace("0.2", "0.3") + "# new\n");
+    bench.refused(&["--resume"], &["the plan has changed since it began", "without --resume"]);
+    bench.refused(&["--resume", "--accept-changes"], &["the plan has changed"]);
+    bench.place.write("plans/sorting/plan.toml", PLAN);
+    let report = bench.json(&["--resume"], 0);
+    assert_eq!((&report["rounds"], &report["cells"][0]["runs"]), (&6.into(), &6.into()));
+    bench.refused(&["--resume"], &["no unfinished session"]);
+}
+
+#[test]
+fn a_changed_machine_is_refused_unless_told_otherwise() {
+    let bench = Bench::new(
+        &PLAN
+            .replace("command = [\"sort\"", "command = [\"{build}/mine\"")
+            .replace("build = [[", "build = [[\"cp\", \"/usr/bin/sort\", \"{build}/mine\"], ["),
+    );
+    let running = bench.command(&[]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    wait_for_runs(&bench, 3);
+    kill_process_group(Pid::from_child(&running), Signal::KILL).unwrap();
+    running.wait_with_output().unwrap();
+    fs::File::open(bench.kept("build")[0].join("mine"))
+        .unwrap()
+        .set_modified(std::time::SystemTime::UNIX_EPOCH)
+        .unwrap();
+    bench.refused(&["--resume"], &["mine has changed since it began", "--accept-changes"]);
+    let report = bench.json(&["--resume", "--accept-changes"], 0);
+    assert!(report["notes"].to_string().contains("mine has changed"), "{report}");
+}
+
+/// Waits until a session has stored so many runs.
+fn wait_for_runs(bench: &Bench, runs: usize) {
+    let begun = Instant::now();
+    while stored(bench) < runs {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is stored");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn stored(bench: &Bench) -> usize {
+    let path = bench.place.work().join("sorting.sqlite");
+    let count = || -> rusqlite::Result<usize> {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let connection = rusqlite::Connection::open_with_flags(path, flags)?;
+        connection.query_row("SELECT count(*) FROM cell_run", [], |row| row.get(0))
+    };
+    count().unwrap_or(0)
+}
+
+/// Three cells that take next to nothing.
+const TINY: &str = r#"
+title = "Tiny"
+seed = 5
+rounds = 6
+[data.input]
+generate = ["--lines", "3"]
+[subjects.a]
+command = ["cat", "{input}"]
+[subjects.b]
+build = [["cp", "/bin/cat", "{build}/cat"]]
+command = ["{build}/cat", "{input}"]
+[subjects.c]
+command = ["cp", "{input}", "{output}"]
+[baseline]
+subject = "a"
+"#;
+
+/// What must not depend on how often a session was killed: the order of all rounds, the cells, how
+/// often each ran, and what came out.
+fn essence(report: &Value) -> Value {
+    let cells = report["cells"].as_array().unwrap().iter();
+    let cells: Vec<Value> = cells
+        .map(|cell| {
+            serde_json::json!([cell["name"], cell["runs"], cell["output"], cell["given_up"]])
+        })
+        .collect();
+    serde_json::json!([report["order"], cells, report["rounds"], report["runs"]])
+}
+
+#[test]
+fn killed_at_any_instant_a_session_comes_to_the_same_table() {
+    const KILLS: usize = 100;
+    let undisturbed = Bench::new(TINY);
+    let begun = Instant::now();
+    let expected = essence(&undisturbed.json(&[], 0));
+    assert_eq!(expected[3], 21, "{expected}");
+    let usual = begun.elapsed();
+
+    let bench = Bench::new(TINY);
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut finished = 0;
+    let mut kills = 0;
+    let mut options: &[&str] = &[];
+    while kills < KILLS {
+        // xorshift64: any instant from before the first file to after the last.
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let instant = usual.mul_f64(0.8 * (random >> 11) as f64 / (1_u64 << 53) as f64);
+        let mut command = bench.command(options);
+        command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let running = command.spawn().unwrap();
+        std::thread::sleep(instant);
+        let _ = kill_process_group(Pid::from_child(&running), Signal::KILL);
+        let output = running.wait_with_output().unwrap();
+        match output.status.code() {
+            None => {
+                kills += 1;
+                options = &["--resume"];
+            }
+            Some(0) => {
+                let report = serde_json::from_slice(&output.stdout).unwrap();
+                assert_eq!(essence(&report), expected, "after {kills} kills");
+                finished += 1;
+                options = &[];
+            }
+            // It was killed before the session began, or after it had ended.
+            Some(125) if said(&output).contains("no unfinished session") => options = &[],
+            Some(_) => panic!("{}", said(&output)),
+        }
+    }
+    let last = bench.run(&[options, &["--json"]].concat());
+    let last =
+        if said(&last).contains("no unfinished session") { bench.run(&["--json"]) } else { last };
+    assert_eq!(essence(&serde_json::from_slice(&last.stdout).unwrap()), expected);
+    assert!(bench.kept("runs").len() <= 1, "what was killed is cleared away");
+    eprintln!("{kills} kills, {} sessions came to an end", finished + 1);
+}
+
+#[test]
+fn the_queue_survives_restarts() {
+    let undisturbed = Bench::new(TINY);
+    let expected = essence(&undisturbed.json(&["--rounds", "2"], 0));
+
+    let bench = Bench::new(TINY);
+    // Ends the process as a restart would, once the machine has been told.
+    bench.place.write("reboot.sh", "echo restart >> restarts; kill -9 $PPID; sleep 1");
+    let units = bench.place.work().join("units");
+    let options = ["--rounds=2", "--json", "--between=reboot", "--settle=1s", "--unit-dir=units"];
+    let reboot = ["--reboot-command=sh reboot.sh"];
+    let first = bench.run(&[&options[..], &reboot].concat());
+    assert_eq!(first.status.code(), None, "{}", said(&first));
+    let unit = units.join("sweetspot-bench-sorting.service");
+    let link = units.join("multi-user.target.wants/sweetspot-bench-sorting.service");
+    let mut starts = 0;
+    while link.exists() {
+        starts += 1;
+        assert!(starts < 20, "it does not end");
+        let text = fs::read_to_string(&unit).unwrap();
+        let of = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            line.unwrap_or_else(|| panic!("no {key} in\n{text}")).to_owned()
+        };
+        // As systemd starts it: in a folder and an environment of the unit's, and no other.
+        let begun = Instant::now();
+        let started = Command::new("sh")
+            .args(["-c", &format!("exec {}", of("ExecStart="))])
+            .env_clear()
+            .env("PATH", of("Environment=\"PATH=").trim_end_matches('"'))
+            .current_dir(of("WorkingDirectory="))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(matches!(started.status.code(), None | Some(0)), "{}", said(&started));
+        assert!(begun.elapsed() >= Duration::from_secs(1), "it settles first");
+    }
+    let restarts = fs::read_to_string(bench.place.work().join("restarts")).unwrap();
+    assert_eq!((starts, restarts.lines().count()), (6, 6), "one run after each start");
+    assert!(!unit.exists(), "nothing goes on at the next start");
+    let report = fs::read_to_string(bench.place.work().join("sorting.json")).unwrap();
+    assert_eq!(essence(&serde_json::from_str(&report).unwrap()), expected);
+}
+
+#[test]
+fn a_unit_that_cannot_be_written_is_said_and_nothing_restarts() {
+    let bench = Bench::new(TINY);
+    bench.place.write("units", "a file");
+    let options = ["--between=reboot", "--unit-dir=units", "--reboot-command=touch restarted"];
+    bench.refused(&options, &["cannot write units/multi-user.target.wants", "sudo"]);
+    assert!(!bench.place.work().join("restarted").exists());
+}
+
+/// Brings runs to one of two nodes, as a scheduler would; every seventh is lost.
+const LAUNCHER: &str = r#"
+echo "queued and waiting for resources"
+n=$(($(cat launched 2>/dev/null || echo 0) + 1))
+echo $n > launched
+test $(($n % 7)) = 0 && { echo "node failure" >&2; exit 1; }
+SLURMD_NODENAME=node$(($n / 3 % 2)) exec "$@"
+"#;
+
+#[test]
+fn runs_go_where_a_launcher_brings_them() {
+    let bench = Bench::new(&TINY.replace("rounds = 6", "rounds = 12"));
+    bench.place.write("launcher.sh", LAUNCHER);
+    let options = ["--launcher", "sh launcher.sh", "--json"];
+    let output = bench.run(&options);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+    assert_eq!((&report["rounds"], &report["runs"]), (&12.into(), &39.into()), "{report}");
+    assert!(said(&output).contains("lost a node (exit status: 1, node failure): it is repeated"));
+    // Only runs of one round on one node are pairs.
+    let pairs = report["cells"][1]["effect"]["rounds"].as_u64().unwrap();
+    assert!((1..12).contains(&pairs), "{report}");
+    let nodes = report["nodes"].as_array().unwrap();
+    assert_eq!(nodes, &["node0", "node1"].map(Value::from));
+    let path = bench.place.work().join("sorting.sqlite");
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let known: String = connection
+        .query_row("SELECT environment FROM node WHERE name = 'node1'", [], |row| row.get(0))
+        .unwrap();
+    assert!(known.contains("\"kernel\""), "{known}");
+
+    bench.refused(&["--launcher", "/no/such/launcher"], &["'/no/such/launcher' cannot be started"]);
+    bench.refused(&["--launcher", "false"], &["lost a node", "4. time in a row", "--resume"]);
+    let by_hand = bench.place.sweetspot(&["measure", "00"]).output().unwrap();
+    assert!(said(&by_hand).contains("not by people"), "{}", said(&by_hand));
+}
+
+#[test]
+fn what_several_run_at_once_is_one_run() {
+    let bench = Bench::new(TINY);
+    bench.place.write("both.sh", "\"$@\" & \"$@\"; wait");
+    let report = bench.json(&["--launcher", "sh both.sh", "--rounds", "1"], 0);
+    assert_eq!(report["runs"], 6, "{report}");
+    assert_eq!(report["cells"][0]["ranks"], 2);
+}
