@@ -211,6 +211,15 @@ pub struct When {
     pub change: Change,
 }
 
+impl Subject {
+    /// All texts of its runs, whatever cell they are of.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let changes =
+            std::iter::once(&self.always).chain(self.when.iter().map(|when| &when.change));
+        self.command.iter().chain(changes.flat_map(Change::templates))
+    }
+}
+
 /// How a command is started.
 #[derive(Clone, Debug, Default)]
 pub struct Change {

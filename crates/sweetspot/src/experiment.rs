@@ -6,6 +6,8 @@ use crate::{buffer, session};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,7 +15,7 @@ use std::time::SystemTime;
 use sweetspot_lab::environment::Environment;
 
 /// How much of a failed program's error output is shown, in bytes.
-const SAID_BYTES_MAX: usize = 1000;
+const SAID_BYTES_MAX: u64 = 1000;
 /// Variables that would make a measured program another one than was asked for.
 pub const NOT_PASSED_ON: [&str; 4] =
     [buffer::VARIABLE, "SWEETSPOT", session::VARIABLE, session::SUMMARY_VARIABLE];
@@ -25,15 +27,20 @@ pub fn lab(error: sweetspot_lab::Error) -> Failure {
 
 /// Prints the result. Who does not want to read all of it is no reason to fail.
 pub fn print(text: &str) {
-    use std::io::Write;
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// The end of what a program said, in the form in which it is added to a message.
 pub fn tail(path: &Path) -> String {
-    let text = std::fs::read(path).unwrap_or_default();
-    let text = &text[text.len().saturating_sub(SAID_BYTES_MAX)..];
-    match String::from_utf8_lossy(text).trim() {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(SAID_BYTES_MAX)))?;
+        let mut text = Vec::new();
+        file.take(SAID_BYTES_MAX).read_to_end(&mut text)?;
+        Ok(text)
+    };
+    match String::from_utf8_lossy(&read().unwrap_or_default()).trim() {
         "" => String::new(),
         said => format!("; it said:\n  {}", said.replace('\n', "\n  ")),
     }

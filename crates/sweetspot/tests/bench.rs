@@ -186,6 +186,8 @@ command = ["sh", "-c", "echo why >&2; exit 3", "{output}"]
 command = ["/no/such/program", "{output}"]
 [subjects.forever]
 command = ["sh", "-c", "sleep 1000", "{output}"]
+[subjects.link]
+command = ["ln", "-s", "{input}", "{output}"]
 [subjects.later]
 command = ["sh", "-c", "sort -o $2 $1; test -e $3/2 && echo more >> $2; test -e $3/1 && touch $3/2; touch $3/1", "sh", "{input}", "{output}", "{build}"]
 "#;
@@ -200,6 +202,7 @@ command = ["sh", "-c", "sort -o $2 $1; test -e $3/2 && echo more >> $2; test -e 
         ("fails", "it failed with exit status: 3; it said:\n  why"),
         ("missing", "cannot start /no/such/program: No such file"),
         ("forever", "sh ran longer than 1 s and was killed"),
+        ("link", "its output holds something that is neither a file nor a folder"),
         ("later", "its output is wrong: "),
     ]
     .iter()
@@ -269,6 +272,63 @@ sha256 = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
         "{}: {}",
         wrong.display(),
         said(&output)
+    );
+}
+
+#[test]
+fn a_subject_that_writes_to_the_data_ends_it() {
+    let writes = "[\"sh\", \"-c\", \"sort -o $2 $1; chmod u+w $1; echo x 1<> $1\", \"sh\", ";
+    let bench = Bench::new(&PLAN.replace(
+        "[\"sort\", \"-o\", \"{output}\", \"{input}\"]",
+        &format!("{writes}\"{{input}}\", \"{{output}}\"]"),
+    ));
+    bench.refused(
+        &[],
+        &["000000.txt has changed since it was checked", "may be writing to the data"],
+    );
+    // The next session makes it again.
+    let again = bench.run(&[]);
+    assert!(said(&again).contains("changed since"), "{}", said(&again));
+}
+
+/// A memory file system of four megabytes, unmounted when dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(folder: PathBuf) -> Option<Disk> {
+        fs::create_dir_all(&folder).unwrap();
+        let mount = ["-t", "tmpfs", "-o", "size=4m", "sweetspot-test"];
+        let status = Command::new("mount").args(mount).arg(&folder).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success()).then_some(Disk(folder))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_no_fault_of_a_cell() {
+    let bench = Bench::new(&PLAN.replace("\"--lines\", \"{lines}\"", "\"--lines\", \"100000\""));
+    let Some(_disk) = Disk::mount(bench.place.work().join("disk")) else {
+        assert!(std::env::var_os("CI").is_none(), "root is needed to mount a disk");
+        eprintln!("skipped: only root can mount a disk of four megabytes");
+        return;
+    };
+    bench.refused(&["--dir", "disk"], &["'input' cannot be made", "2100000 bytes are needed"]);
+    let plan = PLAN.replace(
+        "generate = [\"--lines\", \"{lines}\", \"--characters\", \"20\"]",
+        "command = [\"sh\", \"-c\", \"seq {lines} > $0\", \"{path}\"]",
+    );
+    let plan = plan.replace("\"sort\", \"-o\"", "\"sh\", \"-c\", \"head -c 9M /dev/zero > $0\"");
+    bench.place.write("plans/sorting/plan.toml", plan);
+    bench.refused(&["--dir", "disk"], &["cannot write in", "no storage space", "--dir DIR"]);
+    let report = bench.json(&["--rounds", "1"], 1);
+    assert_eq!(
+        report["cells"][1]["given_up"].as_str().map(|why| &why[..19]),
+        Some("its output is wrong")
     );
 }
 
@@ -385,6 +445,10 @@ fn ctrl_c_says_what_is_known_and_a_session_goes_on() {
     assert!(shown.contains("Interrupted: this is what is known so far."), "{shown}");
     bench.refused(&["--resume", "--seed", "99"], &["began with the seed 3", "--seed"]);
 
+    // Another source is another program.
+    bench.place.write("plans/sorting/nap.sh", format!("{NAP} # other"));
+    bench.refused(&["--resume"], &["a file of the plan's folder has changed", "--accept-changes"]);
+    bench.place.write("plans/sorting/nap.sh", NAP);
     // An edited plan is never mixed; another program is, where one says so.
     bench.place.write("plans/sorting/plan.toml", PLAN.replace("0.2", "0.3") + "# new\n");
     bench.refused(&["--resume"], &["the plan has changed since it began", "without --resume"]);

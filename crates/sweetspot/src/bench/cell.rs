@@ -4,7 +4,7 @@
 //! Invariant: a figure comes back only from a run that ended well, made its output, and began in the
 //! state of the page cache that was asked for.
 
-use super::data::free_bytes;
+use super::data::{Checked, free_bytes};
 use super::place::{cannot, own_binary, utf8};
 use crate::arguments::Measure;
 use crate::experiment::{NOT_PASSED_ON, lab, print, tail};
@@ -45,8 +45,8 @@ pub struct Request {
     pub figure: Figure,
     /// In it the folder of the run is made.
     pub folder: PathBuf,
-    /// The files that it reads, with their lengths.
-    pub inputs: Vec<(PathBuf, u64)>,
+    /// The files that it reads, as they were when they were checked.
+    pub inputs: Vec<Checked>,
     /// What the page cache is to hold of them; none: whatever it holds.
     pub cache: Option<cache::State>,
     pub limit: Duration,
@@ -115,16 +115,15 @@ impl Run<'_> {
     }
 
     fn prepare(&self) -> Result<(), Failure> {
-        for (path, len) in &self.request.inputs {
-            let found = path.metadata().map_err(cannot("find", path))?.len();
-            if found != *len {
-                let what = format!("{} has {found} bytes, not {len}", path.display());
+        for input in &self.request.inputs {
+            if Checked::now(&input.path)? != *input {
+                let what = format!("{} has changed since it was checked", input.path.display());
                 return Err(Failure::own(what)
-                    .next("a subject, or someone else, has changed the data: remove it"));
+                    .next("a subject may be writing to the data: give it a copy of its own"));
             }
         }
         let inputs: Vec<PathBuf> =
-            self.request.inputs.iter().map(|(path, _)| path.clone()).collect();
+            self.request.inputs.iter().map(|input| input.path.clone()).collect();
         match self.request.cache {
             None => Ok(()),
             Some(state) => cache::bring(state, &inputs).map_err(|error| {
@@ -173,8 +172,11 @@ impl Run<'_> {
                 return Ok(Ended::GivenUp("it ended well, but made no {output}".to_owned()));
             }
             let begun = Instant::now();
-            output_bytes = sync_tree(&path)?;
-            sync = begun.elapsed();
+            let Some(bytes) = sync_tree(&path)? else {
+                let reason = "its output holds something that is neither a file nor a folder";
+                return Ok(Ended::GivenUp(reason.to_owned()));
+            };
+            (output_bytes, sync) = (bytes, begun.elapsed());
             let mut hash = Hash::default();
             hash.add_tree(&path).map_err(lab)?;
             hashed = Some(hash.text());
@@ -230,17 +232,21 @@ impl Run<'_> {
     }
 }
 
-/// Has all files below `path` written to the device; tells how many bytes they have.
-fn sync_tree(path: &Path) -> Result<u64, Failure> {
+/// Has all files below `path` written to the device; tells how many bytes they have. None where
+/// something else is there: a link to the input is no copy of it, and a pipe has no end.
+fn sync_tree(path: &Path) -> Result<Option<u64>, Failure> {
     let metadata = path.symlink_metadata().map_err(cannot("look at", path))?;
     if metadata.is_dir() {
         let entries = fs::read_dir(path).map_err(cannot("list", path))?.flatten();
         return entries.map(|entry| sync_tree(&entry.path())).sum();
     }
+    if !metadata.is_file() {
+        return Ok(None);
+    }
     if let Ok(file) = File::open(path) {
         let _ = file.sync_all(); // a file system that cannot is no reason to stop
     }
-    Ok(metadata.len())
+    Ok(Some(metadata.len()))
 }
 
 /// `sweetspot measure`: one run, for a launcher. Answers on standard output.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use sweetspot_lab::measure::{self, Job};
 use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Data, MadeBy, Plan};
@@ -27,9 +27,28 @@ const NOTE: &str = "made.json";
 pub struct DataSet {
     /// What its placeholder stands for.
     pub path: String,
-    /// All its files, with their lengths.
-    pub files: Vec<(PathBuf, u64)>,
+    pub files: Vec<Checked>,
     pub hash: String,
+}
+
+/// A file as it was when it was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checked {
+    pub path: PathBuf,
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Checked {
+    /// The file as it is now.
+    ///
+    /// # Errors
+    /// Where it is not there.
+    pub fn now(path: &Path) -> Result<Checked, Failure> {
+        let metadata = path.metadata().map_err(cannot("look at", path))?;
+        let modified = metadata.modified().ok();
+        Ok(Checked { path: path.to_path_buf(), len: metadata.len(), modified })
+    }
 }
 
 /// What stands beside a data set.
@@ -162,7 +181,7 @@ fn make(wanted: &Wanted, place: &Place, bar: &ProgressBar) -> Result<DataSet, Fa
     let content = unfinished.join(CONTENT);
     run(wanted, place, &content)?;
     let found = looked_at(&unfinished)?;
-    let bytes = found.files.iter().map(|(_, len)| len).sum();
+    let bytes = found.files.iter().map(|file| file.len).sum();
     let note = Note { command: shown(&wanted.words), sha256: found.hash, bytes };
     let text = serde_json::to_string_pretty(&note).unwrap_or_default();
     fs::write(unfinished.join(NOTE), text).map_err(cannot("write in", &unfinished))?;
@@ -177,9 +196,7 @@ fn run(wanted: &Wanted, place: &Place, content: &Path) -> Result<(), Failure> {
         let what = format!("the data set '{}' cannot be made: {typed}: {what}", wanted.name);
         Failure::own(what).next(next)
     };
-    if let Some(bytes) = wanted.bytes()? {
-        check_room(place, bytes)?;
-    }
+    wanted.bytes()?; // says what is wrong with the arguments, as far as they are ours
     let mut words = wanted.words.clone();
     if wanted.is_generated {
         let own = own_binary()?.into_os_string();
@@ -205,22 +222,6 @@ fn run(wanted: &Wanted, place: &Place, content: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses to begin where `bytes` do not fit.
-fn check_room(place: &Place, bytes: u64) -> Result<(), Failure> {
-    let free = free_bytes(&place.data)?;
-    if bytes <= free {
-        return Ok(());
-    }
-    let mib = |bytes: u64| bytes >> 20;
-    Err(Failure::own(format!(
-        "the data takes {} MiB, and {} has {} MiB left",
-        mib(bytes),
-        place.data.display(),
-        mib(free)
-    ))
-    .next("make room, or choose another folder: --dir DIR"))
-}
-
 /// How much there is room for in a folder.
 ///
 /// # Errors
@@ -240,18 +241,18 @@ fn looked_at(folder: &Path) -> Result<DataSet, Failure> {
     collect(&content, &mut files)?;
     // One single file is named itself: who asks for one wants to read it.
     let path = match files.as_slice() {
-        [(file, _)] => file,
+        [file] => &file.path,
         _ => &content,
     };
     let path = utf8(path)?.to_owned();
     Ok(DataSet { path, files, hash: hash.text() })
 }
 
-/// All files below `path`, with their lengths, in the order of their names.
-fn collect(path: &Path, files: &mut Vec<(PathBuf, u64)>) -> Result<(), Failure> {
+/// All files below `path`, in the order of their names.
+fn collect(path: &Path, files: &mut Vec<Checked>) -> Result<(), Failure> {
     let metadata = path.metadata().map_err(cannot("look at", path))?;
     if !metadata.is_dir() {
-        files.push((path.to_path_buf(), metadata.len()));
+        files.push(Checked::now(path)?);
         return Ok(());
     }
     let entries = fs::read_dir(path).map_err(cannot("list", path))?;

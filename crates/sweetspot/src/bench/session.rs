@@ -44,6 +44,8 @@ struct Begun {
     /// The hash of the plan's text: runs of two plans are never mixed.
     plan: String,
     circumstances: Circumstances,
+    /// The hash of what commands name in the plan's folder.
+    sources: String,
     /// The hash of each data set, and the subjects that cannot run.
     data: Vec<String>,
     skipped: Vec<String>,
@@ -410,8 +412,14 @@ fn begun(prepared: &Prepared, environment: &Environment) -> Result<Begun, Failur
         let fill = |name: &str| values.get(name).map_or("", String::as_str);
         words.push(plan.subject(&plan.cells[cell]).command[0].fill(fill));
     }
+    let mut commands = Vec::new();
+    for subject in &plan.subjects {
+        commands.extend(subject.build.iter().cloned());
+        commands.push(subject.templates().cloned().collect());
+    }
     let seed = plan.seed.unwrap_or_else(seed_by_lot);
     Ok(Begun {
+        sources: place.hash(&commands)?,
         plan: plan_hash(place),
         circumstances: Circumstances::now(seed, environment, subjects::programs(words)?),
         data: data.iter().map(|data| data.hash.clone()).collect(),
@@ -437,6 +445,8 @@ fn may_go_on(
         return Err(cannot("the plan has changed"));
     }
     let changed = then.circumstances.changed(&now.circumstances);
+    let is_other = then.sources != now.sources;
+    let changed = changed.or(is_other.then(|| "a file of the plan's folder".to_owned()));
     let changed = changed.or((then.data != now.data).then(|| "the data".to_owned()));
     let changed = changed.or((then.skipped != now.skipped).then(|| "what is installed".to_owned()));
     match changed {
