@@ -338,6 +338,63 @@ mod tests {
     }
 
     #[test]
+    fn rounds_of_cells_are_whole_or_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.sqlite");
+        let store = Store::open(&path).unwrap();
+        let session = store.begin("plan", "here").unwrap();
+        let run = |round, place, ended| CellRun {
+            round,
+            place,
+            runs_of_round: 2,
+            cell: 1 - place,
+            node: String::new(),
+            ended,
+        };
+        let measured = Ended::Measured(Box::new(Observed {
+            figure: 0.5,
+            output: Some("hash".to_owned()),
+            output_bytes: 7,
+            sync: Duration::ZERO,
+            ranks: 1,
+            measurement: measurement(),
+            samples: Some(Distribution { unit: "ms".to_owned(), samples: vec![1.0, 2.0] }),
+        }));
+        let given_up = Ended::GivenUp("wrong".to_owned());
+        for (round, place, ended) in [
+            (0, 0, &measured),
+            (0, 1, &given_up),
+            (1, 0, &measured),
+            (1, 1, &measured),
+            (2, 0, &given_up),
+        ] {
+            store.add_cell_run(&session, &run(round, place, ended.clone()), "cell").unwrap();
+        }
+        let again = store.add_cell_run(&session, &run(1, 1, measured.clone()), "cell");
+        assert!(again.is_err(), "a run counts once");
+        drop(store);
+
+        let store = Store::open(&path).unwrap();
+        let session = store.last_unfinished("plan").unwrap().unwrap();
+        let found = |store: &Store| {
+            let runs = store.cell_runs(&session).unwrap().into_iter();
+            runs.map(|run| (run.round, run.place, run.cell, run.observed().is_some()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(found(&store).len(), 5);
+        store.drop_partial_cell_rounds(&session).unwrap();
+        let whole = [(0, 0, 1, true), (0, 1, 0, false), (1, 0, 1, true), (1, 1, 0, true)];
+        assert_eq!(found(&store), whole, "what was given up makes a round whole, too");
+        let first = &store.cell_runs(&session).unwrap()[0];
+        assert_eq!(first.observed().unwrap().samples.as_ref().unwrap().samples, [1.0, 2.0]);
+        store.drop_cell_round(&session, 1).unwrap();
+        assert_eq!(found(&store), whole[..2]);
+        store.finish(&session, "{}").unwrap();
+        assert_eq!(store.last_unfinished("plan").unwrap(), None);
+        assert_eq!(store.sessions().unwrap()[0], session);
+    }
+
+    #[test]
     fn a_file_of_the_first_version_goes_on() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.sqlite");

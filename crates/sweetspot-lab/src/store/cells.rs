@@ -182,17 +182,17 @@ impl Store {
         Ok(())
     }
 
-    /// All sessions in this file about `subject`, from the last to the first.
+    /// All sessions in this file, from the last to the first.
     ///
     /// # Errors
     /// Where they cannot be read.
-    pub fn sessions(&self, subject: &str) -> Result<Vec<Session>, Error> {
+    pub fn sessions(&self) -> Result<Vec<Session>, Error> {
         let read = || -> rusqlite::Result<Vec<Session>> {
-            let all = "SELECT id, circumstances FROM session WHERE subject = ? ORDER BY id DESC";
+            let all = "SELECT id, subject, circumstances FROM session ORDER BY id DESC";
             let mut statement = self.connection.prepare(all)?;
-            let rows = statement.query_map([subject], |row| {
-                let circumstances = row.get(1)?;
-                Ok(Session { id: row.get(0)?, subject: subject.to_owned(), circumstances })
+            let rows = statement.query_map([], |row| {
+                let (id, subject, circumstances) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                Ok(Session { id, subject, circumstances })
             })?;
             rows.collect()
         };

@@ -7,6 +7,7 @@ use super::subjects::Skipped;
 use crate::arguments::Bench;
 use crate::experiment::lab;
 use crate::failure::Failure;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use sweetspot_lab::matrix::Matrix;
@@ -121,7 +122,15 @@ fn time(arguments: &Bench, plan: &Plan, place: &Place, matrix: &Matrix) -> Resul
     let mut known: Vec<CellRun> = Vec::new();
     if path.exists() {
         let store = Store::open(&path).map_err(lab)?;
-        if let Some(last) = store.sessions(&subject(arguments, place)).map_err(lab)?.first() {
+        // Of how many rounds it was does not matter here.
+        let alike = |subject: &str| {
+            let mut subject: Value = serde_json::from_str(subject).unwrap_or_default();
+            subject["rounds"] = Value::Null;
+            subject
+        };
+        let wanted = alike(&subject(arguments, place));
+        let sessions = store.sessions().map_err(lab)?;
+        if let Some(last) = sessions.iter().find(|session| alike(&session.subject) == wanted) {
             known = store.cell_runs(last).map_err(lab)?;
         }
     }

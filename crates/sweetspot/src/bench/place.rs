@@ -114,21 +114,45 @@ impl Place {
     /// # Errors
     /// Where some of that cannot be read.
     pub fn hash(&self, commands: &[Vec<Template>]) -> Result<String, Failure> {
+        // Stands for the folder where a word names it.
+        const FOLDER: char = '\u{1}';
         let mut hash = Hash::default();
         for word in commands.iter().flatten() {
             let word = word.fill(|name| match name {
-                "plan" => self.folder.clone().into_os_string(),
-                name => format!("{{{name}}}").into(),
+                "plan" => FOLDER.to_string(),
+                name => format!("{{{name}}}"),
             });
-            hash.add(word.as_encoded_bytes());
+            let word = word.to_string_lossy();
+            hash.add(word.as_bytes());
             hash.add(&[0]);
-            // The folder may stand within a word: -I/plan/include.
-            let (text, folder) = (word.to_string_lossy(), self.folder.to_string_lossy());
-            if let Some(at) = text.find(&*folder) {
-                hash.add_tree(Path::new(&text[at..])).map_err(lab)?;
+            // The folder may stand within a word: -I/plan/include, or several times in a script.
+            for after in word.split(FOLDER).skip(1) {
+                let is_end = |c: char| c.is_whitespace() || "\"';:,&|()<>".contains(c);
+                let below = after.split(is_end).next().unwrap_or_default().trim_matches('/');
+                self.add_below(below, &mut hash)?;
             }
         }
         Ok(hash.text())
+    }
+
+    /// Adds what lies in the plan's folder under this name, or all of it; but for what `bench` keeps
+    /// there itself.
+    fn add_below(&self, name: &str, hash: &mut Hash) -> Result<(), Failure> {
+        if !name.is_empty() {
+            return hash.add_tree(&self.folder.join(name)).map_err(lab);
+        }
+        let entries = fs::read_dir(&self.folder).map_err(cannot("list", &self.folder))?;
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort_unstable();
+        let own = format!("{}.sqlite", self.name);
+        let is_own = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default();
+            name.to_string_lossy().starts_with(&own)
+        };
+        paths.iter().filter(|path| !is_own(path)).try_for_each(|path| {
+            hash.add(path.file_name().unwrap_or_default().as_encoded_bytes());
+            hash.add_tree(path).map_err(lab)
+        })
     }
 }
 

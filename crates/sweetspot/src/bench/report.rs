@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
+use sweetspot_lab::environment::Environment;
 use sweetspot_lab::matrix::{Compared, Judged, Judgement, Matrix, NullControl};
 use sweetspot_lab::paired::{Effect, Verdict};
 use sweetspot_lab::plan::{Check, Figure};
@@ -36,6 +37,7 @@ pub struct Findings<'a> {
     pub published: &'a Published,
     pub skipped: &'a [Skipped],
     pub notes: &'a [String],
+    pub environment: &'a Environment,
     pub store: &'a Path,
 }
 
@@ -66,6 +68,8 @@ pub struct Report {
     published: Vec<String>,
     skipped: Vec<String>,
     notes: Vec<String>,
+    /// The machine, and the versions of what subjects need.
+    environment: Environment,
     store: String,
 }
 
@@ -155,6 +159,7 @@ impl Findings<'_> {
             published: self.published.figures.clone(),
             skipped: self.skipped.iter().map(|skipped| skipped.why.clone()).collect(),
             notes: self.notes.to_vec(),
+            environment: self.environment.clone(),
             store: self.store.display().to_string(),
         })
     }
@@ -189,8 +194,9 @@ impl Findings<'_> {
             }
         }
         Ok(best.map(|(cell, reference, effect)| {
+            let best = if effect.ratio < 1.0 { "Farthest ahead" } else { "None is ahead; nearest" };
             format!(
-                "Farthest ahead: '{}' is {} '{}': {}.",
+                "{best}: '{}' is {} '{}': {}.",
                 plan.called(cell),
                 speed(&effect),
                 plan.called(reference),
@@ -274,7 +280,7 @@ fn speed(effect: &Effect) -> String {
         Some(Interval { low, high }) => {
             format!(" (95 % interval {low:.2} to {high:.2}, {} rounds)", effect.rounds)
         }
-        None => format!(" (no interval: {} rounds, six are needed)", effect.rounds),
+        None => " (an interval needs six rounds)".to_owned(),
     };
     format!("{:.2} times as fast{interval} as", effect.speedup())
 }

@@ -49,6 +49,8 @@ struct Begun {
     /// The hash of each data set, and the subjects that cannot run.
     data: Vec<String>,
     skipped: Vec<String>,
+    /// For readers of the file: more about the machine, and the versions of programs.
+    environment: serde_json::Value,
 }
 
 /// How far a session is to go before the machine is restarted, if at all.
@@ -72,7 +74,8 @@ pub struct Session<'a> {
     interrupted: Arc<AtomicBool>,
     begun: Instant,
     lost: usize,
-    pub notes: Vec<String>,
+    notes: Vec<String>,
+    environment: Environment,
 }
 
 /// The file that keeps all runs of a plan: one in the current folder, unless another is named.
@@ -106,7 +109,7 @@ impl<'a> Session<'a> {
         let Prepared { arguments, plan, place, .. } = prepared;
         let store = Store::open(&store_path(arguments, place))
             .map_err(|error| lab(error).next("keep the runs elsewhere: --store FILE"))?;
-        let environment = Environment::of(&place.data, &[]).map_err(lab)?;
+        let environment = environment(&prepared)?;
         let mut notes: Vec<String> = environment.hindrance().into_iter().collect();
         let begun = begun(&prepared, &environment)?;
         let subject = subject(arguments, place);
@@ -160,6 +163,7 @@ impl<'a> Session<'a> {
             begun,
             lost: 0,
             notes,
+            environment,
         })
     }
 
@@ -259,6 +263,16 @@ impl<'a> Session<'a> {
         }
         let launched = cell::launch(&launcher, &request)?;
         if let Launched::Ran(outcome) = &launched {
+            // Some launchers say that all is well when one of several did not come back.
+            let ranks = |ended: &Ended| match ended {
+                Ended::Measured(observed) => observed.ranks,
+                Ended::GivenUp(_) => 0,
+            };
+            let usual = self.runs.iter().map(|run| ranks(&run.ended)).max().unwrap_or_default();
+            let answered = ranks(&outcome.ended);
+            if (1..usual).contains(&answered) {
+                return Ok(Launched::Lost(format!("only {answered} of {usual} answered")));
+            }
             let noted = self.store.note_node(&self.stored, &outcome.node, &outcome.environment);
             noted.map_err(lab)?;
         }
@@ -378,6 +392,7 @@ impl<'a> Session<'a> {
             published,
             skipped: &self.prepared.skipped,
             notes: &self.notes,
+            environment: &self.environment,
             store: &store,
         }
         .report()
@@ -403,6 +418,16 @@ fn launcher_words(arguments: &Bench) -> Vec<OsString> {
     text.split_whitespace().map(OsString::from).collect()
 }
 
+/// The machine, and what the programs say of their versions that subjects need.
+fn environment(prepared: &Prepared) -> Result<Environment, Failure> {
+    let needs = prepared.plan.subjects.iter().flat_map(|subject| &subject.needs);
+    let mut commands: Vec<[&str; 2]> = needs.map(|name| [name.as_str(), "--version"]).collect();
+    commands.sort_unstable();
+    commands.dedup();
+    let commands: Vec<&[&str]> = commands.iter().map(|command| &command[..]).collect();
+    Environment::of(&prepared.place.data, &commands).map_err(lab)
+}
+
 fn begun(prepared: &Prepared, environment: &Environment) -> Result<Begun, Failure> {
     let Prepared { plan, place, data, skipped, .. } = prepared;
     let mut words = Vec::new();
@@ -419,6 +444,7 @@ fn begun(prepared: &Prepared, environment: &Environment) -> Result<Begun, Failur
     }
     let seed = plan.seed.unwrap_or_else(seed_by_lot);
     Ok(Begun {
+        environment: serde_json::to_value(environment).unwrap_or_default(),
         sources: place.hash(&commands)?,
         plan: plan_hash(place),
         circumstances: Circumstances::now(seed, environment, subjects::programs(words)?),
