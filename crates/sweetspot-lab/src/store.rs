@@ -276,26 +276,10 @@ fn failed(operation: &'static str, path: &str) -> impl FnOnce(rusqlite::Error) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
-
-    fn measurement() -> Measurement {
-        Measurement {
-            wall: Duration::from_millis(5),
-            user: Duration::ZERO,
-            system: Duration::ZERO,
-            peak_memory_bytes: 1 << 20,
-            minor_faults: 0,
-            major_faults: 0,
-            voluntary_switches: 0,
-            involuntary_switches: 0,
-            transfers: Default::default(),
-            disturbance: Default::default(),
-            status: ExitStatus::from_raw(0),
-        }
-    }
+    use std::time::Duration;
 
     fn add(store: &Store, session: &Session, round: usize, place: usize) -> Result<(), Error> {
-        let measurement = measurement();
+        let measurement = Measurement::of_nothing();
         let run = Run {
             round,
             place,
@@ -357,7 +341,7 @@ mod tests {
             output_bytes: 7,
             sync: Duration::ZERO,
             ranks: 1,
-            measurement: measurement(),
+            measurement: Measurement::of_nothing(),
             samples: Some(Distribution { unit: "ms".to_owned(), samples: vec![1.0, 2.0] }),
         }));
         let given_up = Ended::GivenUp("wrong".to_owned());

@@ -19,7 +19,7 @@ mod subjects;
 use crate::arguments::Bench;
 use crate::experiment::{print, watch_for_interrupts};
 use crate::failure::{Failure, say};
-use data::Inventory;
+use data::{Inventory, Proof};
 use indicatif::{ProgressBar, ProgressStyle};
 use place::Place;
 use published::Published;
@@ -51,10 +51,14 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
         say(format_args!("sweetspot: {}: skipped", skipped.why));
     }
     let bar = bar();
+    let proof = match arguments.between.is_some() && arguments.resume {
+        true => Proof::Length,
+        false => Proof::Hash,
+    };
     let data = {
         let _alone = place.lock()?;
         subjects::build(&plan, &place, &skipped, &bar)?;
-        inventory.make(&place, &bar)?
+        inventory.make(&place, proof, &bar)?
     };
     let interrupted = watch_for_interrupts(vec![place.runs.path().to_path_buf()])?;
     let prepared = Prepared { arguments, plan: &plan, place: &place, inventory, data, skipped };

@@ -1,8 +1,10 @@
 //! What a user of `sweetspot bench` sees. Nothing here asserts a time: a claim that must hold is about
 //! a command that sleeps.
 
+mod memory_disk;
 mod place;
 
+use memory_disk::Disk;
 use place::Place;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
@@ -291,24 +293,6 @@ fn a_subject_that_writes_to_the_data_ends_it() {
     // The next session makes it again.
     let again = bench.run(&[]);
     assert!(said(&again).contains("changed since"), "{}", said(&again));
-}
-
-/// A memory file system of four megabytes, unmounted when dropped.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn mount(folder: PathBuf) -> Option<Disk> {
-        fs::create_dir_all(&folder).unwrap();
-        let mount = ["-t", "tmpfs", "-o", "size=4m", "sweetspot-test"];
-        let status = Command::new("mount").args(mount).arg(&folder).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success()).then_some(Disk(folder))
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }
 
 #[test]

@@ -3,28 +3,13 @@
 //! Needs root, to mount a memory file system of four megabytes; without it the skip is printed, and
 //! with `CI` set a skip is a failure.
 
+mod memory_disk;
+
+use memory_disk::Disk;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-
-/// A mounted file system, unmounted when dropped.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn mount(folder: PathBuf) -> Option<Disk> {
-        fs::create_dir_all(&folder).ok()?;
-        let mount = ["-t", "tmpfs", "-o", "size=4m", "sweetspot-test"];
-        let status = Command::new("mount").args(mount).arg(&folder).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success()).then_some(Disk(folder))
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
 
 /// Runs the victim, fills the disk while it computes, and returns what it said and how it ended.
 /// What cannot be saved on the disk itself is saved below `home`.

@@ -6,7 +6,7 @@ use crate::{
     schedule::Random,
     store::{CellRun, Ended, Observed},
 };
-use std::{os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+use std::time::Duration;
 
 const PLAN: &str = r#"
 title = "t"
@@ -35,16 +35,8 @@ fn plan() -> Plan {
 fn observed(figure: f64, memory: u64) -> Ended {
     let measurement = Measurement {
         wall: Duration::from_secs_f64(figure),
-        user: Duration::ZERO,
-        system: Duration::ZERO,
         peak_memory_bytes: memory,
-        minor_faults: 0,
-        major_faults: 0,
-        voluntary_switches: 0,
-        involuntary_switches: 0,
-        transfers: Default::default(),
-        disturbance: Default::default(),
-        status: ExitStatus::from_raw(0),
+        ..Measurement::of_nothing()
     };
     Ended::Measured(Box::new(Observed {
         figure,

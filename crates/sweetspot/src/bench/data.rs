@@ -4,7 +4,7 @@
 
 use super::place::{KEY_DIGITS, Place, cannot, own_binary, utf8};
 use crate::experiment::{lab, tail};
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::work;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,12 @@ pub struct DataSet {
     pub path: String,
     pub files: Vec<Checked>,
     pub hash: String,
+}
+
+impl DataSet {
+    fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.len).sum()
+    }
 }
 
 /// A file as it was when it was checked.
@@ -57,6 +63,15 @@ struct Note {
     command: String,
     sha256: String,
     bytes: u64,
+}
+
+/// How it is seen that data is what was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// By reading all of it.
+    Hash,
+    /// By its length: on a machine that has just started, reading it would put it into the cache.
+    Length,
 }
 
 /// One data set with the levels of a cell.
@@ -131,8 +146,13 @@ impl Inventory {
     ///
     /// # Errors
     /// Where a data set cannot be made.
-    pub fn make(&self, place: &Place, bar: &ProgressBar) -> Result<Vec<DataSet>, Failure> {
-        self.wanted.iter().map(|wanted| make(wanted, place, bar)).collect()
+    pub fn make(
+        &self,
+        place: &Place,
+        proof: Proof,
+        bar: &ProgressBar,
+    ) -> Result<Vec<DataSet>, Failure> {
+        self.wanted.iter().map(|wanted| make(wanted, place, proof, bar)).collect()
     }
 
     /// The data sets that a cell reads: their names and numbers.
@@ -161,16 +181,20 @@ fn wanted(plan: &Plan, place: &Place, data: &Data, cell: usize) -> Result<Wanted
     Ok(Wanted { name: data.name.clone(), folder: place.data.join(folder), words, is_generated })
 }
 
-fn make(wanted: &Wanted, place: &Place, bar: &ProgressBar) -> Result<DataSet, Failure> {
+fn make(
+    wanted: &Wanted,
+    place: &Place,
+    proof: Proof,
+    bar: &ProgressBar,
+) -> Result<DataSet, Failure> {
     let name = &wanted.name;
     if let Some(note) = wanted.note() {
         bar.set_message(format!("checking the data '{name}'"));
-        if let Ok(found) = looked_at(&wanted.folder)
-            && found.hash == note.sha256
-        {
+        if let Some(found) = proven(&wanted.folder, note, proof) {
             return Ok(found);
         }
-        bar.println(format!("the data '{name}' is not what was made, so it is made again"));
+        let what = format!("sweetspot: the data '{name}' is not what was made: it is made again");
+        bar.suspend(|| say(what));
     }
     remove(&wanted.folder)?;
     bar.set_message(format!("making the data '{name}'"));
@@ -180,13 +204,30 @@ fn make(wanted: &Wanted, place: &Place, bar: &ProgressBar) -> Result<DataSet, Fa
     fs::create_dir(&unfinished).map_err(cannot("make", &unfinished))?;
     let content = unfinished.join(CONTENT);
     run(wanted, place, &content)?;
-    let found = looked_at(&unfinished)?;
-    let bytes = found.files.iter().map(|file| file.len).sum();
-    let note = Note { command: shown(&wanted.words), sha256: found.hash, bytes };
+    let sha256 = hash_of(&unfinished)?;
+    let bytes = looked_at(&unfinished, String::new())?.bytes();
+    let note = Note { command: shown(&wanted.words), sha256: sha256.clone(), bytes };
     let text = serde_json::to_string_pretty(&note).unwrap_or_default();
     fs::write(unfinished.join(NOTE), text).map_err(cannot("write in", &unfinished))?;
     fs::rename(&unfinished, &wanted.folder).map_err(cannot("rename", &unfinished))?;
-    looked_at(&wanted.folder)
+    looked_at(&wanted.folder, sha256)
+}
+
+/// The data set in `folder`, if it is what the note says.
+fn proven(folder: &Path, note: Note, proof: Proof) -> Option<DataSet> {
+    let is_same = match proof {
+        Proof::Hash => hash_of(folder).is_ok_and(|hash| hash == note.sha256),
+        Proof::Length => true,
+    };
+    let found = looked_at(folder, note.sha256).ok()?;
+    (is_same && found.bytes() == note.bytes).then_some(found)
+}
+
+/// The hash of a data set in `folder`.
+fn hash_of(folder: &Path) -> Result<String, Failure> {
+    let mut hash = Hash::default();
+    hash.add_tree(&folder.join(CONTENT)).map_err(lab)?;
+    Ok(hash.text())
 }
 
 /// Runs the command that makes `content`.
@@ -233,10 +274,8 @@ pub fn free_bytes(folder: &Path) -> Result<u64, Failure> {
 }
 
 /// What there is of a data set in `folder`.
-fn looked_at(folder: &Path) -> Result<DataSet, Failure> {
+fn looked_at(folder: &Path, hash: String) -> Result<DataSet, Failure> {
     let content = folder.join(CONTENT);
-    let mut hash = Hash::default();
-    hash.add_tree(&content).map_err(lab)?;
     let mut files = Vec::new();
     collect(&content, &mut files)?;
     // One single file is named itself: who asks for one wants to read it.
@@ -245,7 +284,7 @@ fn looked_at(folder: &Path) -> Result<DataSet, Failure> {
         _ => &content,
     };
     let path = utf8(path)?.to_owned();
-    Ok(DataSet { path, files, hash: hash.text() })
+    Ok(DataSet { path, files, hash })
 }
 
 /// All files below `path`, in the order of their names.

@@ -136,7 +136,10 @@ impl<'a> Session<'a> {
             }
             older => {
                 if older.is_some() {
-                    notes.push("an unfinished session is left as it was".to_owned());
+                    say(
+                        "sweetspot: an older session of this plan is not finished, and is left as \
+                         it is\n  to go on with that one: the same command with --resume",
+                    );
                 }
                 let text = serde_json::to_string(&begun).unwrap_or_default();
                 store.begin(&subject, &text).map_err(lab)?

@@ -1,0 +1,24 @@
+//! A disk of four megabytes in memory. Needs root to mount it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A mounted file system, unmounted when dropped.
+pub struct Disk(pub PathBuf);
+
+impl Disk {
+    /// Mounts one; none where that is not allowed.
+    pub fn mount(folder: PathBuf) -> Option<Disk> {
+        fs::create_dir_all(&folder).ok()?;
+        let mount = ["-t", "tmpfs", "-o", "size=4m", "sweetspot-test"];
+        let status = Command::new("mount").args(mount).arg(&folder).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success()).then_some(Disk(folder))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
