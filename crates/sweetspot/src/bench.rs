@@ -72,12 +72,17 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
         }
     };
     let mut session = Session::open(prepared, bar, interrupted)?;
-    let stopped = session.run(until)?;
-    if let (Some(queue), Some(Stopped::Restart)) = (&queue, stopped) {
-        queue.install()?;
-        queue.restart()?;
-        return Ok(0);
+    // Whether the unit can be written is better known before the machine has worked for an hour.
+    queue.iter().try_for_each(Queue::install)?;
+    let ran = session.run(until);
+    if let Some(queue) = &queue {
+        match &ran {
+            Ok(Some(Stopped::Restart)) => return queue.restart().map(|()| 0),
+            _ if until == Until::WarmedUp => queue.remove(), // nothing is to go on by itself
+            _ => {}
+        }
     }
+    let stopped = ran?;
     let report = session.report(stopped, &published)?;
     match arguments.json {
         true => print(&(serde_json::to_string(&report).unwrap_or_default() + "\n")),

@@ -645,11 +645,27 @@ fn the_queue_survives_restarts() {
 
 #[test]
 fn a_unit_that_cannot_be_written_is_said_and_nothing_restarts() {
-    let bench = Bench::new(TINY);
+    let bench =
+        Bench::new(&TINY.replace(
+            "[\"cat\", \"{input}\"]",
+            "[\"sh\", \"-c\", \"sleep 0.5; cat $0\", \"{input}\"]",
+        ));
     bench.place.write("units", "a file");
     let options = ["--between=reboot", "--unit-dir=units", "--reboot-command=touch restarted"];
     bench.refused(&options, &["cannot write units/multi-user.target.wants", "sudo"]);
     assert!(!bench.place.work().join("restarted").exists());
+    assert_eq!(stored(&bench), 0, "that is known before anything is measured");
+
+    // Where it is interrupted before the first restart, nothing goes on by itself.
+    fs::remove_file(bench.place.work().join("units")).unwrap();
+    let running = bench.command(&options).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    wait_for_runs(&bench, 1);
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    let output = running.wait_with_output().unwrap();
+    let is_restarted = bench.place.work().join("restarted").exists();
+    assert!(is_restarted || text(&output).contains("Interrupted"), "{}", text(&output));
+    let unit = bench.place.work().join("units/sweetspot-bench-sorting.service");
+    assert_eq!(unit.exists(), is_restarted);
 }
 
 /// Brings runs to one of two nodes, as a scheduler would; every seventh is lost.

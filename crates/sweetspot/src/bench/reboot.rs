@@ -2,7 +2,7 @@
 //! one that has just started.
 //!
 //! ```text
-//! typed        warm up, write the unit, restart
+//! typed        write the unit, warm up, restart
 //! each start   the unit runs `bench --resume`: settle, one run, restart
 //! at the end   remove the unit, write the report beside the store
 //! ```
@@ -89,7 +89,8 @@ impl<'a> Queue<'a> {
     fn text(&self) -> Result<String, Failure> {
         let folder = std::env::current_dir()
             .map_err(|error| Failure::own(format!("the current folder is not usable: {error}")))?;
-        let words: Vec<String> = self.words(&folder)?.iter().map(|word| quoted(word)).collect();
+        let words = self.words(&folder)?;
+        let words: Vec<String> = words.iter().map(|word| quoted(word).replace('$', "$$")).collect();
         let mut text = format!(
             "[Unit]\nDescription=sweetspot bench {}, between restarts\n\n[Service]\nType=exec\n\
              WorkingDirectory={}\n",
@@ -108,8 +109,8 @@ impl<'a> Queue<'a> {
 
     /// The command that goes on, with everything that was typed.
     fn words(&self, folder: &Path) -> Result<Vec<String>, Failure> {
-        let Bench { scale, rounds, launcher, check, json, reboot_command, settle, .. } =
-            self.arguments;
+        let Bench { scale, rounds, launcher, check, json, .. } = self.arguments;
+        let Bench { reboot_command, settle, accept_changes, .. } = self.arguments;
         let lossy = |text: &std::ffi::OsString| text.to_string_lossy().into_owned();
         let store = folder.join(store_path(self.arguments, self.place));
         let mut words = vec![utf8(&own_binary()?)?.to_owned(), "bench".to_owned()];
@@ -124,6 +125,7 @@ impl<'a> Queue<'a> {
         rounds.iter().for_each(|rounds| add("rounds", rounds.to_string()));
         launcher.iter().for_each(|launcher| add("launcher", lossy(launcher)));
         words.extend(check.then(|| "--check".to_owned()));
+        words.extend(accept_changes.then(|| "--accept-changes".to_owned()));
         words.extend(json.then(|| "--json".to_owned()));
         words.extend(["--resume".to_owned(), "--".to_owned()]);
         words.push(utf8(&folder.join(&self.arguments.plan))?.to_owned());
@@ -162,6 +164,12 @@ impl<'a> Queue<'a> {
         let path = store_path(self.arguments, self.place).with_extension(name);
         fs::write(&path, text)
             .map_err(|error| Failure::own(format!("cannot write {}: {error}", path.display())))?;
+        self.remove();
+        Ok(())
+    }
+
+    /// Nothing goes on at the next start.
+    pub fn remove(&self) {
         for path in [self.link(), self.unit()] {
             if let Err(error) = fs::remove_file(&path)
                 && error.kind() != ErrorKind::NotFound
@@ -169,17 +177,16 @@ impl<'a> Queue<'a> {
                 say(format_args!("sweetspot: cannot remove {}: {error}", path.display()));
             }
         }
-        Ok(())
     }
 }
 
-/// A word as systemd reads it in a unit.
+/// A word as systemd reads it in a unit; in a command `$` is typed twice besides.
 fn quoted(word: &str) -> String {
     let mut text = String::from("\"");
     for letter in word.chars() {
         match letter {
             '"' | '\\' => text.extend(['\\', letter]),
-            '%' | '$' => text.extend([letter, letter]),
+            '%' => text.push_str("%%"),
             '\n' => text.push_str("\\n"),
             letter => text.push(letter),
         }
@@ -199,7 +206,7 @@ mod tests {
             ("a b", r#""a b""#),
             (r#"a"b\"#, r#""a\"b\\""#),
             ("50%", r#""50%%""#),
-            ("$HOME", r#""$$HOME""#),
+            ("$HOME", r#""$HOME""#),
         ] {
             assert_eq!(quoted(word), expected);
         }

@@ -135,7 +135,10 @@ impl<'a> Session<'a> {
                 return Err(Failure::own(what).next("begin one: the same command without --resume"));
             }
             older => {
-                if older.is_some() {
+                let has_runs = |older: &store::Session| {
+                    store.cell_runs(older).is_ok_and(|runs| !runs.is_empty())
+                };
+                if older.as_ref().is_some_and(has_runs) {
                     say(
                         "sweetspot: an older session of this plan is not finished, and is left as \
                          it is\n  to go on with that one: the same command with --resume",
