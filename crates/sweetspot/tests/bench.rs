@@ -698,10 +698,35 @@ fn runs_go_where_a_launcher_brings_them() {
         .unwrap();
     assert!(known.contains("\"kernel\""), "{known}");
 
-    bench.refused(&["--launcher", "/no/such/launcher"], &["'/no/such/launcher' cannot be started"]);
+    bench.refused(
+        &["--launcher", "/no/such/launcher"],
+        &["'/no/such/launcher' cannot be used: cannot start /no"],
+    );
     bench.refused(&["--launcher", "false"], &["lost a node", "4. time in a row", "--resume"]);
     let by_hand = bench.place.sweetspot(&["measure", "00"]).output().unwrap();
     assert!(said(&by_hand).contains("not by people"), "{}", said(&by_hand));
+}
+
+#[test]
+fn a_launcher_dies_with_the_bench() {
+    let bench = Bench::new(TINY);
+    bench.place.write("launcher.sh", "echo $$ > pid.new; mv pid.new pid; exec sleep 1000");
+    let mut command = bench.command(&["--launcher", "sh launcher.sh"]);
+    let mut running = command.process_group(0).stdout(Stdio::null()).spawn().unwrap();
+    let pid = bench.place.work().join("pid");
+    let begun = Instant::now();
+    let wait_for = |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait_for(&|| pid.exists());
+    let launcher = format!("/proc/{}", fs::read_to_string(&pid).unwrap().trim());
+    assert!(PathBuf::from(&launcher).exists());
+    kill_process_group(Pid::from_child(&running), Signal::KILL).unwrap();
+    running.wait().unwrap();
+    wait_for(&|| !PathBuf::from(&launcher).exists());
 }
 
 #[test]

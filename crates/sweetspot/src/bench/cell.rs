@@ -14,9 +14,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use sweetspot_lab::cache;
 use sweetspot_lab::environment::Environment;
@@ -30,6 +28,8 @@ use sweetspot_lab::store::{Distribution, Ended, Observed};
 const ANSWER: &str = "sweetspot-measure ";
 /// More samples of one run are not kept.
 const SAMPLES_BYTES_MAX: u64 = 1 << 20;
+/// A launcher may wait for its turn in a queue.
+const LAUNCHER_LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A program that fails where less is free failed because of that.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 
@@ -285,19 +285,22 @@ fn node() -> String {
 /// Where there is no such command, or the run could not be made as it was asked for.
 pub fn launch(launcher: &[OsString], request: &Request) -> Result<Launched, Failure> {
     let text = serde_json::to_vec(request).unwrap_or_default();
-    let answered = Command::new(&launcher[0])
-        .args(&launcher[1..])
-        .arg(own_binary()?)
-        .args(["measure", &to_hex(&text)])
-        .stdin(Stdio::null())
-        .process_group(0) // a Ctrl-C finishes the run that is under way
-        .output()
-        .map_err(|error| {
-            let name = launcher[0].to_string_lossy();
-            Failure::own(format!("the launcher '{name}' cannot be started: {error}"))
-                .next("--launcher takes a command that is put before another one")
-        })?;
-    let said = String::from_utf8_lossy(&answered.stdout);
+    let folder = tempfile::Builder::new()
+        .prefix("launched-")
+        .tempdir_in(&request.folder)
+        .map_err(cannot("use", &request.folder))?;
+    let measuring = [own_binary()?.into_os_string(), "measure".into(), to_hex(&text).into()];
+    // A launcher is started as what is measured here: it dies with this process, not of a Ctrl-C.
+    let mut job = Job::new(launcher.iter().cloned().chain(measuring));
+    let (out, err) = (folder.path().join("stdout"), folder.path().join("stderr"));
+    (job.stdout, job.stderr, job.limit) = (Some(out.clone()), Some(err.clone()), LAUNCHER_LIMIT);
+    let answered = measure::run(&job).map_err(|error| {
+        let name = launcher[0].to_string_lossy();
+        Failure::own(format!("the launcher '{name}' cannot be used: {error}"))
+            .next("--launcher takes a command that is put before another one")
+    })?;
+    let said = fs::read(&out).map_err(cannot("read", &out))?;
+    let said = String::from_utf8_lossy(&said);
     let answers = said.lines().filter_map(|line| line.split_once(ANSWER)).map(|(_, text)| text);
     let mut outcomes = Vec::new();
     for answer in answers {
@@ -311,7 +314,8 @@ pub fn launch(launcher: &[OsString], request: &Request) -> Result<Launched, Fail
         }
     }
     if outcomes.is_empty() || !answered.status.success() {
-        let heard = String::from_utf8_lossy(&answered.stderr);
+        let heard = fs::read(&err).unwrap_or_default();
+        let heard = String::from_utf8_lossy(&heard);
         let heard = heard.trim().lines().next_back().unwrap_or("nothing was said").to_owned();
         return Ok(Launched::Lost(format!("{}, {heard}", answered.status)));
     }
