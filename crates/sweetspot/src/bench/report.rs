@@ -280,7 +280,7 @@ fn speed(effect: &Effect) -> String {
         Some(Interval { low, high }) => {
             format!(" (95 % interval {low:.2} to {high:.2}, {} rounds)", effect.rounds)
         }
-        None => " (an interval needs six rounds)".to_owned(),
+        None => format!(" (rounds: {}; an interval needs six)", effect.rounds),
     };
     format!("{:.2} times as fast{interval} as", effect.speedup())
 }
@@ -374,6 +374,16 @@ impl Report {
                 "Run on {}; cells are compared over the rounds in which both ran on the same node.",
                 self.nodes.join(", ")
             );
+            let is_alone = |row: &Row| {
+                let rounds = row.effect.map_or(0, |effect| effect.rounds);
+                row.reference.is_some() && row.given_up.is_none() && rounds < row.runs
+            };
+            if self.cells.iter().any(is_alone) {
+                text.push_str(
+                    "Not all rounds stayed on one node; to keep them there: {node} in --launcher, as in \
+                     srun --nodelist={node}\n",
+                );
+            }
         }
         self.null_control.iter().for_each(|control| text.push_str(&self.control(control)));
         for skipped in &self.skipped {

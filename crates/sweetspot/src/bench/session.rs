@@ -200,7 +200,7 @@ impl<'a> Session<'a> {
                 _ => {}
             }
             self.show(round, order[place], order.len());
-            match self.run_cell(order[place])? {
+            match self.run_cell(round, order[place])? {
                 Launched::Ran(outcome) => {
                     self.lost = 0;
                     let runs_of_round = order.len();
@@ -256,9 +256,10 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn run_cell(&mut self, cell: usize) -> Result<Launched, Failure> {
+    fn run_cell(&mut self, round: usize, cell: usize) -> Result<Launched, Failure> {
         let request = self.request(cell)?;
-        let launcher: Vec<OsString> = launcher_words(self.prepared.arguments);
+        let node = self.runs.iter().find(|run| run.round == round).map(|run| run.node.as_str());
+        let launcher = launcher_words(self.prepared.arguments, node);
         if launcher.is_empty() {
             let ended = cell::perform(&request)?;
             return Ok(Launched::Ran(Outcome {
@@ -418,10 +419,17 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The words of `--launcher`.
-fn launcher_words(arguments: &Bench) -> Vec<OsString> {
+/// The words of `--launcher`. One that names `{node}` keeps a round on the node of its first run, so
+/// that run goes without it.
+fn launcher_words(arguments: &Bench, node: Option<&str>) -> Vec<OsString> {
+    const NODE: &str = "{node}";
     let text = arguments.launcher.as_ref().map(|text| text.to_string_lossy()).unwrap_or_default();
-    text.split_whitespace().map(OsString::from).collect()
+    let word = |word: &str| match node {
+        _ if !word.contains(NODE) => Some(word.into()),
+        Some(node) => Some(word.replace(NODE, node).into()),
+        None => None,
+    };
+    text.split_whitespace().filter_map(word).collect()
 }
 
 /// The machine, and what the programs say of their versions that subjects need.
