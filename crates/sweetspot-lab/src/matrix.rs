@@ -352,6 +352,17 @@ impl NullControl {
     }
 }
 
+impl Judged {
+    /// Whether it is open only because so many claims at once need more rounds: the interval by itself
+    /// is clear.
+    pub fn needs_more_rounds(&self) -> bool {
+        let (_, bound) = bound(self.check);
+        let interval = self.effect.and_then(|effect| effect.interval);
+        let is_clear = interval.is_some_and(|found| found.high <= bound || found.low > bound);
+        self.judgement == Judgement::Open && is_clear
+    }
+}
+
 /// What a condition is about, and the most that the ratio to the other cell may be.
 fn bound(check: Check) -> (Compared, f64) {
     match check {

@@ -172,6 +172,8 @@ fn many_claims_need_more_than_one() {
         let bench = Bench::new(Plan::read(text, None).unwrap());
         let runs = bench.go_on(Vec::new(), |cell, round| end(cell / fast * 2, round));
         let judged = bench.matrix(&runs).judge().unwrap();
+        let is_open = judged[0].judgement == Judgement::Open;
+        assert_eq!(judged[0].needs_more_rounds(), is_open, "its interval is clear");
         judged.into_iter().map(|judged| judged.judgement).collect()
     };
     assert_eq!(judge(&text, 2), [Judgement::Open; 4]);

@@ -81,6 +81,8 @@ struct Claimed {
     against: String,
     condition: String,
     judgement: Judgement,
+    /// Open only because so many claims at once need more rounds.
+    needs_more_rounds: bool,
     effect: Option<Effect>,
 }
 
@@ -176,6 +178,7 @@ impl Findings<'_> {
                 Check::MemoryAtMost(times) => format!("at most {times} times the peak memory"),
             },
             judgement: judged.judgement,
+            needs_more_rounds: judged.needs_more_rounds(),
             effect: judged.effect,
         }
     }
@@ -315,6 +318,9 @@ impl Claimed {
             (Judgement::Holds, true) => "perhaps holds",
             (Judgement::DoesNotHold, false) => "does not hold",
             (Judgement::DoesNotHold, true) => "perhaps does not hold",
+            (Judgement::Open, _) if self.needs_more_rounds => {
+                "open, as so many claims at once need more rounds"
+            }
             (Judgement::Open, _) => "open",
             (Judgement::NotMeasured, _) => "not measured",
         };
