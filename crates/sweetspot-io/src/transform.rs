@@ -20,10 +20,10 @@
 //! # Ok::<(), sweetspot_io::Error>(())
 //! ```
 
-use crate::each_line::threads;
+use crate::each_line::{self, each_batch, threads};
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::Input;
-use crate::lines::{self, Ends, Lines};
+use crate::lines::{self, Batch, Ends, Lines};
 use crate::output::{Existing, Output};
 use crate::strategy::{AUTO_BUFFER_BYTES, ReadOptions};
 use crate::sys::Inherited;
@@ -33,13 +33,28 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use sweetspot_core::size::BufferSize;
 
+/// A file of one line can be transformed as well.
+const LINE_BYTES_MAX: usize = usize::MAX - 1;
+
+/// What threads share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Share {
+    /// The files of a folder: each thread gets its list of files at the start.
+    #[default]
+    Files,
+    /// The lines of each file, one file after another, in chunks of the buffer's size (see
+    /// [`each_line`]). Without a strategy all threads read; with one, a thread reads while the
+    /// others work.
+    Lines,
+}
+
 /// How to transform.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// Strategy, buffer and hint.
     pub read: ReadOptions,
     /// How many bytes are collected before they are written. [`BufferSize::Off`]: each batch of
-    /// lines at once.
+    /// lines at once. Threads that share lines write each chunk.
     pub write_buffer: BufferSize,
     /// How many passes are made over each line; 0 copies.
     pub passes: u32,
@@ -47,8 +62,10 @@ pub struct Options<'a> {
     pub ends: Ends,
     /// What happens where an output is there already.
     pub existing: Existing,
-    /// For a folder: how many threads; 0: as many as there are processors.
+    /// How many threads; 0: as many as there are processors.
     pub threads: usize,
+    /// What they share. One file has one thread unless they share its lines.
+    pub share: Share,
     /// Is told now and then how many bytes are done.
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
 }
@@ -62,6 +79,7 @@ impl Default for Options<'_> {
             ends: Ends::Any,
             existing: Existing::default(),
             threads: 1,
+            share: Share::default(),
             progress: None,
         }
     }
@@ -96,8 +114,10 @@ fn transform_counting(
     options: &Options<'_>,
     all_bytes: &AtomicU64,
 ) -> Result<Done> {
-    // A file of one line can be transformed as well.
-    let line_bytes_max = usize::MAX - 1;
+    if options.share == Share::Lines {
+        return transform_in_threads(input, output, options, all_bytes);
+    }
+    let line_bytes_max = LINE_BYTES_MAX;
     let reading = lines::Options { read: options.read, ends: options.ends, line_bytes_max };
     let mut lines = Lines::open(input, &reading)?;
     let mut written = output.open(options.existing)?;
@@ -109,25 +129,61 @@ fn transform_counting(
     let mut done = Done { files: 1, ..Done::default() };
     let mut buffer = Vec::new();
     while let Some(batch) = lines.next_batch()? {
-        let base = buffer.len();
-        buffer.extend_from_slice(batch.bytes());
-        batch.for_each_range(|line| {
-            encrypt(&mut buffer[base + line.start..base + line.end], options.passes);
-            done.lines += 1;
-        });
+        done.lines += encrypt_batch(&batch, &mut buffer, options.passes);
         done.bytes += batch.bytes().len() as u64;
         if buffer.len() >= write_bytes {
             written.write_all(&buffer)?;
             buffer.clear();
         }
-        let bytes = all_bytes.fetch_add(batch.bytes().len() as u64, Relaxed);
-        if let Some(progress) = options.progress {
-            progress(bytes + batch.bytes().len() as u64);
-        }
+        tell(options, all_bytes, &batch);
     }
     written.write_all(&buffer)?;
     written.finish()?;
     Ok(done)
+}
+
+/// As [`transform_counting`], with threads that share the lines.
+fn transform_in_threads(
+    input: Input,
+    output: Output,
+    options: &Options<'_>,
+    all_bytes: &AtomicU64,
+) -> Result<Done> {
+    let sharing = each_line::Options {
+        read: options.read,
+        ends: options.ends,
+        line_bytes_max: Some(LINE_BYTES_MAX),
+        threads: options.threads,
+        existing: options.existing,
+        ..each_line::Options::default()
+    };
+    let lines = AtomicU64::new(0);
+    let tally = each_batch(input, output, &sharing, |batch, buffer| {
+        lines.fetch_add(encrypt_batch(batch, buffer, options.passes), Relaxed);
+        tell(options, all_bytes, batch);
+        Ok(())
+    })?;
+    Ok(Done { files: 1, bytes: tally.bytes_in, lines: lines.into_inner() })
+}
+
+/// Says how many bytes of all are done with this batch.
+fn tell(options: &Options<'_>, all_bytes: &AtomicU64, batch: &Batch<'_>) {
+    let bytes = batch.bytes().len() as u64;
+    let before = all_bytes.fetch_add(bytes, Relaxed);
+    if let Some(progress) = options.progress {
+        progress(before + bytes);
+    }
+}
+
+/// Appends what becomes of a batch; how many lines it has.
+fn encrypt_batch(batch: &Batch<'_>, buffer: &mut Vec<u8>, passes: u32) -> u64 {
+    let (base, mut lines) = (buffer.len(), 0);
+    buffer.extend_from_slice(batch.bytes());
+    batch.for_each_range(|line| {
+        encrypt(&mut buffer[base + line.start..base + line.end], passes);
+        lines += 1;
+    });
+    lines
 }
 
 /// Makes the passes over one line.
@@ -143,8 +199,7 @@ fn encrypt(line: &mut [u8], passes: u32) {
 }
 
 /// Transforms every file of the folder `from` into a file of the same name in the folder `to`, which
-/// is made where it is missing. Each thread gets its list of files at the start. Folders in the
-/// folder are left out.
+/// is made where it is missing. Folders in the folder are left out.
 ///
 /// ```
 /// use sweetspot_io::transform::{self, transform_folder};
@@ -177,7 +232,10 @@ pub fn transform_folder(
     }
     let (failed, sum) = (AtomicBool::new(false), Mutex::new(Ok(Done::default())));
     let bytes = AtomicU64::new(0);
-    let threads = threads(options.threads);
+    let threads = match options.share {
+        Share::Files => threads(options.threads),
+        Share::Lines => 1,
+    };
     let work = |first: usize| {
         for file in files.iter().skip(first).step_by(threads) {
             if failed.load(Relaxed) {
@@ -273,6 +331,31 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_share_lines_give_the_same_bytes() {
+        for content in test::contents() {
+            let place = Place::new(&content);
+            for strategy in [None, Some(Strategy::Streaming), Some(Strategy::Pipeline)] {
+                for buffer_bytes in test::buffers(&content) {
+                    let buffer_size = BufferSize::Bytes(buffer_bytes);
+                    let options = Options {
+                        read: ReadOptions { strategy, buffer_size, ..ReadOptions::default() },
+                        passes: [0, 3, 300][buffer_bytes as usize % 3],
+                        threads: 3,
+                        share: Share::Lines,
+                        existing: Existing::Replace,
+                        ..Options::default()
+                    };
+                    let done = transform(place.input(), place.path("to"), &options).unwrap();
+                    let found = std::fs::read(place.path("to")).unwrap();
+                    assert_eq!(found, expected(&content, options.passes), "{strategy:?}");
+                    let lines = scan::tests::lines(&content, Ends::Any).len() as u64;
+                    assert_eq!((done.bytes, done.lines), (content.len() as u64, lines));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn folders_are_transformed_by_any_number_of_threads() {
         let place = Place::new(b"");
         let from = place.path("from");
@@ -280,11 +363,12 @@ mod tests {
         for number in 0..10 {
             std::fs::write(from.join(format!("f{number}")), format!("{number}\nx\r\n")).unwrap();
         }
-        for threads in [0, 1, 2, 3, 30] {
+        let shares = [Share::Files, Share::Lines];
+        for (threads, share) in [0, 1, 2, 3, 30].map(|n| shares.map(|share| (n, share))).concat() {
             let to = place.path("to");
-            let options = Options { threads, passes: 6, ..Options::default() };
+            let options = Options { threads, share, passes: 6, ..Options::default() };
             let done = transform_folder(&from, &to, &options).unwrap();
-            assert_eq!(done, Done { files: 10, bytes: 50, lines: 20 }, "{threads}");
+            assert_eq!(done, Done { files: 10, bytes: 50, lines: 20 }, "{threads} {share:?}");
             for number in 0..10 {
                 let found = std::fs::read(to.join(format!("f{number}"))).unwrap();
                 assert_eq!(found, expected(format!("{number}\nx\r\n").as_bytes(), 6));

@@ -187,6 +187,7 @@ fn do_transform(arguments: &Transform) -> Result<u8, Failure> {
         passes: arguments.work,
         existing: arguments.force.existing(),
         threads: arguments.threads,
+        share: arguments.share(),
         progress: bar.listener(),
         ..transform::Options::default()
     };

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use sweetspot_io::lines::{Encoding, Ends, Invalid, LINE_BYTES_MAX};
 use sweetspot_io::size::{BufferSize, Parsed, parse};
+use sweetspot_io::transform::Share;
 use sweetspot_io::{Existing, Hint, ReadOptions, Strategy};
 
 const HELP: &str = "\
@@ -212,9 +213,13 @@ pub struct Transform {
     #[arg(long, value_name = "PASSES", default_value_t = 1)]
     pub work: u32,
 
-    /// How many threads share the files of a folder; 0: as many as there are processors
+    /// How many threads; 0: as many as there are processors
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
+
+    /// What the threads share: the files of a folder, or the lines of each file
+    #[arg(long, value_name = "WHAT", default_value = "files", value_parser = ["files", "lines"])]
+    share: String,
 
     #[command(flatten)]
     pub force: Force,
@@ -226,6 +231,12 @@ pub struct Transform {
     /// What it becomes: a file, or a folder
     #[arg(value_name = "TO")]
     pub to: PathBuf,
+}
+
+impl Transform {
+    pub fn share(&self) -> Share {
+        if self.share == "lines" { Share::Lines } else { Share::Files }
+    }
 }
 
 /// Count lines, or read them in one of several ways
