@@ -487,7 +487,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
                 "-c",
                 "-o",
                 "{output}",
-                "{sources}/transfer-size.c"
+                "{sources}/../classics/transfer-size/transfer-size.c"
             ]
         ),
         ..BASE
@@ -515,10 +515,16 @@ pub const TOOLS: &[Tool] = &[
                 "-O2",
                 "-o",
                 "{programs}/record-copy-by-hand",
-                "{sources}/record-copy-by-hand.c",
+                "{sources}/../classics/cobol-copy/record-copy-by-hand.c",
             ],
             &["gcc", "-O2", "-o", "{programs}/record-copy-plain", "{sources}/record-copy-plain.c"],
-            &["gcc", "-O2", "-o", "{programs}/transfer-size", "{sources}/transfer-size.c"],
+            &[
+                "gcc",
+                "-O2",
+                "-o",
+                "{programs}/transfer-size",
+                "{sources}/../classics/transfer-size/transfer-size.c",
+            ],
             &["gcc", "-O2", "-o", "{programs}/random-access", "{sources}/random-access.c"],
             &["gcc", "-O2", "-o", "{programs}/small-files", "{sources}/small-files.c"],
             &["gcc", "-O2", "-o", "{programs}/stdio-copy", "{sources}/stdio-copy.c"],
@@ -536,7 +542,7 @@ pub const TOOLS: &[Tool] = &[
             "-O2",
             "-o",
             "{programs}/record-copy",
-            "{sources}/record-copy.cob",
+            "{sources}/../classics/cobol-copy/record-copy.cob",
         ]],
         version: &["cobc", "--version"],
     },
