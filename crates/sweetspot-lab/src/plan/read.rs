@@ -50,6 +50,8 @@ const SUBJECT_KEYS: &[&str] = &[
 const PATHS: [&str; 5] = ["plan", "build", "sweetspot", "output", "path"];
 const MARGIN_DEFAULT: f64 = 0.02;
 const LIMIT_DEFAULT: Duration = Duration::from_secs(3600);
+/// So many can be looked at for those that are not excluded.
+const COMBINATIONS_MAX: usize = 100_000;
 /// Fewer rounds give no interval, but may be all that somebody has the time for.
 const ROUNDS_MIN: u64 = 1;
 
@@ -472,10 +474,14 @@ impl Reader {
             }
             excluded.push(self.selection(&table, &[])?);
         }
-        let product: usize = self.factors.iter().map(|factor| factor.levels.len()).product();
-        if product > CELLS_MAX {
-            let what = format!("{product} cells are too many: all run in every round");
-            return Err(document.error(what, format!("at most {CELLS_MAX}; drop some levels")));
+        let levels = self.factors.iter().map(|factor| factor.levels.len());
+        let product = levels.fold(1, usize::saturating_mul);
+        let too_many = |number: usize, what: &str, limit: usize| {
+            let what = format!("{number} {what} are too many");
+            document.error(what, format!("at most {limit}; drop some levels"))
+        };
+        if product > COMBINATIONS_MAX {
+            return Err(too_many(product, "combinations of levels", COMBINATIONS_MAX));
         }
         let mut cells = vec![Cell(Vec::new())];
         for factor in &self.factors {
@@ -487,9 +493,10 @@ impl Reader {
             cells = cells.iter().flat_map(grown).collect();
         }
         cells.retain(|cell| !excluded.iter().any(|selection| selection.has(cell)));
-        match cells.is_empty() {
-            true => Err(document.error("no cell is left", "exclude less")),
-            false => Ok(cells),
+        match cells.len() {
+            0 => Err(document.error("no cell is left", "exclude less")),
+            1..=CELLS_MAX => Ok(cells),
+            number => Err(too_many(number, "cells", CELLS_MAX)),
         }
     }
 

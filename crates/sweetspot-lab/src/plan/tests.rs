@@ -369,6 +369,26 @@ fn mistakes_about_cells_name_their_line() {
         "cells are too many",
         "1000",
     );
+    let many: Vec<String> = (0..40_000).map(|level| level.to_string()).collect();
+    check(
+        "records = [1000]",
+        &format!("records = [{}]", many.join(",")),
+        "",
+        "160000 combinations of levels are too many",
+        "100000",
+    );
+}
+
+#[test]
+fn only_cells_that_run_count_against_the_limit() {
+    // Two subjects in two ways each, but for one that is excluded.
+    let with = |levels: usize| {
+        let levels: Vec<String> = (0..levels).map(|level| level.to_string()).collect();
+        PLAN.replacen("records = [1000]", &format!("records = [{}]", levels.join(",")), 1)
+    };
+    assert_eq!(read(&with(CELLS_MAX / 3)).cells.len(), 999);
+    let error = Plan::read(&with(CELLS_MAX / 3 + 1), None).unwrap_err();
+    assert!(error.what.contains("1002 cells are too many"), "{error}");
 }
 
 #[test]
