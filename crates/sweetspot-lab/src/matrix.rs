@@ -15,7 +15,7 @@
 use crate::{
     Error,
     paired::{CONFIDENCE_FIXED, CONFIDENCE_PER_LOOK, Effect, LOOKS, Verdict},
-    plan::{Check, Plan, Stop},
+    plan::{Check, Claim, Plan, Stop},
     schedule::Schedule,
     statistics::{self, Interval},
     store::{CellRun, Ended, Observed},
@@ -84,6 +84,7 @@ pub struct Judged {
     pub claim: usize,
     pub check: Check,
     pub cell: usize,
+    /// Of those that it is held against and that ran, the one that leaves it least room.
     pub against: usize,
     /// How the cell relates to the other, in what the condition is about.
     pub effect: Option<Effect>,
@@ -254,22 +255,17 @@ impl Matrix<'_> {
     /// Where a figure is not a positive number.
     pub fn judge(&self) -> Result<Vec<Judged>, Error> {
         let mut all = Vec::new();
+        let mut p_values = Vec::new();
         for (number, claim) in self.plan.claims.iter().enumerate() {
             for cell in self.plan.meant(claim) {
-                let others = claim.against.iter();
-                let others = others.filter_map(|other| self.plan.counterpart(cell, other));
-                for (against, check) in
-                    others.flat_map(|other| claim.checks.iter().map(move |check| (other, *check)))
-                {
-                    let (compared, _) = bound(check);
-                    let effect = self.effect(against, cell, compared)?;
-                    let judgement = Judgement::NotMeasured;
+                for check in &claim.checks {
+                    let (against, effect, p) = self.against_best(claim, cell, *check)?;
+                    let (check, judgement) = (*check, Judgement::NotMeasured);
                     all.push(Judged { claim: number, check, cell, against, effect, judgement });
+                    p_values.push(p);
                 }
             }
         }
-        let p_values =
-            all.iter().map(|judged| self.p_value(judged)).collect::<Result<Vec<_>, _>>()?;
         let corrected = statistics::holm(&p_values);
         for (judged, p) in std::iter::zip(&mut all, corrected) {
             judged.judgement = self.judgement(judged, p);
@@ -277,10 +273,44 @@ impl Matrix<'_> {
         Ok(all)
     }
 
+    /// Of the cells that a claim holds `cell` against, and that ran, the one that leaves it least room:
+    /// its number, the effect, and a p value for the claim as a whole.
+    ///
+    /// A claim that must hold against each is as likely to be wrong as its weakest part, so the
+    /// largest p value is that of the whole (intersection-union test). That it does not hold is seen
+    /// at the worst of several, which has to be made up for (Bonferroni).
+    fn against_best(
+        &self,
+        claim: &Claim,
+        cell: usize,
+        check: Check,
+    ) -> Result<(usize, Option<Effect>, f64), Error> {
+        let (compared, bound) = bound(check);
+        let mut all = Vec::new();
+        for other in &claim.against {
+            let Some(other) = self.plan.counterpart(cell, other) else { continue };
+            all.push((
+                other,
+                self.effect(other, cell, compared)?,
+                self.p_value(other, cell, check)?,
+            ));
+        }
+        let ratio = |effect: &Option<Effect>| effect.map_or(0.0, |effect| effect.ratio);
+        let worst = all.iter().max_by(|one, other| ratio(&one.1).total_cmp(&ratio(&other.1)));
+        let Some(&(other, effect, p)) = worst else { return Ok((cell, None, 1.0)) };
+        let ran = all.iter().filter_map(|(_, effect, p)| Some(((*effect)?, *p)));
+        if ratio(&effect) > bound {
+            return Ok((other, effect, (p * ran.count() as f64).min(1.0)));
+        }
+        let holds = |effect: Effect| effect.interval.is_some_and(|found| found.high <= bound);
+        let p = ran.map(|(effect, p)| if holds(effect) { p } else { 1.0 }).fold(0.0, f64::max);
+        Ok((other, effect, p))
+    }
+
     /// How likely figures as far from the bound are where the truth is the bound.
-    fn p_value(&self, judged: &Judged) -> Result<f64, Error> {
-        let (compared, bound) = bound(judged.check);
-        let (reference, candidate) = self.pairs(judged.against, judged.cell, compared);
+    fn p_value(&self, against: usize, cell: usize, check: Check) -> Result<f64, Error> {
+        let (compared, bound) = bound(check);
+        let (reference, candidate) = self.pairs(against, cell, compared);
         if candidate.is_empty() {
             return Ok(1.0);
         }

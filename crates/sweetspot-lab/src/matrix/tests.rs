@@ -182,6 +182,34 @@ fn many_claims_need_more_than_one() {
 }
 
 #[test]
+fn a_claim_about_the_best_of_several_is_one_claim() {
+    let against = "against = [{ subject = 'slow' }, { subject = 'other' }]\nat-least = 5";
+    let conditions = "at-least = 5\nmemory-at-most = 1.5";
+    let text = PLAN.replace(conditions, against).replace("size = [1, 2]", "size = [1]");
+    let judge = |rounds: usize, other: &dyn Fn(usize) -> Ended| -> Vec<(usize, Judgement)> {
+        let text = text.replace("rounds = 8", &format!("rounds = {rounds}"));
+        let bench = Bench::new(Plan::read(&text, None).unwrap());
+        let runs = bench.go_on(Vec::new(), |cell, round| match cell {
+            2 => other(round),
+            cell => end(cell * 2, round),
+        });
+        let judged = bench.matrix(&runs).judge().unwrap();
+        judged.into_iter().map(|judged| (judged.against, judged.judgement)).collect()
+    };
+    use Judgement::{DoesNotHold, Holds, Open};
+    let faster = |round| observed(0.9 + 0.01 * round as f64, 1 << 20);
+    let near = |round| observed(0.4 + 0.01 * round as f64, 1 << 20);
+    let around = |round| observed([0.5, 0.9][round % 2], 1 << 20);
+    let gone = |_| Ended::GivenUp("wrong".to_owned());
+    // Six rounds suffice for one: it holds against each. They do not to say so of the worse of two.
+    assert_eq!(judge(6, &faster), [(2, Holds)]);
+    assert_eq!(judge(6, &near), [(2, Open)]);
+    assert_eq!(judge(8, &near), [(2, DoesNotHold)]);
+    assert_eq!(judge(8, &around), [(2, Open)]);
+    assert_eq!(judge(6, &gone), [(0, Holds)]);
+}
+
+#[test]
 fn only_runs_on_one_machine_are_compared() {
     let bench = Bench::new(plan());
     let mut runs = bench.go_on(Vec::new(), end);
