@@ -12,6 +12,8 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
+    thread::sleep,
+    time::Duration,
 };
 
 /// What the page cache is to hold of the inputs when a run begins.
@@ -75,14 +77,28 @@ fn read_all(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Pages that a process just ended with may still be on their way to the lists from which they can be
+/// dropped, on another processor. So often it is tried, with a pause between.
+const EVICTIONS_MAX: u32 = 10;
+const EVICTION_PAUSE: Duration = Duration::from_millis(20);
+
 /// Writes `path` out and drops it from the page cache; tells how many bytes are in there still.
 fn evict(path: &Path) -> Result<u64, Error> {
     let file = File::open(path).map_err(Error::system("open", path))?;
     file.sync_all().map_err(Error::system("write out", path))?;
-    fadvise(&file, 0, None, Advice::DontNeed)
-        .map_err(io::Error::from)
-        .map_err(Error::system("drop from the cache", path))?;
-    residency(&file).map_err(Error::system("ask for the cached pages of", path))
+    let mut tries = 0;
+    loop {
+        fadvise(&file, 0, None, Advice::DontNeed)
+            .map_err(io::Error::from)
+            .map_err(Error::system("drop from the cache", path))?;
+        let asking = Error::system("ask for the cached pages of", path);
+        let cached = residency(&file).map_err(asking)?;
+        tries += 1;
+        if cached == 0 || tries == EVICTIONS_MAX {
+            return Ok(cached);
+        }
+        sleep(EVICTION_PAUSE);
+    }
 }
 
 /// How many bytes of `path`, in whole pages, are in the page cache.
