@@ -289,6 +289,10 @@ impl Matrix<'_> {
         let mut all = Vec::new();
         for other in &claim.against {
             let Some(other) = self.plan.counterpart(cell, other) else { continue };
+            // What is not installed is left out, which is said. What failed might have been the best.
+            if !self.is_skipped(other) && self.fault(other).is_some() {
+                return Ok((other, None, 1.0));
+            }
             all.push((
                 other,
                 self.effect(other, cell, compared)?,
