@@ -1070,14 +1070,18 @@ fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u64) {
 /// Whether a learning descriptor has made enough small writes for `earn`.
 pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
     let writes = learning.small_writes();
-    match file.map(|file| file.pin.load(Relaxed)) {
-        None => {
-            writes >= WRITES_TO_BE_KNOWN && inodes::any_window() || writes == policy::WRITES_TO_EARN
+    let Some(file) = file else {
+        return writes >= WRITES_TO_BE_KNOWN && inodes::any_window()
+            || writes == policy::WRITES_TO_EARN;
+    };
+    match file.pin.load(Relaxed) {
+        pin::NONE => writes >= policy::WRITES_TO_EARN,
+        // Until there is an answer, it costs no system call to wait for it.
+        pin::ASKED => {
+            file.entry().is_none_or(|entry| !matches!(pins::answer(entry), pins::Answer::Waiting))
         }
-        Some(pin::NONE) => writes >= policy::WRITES_TO_EARN,
-        Some(pin::ASKED) => true,
-        Some(pin::HELD) => writes >= policy::WRITES_TO_EARN_AGAIN,
-        Some(_) => false,
+        pin::HELD => writes >= policy::WRITES_TO_EARN_AGAIN,
+        _ => false,
     }
 }
 
