@@ -41,6 +41,8 @@ const REFINED: usize = 3;
 const BISECT_LOOKS: [usize; 3] = [5, 7, 10];
 /// Rounds after which a confirmation looks, and its cap: times the plan's patience.
 const CONFIRM_LOOKS: [usize; 3] = [8, 13, 20];
+/// See [`Plan::runs_max`].
+const GRID_ROUNDS: usize = 10;
 /// How much further up than the margin a size must clearly be to be ruled out by scouting alone.
 const RULED_OUT: f64 = 0.2;
 /// The bisection may end one point beside the margin, the confirmation two: a size exactly at the
@@ -84,6 +86,11 @@ impl Plan {
     /// The rounds after which a confirmation looks.
     fn confirm_looks(&self) -> [usize; 3] {
         CONFIRM_LOOKS.map(|rounds| rounds * self.patience)
+    }
+
+    /// No search takes more runs, but for a curve: as many as a grid of ten rounds.
+    fn runs_max(&self) -> usize {
+        GRID_ROUNDS * (self.auto() + 1) * self.patience
     }
 
     /// The patience with which that many rounds of a confirmation are possible.
@@ -271,6 +278,12 @@ impl Search<'_> {
 
     fn of(&self, phase: Phase) -> impl Iterator<Item = &Round> {
         self.rounds.iter().filter(move |round| round.phase == phase)
+    }
+
+    /// Runs so far, without those for a curve.
+    fn runs(&self) -> usize {
+        let rounds = self.rounds.iter().filter(|round| round.phase < Phase::Curve);
+        rounds.map(|round| round.order.len()).sum()
     }
 
     /// The next round of `settings` in `phase`: in an order of its own from the seed.
@@ -462,14 +475,19 @@ impl Search<'_> {
     /// Fresh rounds of the choice against what it must not be worse than.
     fn confirm(&self, found: Setting) -> Result<Step, Error> {
         let Held { choice, rival, state } = self.held(found)?;
-        let side = match state {
-            State::AgainstRival => return self.confirmation(choice, rival),
+        let (next, side) = match state {
+            State::AgainstRival => (Some(self.confirmation(choice, rival)?), Side::Unclear),
             State::AgainstContenders(mut settings) => {
                 settings.push(choice);
-                return Ok(self.round(Phase::Confirm, settings));
+                (Some(self.round(Phase::Confirm, settings)), Side::Unclear)
             }
-            State::Ended(side) => side,
+            State::Ended(side) => (None, side),
         };
+        if let Some(Step::Round { phase, order }) = next
+            && self.runs() + order.len() <= self.plan.runs_max()
+        {
+            return Ok(Step::Round { phase, order });
+        }
         let (auto, confirmed) = (self.plan.auto(), side == Side::Within);
         self.answer(Answer {
             choice,

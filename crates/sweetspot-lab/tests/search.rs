@@ -145,6 +145,7 @@ fn tally(shape: &Shape, noise: &[f64], trials: u64, patience: usize) -> Tally {
         let plan = Plan { sizes: SIZES, within: 0.05, seed, curve_rounds: 0, patience };
         let trial = Trial::run(shape, &plan, noise, Random::new(seed).below(noise.len()));
         tally.runs += trial.runs();
+        assert!(trial.runs() <= 10 * (SIZES + 2) * patience, "more than a grid of ten rounds");
         if !trial.answer.confirmed {
             continue;
         }
