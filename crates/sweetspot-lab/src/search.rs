@@ -43,6 +43,8 @@ const BISECT_LOOKS: [usize; 3] = [5, 7, 10];
 const CONFIRM_LOOKS: [usize; 3] = [8, 13, 20];
 /// See [`Plan::runs_max`].
 const GRID_ROUNDS: usize = 10;
+/// 4 KiB to 16 MiB, no buffering and automatic.
+const SETTINGS_USUAL: usize = 15;
 /// How much further up than the margin a size must clearly be to be ruled out by scouting alone.
 const RULED_OUT: f64 = 0.2;
 /// The bisection may end one point beside the margin, the confirmation two: a size exactly at the
@@ -88,9 +90,10 @@ impl Plan {
         CONFIRM_LOOKS.map(|rounds| rounds * self.patience)
     }
 
-    /// No search takes more runs, but for a curve: as many as a grid of ten rounds.
+    /// No search takes more runs, but for a curve: as many as a grid of ten rounds, over the usual
+    /// sizes where there are fewer.
     fn runs_max(&self) -> usize {
-        GRID_ROUNDS * (self.auto() + 1) * self.patience
+        GRID_ROUNDS * (self.auto() + 1).max(SETTINGS_USUAL) * self.patience
     }
 
     /// The patience with which that many rounds of a confirmation are possible.
