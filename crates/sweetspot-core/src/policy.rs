@@ -18,11 +18,10 @@ pub const HITS_PER_CLOCK: u32 = 64;
 /// The first window, in bytes: one page, what the kernel copies at least anyway.
 pub const WINDOW_BYTES_MIN: u64 = 4096;
 
-/// The largest window that `auto` uses, in bytes. Filling one takes five system calls, some 2 us: a
-/// quarter of what copying 64 KiB takes, a fifteenth for 256 KiB. Reading 100 MB in order is 1.07
-/// times as fast so (1.11 at 512 KiB, 1.19 at 1 MiB, with a second-level cache of 1 MiB); more would
-/// not fit into the caches of smaller processors, together with what the program needs.
-pub const AUTO_WINDOW_BYTES_MAX: u64 = 256 << 10;
+/// The largest window that `auto` uses, in bytes. Reading 100 MB in order by 200 bytes is 1.07 times as
+/// fast with 256 KiB, as filling a window takes five system calls; but then 256 files instead of 1,024
+/// fit into the budget, and reads of some ten KiB would be copied twice.
+pub const AUTO_WINDOW_BYTES_MAX: u64 = 64 << 10;
 
 /// Small sequential reads that a file needs before it gets a window. Opening one costs some 2 us
 /// (fstat, fstatfs, F_GETFL, lseek, signal mask), as much as five reads.
