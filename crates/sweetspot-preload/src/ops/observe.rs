@@ -448,14 +448,15 @@ impl Watch {
             }
             return;
         }
-        if seen.description().is_none() && seen.left.fetch_sub(1, Relaxed) <= 0 {
+        let is_folded = seen.flags.load(Relaxed) & FOLDED != 0;
+        if is_folded && seen.description().is_none() && seen.left.fetch_sub(1, Relaxed) <= 0 {
             seen.describe();
             seen.with_state(false, |state| state.position = seen.position.load(Relaxed));
             return seen.unfold(self.fd);
         }
         seen.with_state(counts.exclusive, |state| {
             self.follow(state, seen, &counts, answer);
-            if seen.flags.load(Relaxed) & FOLDED != 0 && state.left == FIRST_CALLS - BUSY_CALLS {
+            if is_folded && state.left == FIRST_CALLS - BUSY_CALLS {
                 state.save(&counts);
                 seen.unfold(self.fd);
             }
@@ -1111,6 +1112,8 @@ fn opened_as(fd: i32, flags: i32, path: &[u8]) {
         return;
     }
     name_program();
+    // Only the record of a folder's files ends with a slash.
+    let path = path.strip_suffix(b"/").filter(|path| !path.is_empty()).unwrap_or(path);
     let owner = OWNER.load(Relaxed);
     let close_on_exec = if flags & libc::O_CLOEXEC != 0 { CLOSE_ON_EXEC } else { 0 };
     let of_its_own = match all.find(owner, path) {

@@ -5,7 +5,7 @@
 //! DIR/lock                  held while something is built or made
 //! DIR/build/NAME-KEY/       {build}: programs of one plan
 //! DIR/data/NAME-KEY/        one data set
-//! DIR/runs/XXXX/            one process of `bench`, locked while it lives
+//! DIR/runs/NAME/            one process of `bench`, locked while it lives
 //! ```
 
 use crate::arguments::Bench;
