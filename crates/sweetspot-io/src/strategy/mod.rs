@@ -35,7 +35,7 @@ pub enum Strategy {
     Streaming,
     /// All of it first, however large it is.
     Whole,
-    /// A thread reads ahead, some buffers at most.
+    /// A thread reads ahead, some buffers at most. Not for a file that one read gets.
     Pipeline,
     /// The file's pages themselves, without a copy: the fastest for a file that is in the page cache.
     /// Only while nobody can change the file; who wants to write to it waits until the caller is done
@@ -188,11 +188,14 @@ pub fn choose(facts: &Facts, options: &ReadOptions, unit_bytes: usize) -> Choice
     }
     .max(unit_bytes)
     .max(1);
-    let why = match (options.strategy, facts.kind) {
-        (None, InputKind::Regular) if left < buffer_bytes as u64 => "one read gets all of it",
-        _ => why,
-    };
-    Choice { strategy, buffer_bytes, why }
+    let in_one_read = facts.kind == InputKind::Regular && left < buffer_bytes as u64;
+    match options.strategy {
+        // A thread would cost more than the read.
+        None | Some(Strategy::Pipeline) if in_one_read => {
+            Choice { strategy: Strategy::Streaming, buffer_bytes, why: "one read gets all of it" }
+        }
+        _ => Choice { strategy, buffer_bytes, why },
+    }
 }
 
 /// What a strategy does.
@@ -317,7 +320,9 @@ mod tests {
                 _ => auto,
             };
             check(regular(1 << 30), Some(strategy), BufferSize::Auto, (strategy, expected));
-            check(regular(10), Some(strategy), BufferSize::Auto, (strategy, 11));
+            // No thread for a single read.
+            let small = if strategy == Strategy::Pipeline { Strategy::Streaming } else { strategy };
+            check(regular(10), Some(strategy), BufferSize::Auto, (small, 11));
         }
         check(regular(10), None, BufferSize::Auto, (Strategy::Streaming, 11));
         check(regular(1 << 30), None, BufferSize::Auto, (Strategy::Streaming, auto));
