@@ -263,6 +263,7 @@ fn begin_process(all: &'static Observations) {
     let place = &all.processes[index.min(PROCESSES_MAX - 1)];
     OWNER.store(all.owner(index), Relaxed);
     FILES.store(0, Relaxed);
+    BESIDE.forget();
     let pid = sys::process_id() as u32;
     PID.store(pid, Relaxed);
     // SAFETY: no memory is handed over.
@@ -733,7 +734,9 @@ impl Seen {
         self.flags.fetch_and(!FOLDED, Relaxed);
         if let Some(all) = observations() {
             let mut buffer = [0; 512];
-            self.count_in(all.record(OWNER.load(Relaxed), asked_path(fd, &mut buffer)));
+            let path = asked_path(fd, &mut buffer);
+            set_apart(path);
+            self.count_in(all.record(OWNER.load(Relaxed), path));
         }
     }
 
@@ -996,6 +999,7 @@ fn find(seen: &'static Seen, fd: i32) -> Option<Counts> {
         Some(end) if unnamed => &path[..end],
         _ => path,
     };
+    set_apart(path);
     let record = all.record(OWNER.load(Relaxed), path);
     let what = if status.regular { IS_REGULAR | IS_INHERITED } else { IS_OTHER };
     record.what.fetch_or(what, Relaxed);
@@ -1048,11 +1052,10 @@ pub fn opened(fd: i32, flags: i32, path: *const c_char) {
     if !is_on() || path.is_null() {
         return;
     }
-    let mut buffer = [0; PATH_BYTES_MAX];
     // SAFETY: the kernel has just opened this path.
     let given = unsafe { core::ffi::CStr::from_ptr(path) }.to_bytes();
-    if let Some(path) = absolute(given, &mut buffer) {
-        opened_as(fd, flags, path);
+    if !opened_beside(fd, flags, None, given) {
+        opened_from_here(fd, flags, given);
     }
 }
 
@@ -1066,24 +1069,147 @@ pub fn opened_at(folder: i32, fd: i32, flags: i32, path: *const c_char) {
         return opened(fd, flags, path);
     }
     // SAFETY: the kernel has just opened this path.
-    let name = unsafe { core::ffi::CStr::from_ptr(path) }.to_bytes();
-    let (mut joined, mut asked) = ([0; PATH_BYTES_MAX], [0; 512]);
-    let path = in_folder(folder, name, &mut joined);
-    opened_as(fd, flags, path.unwrap_or_else(|| ledger::path_of(fd, &mut asked)));
+    let given = unsafe { core::ffi::CStr::from_ptr(path) }.to_bytes();
+    let base = record_of_folder(folder);
+    if base.is_none() || !opened_beside(fd, flags, base, given) {
+        opened_from(base, fd, flags, given);
+    }
 }
 
-/// A path in a folder that was opened before; `None`: only the kernel knows it.
-fn in_folder<'a>(
-    folder: i32,
-    name: &[u8],
-    buffer: &'a mut [u8; PATH_BYTES_MAX],
-) -> Option<&'a [u8]> {
+#[cold]
+#[inline(never)]
+fn opened_from_here(fd: i32, flags: i32, given: &[u8]) {
+    let mut buffer = [0; PATH_BYTES_MAX];
+    if let Some(path) = absolute(given, &mut buffer)
+        && let Some(record) = opened_as(fd, flags, path)
+    {
+        BESIDE.remember(None, given, record);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn opened_from(base: Option<&'static Record>, fd: i32, flags: i32, given: &[u8]) {
+    let (mut joined, mut asked) = ([0; PATH_BYTES_MAX], [0; 512]);
+    let path = base.and_then(|base| in_folder(base, given, &mut joined));
+    let record = opened_as(fd, flags, path.unwrap_or_else(|| ledger::path_of(fd, &mut asked)));
+    if let (Some(record), Some(_)) = (record, base) {
+        BESIDE.remember(base, given, record);
+    }
+}
+
+/// A file beside the last one that was counted by its folder: counted there, too, without a look at
+/// its path, unless it may have a record of its own.
+#[inline]
+fn opened_beside(fd: i32, flags: i32, base: Option<&Record>, given: &[u8]) -> bool {
+    let Some(seen) = SEEN.get(fd as usize) else { return false };
+    if !atomic::single_threaded() || flags & libc::O_DIRECTORY != 0 || is_borrowed() {
+        return false;
+    }
+    let (folder, name) = given.split_at(folder_of(given).len());
+    let Some(record) = BESIDE.find(base, folder).filter(|_| !may_be_apart(name)) else {
+        return false;
+    };
+    count_in_folder(seen, fd, record, close_on_exec(flags));
+    true
+}
+
+/// The folder of the last file that was counted by its folder: what the program gave to open it,
+/// but for its name. For one thread only.
+struct Beside {
+    /// That folder's record; null: there was none.
+    record: AtomicPtr<Record>,
+    /// To what the path is relative; null: to the current folder.
+    base: AtomicPtr<Record>,
+    len: AtomicU32,
+    given: UnsafeCell<[u8; TEXT_BYTES_MAX]>,
+}
+// SAFETY: only threads that are alone touch it. A handler in the middle of a change may leave the one's
+// text and the other's record: what is counted is wrong then, and no memory.
+unsafe impl Sync for Beside {}
+static BESIDE: Beside = Beside {
+    record: AtomicPtr::new(core::ptr::null_mut()),
+    base: AtomicPtr::new(core::ptr::null_mut()),
+    len: AtomicU32::new(0),
+    given: UnsafeCell::new([0; TEXT_BYTES_MAX]),
+};
+
+impl Beside {
+    #[inline]
+    fn find(&self, base: Option<&Record>, folder: &[u8]) -> Option<&'static Record> {
+        // SAFETY: records are mapped for good.
+        let record = unsafe { self.record.load(Relaxed).as_ref() }?;
+        let same_base = self.base.load(Relaxed) == base.map_or(core::ptr::null_mut(), address);
+        // SAFETY: see above.
+        let known = unsafe { (&*self.given.get()).get(..self.len.load(Relaxed) as usize) };
+        (same_base && known == Some(folder)).then_some(record)
+    }
+
+    fn remember(&self, base: Option<&Record>, given: &[u8], record: &'static Record) {
+        let folder = folder_of(given);
+        self.forget();
+        // Those of others may be found by their paths only.
+        if folder.len() <= TEXT_BYTES_MAX && record.owner.load(Relaxed) != 0 {
+            // SAFETY: see above.
+            unsafe { (&mut *self.given.get())[..folder.len()].copy_from_slice(folder) };
+            self.len.store(folder.len() as u32, Relaxed);
+            self.base.store(base.map_or(core::ptr::null_mut(), address), Relaxed);
+            self.record.store(address(record), Relaxed);
+        }
+    }
+
+    fn forget(&self) {
+        self.record.store(core::ptr::null_mut(), Relaxed);
+    }
+}
+
+fn address(record: &Record) -> *mut Record {
+    (&raw const *record).cast_mut()
+}
+
+/// A bit for each name of a file that has a record of its own in this process, or in one that it was
+/// forked from; by chance also for others.
+static APART: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+
+/// The bit of a file's name: where it is. Names that are counted through differ in their ends.
+#[inline]
+fn apart_bit(name: &[u8]) -> (&'static AtomicU64, u64) {
+    let end = match name.last_chunk() {
+        Some(end) => u64::from_le_bytes(*end),
+        None => name.iter().fold(0, |end, byte| end << 8 | u64::from(*byte)),
+    };
+    let bit = (end ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+    (&APART[bit as usize / 64], 1 << (bit % 64))
+}
+
+#[inline]
+fn may_be_apart(name: &[u8]) -> bool {
+    let (word, bit) = apart_bit(name);
+    word.load(Relaxed) & bit != 0
+}
+
+/// A file has a record of its own from now on.
+fn set_apart(path: &[u8]) {
+    let (word, bit) = apart_bit(&path[folder_of(path).len()..]);
+    word.fetch_or(bit, Relaxed);
+}
+
+/// The record of a folder that was opened before; `None`: only the kernel knows its path.
+fn record_of_folder(folder: i32) -> Option<&'static Record> {
     let seen = SEEN.get(folder as usize)?;
     if seen.flags.load(Relaxed) & FOLDED != 0 {
         return None;
     }
     // SAFETY: records are mapped for good.
-    let record = unsafe { seen.record.load(Relaxed).as_ref() }?;
+    unsafe { seen.record.load(Relaxed).as_ref() }
+}
+
+/// A path in such a folder; `None`: only the kernel knows it.
+fn in_folder<'a>(
+    record: &Record,
+    name: &[u8],
+    buffer: &'a mut [u8; PATH_BYTES_MAX],
+) -> Option<&'a [u8]> {
     let mut text = [0; TEXT_BYTES_MAX];
     let folder = record.path.load(&mut text);
     // A longer one has lost its beginning.
@@ -1105,47 +1231,62 @@ fn join<'a>(pieces: [&[u8]; 3], buffer: &'a mut [u8; PATH_BYTES_MAX]) -> Option<
     Some(&buffer[..len])
 }
 
-/// A descriptor means the file of this name, from its beginning.
-fn opened_as(fd: i32, flags: i32, path: &[u8]) {
-    let (Some(all), Some(seen)) = (observations(), SEEN.get(fd as usize)) else { return };
+/// A descriptor means the file of this name, from its beginning. The record of its folder, if it is
+/// counted there.
+fn opened_as(fd: i32, flags: i32, path: &[u8]) -> Option<&'static Record> {
+    let (all, seen) = (observations()?, SEEN.get(fd as usize)?);
     if is_borrowed() {
-        return;
+        return None;
     }
     name_program();
     // Only the record of a folder's files ends with a slash.
     let path = path.strip_suffix(b"/").filter(|path| !path.is_empty()).unwrap_or(path);
     let owner = OWNER.load(Relaxed);
-    let close_on_exec = if flags & libc::O_CLOEXEC != 0 { CLOSE_ON_EXEC } else { 0 };
     let of_its_own = match all.find(owner, path) {
         None if FILES.load(Relaxed) < FILES_APART => {
             FILES.fetch_add(1, Relaxed);
+            set_apart(path);
             Some(all.record(owner, path))
         }
         known => known,
     };
     if let Some(record) = of_its_own {
-        remember(seen, fd, record, close_on_exec);
+        remember(seen, fd, record, close_on_exec(flags));
         count_open(seen, fd);
     } else if flags & libc::O_DIRECTORY != 0 {
         // No file of its folder, but the folder whose files are counted there.
         let mut buffer = [0; PATH_BYTES_MAX];
         let record = all.record(owner, join([path, b"/", b""], &mut buffer).unwrap_or(path));
-        remember(seen, fd, record, close_on_exec);
+        remember(seen, fd, record, close_on_exec(flags));
     } else {
         let record = all.record(owner, folder_of(path));
-        // The first one is followed, so that no folder is judged by none.
-        let is_first = record.tallies[Tally::Opens as usize].load(Relaxed) == 0;
-        if is_first || random().is_multiple_of(FOLDED_WEIGHT) {
-            remember(seen, fd, record, close_on_exec | FOLDED);
-        } else {
-            seen.flags.store(close_on_exec | FOLDED | STRAIGHT, Relaxed);
-            seen.position.store(0, Relaxed);
-            seen.count_in(record);
-            seen.arm(BUSY_CALLS);
-            know(fd);
-        }
-        count_open(seen, fd);
+        count_in_folder(seen, fd, record, close_on_exec(flags));
+        return Some(record);
     }
+    None
+}
+
+/// The flag of a descriptor for those of its opening.
+#[inline]
+fn close_on_exec(flags: i32) -> u32 {
+    if flags & libc::O_CLOEXEC != 0 { CLOSE_ON_EXEC } else { 0 }
+}
+
+/// A file is counted with others of its folder.
+#[inline]
+fn count_in_folder(seen: &'static Seen, fd: i32, record: &'static Record, close_on_exec: u32) {
+    // The first one is followed, so that no folder is judged by none.
+    let is_first = record.tallies[Tally::Opens as usize].load(Relaxed) == 0;
+    if is_first || random().is_multiple_of(FOLDED_WEIGHT) {
+        remember(seen, fd, record, close_on_exec | FOLDED);
+    } else {
+        seen.flags.store(close_on_exec | FOLDED | STRAIGHT, Relaxed);
+        seen.position.store(0, Relaxed);
+        seen.count_in(record);
+        seen.arm(BUSY_CALLS);
+        know(fd);
+    }
+    count_open(seen, fd);
 }
 
 fn count_open(seen: &'static Seen, fd: i32) {
@@ -1176,6 +1317,7 @@ static FOLDER: Folder =
 /// The current folder may be another one now.
 pub fn moved() {
     FOLDER.len.store(0, Relaxed);
+    BESIDE.forget();
 }
 
 /// A path from the root, for the records; the end of it, where it is long.
