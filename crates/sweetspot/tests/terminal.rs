@@ -280,9 +280,16 @@ impl Terminal {
         }
     }
 
+    fn processes(&self) -> impl Iterator<Item = Process> {
+        below(self.shell.id()).into_iter().filter_map(Process::read)
+    }
+
     fn has(&self, name: &str, is_so: impl Fn(&Process) -> bool) -> bool {
-        let all = below(self.shell.id()).into_iter().filter_map(Process::read);
-        all.into_iter().any(|process| process.name == name && is_so(&process))
+        self.processes().any(|process| process.name == name && is_so(&process))
+    }
+
+    fn all_of(&self, group: i32, is_so: impl Fn(&Process) -> bool) -> bool {
+        self.processes().filter(|process| process.group == group).all(|process| is_so(&process))
     }
 
     /// Plays a dialogue and returns what was seen.
@@ -300,9 +307,11 @@ impl Terminal {
                 Background(program) => self.wait_until(name, |this| {
                     this.has(program, |it| it.state != 'T' && it.group != it.foreground)
                 }),
-                Stopped(program) => {
-                    self.wait_until(name, |this| this.has(program, |it| it.state == 'T'));
-                }
+                // All of the job: a shell that has not heard yet that its own child has stopped takes
+                // the job for a running one, and does not continue it.
+                Stopped(program) => self.wait_until(name, |this| {
+                    this.has(program, |it| this.all_of(it.group, |it| it.state == 'T'))
+                }),
             }
             // What is typed is echoed, but not what `$?` becomes.
             if let Line(line) = step
