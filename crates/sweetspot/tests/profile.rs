@@ -392,6 +392,27 @@ fn seeks_fail_as_they_did_and_are_another_librarys_where_there_is_one() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "0 1049998\n");
 }
 
+/// Names that are no memory are the kernel's to refuse, and what cannot be opened or closed has no
+/// descriptor.
+#[test]
+fn what_cannot_be_opened_fails_as_it_did() {
+    let place = Place::new();
+    place.write("in.dat", vec![b'x'; 100]);
+    let source = "#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <stdio.h>\n\
+                  #include <unistd.h>\n#define TRY(call) (errno = 0, printf(\"%d %d\\n\", call, errno))\n\
+                  int main(void) { char *bad = (char *)8; for (int i = 0; i < 300; i++) {\n\
+                  int fd = open(\"in.dat\", O_RDONLY); close(fd); }\n\
+                  TRY(open(bad, O_RDONLY)); TRY(openat(AT_FDCWD, bad, O_RDONLY));\n\
+                  TRY(openat(3, bad, O_RDONLY)); TRY(openat(99, \"in.dat\", O_RDONLY));\n\
+                  TRY(open(\"none\", O_RDONLY)); TRY(creat(bad, 0600)); TRY(close(77));\n\
+                  TRY(close(-1)); return 0; }\n";
+    compile(&place, "bad", source, &["-Wno-nonnull"]);
+    let plain = Command::new("./bad").current_dir(place.work()).output().unwrap();
+    let (output, _) = place.profile(&["./bad"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&plain.stdout));
+}
+
 /// As PHP loads its extensions: nothing is buffered from then on.
 #[test]
 fn a_program_that_loads_libraries_apart_has_no_gain() {

@@ -117,6 +117,9 @@ const FOLDED: u32 = 16;
 /// kernel: as much as all that is done with a small file.
 const FILES_APART: u32 = 128;
 const FOLDED_WEIGHT: u32 = 8;
+/// Of folders in which more than so many were opened, one in so many: enough is known of them.
+const FOLDED_FEW: u64 = 512;
+const FOLDED_WEIGHT_OF_MANY: u32 = 32;
 /// Calls that make a file busy.
 const BUSY_CALLS: u32 = 256;
 /// Files that this process has opened, up to [`FILES_APART`].
@@ -947,7 +950,7 @@ macro_rules! short_ways {
 
         /// Leads our own entries to them. Where that cannot be, or another library stands between
         /// us and libc, they stay as they are, and lead here by a longer way.
-        fn take_short_ways() {
+        fn take_short_ways_of_transfers() {
             $(if reach::is_libc(crate::abi::$module::$name::next()) {
                 reach::redirect(
                     crate::abi::$module::$name as *const () as usize,
@@ -956,6 +959,12 @@ macro_rules! short_ways {
             })*
         }
     };
+}
+
+/// Leads our own entries to short ways.
+fn take_short_ways() {
+    take_short_ways_of_transfers();
+    take_short_ways_of_names();
 }
 
 // A seek is all that libc's does, and too short for the way there and back. Reads and writes may be
@@ -975,6 +984,42 @@ short_ways! {
     pread64 of read_write:
         fn(fd: i32, buffer: *mut c_void, len: usize, offset: i64) -> isize,
         Read len as u64, Some(offset);
+}
+
+/// The same for opening and closing: with small files they are half of what a program does.
+macro_rules! short_names {
+    ($($name:ident($($arg:ident: $type:ty),*), $before:expr, $after:expr;)*) => {
+        $(unsafe extern "C" fn $name($($arg: $type),*) -> i32 {
+            $before;
+            let next: unsafe extern "C" fn($($type),*) -> i32 = {
+                // SAFETY: the next definition of this name has this signature.
+                unsafe { core::mem::transmute(crate::abi::open_close::$name::next()) }
+            };
+            // SAFETY: the caller made the same call.
+            let answer = unsafe { next($($arg),*) };
+            $after(answer);
+            answer
+        })*
+
+        fn take_short_ways_of_names() {
+            $(reach::redirect(
+                crate::abi::open_close::$name as *const () as usize,
+                $name as *const () as usize,
+            );)*
+        }
+    };
+}
+
+short_names! {
+    open(path: *const c_char, flags: i32, mode: u32),
+        spoke(), |fd| opened(fd, flags, path);
+    open64(path: *const c_char, flags: i32, mode: u32),
+        spoke(), |fd| opened(fd, flags, path);
+    openat(folder: i32, path: *const c_char, flags: i32, mode: u32),
+        spoke(), |fd| opened_at(folder, fd, flags, path);
+    openat64(folder: i32, path: *const c_char, flags: i32, mode: u32),
+        spoke(), |fd| opened_at(folder, fd, flags, path);
+    close(fd: i32), closed(fd), |_| ();
 }
 
 /// The record of a descriptor that is not known: it was open before, or made out of sight.
@@ -1049,9 +1094,10 @@ fn know(fd: i32) {
 
 /// A descriptor was opened by path.
 pub fn opened(fd: i32, flags: i32, path: *const c_char) {
-    if !is_on() || path.is_null() {
+    if !is_on() || fd < 0 {
         return;
     }
+    made(fd);
     // SAFETY: the kernel has just opened this path.
     let given = unsafe { core::ffi::CStr::from_ptr(path) }.to_bytes();
     if !opened_beside(fd, flags, None, given) {
@@ -1068,6 +1114,7 @@ pub fn opened_at(folder: i32, fd: i32, flags: i32, path: *const c_char) {
     if folder == libc::AT_FDCWD || unsafe { *path } == b'/' as c_char {
         return opened(fd, flags, path);
     }
+    made(fd);
     // SAFETY: the kernel has just opened this path.
     let given = unsafe { core::ffi::CStr::from_ptr(path) }.to_bytes();
     let base = record_of_folder(folder);
@@ -1106,10 +1153,9 @@ fn opened_beside(fd: i32, flags: i32, base: Option<&Record>, given: &[u8]) -> bo
     if !atomic::single_threaded() || flags & libc::O_DIRECTORY != 0 || is_borrowed() {
         return false;
     }
-    let (folder, name) = given.split_at(folder_of(given).len());
-    let Some(record) = BESIDE.find(base, folder).filter(|_| !may_be_apart(name)) else {
-        return false;
-    };
+    let folder = folder_of(given);
+    let beside = BESIDE.find(base, folder).filter(|_| !may_be_apart(given, folder.len()));
+    let Some(record) = beside else { return false };
     count_in_folder(seen, fd, record, close_on_exec(flags));
     true
 }
@@ -1171,26 +1217,29 @@ fn address(record: &Record) -> *mut Record {
 /// forked from; by chance also for others.
 static APART: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
-/// The bit of a file's name: where it is. Names that are counted through differ in their ends.
+/// The bit of a file's name, which begins at `name` of its path: where it is. Names that are counted
+/// through differ in their ends.
 #[inline]
-fn apart_bit(name: &[u8]) -> (&'static AtomicU64, u64) {
-    let end = match name.last_chunk() {
-        Some(end) => u64::from_le_bytes(*end),
-        None => name.iter().fold(0, |end, byte| end << 8 | u64::from(*byte)),
+fn apart_bit(path: &[u8], name: usize) -> (&'static AtomicU64, u64) {
+    let len = path.len() - name;
+    // The last eight bytes of the name as a number, the last one highest.
+    let end = match path.last_chunk() {
+        Some(end) if len > 0 => u64::from_le_bytes(*end) >> (64 - 8 * len.min(8)),
+        _ => path[name..].iter().rev().fold(0, |end, byte| end << 8 | u64::from(*byte)),
     };
-    let bit = (end ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+    let bit = (end ^ len as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
     (&APART[bit as usize / 64], 1 << (bit % 64))
 }
 
 #[inline]
-fn may_be_apart(name: &[u8]) -> bool {
-    let (word, bit) = apart_bit(name);
+fn may_be_apart(path: &[u8], name: usize) -> bool {
+    let (word, bit) = apart_bit(path, name);
     word.load(Relaxed) & bit != 0
 }
 
 /// A file has a record of its own from now on.
 fn set_apart(path: &[u8]) {
-    let (word, bit) = apart_bit(&path[folder_of(path).len()..]);
+    let (word, bit) = apart_bit(path, folder_of(path).len());
     word.fetch_or(bit, Relaxed);
 }
 
@@ -1276,8 +1325,9 @@ fn close_on_exec(flags: i32) -> u32 {
 #[inline]
 fn count_in_folder(seen: &'static Seen, fd: i32, record: &'static Record, close_on_exec: u32) {
     // The first one is followed, so that no folder is judged by none.
-    let is_first = record.tallies[Tally::Opens as usize].load(Relaxed) == 0;
-    if is_first || random().is_multiple_of(FOLDED_WEIGHT) {
+    let opens = record.tallies[Tally::Opens as usize].load(Relaxed);
+    let weight = if opens < FOLDED_FEW { FOLDED_WEIGHT } else { FOLDED_WEIGHT_OF_MANY };
+    if opens == 0 || random() < u32::MAX / weight {
         remember(seen, fd, record, close_on_exec | FOLDED);
     } else {
         seen.flags.store(close_on_exec | FOLDED | STRAIGHT, Relaxed);
