@@ -341,6 +341,33 @@ impl Matrix<'_> {
         }
     }
 
+    /// Whether the machine became faster or slower meanwhile, by more than the margin: asked of all
+    /// baselines together, each by its own median, in the order in which they ran.
+    ///
+    /// # Errors
+    /// Where a figure is not a positive number.
+    pub fn shift(&self) -> Result<Option<Shift>, Error> {
+        let mut medians = vec![None; self.plan.cells.len()];
+        for cell in (0..medians.len()).filter(|cell| self.plan.is_baseline(*cell)) {
+            let figures: Vec<f64> = self.observed(cell).iter().map(|run| run.figure).collect();
+            if !figures.is_empty() {
+                medians[cell] = Some(statistics::median(&figures)?);
+            }
+        }
+        let relative =
+            |run: &CellRun| Some((run.round, run.observed()?.figure / medians[run.cell]?));
+        let counted = self.runs.iter().filter(|run| run.round > 0);
+        let (rounds, levels): (Vec<usize>, Vec<f64>) = counted.filter_map(relative).unzip();
+        let Some(found) = statistics::change_point(&levels) else { return Ok(None) };
+        let (before, after) = levels.split_at(found.index);
+        if before.is_empty() || found.p > SHIFT_P_MAX {
+            return Ok(None);
+        }
+        let ratio = statistics::median(after)? / statistics::median(before)?;
+        let matters = ratio.ln().abs() > self.plan.margin.ln_1p();
+        Ok(matters.then_some(Shift { round: rounds[found.index], ratio, p: found.p }))
+    }
+
     /// What comparing a cell with itself shows; none where that was not asked for, or not done.
     ///
     /// # Errors
@@ -357,6 +384,20 @@ impl Matrix<'_> {
         Ok(Some(NullControl { effect, autocorrelation: statistics::autocorrelation(&figures) }))
     }
 }
+
+/// The baselines' times changed their level in the course of the session.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Shift {
+    /// The first round of the new level.
+    pub round: usize,
+    /// The median time from then on over that before.
+    pub ratio: f64,
+    /// How likely it is by chance.
+    pub p: f64,
+}
+
+/// A shift is told of where chance alone shows it less often than that.
+const SHIFT_P_MAX: f64 = 0.01;
 
 /// A cell against itself.
 #[derive(Clone, Copy, Debug, Serialize)]

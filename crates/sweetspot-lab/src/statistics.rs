@@ -161,6 +161,38 @@ pub fn autocorrelation(samples: &[f64]) -> Option<f64> {
     (samples.len() >= 3 && square > 0.0).then(|| next / square)
 }
 
+/// Where samples in order of time change their level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ChangePoint {
+    /// The first sample of the new level.
+    pub index: usize,
+    /// How likely such a change is in samples that have one level and do not hang together; where each
+    /// is like the one before it, changes look less likely than they are.
+    pub p: f64,
+}
+
+/// The likeliest place of a step in samples that are in order of time (Pettitt's test, by ranks, so
+/// that outliers weigh no more than others); `None` below six samples, or where one is no number.
+pub fn change_point(samples: &[f64]) -> Option<ChangePoint> {
+    let sorted = sorted(samples).ok()?;
+    let count = samples.len() as f64;
+    let twice_rank = |sample: &f64| {
+        let below = sorted.partition_point(|other| other < sample);
+        let through = sorted.partition_point(|other| other <= sample);
+        (below + through + 1) as f64 // equal samples share their mean rank
+    };
+    let mut sum = 0.0_f64;
+    let (mut index, mut farthest) = (0, 0.0_f64);
+    for (before, sample) in samples.iter().enumerate() {
+        if sum.abs() > farthest {
+            (index, farthest) = (before, sum.abs());
+        }
+        sum += twice_rank(sample) - (count + 1.0);
+    }
+    let p = 2.0 * (-6.0 * farthest.powi(2) / (count.powi(3) + count.powi(2))).exp();
+    (samples.len() >= 6).then_some(ChangePoint { index, p: p.min(1.0) })
+}
+
 /// The samples that [`bootstrap`] draws.
 pub const RESAMPLES: usize = 2000;
 

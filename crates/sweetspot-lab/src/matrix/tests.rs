@@ -270,3 +270,23 @@ fn a_cell_against_itself_shows_the_noise() {
     let runs = bench.go_on(Vec::new(), skewed);
     assert!(!bench.matrix(&runs).null_control().unwrap().unwrap().is_same());
 }
+
+#[test]
+fn a_machine_that_changes_meanwhile_is_told_of() {
+    let bench = Bench::new(plan());
+    let shift = |after: f64| {
+        let level = |round: usize| if round > 4 { after } else { 1.0 };
+        let noise = |cell: usize, round: usize| 1.0 + 0.003 * ((cell * 5 + round * 3) % 7) as f64;
+        // What is no baseline says nothing about the machine.
+        let runs = bench.go_on(Vec::new(), |cell, round| match cell {
+            0 | 1 => observed((1.0 + cell as f64) * level(round) * noise(cell, round), 1),
+            _ => observed(if round > 2 { 9.0 } else { 1.0 }, 1),
+        });
+        bench.matrix(&runs).shift().unwrap()
+    };
+    let found = shift(1.3).unwrap();
+    assert_eq!(found.round, 5);
+    assert!((found.ratio - 1.3).abs() < 0.02 && found.p < 0.01, "{found:?}");
+    assert!(shift(0.8).is_some());
+    assert!(shift(1.0).is_none() && shift(1.01).is_none(), "within the margin");
+}

@@ -269,3 +269,47 @@ fn what_repeats_is_autocorrelated() {
         assert_eq!(autocorrelation(samples), None, "{samples:?}");
     }
 }
+
+/// The flow of the Nile at Aswan, 1871 to 1970, in 100 million cubic metres: it fell in 1899, when a
+/// dam was begun (Cobb, 1978).
+const NILE: [u16; 100] = [
+    1120, 1160, 963, 1210, 1160, 1160, 813, 1230, 1370, 1140, 995, 935, 1110, 994, 1020, 960, 1180,
+    799, 958, 1140, 1100, 1210, 1150, 1250, 1260, 1220, 1030, 1100, 774, 840, 874, 694, 940, 833,
+    701, 916, 692, 1020, 1050, 969, 831, 726, 456, 824, 702, 1120, 1100, 832, 764, 821, 768, 845,
+    864, 862, 698, 845, 744, 796, 1040, 759, 781, 865, 845, 944, 984, 897, 822, 1010, 771, 676,
+    649, 846, 812, 742, 801, 1040, 860, 874, 848, 890, 744, 749, 838, 1050, 918, 986, 797, 923,
+    975, 815, 1020, 906, 901, 1170, 912, 746, 919, 718, 714, 740,
+];
+
+#[test]
+fn a_step_is_found_where_it_is() {
+    let nile = NILE.map(f64::from);
+    let found = change_point(&nile).unwrap();
+    assert_eq!(1871 + found.index, 1899);
+    // As it is defined: the sum of the signs of all differences across the place.
+    let at = |place: usize| -> f64 {
+        let (before, after) = nile.split_at(place);
+        let signs = before.iter().map(|one| {
+            let sign = |other: &f64| if one == other { 0.0 } else { (one - other).signum() };
+            after.iter().map(sign).sum::<f64>()
+        });
+        signs.sum::<f64>().abs()
+    };
+    let most = (1..100).map(at).fold(0.0, f64::max);
+    assert_eq!(at(found.index), most);
+    assert_close(found.p, 2.0 * (-6.0 * most * most / 1_010_000.0).exp(), "p");
+    assert!(found.p < 1e-6, "{}", found.p);
+}
+
+#[test]
+fn what_has_no_step_seldom_seems_to_have_one() {
+    let mut random = crate::schedule::Random::new(1);
+    let mut uniform = || random.bits() as f64 / u64::MAX as f64;
+    let alarms = (0..1000).filter(|_| {
+        let samples: Vec<f64> = (0..30).map(|_| uniform()).collect();
+        change_point(&samples).unwrap().p < 0.05
+    });
+    assert!(alarms.count() <= 64, "the 97.5 % point of 1000 at 5 %");
+    assert!(change_point(&[1.0; 20]).unwrap().p == 1.0);
+    assert_eq!(change_point(&[1.0; 5]), None);
+}

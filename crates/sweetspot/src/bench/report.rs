@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use sweetspot_lab::environment::Environment;
-use sweetspot_lab::matrix::{Compared, Judged, Judgement, Matrix, NullControl};
+use sweetspot_lab::matrix::{Compared, Judged, Judgement, Matrix, NullControl, Shift};
 use sweetspot_lab::paired::{Effect, Verdict};
 use sweetspot_lab::plan::{Check, Figure};
 use sweetspot_lab::statistics::{self, Interval};
@@ -62,6 +62,8 @@ pub struct Report {
     factors: Vec<String>,
     cells: Vec<Row>,
     null_control: Option<NullControl>,
+    /// The machine became faster or slower meanwhile.
+    shift: Option<Shift>,
     /// The machines that a launcher brought the runs to.
     nodes: Vec<String>,
     /// The names of the columns of others' figures.
@@ -157,6 +159,7 @@ impl Findings<'_> {
             factors: plan.varying().map(|factor| plan.factors[factor].name.clone()).collect(),
             cells: cells.collect::<Result<_, _>>()?,
             null_control,
+            shift: self.matrix.shift()?,
             nodes: nodes(runs),
             published: self.published.figures.clone(),
             skipped: self.skipped.iter().map(|skipped| skipped.why.clone()).collect(),
@@ -392,6 +395,13 @@ impl Report {
             }
         }
         self.null_control.iter().for_each(|control| text.push_str(&self.control(control)));
+        if let Some(Shift { round, ratio, p }) = self.shift {
+            let _ = writeln!(
+                text,
+                "From round {round} on the baseline took {ratio:.2} times as long as before (p {p:.1e}): the \
+                 machine changed. Ratios, which\ncompare within rounds, hold; times of cells are of both."
+            );
+        }
         for skipped in &self.skipped {
             let _ = writeln!(text, "Skipped: {skipped}.");
         }
