@@ -703,8 +703,25 @@ fn runs_go_where_a_launcher_brings_them() {
         &["'/no/such/launcher' cannot be used: cannot start /no"],
     );
     bench.refused(&["--launcher", "false"], &["lost a node", "4. time in a row", "--resume"]);
-    let by_hand = bench.place.sweetspot(&["measure", "00"]).output().unwrap();
+    let by_hand = bench.place.sweetspot(&["measure", "by hand"]).output().unwrap();
     assert!(said(&by_hand).contains("not by people"), "{}", said(&by_hand));
+}
+
+/// More names than fit into a command.
+#[test]
+fn a_launcher_brings_runs_with_thousands_of_inputs() {
+    let many = r#"
+title = "Many"
+[data.input]
+generate = ["--preset", "small", "--scale", "0.2"]
+[subjects.count]
+command = ["sh", "-c", "ls \"$0\" | wc -l > \"$1\"", "{input}", "{output}"]
+[baseline]
+subject = "count"
+"#;
+    let bench = Bench::new(many);
+    let report = bench.json(&["--launcher", "nice -n 1", "--rounds", "1"], 0);
+    assert_eq!(report["cells"][0]["runs"], 1, "{report}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sweetspot_lab::cache;
@@ -254,15 +255,14 @@ fn sync_tree(path: &Path) -> Result<Option<u64>, Failure> {
 /// # Errors
 /// Where what it was told is not understood.
 pub fn measure(arguments: &Measure) -> Result<u8, Failure> {
-    let request: Option<Request> =
-        from_hex(&arguments.request).and_then(|text| serde_json::from_slice(&text).ok());
-    let Some(request) = request else {
+    let Some(file) = from_hex(&arguments.request).map(OsString::from_vec) else {
         return Err(Failure::own("'measure' is started by 'bench', and not by people")
             .next("sweetspot bench PLAN --launcher 'srun -N1 -n1 --exclusive'"));
     };
     let node = node();
-    let answer: Result<Outcome, String> = perform(&request)
-        .and_then(|ended| {
+    let answer: Result<Outcome, String> = read_request(Path::new(&file))
+        .and_then(|request| {
+            let ended = perform(&request)?;
             let environment = Environment::of(&request.folder, &[]).map_err(lab)?;
             let environment = serde_json::to_string(&environment).unwrap_or_default();
             Ok(Outcome { ended, node: node.clone(), environment })
@@ -271,6 +271,11 @@ pub fn measure(arguments: &Measure) -> Result<u8, Failure> {
     let answer = serde_json::to_string(&answer).unwrap_or_default();
     print(&format!("\n{ANSWER}{answer}\n"));
     Ok(0)
+}
+
+fn read_request(file: &Path) -> Result<Request, Failure> {
+    let text = fs::read(file).map_err(cannot("read", file))?;
+    serde_json::from_slice(&text).map_err(|error| cannot("understand", file)(error.into()))
 }
 
 /// What this machine is called: by Slurm, of which several nodes may be one machine, or by itself.
@@ -284,12 +289,16 @@ fn node() -> String {
 /// # Errors
 /// Where there is no such command, or the run could not be made as it was asked for.
 pub fn launch(launcher: &[OsString], request: &Request) -> Result<Launched, Failure> {
-    let text = serde_json::to_vec(request).unwrap_or_default();
     let folder = tempfile::Builder::new()
         .prefix("launched-")
         .tempdir_in(&request.folder)
         .map_err(cannot("use", &request.folder))?;
-    let measuring = [own_binary()?.into_os_string(), "measure".into(), to_hex(&text).into()];
+    // In a file, as the names of many inputs do not fit into a command.
+    let file = folder.path().join("request.json");
+    fs::write(&file, serde_json::to_vec(request).unwrap_or_default())
+        .map_err(cannot("write", &file))?;
+    let told = to_hex(file.as_os_str().as_bytes());
+    let measuring = [own_binary()?.into_os_string(), "measure".into(), told.into()];
     // A launcher is started as what is measured here: it dies with this process, not of a Ctrl-C.
     let mut job = Job::new(launcher.iter().cloned().chain(measuring));
     let (out, err) = (folder.path().join("stdout"), folder.path().join("stderr"));
