@@ -18,10 +18,10 @@ pub const HITS_PER_CLOCK: u32 = 64;
 /// The first window, in bytes: one page, what the kernel copies at least anyway.
 pub const WINDOW_BYTES_MIN: u64 = 4096;
 
-/// The largest window that `auto` uses, in bytes. Reading 100 MB in order by 200 bytes is 1.07 times as
-/// fast with 256 KiB, as filling a window takes five system calls; but then 256 files instead of 1,024
-/// fit into the budget, and reads of some ten KiB would be copied twice.
-pub const AUTO_WINDOW_BYTES_MAX: u64 = 64 << 10;
+/// The largest window that `auto` uses, in bytes. Filling one takes some microseconds besides the
+/// copying: reading 100 MB in order by 200 bytes is 1.07 times as fast with 256 KiB as with 64; more
+/// would not fit into the second caches of smaller processors, together with what the program needs.
+pub const AUTO_WINDOW_BYTES_MAX: u64 = 256 << 10;
 
 /// Small sequential reads that a file needs before it gets a window. Opening one costs some 2 us
 /// (fstat, fstatfs, F_GETFL, lseek, signal mask), as much as five reads.
@@ -44,11 +44,22 @@ pub const HITS_WORTH: u64 = 3;
 /// `READS_TO_EARN << BACKOFF_MAX`.
 pub const BACKOFF_MAX: u32 = 6;
 
+/// A window of `auto` must serve [`HITS_WORTH`] calls for each so many bytes of it: larger reads are
+/// cheaper straight from the kernel than copied twice. Where a size was asked for, calls may be dear
+/// for a reason of their own (a file system that asks a server), and a window only has to serve as many
+/// in all.
+pub const AUTO_DENSE_BYTES: u64 = 64 << 10;
+
 /// Bytes near the last access that still count as sequential.
 pub const NEAR_BYTES: u64 = 4096;
 
 /// Memory for windows and pending bytes in one process, in bytes.
 pub const BUDGET_BYTES: u64 = 64 << 20;
+
+/// A window of `auto` larger than a page takes at most this part of what is left of the budget: many
+/// files at once have smaller windows each, rather than the last ones none. 128 have the largest, some
+/// 900 have one at all.
+pub const AUTO_WINDOW_SHARE: u64 = 128;
 
 /// Windows of the size in force that are within the budget, however large they are.
 pub const BUDGET_WINDOWS: u64 = 8;

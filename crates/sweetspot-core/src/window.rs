@@ -38,6 +38,8 @@ pub struct Miss {
     pub served_bytes: u64,
     /// The largest window allowed, in bytes.
     pub bytes_max: u64,
+    /// A window must have served [`HITS_WORTH`] calls for each so many bytes of it.
+    pub dense_bytes: u64,
 }
 
 /// What to do about a [`Miss`].
@@ -71,7 +73,8 @@ impl Pattern {
             && miss.at + miss.len > end
             && (miss.at >= miss.window_at && miss.at <= end + NEAR_BYTES);
         if self.asked_bytes > 0 {
-            self.poor = if miss.served < HITS_WORTH { self.poor + 1 } else { 0 };
+            let worth = HITS_WORTH * (miss.window_len / miss.dense_bytes).max(1);
+            self.poor = if miss.served < worth { self.poor + 1 } else { 0 };
             if self.poor >= POOR_WINDOWS_MAX {
                 let why = if follows { Why::NotWorthIt } else { Why::RandomAccess };
                 return Decision::Close(why);
@@ -103,12 +106,29 @@ mod tests {
 
     /// Replays reads; returns fills, hits and what closed it.
     fn replay(reads: impl Iterator<Item = (u64, u64)>, bytes_max: u64) -> (u64, u64, Option<Why>) {
+        replay_dense(reads, bytes_max, u64::MAX)
+    }
+
+    fn replay_dense(
+        reads: impl Iterator<Item = (u64, u64)>,
+        bytes_max: u64,
+        dense_bytes: u64,
+    ) -> (u64, u64, Option<Why>) {
         let mut pattern = Pattern::default();
         let (mut window_at, mut window_len, mut served, mut served_bytes) = (0, 0, 0, 0);
         let (mut fills, mut hits) = (0, 0);
         for (at, len) in reads {
             if at < window_at || at + len > window_at + window_len {
-                let miss = Miss { at, len, window_at, window_len, served, served_bytes, bytes_max };
+                let miss = Miss {
+                    at,
+                    len,
+                    window_at,
+                    window_len,
+                    served,
+                    served_bytes,
+                    bytes_max,
+                    dense_bytes,
+                };
                 match pattern.miss(&miss) {
                     Decision::Fill(bytes) => {
                         assert!(bytes >= len && bytes <= bytes_max, "{bytes} for {len}");
@@ -162,6 +182,19 @@ mod tests {
         assert_eq!((fills, hits, closed), (0, 0, Some(Why::LargeTransfers)));
         let (_, hits, closed) = replay((0..100).map(|i| (i * 40000, 40000)), 65536);
         assert!(hits < 20 && closed == Some(Why::NotWorthIt), "{hits} {closed:?}");
+    }
+
+    #[test]
+    fn reads_that_are_cheaper_straight_end_a_large_window_unless_it_was_asked_for() {
+        let reads = |len: u64| (0..1000).map(move |i| (i * len, len));
+        for len in [200, 4096, 16384, 21000] {
+            let (_, hits, closed) = replay_dense(reads(len), 256 << 10, 64 << 10);
+            assert_eq!((hits, closed), (1000, None), "{len}");
+        }
+        let (_, hits, closed) = replay_dense(reads(32768), 256 << 10, 64 << 10);
+        assert!(hits < 70 && closed == Some(Why::NotWorthIt), "{hits} {closed:?}");
+        let (_, hits, closed) = replay(reads(32768), 256 << 10);
+        assert_eq!((hits, closed), (1000, None));
     }
 
     #[test]

@@ -6,10 +6,11 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use sweetspot_core::ledger::BUFFER_AUTO;
 use sweetspot_core::policy;
 
 use crate::lock::hold;
-use crate::{pins, sys};
+use crate::{pins, process, sys};
 
 /// Smallest and largest class, as powers of two: 4 KiB to 1 GiB.
 const CLASS_MIN: u32 = 12;
@@ -33,16 +34,19 @@ fn class_bytes(class: usize) -> u64 {
     1 << (class as u32 + CLASS_MIN)
 }
 
-/// A buffer of at least `bytes`, or `None` when the budget is used up. `bytes_max` is the largest
-/// window in force: eight of those are always within the budget.
-pub fn take(bytes: u64, bytes_max: u64) -> Option<u64> {
+/// A buffer of at least `bytes`, or `None` when the budget has no room for it. `buffer` is the size in
+/// force: eight of those are always within the budget, and `auto` leaves room for others.
+pub fn take(bytes: u64, buffer: u32) -> Option<u64> {
     let class = class_of(bytes);
     if class >= CLASSES {
         return None;
     }
+    let bytes = class_bytes(class);
     let _held = hold(&POOL);
-    let in_use = IN_USE.load(Relaxed) + class_bytes(class);
-    if in_use + pins::reserved_bytes() > budget(bytes_max) {
+    let budget = budget(process::window_bytes_max(buffer));
+    let left = budget.saturating_sub(IN_USE.load(Relaxed) + pins::reserved_bytes());
+    let is_modest = buffer != BUFFER_AUTO || bytes <= policy::WINDOW_BYTES_MIN;
+    if bytes > if is_modest { left } else { left / policy::AUTO_WINDOW_SHARE } {
         return None;
     }
     let first = FREE[class].load(Relaxed);
@@ -52,9 +56,9 @@ pub fn take(bytes: u64, bytes_max: u64) -> Option<u64> {
         FREE[class].store(next, Relaxed);
         first
     } else {
-        sys::map_memory(class_bytes(class) as usize)? as u64
+        sys::map_memory(bytes as usize)? as u64
     };
-    IN_USE.store(in_use, Relaxed);
+    IN_USE.store(IN_USE.load(Relaxed) + bytes, Relaxed);
     Some(buffer)
 }
 

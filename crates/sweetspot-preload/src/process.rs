@@ -99,6 +99,11 @@ pub fn window_bytes_max(buffer: u32) -> u64 {
     if buffer == BUFFER_AUTO { policy::AUTO_WINDOW_BYTES_MAX } else { u64::from(buffer) }
 }
 
+/// For how many bytes of a window the calls must be that make it worth its filling.
+pub fn dense_bytes(buffer: u32) -> u64 {
+    if buffer == BUFFER_AUTO { policy::AUTO_DENSE_BYTES } else { u64::MAX }
+}
+
 /// The most that may wait for one file with a size in force, in bytes.
 pub fn append_bytes_max(buffer: u32) -> u64 {
     if buffer == BUFFER_AUTO { policy::AUTO_APPEND_BYTES_MAX } else { u64::from(buffer) }

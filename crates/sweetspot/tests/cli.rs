@@ -1293,6 +1293,28 @@ fn ten_thousand_open_files_stay_within_the_budget() {
     }
 }
 
+/// The first ones do not take it all: many files at once have smaller windows each.
+#[test]
+fn eight_hundred_files_that_are_read_at_once_have_windows() {
+    let place = Place::new();
+    let script = "import os\n\
+                  fds = []\n\
+                  for i in range(800):\n\
+                  \x20   fd = os.open(f'{i}', os.O_RDWR | os.O_CREAT, 0o600)\n\
+                  \x20   os.truncate(fd, 600_000)\n\
+                  \x20   fds.append(fd)\n\
+                  \x20   for _ in range(600): assert len(os.read(fd, 1000)) == 1000\n";
+    let output = place.run(&["--summary=summary"], &["python3", "-c", script]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let summary = fs::read_to_string(place.work().join("summary")).unwrap();
+    let line = summary.lines().find(|line| line.starts_with("calls ")).unwrap();
+    let (calls, left) = line.strip_prefix("calls").unwrap().split_once(", left of them ").unwrap();
+    let [calls, left] = [calls, left].map(|number| number.trim().parse::<u64>().unwrap());
+    assert!(calls >= 479_000, "{line}");
+    // 16 reads of each before it has earned a window, and 20 pages or fewer of the largest.
+    assert!(left < 800 * 100, "{line}");
+}
+
 #[test]
 fn with_few_addresses_there_is_no_ledger() {
     let place = Place::new();

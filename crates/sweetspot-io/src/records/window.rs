@@ -77,6 +77,7 @@ impl Window {
             served: self.served,
             served_bytes: self.served_bytes,
             bytes_max: self.bytes_max as u64,
+            dense_bytes: u64::MAX,
         };
         match self.pattern.miss(&miss) {
             Decision::Fill(bytes) => bytes as usize,

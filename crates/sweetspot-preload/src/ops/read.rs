@@ -278,6 +278,7 @@ fn miss(
         served: file.counted(Counter::Hits) - file.hits_before.load(Relaxed),
         served_bytes: file.counted(Counter::HitBytes) - file.bytes_before.load(Relaxed),
         bytes_max,
+        dense_bytes: process::dense_bytes(file.buffer.load(Relaxed)),
     };
     // SAFETY: the lock is held.
     let decision = unsafe { (*file.pattern.get()).miss(&miss) };
@@ -332,11 +333,11 @@ fn fill(
     // the new window shows, or one that meets both would mix them.
     file.window_len.store(0, Relaxed);
     file.close_cursor();
-    if !make_room(file, bytes) {
+    let Some(bytes) = make_room(file, bytes, len) else {
         file.note(Why::Budget);
         settle::settle_held(file, fd, settle::Next::BackOff, held);
         return Step::Again;
-    }
+    };
     let window = place_for(file, at, bytes);
     file.window.store(window, Relaxed);
     file.filled_ms.store(now, Relaxed);
@@ -374,22 +375,30 @@ fn place_for(file: &OpenFile, at: u64, bytes: u64) -> u64 {
     buffer + if fits { in_page } else { 0 }
 }
 
-/// A buffer of at least `bytes` for the window. The lock is held and the cursor closed.
-fn make_room(file: &OpenFile, bytes: u64) -> bool {
+/// A buffer for a window of `bytes`, or of less where the budget has no room, but for a read of `len`:
+/// how much is there. The lock is held and the cursor closed.
+fn make_room(file: &OpenFile, bytes: u64, len: u64) -> Option<u64> {
     let had = file.buffer_bytes.load(Relaxed);
-    if had > 0 && pool::capacity(had) >= bytes {
-        return true;
+    let capacity = if had > 0 { pool::capacity(had) } else { 0 };
+    if capacity >= bytes {
+        return Some(bytes);
     }
-    let bytes_max = process::window_bytes_max(file.buffer.load(Relaxed));
-    let Some(buffer) = pool::take(bytes, bytes_max) else { return false };
+    let buffer = file.buffer.load(Relaxed);
+    let halves = core::iter::successors(Some(bytes), |bytes| Some(bytes / 2));
+    let taken = halves
+        .take_while(|bytes| *bytes >= len && *bytes > capacity)
+        .find_map(|bytes| Some((bytes, pool::take(bytes, buffer)?)));
+    let Some((bytes, window)) = taken else {
+        return (capacity >= len && capacity > 0).then_some(capacity);
+    };
     if had > 0 {
         pool::give(file.window.load(Relaxed), had);
     } else {
         super::inodes::window_opened(file);
     }
-    file.window.store(buffer, Relaxed);
+    file.window.store(window, Relaxed);
     file.buffer_bytes.store(bytes, Relaxed);
-    true
+    Some(bytes)
 }
 
 /// Whether the file is as it was when the window was filled.

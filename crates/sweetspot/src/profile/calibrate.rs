@@ -20,7 +20,7 @@ use sweetspot_guard::process::taken_by_children;
 /// Two sizes of transfer give the cost of a call and of a byte; a window's and a flush's size that
 /// of a byte under buffering.
 const SIZES: [usize; 2] = [200, 4000];
-const WINDOW_BYTES: usize = 64 << 10;
+const WINDOW_BYTES: usize = 256 << 10;
 const FLUSH_BYTES: usize = 256 << 10;
 /// Bytes that are read and written with each size.
 const FILE_BYTES: usize = 1 << 20;

@@ -43,7 +43,7 @@ const GAIN_RATIO_MIN: f64 = 1.03;
 /// and offset, the limits, and signals blocked meanwhile.
 const OPENING_ASKS: f64 = 6.0;
 /// Windows and flushes of that size are part of the measured price of a byte.
-const WINDOW_BYTES: f64 = 65_536.0;
+const WINDOW_BYTES: f64 = 262_144.0;
 const FLUSH_BYTES: f64 = 262_144.0;
 
 /// Calls of one kind, as far as time goes: how many, and their sampled times.
