@@ -107,6 +107,13 @@ pub fn cached_bytes(path: &Path) -> Result<u64, Error> {
     residency(&file).map_err(Error::system("ask for the cached pages of", path))
 }
 
+/// Whether the kernel says what is in the page cache without a mapping (cachestat, Linux 6.5).
+pub fn has_cachestat() -> bool {
+    File::open("/").is_ok_and(|folder| {
+        !sys::cached_pages(&folder).is_err_and(|error| error.kind() == io::ErrorKind::Unsupported)
+    })
+}
+
 /// Drops all clean pages, folders and inodes of the whole machine. Only root may.
 pub fn drop_all() -> Result<(), Error> {
     const SWITCH: &str = "/proc/sys/vm/drop_caches";

@@ -5,7 +5,9 @@ use crate::Error;
 use jiff::{Timestamp, tz::TimeZone};
 use rustix::system::uname;
 use serde::Serialize;
-use std::{collections::BTreeMap, fs, os::linux::fs::MetadataExt, path::Path, process::Command};
+use std::{
+    collections::BTreeMap, fmt, fs, os::linux::fs::MetadataExt, path::Path, process::Command,
+};
 
 /// The machine and what matters of its state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,6 +49,25 @@ pub struct FileSystem {
     pub options: Vec<String>,
 }
 
+/// What makes times scatter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hindrance {
+    /// In the user's words.
+    pub cause: String,
+    /// What ends it until the next boot; only root may.
+    pub command: String,
+}
+
+impl fmt::Display for Hindrance {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Hindrance { cause, command } = self;
+        write!(
+            formatter,
+            "{cause}; for quieter figures, as root and until the next boot: {command}"
+        )
+    }
+}
+
 impl Environment {
     /// Looks at this machine, at the file system of `folder`, and at the versions of `programs`
     /// (each the command that prints it, such as `["gcc", "--version"]`; what is not there is
@@ -79,14 +100,16 @@ impl Environment {
     /// Blocks that the host has taken back are given again page by page, at the first touch: writes
     /// of 128 KiB took up to ten times as long as ones of 64 KiB where the least such block was
     /// 128 KiB, and no longer where it was 4 MiB.
-    pub fn hindrance(&self) -> Option<String> {
+    pub fn hindrance(&self) -> Option<Hindrance> {
         let bytes = self.reported_bytes.filter(|bytes| *bytes <= BUFFER_BYTES_USUAL)?;
-        Some(format!(
-            "the host takes free memory back in blocks of {} KiB, so writes of that size and larger \
-             take several times as long now and then; for quieter figures, as root and until the \
-             next boot: echo {ORDER_MAX} > {REPORTING}",
-            bytes >> 10
-        ))
+        Some(Hindrance {
+            cause: format!(
+                "the host takes free memory back in blocks of {} KiB, so writes of that size and \
+                 larger take several times as long now and then",
+                bytes >> 10
+            ),
+            command: format!("echo {ORDER_MAX} > {REPORTING}"),
+        })
     }
 
     /// A name for the kind of machine, for a folder: `amd-epyc-2core`.
@@ -222,7 +245,7 @@ mod tests {
             assert_eq!(reported_bytes(order), bytes, "{order}");
         }
         environment.reported_bytes = Some(128 << 10);
-        assert!(environment.hindrance().unwrap().contains("blocks of 128 KiB"));
+        assert!(environment.hindrance().unwrap().cause.contains("blocks of 128 KiB"));
         for quiet in [None, Some(4 << 20)] {
             environment.reported_bytes = quiet;
             assert_eq!(environment.hindrance(), None);

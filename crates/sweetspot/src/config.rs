@@ -9,6 +9,7 @@
 
 use crate::buffer;
 use crate::failure::Failure;
+use crate::home;
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 use std::ffi::OsStr;
@@ -106,10 +107,7 @@ pub fn load(
 
 /// Where `tune --machine` keeps what `auto` means in which folder.
 pub fn machine_place() -> Option<PathBuf> {
-    let variable = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-    let folder = variable.filter(|folder| folder.is_absolute());
-    let folder = folder.or_else(|| std::env::home_dir().map(|home| home.join(".config")))?;
-    Some(folder.join("sweetspot").join(MACHINE_FILE_NAME))
+    Some(home::config()?.join(MACHINE_FILE_NAME))
 }
 
 /// What `auto` means in which folder, as many rules as there is room for. They are a help: where

@@ -10,6 +10,7 @@ mod config;
 mod demo;
 mod experiment;
 mod failure;
+mod home;
 mod preload;
 mod profile;
 mod reach;

@@ -31,10 +31,10 @@ const FILE_NAME: &str = concat!("libsweetspot-", env!("SWEETSPOT_PRELOAD_HASH"),
 const PACKAGE_FOLDER: Option<&str> = option_env!("SWEETSPOT_LIBDIR");
 const PACKAGE_FILE_NAME: &str = "libsweetspot.so";
 /// Names the cache folder itself, where the usual place does not do.
-const FOLDER_VARIABLE: &str = "SWEETSPOT_CACHE";
+pub const FOLDER_VARIABLE: &str = "SWEETSPOT_CACHE";
 /// Where root's library goes when `HOME` is someone else's (`sudo`), or closed to others: a program
 /// that root starts may give up its rights and start another one, which must be able to load it.
-const FOLDER_OF_ROOT: &str = "/var/cache/sweetspot";
+pub const FOLDER_OF_ROOT: &str = "/var/cache/sweetspot";
 /// Bytes at which the dynamic linker splits `LD_PRELOAD`, and `$`, which it expands.
 const SPECIAL: &[u8] = b" :\t\n$";
 /// Only its owner may change the folder, and only the owner's programs load from it. Root starts

@@ -18,6 +18,7 @@ mod trial;
 use crate::arguments::Tune;
 use crate::experiment::{Circumstances, lab, print, seed_by_lot, watch_for_interrupts};
 use crate::failure::Failure;
+use crate::home;
 use crate::reach::{self, Reach};
 use crate::resolve;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -156,7 +157,7 @@ impl<'a> Bench<'a> {
         let store = Store::open(&store_path(arguments)?)
             .map_err(|error| lab(error).next("keep the runs elsewhere: --store FILE"))?;
         let environment = Environment::of(trial.folder(), &[]).map_err(lab)?;
-        trial.notes.extend(environment.hindrance());
+        trial.notes.extend(environment.hindrance().map(|hindrance| hindrance.to_string()));
         let files = std::iter::once(program.to_path_buf()).chain(trial.files().inputs());
         let seed = arguments.seed.unwrap_or_else(seed_by_lot);
         let mut now = Circumstances::now(seed, &environment, files);
@@ -421,9 +422,7 @@ fn store_path(arguments: &Tune) -> Result<PathBuf, Failure> {
     if let Some(path) = &arguments.store {
         return Ok(path.clone());
     }
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-    let folder = state.or_else(|| std::env::home_dir().map(|home| home.join(".local/state")));
-    let folder = folder.map(|folder| folder.join("sweetspot")).ok_or_else(|| {
+    let folder = home::state().ok_or_else(|| {
         Failure::own("there is no home folder to keep the runs in")
             .next("name a file: --store FILE")
     })?;

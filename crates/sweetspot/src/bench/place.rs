@@ -11,6 +11,7 @@
 use crate::arguments::Bench;
 use crate::experiment::lab;
 use crate::failure::Failure;
+use crate::{home, preload};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -221,13 +222,8 @@ fn base(arguments: &Bench) -> Result<PathBuf, Failure> {
     if let Some(folder) = &arguments.dir {
         return Ok(folder.clone());
     }
-    let variable = |name: &str| {
-        let path = std::env::var_os(name).map(PathBuf::from);
-        path.filter(|path| path.is_absolute())
-    };
-    let usual =
-        || variable("XDG_CACHE_HOME").or_else(|| Some(std::env::home_dir()?.join(".cache")));
-    let folder = variable("SWEETSPOT_CACHE").or_else(|| usual().map(|base| base.join("sweetspot")));
+    let named = std::env::var_os(preload::FOLDER_VARIABLE).map(PathBuf::from);
+    let folder = named.filter(|folder| folder.is_absolute()).or_else(home::cache);
     folder.map(|folder| folder.join("bench")).ok_or_else(|| {
         Failure::own("there is no home folder for data and programs")
             .next("name a folder: --dir DIR")

@@ -110,7 +110,8 @@ impl<'a> Session<'a> {
         let store = Store::open(&store_path(arguments, place))
             .map_err(|error| lab(error).next("keep the runs elsewhere: --store FILE"))?;
         let environment = environment(&prepared)?;
-        let mut notes: Vec<String> = environment.hindrance().into_iter().collect();
+        let hindrance = environment.hindrance().map(|hindrance| hindrance.to_string());
+        let mut notes: Vec<String> = hindrance.into_iter().collect();
         let begun = begun(&prepared, &environment)?;
         let subject = subject(arguments, place);
         let unfinished = store.last_unfinished(&subject).map_err(lab)?;

@@ -1,0 +1,27 @@
+//! The user's own folders for what sweetspot keeps, where the XDG specification puts them.
+//!
+//! Not here: the folder for the library, which has to be safe besides (`preload`).
+
+use std::path::PathBuf;
+
+/// What can be made again: the library, data and programs of `bench`.
+pub fn cache() -> Option<PathBuf> {
+    folder("XDG_CACHE_HOME", ".cache")
+}
+
+/// What `tune --machine` found out.
+pub fn config() -> Option<PathBuf> {
+    folder("XDG_CONFIG_HOME", ".config")
+}
+
+/// The runs that `tune` keeps.
+pub fn state() -> Option<PathBuf> {
+    folder("XDG_STATE_HOME", ".local/state")
+}
+
+/// The specification says that a relative path in the variable is to be ignored.
+fn folder(variable: &str, usual: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = named.or_else(|| std::env::home_dir().map(|home| home.join(usual)))?;
+    Some(base.join("sweetspot"))
+}
