@@ -5,43 +5,43 @@
 use crate::failure::{STATUS_OWN, say};
 use crate::tune::settings as tune;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// What shells complete where a program and its arguments are typed.
+const COMMAND: ValueHint = ValueHint::CommandWithArguments;
+
+/// The help of a verb; the manual has the same parts (`generate`).
+const TEMPLATE: &str = "\
+{about}
+
+{before-help}{usage-heading} {usage}
+
+{all-args}{after-help}
+";
+
 const HELP: &str = "\
 {about}
 
-Examples:
-  sweetspot run -- ./seqcopy in.dat out.dat       run it buffered: same bytes, same exit status
-  sweetspot run --summary -- ./seqcopy            and say afterwards what was buffered, per file
-  sweetspot run --buffer-size 64K -- ./seqcopy    with a buffer of your choice
-  sweetspot profile -- ./seqcopy                  what I/O does it do, what would buffering save?
-  sweetspot verify -- ./seqcopy in.dat out.dat    prove on your own job that it changes nothing
-  sweetspot top                                   which of the programs that run now need it?
-  sweetspot tune -- ./seqcopy in.dat out.dat      find the smallest buffer that is as good as any
-  sweetspot bench plan.toml                       measure what a plan says, in rounds that are fair
-  sweetspot demo                                  see what it gains on this machine
+{before-help}{usage-heading} {usage}
 
-{usage-heading} {usage}
-
-Run a program:
-  run      Run a program with buffering underneath its own reads and writes
-  profile  Run it as it is, and say what I/O it does and what buffering would save
+For programs that you cannot change:
+  top      Show which programs that run now make many small calls
+  profile  Run one as it is, and say what I/O it does and what buffering would save
+  run      Run it with buffering underneath its own reads and writes
   verify   Run it as it is and buffered, and compare all that can be seen
+  tune     Find the smallest buffer that is as good as any for it, and keep it for `run`
   recover  Finish what was pending where a program was killed together with its guard
 
-Find the right size:
-  tune     Find the smallest buffer that is as good as any for a command, and keep it for `run`
+For experiments:
   bench    Measure what a plan says: programs that do the same work in different ways
-
-Work on files:
   work     Count lines, read records, copy, compare, transform, make data: buffered well
 
-See for yourself:
-  top      Show which programs that run now make many small calls
+This machine:
+  doctor   Say what it offers and lacks, with the command that mends it
   demo     Profile, tune and run a program that is there, and compare its copies
 
 Options:
@@ -50,172 +50,152 @@ Options:
 `sweetspot VERB --help` says more about a verb.
 ";
 
-const RUN_HELP: &str = "\
-{about}
+const EXAMPLES: &str = "\
+Examples:
+  sweetspot run -- ./seqcopy in.dat out.dat       run it buffered: same bytes, same exit status
+  sweetspot run --summary -- ./seqcopy            and say afterwards what was buffered, per file
+  sweetspot run --buffer-size 64K -- ./seqcopy    with a buffer of your choice
+  sweetspot top                                   which of the programs that run now need it?
+  sweetspot profile -- ./seqcopy                  what I/O does it do, what would buffering save?
+  sweetspot verify -- ./seqcopy in.dat out.dat    prove on your own job that it changes nothing
+  sweetspot tune -- ./seqcopy in.dat out.dat      find the smallest buffer that is as good as any
+  sweetspot bench plan.toml                       measure what a plan says, in rounds that are fair
+  sweetspot doctor                                does it work on this machine, what is missing?
+  sweetspot demo                                  see what it gains on this machine";
 
+const RUN_EXAMPLES: &str = "\
 Examples:
   sweetspot run -- ./seqcopy in.dat out.dat
   sweetspot run -DIO-BUFFER-SIZE=64K -- ./seqcopy
   sweetspot run --summary=seqcopy.txt -- java -cp app.jar Batch
-  IO_BUFFER_SIZE=1M sweetspot run sh nightly.sh
+  IO_BUFFER_SIZE=1M sweetspot run sh nightly.sh";
 
-{usage-heading} {usage}
+const RUN_NOTES: &str = "\
+A buffer size N is a number of bytes, or one with a suffix (64K, 64KiB, 1M); 0 or auto: \
+sweetspot chooses; off or a negative number: no buffering. Without one, IO_BUFFER_SIZE from the \
+environment decides, then sweetspot.toml (looked for from the current folder upwards; the file \
+named by SWEETSPOT_RULES instead, where that is set), then auto. SWEETSPOT=off in the \
+environment starts the program untouched.
 
-{all-args}
+The exit status is the program's own. 74: it ended with 0, but its last bytes could not be \
+written; 125: sweetspot itself failed; 126: the program cannot be executed; 127: it was not \
+found.";
 
-A buffer size N is a number of bytes, or one with a suffix (64K, 64KiB, 1M); 0 or auto: sweetspot
-chooses; off or a negative number: no buffering. Without one, IO_BUFFER_SIZE from the environment
-decides, then sweetspot.toml (looked for from the current folder upwards; the file named by
-SWEETSPOT_RULES instead, where that is set), then auto.
-SWEETSPOT=off in the environment starts the program untouched.
-
-The exit status is the program's own. 74: it ended with 0, but its last bytes could not be written;
-125: sweetspot itself failed; 126: the program cannot be executed; 127: it was not found.
-";
-
-const PROFILE_HELP: &str = "\
-{about}
-
+const PROFILE_EXAMPLES: &str = "\
 Examples:
   sweetspot profile -- ./seqcopy in.dat out.dat
   sweetspot profile --json before.json -- sh nightly.sh
-  sweetspot profile --compare before.json after.json
+  sweetspot profile --compare before.json after.json";
 
-{usage-heading} {usage}
+const PROFILE_NOTES: &str = "\
+The program runs as it is; nothing is buffered. The report goes to stderr, when the program and \
+all that it waits for have ended. Each file is said to gain, not to gain, or not to be buffered, \
+and why.
 
-{all-args}
+The exit status is the program's own. 125: sweetspot itself failed; 126: the program cannot be \
+executed; 127: it was not found.";
 
-The program runs as it is; nothing is buffered. The report goes to stderr, when the program and all
-that it waits for have ended. Each file is said to gain, not to gain, or not to be buffered, and why.
-
-The exit status is the program's own. 125: sweetspot itself failed; 126: the program cannot be
-executed; 127: it was not found.
-";
-
-const TUNE_HELP: &str = "\
-{about}
-
-The command runs some 90 times, without buffering and with buffers of different sizes, in an order
-that is fair to all. What it writes must come out the same each time.
-
+const TUNE_EXAMPLES: &str = "\
 Examples:
   sweetspot tune -- ./seqcopy in.dat out.dat
   sweetspot tune --budget 20m --sizes 4K..1M -- java -cp app.jar Batch
   sweetspot tune --prepare 'cp master.dat work.dat' -- ./update work.dat
   sweetspot tune --sandbox -- ./update work.dat          change nothing of mine
   sweetspot tune --resume -- ./seqcopy in.dat out.dat    go on after a kill or a Ctrl-C
-  sweetspot tune --machine /mnt/nas                      what should auto mean there?
+  sweetspot tune --machine /mnt/nas                      what should auto mean there?";
 
-{usage-heading} {usage}
+const TUNE_NOTES: &str = "\
+The command runs some 90 times, without buffering and with buffers of different sizes, in an \
+order that is fair to all. What it writes must come out the same each time.
 
-{all-args}
+The answer becomes a rule in the sweetspot.toml that is found from here upwards, or in a new one \
+here; `sweetspot run` uses it. Rules that you wrote are not touched. Ctrl-C finishes the run \
+that is under way and says what is known so far; a second Ctrl-C stops at once.
 
-The answer becomes a rule in the sweetspot.toml that is found from here upwards, or in a new one here;
-`sweetspot run` uses it. Rules that you wrote are not touched. Ctrl-C finishes the run that is under
-way and says what is known so far; a second Ctrl-C stops at once.
+The exit status is 0 when the answer is confirmed, 1 when it is not, 125 when sweetspot or the \
+command failed.";
 
-The exit status is 0 when the answer is confirmed, 1 when it is not, 125 when sweetspot or the command
-failed.
-";
-
-const BENCH_HELP: &str = "\
-{about}
-
-A plan is a short TOML file, or a folder with a plan.toml in it: programs, what differs between their
-runs, data, and what is claimed (docs/bench.md has its form). All cells run once in each round, in
-random order, each as a fresh process whose output is checked; the answer comes first, then a table.
-
+const BENCH_EXAMPLES: &str = "\
 Examples:
   sweetspot bench plan.toml
   sweetspot bench --dry-run plan.toml         cells, order, room and time; nothing runs
   sweetspot bench --check plan.toml           and a cell against itself: can the rest be trusted?
-  sweetspot bench --resume plan.toml          go on after a kill or a Ctrl-C
+  sweetspot bench --resume plan.toml          go on after a kill or a Ctrl-C";
 
-{usage-heading} {usage}
+const BENCH_NOTES: &str = "\
+A plan is a short TOML file, or a folder with a plan.toml in it: programs, what differs between \
+their runs, data, and what is claimed (docs/bench.md has its form). All cells run once in each \
+round, in random order, each as a fresh process whose output is checked; the answer comes first, \
+then a table.
 
-{all-args}
+Every run is kept in one SQLite file. Ctrl-C finishes the run that is under way and says what is \
+known so far; a second Ctrl-C stops at once.
 
-Every run is kept in one SQLite file. Ctrl-C finishes the run that is under way and says what is known
-so far; a second Ctrl-C stops at once.
+The exit status is 0 when all is measured and every claim holds; 1 when a claim does not hold or \
+is open, a cell was given up, or it was interrupted; 125 when sweetspot or the plan failed.";
 
-The exit status is 0 when all is measured and every claim holds; 1 when a claim does not hold or is
-open, a cell was given up, or it was interrupted; 125 when sweetspot or the plan failed.
-";
-
-const VERIFY_HELP: &str = "\
-{about}
-
+const VERIFY_EXAMPLES: &str = "\
 Examples:
   sweetspot verify -- ./seqcopy in.dat out.dat
   sweetspot verify --sizes 4K,64K,1M -- sh nightly.sh
-  sweetspot verify --prepare 'cp base/* .' -- ./update accounts.dat
+  sweetspot verify --prepare 'cp base/* .' -- ./update accounts.dat";
 
-{usage-heading} {usage}
+const VERIFY_NOTES: &str = "\
+The command runs twice as it is, to learn what differs by itself (times, process numbers, \
+temporary names), and then under `run`. Compared are files written (content, size, mode, owner, \
+links, order of modification), files removed or renamed, stdout, stderr, and the exit status or \
+signal. Each run starts from the same files in a sandbox of its own, and nothing of yours is \
+changed.
 
-{all-args}
+The exit status is 0 when all is identical, 1 when something differs, 3 when it cannot be told \
+because the command's own results differ from run to run, and 2 when verify itself failed.";
 
-The command runs twice as it is, to learn what differs by itself (times, process numbers, temporary
-names), and then under `run`. Compared are files written (content, size, mode, owner, links, order of
-modification), files removed or renamed, stdout, stderr, and the exit status or signal. Each run
-starts from the same files in a sandbox of its own, and nothing of yours is changed.
-
-The exit status is 0 when all is identical, 1 when something differs, 3 when it cannot be told
-because the command's own results differ from run to run, and 2 when verify itself failed.
-";
-
-const TOP_HELP: &str = "\
-{about}
-
+const TOP_EXAMPLES: &str = "\
 Examples:
   sweetspot top                      look until Ctrl-C
   sweetspot top --once | head        one table
-  sudo sweetspot top --json --once   the processes of all users, for another program
+  sudo sweetspot top --json --once   the processes of all users, for another program";
 
-{usage-heading} {usage}
+const TOP_NOTES: &str = "\
+Calls and bytes are those of /proc/PID/io: of your own processes, or as root of all. What a \
+program reads from pipes and sockets is among them, and is not buffered by sweetspot; a program \
+without any file open is therefore shown with that reason.";
 
-{all-args}
-
-Calls and bytes are those of /proc/PID/io: of your own processes, or as root of all. What a program
-reads from pipes and sockets is among them, and is not buffered by sweetspot; a program without any
-file open is therefore shown with that reason.
-";
-
-const DEMO_HELP: &str = "\
-{about}
-
+const DEMO_EXAMPLES: &str = "\
 Examples:
   sweetspot demo
-  sweetspot demo --records 5000000 --dir /data/scratch
+  sweetspot demo --records 5000000 --dir /data/scratch";
 
-{usage-heading} {usage}
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  sweetspot doctor
+  sweetspot doctor --json | jq .run_works";
 
-{all-args}
-";
+const DOCTOR_NOTES: &str = "\
+A small program runs under the library, a sandbox is laid, a file is dropped from the page \
+cache: what can be tried is tried. Nothing of yours is changed.
 
-const RECOVER_HELP: &str = "\
-{about}
+The exit status is 0 when `run` works here, 1 when nothing would be buffered, 125 when sweetspot \
+itself failed.";
 
-A program that is killed is finished by its guard at once; this is for the rest: a guard that was
-killed too. The next `sweetspot run` of the same user does the same by itself.
-
+const RECOVER_EXAMPLES: &str = "\
 Examples:
   sweetspot recover --list        say what is pending, change nothing
   sweetspot recover               write it where it belongs
-  sweetspot recover --discard     lose it
+  sweetspot recover --discard     lose it";
 
-{usage-heading} {usage}
-
-{all-args}
+const RECOVER_NOTES: &str = "\
+A program that is killed is finished by its guard at once; this is for the rest: a guard that \
+was killed too. The next `sweetspot run` of the same user does the same by itself.
 
 What was changed since then is never overwritten: the pending bytes are saved beside the file.
 
-The exit status is 0 when all is where it belongs or nothing was pending; 1 when something was saved
-beside, is still in use or could not be finished; 125 when sweetspot itself failed.
-";
+The exit status is 0 when all is where it belongs or nothing was pending; 1 when something was \
+saved beside, is still in use or could not be finished; 125 when sweetspot itself failed.";
 
 /// Finds the right I/O buffering for a program and applies it, without changing the program
 #[derive(Parser)]
-#[command(name = "sweetspot", version, help_template = HELP, disable_help_subcommand = true)]
+#[command(name = "sweetspot", version, help_template = HELP, before_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Arguments {
     #[command(subcommand)]
     pub verb: Verb,
@@ -231,16 +211,19 @@ pub enum Verb {
     Tune(Tune),
     Bench(Bench),
     Demo(Demo),
+    Doctor(Doctor),
     #[command(name = SandboxStep::NAME, hide = true)]
     SandboxStep(SandboxStep),
     #[command(hide = true)]
     Measure(Measure),
+    #[command(hide = true)]
+    Generate(Generate),
     Work(crate::work::Work),
 }
 
 /// Run a program with buffering underneath its own reads and writes
 #[derive(Args, Debug, Default, PartialEq, Eq)]
-#[command(help_template = RUN_HELP, args_override_self = true)]
+#[command(help_template = TEMPLATE, before_help = RUN_EXAMPLES, after_help = RUN_NOTES, args_override_self = true)]
 pub struct Run {
     /// The buffer size, in the form that COBOL users know: -DIO-BUFFER-SIZE=N
     #[arg(short = 'D', value_name = "IO-BUFFER-SIZE=N", allow_hyphen_values = true)]
@@ -277,7 +260,7 @@ pub struct Run {
     pub require: bool,
 
     /// The program and its arguments; options of sweetspot stop at its name
-    #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true)]
+    #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true, value_hint = COMMAND)]
     pub command: Vec<OsString>,
 }
 
@@ -302,7 +285,7 @@ impl Run {
 
 /// Run it as it is and buffered, and compare all that can be seen
 #[derive(Args)]
-#[command(help_template = VERIFY_HELP)]
+#[command(help_template = TEMPLATE, before_help = VERIFY_EXAMPLES, after_help = VERIFY_NOTES)]
 pub struct Verify {
     /// How many times it runs at each size
     #[arg(
@@ -332,7 +315,7 @@ pub struct Verify {
     pub dir: Option<PathBuf>,
 
     /// The program and its arguments; options of sweetspot stop at its name
-    #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true)]
+    #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true, value_hint = COMMAND)]
     pub command: Vec<OsString>,
 }
 
@@ -367,7 +350,7 @@ impl SandboxStep {
 
 /// Show which programs that run now make many small calls
 #[derive(Args)]
-#[command(help_template = TOP_HELP)]
+#[command(help_template = TEMPLATE, before_help = TOP_EXAMPLES, after_help = TOP_NOTES)]
 pub struct Top {
     /// Show one table and end
     #[arg(long)]
@@ -403,7 +386,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Finish what was pending where a program was killed together with its guard
 #[derive(Args)]
-#[command(help_template = RECOVER_HELP)]
+#[command(help_template = TEMPLATE, before_help = RECOVER_EXAMPLES, after_help = RECOVER_NOTES)]
 pub struct Recover {
     /// Say what is pending and what would become of it; change nothing
     #[arg(long, conflicts_with = "discard")]
@@ -420,7 +403,7 @@ pub struct Recover {
 
 /// Run a program as it is, and say what I/O it does and what buffering would save
 #[derive(Args)]
-#[command(help_template = PROFILE_HELP, args_override_self = true)]
+#[command(help_template = TEMPLATE, before_help = PROFILE_EXAMPLES, after_help = PROFILE_NOTES, args_override_self = true)]
 pub struct Profile {
     /// Write the whole profile, with nothing left out, to FILE (- for stdout, behind the program's own)
     #[arg(long, value_name = "FILE")]
@@ -435,13 +418,13 @@ pub struct Profile {
     pub compare: Option<Vec<PathBuf>>,
 
     /// The program and its arguments; options of sweetspot stop at its name
-    #[arg(value_name = "CMD ARGS", required_unless_present = "compare", trailing_var_arg = true)]
+    #[arg(value_name = "CMD ARGS", required_unless_present = "compare", trailing_var_arg = true, value_hint = COMMAND)]
     pub command: Vec<OsString>,
 }
 
 /// Find the smallest buffer that is as good as any for a command, and keep it for `run`
 #[derive(Args, Clone)]
-#[command(help_template = TUNE_HELP, args_override_self = true)]
+#[command(help_template = TEMPLATE, before_help = TUNE_EXAMPLES, after_help = TUNE_NOTES, args_override_self = true)]
 pub struct Tune {
     /// How far from the best the answer may be
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = tune::percent)]
@@ -512,13 +495,13 @@ pub struct Tune {
     pub machine: Option<PathBuf>,
 
     /// The command and its arguments; options of sweetspot stop at its name
-    #[arg(value_name = "CMD ARGS", required_unless_present = "machine", trailing_var_arg = true)]
+    #[arg(value_name = "CMD ARGS", required_unless_present = "machine", trailing_var_arg = true, value_hint = COMMAND)]
     pub command: Vec<OsString>,
 }
 
 /// Measure what a plan says: programs that do the same work in different ways
 #[derive(Args, Clone)]
-#[command(help_template = BENCH_HELP, args_override_self = true)]
+#[command(help_template = TEMPLATE, before_help = BENCH_EXAMPLES, after_help = BENCH_NOTES, args_override_self = true)]
 pub struct Bench {
     /// Say what would be done; build, make and run nothing
     #[arg(long)]
@@ -593,9 +576,28 @@ pub struct Measure {
     pub request: String,
 }
 
+/// Writes manual pages or completions for shells into a folder: for packages
+#[derive(Args)]
+pub struct Generate {
+    /// What to write
+    #[arg(value_name = "WHAT")]
+    pub what: Generated,
+
+    /// Where
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+}
+
+/// What follows from these definitions.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Generated {
+    Man,
+    Completions,
+}
+
 /// Profile, tune and run a program that is there, and compare its copies
 #[derive(Args)]
-#[command(help_template = DEMO_HELP)]
+#[command(help_template = TEMPLATE, before_help = DEMO_EXAMPLES)]
 pub struct Demo {
     /// How many records of 200 bytes
     #[arg(
@@ -614,6 +616,15 @@ pub struct Demo {
     /// Where to make the temporary folder
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+/// Say what this machine offers and lacks, with the command that mends it
+#[derive(Args)]
+#[command(help_template = TEMPLATE, before_help = DOCTOR_EXAMPLES, after_help = DOCTOR_NOTES)]
+pub struct Doctor {
+    /// Say it as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Exit status for what was mistyped, other than after `run`.

@@ -31,6 +31,11 @@ impl Failure {
         &self.what
     }
 
+    /// What to do next.
+    pub fn next_step(&self) -> Option<&str> {
+        self.next.as_deref()
+    }
+
     /// The same failure with another exit status.
     pub fn status(self, status: u8) -> Failure {
         Failure { status, ..self }

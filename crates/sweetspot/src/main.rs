@@ -8,8 +8,10 @@ mod bench;
 mod buffer;
 mod config;
 mod demo;
+mod doctor;
 mod experiment;
 mod failure;
+mod generate;
 mod home;
 mod preload;
 mod profile;
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => bench::bench(arguments),
         Verb::Measure(arguments) => bench::measure(arguments),
         Verb::Demo(arguments) => demo::demo(arguments),
+        Verb::Generate(arguments) => generate::generate(arguments),
+        Verb::Doctor(arguments) => doctor::doctor(arguments),
         Verb::SandboxStep(arguments) => sandbox::run_step(arguments),
         Verb::Work(arguments) => work::work(arguments),
         Verb::Profile(arguments) => profile::profile(arguments),

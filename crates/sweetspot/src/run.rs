@@ -24,7 +24,7 @@ use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, replace};
 
 /// Switches everything off.
-const SWITCH: &str = "SWEETSPOT";
+pub const SWITCH: &str = "SWEETSPOT";
 
 /// Names and values of variables, in their order.
 pub type Environment = Vec<(OsString, OsString)>;

@@ -221,6 +221,9 @@ fn what_is_pending_is_listed_and_then_finished() {
         let parts = [ledger.to_str().unwrap(), file.to_str().unwrap()];
         let also = |word| [parts[0], parts[1], word];
         assert_ends(&command(&["--list"]), 0, &also(": to be written\n"), &[]);
+        let report = stdout(&place.sweetspot(&["doctor"]));
+        assert!(report.contains("of programs that were killed\n"), "{report}");
+        assert!(report.contains("-> sweetspot recover\n"), "{report}");
         assert_eq!(place.contents(), before, "a list changes nothing");
         assert_ends(&command(&[]), 0, &also(": written\n"), &[]);
         assert!(place.contents() == native);

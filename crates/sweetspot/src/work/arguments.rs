@@ -12,15 +12,7 @@ use sweetspot_io::{Existing, Hint, ReadOptions, Strategy};
 const HELP: &str = "\
 {about}
 
-Examples:
-  sweetspot work lines access.log                     how many lines, as wc -l
-  sweetspot work copy big.dat copy.dat                appears under its name when it is complete
-  sweetspot work compare big.dat copy.dat             exit status 0 equal, 1 different, 2 trouble
-  sweetspot work generate --preset small --scale 0.1 data
-  sweetspot work transform --work 100 --threads 2 data encrypted
-  sweetspot work records --record-bytes 200 --json accounts.dat
-
-{usage-heading} {usage}
+{before-help}{usage-heading} {usage}
 
 Commands:
 {subcommands}
@@ -31,9 +23,18 @@ Options:
 `sweetspot work COMMAND --help` says more about a command.
 ";
 
+const EXAMPLES: &str = "\
+Examples:
+  sweetspot work lines access.log                     how many lines, as wc -l
+  sweetspot work copy big.dat copy.dat                appears under its name when it is complete
+  sweetspot work compare big.dat copy.dat             exit status 0 equal, 1 different, 2 trouble
+  sweetspot work generate --preset small --scale 0.1 data
+  sweetspot work transform --work 100 --threads 2 data encrypted
+  sweetspot work records --record-bytes 200 --json accounts.dat";
+
 /// Count lines, read records, copy, compare, transform, make data: buffered well
 #[derive(Args)]
-#[command(help_template = HELP, disable_help_subcommand = true)]
+#[command(help_template = HELP, before_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Work {
     #[command(subcommand)]
     pub verb: Verb,

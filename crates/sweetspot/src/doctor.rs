@@ -1,0 +1,220 @@
+//! `sweetspot doctor`: what this machine offers and what it lacks, with the command that mends it.
+//!
+//! ```text
+//! trial     a small program under the library: what is really buffered here?
+//! machine   the kernel, shared memory, the sandbox, folders, what was left behind
+//! programs  the toolchains of the classics
+//! ```
+//!
+//! Whatever can be tried is tried, as `run`, `tune`, `bench` and `verify` would do it; nothing of the
+//! user's is changed.
+
+mod machine;
+mod programs;
+mod trial;
+
+use crate::arguments::Doctor;
+use crate::failure::Failure;
+use crate::preload;
+use serde::Serialize;
+use std::fmt::Write as _;
+use sweetspot_lab::environment::Environment;
+use trial::{Counts, Trial};
+
+/// Changes when a field of the JSON form changes its meaning or goes away.
+const SCHEMA_VERSION: u32 = 1;
+/// Exit status where `run` cannot do anything here.
+const STATUS_CANNOT_RUN: u8 = 1;
+
+/// What somebody would use it for.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Part {
+    /// `run`, `profile`.
+    Run,
+    /// `tune`, `bench`, `verify`.
+    Experiments,
+    /// The plans below `classics/`.
+    Classics,
+    /// What lies in the user's folders.
+    Yours,
+}
+
+impl Part {
+    const ALL: [(Part, &str); 4] = [
+        (Part::Run, "To run programs"),
+        (Part::Experiments, "For tune, bench and verify"),
+        (Part::Classics, "For the classics"),
+        (Part::Yours, "In your folders"),
+    ];
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    Lacks,
+}
+
+/// One line.
+#[derive(Serialize)]
+struct Finding {
+    part: Part,
+    name: &'static str,
+    state: State,
+    says: String,
+    /// The command that mends it, where one does.
+    mend: Option<String>,
+}
+
+impl Finding {
+    fn ok(part: Part, name: &'static str, says: impl Into<String>) -> Finding {
+        Finding { part, name, state: State::Ok, says: says.into(), mend: None }
+    }
+
+    fn lacks(part: Part, name: &'static str, says: impl Into<String>) -> Finding {
+        Finding { part, name, state: State::Lacks, says: says.into(), mend: None }
+    }
+
+    fn mend(self, command: impl Into<Option<String>>) -> Finding {
+        Finding { mend: command.into(), ..self }
+    }
+
+    fn failed(part: Part, name: &'static str, failure: &Failure) -> Finding {
+        Finding::lacks(part, name, failure.what()).mend(failure.next_step().map(str::to_owned))
+    }
+}
+
+/// Everything that is said.
+#[derive(Serialize)]
+struct Report {
+    schema_version: u32,
+    version: &'static str,
+    kernel: String,
+    distribution: Option<String>,
+    architecture: String,
+    /// Whether anything of a program is buffered here.
+    run_works: bool,
+    sentence: &'static str,
+    findings: Vec<Finding>,
+}
+
+/// Looks, tries, and says what was found.
+///
+/// # Errors
+/// Where not even the machine can be looked at.
+pub fn doctor(arguments: &Doctor) -> Result<u8, Failure> {
+    let here = std::env::temp_dir();
+    let environment = Environment::of(&here, &[]).map_err(crate::experiment::lab)?;
+    // First, while this process has one thread: a guard is started.
+    let (mut findings, sentence) = running();
+    findings.extend(machine::for_run());
+    findings.extend(machine::for_experiments(&environment));
+    findings.extend(programs::findings());
+    findings.extend(machine::yours());
+    let report = Report {
+        schema_version: SCHEMA_VERSION,
+        version: env!("CARGO_PKG_VERSION"),
+        kernel: environment.kernel,
+        distribution: environment.distribution,
+        architecture: environment.architecture,
+        run_works: sentence != NOTHING,
+        sentence,
+        findings,
+    };
+    let text = match arguments.json {
+        true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
+        false => report.text(),
+    };
+    crate::experiment::print(&text);
+    Ok(if report.run_works { 0 } else { STATUS_CANNOT_RUN })
+}
+
+const EVERYTHING: &str = "Programs can be run here: their reads and writes are buffered.";
+const READS: &str = "Programs can be run here, but their reads are buffered only.";
+const WRITES: &str = "Programs can be run here, but their writes are buffered only.";
+const NOTHING: &str = "Nothing is buffered here: programs run as they always did.";
+
+/// What `run` needs, and what it then does to a program.
+fn running() -> (Vec<Finding>, &'static str) {
+    let part = Part::Run;
+    let mut findings = Vec::new();
+    let is_off = crate::run::is_switched_off(&std::env::vars_os().collect());
+    if is_off {
+        let says = "SWEETSPOT=off in the environment: programs start untouched";
+        let mend = "unset SWEETSPOT".to_owned();
+        findings.push(Finding::lacks(part, "switch", says).mend(mend));
+    }
+    let library = match preload::install() {
+        Ok(library) => library,
+        Err(failure) => {
+            findings.push(Finding::failed(part, "library", &failure));
+            return (findings, NOTHING);
+        }
+    };
+    findings.push(Finding::ok(part, "library", library.display().to_string()));
+    let trial = match trial::of(&library) {
+        Ok(trial) => trial,
+        Err(failure) => {
+            findings.push(Finding::failed(part, "trial", &failure));
+            return (findings, NOTHING);
+        }
+    };
+    findings.push(counted("reads", trial.reads, &trial));
+    findings.push(counted("writes", trial.writes, &trial));
+    let sentence = match (is_off, trial.reads.are_fewer(), trial.writes.are_fewer()) {
+        (false, true, true) => EVERYTHING,
+        (false, true, false) => READS,
+        (false, false, true) => WRITES,
+        _ => NOTHING,
+    };
+    findings.push(machine::c_library(sentence != NOTHING));
+    (findings, sentence)
+}
+
+fn counted(name: &'static str, counts: Counts, trial: &Trial) -> Finding {
+    let Counts { made, left } = counts;
+    if counts.are_fewer() {
+        let says = format!("of {made} that dd made, {left} system calls were left");
+        return Finding::ok(Part::Run, name, says);
+    }
+    let why = match trial.notes.as_slice() {
+        [] => "no reason is known".to_owned(),
+        notes => notes.join("; "),
+    };
+    let says = match made {
+        0 => format!("not buffered: {why}"),
+        _ => format!("of {made} that dd made, {left} system calls were left: {why}"),
+    };
+    Finding::lacks(Part::Run, name, says).mend(machine::mend_confinement())
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let distribution = self.distribution.as_deref().unwrap_or("an unknown distribution");
+        let (version, kernel, architecture) = (self.version, &self.kernel, &self.architecture);
+        let mut text = format!(
+            "sweetspot {version} on {distribution}, Linux {kernel}, {architecture}\n{}\n",
+            self.sentence
+        );
+        let width = self.findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
+        for (part, title) in Part::ALL {
+            let of_part = self.findings.iter().filter(|finding| finding.part == part);
+            for (number, finding) in of_part.enumerate() {
+                if number == 0 {
+                    let _ = writeln!(text, "\n{title}:");
+                }
+                let state = match finding.state {
+                    State::Ok => "ok",
+                    State::Lacks => "lacks",
+                };
+                let (name, says) = (finding.name, &finding.says);
+                let _ = writeln!(text, "  {state:<5}  {name:<width$}  {says}");
+                if let Some(mend) = &finding.mend {
+                    let _ = writeln!(text, "         {:width$}  -> {mend}", "");
+                }
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,204 @@
+//! A small program that runs under the library, to see what is buffered here.
+//!
+//! It is started as `run` starts one, without rules and sizes of the user's: the question is what the
+//! machine allows. Its output is compared with its input.
+
+use crate::failure::Failure;
+use crate::reach::{self, Reach};
+use crate::session::{self, FileSummary, Session, Settings, Summary};
+use crate::{buffer, preload, resolve, run};
+use rustix::process::{WaitId, WaitIdOptions};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use sweetspot_core::size::BufferSize;
+use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
+use tempfile::TempDir;
+
+/// The program, and its small records.
+const PROGRAM: &str = "dd";
+const RECORD: &str = "bs=200";
+const RECORD_BYTES: usize = 200;
+/// Enough for a buffer to show. The guard starts beside the program, and on a busy machine the first
+/// copy may have ended before it answers; so a copy without any reason is tried again, at more length.
+const RECORDS: [usize; 3] = [5_000, 50_000, 500_000];
+/// A file is called buffered where at most one call in so many is left.
+const CALLS_PER_LEFT_MIN: u64 = 4;
+
+/// What was seen.
+#[derive(Default)]
+pub struct Trial {
+    /// Calls that the program made on its input, and that were left of them.
+    pub reads: Counts,
+    pub writes: Counts,
+    /// Why something went straight on, and what else the reader must know.
+    pub notes: Vec<String>,
+}
+
+impl Trial {
+    fn is_whole(&self) -> bool {
+        self.reads.are_fewer() && self.writes.are_fewer()
+    }
+}
+
+/// Calls of the program, and system calls that were left of them.
+#[derive(Clone, Copy, Default)]
+pub struct Counts {
+    pub made: u64,
+    pub left: u64,
+}
+
+impl Counts {
+    pub fn are_fewer(self) -> bool {
+        self.made > 0 && self.left * CALLS_PER_LEFT_MIN <= self.made
+    }
+
+    fn of(file: Option<&FileSummary>) -> Counts {
+        let counts =
+            |file: &FileSummary| Counts { made: file.calls_before, left: file.calls_after };
+        file.map(counts).unwrap_or_default()
+    }
+}
+
+/// Runs it under `library`.
+///
+/// # Errors
+/// Where it cannot be reached or started, or has not copied well.
+pub fn of(library: &Path) -> Result<Trial, Failure> {
+    let path = std::env::var_os("PATH");
+    let program = resolve::find(OsStr::new(PROGRAM), path.as_deref())
+        .map_err(|missing| resolve::failure(OsStr::new(PROGRAM), &missing))?;
+    if let Reach::Unreachable(why) = reach::inspect(&program, path.as_deref()) {
+        return Err(Failure::own(format!("{} cannot be reached: {why}", program.display())));
+    }
+    let folder = folder().map_err(|error| failed("no folder for its files", &error))?;
+    let mut trial = Trial::default();
+    for records in RECORDS {
+        trial = copy(&program, library, folder.path(), records)?;
+        if trial.is_whole() || !trial.notes.is_empty() {
+            break;
+        }
+    }
+    Ok(trial)
+}
+
+/// Copies so many records.
+fn copy(program: &Path, library: &Path, folder: &Path, records: usize) -> Result<Trial, Failure> {
+    let input: Vec<u8> =
+        (0..records).flat_map(|number| format!("{number:RECORD_BYTES$}").into_bytes()).collect();
+    fs::write(folder.join("in"), input)
+        .map_err(|error| failed("its input cannot be written", &error))?;
+    let settings = Settings {
+        buffer: BufferSize::Auto,
+        rules: Vec::new(),
+        summary: true,
+        max_age_ms: None,
+        stdio: false,
+    };
+    let mut session = Session::create(&settings);
+    session.start_guard();
+    let ended = start(program, library, &session, folder);
+    let seen = ended.map(|(pid, left)| {
+        session.finish(pid);
+        (left, session.summary())
+    });
+    session.remove_if_unguarded();
+    let (left, summary) = seen.map_err(|error| failed("it cannot be run", &error))?;
+    compare(folder)?;
+    let mut trial = judge(&summary);
+    if let Some([reads, writes]) = left {
+        let made = records as u64;
+        trial.reads = Counts { made, left: reads };
+        trial.writes = Counts { made, left: writes };
+    }
+    Ok(trial)
+}
+
+/// The first place where files can be made: in a container that is often one only.
+fn folder() -> io::Result<TempDir> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let made =
+        |place: PathBuf| tempfile::Builder::new().prefix("sweetspot-doctor-").tempdir_in(place);
+    made(std::env::temp_dir())
+        .or_else(|error| made(here).or_else(|_| made(SHARED_MEMORY.into())).map_err(|_| error))
+}
+
+fn failed(what: &str, error: &io::Error) -> Failure {
+    Failure::own(format!("{what}: {error}"))
+}
+
+/// The reads and writes that the kernel has counted for a process, whoever buffers above it.
+type Counted = Option<[u64; 2]>;
+
+/// Starts it and waits for it; returns its process number, and what the kernel has counted.
+fn start(
+    program: &Path,
+    library: &Path,
+    session: &Session,
+    folder: &Path,
+) -> io::Result<(u32, Counted)> {
+    let others = std::env::var_os(preload::VARIABLE);
+    let mut command = Command::new(program);
+    command
+        .args(["if=in", "of=out", RECORD, "status=none"])
+        .current_dir(folder)
+        .env_remove(session::STDIO_VARIABLE)
+        .env_remove(run::SWITCH)
+        .env(preload::VARIABLE, preload::chain(library.as_os_str(), others.as_deref()))
+        .env(buffer::VARIABLE, "auto")
+        .env(session::SUMMARY_VARIABLE, "1")
+        .stdin(Stdio::null());
+    match session.path() {
+        Some(ledger) => command.env(session::VARIABLE, ledger),
+        None => command.env_remove(session::VARIABLE),
+    };
+    let mut child = command.spawn()?;
+    let pid = child.id();
+    // Its counts are there until somebody has taken its end.
+    let ended = rustix::process::Pid::from_child(&child);
+    rustix::process::waitid(WaitId::Pid(ended), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+    let counted = counted(pid);
+    let status = child.wait()?;
+    match status.success() {
+        true => Ok((pid, counted)),
+        false => Err(io::Error::other(format!("{PROGRAM} ended with {status}"))),
+    }
+}
+
+fn counted(pid: u32) -> Counted {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.strip_prefix(": ")?.parse().ok()
+    };
+    Some([value("syscr")?, value("syscw")?])
+}
+
+fn compare(folder: &Path) -> Result<(), Failure> {
+    let read = |name: &str| {
+        fs::read(folder.join(name)).map_err(|error| failed("its files cannot be read", &error))
+    };
+    match read("in")? == read("out")? {
+        true => Ok(()),
+        false => Err(Failure::own("its copy is not what it read")),
+    }
+}
+
+fn judge(summary: &Summary) -> Trial {
+    let of = |name: &str| summary.files.iter().find(|file| file.path.ends_with(name));
+    let (input, output) = (of("/in"), of("/out"));
+    let mut notes = summary.notes.clone();
+    if summary.processes == Some(0) {
+        notes.insert(0, "the dynamic linker has not loaded the library".to_owned());
+    }
+    let is_expected = |reason: &&str| reason.starts_with("before it had earned");
+    let reasons = [input, output].into_iter().flatten().flat_map(|file| &file.reasons);
+    for reason in reasons.filter(|reason| !is_expected(reason)) {
+        if !notes.iter().any(|note| note.contains(reason)) {
+            notes.push((*reason).to_owned());
+        }
+    }
+    Trial { reads: Counts::of(input), writes: Counts::of(output), notes }
+}

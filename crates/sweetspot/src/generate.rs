@@ -1,0 +1,120 @@
+//! `sweetspot generate`: manual pages and completions, from the definitions that `--help` shows.
+//!
+//! A page has the parts of the help in the order of manuals: what stands before the usage there are
+//! the EXAMPLES here, what stands behind the options is the DESCRIPTION, and its paragraph about exit
+//! statuses has a section of its own.
+
+use crate::arguments::{Arguments, Generate, Generated};
+use crate::failure::Failure;
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+use jiff::{Timestamp, tz::TimeZone};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+const NAME: &str = "sweetspot";
+/// How the paragraph about exit statuses begins, in every help.
+const EXIT_STATUS: &str = "The exit status is";
+
+/// Writes what was asked for.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn generate(arguments: &Generate) -> Result<u8, Failure> {
+    let folder = &arguments.folder;
+    let written = fs::create_dir_all(folder).and_then(|()| match arguments.what {
+        Generated::Man => pages(folder),
+        Generated::Completions => completions(folder),
+    });
+    written.map_err(|error| Failure::own(format!("{}: {error}", folder.display())))?;
+    Ok(0)
+}
+
+/// What can be typed, without the verbs that people do not type.
+fn visible() -> Command {
+    let all = Arguments::command();
+    let verbs = all.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
+    let shown = Command::new(NAME)
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommands(verbs);
+    let (about, examples) = (all.get_about(), all.get_before_help());
+    shown
+        .about(about.cloned().unwrap_or_default())
+        .before_help(examples.cloned().unwrap_or_default())
+}
+
+fn completions(folder: &Path) -> io::Result<()> {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut visible(), NAME, folder)?;
+    }
+    Ok(())
+}
+
+fn pages(folder: &Path) -> io::Result<()> {
+    let mut command = visible();
+    command.build();
+    page_and_those_below(&command, folder)
+}
+
+fn page_and_those_below(command: &Command, folder: &Path) -> io::Result<()> {
+    let man = Man::new(command.clone())
+        .source(concat!("sweetspot ", env!("CARGO_PKG_VERSION")))
+        .manual("sweetspot")
+        .date(date());
+    page(&man, command, &mut File::create(folder.join(man.get_filename()))?)?;
+    command.get_subcommands().try_for_each(|verb| page_and_those_below(verb, folder))
+}
+
+fn page(man: &Man, command: &Command, file: &mut File) -> io::Result<()> {
+    let text = |part: Option<&clap::builder::StyledStr>| part.map(ToString::to_string);
+    let notes = text(command.get_after_help()).unwrap_or_default();
+    let (statuses, notes): (Vec<&str>, Vec<&str>) =
+        notes.split("\n\n").partition(|paragraph| paragraph.starts_with(EXIT_STATUS));
+    man.render_title(file)?;
+    man.render_name_section(file)?;
+    man.render_synopsis_section(file)?;
+    man.render_description_section(file)?;
+    let mut behind = Roff::new();
+    let notes = notes.iter().filter(|paragraph| !paragraph.is_empty());
+    notes.for_each(|paragraph| add_lines(behind.control("PP", []), paragraph));
+    behind.to_writer(file)?;
+    if let Some(examples) = text(command.get_before_help()) {
+        let lines = examples.lines().skip(1).map(str::trim);
+        let mut section = Roff::new();
+        section.control("SH", ["EXAMPLES"]).control("nf", []);
+        for line in lines {
+            section.text([roman(line)]);
+        }
+        section.control("fi", []).to_writer(file)?;
+    }
+    if command.has_subcommands() {
+        man.render_subcommands_section(file)?;
+    }
+    man.render_options_section(file)?;
+    if !statuses.is_empty() {
+        let mut section = Roff::new();
+        section.control("SH", ["EXIT STATUS"]);
+        statuses.iter().for_each(|paragraph| add_lines(&mut section, paragraph));
+        section.to_writer(file)?;
+    }
+    Ok(())
+}
+
+fn add_lines(roff: &mut Roff, paragraph: &str) {
+    for line in paragraph.lines() {
+        roff.text([roman(line)]);
+    }
+}
+
+/// Today, or for who makes the same page of the same source the day that is said
+/// (https://reproducible-builds.org/specs/source-date-epoch/).
+fn date() -> String {
+    let said = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
+    let time = said.and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.unwrap_or_else(Timestamp::now).to_zoned(TimeZone::UTC).date().to_string()
+}

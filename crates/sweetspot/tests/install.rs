@@ -1,0 +1,159 @@
+//! What somebody meets who has just installed it: `doctor`, and what shells complete.
+//!
+//! Not here: packages and manual pages (`cargo xtask packages`).
+
+mod memory_disk;
+mod place;
+
+use memory_disk::Disk;
+use place::Place;
+use serde_json::Value;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// What only root can set up is said, and is no failure anywhere.
+fn skip_without_root(what: &str) {
+    eprintln!("skipped: {what} (only root can make it)");
+}
+
+fn doctor(command: &mut Command) -> (Option<i32>, Value) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let said = String::from_utf8_lossy(&stderr);
+    (
+        status.code(),
+        serde_json::from_slice(&stdout).unwrap_or_else(|error| panic!("{error}: {said}")),
+    )
+}
+
+/// State, words and remedy of the line of that name.
+fn line(report: &Value, name: &str) -> (String, String, String) {
+    let lines = report["findings"].as_array().unwrap();
+    let found = lines.iter().find(|line| line["name"] == name);
+    let found = found.unwrap_or_else(|| panic!("no {name} in {report:#}"));
+    let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    (text("state"), text("says"), text("mend"))
+}
+
+#[track_caller]
+fn assert_lacks(report: &Value, name: &str, says: &str, mend: &str) {
+    let (state, words, remedy) = line(report, name);
+    assert_eq!(state, "lacks", "{name}: {words}");
+    assert!(words.contains(says), "{name}: {words}");
+    assert!(remedy.contains(mend), "{name}: {remedy}");
+}
+
+#[test]
+fn a_machine_that_runs_the_tests_is_well() {
+    let place = Place::new();
+    let (status, report) = doctor(&mut place.sweetspot(&["doctor", "--json"]));
+    assert_eq!(status, Some(0), "{report:#}");
+    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["run_works"], true, "{report:#}");
+    for name in ["library", "reads", "writes", "C library", "/dev/shm", "pidfd"] {
+        assert_eq!(line(&report, name).0, "ok", "{report:#}");
+    }
+    let text = place.sweetspot(&["doctor"]).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("their reads and writes are buffered.\n\nTo run programs:\n"), "{text}");
+    // What it tried is gone.
+    assert_eq!(std::fs::read_dir(place.work()).unwrap().count(), 0);
+    let mut kept = report["findings"].as_array().unwrap().iter().filter(|l| l["name"] == "kept");
+    let cache = place.cache().display().to_string();
+    assert!(kept.any(|line| line["says"].as_str().unwrap().contains(&cache)), "{report:#}");
+}
+
+#[test]
+fn what_stands_in_the_way_is_named_with_its_remedy() {
+    let place = Place::new();
+    let asked = || place.sweetspot(&["doctor", "--json"]);
+
+    let (status, report) = doctor(asked().env("SWEETSPOT", "off"));
+    assert_eq!(status, Some(1));
+    assert_lacks(&report, "switch", "start untouched", "unset SWEETSPOT");
+
+    let file = place.write("file", "");
+    let (status, report) = doctor(asked().env("SWEETSPOT_CACHE", file));
+    assert_eq!((status, &report["run_works"]), (Some(1), &Value::Bool(false)));
+    assert_lacks(&report, "library", "file", "SWEETSPOT_CACHE=DIR");
+
+    // Neither toolchains nor a program for the trial; and with one.
+    let empty = place.folder.path().join("programs");
+    std::fs::create_dir(&empty).unwrap();
+    let (status, report) = doctor(asked().env("PATH", &empty));
+    assert_eq!(status, Some(1));
+    assert_lacks(&report, "trial", "'dd'", "");
+    assert_lacks(&report, "cobc", "COBOL", "apt-get install gnucobol4");
+    let dd = ["/usr/bin/dd", "/bin/dd"].into_iter().find(|dd| Path::new(dd).exists()).unwrap();
+    symlink(dd, empty.join("dd")).unwrap();
+    let (status, report) = doctor(asked().env("PATH", &empty));
+    assert_eq!(status, Some(0), "{report:#}");
+    assert_lacks(&report, "C library", "no glibc", "");
+}
+
+#[test]
+fn a_cache_from_which_nothing_can_be_loaded() {
+    let place = Place::new();
+    let Some(disk) = Disk::mount(place.folder.path().join("disk")) else {
+        return skip_without_root("doctor with a cache that is mounted noexec");
+    };
+    let remount = ["-o", "remount,noexec"];
+    assert!(Command::new("mount").args(remount).arg(&disk.0).status().unwrap().success());
+    let mut asked = place.sweetspot(&["doctor", "--json"]);
+    let (status, report) = doctor(asked.env("SWEETSPOT_CACHE", disk.0.join("cache")));
+    assert_eq!(status, Some(1), "{report:#}");
+    assert_lacks(&report, "library", "noexec", "SWEETSPOT_CACHE=DIR");
+}
+
+#[test]
+fn without_shared_memory_only_reads_are_buffered() {
+    let place = Place::new();
+    let script = "mount -t tmpfs -o ro tmpfs /dev/shm || exit 99; exec \"$0\" doctor --json";
+    let asked = place.sweetspot(&[]);
+    let mut apart = Command::new("unshare");
+    apart.args(["--mount", "sh", "-c", script]).arg(asked.get_program());
+    for (name, value) in asked.get_envs() {
+        match value {
+            Some(value) => apart.env(name, value),
+            None => apart.env_remove(name),
+        };
+    }
+    let Output { status, stdout, .. } = apart.output().unwrap();
+    let Ok(report) = serde_json::from_slice::<Value>(&stdout) else {
+        return skip_without_root("doctor without shared memory");
+    };
+    assert_eq!(status.code(), Some(0), "{report:#}");
+    assert_eq!(line(&report, "reads").0, "ok", "{report:#}");
+    assert_lacks(&report, "writes", "reads are buffered only", "");
+    assert_lacks(&report, "/dev/shm", "writes do not wait", "mount -o remount,rw /dev/shm");
+}
+
+#[test]
+fn bash_completes_verbs_options_and_values() {
+    let place = Place::new();
+    let folder = place.work().join("completions");
+    let generated = place.sweetspot(&["generate", "completions"]).arg(&folder).status().unwrap();
+    assert!(generated.success());
+    for name in ["_sweetspot", "sweetspot.fish"] {
+        assert!(folder.join(name).metadata().unwrap().len() > 1000, "{name}");
+    }
+    let check = |typed: &[&str], expected: &[&str], absent: &[&str]| {
+        let script = ". \"$0\"
+            COMP_WORDS=(sweetspot \"$@\") COMP_CWORD=$#
+            _sweetspot sweetspot \"${!#}\" \"${COMP_WORDS[$(($# - 1))]}\"
+            printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let mut bash = Command::new("bash");
+        bash.args(["-c", script]).arg(folder.join("sweetspot.bash")).args(typed);
+        let output = bash.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let words: Vec<&str> = said.split_whitespace().collect();
+        assert!(expected.iter().all(|word| words.contains(word)), "{typed:?}: {words:?}");
+        assert!(!absent.iter().any(|word| words.contains(word)), "{typed:?}: {words:?}");
+    };
+    check(&[""], &["run", "tune", "doctor", "work"], &["sandbox-step", "measure", "generate"]);
+    check(&["r"], &["run", "recover"], &["tune"]);
+    check(&["run", "--"], &["--summary", "--buffer-size", "--require"], &["--json"]);
+    check(&["doctor", "--"], &["--json", "--help"], &[]);
+    check(&["work", "l"], &["lines"], &["copy"]);
+    check(&["bench", "--between", ""], &["reboot"], &[]);
+}
