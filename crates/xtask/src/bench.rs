@@ -453,7 +453,7 @@ fn wrapper(settings: &Settings) -> Result<(Vec<OsString>, String), Error> {
             (words, name)
         }
         None => {
-            let binary = build()?.into_os_string();
+            let binary = build("release")?.into_os_string();
             (vec![binary, "run".into(), "--".into()], "sweetspot run --".to_owned())
         }
     };
@@ -477,13 +477,14 @@ fn without_folder(word: &str) -> &str {
     word.rsplit_once('/').map_or(word, |(_, name)| name)
 }
 
-/// Builds the release binary and says where it is.
-fn build() -> Result<PathBuf, Error> {
-    const COMMAND: [&str; 5] =
-        ["build", "--release", "-p", "sweetspot", "--message-format=json-render-diagnostics"];
+/// Builds the binary, in the profile of that name, and says where it is.
+pub fn build(profile: &str) -> Result<PathBuf, Error> {
+    const COMMAND: [&str; 4] =
+        ["build", "-p", "sweetspot", "--message-format=json-render-diagnostics"];
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(COMMAND)
+        .args(["--profile", profile])
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()
@@ -509,7 +510,7 @@ fn source() -> Option<String> {
 }
 
 /// The project's folder.
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here)
 }

@@ -10,6 +10,7 @@ mod bench;
 mod conformance;
 mod fuzz;
 mod needs;
+mod package;
 mod test;
 
 use std::process::ExitCode;
@@ -23,6 +24,9 @@ cargo xtask COMMAND
   conformance
            other people's tests and everyday programs, with and without buffering (--help)
   msrv     compile the library with the oldest Rust that it promises, by rustup
+  deb, tarball, wheel
+           make a package in target/packages (--help)
+  packages make all three; install, use and remove each (--help)
   bench    what `run` does to real programs, in alternating pairs (--help says more)
 ";
 
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
         ["msrv"] => exit_code(test::oldest_compiler()),
         ["fuzz", ..] => fuzz::main(&words[1..]),
         ["conformance", ..] => conformance::main(&words[1..]),
+        ["deb" | "tarball" | "wheel" | "packages", ..] => package::main(&words),
         ["bench", ..] => bench::main(&words[1..]),
         ["help" | "--help" | "-h"] | [] => {
             print!("{USAGE}");

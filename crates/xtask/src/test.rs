@@ -50,6 +50,7 @@ pub fn run(filter: &[&str]) -> bool {
     });
     step("tests", &mut |count| cargo_test(filter, count));
     if filter.is_empty() {
+        step("packages", &mut |_| crate::package::quick());
         step("conformance", &mut |_| crate::conformance::quick());
     }
     println!();
