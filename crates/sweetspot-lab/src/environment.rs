@@ -4,13 +4,13 @@
 use crate::Error;
 use jiff::{Timestamp, tz::TimeZone};
 use rustix::system::uname;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap, fmt, fs, os::linux::fs::MetadataExt, path::Path, process::Command,
 };
 
 /// The machine and what matters of its state.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// The day, in UTC: `2026-11-21`.
     pub date: String,
@@ -41,7 +41,7 @@ pub struct Environment {
 }
 
 /// The file system that a folder is on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSystem {
     /// Its type: `ext4`.
     pub kind: String,

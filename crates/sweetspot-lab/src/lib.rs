@@ -10,6 +10,7 @@
 //! | [`schedule`] | the order of the runs, from a seed |
 //! | [`search`] | the smallest buffer within a margin of the best, in few runs |
 //! | [`paired`] | runs cells in rounds, compares their outputs, estimates ratios with an interval |
+//! | [`cost`] | what a run costs: a fixed part, a call, a byte; fitted to many runs |
 //! | [`statistics`] | Hodges-Lehmann, Wilcoxon, bootstrap, Holm, autocorrelation |
 //! | [`output`] | hashes of what came out |
 //! | [`store`] | every run in one SQLite file, for sessions that go on after a kill |
@@ -26,6 +27,7 @@
 #![deny(unsafe_code)]
 
 pub mod cache;
+pub mod cost;
 pub mod environment;
 mod error;
 pub mod grammar;

@@ -161,6 +161,18 @@ pub struct Measurement {
     pub status: ExitStatus,
 }
 
+/// A run was disturbed when others took this share of its time, or more.
+const DISTURBED_SHARE: f64 = 0.1;
+
+impl Measurement {
+    /// Whether something waited for a processor or memory for much of its time.
+    pub fn is_disturbed(&self) -> bool {
+        let Disturbance { stolen, processor_pressure, memory_pressure, .. } = self.disturbance;
+        let others = stolen + processor_pressure + memory_pressure;
+        others.as_secs_f64() > DISTURBED_SHARE * self.wall.as_secs_f64()
+    }
+}
+
 #[cfg(test)]
 impl Measurement {
     /// What a test takes that is about something else.

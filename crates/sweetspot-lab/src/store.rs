@@ -9,8 +9,10 @@
 //! `subject` and its `circumstances` are texts of the caller's.
 
 mod cells;
+mod read;
 
 pub use cells::{CellRun, Distribution, Ended, Observed};
+pub use read::{Kept, Ran, whole_rounds};
 
 use crate::{
     Error,
