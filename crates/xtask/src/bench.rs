@@ -13,6 +13,8 @@ mod mount;
 mod noise;
 mod picks;
 mod predict;
+#[cfg(test)]
+mod readme;
 mod record;
 mod table;
 mod tools;

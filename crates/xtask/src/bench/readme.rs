@@ -1,0 +1,190 @@
+//! The tables "Measured" of README.md, from the record that README names: no figure is typed by hand.
+//!
+//! `UPDATE_README=1 cargo test -p xtask readme` writes them anew; the test fails where README says
+//! something else than its record.
+
+use serde_json::Value;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+const BEGIN: &str = "<!-- measured:begin -->\n";
+const END: &str = "<!-- measured:end -->\n";
+
+/// A row: a benchmark, and what README calls it.
+struct Row {
+    name: &'static str,
+    words: &'static str,
+    /// Another cell that it is compared with as well, and what that is called.
+    also: Option<(&'static str, &'static str)>,
+}
+
+const fn row(name: &'static str, words: &'static str) -> Row {
+    Row { name, words, also: None }
+}
+
+const fn beside(
+    name: &'static str,
+    words: &'static str,
+    also: (&'static str, &'static str),
+) -> Row {
+    Row { name, words, also: Some(also) }
+}
+
+const BY_HAND: (&str, &str) = ("by hand", "one by hand in C with large buffers");
+const FREAD: (&str, &str) = ("fread", "`fread`");
+
+/// What gains.
+const GAINS: [Row; 16] = [
+    beside("cobol-copy", "GnuCOBOL copies 1,000,000 records of 200 bytes", BY_HAND),
+    row("cobol-copy-5m", "the same with 5,000,000 records"),
+    row("cobol-copy-cold", "the same with 1,000,000, cold cache"),
+    row("cobol-copy-fuse", "the same with 100,000, on a FUSE mount (bindfs)"),
+    beside("c-copy", "a loop in C that copies 1,000,000 records by `read` and `write`", BY_HAND),
+    beside("transfer-8", "`read` of 8 bytes", FREAD),
+    beside("transfer-1024", "`read` of 1 KiB", FREAD),
+    beside("transfer-8192", "`read` of 8 KiB", FREAD),
+    beside("transfer-65536", "`read` of 64 KiB", FREAD),
+    row("java-readline", "Java `DataInputStream.readLine`, unbuffered"),
+    row("rust-write", "Rust `File::write_all`, a line at a time"),
+    row("rust-println", "Rust `println!` to a file that it inherits"),
+    row("python-copy", "Python `buffering=0` copy"),
+    row("dd-200", "`dd bs=200`"),
+    row("fortran-flush", "gfortran, formatted integers, a flush after each record"),
+    row("fortran-flush-real", "the same with a real number in each record"),
+];
+
+/// What does not.
+const THE_REST: [Row; 11] = [
+    row("start", "`/bin/true`, once: what a start costs"),
+    beside(
+        "true-loop",
+        "a shell loop of 1,000 `/bin/true`",
+        ("empty preload", "one with an empty library preloaded"),
+    ),
+    row("random-pread", "500,000 random `pread`s of 4 KiB"),
+    row("random-seek", "500,000 random `lseek` and `read` of 4 KiB"),
+    row("small-files-read", "10,000 files of 1,000 bytes, read 20 times"),
+    row("git-status", "`git status`, 40 times"),
+    row("gcc", "gcc, ten times"),
+    row("sqlite-separate", "sqlite3, 500 transactions"),
+    row("cp", "`cp` of 256 MiB"),
+    row("dd-1m", "`dd bs=1M` of 256 MiB"),
+    row("stdio-copy", "a C program with `fgetc` and `fputs`"),
+];
+
+/// Both tables, from a record.
+fn measured(record: &Value, folder: &str) -> String {
+    let environment = &record["environment"];
+    let said = |name: &str| environment[name].as_str().unwrap_or_default().to_owned();
+    let kernel: Vec<String> = said("kernel").split('.').take(2).map(str::to_owned).collect();
+    let machine = match environment["virtual_machine"].as_bool() {
+        Some(true) => "a virtual machine",
+        _ => "a machine",
+    };
+    let mut text = format!(
+        "One session on {machine} with {} cores ({}), Linux {}, {}, warm cache;\nmedians, and the \
+         ratio from alternating pairs with its 95 % interval; outputs equal in every round\n\
+         (`{folder}`).\n\n",
+        environment["processors"],
+        said("processor"),
+        kernel.join("."),
+        environment["file_system"]["kind"].as_str().unwrap_or_default(),
+    );
+    text.push_str("| program, unchanged | plain | under `run` | ratio |\n|---|---|---|---|\n");
+    text.push_str(&lines(record, &GAINS));
+    text.push_str("\nWhat buffering cannot help, in the same session:\n\n");
+    text.push_str("| program | plain | under `run` | ratio |\n|---|---|---|---|\n");
+    text.push_str(&lines(record, &THE_REST));
+    text
+}
+
+fn lines(record: &Value, rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let finding = named(&record["findings"], "name", row.name);
+        let cells = finding["cells"].as_array().map_or(&[][..], Vec::as_slice);
+        let (Some(plain), Some(run)) = (cells.first(), cells.last()) else {
+            panic!("the record has no '{}'", row.name)
+        };
+        let scale = if finding["unit"] == "seconds" { 1.0 } else { 1e-9 };
+        let median = |cell: &Value| time(cell["median"].as_f64().unwrap() * scale);
+        let _ = write!(text, "| {} | {} | {} | ", row.words, median(plain), median(run));
+        let reference = plain["name"].as_str().unwrap();
+        text.push_str(&ratio(finding, reference));
+        if let Some((against, words)) = row.also {
+            let _ = write!(text, "; {} of {words}", ratio(finding, against));
+        }
+        text.push_str(" |\n");
+    }
+    text
+}
+
+fn named<'a>(list: &'a Value, key: &str, name: &str) -> &'a Value {
+    let all = list.as_array().map_or(&[][..], Vec::as_slice);
+    all.iter().find(|entry| entry[key] == name).unwrap_or_else(|| panic!("there is no '{name}'"))
+}
+
+/// How many times as fast, with its interval.
+fn ratio(finding: &Value, against: &str) -> String {
+    let effect = &named(&finding["effects"], "against", against)["effect"];
+    let speed = |ratio: &Value| {
+        let speed = 1.0 / ratio.as_f64().unwrap();
+        match speed {
+            speed if speed >= 29.95 => format!("{speed:.0}"),
+            speed if speed >= 1.995 => format!("{speed:.1}"),
+            speed => format!("{speed:.2}"),
+        }
+    };
+    let interval = &effect["interval"];
+    let (low, high) = (speed(&interval["high"]), speed(&interval["low"]));
+    format!("{}x ({low} to {high})", speed(&effect["ratio"]))
+}
+
+/// Three digits that count, in the unit that suits.
+fn time(seconds: f64) -> String {
+    let units = [(1.0, "s", 0.0995), (1e-3, "ms", 0.9995), (1e-6, "us", 0.9995)];
+    let found = units.into_iter().find(|(unit, _, least)| seconds >= unit * least);
+    let (unit, name, _) = found.unwrap_or((1e-9, "ns", 0.0));
+    let value = seconds / unit;
+    let before_point = value.log10().floor() as i32 + 1;
+    let digits = usize::try_from(3 - before_point).unwrap_or(0).min(3);
+    format!("{value:.digits$} {name}")
+}
+
+#[test]
+fn readme_says_what_its_record_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let (before, rest) = readme.split_once(BEGIN).expect("README has the mark of the beginning");
+    let (said, after) = rest.split_once(END).expect("README has the mark of the end");
+    let at = said.find("`measurements/").expect("README names its record");
+    let folder = said[at + 1..].split('`').next().unwrap();
+    let record = fs::read_to_string(root.join(folder).join("run.json"))
+        .unwrap_or_else(|error| panic!("{folder}/run.json: {error}"));
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let measured = measured(&record, folder);
+    if std::env::var_os("UPDATE_README").is_some() {
+        let whole = format!("{before}{BEGIN}{measured}{END}{after}");
+        fs::write(root.join("README.md"), whole).unwrap();
+    } else {
+        assert!(
+            said == measured,
+            "UPDATE_README=1 cargo test -p xtask readme; it should say:\n{measured}"
+        );
+    }
+}
+
+#[test]
+fn times_have_three_digits() {
+    for (seconds, expected) in [
+        (10.16, "10.2 s"),
+        (0.17361, "0.174 s"),
+        (0.0602, "60.2 ms"),
+        (0.00102, "1.02 ms"),
+        (5.1e-7, "510 ns"),
+        (1.05e-8, "10.5 ns"),
+    ] {
+        assert_eq!(time(seconds), expected);
+    }
+}
