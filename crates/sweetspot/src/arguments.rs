@@ -38,6 +38,7 @@ For programs that you cannot change:
 
 For experiments:
   bench    Measure what a plan says: programs that do the same work in different ways
+  report   Show what tune and bench have measured: tables, charts, Markdown, JSON, CSV
   work     Count lines, read records, copy, compare, transform, make data: buffered well
 
 This machine:
@@ -60,6 +61,7 @@ Examples:
   sweetspot verify -- ./seqcopy in.dat out.dat    prove on your own job that it changes nothing
   sweetspot tune -- ./seqcopy in.dat out.dat      find the smallest buffer that is as good as any
   sweetspot bench plan.toml                       measure what a plan says, in rounds that are fair
+  sweetspot report plan.sqlite --html page.html   show what was measured, also while it is
   sweetspot doctor                                does it work on this machine, what is missing?
   sweetspot demo                                  see what it gains on this machine";
 
@@ -133,6 +135,21 @@ known so far; a second Ctrl-C stops at once.
 
 The exit status is 0 when all is measured and every claim holds; 1 when a claim does not hold or \
 is open, a cell was given up, or it was interrupted; 125 when sweetspot or the plan failed.";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  sweetspot report plan.sqlite                          tables in the terminal
+  sweetspot report plan.sqlite --html page.html         a page with charts, for any browser
+  sweetspot report plan.sqlite --markdown               for a pull request
+  sweetspot report before.json after.json               two profiles: before and after
+  sweetspot report ~/.local/state/sweetspot/runs.sqlite --session 3";
+
+const REPORT_NOTES: &str = "\
+It may be asked at any time, also while tune or bench runs: nothing of theirs is changed. The page \
+makes no request, and reads on a phone, on paper, in light and dark. docs/report.md says more.
+
+The exit status is 0, or 125 where a file cannot be read, holds nothing that can be shown, or would \
+be overwritten.";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -210,6 +227,7 @@ pub enum Verb {
     Top(Top),
     Tune(Tune),
     Bench(Bench),
+    Report(Report),
     Demo(Demo),
     Doctor(Doctor),
     #[command(name = SandboxStep::NAME, hide = true)]
@@ -566,6 +584,40 @@ pub struct Bench {
     /// A plan, or a folder with a plan.toml in it
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
+}
+
+/// Show what tune and bench have measured: tables, charts, Markdown, JSON, CSV
+#[derive(Args)]
+#[command(help_template = TEMPLATE, before_help = REPORT_EXAMPLES, after_help = REPORT_NOTES)]
+pub struct Report {
+    /// Write a page with charts to FILE (- for stdout)
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write the first chart to FILE, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub figure: Option<PathBuf>,
+
+    /// Say it as Markdown
+    #[arg(long, group = "form")]
+    pub markdown: bool,
+
+    /// Say it as JSON (docs/report.schema.json), which report reads again
+    #[arg(long, group = "form")]
+    pub json: bool,
+
+    /// Say the runs as CSV, one a row
+    #[arg(long, group = "form")]
+    pub csv: bool,
+
+    /// The session of this number instead of the last one
+    #[arg(long, value_name = "NUMBER")]
+    pub session: Option<i64>,
+
+    /// Files: what tune and bench keep their runs in; or what profile --json, run --summary or
+    /// report --json wrote
+    #[arg(value_name = "RESULTS", required = true)]
+    pub files: Vec<PathBuf>,
 }
 
 /// Measures one run of a cell: started by a launcher of `bench`, not by people

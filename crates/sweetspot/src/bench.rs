@@ -12,8 +12,9 @@ mod dry;
 mod place;
 mod published;
 mod reboot;
-mod report;
+pub mod report;
 mod session;
+pub mod stored;
 mod subjects;
 
 use crate::arguments::Bench;
@@ -98,14 +99,19 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
 /// The plan, with what was typed beside it.
 fn plan(arguments: &Bench, place: &Place) -> Result<Plan, Failure> {
     let mut plan = place.plan(arguments.scale.as_deref())?;
-    if let Some(rounds) = arguments.rounds {
+    plan.seed = arguments.seed.or(plan.seed);
+    change(&mut plan, arguments.rounds, arguments.check);
+    Ok(plan)
+}
+
+/// Makes of a plan what was typed: so many rounds; a cell against itself, or not (`--check`).
+fn change(plan: &mut Plan, rounds: Option<u32>, check: bool) {
+    if let Some(rounds) = rounds {
         plan.stop = Stop::Rounds(rounds as usize);
     }
-    plan.seed = arguments.seed.or(plan.seed);
-    if arguments.check {
+    if check {
         plan.add_twin();
     }
-    Ok(plan)
 }
 
 /// The live line; nothing is shown where there is no terminal.

@@ -17,6 +17,7 @@ mod preload;
 mod profile;
 mod reach;
 mod recover;
+mod report;
 mod resolve;
 mod run;
 mod sandbox;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Top(arguments) => top::top(arguments),
         Verb::Tune(arguments) => tune::tune(arguments),
         Verb::Bench(arguments) => bench::bench(arguments),
+        Verb::Report(arguments) => report::report(arguments),
         Verb::Measure(arguments) => bench::measure(arguments),
         Verb::Demo(arguments) => demo::demo(arguments),
         Verb::Generate(arguments) => generate::generate(arguments),

@@ -16,7 +16,7 @@ use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::Ended;
 
 /// First line of every summary, by which an older one is recognised.
-const TITLE: &str = "sweetspot summary\n";
+pub const TITLE: &str = "sweetspot summary\n";
 
 /// Where the summary goes.
 pub enum Target {
@@ -69,24 +69,33 @@ impl Target {
 
     /// Writes the summary. The program has ended: a failure is said, and changes nothing else.
     pub fn write(self, text: &str) {
+        if let Err(failure) = self.try_write(text) {
+            crate::failure::say(failure);
+        }
+    }
+
+    /// The same for whom a failure is one.
+    ///
+    /// # Errors
+    /// Where not everything could be written; never for stderr.
+    pub fn try_write(self, text: &str) -> Result<(), Failure> {
+        let failure = |place: &str, error| Failure::own(format!("{place}: {error}"));
         match self {
             Target::Stderr => {
                 let _ = std::io::stderr().write_all(text.as_bytes());
+                Ok(())
             }
             Target::Stdout => {
                 let mut stdout = std::io::stdout();
-                if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
-                {
-                    crate::failure::say(format_args!("sweetspot: stdout: {error}"));
-                }
+                let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+                written.map_err(|error| failure("stdout", error))
             }
             Target::File(path, mut file) => {
                 // A pipe or a terminal cannot be emptied or rewound, and need not be.
                 let _ = file.set_len(0);
                 let _ = file.rewind();
-                if let Err(error) = file.write_all(text.as_bytes()) {
-                    crate::failure::say(format_args!("sweetspot: {}: {error}", path.display()));
-                }
+                let written = file.write_all(text.as_bytes());
+                written.map_err(|error| failure(&path.display().to_string(), error))
             }
         }
     }

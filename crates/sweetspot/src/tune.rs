@@ -10,9 +10,10 @@
 mod apart;
 mod files;
 mod machine;
-mod report;
+pub mod report;
 mod rules;
 pub mod settings;
+pub mod stored;
 mod trial;
 
 use crate::arguments::Tune;
@@ -24,6 +25,7 @@ use crate::resolve;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{Report, Stopped};
 use rules::Rule;
+use serde::{Deserialize, Serialize};
 use settings::typed;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -160,18 +162,21 @@ impl<'a> Bench<'a> {
         trial.notes.extend(environment.hindrance().map(|hindrance| hindrance.to_string()));
         let files = std::iter::once(program.to_path_buf()).chain(trial.files().inputs());
         let seed = arguments.seed.unwrap_or_else(seed_by_lot);
-        let mut now = Circumstances::now(seed, &environment, files);
+        let now = Circumstances::now(seed, &environment, files);
+        let mut now = Begun { circumstances: now, environment: Some(environment) };
         let subject = subject(arguments, trial.folder());
-        let text = |now: &Circumstances| serde_json::to_string(now).unwrap_or_default();
+        let text = |now: &Begun| serde_json::to_string(now).unwrap_or_default();
         let mut rounds = Vec::new();
         let session = match store.unfinished(&subject).map_err(lab)? {
             Some((session, stored)) if arguments.resume => {
-                let then: Option<Circumstances> = serde_json::from_str(&session.circumstances).ok();
+                let then: Option<Begun> = serde_json::from_str(&session.circumstances).ok();
+                let then = then.map(|then| then.circumstances);
                 let what = match &then {
-                    Some(then) => then.changed(&now),
+                    Some(then) => then.changed(&now.circumstances),
                     None => Some("the form of stored sessions".to_string()),
                 };
-                now.seed = then.map_or(now.seed, |then| then.seed);
+                let seed = &mut now.circumstances.seed;
+                *seed = then.map_or(*seed, |then| then.seed);
                 if let Some(what) = what {
                     return Err(Failure::own(format!(
                         "the session cannot go on: {what} has changed since it began"
@@ -190,7 +195,7 @@ impl<'a> Bench<'a> {
         let plan = Plan {
             sizes: arguments.sizes.len(),
             within: arguments.within,
-            seed: now.seed,
+            seed: now.circumstances.seed,
             curve_rounds: if arguments.curve { CURVE_ROUNDS } else { 0 },
             patience: usize::from(arguments.patience),
         };
@@ -376,11 +381,14 @@ impl<'a> Bench<'a> {
     fn report(&self, answer: Option<Answer>, stopped: Option<Stopped>) -> Result<Report, Failure> {
         let measurements = self.store.measurements(&self.session).map_err(lab)?;
         report::Findings {
-            arguments: self.arguments,
+            sizes: &self.arguments.sizes,
+            cache: if self.arguments.cold { "cold" } else { "warm" },
             plan: &self.plan,
             rounds: &self.rounds,
             measurements: &measurements,
-            trial: &self.trial,
+            runs: self.trial.runs,
+            checked: self.trial.checked(),
+            notes: self.trial.notes.clone(),
             answer,
             stopped,
         }
@@ -396,6 +404,16 @@ impl<'a> Bench<'a> {
         }
         Ok(())
     }
+}
+
+/// In what surroundings a session began.
+#[derive(Serialize, Deserialize)]
+struct Begun {
+    #[serde(flatten)]
+    circumstances: Circumstances,
+    /// More about the machine, for readers of the file.
+    #[serde(default)]
+    environment: Option<Environment>,
 }
 
 /// What two sessions must have in common for one to go on with the other's runs.

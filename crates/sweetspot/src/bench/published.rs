@@ -3,7 +3,10 @@
 
 use super::place::Place;
 use crate::failure::Failure;
-use sweetspot_lab::plan::{Cell, Plan};
+use std::io::Read;
+use sweetspot_lab::plan::{Cell, Plan, Published as Source};
+
+const NEXT: &str = "it is to be a CSV file with a header; the plan names it under [published]";
 
 /// A table of others' figures.
 #[derive(Default)]
@@ -29,11 +32,39 @@ impl Published {
         let Some(source) = &plan.published else { return Ok(Published::default()) };
         let path = place.folder.join(&source.file);
         let shown = path.display().to_string();
-        let failure = |error: csv::Error| {
-            Failure::own(format!("{shown}: {error}"))
-                .next("it is to be a CSV file with a header; the plan names it under [published]")
-        };
-        let mut reader = csv::Reader::from_path(&path).map_err(failure)?;
+        let file = std::fs::File::open(&path)
+            .map_err(|error| Failure::own(format!("{shown}: {error}")).next(NEXT))?;
+        Published::from(plan, source, file, &shown)
+    }
+
+    /// The content of that file, if there is one.
+    pub fn text(plan: &Plan, place: &Place) -> Option<String> {
+        let source = plan.published.as_ref()?;
+        std::fs::read_to_string(place.folder.join(&source.file)).ok()
+    }
+
+    /// The same from what was kept of it.
+    ///
+    /// # Errors
+    /// As [`Published::read`].
+    pub fn kept(plan: &Plan, text: Option<&str>) -> Result<Published, Failure> {
+        match plan.published.as_ref().zip(text) {
+            Some((source, text)) => {
+                let shown = source.file.display().to_string();
+                Published::from(plan, source, text.as_bytes(), &shown)
+            }
+            None => Ok(Published::default()),
+        }
+    }
+
+    fn from(
+        plan: &Plan,
+        source: &Source,
+        content: impl Read,
+        shown: &str,
+    ) -> Result<Published, Failure> {
+        let failure = |error: csv::Error| Failure::own(format!("{shown}: {error}")).next(NEXT);
+        let mut reader = csv::Reader::from_reader(content);
         let header = reader.headers().map_err(failure)?.clone();
         let column = |name: &str| header.iter().position(|found| found == name);
         let mut columns = Vec::new();

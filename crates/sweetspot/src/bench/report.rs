@@ -19,7 +19,7 @@ use sweetspot_lab::store::{CellRun, Observed};
 const SCHEMA: u32 = 1;
 const MIB: f64 = 1024.0 * 1024.0;
 /// Quantiles of what subjects report.
-const QUANTILES: [(&str, f64); 4] = [("P50", 0.5), ("P90", 0.9), ("P99", 0.99), ("max", 1.0)];
+pub const QUANTILES: [(&str, f64); 4] = [("P50", 0.5), ("P90", 0.9), ("P99", 0.99), ("max", 1.0)];
 
 /// Why a session ended before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -37,87 +37,87 @@ pub struct Findings<'a> {
     pub published: &'a Published,
     pub skipped: &'a [Skipped],
     pub notes: &'a [String],
-    pub environment: &'a Environment,
+    pub environment: Option<&'a Environment>,
     pub store: &'a Path,
 }
 
 /// What is said.
 #[derive(Serialize)]
 pub struct Report {
-    schema: u32,
-    title: String,
-    question: Option<String>,
-    sentences: Vec<String>,
-    claims: Vec<Claimed>,
-    stopped: Option<Stopped>,
-    rounds: usize,
-    runs: usize,
+    pub schema: u32,
+    pub title: String,
+    pub question: Option<String>,
+    pub sentences: Vec<String>,
+    pub claims: Vec<Claimed>,
+    pub stopped: Option<Stopped>,
+    pub rounds: usize,
+    pub runs: usize,
     /// The numbers of the cells in the order in which they ran, round by round.
-    order: Vec<Vec<usize>>,
-    seed: u64,
-    margin: f64,
-    confidence: f64,
-    figure: &'static str,
+    pub order: Vec<Vec<usize>>,
+    pub seed: u64,
+    pub margin: f64,
+    pub confidence: f64,
+    pub figure: &'static str,
     /// The names of the factors with more than one level, then the cells.
-    factors: Vec<String>,
-    cells: Vec<Row>,
-    null_control: Option<NullControl>,
+    pub factors: Vec<String>,
+    pub cells: Vec<Row>,
+    pub null_control: Option<NullControl>,
     /// The machine became faster or slower meanwhile.
-    shift: Option<Shift>,
+    pub shift: Option<Shift>,
     /// The machines that a launcher brought the runs to.
-    nodes: Vec<String>,
+    pub nodes: Vec<String>,
     /// The names of the columns of others' figures.
-    published: Vec<String>,
-    skipped: Vec<String>,
-    notes: Vec<String>,
+    pub published: Vec<String>,
+    pub skipped: Vec<String>,
+    pub notes: Vec<String>,
     /// The machine, and the versions of what subjects need.
-    environment: Environment,
-    store: String,
+    pub environment: Option<Environment>,
+    pub store: String,
 }
 
 /// One condition of a claim about one cell.
 #[derive(Serialize)]
-struct Claimed {
-    name: String,
-    cell: String,
-    against: String,
-    condition: String,
-    judgement: Judgement,
+pub struct Claimed {
+    pub name: String,
+    pub cell: String,
+    pub against: String,
+    pub condition: String,
+    pub judgement: Judgement,
     /// Open only because so many claims at once need more rounds.
-    needs_more_rounds: bool,
-    effect: Option<Effect>,
+    pub needs_more_rounds: bool,
+    pub effect: Option<Effect>,
 }
 
 /// One cell.
 #[derive(Serialize)]
-struct Row {
-    name: String,
-    levels: Vec<String>,
-    cache: &'static str,
-    runs: usize,
+pub struct Row {
+    pub name: String,
+    pub levels: Vec<String>,
+    pub cache: &'static str,
+    pub runs: usize,
     /// The median of the figures; what unit that is, for samples, the subject says.
-    median: Option<f64>,
-    unit: String,
-    reference: Option<String>,
+    pub median: Option<f64>,
+    pub unit: String,
+    pub reference: Option<String>,
     /// How it relates to its reference: ratios of the figures.
-    effect: Option<Effect>,
-    peak_memory_bytes: Option<u64>,
+    pub effect: Option<Effect>,
+    pub peak_memory_bytes: Option<u64>,
     /// How many ran it at once; the figures are those of the slowest.
-    ranks: usize,
+    pub ranks: usize,
     /// Processor time by elapsed time: 1 is one processor.
-    processors: Option<f64>,
-    output_bytes: Option<u64>,
+    pub processors: Option<f64>,
+    pub output_bytes: Option<u64>,
     /// Writing the output to the device afterwards: not in the figure.
-    sync_seconds: Option<f64>,
-    output: Option<String>,
+    pub sync_seconds: Option<f64>,
+    pub output: Option<String>,
     /// Mean, then [`QUANTILES`], each the median over the runs.
-    samples: Vec<f64>,
-    published: Vec<String>,
-    given_up: Option<String>,
+    pub samples: Vec<f64>,
+    pub published: Vec<String>,
+    pub given_up: Option<String>,
     /// Whether it is the baseline once more (`--check`).
-    is_twin: bool,
+    pub is_twin: bool,
     /// Every figure, in the order of the rounds.
-    figures: Vec<f64>,
+    pub figures: Vec<f64>,
 }
 
 impl Findings<'_> {
@@ -164,7 +164,7 @@ impl Findings<'_> {
             published: self.published.figures.clone(),
             skipped: self.skipped.iter().map(|skipped| skipped.why.clone()).collect(),
             notes: self.notes.to_vec(),
-            environment: self.environment.clone(),
+            environment: self.environment.cloned(),
             store: self.store.display().to_string(),
         })
     }
@@ -291,7 +291,7 @@ fn speed(effect: &Effect) -> String {
     format!("{:.2} times as fast{interval} as", effect.speedup())
 }
 
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     format!("{} %", (share * 10_000.0).round() / 100.0)
 }
 
@@ -332,7 +332,7 @@ impl Claimed {
 }
 
 /// A number with three digits that count.
-fn three_digits(number: f64) -> String {
+pub fn three_digits(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return format!("{number}");
     }
@@ -412,7 +412,7 @@ impl Report {
         text
     }
 
-    fn caption(&self) -> String {
+    pub fn caption(&self) -> String {
         let figure = match self.figure {
             "wall" => "Time: median, from the start of the process to its end",
             _ => "Figure: the median over the runs of the median that each reported",
@@ -433,7 +433,7 @@ impl Report {
         )
     }
 
-    fn control(&self, control: &NullControl) -> String {
+    pub fn control(&self, control: &NullControl) -> String {
         let share = |share: Option<f64>| share.map_or_else(|| "unknown".to_owned(), percent);
         let alike = control.autocorrelation;
         let alike = alike.map_or_else(|| "unknown".to_owned(), |alike| format!("{alike:.2}"));
@@ -508,7 +508,7 @@ impl Report {
         line
     }
 
-    fn mark(&self, row: &Row) -> String {
+    pub fn mark(&self, row: &Row) -> String {
         let is_doubtful = self.null_control.is_some_and(|control| !control.is_same());
         match (&row.given_up, &row.effect) {
             (Some(_), _) => "given up".to_owned(),

@@ -40,17 +40,23 @@ pub struct Prepared<'a> {
 
 /// What must be as it was for a session to go on.
 #[derive(Serialize, Deserialize)]
-struct Begun {
+pub struct Begun {
     /// The hash of the plan's text: runs of two plans are never mixed.
     plan: String,
-    circumstances: Circumstances,
+    /// For readers of the file: the plan itself, and others' figures that it names.
+    #[serde(default)]
+    pub text: String,
+    #[serde(default)]
+    pub published: Option<String>,
+    pub circumstances: Circumstances,
     /// The hash of what commands name in the plan's folder.
     sources: String,
     /// The hash of each data set, and the subjects that cannot run.
     data: Vec<String>,
-    skipped: Vec<String>,
+    pub skipped: Vec<String>,
     /// For readers of the file: more about the machine, and the versions of programs.
-    environment: serde_json::Value,
+    #[serde(default)]
+    pub environment: serde_json::Value,
 }
 
 /// How far a session is to go before the machine is restarted, if at all.
@@ -85,15 +91,25 @@ pub fn store_path(arguments: &Bench, place: &Place) -> PathBuf {
 
 /// What two sessions must have in common for one to go on with the other's runs.
 pub fn subject(arguments: &Bench, place: &Place) -> String {
-    let launcher = arguments.launcher.as_ref().map(|words| words.to_string_lossy());
-    serde_json::json!({
-        "bench": place.name,
-        "scale": arguments.scale,
-        "rounds": arguments.rounds,
-        "check": arguments.check,
-        "launcher": launcher,
-    })
-    .to_string()
+    let launcher = arguments.launcher.as_ref().map(|words| words.to_string_lossy().into_owned());
+    let subject = Subject {
+        bench: place.name.clone(),
+        check: arguments.check,
+        launcher,
+        rounds: arguments.rounds,
+        scale: arguments.scale.clone(),
+    };
+    serde_json::to_string(&subject).unwrap_or_default()
+}
+
+/// The same as data.
+#[derive(Serialize, Deserialize)]
+pub struct Subject {
+    pub bench: String,
+    pub check: bool,
+    launcher: Option<String>,
+    pub rounds: Option<u32>,
+    pub scale: Option<String>,
 }
 
 impl<'a> Session<'a> {
@@ -400,7 +416,7 @@ impl<'a> Session<'a> {
             published,
             skipped: &self.prepared.skipped,
             notes: &self.notes,
-            environment: &self.environment,
+            environment: Some(&self.environment),
             store: &store,
         }
         .report()
@@ -462,6 +478,8 @@ fn begun(prepared: &Prepared, environment: &Environment) -> Result<Begun, Failur
         environment: serde_json::to_value(environment).unwrap_or_default(),
         sources: place.hash(&commands)?,
         plan: plan_hash(place),
+        text: place.text.clone(),
+        published: Published::text(plan, place),
         circumstances: Circumstances::now(seed, environment, subjects::programs(words)?),
         data: data.iter().map(|data| data.hash.clone()).collect(),
         skipped: skipped.iter().map(|skipped| skipped.why.clone()).collect(),

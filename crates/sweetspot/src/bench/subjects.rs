@@ -24,6 +24,15 @@ pub struct Skipped {
     pub why: String,
 }
 
+impl Skipped {
+    /// What [`skipped`] once said, again: about which subject.
+    pub fn said(plan: &Plan, why: &str) -> Option<Skipped> {
+        let is_about = |subject: &Subject| why.starts_with(&format!("'{}' needs ", subject.name));
+        let subject = plan.subjects.iter().position(is_about)?;
+        Some(Skipped { subject, why: why.to_owned() })
+    }
+}
+
 /// The subjects that miss a command they need.
 pub fn skipped(plan: &Plan) -> Vec<Skipped> {
     let mut skipped = Vec::new();

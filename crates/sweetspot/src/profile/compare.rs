@@ -22,31 +22,39 @@ pub fn compare(before: &Path, after: &Path) -> Result<u8, Failure> {
 }
 
 fn read(path: &Path) -> Result<Profile, Failure> {
-    let shown = path.display();
-    let again = "make it with: sweetspot profile --json FILE -- CMD";
+    let shown = format!("--compare {}", path.display());
     let content = std::fs::read_to_string(path)
-        .map_err(|error| Failure::own(format!("--compare {shown}: {error}")).next(again))?;
-    let profile: Profile = serde_json::from_str(&content).map_err(|error| {
-        Failure::own(format!("--compare {shown}: not a profile: {error}")).next(again)
-    })?;
+        .map_err(|error| Failure::own(format!("{shown}: {error}")).next(AGAIN))?;
+    understood(&content, &shown)
+}
+
+const AGAIN: &str = "make it with: sweetspot profile --json FILE -- CMD";
+
+/// The profile in a text; `shown` names the file in messages.
+///
+/// # Errors
+/// Where it is none, or of another version.
+pub fn understood(content: &str, shown: &str) -> Result<Profile, Failure> {
+    let profile: Profile = serde_json::from_str(content)
+        .map_err(|error| Failure::own(format!("{shown}: not a profile: {error}")).next(AGAIN))?;
     if profile.sweetspot_profile != SCHEMA {
         let version = profile.sweetspot_profile;
-        let cause =
-            format!("--compare {shown}: schema {version}, and this sweetspot reads {SCHEMA}");
-        return Err(Failure::own(cause).next(again));
+        let cause = format!("{shown}: schema {version}, and this sweetspot reads {SCHEMA}");
+        return Err(Failure::own(cause).next(AGAIN));
     }
     Ok(profile)
 }
 
 /// What a file did, over all processes.
 #[derive(Clone, Copy, Default)]
-struct Sum {
-    calls: u64,
-    bytes: u64,
-    seconds: f64,
+pub struct Sum {
+    pub calls: u64,
+    pub bytes: u64,
+    pub seconds: f64,
 }
 
-fn sums(profile: &Profile) -> BTreeMap<&str, Sum> {
+/// Of each path.
+pub fn sums(profile: &Profile) -> BTreeMap<&str, Sum> {
     let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
     for file in &profile.files {
         let sum = sums.entry(&file.path).or_default();
@@ -102,7 +110,8 @@ fn text(before: &Profile, after: &Profile) -> String {
     text
 }
 
-fn faster(before: f64, after: f64) -> String {
+/// How the time after relates to that before, in words.
+pub fn faster(before: f64, after: f64) -> String {
     match before / after.max(1e-9) {
         times if times >= 1.02 => format!("{}x faster", ratio(times)),
         times if times <= 0.98 => format!("{}x slower", ratio(1.0 / times)),

@@ -8,14 +8,14 @@
 //! A parent waits, as `time` does: exit status, output and signals are the program's own.
 
 mod calibrate;
-mod compare;
+pub mod compare;
 mod coverage;
-mod data;
+pub mod data;
 mod gather;
 mod insight;
 mod model;
 mod report;
-mod words;
+pub mod words;
 
 use crate::arguments;
 use crate::failure::Failure;
@@ -215,7 +215,7 @@ fn costs(profile: &Profile, observed: &[(OsString, OsString)]) -> Costs {
 }
 
 /// The program and its arguments, as a shell would take them.
-fn shell_words(command: &[String]) -> String {
+pub fn shell_words(command: &[String]) -> String {
     let plain = |word: &String| {
         !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c))
     };

@@ -2,7 +2,7 @@
 //! checked; or the same as JSON.
 
 use super::rules::{Rule, Tuned};
-use super::settings::{spoken, typed};
+use super::settings::{Ladder, spoken, typed};
 use super::trial::{Trial, called};
 use crate::arguments::Tune;
 use comfy_table::{CellAlignment, Table, presets};
@@ -24,8 +24,6 @@ const LISTED_MAX: usize = 6;
 const CURVE_LINES: usize = 9;
 /// More rounds are not proposed to anyone.
 const ROUNDS_SENSIBLE: f64 = 200.0;
-/// A run was disturbed when others took this share of its time, or more.
-const DISTURBED_SHARE: f64 = 0.1;
 
 /// Why a search ended before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -37,11 +35,15 @@ pub enum Stopped {
 
 /// Everything that a report is made of.
 pub struct Findings<'a> {
-    pub arguments: &'a Tune,
+    pub sizes: &'a Ladder,
+    pub cache: &'a str,
     pub plan: &'a Plan,
     pub rounds: &'a [Round],
     pub measurements: &'a [(Setting, Measurement)],
-    pub trial: &'a Trial<'a>,
+    /// How often the command was started in all.
+    pub runs: usize,
+    pub checked: Vec<String>,
+    pub notes: Vec<String>,
     pub answer: Option<Answer>,
     pub stopped: Option<Stopped>,
 }
@@ -49,44 +51,44 @@ pub struct Findings<'a> {
 /// What is said.
 #[derive(Serialize)]
 pub struct Report {
-    schema: u32,
-    sentence: String,
-    confirmed: bool,
-    stopped: Option<Stopped>,
+    pub schema: u32,
+    pub sentence: String,
+    pub confirmed: bool,
+    pub stopped: Option<Stopped>,
     /// What to use, in the grammar of sizes.
-    buffer: Option<String>,
+    pub buffer: Option<String>,
     /// The smallest that is as good as the best, and what it was confirmed against.
-    smallest: Option<String>,
-    rival: Option<String>,
+    pub smallest: Option<String>,
+    pub rival: Option<String>,
     /// What the ratios of the settings are relative to: the choice or its rival, whichever ran more.
-    base: Option<String>,
-    auto_is_within: bool,
-    within: f64,
-    cache: &'static str,
-    seed: u64,
-    runs: usize,
-    disturbed_runs: usize,
-    settings: Vec<Row>,
-    rounds: Vec<Round>,
-    checked: Vec<String>,
-    notes: Vec<String>,
-    rule_file: Option<String>,
-    rules: Vec<String>,
+    pub base: Option<String>,
+    pub auto_is_within: bool,
+    pub within: f64,
+    pub cache: String,
+    pub seed: u64,
+    pub runs: usize,
+    pub disturbed_runs: usize,
+    pub settings: Vec<Row>,
+    pub rounds: Vec<Round>,
+    pub checked: Vec<String>,
+    pub notes: Vec<String>,
+    pub rule_file: Option<String>,
+    pub rules: Vec<String>,
 }
 
 /// One setting.
 #[derive(Serialize)]
-struct Row {
-    setting: Setting,
-    buffer: String,
-    runs: usize,
-    median_seconds: f64,
+pub struct Row {
+    pub setting: Setting,
+    pub buffer: String,
+    pub runs: usize,
+    pub median_seconds: f64,
     /// Of its time to that of `base`, over the rounds in which both ran.
-    ratio: Option<f64>,
-    low: Option<f64>,
-    high: Option<f64>,
-    pairs: usize,
-    peak_memory_bytes: u64,
+    pub ratio: Option<f64>,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    pub pairs: usize,
+    pub peak_memory_bytes: u64,
 }
 
 impl Findings<'_> {
@@ -95,7 +97,7 @@ impl Findings<'_> {
     /// # Errors
     /// Where figures are no numbers.
     pub fn report(&self) -> Result<Report, sweetspot_lab::Error> {
-        let buffer = |setting| typed(self.arguments.sizes.buffer(setting));
+        let buffer = |setting| typed(self.sizes.buffer(setting));
         let confirmed = self.answer.filter(|answer| answer.confirmed);
         Ok(Report {
             schema: SCHEMA,
@@ -108,14 +110,14 @@ impl Findings<'_> {
             base: self.answer.map(|answer| buffer(self.base(&answer))),
             auto_is_within: confirmed.is_some_and(|answer| answer.auto_is_within),
             within: self.plan.within,
-            cache: if self.arguments.cold { "cold" } else { "warm" },
+            cache: self.cache.to_owned(),
             seed: self.plan.seed,
-            runs: self.trial.runs.max(self.measurements.len()),
-            disturbed_runs: self.measurements.iter().filter(|(_, m)| is_disturbed(m)).count(),
+            runs: self.runs.max(self.measurements.len()),
+            disturbed_runs: self.measurements.iter().filter(|(_, m)| m.is_disturbed()).count(),
             settings: self.rows()?,
             rounds: self.rounds.to_vec(),
-            checked: self.trial.checked(),
-            notes: self.trial.notes.clone(),
+            checked: self.checked.clone(),
+            notes: self.notes.clone(),
             rule_file: None,
             rules: Vec::new(),
         })
@@ -123,7 +125,7 @@ impl Findings<'_> {
 
     fn sentence(&self) -> Result<String, sweetspot_lab::Error> {
         let percent = format!("{} %", self.plan.within * 100.0);
-        let called = |setting| called(&self.arguments.sizes, setting);
+        let called = |setting| called(self.sizes, setting);
         let Some(answer) = self.answer else {
             return Ok("No answer yet: there were too few runs.".to_string());
         };
@@ -217,7 +219,7 @@ impl Findings<'_> {
             " may be the smallest buffer within {} % of the best: its time is {value:.2} of that of \
              {} (95 % interval {low:.2} to {high:.2}, {samples} pairs){more}",
             self.plan.within * 100.0,
-            called(&self.arguments.sizes, answer.rival)
+            called(self.sizes, answer.rival)
         ))
     }
 
@@ -231,7 +233,7 @@ impl Findings<'_> {
 
     fn rows(&self) -> Result<Vec<Row>, sweetspot_lab::Error> {
         let mut rows = Vec::new();
-        for setting in self.arguments.sizes.settings() {
+        for setting in self.sizes.settings() {
             let of = |round: &Round| {
                 let place = round.order.iter().position(|ran| *ran == setting)?;
                 Some(round.figures[place])
@@ -256,7 +258,7 @@ impl Findings<'_> {
             let interval = ratio.and_then(|ratio| ratio.interval).filter(|_| !is_base);
             rows.push(Row {
                 setting,
-                buffer: typed(self.arguments.sizes.buffer(setting)),
+                buffer: typed(self.sizes.buffer(setting)),
                 runs: figures.len(),
                 median_seconds: statistics::median(&figures)?,
                 ratio: ratio.map(|ratio| ratio.value),
@@ -268,12 +270,6 @@ impl Findings<'_> {
         }
         Ok(rows)
     }
-}
-
-fn is_disturbed(measurement: &Measurement) -> bool {
-    let disturbance = &measurement.disturbance;
-    let others = disturbance.stolen + disturbance.processor_pressure + disturbance.memory_pressure;
-    others.as_secs_f64() > DISTURBED_SHARE * measurement.wall.as_secs_f64()
 }
 
 impl Report {

@@ -1,0 +1,79 @@
+//! What a session of `bench` found, from the runs that are kept: now or later, finished or not.
+
+use super::change;
+use super::published::Published;
+use super::report::{Findings, Report};
+use super::session::{Begun, Subject};
+use super::subjects::Skipped;
+use crate::experiment::lab;
+use crate::failure::Failure;
+use serde::Deserialize;
+use std::path::Path;
+use sweetspot_lab::environment::Environment;
+use sweetspot_lab::matrix::Matrix;
+use sweetspot_lab::plan::Plan;
+use sweetspot_lab::store::{CellRun, Kept, Store};
+
+/// What only the session itself knew.
+#[derive(Default, Deserialize)]
+struct Said {
+    notes: Vec<String>,
+}
+
+/// A session, understood.
+pub struct Stored {
+    pub plan: Plan,
+    pub runs: Vec<CellRun>,
+    pub report: Report,
+    pub environment: Option<Environment>,
+}
+
+/// Whether the session is one of `bench`.
+pub fn is_one(kept: &Kept) -> bool {
+    serde_json::from_str::<Subject>(&kept.session.subject).is_ok()
+}
+
+/// Reads a session, and says what its runs so far show.
+///
+/// # Errors
+/// Where it cannot be read, or is not understood.
+pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> {
+    let unknown = |what: String| Failure::own(format!("session {}: {what}", kept.number));
+    let form = |error: serde_json::Error| unknown(error.to_string());
+    let subject: Subject = serde_json::from_str(&kept.session.subject).map_err(form)?;
+    let begun: Option<Begun> = serde_json::from_str(&kept.session.circumstances).ok();
+    let Some(begun) = begun.filter(|begun| !begun.text.is_empty()) else {
+        return Err(unknown("an older sweetspot made it, which did not keep the plan".to_owned())
+            .next("measure again: sweetspot bench PLAN"));
+    };
+    let mut plan = Plan::read(&begun.text, subject.scale.as_deref())
+        .map_err(|error| unknown(format!("its plan is not understood: {error}")))?;
+    change(&mut plan, subject.rounds, subject.check);
+    let skipped: Vec<Skipped> =
+        (begun.skipped.iter()).filter_map(|why| Skipped::said(&plan, why)).collect();
+    let runs = store.cell_runs(&kept.session).map_err(lab)?;
+    if runs.iter().any(|run| run.cell >= plan.cells.len()) {
+        return Err(unknown("its runs are of another plan".to_owned()));
+    }
+    let environment: Option<Environment> = serde_json::from_value(begun.environment).ok();
+    let said = kept.result.as_ref().and_then(|result| serde_json::from_str(result).ok());
+    let Said { notes } = said.unwrap_or_default();
+    let numbers: Vec<usize> = skipped.iter().map(|skipped| skipped.subject).collect();
+    let report = Findings {
+        matrix: Matrix {
+            plan: &plan,
+            seed: begun.circumstances.seed,
+            skipped: &numbers,
+            runs: &runs,
+        },
+        stopped: None,
+        published: &Published::kept(&plan, begun.published.as_deref())?,
+        skipped: &skipped,
+        notes: &notes,
+        environment: environment.as_ref(),
+        store: path,
+    }
+    .report()
+    .map_err(lab)?;
+    Ok(Stored { plan, runs, report, environment })
+}

@@ -1,0 +1,138 @@
+//! Reads what was named: stores of `tune` and `bench`, profiles, summaries, and reports that were
+//! written as JSON. What a file is follows from how it begins, not from its name.
+
+use super::data::{NamedProfile, NamedSummary, Report, SCHEMA};
+use super::sessions;
+use crate::arguments;
+use crate::experiment::lab;
+use crate::failure::Failure;
+use crate::profile::compare;
+use crate::summary;
+use crate::{bench, tune};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use sweetspot_lab::store::{Kept, Store};
+
+/// How every database begins.
+const DATABASE: &[u8] = b"SQLite format 3\0";
+/// No profile or report is larger; `report big.dat` ends quickly.
+const TEXT_BYTES_MAX: u64 = 256 << 20;
+/// Sessions that are named one by one.
+const LISTED_MAX: usize = 8;
+
+/// Reads all files that were named.
+///
+/// # Errors
+/// Where one cannot be read, or is nothing that can be reported.
+pub fn report(arguments: &arguments::Report) -> Result<Report, Failure> {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let mut report = Report { sweetspot_report: SCHEMA, version, ..Report::default() };
+    for path in &arguments.files {
+        if starts(path)?.starts_with(DATABASE) {
+            add_store(&mut report, path, arguments.session)?;
+        } else {
+            add_text(&mut report, path)?;
+        }
+    }
+    Ok(report)
+}
+
+const WANTED: &str = "what it takes: the file that tune or bench keeps its runs in (--store), or what \
+                      profile --json or run --summary wrote";
+
+fn starts(path: &Path) -> Result<Vec<u8>, Failure> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut start = Vec::new();
+        File::open(path)?.take(DATABASE.len() as u64).read_to_end(&mut start)?;
+        Ok(start)
+    };
+    read().map_err(|error| Failure::own(format!("{}: {error}", path.display())).next(WANTED))
+}
+
+fn add_text(report: &mut Report, path: &Path) -> Result<(), Failure> {
+    let shown = path.display().to_string();
+    let failure = |what: &str| Failure::own(format!("{shown}: {what}")).next(WANTED);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| failure(&error.to_string()))?;
+    let read = file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes);
+    read.map_err(|error| failure(&error.to_string()))?;
+    let Ok(text) = String::from_utf8(bytes) else {
+        return Err(failure("it is nothing that can be reported"));
+    };
+    // What a JSON document is about is said by its first field.
+    let first = text.trim_start().strip_prefix('{').map(str::trim_start);
+    if text.starts_with(summary::TITLE) {
+        report.summaries.push(NamedSummary { file: shown, text });
+    } else if first.is_some_and(|first| first.starts_with("\"sweetspot_profile\"")) {
+        let profile = compare::understood(&text, &shown)?;
+        report.profiles.push(NamedProfile { file: shown, profile });
+    } else if first.is_some_and(|first| first.starts_with("\"sweetspot_report\"")) {
+        let again = "make it with: sweetspot report RESULTS --json";
+        let older: Report = serde_json::from_str(&text)
+            .map_err(|error| Failure::own(format!("{shown}: {error}")).next(again))?;
+        if older.sweetspot_report != SCHEMA {
+            let version = older.sweetspot_report;
+            let what = format!("{shown}: schema {version}, and this sweetspot reads {SCHEMA}");
+            return Err(Failure::own(what).next(again));
+        }
+        report.sessions.extend(older.sessions);
+        report.profiles.extend(older.profiles);
+        report.summaries.extend(older.summaries);
+        report.notes.extend(older.notes);
+    } else {
+        return Err(failure("it is nothing that can be reported"));
+    }
+    Ok(())
+}
+
+fn add_store(report: &mut Report, path: &Path, wanted: Option<i64>) -> Result<(), Failure> {
+    let shown = path.display();
+    let store = Store::open_to_read(path).map_err(|error| lab(error).next(WANTED))?;
+    let kept = store.kept().map_err(|error| lab(error).next(WANTED))?;
+    let with_runs: Vec<&Kept> = kept.iter().filter(|kept| kept.runs > 0).collect();
+    let numbers = |all: &[&Kept]| {
+        let first = all.iter().take(LISTED_MAX).map(|kept| kept.number.to_string());
+        let more = if all.len() > LISTED_MAX { ", ..." } else { "" };
+        first.collect::<Vec<_>>().join(", ") + more
+    };
+    let found = match wanted {
+        None => with_runs.first(),
+        Some(number) => with_runs.iter().find(|kept| kept.number == number),
+    };
+    let Some(found) = found else {
+        return Err(match (wanted, with_runs.is_empty()) {
+            (Some(number), false) => {
+                Failure::own(format!("{shown}: it has no runs of a session {number}"))
+                    .next(format!("its sessions: {}", numbers(&with_runs)))
+            }
+            _ => Failure::own(format!("{shown}: no run is finished yet")).next(
+                "try again when there is one; a session begins with: sweetspot tune --store FILE \
+                 -- CMD, or sweetspot bench PLAN",
+            ),
+        });
+    };
+    let named = |failure: Failure| failure.within(&shown.to_string());
+    if tune::stored::is_one(found) {
+        let stored = tune::stored::read(&store, found).map_err(named)?;
+        report.sessions.push(sessions::tuned(found, &stored).map_err(lab)?);
+    } else if bench::stored::is_one(found) {
+        let stored = bench::stored::read(&store, found, path).map_err(named)?;
+        report.sessions.push(sessions::measured(found, &stored));
+    } else {
+        return Err(
+            Failure::own(format!("{shown}: session {} is unknown", found.number)).next(WANTED)
+        );
+    }
+    let others: Vec<&Kept> =
+        with_runs.iter().copied().filter(|kept| kept.number != found.number).collect();
+    if !others.is_empty() && wanted.is_none() {
+        let what = if others.len() == 1 { "session" } else { "sessions" };
+        report.notes.push(format!(
+            "{shown} has {} {what} more; to see one: --session NUMBER, of {}",
+            others.len(),
+            numbers(&others)
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,417 @@
+//! Sessions of `tune` and `bench` in one form. Every figure is one that they, or the lab, computed.
+
+use super::data::{
+    Cell, Claim, Cost, Fact, Factor, Judgement, Kind, NullControl, Part, Ratio, Run, Session,
+};
+use crate::bench;
+use crate::bench::report::percent;
+use crate::profile::shell_words;
+use crate::tune;
+use crate::tune::settings::spoken;
+use sweetspot_core::size::BufferSize;
+use sweetspot_lab::cost::{self, CostModel, Light};
+use sweetspot_lab::environment::Environment;
+use sweetspot_lab::matrix;
+use sweetspot_lab::measure::Measurement;
+use sweetspot_lab::paired::{CONFIDENCE_FIXED, Effect};
+use sweetspot_lab::plan::{Figure, Plan};
+use sweetspot_lab::search::{self, OFF, Phase};
+use sweetspot_lab::statistics::{self, Estimate};
+use sweetspot_lab::store::{CellRun, Ended, Kept};
+
+/// More sentences are a list, below one that counts them.
+const SENTENCES_MAX: usize = 3;
+
+/// A search.
+///
+/// # Errors
+/// Where figures are no positive numbers.
+pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, sweetspot_lab::Error> {
+    let tune::stored::Stored { sizes, plan, report, rounds, .. } = stored;
+    let mut cells = Vec::new();
+    for setting in sizes.settings() {
+        let row = report.settings.iter().find(|row| row.setting == setting);
+        let buffer = sizes.buffer(setting);
+        let ratio = search::ratio(rounds, Phase::Pilot, setting, OFF, CONFIDENCE_FIXED)?;
+        cells.push(Cell {
+            name: spoken(buffer),
+            levels: vec![tune::settings::typed(buffer)],
+            buffer_bytes: match buffer {
+                BufferSize::Bytes(bytes) => Some(u64::from(bytes)),
+                _ => None,
+            },
+            cache: report.cache.clone(),
+            runs: row.map_or(0, |row| row.runs),
+            median: row.map(|row| row.median_seconds),
+            baseline: (setting != OFF).then_some(OFF),
+            ratio: ratio.filter(|_| setting != OFF).map(of_estimate),
+            ratio_to_base: row.and_then(|row| {
+                let (low, high, rounds) = (row.low, row.high, row.pairs);
+                Some(Ratio { value: row.ratio?, low, high, rounds })
+            }),
+            peak_memory_bytes: row.map(|row| row.peak_memory_bytes),
+            without: (setting != OFF).then_some(OFF),
+            ..Cell::default()
+        });
+    }
+    let place = |name: &Option<String>| {
+        cells.iter().position(|cell| Some(&cell.levels[0]) == name.as_ref())
+    };
+    let (sweet_spot, base) = (place(&report.smallest), place(&report.base));
+    let runs: Vec<Run> = (stored.runs.iter())
+        .map(|ran| Run {
+            phase: Some(format!("{:?}", ran.phase).to_lowercase()),
+            counts: true,
+            figure: Some(ran.figure),
+            ..run(&ran.measurement, (ran.round, ran.place, ran.setting))
+        })
+        .collect();
+    let busy = report.disturbed_runs;
+    let how = format!(
+        "{} runs, each a fresh process, {} cache, in random rounds from seed {}; during {busy} of \
+         them something waited for a processor or memory for more than a tenth of the time, and \
+         none was dropped",
+        runs.len(),
+        report.cache,
+        plan.seed
+    );
+    let mut notes = report.notes.clone();
+    if !report.checked.is_empty() {
+        notes.push(format!("the same in every run: {}", report.checked.join(", ")));
+    }
+    let mut session = Session {
+        kind: Kind::Tune,
+        title: shell_words(&stored.command),
+        sentences: vec![report.sentence.clone()],
+        how,
+        rounds: rounds.len(),
+        seed: plan.seed,
+        cache: report.cache.clone(),
+        unit: "s".to_owned(),
+        margin: plan.within,
+        factors: vec![Factor {
+            name: "buffer".to_owned(),
+            levels: cells.iter().map(|cell| cell.levels[0].clone()).collect(),
+        }],
+        sweet_spot,
+        confirmed: report.confirmed,
+        base,
+        notes,
+        environment: facts(stored.environment.as_ref()),
+        runs,
+        cells,
+        ..empty(kept)
+    };
+    let all = (0..session.cells.len()).collect();
+    session.costs.extend(costs(&session, "all settings", all));
+    Ok(session)
+}
+
+/// Runs of a plan.
+pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
+    let bench::stored::Stored { plan, report, .. } = stored;
+    let called = |name: &Option<String>| {
+        name.as_ref()
+            .and_then(|name| (0..plan.cells.len()).find(|cell| plan.called(*cell) == *name))
+    };
+    let cells: Vec<Cell> = (report.cells.iter().enumerate())
+        .map(|(number, row)| Cell {
+            name: row.name.clone(),
+            levels: row.levels.clone(),
+            cache: row.cache.to_owned(),
+            runs: row.runs,
+            median: row.median,
+            baseline: called(&row.reference),
+            ratio: row.effect.map(of_effect),
+            verdict: Some(report.mark(row)).filter(|mark| !mark.is_empty()),
+            peak_memory_bytes: row.peak_memory_bytes,
+            samples: row.samples.clone(),
+            samples_unit: samples_unit(&stored.runs, number),
+            published: row.published.clone(),
+            without: without(plan, number),
+            given_up: row.given_up.clone(),
+            ..Cell::default()
+        })
+        .collect();
+    let claims: Vec<Claim> = std::iter::zip(&report.claims, &report.sentences)
+        .map(|(claim, text)| Claim { text: text.clone(), judgement: judgement(claim.judgement) })
+        .collect();
+    let sentences = match report.sentences.as_slice() {
+        [] => vec!["Nothing is said yet: no cell was compared with another.".to_owned()],
+        some if some.len() <= SENTENCES_MAX => some.to_vec(),
+        _ => vec![tally(&claims)],
+    };
+    let mut notes: Vec<String> =
+        report.skipped.iter().map(|why| format!("skipped: {why}")).collect();
+    notes.extend(report.notes.iter().cloned());
+    if !report.nodes.is_empty() {
+        notes.push(format!(
+            "run on {}; cells are compared over the rounds in which both ran on the same node",
+            report.nodes.join(", ")
+        ));
+    }
+    let unit = report.cells.iter().find(|row| row.runs > 0).map_or("s", |row| row.unit.as_str());
+    let mut session = Session {
+        kind: Kind::Bench,
+        title: report.title.clone(),
+        question: report.question.clone(),
+        claims: if sentences.len() == claims.len() { Vec::new() } else { claims },
+        sentences,
+        how: format!(
+            "{} runs, each a fresh process, {} rounds after one to warm up, in random order from \
+             seed {}",
+            report.runs, report.rounds, report.seed
+        ),
+        rounds: report.rounds,
+        seed: report.seed,
+        cache: same(report.cells.iter().map(|row| row.cache)),
+        unit: unit.to_owned(),
+        margin: report.margin,
+        factors: (plan.varying())
+            .map(|factor| &plan.factors[factor])
+            .map(|factor| Factor { name: factor.name.clone(), levels: factor.levels.clone() })
+            .collect(),
+        null_control: report.null_control.as_ref().map(|found| null_control(report, found)),
+        published: report.published.clone(),
+        notes,
+        environment: facts(stored.environment.as_ref()),
+        runs: stored.runs.iter().map(cell_run).collect(),
+        cells,
+        ..empty(kept)
+    };
+    // Programs differ in what their start costs, and so does sweetspot's, so each has a model of its
+    // own. What a program
+    // reports itself is no time of the whole process.
+    if plan.figure == Figure::Wall {
+        for (number, subject) in plan.subjects.iter().enumerate() {
+            for (is_under, words) in [(false, ""), (true, " under sweetspot")] {
+                let is_meant = |cell: &usize| {
+                    plan.cells[*cell].subject() == number
+                        && is_under_sweetspot(plan, *cell) == is_under
+                };
+                let cells = (0..plan.cells.len()).filter(is_meant).collect();
+                let found = costs(&session, &format!("{}{words}", subject.name), cells);
+                session.costs.extend(found);
+            }
+        }
+    }
+    session
+}
+
+fn judgement(judgement: matrix::Judgement) -> Judgement {
+    match judgement {
+        matrix::Judgement::Holds => Judgement::Holds,
+        matrix::Judgement::DoesNotHold => Judgement::DoesNotHold,
+        matrix::Judgement::Open => Judgement::Open,
+        matrix::Judgement::NotMeasured => Judgement::NotMeasured,
+    }
+}
+
+/// Many claims in one sentence.
+fn tally(claims: &[Claim]) -> String {
+    let words = [
+        (Judgement::Holds, "hold"),
+        (Judgement::DoesNotHold, "do not hold"),
+        (Judgement::Open, "are open"),
+        (Judgement::NotMeasured, "were not measured"),
+    ];
+    let count = |wanted| claims.iter().filter(|claim| claim.judgement == wanted).count();
+    let parts = words.iter().map(|(wanted, words)| (count(*wanted), words));
+    let parts: Vec<String> = parts
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{count} {words}"))
+        .collect();
+    format!("Of {} claims {}.", claims.len(), parts.join(", "))
+}
+
+fn empty(kept: &Kept) -> Session {
+    Session {
+        number: kept.number,
+        kind: Kind::Tune,
+        title: String::new(),
+        question: None,
+        begun: kept.begun.clone(),
+        finished: kept.result.is_some(),
+        sentences: Vec::new(),
+        claims: Vec::new(),
+        how: String::new(),
+        rounds: 0,
+        seed: 0,
+        cache: String::new(),
+        unit: String::new(),
+        margin: 0.0,
+        factors: Vec::new(),
+        cells: Vec::new(),
+        sweet_spot: None,
+        confirmed: false,
+        base: None,
+        null_control: None,
+        costs: Vec::new(),
+        published: Vec::new(),
+        notes: Vec::new(),
+        environment: Vec::new(),
+        runs: Vec::new(),
+    }
+}
+
+fn same<'a>(mut words: impl Iterator<Item = &'a str>) -> String {
+    let first = words.next().unwrap_or_default();
+    if words.all(|word| word == first) {
+        first.to_owned()
+    } else {
+        "as each cell has it".to_owned()
+    }
+}
+
+fn of_estimate(estimate: Estimate) -> Ratio {
+    Ratio {
+        value: estimate.value,
+        low: estimate.interval.map(|interval| interval.low),
+        high: estimate.interval.map(|interval| interval.high),
+        rounds: estimate.samples,
+    }
+}
+
+fn of_effect(effect: Effect) -> Ratio {
+    Ratio {
+        value: effect.ratio,
+        low: effect.interval.map(|interval| interval.low),
+        high: effect.interval.map(|interval| interval.high),
+        rounds: effect.rounds,
+    }
+}
+
+/// Whether something of sweetspot's stands before its command.
+fn is_under_sweetspot(plan: &Plan, cell: usize) -> bool {
+    let mut words = plan.changes(&plan.cells[cell]).flat_map(|change| &change.before);
+    words.any(|word| word.names().any(|name| name == "sweetspot"))
+}
+
+fn samples_unit(runs: &[CellRun], cell: usize) -> Option<String> {
+    let mut observed = runs.iter().filter(|run| run.cell == cell).filter_map(CellRun::observed);
+    observed.find_map(|observed| Some(observed.samples.as_ref()?.unit.clone()))
+}
+
+/// The cell that differs from this one in that nothing of sweetspot's stands before its command.
+fn without(plan: &Plan, cell: usize) -> Option<usize> {
+    let is_under = |cell: usize| is_under_sweetspot(plan, cell);
+    let factors = |one: usize, other: usize| {
+        let (one, other) = (&plan.cells[one], &plan.cells[other]);
+        (0..plan.factors.len()).filter(|at| one.level(*at) != other.level(*at)).count()
+    };
+    let mut others = 0..plan.cells.len();
+    let is_twin = |other: usize| plan.twin.is_some_and(|(twin, _)| twin == other);
+    (is_under(cell)).then(|| {
+        others.find(|other| !is_twin(*other) && !is_under(*other) && factors(cell, *other) == 1)
+    })?
+}
+
+fn null_control(report: &bench::report::Report, found: &matrix::NullControl) -> NullControl {
+    NullControl {
+        text: report.control(found).replace('\n', " ").trim().to_owned(),
+        ratio: of_effect(found.effect),
+        noise_floor: found.noise_floor(),
+        autocorrelation: found.autocorrelation,
+        smallest_effect: found.smallest_effect(report.margin),
+    }
+}
+
+fn run(measurement: &Measurement, (round, place, cell): (usize, usize, usize)) -> Run {
+    let transfers = &measurement.transfers;
+    Run {
+        round,
+        place,
+        cell,
+        wall_seconds: measurement.wall.as_secs_f64(),
+        user_seconds: measurement.user.as_secs_f64(),
+        system_seconds: measurement.system.as_secs_f64(),
+        peak_memory_bytes: measurement.peak_memory_bytes,
+        read_calls: transfers.read_calls,
+        write_calls: transfers.write_calls,
+        read_bytes: transfers.read_bytes,
+        written_bytes: transfers.written_bytes,
+        minor_faults: measurement.minor_faults,
+        major_faults: measurement.major_faults,
+        voluntary_switches: measurement.voluntary_switches,
+        involuntary_switches: measurement.involuntary_switches,
+        disturbed: measurement.is_disturbed(),
+        ..Run::default()
+    }
+}
+
+fn cell_run(ran: &CellRun) -> Run {
+    let at = (ran.round, ran.place, ran.cell);
+    let base = match &ran.ended {
+        Ended::Measured(observed) => Run {
+            figure: Some(observed.figure),
+            output: observed.output.clone(),
+            counts: ran.round > 0,
+            ..run(&observed.measurement, at)
+        },
+        Ended::GivenUp(reason) => {
+            let (round, place, cell) = at;
+            Run { round, place, cell, given_up: Some(reason.clone()), ..Run::default() }
+        }
+    };
+    Run { node: Some(ran.node.clone()).filter(|node| !node.is_empty()), ..base }
+}
+
+/// What the runs of these cells cost.
+fn costs(session: &Session, name: &str, cells: Vec<usize>) -> Option<Cost> {
+    let is_meant = |run: &&Run| run.counts && cells.contains(&run.cell);
+    let lights: Vec<Light> = session.runs.iter().filter(is_meant).map(light).collect();
+    let CostModel { fixed, call, byte, runs, error } = cost::fit(&lights, session.seed)?;
+    let part = |part: cost::Part| Part {
+        value: part.value,
+        low: part.interval.low,
+        high: part.interval.high,
+    };
+    Some(Cost {
+        name: name.to_owned(),
+        fixed_seconds: part(fixed),
+        call_seconds: part(call),
+        byte_seconds: byte.map(part),
+        runs,
+        error,
+        cells,
+    })
+}
+
+/// A run as the cost model sees it.
+pub fn light(run: &Run) -> Light {
+    Light {
+        calls: (run.read_calls + run.write_calls) as f64,
+        bytes: (run.read_bytes + run.written_bytes) as f64,
+        seconds: run.wall_seconds,
+    }
+}
+
+fn facts(environment: Option<&Environment>) -> Vec<Fact> {
+    let Some(found) = environment else { return Vec::new() };
+    let mut facts = Vec::new();
+    let mut add = |name: &str, value: String| {
+        facts.push(Fact { name: name.to_owned(), value });
+    };
+    add("date", found.date.clone());
+    let machine = if found.virtual_machine { " (a virtual machine)" } else { "" };
+    add("processor", format!("{}, {} of them{machine}", found.processor, found.processors));
+    add("memory", super::chart::size(found.memory_bytes as f64));
+    add("kernel", format!("{}, {}", found.kernel, found.architecture));
+    found.distribution.iter().for_each(|name| add("distribution", name.clone()));
+    let options = found.file_system.options.join(",");
+    add("file system", format!("{} ({options})", found.file_system.kind));
+    found.governor.iter().for_each(|governor| add("governor", governor.clone()));
+    found.huge_pages.iter().for_each(|pages| add("huge pages", pages.clone()));
+    found.versions.iter().for_each(|(name, version)| add(name, version.clone()));
+    facts
+}
+
+/// The median of figures, if there are any.
+pub fn median(figures: &[f64]) -> Option<f64> {
+    statistics::median(figures).ok()
+}
+
+/// A margin in words.
+pub fn margin(session: &Session) -> String {
+    percent(session.margin)
+}

@@ -1,0 +1,97 @@
+//! What a session of `tune` found, from the runs that are kept: now or later, finished or not.
+
+use super::report::{Findings, Report};
+use super::settings::{self, Ladder};
+use super::{Begun, CURVE_ROUNDS, lab};
+use crate::failure::Failure;
+use serde::Deserialize;
+use sweetspot_lab::environment::Environment;
+use sweetspot_lab::search::{self, Plan, Round};
+use sweetspot_lab::store::{self, Kept, Ran, Store};
+
+/// What was asked for; [`super::subject`] writes it.
+#[derive(Deserialize)]
+struct Subject {
+    command: Vec<String>,
+    sizes: Vec<String>,
+    within: f64,
+    cold: bool,
+    curve: bool,
+    #[serde(default = "one")]
+    patience: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// What only the session itself knew.
+#[derive(Default, Deserialize)]
+struct Said {
+    checked: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// A session, understood.
+pub struct Stored {
+    pub command: Vec<String>,
+    pub sizes: Ladder,
+    pub plan: Plan,
+    /// All runs, also those of a round that is not whole.
+    pub runs: Vec<Ran>,
+    /// The whole rounds.
+    pub rounds: Vec<Round>,
+    pub report: Report,
+    pub environment: Option<Environment>,
+}
+
+/// Whether the session is one of `tune`.
+pub fn is_one(kept: &Kept) -> bool {
+    serde_json::from_str::<Subject>(&kept.session.subject).is_ok()
+}
+
+/// Reads a session, and says what its runs so far show.
+///
+/// # Errors
+/// Where it cannot be read, or is not understood.
+pub fn read(store: &Store, kept: &Kept) -> Result<Stored, Failure> {
+    let unknown = |what: String| Failure::own(format!("session {}: {what}", kept.number));
+    let form = |error: serde_json::Error| unknown(error.to_string());
+    let subject: Subject = serde_json::from_str(&kept.session.subject).map_err(form)?;
+    let begun: Begun = serde_json::from_str(&kept.session.circumstances).map_err(form)?;
+    // The first setting is no buffering, the last is automatic.
+    let sizes = match subject.sizes.as_slice() {
+        [_, first, .., last, _] => {
+            settings::ladder(&format!("{first}..{last}")).map_err(unknown)?
+        }
+        _ => return Err(unknown("its sizes are not known".to_owned())),
+    };
+    let plan = Plan {
+        sizes: sizes.len(),
+        within: subject.within,
+        seed: begun.circumstances.seed,
+        curve_rounds: if subject.curve { CURVE_ROUNDS } else { 0 },
+        patience: subject.patience,
+    };
+    let runs = store.ran(&kept.session).map_err(lab)?;
+    let rounds = store::whole_rounds(&runs);
+    let said = kept.result.as_ref().and_then(|result| serde_json::from_str(result).ok());
+    let Said { checked, notes } = said.unwrap_or_default();
+    let measurements: Vec<_> = runs.iter().map(|run| (run.setting, run.measurement)).collect();
+    let report = Findings {
+        sizes: &sizes,
+        cache: if subject.cold { "cold" } else { "warm" },
+        plan: &plan,
+        rounds: &rounds,
+        measurements: &measurements,
+        runs: runs.len(),
+        checked,
+        notes,
+        answer: search::guess(&plan, &rounds).map_err(lab)?,
+        stopped: None,
+    }
+    .report()
+    .map_err(lab)?;
+    let environment = begun.environment;
+    Ok(Stored { command: subject.command, sizes, plan, runs, rounds, report, environment })
+}
