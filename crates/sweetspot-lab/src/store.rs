@@ -145,7 +145,7 @@ impl Store {
     pub fn unfinished(&self, subject: &str) -> Result<Option<(Session, Vec<Round>)>, Error> {
         let Some(session) = self.last_unfinished(subject)? else { return Ok(None) };
         self.drop_partial_rounds("run", &session)?;
-        let rounds = self.rounds(&session)?;
+        let rounds = whole_rounds(&self.ran(&session)?);
         Ok(Some((session, rounds)))
     }
 
@@ -180,54 +180,6 @@ impl Store {
         );
         self.connection.execute(&partial, [session.id]).map_err(failed("write", &self.path))?;
         Ok(())
-    }
-
-    /// The rounds of a session, in their order.
-    ///
-    /// # Errors
-    /// Where they cannot be read.
-    pub fn rounds(&self, session: &Session) -> Result<Vec<Round>, Error> {
-        self.read_rounds(session).map_err(failed("read", &self.path))
-    }
-
-    fn read_rounds(&self, session: &Session) -> rusqlite::Result<Vec<Round>> {
-        let all = "SELECT round, place, phase, setting, figure FROM run
-                   WHERE session = ? ORDER BY round, place";
-        let mut statement = self.connection.prepare(all)?;
-        let mut rows = statement.query([session.id])?;
-        let mut rounds: Vec<Round> = Vec::new();
-        while let Some(row) = rows.next()? {
-            if row.get::<_, i64>(1)? == 0 {
-                let phase = serde_json::Value::String(row.get(2)?);
-                let phase = serde_json::from_value(phase)
-                    .map_err(|_| rusqlite::Error::InvalidColumnName("phase".to_owned()))?;
-                rounds.push(Round { phase, order: Vec::new(), figures: Vec::new() });
-            }
-            if let Some(round) = rounds.last_mut() {
-                round.order.push(row.get(3)?);
-                round.figures.push(row.get(4)?);
-            }
-        }
-        Ok(rounds)
-    }
-
-    /// What was measured of each run of a session, in their order, with its setting.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
-    pub fn measurements(&self, session: &Session) -> Result<Vec<(usize, Measurement)>, Error> {
-        let read = || -> rusqlite::Result<Vec<(usize, String)>> {
-            let all = "SELECT setting, measurement FROM run
-                       WHERE session = ? ORDER BY round, place";
-            let mut statement = self.connection.prepare(all)?;
-            let rows = statement.query_map([session.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect()
-        };
-        let parse = |(setting, text): (usize, String)| {
-            let measurement = serde_json::from_str(&text).map_err(io::Error::from);
-            Ok((setting, measurement.map_err(Error::system("read", &self.path))?))
-        };
-        read().map_err(failed("read", &self.path))?.into_iter().map(parse).collect()
     }
 
     /// Adds a run.

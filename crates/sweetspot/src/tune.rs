@@ -379,7 +379,8 @@ impl<'a> Bench<'a> {
     }
 
     fn report(&self, answer: Option<Answer>, stopped: Option<Stopped>) -> Result<Report, Failure> {
-        let measurements = self.store.measurements(&self.session).map_err(lab)?;
+        let runs = self.store.ran(&self.session).map_err(lab)?;
+        let measurements: Vec<_> = runs.iter().map(|run| (run.setting, run.measurement)).collect();
         report::Findings {
             sizes: &self.arguments.sizes,
             cache: if self.arguments.cold { "cold" } else { "warm" },

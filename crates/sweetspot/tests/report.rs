@@ -263,6 +263,9 @@ fn what_cannot_be_shown_is_said_with_what_to_type() {
     results.refused(&["tune.db", "--session", "7"], &["no runs of a session 7", "its sessions: 1"]);
     results.place.write("later.json", "{\"sweetspot_report\": 99}");
     results.refused(&["later.json"], &["later.json"]);
+    let changed = results.says(&["tune.db", "--json"]).replacen("\"cell\":0", "\"cell\":99", 1);
+    results.place.write("changed.json", changed);
+    results.refused(&["changed.json"], &["changed.json: it names cells that it does not have"]);
     let output = results.report(&[]);
     assert_eq!(output.status.code(), Some(2), "as with the other verbs");
 }
@@ -301,6 +304,28 @@ fn a_session_that_runs_is_shown_as_far_as_it_is() {
     has(&text, &["Naps", "This session is not finished"]);
     let killed = place.sweetspot(&["report", "naps.db", "--html", "naps.html"]).output().unwrap();
     assert!(killed.status.success(), "{}", said(&killed));
+}
+
+#[test]
+fn the_picture_in_readme_is_of_its_record() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let (_, after) = readme.split_once("docs/cobol-copy.svg").expect("README shows the picture");
+    let at = after.find("`measurements/").expect("README names the picture's record");
+    let record = after[at + 1..].split('`').next().unwrap();
+    let place = Place::new();
+    let drawn = place.work().join("drawn.svg");
+    let mut report = place.sweetspot(&["report"]);
+    report.arg(root.join(record)).arg("--figure").arg(&drawn);
+    let output = report.output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let drawn = fs::read_to_string(drawn).unwrap();
+    let picture = root.join("docs/cobol-copy.svg");
+    if std::env::var_os("UPDATE_README").is_some() {
+        fs::write(&picture, &drawn).unwrap();
+    }
+    let shown = fs::read_to_string(&picture).unwrap_or_default();
+    assert!(shown == drawn, "UPDATE_README=1 cargo test -p sweetspot --test report picture");
 }
 
 /// The browser, if it is there, and what drives it.

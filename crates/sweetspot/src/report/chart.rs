@@ -208,7 +208,7 @@ impl Chart {
         let (height, body) = match &self.drawn {
             Drawn::Plot(plot) => plot.draw(),
             Drawn::Rows(rows) => rows.draw(),
-            Drawn::Map(map) => map.draw(),
+            Drawn::Map(map) => map.turned().draw(),
         };
         let (title, description) = (escaped(&self.said.title), escaped(&self.said.description));
         format!(
@@ -574,6 +574,25 @@ fn draw_row(body: &mut String, row: &Row, ruler: &Ruler, (top, step): (f64, usiz
 }
 
 impl Map {
+    /// The way round in which more of the names fit: those above the columns have less room.
+    fn turned(&self) -> Map {
+        let fits = |names: &[String]| {
+            let longest = names.iter().map(|name| width(name)).fold(0.0, f64::max);
+            longest * names.len() as f64 <= WIDTH * 2.0 / 3.0
+        };
+        if fits(&self.across.1) || !fits(&self.down.1) {
+            return self.clone();
+        }
+        let (rows, columns) = (self.down.1.len(), self.across.1.len());
+        let places = (0..columns).flat_map(|row| (0..rows).map(move |column| (row, column)));
+        Map {
+            across: self.down.clone(),
+            down: self.across.clone(),
+            unit: self.unit.clone(),
+            values: places.map(|(row, column)| self.values[column * columns + row]).collect(),
+        }
+    }
+
     fn draw(&self) -> (f64, String) {
         const SQUARE: f64 = 34.0;
         let (across, down) = (&self.across.1, &self.down.1);
@@ -720,6 +739,20 @@ mod tests {
             assert_eq!(text.matches("</svg>").count(), 1);
             assert!(text.contains("&quot;&amp;&#39;\u{fffd}"));
         }
+    }
+
+    #[test]
+    fn a_map_is_turned_where_its_names_need_room() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let map = Map {
+            across: ("access".into(), names(&["a long name", "another long name", "third"])),
+            down: ("records".into(), names(&["1", "2"])),
+            unit: Unit::Count,
+            values: [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(Some).to_vec(),
+        };
+        let turned = map.turned();
+        assert_eq!((turned.across, turned.down), (map.down, map.across));
+        assert_eq!(turned.values, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0].map(Some));
     }
 
     #[test]

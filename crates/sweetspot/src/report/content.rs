@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 /// Rows of a table about files; of more, those that took longest.
 const FILES_MAX: usize = 20;
 
+/// Claims that are said one by one.
+const CLAIMS_MAX: usize = 100;
+
 /// A part of a report.
 pub struct Section {
     pub heading: String,
@@ -104,7 +107,12 @@ fn claims(session: &Session) -> Option<Block> {
     let mut claims: Vec<_> = session.claims.iter().collect();
     claims.sort_by_key(|claim| claim.judgement);
     let measured = claims.iter().filter(|claim| claim.judgement != Judgement::NotMeasured);
-    let texts: Vec<String> = measured.map(|claim| claim.text.clone()).collect();
+    let mut texts: Vec<String> = measured.map(|claim| claim.text.clone()).collect();
+    let more = texts.len().saturating_sub(CLAIMS_MAX);
+    if more > 0 {
+        texts.truncate(CLAIMS_MAX);
+        texts.push(format!("and {more} more: --json has all"));
+    }
     (!texts.is_empty()).then_some(Block::List(texts))
 }
 
@@ -182,11 +190,7 @@ fn levels(session: &Session, cell: &Cell) -> Vec<String> {
 /// The runs in one sentence, as it belongs to each caption.
 pub fn how(session: &Session) -> String {
     let (runs, rounds) = (session.runs.len(), session.rounds);
-    let cache = match session.cache.as_str() {
-        "none" => "the cache left as it was".to_owned(),
-        "as each cell has it" => "the cache as each cell has it".to_owned(),
-        cache => format!("{cache} cache"),
-    };
+    let cache = sessions::cache_in_words(&session.cache);
     format!("{runs} runs in {rounds} rounds, in random order from seed {}, {cache}", session.seed)
 }
 

@@ -256,6 +256,21 @@ pub struct NamedSummary {
 }
 
 impl Session {
+    /// Whether all places are places that there are: a file may have been changed by hand.
+    pub fn is_whole(&self) -> bool {
+        let cells = self.cells.len();
+        let is_place = |place: &usize| *place < cells;
+        let mut places = self.runs.iter().map(|run| run.cell);
+        let named = self.cells.iter().flat_map(|cell| [cell.baseline, cell.without]);
+        let mut named = named.chain([self.sweet_spot, self.base]).flatten();
+        let mut costs = self.costs.iter().flat_map(|cost| &cost.cells);
+        let levels = |cell: &Cell| cell.levels.len() == self.factors.len();
+        places.all(|place| is_place(&place))
+            && named.all(|place| is_place(&place))
+            && costs.all(is_place)
+            && self.cells.iter().all(levels)
+    }
+
     /// The runs that are compared, of one cell.
     pub fn figures(&self, cell: usize) -> Vec<f64> {
         let counted = self.runs.iter().filter(|run| run.counts && run.cell == cell);

@@ -64,6 +64,7 @@ fn thinned(dots: usize) -> String {
 fn axis_name(session: &Session) -> &'static str {
     match session.unit.as_str() {
         "s" => "time of a run",
+        "ms" | "us" | "µs" | "ns" => "time that runs report",
         _ => "figure of a run",
     }
 }
@@ -221,6 +222,25 @@ fn by_level(session: &Session) -> Option<Figure> {
     })
 }
 
+/// A cell's name in a chart: its levels alone, as there is little room.
+fn short_name(session: &Session, cell: &Cell) -> String {
+    let again = if is_twin(session, cell) { ", again" } else { "" };
+    match session.kind {
+        Kind::Tune => cell.name.clone(),
+        Kind::Bench if session.factors.is_empty() => cell.name.clone(),
+        Kind::Bench => cell.levels.join(", ") + again,
+    }
+}
+
+/// What the names of rows are made of.
+fn row_names(session: &Session) -> String {
+    let names: Vec<&str> = session.factors.iter().map(|factor| factor.name.as_str()).collect();
+    match (session.kind, names.as_slice()) {
+        (Kind::Bench, [_, ..]) => format!(" Rows: {}.", names.join(", ")),
+        _ => String::new(),
+    }
+}
+
 fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
@@ -313,7 +333,7 @@ fn first_rows(rows: usize) -> String {
 fn times(session: &Session) -> Option<Figure> {
     let (unit, factor) = unit(&session.unit);
     let row = |(place, cell): (usize, &Cell)| Row {
-        name: cell.name.clone(),
+        name: short_name(session, cell),
         dots: session.figures(place).iter().map(|figure| figure * factor).collect(),
         value: cell.median.map(|median| median * factor),
         text: worded(session, cell.median),
@@ -331,7 +351,8 @@ fn times(session: &Session) -> Option<Figure> {
     let title = format!("{} of each cell", capital(axis_name(session)));
     (!rows.is_empty()).then(|| Figure {
         caption: format!(
-            "Dots: runs; the bar is their median. {}.{}{}",
+            "Dots: runs; the bar is their median.{} {}.{}{}",
+            row_names(session),
             how(session),
             first_rows(rows.len()),
             thinned(dots)
@@ -362,10 +383,10 @@ fn ratios(session: &Session) -> Option<Figure> {
     };
     let rows: Vec<Row> = compared()
         .map(|(cell, ratio)| Row {
-            name: cell.name.clone(),
+            name: short_name(session, cell),
             value: Some(ratio.value),
             interval: ratio.low.zip(ratio.high),
-            text: worded(cell, ratio.value),
+            text: Unit::Percent.text(ratio.value),
             ..Row::default()
         })
         .collect();
@@ -385,7 +406,8 @@ fn ratios(session: &Session) -> Option<Figure> {
     (least > 0).then(|| Figure {
         caption: format!(
             "The bar is the estimate, the line its 95 % interval; the grey zone is within {margin} of \
-             the baseline (100 %). {}.{}",
+             the baseline (100 %).{} {}.{}",
+            row_names(session),
             how(session),
             first_rows(least)
         ),
@@ -418,7 +440,7 @@ fn memory(session: &Session) -> Option<Figure> {
     let known = || with().filter_map(|cell| Some((cell, cell.peak_memory_bytes? as f64)));
     let rows: Vec<Row> = known()
         .map(|(cell, bytes)| Row {
-            name: cell.name.clone(),
+            name: short_name(session, cell),
             bar: Some(bytes),
             text: chart::size(bytes),
             ..Row::default()
@@ -433,7 +455,8 @@ fn memory(session: &Session) -> Option<Figure> {
     let count = rows.len();
     (count > 0).then(|| Figure {
         caption: format!(
-            "The largest resident set of one process, median; times are in the table. {}.{}",
+            "The largest resident set of one process, median; times are in the table.{} {}.{}",
+            row_names(session),
             how(session),
             first_rows(count)
         ),

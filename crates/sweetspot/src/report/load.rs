@@ -1,7 +1,7 @@
 //! Reads what was named: stores of `tune` and `bench`, profiles, summaries, and reports that were
 //! written as JSON. What a file is follows from how it begins, not from its name.
 
-use super::data::{NamedProfile, NamedSummary, Report, SCHEMA};
+use super::data::{NamedProfile, NamedSummary, Report, SCHEMA, Session};
 use super::sessions;
 use crate::arguments;
 use crate::experiment::lab;
@@ -74,6 +74,10 @@ fn add_text(report: &mut Report, path: &Path) -> Result<(), Failure> {
         if older.sweetspot_report != SCHEMA {
             let version = older.sweetspot_report;
             let what = format!("{shown}: schema {version}, and this sweetspot reads {SCHEMA}");
+            return Err(Failure::own(what).next(again));
+        }
+        if !older.sessions.iter().all(Session::is_whole) {
+            let what = format!("{shown}: it names cells that it does not have");
             return Err(Failure::own(what).next(again));
         }
         report.sessions.extend(older.sessions);

@@ -51,6 +51,7 @@ footer{color:var(--soft);font-size:.84rem}\
 @media print{:root{--ink:#000;--soft:#444;--paper:#fff;--line:#bbb;--c0:#0072b2;--c1:#d55e00;--c2:#009e73;\
 --c3:#b4568c;--c4:#8a6d00;--c5:#2f8fc4;--c6:#5b5b5b}body{max-width:none;padding:0;font-size:10pt}\
 details{display:none}.scroll{overflow:visible}nav{display:none}\
+th,td{white-space:normal;padding-right:.4rem;font-size:8pt}\
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}h1,h2{break-after:avoid}tr{break-inside:avoid}\
 .figures{grid-template-columns:1fr 1fr}}";
 

@@ -19,6 +19,8 @@ use sweetspot_lab::search::{self, OFF, Phase};
 use sweetspot_lab::statistics::{self, Estimate};
 use sweetspot_lab::store::{CellRun, Ended, Kept};
 
+/// Where cells differ in their cache.
+const AS_EACH: &str = "as each cell has it";
 /// More sentences are a list, below one that counts them.
 const SENTENCES_MAX: usize = 3;
 
@@ -159,8 +161,11 @@ pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
         sentences,
         how: format!(
             "{} runs, each a fresh process, {} rounds after one to warm up, in random order from \
-             seed {}",
-            report.runs, report.rounds, report.seed
+             seed {}, {}",
+            report.runs,
+            report.rounds,
+            report.seed,
+            cache_in_words(&same(report.cells.iter().map(|row| row.cache)))
         ),
         rounds: report.rounds,
         seed: report.seed,
@@ -256,10 +261,15 @@ fn empty(kept: &Kept) -> Session {
 
 fn same<'a>(mut words: impl Iterator<Item = &'a str>) -> String {
     let first = words.next().unwrap_or_default();
-    if words.all(|word| word == first) {
-        first.to_owned()
-    } else {
-        "as each cell has it".to_owned()
+    if words.all(|word| word == first) { first.to_owned() } else { AS_EACH.to_owned() }
+}
+
+/// The state of the cache, as it ends a sentence.
+pub fn cache_in_words(cache: &str) -> String {
+    match cache {
+        "none" => "the cache left as it was".to_owned(),
+        AS_EACH => format!("the cache {AS_EACH}"),
+        cache => format!("{cache} cache"),
     }
 }
 
