@@ -338,12 +338,12 @@ pub fn buffer_for(fd: i32) -> u32 {
         None | Some(BUFFER_UNSET) => process::buffer(),
         Some(buffer) => buffer,
     };
-    match buffer {
-        BUFFER_AUTO => {
-            first_rule(fd, is_for_auto).map_or(BUFFER_AUTO, |rule| rule.buffer.load(Relaxed))
-        }
-        buffer => buffer,
-    }
+    if buffer == BUFFER_AUTO { auto_for(fd) } else { buffer }
+}
+
+/// What `auto` means for the file of a descriptor, as [`buffer_for`].
+pub fn auto_for(fd: i32) -> u32 {
+    first_rule(fd, is_for_auto).map_or(BUFFER_AUTO, |rule| rule.buffer.load(Relaxed))
 }
 
 fn is_for_auto(rule: &Rule) -> bool {
@@ -421,6 +421,14 @@ pub fn is_given() -> bool {
 #[inline(always)]
 pub fn wants_summary() -> bool {
     mapped().is_some_and(|ledger| ledger.header.flags.load(Relaxed) & FLAG_SUMMARY != 0)
+}
+
+/// Another size is in force for an open file: the summary says so, if there is one.
+pub fn record_buffer(file: &OpenFile) {
+    // SAFETY: records of the ledger stay mapped.
+    if let Some(record) = unsafe { file.file_record.load(Relaxed).as_ref() } {
+        record.buffer.store(file.buffer.load(Relaxed), Relaxed);
+    }
 }
 
 /// Gives an open file its record in the ledger, if a summary is wanted: counters go there.

@@ -217,6 +217,7 @@ type Pointer = *const core::ffi::c_void;
 pub mod accounts;
 pub mod descriptors;
 pub mod dup;
+pub mod embed;
 pub mod locks;
 pub mod memory;
 pub mod metadata;

@@ -3,6 +3,7 @@
 //! `abi` asks, gets an [`Outcome`], and only `abi` calls the next definition; so that "call the
 //! original" is a value and not an accident.
 
+pub mod embed;
 pub mod inodes;
 pub mod life;
 pub mod observe;

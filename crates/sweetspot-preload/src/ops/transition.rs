@@ -113,7 +113,9 @@ pub fn list(fd: i32, file: Option<&'static OpenFile>, why: Option<Why>) {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();
         why.into_iter().for_each(|why| file.note(why));
-        file.buffer.store(ledger::buffer_for(fd), Relaxed);
+        if file.buffer.load(Relaxed) == BUFFER_OFF {
+            file.buffer.store(ledger::buffer_for(fd), Relaxed);
+        }
         ledger::record(file, fd);
     }
 }

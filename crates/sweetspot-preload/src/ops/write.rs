@@ -394,6 +394,17 @@ pub fn flush_all() {
     }
 }
 
+/// Of what still waits because it could not be written, the error of the file written first.
+pub fn unwritten() -> Option<i32> {
+    if !is_pending() {
+        return None;
+    }
+    let is_failing =
+        |file: &&OpenFile| file.dirty.load(Relaxed) != 0 && file.error.load(Relaxed) != 0;
+    let order = |file: &&OpenFile| file.entry().map_or(0, |entry| entry.order.load(Relaxed));
+    file::used().filter(is_failing).min_by_key(order).map(|file| file.error.load(Relaxed))
+}
+
 /// Writes out what somebody may look at before it is closed: others are about to hear of it, but no
 /// file is about to be looked at here.
 #[cold]

@@ -13,6 +13,9 @@ use crate::library;
 /// Hooks that newer releases of glibc export than the oldest one that is supported.
 const NEWER: [&str; 4] = ["pidfd_spawn", "pidfd_spawnp", "pidfd_getpid", "sched_setattr"];
 
+/// Functions of our own, for programs that know of us: the names in `include/sweetspot.h`.
+const OWN: [&str; 3] = ["sweetspot_advise", "sweetspot_flush", "sweetspot_status"];
+
 /// What the library may need of libc: musl has these too, and a program of musl's that finds one
 /// missing does not start.
 const IMPORTS: [&str; 10] = [
@@ -145,9 +148,20 @@ fn every_hook_stands_in_front_of_something() {
     let strays: Vec<_> = hooks()
         .into_iter()
         .filter(|hook| !functions.contains(hook))
-        .filter(|hook| !NEWER.contains(&hook.as_str()))
+        .filter(|hook| !NEWER.contains(&hook.as_str()) && !OWN.contains(&hook.as_str()))
         .collect();
     assert!(strays.is_empty(), "libc exports no such functions: {strays:?}");
+}
+
+#[test]
+fn functions_of_our_own_are_exported() {
+    let hooks = hooks();
+    for name in OWN {
+        assert!(hooks.contains(name), "{name} is in the header, not in the library");
+    }
+    let others =
+        hooks.iter().filter(|hook| hook.starts_with("sweetspot") && !OWN.contains(&hook.as_str()));
+    assert_eq!(others.count(), 0, "a name that the header does not have");
 }
 
 #[test]

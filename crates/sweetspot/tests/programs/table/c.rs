@@ -315,6 +315,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "flushes and advice at any moment",
+        build: &[C("knows")],
+        command: "$RUN $BIN/c/knows everywhere file",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a program that locks its memory",
         build: &[C("memory_locked")],
         prepare: "seq 5000 > in",
