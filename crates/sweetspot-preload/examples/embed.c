@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
     if (sweetspot_advise(fd, 1 << 20) != 0) perror("sweetspot_advise");
     char record[200];
     memset(record, 'r', sizeof record);
-    for (int i = 0; i < 200000; i++)
+    for (int i = 0; i < 100000; i++)
         if (write(fd, record, sizeof record) != sizeof record) return perror(name), 1;
     printf("%s\n", words(sweetspot_status(fd)));
     /* From here on whoever looks at the file finds every record, however he learned of it. */

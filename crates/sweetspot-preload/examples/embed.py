@@ -55,7 +55,7 @@ def main():
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     # It is written from its beginning to its end: a megabyte at a time.
     sweetspot.advise(fd, 1 << 20)
-    for _ in range(200_000):
+    for _ in range(100_000):
         os.write(fd, b"r" * 200)
     print(words(sweetspot.status(fd)))
     # From here on whoever looks at the file finds every record, however he learned of it.

@@ -33,6 +33,7 @@ For programs that you cannot change:
   profile  Run one as it is, and say what I/O it does and what buffering would save
   run      Run it with buffering underneath its own reads and writes
   verify   Run it as it is and buffered, and compare all that can be seen
+  summary  Show what many runs left in a folder as one: totals, the slowest, files
   tune     Find the smallest buffer that is as good as any for it, and keep it for `run`
   recover  Finish what was pending where a program was killed together with its guard
 
@@ -70,6 +71,7 @@ Examples:
   sweetspot run -- ./seqcopy in.dat out.dat
   sweetspot run -DIO-BUFFER-SIZE=64K -- ./seqcopy
   sweetspot run --summary=seqcopy.txt -- java -cp app.jar Batch
+  mpirun -n 4 sweetspot run --summary=job/ -- ./rank          then: sweetspot summary job
   IO_BUFFER_SIZE=1M sweetspot run sh nightly.sh";
 
 const RUN_NOTES: &str = "\
@@ -178,6 +180,18 @@ Calls and bytes are those of /proc/PID/io: of your own processes, or as root of 
 program reads from pipes and sockets is among them, and is not buffered by sweetspot; a program \
 without any file open is therefore shown with that reason.";
 
+const SUMMARY_EXAMPLES: &str = "\
+Examples:
+  mpirun -n 4 sweetspot run --summary=job/ -- ./rank
+  sweetspot summary job                        totals, the slowest rank, the spread, files
+  srun sweetspot profile --json job/ -- ./rank
+  sweetspot summary --json job > job.json      the same as data";
+
+const SUMMARY_NOTES: &str = "\
+Each run puts a file of its own into the folder, whatever started it: MPI, Slurm, make -j, \
+xargs -P, a loop. The folder may be shared by many machines. What is no such file is skipped, and \
+said.";
+
 const DEMO_EXAMPLES: &str = "\
 Examples:
   sweetspot demo
@@ -223,6 +237,7 @@ pub enum Verb {
     Run(Run),
     Profile(Profile),
     Verify(Verify),
+    Summary(Summary),
     Recover(Recover),
     Top(Top),
     Tune(Tune),
@@ -251,8 +266,9 @@ pub struct Run {
     #[arg(long, value_name = "N", allow_hyphen_values = true, conflicts_with = "define")]
     pub buffer_size: Option<OsString>,
 
-    /// Say afterwards, on stderr or to FILE, what was buffered and what was not
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    /// Say afterwards, on stderr or to FILE, what was buffered and what was not; into the folder DIR/
+    /// each run puts a file of its own, for `sweetspot summary DIR`
+    #[arg(long, value_name = "FILE|DIR/", num_args = 0..=1, require_equals = true)]
     #[expect(clippy::option_option, reason = "clap's form of an option with an optional value")]
     pub summary: Option<Option<PathBuf>>,
 
@@ -402,6 +418,19 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Show what many runs left in a folder as one: totals, the slowest, files
+#[derive(Args)]
+#[command(help_template = TEMPLATE, before_help = SUMMARY_EXAMPLES, after_help = SUMMARY_NOTES)]
+pub struct Summary {
+    /// Say it as JSON, with nothing left out
+    #[arg(long)]
+    pub json: bool,
+
+    /// Folders into which `run --summary=DIR/` or `profile --json DIR/` wrote, or files from there
+    #[arg(value_name = "DIR", required = true, value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+}
+
 /// Finish what was pending where a program was killed together with its guard
 #[derive(Args)]
 #[command(help_template = TEMPLATE, before_help = RECOVER_EXAMPLES, after_help = RECOVER_NOTES)]
@@ -423,8 +452,9 @@ pub struct Recover {
 #[derive(Args)]
 #[command(help_template = TEMPLATE, before_help = PROFILE_EXAMPLES, after_help = PROFILE_NOTES, args_override_self = true)]
 pub struct Profile {
-    /// Write the whole profile, with nothing left out, to FILE (- for stdout, behind the program's own)
-    #[arg(long, value_name = "FILE")]
+    /// Write the whole profile, with nothing left out, to FILE (- for stdout, behind the program's own),
+    /// or to a file of its own in the folder DIR/, for `sweetspot summary DIR`; then without a report
+    #[arg(long, value_name = "FILE|DIR/")]
     pub json: Option<PathBuf>,
 
     /// Write the report to FILE instead of stderr

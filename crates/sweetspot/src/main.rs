@@ -13,6 +13,8 @@ mod experiment;
 mod failure;
 mod generate;
 mod home;
+mod merge;
+mod origin;
 mod preload;
 mod profile;
 mod reach;
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     let ended = match &verb {
         Verb::Run(arguments) => run::run(arguments),
         Verb::Verify(arguments) => verify::verify(arguments),
+        Verb::Summary(arguments) => merge::summary(arguments),
         Verb::Recover(arguments) => recover::run(arguments),
         Verb::Top(arguments) => top::top(arguments),
         Verb::Tune(arguments) => tune::tune(arguments),

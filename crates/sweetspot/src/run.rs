@@ -15,7 +15,7 @@ use crate::reach::{self, Reach};
 use crate::recover;
 use crate::resolve;
 use crate::session::{self, Session, Settings};
-use crate::summary::{Report, Target};
+use crate::summary::{Ran, Report, Wanted};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -36,7 +36,7 @@ pub type Environment = Vec<(OsString, OsString)>;
 pub fn run(arguments: &Run) -> Result<u8, Failure> {
     let mut environment: Environment = std::env::vars_os().collect();
     let target = match &arguments.summary {
-        Some(file) => Some(Target::open(file.as_deref())?),
+        Some(path) => Some(Wanted::open(path.as_deref(), &environment)?),
         None => None,
     };
     if is_switched_off(&environment) {
@@ -264,7 +264,7 @@ impl Start<'_> {
     /// Waits, writes the summary, and ends as the program did.
     fn and_report(
         &self,
-        target: Target,
+        target: Wanted,
         session: Option<&mut Session>,
         report: Report,
     ) -> Result<Ended, Failure> {
@@ -277,8 +277,9 @@ impl Start<'_> {
             session.remove_if_unguarded();
             session.summary()
         });
-        let program = self.program.display().to_string();
-        target.write(&report.text(&program, pid, ended, seconds, learned.as_ref()));
+        let Start { program, arguments: command, .. } = *self;
+        let learned = learned.as_ref();
+        target.write(&report, &Ran { program, command, pid, ended, seconds, learned });
         Ok(ended)
     }
 }

@@ -1,19 +1,25 @@
 //! What `--summary` says after the run.
 //!
 //! The text goes to stderr or to a file. A file that is there and is no summary of ours is never
-//! overwritten: `--summary=data.dat` is a mistake, not an order.
+//! overwritten: `--summary=data.dat` is a mistake, not an order. Into a folder goes a [`Record`], in a
+//! file of its own, for `merge`.
 
 use crate::buffer;
 use crate::failure::Failure;
+use crate::origin::{self, Origin};
 use crate::reach::Reach;
+use crate::run::Environment;
 use crate::session::{FileSummary, Summary};
 use comfy_table::{CellAlignment, Table, presets};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::Ended;
+use tempfile::NamedTempFile;
 
 /// First line of every summary, by which an older one is recognised.
 pub const TITLE: &str = "sweetspot summary\n";
@@ -24,6 +30,8 @@ pub enum Target {
     /// After what the program wrote there.
     Stdout,
     File(PathBuf, File),
+    /// A file that is not there before. If nothing is written it goes away again.
+    New(NamedTempFile),
 }
 
 impl Target {
@@ -97,8 +105,119 @@ impl Target {
                 let written = file.write_all(text.as_bytes());
                 written.map_err(|error| failure(&path.display().to_string(), error))
             }
+            Target::New(mut file) => {
+                let path = file.path().display().to_string();
+                let written = file.write_all(text.as_bytes());
+                let kept = written.and_then(|()| file.keep().map_err(|failed| failed.error));
+                kept.map(drop).map_err(|error| failure(&path, error))
+            }
         }
     }
+}
+
+/// Where the summary of one run goes, and in which form.
+pub struct Wanted {
+    target: Target,
+    /// A [`Record`] of this run, one of many.
+    record_of: Option<Origin>,
+}
+
+impl Wanted {
+    /// Opens the target, as [`Target::open`] does; in a folder, a file of its own.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub fn open(path: Option<&Path>, environment: &Environment) -> Result<Wanted, Failure> {
+        match path.filter(|path| origin::is_folder(path)) {
+            None => Ok(Wanted { target: Target::open(path)?, record_of: None }),
+            Some(folder) => {
+                let origin = Origin::here(environment);
+                let file = origin::file_in(folder, "summary", &origin, "--summary=")?;
+                Ok(Wanted { target: Target::New(file), record_of: Some(origin) })
+            }
+        }
+    }
+
+    /// Writes the summary.
+    pub fn write(self, report: &Report, ran: &Ran<'_>) {
+        let text = match self.record_of {
+            None => report.text(ran),
+            Some(origin) => report.record(ran, origin).text(),
+        };
+        self.target.write(&text);
+    }
+}
+
+/// The version of the schema of [`Record`].
+pub const SCHEMA: u32 = 1;
+
+/// A summary as data: what each run leaves in a folder. The version changes when a field changes its
+/// meaning or goes away, not when one is added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The version of this schema.
+    pub sweetspot_summary: u32,
+    /// The version of sweetspot that wrote it.
+    pub version: String,
+    pub origin: Origin,
+    /// Program and arguments as they were typed.
+    pub command: Vec<String>,
+    /// How it ended: `exit status 0`, `signal 9`.
+    pub ended: String,
+    /// From start to end.
+    pub seconds: f64,
+    /// The size in force, in the size grammar.
+    pub buffer: Option<String>,
+    /// Why nothing was buffered.
+    pub inactive: Option<String>,
+    /// The file of the rules in force.
+    pub rules: Option<String>,
+    /// Processes that loaded the library; none: not known.
+    pub processes: Option<u32>,
+    pub notes: Vec<String>,
+    pub files: Vec<FileRecord>,
+}
+
+/// One file in a [`Record`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FileRecord {
+    pub path: String,
+    /// The size in force for it.
+    pub buffer: String,
+    /// Reads, writes and seeks that the program made, and system calls that were left of them.
+    pub calls: u64,
+    pub calls_left: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    /// Calls that went straight on, and why.
+    pub straight_calls: u64,
+    pub reasons: Vec<String>,
+}
+
+impl Record {
+    fn text(&self) -> String {
+        format!("{}\n", serde_json::to_string_pretty(self).unwrap_or_default())
+    }
+}
+
+/// How a program ended, for records.
+pub fn ended(ended: Ended) -> String {
+    match ended {
+        Ended::Exited(status) => format!("exit status {status}"),
+        Ended::Killed(signal) => format!("signal {signal}"),
+    }
+}
+
+/// A run that is over.
+pub struct Ran<'a> {
+    pub program: &'a Path,
+    /// As they were typed.
+    pub command: &'a [OsString],
+    pub pid: u32,
+    pub ended: Ended,
+    pub seconds: f64,
+    /// None: there was no session.
+    pub learned: Option<&'a Summary>,
 }
 
 /// What was known before the program started.
@@ -123,33 +242,25 @@ impl Report {
     }
 
     /// The whole summary.
-    pub fn text(
-        &self,
-        program: &str,
-        pid: u32,
-        ended: Ended,
-        seconds: f64,
-        learned: Option<&Summary>,
-    ) -> String {
+    pub fn text(&self, ran: &Ran<'_>) -> String {
+        let Ran { pid, seconds, learned, .. } = *ran;
+        let program = ran.program.display();
         let mut text = TITLE.to_string();
-        let ended = match ended {
-            Ended::Exited(status) => format!("exit status {status}"),
-            Ended::Killed(signal) => format!("ended by signal {signal}"),
+        let ended = match ran.ended {
+            Ended::Exited(_) => ended(ran.ended),
+            Ended::Killed(_) => format!("ended by {}", ended(ran.ended)),
         };
         let _ = writeln!(text, "program   {program}, pid {pid}, {ended}, {seconds:.3} s");
-        match &self.state {
-            State::SwitchedOff => {
-                text.push_str("buffered  no: SWEETSPOT=off is set in the environment\n");
+        match self.inactive(ran) {
+            Some(why) => {
+                let _ = writeln!(text, "{BUFFERED_NO}{why}");
             }
-            State::InForce { reach: Reach::Unreachable(why), .. } => {
-                let _ = writeln!(text, "buffered  no: {program} cannot be reached: {why}");
+            None => {
+                let _ = writeln!(text, "buffered  {}", in_force(self.size(), learned));
             }
-            State::InForce { size, rules, .. } => {
-                let _ = writeln!(text, "buffered  {}", in_force(*size, learned));
-                if let Some(rules) = rules {
-                    let _ = writeln!(text, "rules     {}", rules.display());
-                }
-            }
+        }
+        if let Some(rules) = self.rules() {
+            let _ = writeln!(text, "rules     {}", rules.display());
         }
         for note in learned.iter().flat_map(|learned| &learned.notes) {
             let _ = writeln!(text, "note      {note}");
@@ -159,6 +270,65 @@ impl Report {
             let _ = writeln!(text, "\n{}", table(&learned.files).trim_fmt());
         }
         text
+    }
+
+    /// The same as data.
+    fn record(&self, ran: &Ran<'_>, origin: Origin) -> Record {
+        let learned = ran.learned.cloned().unwrap_or_default();
+        let inactive = self.inactive(ran);
+        let file = |file: FileSummary| FileRecord {
+            path: file.path,
+            buffer: file.buffer,
+            calls: file.calls_before,
+            calls_left: file.calls_after,
+            read_bytes: file.read_bytes,
+            written_bytes: file.written_bytes,
+            straight_calls: file.straight_calls,
+            reasons: file.reasons.into_iter().map(str::to_owned).collect(),
+        };
+        Record {
+            sweetspot_summary: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            origin,
+            command: ran.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            ended: ended(ran.ended),
+            seconds: ran.seconds,
+            buffer: inactive.is_none().then(|| buffer::text(self.size())),
+            inactive,
+            rules: self.rules().map(|path| path.display().to_string()),
+            processes: learned.processes,
+            notes: learned.notes,
+            files: learned.files.into_iter().map(file).collect(),
+        }
+    }
+
+    /// Why nothing was buffered.
+    fn inactive(&self, ran: &Ran<'_>) -> Option<String> {
+        match &self.state {
+            State::SwitchedOff => Some("SWEETSPOT=off is set in the environment".to_owned()),
+            State::InForce { reach: Reach::Unreachable(why), .. } => {
+                Some(format!("{} cannot be reached: {why}", ran.program.display()))
+            }
+            State::InForce { .. } => match ran.learned.and_then(|learned| learned.processes) {
+                Some(0) => Some("no process has said that it loaded the library".to_owned()),
+                _ => None,
+            },
+        }
+    }
+
+    fn size(&self) -> BufferSize {
+        match self.state {
+            State::SwitchedOff => BufferSize::Off,
+            State::InForce { size, .. } => size,
+        }
+    }
+
+    /// The file of the rules, where they could be in force.
+    fn rules(&self) -> Option<&Path> {
+        match &self.state {
+            State::InForce { reach: Reach::Unreachable(_), .. } | State::SwitchedOff => None,
+            State::InForce { rules, .. } => rules.as_deref(),
+        }
     }
 }
 
@@ -195,7 +365,6 @@ impl Figures {
 fn in_force(size: BufferSize, learned: Option<&Summary>) -> String {
     let size = buffer::text(size);
     match learned.and_then(|learned| learned.processes) {
-        Some(0) => "no: no process has said that it loaded the library".to_string(),
         Some(1) => format!("size {size}, in 1 process"),
         Some(processes) => format!("size {size}, in {processes} processes"),
         None => format!("size {size}"),
@@ -257,7 +426,21 @@ mod tests {
         let files = vec![file];
         let learned = Summary { processes: Some(2), files, ..Summary::default() };
         let check = |report: Report, learned: Option<&Summary>, parts: &[&str]| {
-            let text = report.text("./job", 42, Ended::Exited(3), 1.5, learned);
+            let command = ["./job".into(), "x".into()];
+            let ran = Ran {
+                program: Path::new("./job"),
+                command: &command,
+                pid: 42,
+                ended: Ended::Exited(3),
+                seconds: 1.5,
+                learned,
+            };
+            let text = report.text(&ran);
+            let record = report.record(&ran, Origin::default());
+            let again: Record = serde_json::from_str(&record.text()).unwrap();
+            assert_eq!(again, record);
+            assert_eq!(record.inactive.is_some(), text.contains(BUFFERED_NO));
+            assert_eq!(record.files.len(), learned.map_or(0, |learned| learned.files.len()));
             assert!(text.starts_with(TITLE));
             for part in parts {
                 assert!(text.contains(part), "{part:?} is missing in:\n{text}");

@@ -4,6 +4,7 @@
 //! bytes. `sweetspot_profile` is the version of this schema: it changes when a field changes its
 //! meaning or goes away, not when one is added.
 
+use crate::origin::Origin;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ pub struct Profile {
     pub sweetspot_profile: u32,
     /// The version of sweetspot that wrote it.
     pub version: String,
+    /// Which of many runs it was.
+    #[serde(default)]
+    pub origin: Origin,
     /// Program and arguments as they were typed.
     pub command: Vec<String>,
     /// How it ended: `exit status 0`, `signal 9`.

@@ -5,6 +5,7 @@ use super::data::{
     Buffered, Costs, File, FileKind, Pattern, Process, Profile, SCHEMA, Size, Timed, Times, Verdict,
 };
 use super::{Run, model};
+use crate::origin::Origin;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,7 +13,6 @@ use sweetspot_core::observe::{Kind, SIZES, Tally};
 use sweetspot_core::shadow::Would;
 use sweetspot_core::why::Why;
 use sweetspot_guard::observation::{self, Observed, Usage};
-use sweetspot_guard::process::Ended;
 
 /// Folders of files that the kernel makes up, or that are devices.
 const MADE_UP: [&str; 3] = ["/proc/", "/sys/", "/dev/"];
@@ -34,11 +34,9 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
     Profile {
         sweetspot_profile: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_string(),
+        origin: Origin::default(),
         command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        ended: match run.ended {
-            Ended::Exited(status) => format!("exit status {status}"),
-            Ended::Killed(signal) => format!("signal {signal}"),
-        },
+        ended: crate::summary::ended(run.ended),
         sentence: String::new(),
         seconds: run.seconds,
         observing_seconds: 0.0,

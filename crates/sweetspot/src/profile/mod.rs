@@ -19,6 +19,7 @@ pub mod words;
 
 use crate::arguments;
 use crate::failure::Failure;
+use crate::origin::{self, Origin};
 use crate::preload;
 use crate::reach::{self, Reach};
 use crate::recover;
@@ -58,14 +59,8 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
         )
         .next("try: env -u SWEETSPOT sweetspot profile ..."));
     }
-    let json = match &arguments.json {
-        Some(path) => Some(Target::open_file("--json ", path, JSON_START)?),
-        None => None,
-    };
-    let report = match &arguments.output {
-        Some(path) => Target::open_file("--output ", path, TITLE)?,
-        None => Target::Stderr,
-    };
+    let origin = Origin::here(&environment);
+    let Targets { json, report } = Targets::open(arguments, &origin)?;
     let program = find(&arguments.command[0], &environment)?;
     let reach = reach::inspect(&program, value(&environment, "PATH"));
     recover::finish_stale();
@@ -84,20 +79,54 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let mut profile = gather::profile(&arguments.command, &observation.read(), &run);
     profile.costs = costs(&profile, &observed);
     judge(&mut profile, &run.reach);
+    profile.origin = origin;
 
     if let Some(json) = json {
         json.write(&format!("{}\n", serde_json::to_string_pretty(&profile).unwrap_or_default()));
     }
-    let style = match report {
+    if let Some(target) = report {
+        say(&profile, target);
+    }
+    end_as(run.ended)
+}
+
+/// Where the results go.
+struct Targets {
+    json: Option<Target>,
+    report: Option<Target>,
+}
+
+impl Targets {
+    /// Opens them, before the program runs.
+    fn open(arguments: &arguments::Profile, origin: &Origin) -> Result<Targets, Failure> {
+        let folder = arguments.json.as_deref().filter(|path| origin::is_folder(path));
+        let json = match (&arguments.json, folder) {
+            (_, Some(folder)) => {
+                Some(Target::New(origin::file_in(folder, "profile", origin, "--json ")?))
+            }
+            (Some(path), None) => Some(Target::open_file("--json ", path, JSON_START)?),
+            (None, None) => None,
+        };
+        let report = match &arguments.output {
+            Some(path) => Some(Target::open_file("--output ", path, TITLE)?),
+            // One of many: they are read together.
+            None if folder.is_some() => None,
+            None => Some(Target::Stderr),
+        };
+        Ok(Targets { json, report })
+    }
+}
+
+fn say(profile: &Profile, target: Target) {
+    let style = match target {
         Target::Stderr => Style::of_stderr(),
         _ => Style::Plain,
     };
-    let text = report::text(&profile, style);
-    report.write(&match style {
+    let text = report::text(profile, style);
+    target.write(&match style {
         Style::Plain => format!("{TITLE}{text}"),
         Style::Colours => text,
     });
-    end_as(run.ended)
 }
 
 /// The variables by which processes of the tree count for `observation`.

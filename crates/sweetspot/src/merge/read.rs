@@ -1,0 +1,187 @@
+//! The files of a folder: which are ours, and what they say.
+
+use super::{FileSum, Folder, Run, SCHEMA, Skipped, merge};
+use crate::failure::Failure;
+use crate::profile::data::{self, FileKind, Profile};
+use crate::summary::{self, Record};
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A larger file is none of ours: a profile has at most some ten thousand files and processes.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// Reads all files of these folders, and these files.
+///
+/// # Errors
+/// Where a name does not exist or cannot be read, or nothing of it is ours.
+pub fn all(paths: &[PathBuf]) -> Result<Folder, Failure> {
+    let mut folder = Folder { sweetspot_merge: SCHEMA, ..Folder::default() };
+    let (mut summaries, mut profiles) = (Vec::new(), Vec::new());
+    for path in files(paths)? {
+        let name = path.display().to_string();
+        match read(&path) {
+            Ok(Ours::Summary(record)) => summaries.push(of_summary(name, *record)),
+            Ok(Ours::Profile(profile)) => profiles.push(of_profile(name, *profile)),
+            Err(why) => folder.skipped.push(Skipped { file: name, why }),
+        }
+    }
+    if summaries.is_empty() && profiles.is_empty() {
+        let shown: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+        let why = match folder.skipped.first() {
+            None => "nothing is in it".to_owned(),
+            Some(first) => format!("no file of a run is in it; {}: {}", first.file, first.why),
+        };
+        return Err(Failure::own(format!("{}: {why}", shown.join(" "))).next(format!(
+            "each run puts one there with: sweetspot run --summary={}/ -- CMD",
+            shown[0].trim_end_matches('/')
+        )));
+    }
+    folder.summaries = merge(summaries);
+    folder.profiles = merge(profiles);
+    Ok(folder)
+}
+
+/// The files that are meant, in the order of their names; without folders in folders.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        let failure = |error| Failure::own(format!("{}: {error}", path.display()));
+        if !path.metadata().map_err(failure)?.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let mut inside = Vec::new();
+        for entry in fs::read_dir(path).map_err(failure)? {
+            let entry = entry.map_err(failure)?;
+            if entry.path().metadata().is_ok_and(|metadata| !metadata.is_dir()) {
+                inside.push(entry.path());
+            }
+        }
+        inside.sort();
+        files.append(&mut inside);
+    }
+    Ok(files)
+}
+
+enum Ours {
+    Summary(Box<Record>),
+    Profile(Box<Profile>),
+}
+
+/// What both kinds begin with.
+#[derive(Deserialize)]
+struct Head {
+    sweetspot_summary: Option<u32>,
+    sweetspot_profile: Option<u32>,
+    version: Option<String>,
+}
+
+/// Reads one file, or says why not.
+fn read(path: &Path) -> Result<Ours, String> {
+    let metadata = path.metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    if metadata.len() == 0 {
+        return Err("empty: its run is not over, or was killed together with sweetspot".to_owned());
+    }
+    if metadata.len() > BYTES_MAX {
+        return Err("too large for a file of a run".to_owned());
+    }
+    let content = fs::read(path).map_err(|error| error.to_string())?;
+    if content.starts_with(summary::TITLE.as_bytes()) {
+        return Err(
+            "a summary for people; --summary=DIR/ makes those that can be merged".to_owned()
+        );
+    }
+    if !content.starts_with(b"{") {
+        return Err("not a file of a run".to_owned());
+    }
+    let head: Head = parse(&content)?;
+    let version = head.version.unwrap_or_else(|| "of another version".to_owned());
+    let is_known = |found: u32, ours: u32| match found == ours {
+        true => Ok(()),
+        false => Err(format!(
+            "written by sweetspot {version} with schema {found}; this one reads {ours}"
+        )),
+    };
+    match (head.sweetspot_summary, head.sweetspot_profile) {
+        (Some(found), _) => {
+            is_known(found, summary::SCHEMA)?;
+            Ok(Ours::Summary(Box::new(parse(&content)?)))
+        }
+        (None, Some(found)) => {
+            is_known(found, data::SCHEMA)?;
+            Ok(Ours::Profile(Box::new(parse(&content)?)))
+        }
+        (None, None) => Err("not a file of a run".to_owned()),
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(content: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(content).map_err(|error| match error.classify() {
+        serde_json::error::Category::Eof => "not complete: it ends too early".to_owned(),
+        _ => format!("broken: {error}"),
+    })
+}
+
+fn of_summary(file: String, record: Record) -> Run {
+    let sum = |of: fn(&summary::FileRecord) -> u64| record.files.iter().map(of).sum();
+    let (calls, calls_left) = (sum(|file| file.calls), Some(sum(|file| file.calls_left)));
+    let (read_bytes, written_bytes) = (sum(|file| file.read_bytes), sum(|file| file.written_bytes));
+    let files = record.files.into_iter().map(|file| FileSum {
+        path: file.path,
+        calls: file.calls,
+        calls_left: Some(file.calls_left),
+        read_bytes: file.read_bytes,
+        written_bytes: file.written_bytes,
+        ..FileSum::default()
+    });
+    Run {
+        file,
+        origin: record.origin,
+        command: record.command,
+        ended: record.ended,
+        seconds: record.seconds,
+        calls,
+        calls_left,
+        read_bytes,
+        written_bytes,
+        file_seconds: None,
+        predicted_seconds: None,
+        inactive: record.inactive,
+        notes: record.notes,
+        files: files.collect(),
+    }
+}
+
+fn of_profile(file: String, profile: Profile) -> Run {
+    let regular = || profile.files.iter().filter(|file| file.kind == FileKind::File);
+    let sum = |of: fn(&data::File) -> u64| regular().map(of).sum();
+    let calls = |file: &data::File| file.reads + file.writes + file.seeks;
+    let files = regular().map(|file| FileSum {
+        path: file.path.clone(),
+        calls: calls(file),
+        read_bytes: file.read_bytes,
+        written_bytes: file.written_bytes,
+        seconds: Some(file.seconds),
+        ..FileSum::default()
+    });
+    Run {
+        file,
+        calls: sum(calls),
+        calls_left: None,
+        read_bytes: sum(|file| file.read_bytes),
+        written_bytes: sum(|file| file.written_bytes),
+        files: files.collect(),
+        origin: profile.origin,
+        command: profile.command,
+        ended: profile.ended,
+        seconds: profile.seconds,
+        file_seconds: Some(profile.file_seconds),
+        predicted_seconds: profile.prediction.map(|prediction| prediction.seconds),
+        inactive: None,
+        notes: Vec::new(),
+    }
+}
