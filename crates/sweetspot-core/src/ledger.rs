@@ -188,6 +188,8 @@ pub const FLAG_GUARD: u32 = 2;
 pub const FLAG_STDIO: u32 = 4;
 /// Nothing is buffered: processes count what they do (`crate::observe`).
 pub const FLAG_OBSERVE: u32 = 8;
+/// `Header::flags`: and notes where in the program calls are made.
+pub const FLAG_PLACES: u32 = 16;
 
 /// One rule of `sweetspot.toml`.
 #[repr(C)]

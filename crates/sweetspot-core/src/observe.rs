@@ -158,6 +158,34 @@ pub struct Process {
     pub program: Text,
 }
 
+/// Where in a program calls on a record are made: a sample of them (`profile --where`).
+#[repr(C)]
+pub struct Place {
+    /// Tells it from others: a hash of process, record and address; 0: free.
+    key: AtomicU64,
+    /// 1 more than the index of its record.
+    pub record: AtomicU32,
+    /// 1 once everything but `samples` is stored.
+    pub ready: AtomicU32,
+    pub samples: AtomicU64,
+    /// Where such a call returns to, in bytes from the start of the module's file.
+    pub offset: AtomicU64,
+    /// The path of the module: a program or a library.
+    pub module: Text,
+}
+
+/// Places, over all processes. Samples of others are lost.
+pub const PLACES_MAX: usize = 2048;
+/// Neighbours that are tried for a place before its sample is lost.
+const PLACES_TRIED: usize = 64;
+
+/// Where a sample is counted.
+pub enum Placed<'a> {
+    Known(&'a Place),
+    /// To be described, and made ready, by whoever got it.
+    New(&'a Place),
+}
+
 /// Everything.
 #[repr(C)]
 pub struct Observations {
@@ -168,6 +196,7 @@ pub struct Observations {
     pub buckets: [AtomicU32; BUCKETS],
     pub processes: [Process; PROCESSES_MAX],
     pub records: [Record; RECORDS_MAX],
+    pub places: [Place; PLACES_MAX],
 }
 
 /// A hash of a path, for the chains: eight bytes at a time, as it is taken at each opening.
@@ -241,6 +270,31 @@ impl Observations {
         }
     }
 
+    /// The place of a call on `record` that returns to `address` in the process `pid`.
+    pub fn place(&self, pid: u32, record: &Record, address: u64) -> Option<Placed<'_>> {
+        let first = self.records.as_ptr() as usize;
+        let index = ((&raw const *record) as usize).wrapping_sub(first) / size_of::<Record>();
+        let words = [u64::from(pid), index as u64, address];
+        let key = hash(words.map(u64::to_le_bytes).as_flattened()) | 1;
+        for step in 0..PLACES_TRIED {
+            let place = &self.places[(key as usize >> 1).wrapping_add(step) % PLACES_MAX];
+            let found = match place.key.load(Relaxed) {
+                0 => match place.key.compare_exchange(0, key, Relaxed, Relaxed) {
+                    Ok(_) => {
+                        place.record.store(index as u32 + 1, Relaxed);
+                        return Some(Placed::New(place));
+                    }
+                    Err(found) => found,
+                },
+                found => found,
+            };
+            if found == key {
+                return Some(Placed::Known(place));
+            }
+        }
+        None
+    }
+
     /// The owner of the records of a process that begins now: 1 more than its index, or 0.
     pub fn owner(&self, process: usize) -> u32 {
         let is_apart = (self.records_used.load(Relaxed) as usize) < RECORDS_APART;
@@ -305,12 +359,21 @@ mod tests {
             size: zeros(),
             path: text(),
         };
+        let place = |_| Place {
+            key: zeros(),
+            record: AtomicU32::new(0),
+            ready: AtomicU32::new(0),
+            samples: zeros(),
+            offset: zeros(),
+            module: text(),
+        };
         Box::new(Observations {
             processes_used: AtomicU32::new(0),
             records_used: AtomicU32::new(0),
             buckets: core::array::from_fn(|_| AtomicU32::new(0)),
             processes: core::array::from_fn(process),
             records: core::array::from_fn(record),
+            places: core::array::from_fn(place),
         })
     }
 
@@ -321,6 +384,32 @@ mod tests {
         {
             assert_eq!(size_bucket(bytes), bucket, "{bytes}");
         }
+    }
+
+    #[test]
+    fn places_are_told_apart_and_bounded() {
+        std::thread::Builder::new()
+            .stack_size(128 << 20)
+            .spawn(|| {
+                let all = observations();
+                let is_new = |pid, record: usize, address| {
+                    let placed = all.place(pid, &all.records[record], address);
+                    placed.map(|placed| matches!(placed, Placed::New(_)))
+                };
+                assert_eq!(is_new(1, 5, 0x1000), Some(true));
+                assert_eq!(is_new(1, 5, 0x1000), Some(false));
+                for (pid, record, address) in [(2, 5, 0x1000), (1, 6, 0x1000), (1, 5, 0x1001)] {
+                    assert_eq!(is_new(pid, record, address), Some(true));
+                }
+                let ready = (0..3 * PLACES_MAX as u64).filter(|n| is_new(1, 0, *n) == Some(true));
+                assert!(ready.count() > PLACES_MAX / 2);
+                assert_eq!(is_new(1, 5, 0x1000), Some(false));
+                let used = all.places.iter().filter(|place| place.record.load(Relaxed) > 0);
+                assert!(used.count() <= PLACES_MAX);
+            })
+            .unwrap()
+            .join()
+            .unwrap();
     }
 
     #[test]

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use sweetspot_core::ledger::{FLAG_OBSERVE, TEXT_BYTES_MAX, Text};
+use sweetspot_core::ledger::{FLAG_OBSERVE, FLAG_PLACES, TEXT_BYTES_MAX, Text};
 use sweetspot_core::observe::{
-    IS_INHERITED, IS_OTHER, IS_REGULAR, Kind, OBSERVATIONS_AT, Observations, PROCESSES_MAX,
+    self, IS_INHERITED, IS_OTHER, IS_REGULAR, Kind, OBSERVATIONS_AT, Observations, PROCESSES_MAX,
     RECORDS_MAX, Record, SIZES, Tally,
 };
 use sweetspot_core::shadow::Would;
@@ -31,12 +31,20 @@ pub struct Observation {
     _file: File,
 }
 
+/// What is to be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Calls,
+    /// And, of a sample, where in the program it was made.
+    CallsAndPlaces,
+}
+
 impl Observation {
     /// Makes the counters, in memory that has a name.
     ///
     /// # Errors
     /// Each means that nothing was left behind. Without counters there is nothing to observe with.
-    pub fn create() -> Result<Observation, Error> {
+    pub fn create(what: Wanted) -> Result<Observation, Error> {
         let folder = Path::new(FOLDER);
         let size = OBSERVATIONS_AT + size_of::<Observations>() as u64;
         let (limit_bytes, _) =
@@ -49,7 +57,8 @@ impl Observation {
         let made = fill(&file, size, &settings, false).and_then(|ledger| {
             // All of it before anyone may touch it: a full memory file system is an error here.
             sys::allocate(&file, OBSERVATIONS_AT, size_of::<Observations>() as u64)?;
-            ledger.header.flags.store(FLAG_OBSERVE, Relaxed);
+            let places = if what == Wanted::CallsAndPlaces { FLAG_PLACES } else { 0 };
+            ledger.header.flags.store(FLAG_OBSERVE | places, Relaxed);
             Mapped::new(&file)
         });
         match made {
@@ -83,6 +92,20 @@ impl Observation {
             .filter(|record| record.ready.load(Relaxed) != 0)
     }
 
+    fn places(&self) -> Vec<Place> {
+        let ready = |place: &&observe::Place| place.ready.load(Relaxed) != 0;
+        let place = |place: &observe::Place| {
+            let record = (place.record.load(Relaxed) as usize).checked_sub(1)?;
+            Some(Place {
+                path: text(&self.counters.records.get(record)?.path),
+                samples: place.samples.load(Relaxed),
+                module: text(&place.module),
+                offset: place.offset.load(Relaxed),
+            })
+        };
+        self.counters.places.iter().filter(ready).filter_map(place).collect()
+    }
+
     /// What was counted.
     pub fn read(&self) -> Observed {
         let used = self.counters.processes_used.load(Relaxed) as usize;
@@ -101,6 +124,7 @@ impl Observation {
                 .collect(),
             processes_beyond: used.saturating_sub(PROCESSES_MAX),
             records: self.records().map(usage).collect(),
+            places: self.places(),
             records_beyond: (self.counters.records_used.load(Relaxed) as usize)
                 .saturating_sub(RECORDS_MAX - 1),
         }
@@ -122,8 +146,21 @@ pub struct Observed {
     /// Those for which there was no room.
     pub processes_beyond: usize,
     pub records: Vec<Usage>,
+    /// Where in programs calls were made, where that was wanted.
+    pub places: Vec<Place>,
     /// Paths that share the last record, for want of room.
     pub records_beyond: usize,
+}
+
+/// Where in a program, or a library of it, calls on a path were made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub path: Vec<u8>,
+    /// Calls that were looked at.
+    pub samples: u64,
+    /// The file of the program or library; where in it the calls return to, in bytes from its start.
+    pub module: Vec<u8>,
+    pub offset: u64,
 }
 
 /// A program in a process.

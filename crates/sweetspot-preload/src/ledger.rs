@@ -10,8 +10,9 @@ use core::sync::atomic::{
 
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_OBSERVE, FLAG_SUMMARY,
-    Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX,
+    BUFFER_AUTO, BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_OBSERVE, FLAG_PLACES,
+    FLAG_SUMMARY, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule,
+    TEXT_BYTES_MAX,
 };
 use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
 use sweetspot_core::policy;
@@ -258,6 +259,11 @@ pub fn announce() {
             crate::ops::observe::start();
         }
     }
+}
+
+/// Whether places are to be noted, too.
+pub fn wants_places() -> bool {
+    mapped().is_some_and(|ledger| ledger.header.flags.load(Relaxed) & FLAG_PLACES != 0)
 }
 
 /// Maps the counters of `profile`.

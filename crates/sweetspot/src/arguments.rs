@@ -89,6 +89,7 @@ const PROFILE_EXAMPLES: &str = "\
 Examples:
   sweetspot profile -- ./seqcopy in.dat out.dat
   sweetspot profile --json before.json -- sh nightly.sh
+  sweetspot profile --where -- ./seqcopy           and which function makes the calls
   sweetspot profile --compare before.json after.json";
 
 const PROFILE_NOTES: &str = "\
@@ -460,6 +461,10 @@ pub struct Profile {
     /// Write the report to FILE instead of stderr
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Say where in the program the calls are made: function, file and line
+    #[arg(long)]
+    pub r#where: bool,
 
     /// Say what changed between two profiles that --json wrote
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with_all = ["command", "json", "output"])]

@@ -591,3 +591,194 @@ fn nothing_is_left_behind() {
     assert!(count() <= before);
     assert!(fs::read_dir(place.work()).unwrap().next().is_none(), "costs are measured and removed");
 }
+
+/// A copy in small pieces, in C and C++; `NAME` is what the function is called.
+const COPY: &str = r#"
+#include <fcntl.h>
+#include <unistd.h>
+COPY(int in, int out, int n) {
+    char record[200];
+    for (int i = 0; i < n; i++) {
+        if (read(in, record, sizeof record) <= 0) return;
+        if (write(out, record, sizeof record) < 0) return;
+    }
+}
+"#;
+const MAIN: &str = r#"
+int main(int count, char **names) {
+    int in = open(names[1], O_RDONLY), out = open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    copy_records(in, out, 1000000);
+    return 0;
+}
+"#;
+
+impl Place {
+    /// Writes a source, compiles it, and says where the program is.
+    fn compile(&self, name: &str, source: &str, compiler: &str) -> String {
+        let path = self.write(name, source);
+        let mut words = compiler.split(' ');
+        let built = Command::new(words.next().unwrap())
+            .args(words)
+            .args([path.to_str().unwrap()])
+            .current_dir(self.work())
+            .status();
+        assert!(built.is_ok_and(|status| status.success()), "{compiler}");
+        self.work().join("program").to_str().unwrap().to_owned()
+    }
+
+    /// What `--where` says of the file `out`: its only place, and the report.
+    fn place_of(&self, program: &[&str]) -> (Value, String) {
+        let json = self.folder.path().join("profile.json");
+        let mut command = self.sweetspot(&["profile", "--where", "--json"]);
+        command.arg(&json).args(["--output", "../report", "--"]).args(program);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let profile: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+        let found = file(&profile, &self.work().join("out"));
+        let places = found["places"].as_array().unwrap();
+        assert_eq!(places.len(), 1, "{places:#?}");
+        assert_eq!(places[0]["share"], 1.0);
+        (places[0].clone(), self.report())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn where_names_function_file_and_line() {
+    let place = Place::new();
+    place.write("in", vec![b'r'; 8_000_000]);
+    let c =
+        format!("{}{MAIN}", COPY.replace("COPY", "__attribute__((noinline)) void copy_records"));
+    for options in ["-O1 -g", "-O2 -g -fno-pie -no-pie", "-O2 -g -fomit-frame-pointer -pthread"] {
+        let program = place.compile("copy.c", &c, &format!("cc {options} -o program"));
+        let (found, report) = place.place_of(&[&program, "in"]);
+        assert_eq!(found["function"], "copy_records", "{options}: {found:#}");
+        assert!(found["file"].as_str().unwrap().ends_with("/copy.c"), "{found:#}");
+        assert_eq!(found["line"], 8, "{options}: {found:#}");
+        assert!(found["inlined_into"].is_null(), "{found:#}");
+        assert!(report.contains("  100 % by copy_records (copy.c:8)\n"), "{report}");
+        let advice = report.lines().find(|line| line.starts_with("* ")).unwrap();
+        assert!(advice.contains("are made by copy_records (copy.c:"), "{report}");
+    }
+    // Nothing is said that was not asked for.
+    let (_, profile) = place.profile(&[&place.work().join("program").to_string_lossy(), "in"]);
+    assert_eq!(file(&profile, &place.work().join("out"))["places"], serde_json::json!([]));
+    // Without debug information: the function; without symbols: the place in the file.
+    let program = place.compile("copy.c", &c, "cc -O1 -o program");
+    let (found, report) = place.place_of(&[&program, "in"]);
+    assert!(found["function"] == "copy_records" && found["line"].is_null(), "{found:#}");
+    assert!(report.contains("  100 % by copy_records in program\n"), "{report}");
+    let program = place.compile("copy.c", &c, "cc -O1 -s -o program");
+    let (found, report) = place.place_of(&[&program, "in"]);
+    assert!(found["function"].is_null() && found["module"] == program, "{found:#}");
+    let offset = number(&found, "offset");
+    assert!(report.contains(&format!("  100 % by program+{offset:#x}\n")), "{report}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn where_knows_other_languages_and_libraries() {
+    let place = Place::new();
+    place.write("in", vec![b'r'; 8_000_000]);
+    let inlined = "static inline __attribute__((always_inline)) void copy_records";
+    let cxx = format!(
+        "namespace records {{ {} }}\nusing namespace records;\n{MAIN}",
+        COPY.replace("COPY", inlined).replace("#include <fcntl.h>\n#include <unistd.h>\n", "")
+    );
+    let cxx = format!("#include <fcntl.h>\n#include <unistd.h>\n{cxx}");
+    let program = place.compile("copy.cpp", &cxx, "c++ -O2 -g -o program");
+    let (found, report) = place.place_of(&[&program, "in"]);
+    let function = found["function"].as_str().unwrap();
+    assert!(function.contains("copy_records"), "{found:#}");
+    assert_eq!(found["inlined_into"], "main", "{found:#}");
+    assert!(report.contains(", inlined into main\n"), "{report}");
+
+    let rust = "use std::io::{Read, Write};
+        #[inline(never)]
+        fn copy_records(mut input: std::fs::File, mut output: std::fs::File) {
+            let mut record = [0; 200];
+            while input.read(&mut record).unwrap() > 0 { output.write_all(&record).unwrap(); }
+        }
+        fn main() {
+            let input = std::fs::File::open(std::env::args().nth(1).unwrap()).unwrap();
+            copy_records(input, std::fs::File::create(\"out\").unwrap());
+        }";
+    let program = place.compile("copy.rs", rust, "rustc -O -g -o program");
+    let (found, _) = place.place_of(&[&program, "in"]);
+    // What calls the C library is Rust's own: its caller is not looked for.
+    assert_eq!(found["module"], program, "{found:#}");
+    assert!(found["function"].as_str().unwrap().contains("::write"), "{found:#}");
+    assert!(found["line"].is_u64(), "{found:#}");
+
+    // A library that is loaded while the program runs.
+    let library = COPY.replace("COPY", "void copy_records");
+    place.compile("part.c", &library, "cc -O1 -g -shared -fPIC -o part.so");
+    let main = "#include <dlfcn.h>\n#include <fcntl.h>\ntypedef void Copy(int, int, int);
+        int main(int count, char **names) {
+            void *part = dlopen(\"./part.so\", RTLD_NOW);
+            int in = open(names[1], O_RDONLY), out = open(\"out\", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+            ((Copy *)dlsym(part, \"copy_records\"))(in, out, 1000000);
+            dlclose(part);
+            return 0;
+        }";
+    let program = place.compile("main.c", main, "cc -O1 -o program");
+    let (found, _) = place.place_of(&[&program, "in"]);
+    assert!(found["module"].as_str().unwrap().ends_with("/part.so"), "{found:#}");
+    assert!(found["function"] == "copy_records" && found["line"] == 8, "{found:#}");
+
+    let script = "import os\nout = os.open('out', os.O_WRONLY | os.O_CREAT)\n\
+                  for _ in range(40000): os.write(out, b'r' * 200)\n";
+    place.write("script.py", script);
+    let (found, report) = place.place_of(&["/usr/bin/python3.11", "script.py"]);
+    assert!(found["module"].as_str().unwrap().contains("python3.11"), "{found:#}");
+    assert!(report.contains(", of the interpreter: the call is in its script\n"), "{report}");
+}
+
+/// Each thread and each handler has its own stack: what one notes is never the other's.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn where_tells_threads_and_handlers_apart() {
+    let place = Place::new();
+    let source = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+static int files[3];
+__attribute__((noinline)) void in_handler(int number) { (void)number, write(files[2], "h", 1); }
+__attribute__((noinline)) void *in_thread(void *none) {
+    for (int i = 0; i < 200000; i++) write(files[1], "t", 1);
+    return none;
+}
+__attribute__((noinline)) void in_main(void) {
+    for (int i = 0; i < 200000; i++) write(files[0], "m", 1);
+}
+int main(void) {
+    const char *names[] = {"main", "thread", "handler"};
+    for (int i = 0; i < 3; i++) files[i] = open(names[i], O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    signal(SIGALRM, in_handler);
+    struct itimerval often = {{0, 100}, {0, 100}};
+    setitimer(ITIMER_REAL, &often, NULL);
+    pthread_t thread;
+    pthread_create(&thread, NULL, in_thread, NULL);
+    in_main();
+    pthread_join(thread, NULL);
+    return 0;
+}
+"#;
+    let program = place.compile("threads.c", source, "cc -O1 -g -w -pthread -o program");
+    let json = place.folder.path().join("profile.json");
+    let mut command = place.sweetspot(&["profile", "--where", "--json"]);
+    command.arg(&json).args(["--output", "../report", "--", &program]);
+    assert!(command.status().unwrap().success());
+    let profile: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    for name in ["main", "thread", "handler"] {
+        let found = file(&profile, &place.work().join(name));
+        let places = found["places"].as_array().unwrap();
+        let expected = format!("in_{name}");
+        assert!(places.iter().all(|place| place["function"] == *expected), "{name}: {places:#?}");
+        // Handlers are seldom enough that none may have been looked at.
+        assert!(!places.is_empty() || name == "handler", "{name}");
+    }
+}

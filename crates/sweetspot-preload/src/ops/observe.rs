@@ -11,6 +11,8 @@
 //! Invariant: nothing here changes what a call does. No descriptor is kept, and errno stays.
 #![allow(unsafe_code)]
 
+mod places;
+
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_void};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -353,6 +355,8 @@ pub struct Watch {
     at: i64,
     /// When it began; 0: it is not timed.
     began_ns: u64,
+    /// Where it returns to, where that is wanted and known; else 0.
+    returns_to: u64,
 }
 
 /// A length that is not known before the call.
@@ -373,7 +377,7 @@ fn watch(kind: Kind, fd: i32, len: u64, at: Option<i64>) -> Option<Watch> {
         return None;
     }
     let began_ns = turn(kind, len);
-    Some(Watch { kind, by_stdio: false, fd, len, at: at.unwrap_or(-1), began_ns })
+    Some(Watch { kind, by_stdio: false, fd, len, at: at.unwrap_or(-1), began_ns, returns_to: 0 })
 }
 
 /// Whether it is the turn of this call to be timed: then the time, else 0.
@@ -499,6 +503,11 @@ impl Watch {
         };
         counts.add(calls, 1);
         counts.add(ns, took_ns);
+        if self.returns_to != 0
+            && let Some(all) = observations()
+        {
+            places::note(all, PID.load(Relaxed), counts.record, self.returns_to);
+        }
     }
 
     /// Where the call went, and what buffering would have done with it.
@@ -895,8 +904,8 @@ fn finish_unplain(kind: Kind, fd: i32, len: u64, at: Option<i64>, answer: isize)
         Err(errno) if kind == Kind::Seek => (-1, Some(errno.0)),
         _ => (answer, None),
     };
-    let (by_stdio, at, began_ns) = (false, at.unwrap_or(-1), 0);
-    Watch { kind, by_stdio, fd, len, at, began_ns }.finish_slowly(answer);
+    let (by_stdio, at, began_ns, returns_to) = (false, at.unwrap_or(-1), 0, 0);
+    Watch { kind, by_stdio, fd, len, at, began_ns, returns_to }.finish_slowly(answer);
     errno.map_or(answer, crate::fail)
 }
 
@@ -929,12 +938,14 @@ macro_rules! short_ways {
             #[cold]
             #[inline(never)]
             unsafe extern "C" fn slowly($fd: i32 $(, $arg: $type)*) -> $ret {
+                let returns_to = places::take_caller();
                 let began_ns = begin(Kind::$kind, $fd, $len);
                 // SAFETY: the caller made the same call.
                 let answer = unsafe { next()($fd $(, $arg)*) };
                 let (kind, by_stdio, fd, len) = (Kind::$kind, false, $fd, $len);
                 let at = $at.unwrap_or(-1);
-                Watch { kind, by_stdio, fd, len, at, began_ns }.finish_slowly(answer as isize);
+                let watch = Watch { kind, by_stdio, fd, len, at, began_ns, returns_to };
+                watch.finish_slowly(answer as isize);
                 answer
             }
             let Some(seen) = armed(Kind::$kind, $fd, $len) else {
@@ -951,11 +962,13 @@ macro_rules! short_ways {
         /// Leads our own entries to them. Where that cannot be, or another library stands between
         /// us and libc, they stay as they are, and lead here by a longer way.
         fn take_short_ways_of_transfers() {
+            let notes_places = ledger::wants_places();
             $(if reach::is_libc(crate::abi::$module::$name::next()) {
-                reach::redirect(
-                    crate::abi::$module::$name as *const () as usize,
-                    $name as *const () as usize,
-                );
+                let way = match notes_places {
+                    true => places::keeping_caller!($name),
+                    false => $name as *const () as usize,
+                };
+                reach::redirect(crate::abi::$module::$name as *const () as usize, way);
             })*
         }
     };

@@ -168,6 +168,27 @@ pub struct File {
     pub buffered: Buffered,
     /// Times by kind of call.
     pub timed: Timed,
+    /// Where in the program its reads, writes and seeks are made, over all processes: a sample of small
+    /// ones; with `--where` only, and without those of C's stdio.
+    #[serde(default)]
+    pub places: Vec<Place>,
+}
+
+/// Where in a program calls are made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Place {
+    /// Its part of the calls that were looked at, 0 to 1.
+    pub share: f64,
+    /// The file of the program or library, and where in it such a call returns to, in bytes from its
+    /// start.
+    pub module: String,
+    pub offset: u64,
+    /// The function, as far as symbols tell; file and line where there is debug information.
+    pub function: Option<String>,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    /// Where the compiler has put `function` into another one.
+    pub inlined_into: Option<String>,
 }
 
 /// Calls of one size.

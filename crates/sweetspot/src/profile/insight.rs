@@ -1,7 +1,7 @@
 //! Findings: what a reader should do about a profile, each with a code that programs can rely on.
 
 use super::data::{File, FileKind, Insight, Profile, Seen, Severity, Verdict};
-use super::{shell_words, words};
+use super::{places, shell_words, words};
 use crate::reach::Reach;
 use sweetspot_core::why::Why;
 
@@ -12,6 +12,7 @@ const MANY_CALLS: u64 = 10_000;
 pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
     let command = shell_words(&profile.command);
     let mut found = Vec::new();
+    place(profile, &mut found);
     gain(profile, &command, &mut found);
     stdio(profile, &command, &mut found);
     not_seen(profile, reach, &mut found);
@@ -50,6 +51,27 @@ pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
     }
     found.sort_by_key(|insight| insight.severity);
     found
+}
+
+/// Where the calls are made that cost most: for people who can change the program.
+fn place(profile: &Profile, found: &mut Vec<Insight>) {
+    let gains = profile.files.iter().filter(|file| file.verdict == Verdict::WillGain);
+    let Some((file, place)) = gains.filter_map(|file| Some((file, file.places.first()?))).next()
+    else {
+        return;
+    };
+    found.push(Insight {
+        code: "where".into(),
+        severity: Severity::High,
+        text: format!(
+            "{:.0} % of the calls on {} are made by {}; for who can change it: larger pieces there \
+             save the same calls",
+            place.share * 100.0,
+            file.path,
+            places::text(place)
+        ),
+        command: None,
+    });
 }
 
 fn gain(profile: &Profile, command: &str, found: &mut Vec<Insight>) {

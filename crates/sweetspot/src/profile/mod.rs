@@ -14,6 +14,7 @@ pub mod data;
 mod gather;
 mod insight;
 mod model;
+mod places;
 mod report;
 pub mod words;
 
@@ -33,7 +34,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use sweetspot_guard::observation::Observation;
+use sweetspot_guard::observation::{Observation, Wanted};
 use sweetspot_guard::process::{Ended, Taken, taken_by_children};
 
 /// How all reports begin, by which an older one in the file is recognised.
@@ -65,8 +66,9 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let reach = reach::inspect(&program, value(&environment, "PATH"));
     recover::finish_stale();
 
-    let observation = Observation::create().map_err(|error| {
-        Failure::own(format!("{error}")).next("profile needs some 11 MB in /dev/shm")
+    let wanted = if arguments.r#where { Wanted::CallsAndPlaces } else { Wanted::Calls };
+    let observation = Observation::create(wanted).map_err(|error| {
+        Failure::own(format!("{error}")).next("profile needs some 12 MB in /dev/shm")
     })?;
     let observed = observed(&observation, &environment)?;
     if reach.takes_library() {
@@ -76,7 +78,9 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     }
     let start = Start { program: &program, arguments: &arguments.command, environment };
     let run = watch(&start, &observation, &reach)?;
-    let mut profile = gather::profile(&arguments.command, &observation.read(), &run);
+    let counted = observation.read();
+    let mut profile = gather::profile(&arguments.command, &counted, &run);
+    places::name(&mut profile.files, &counted.places);
     profile.costs = costs(&profile, &observed);
     judge(&mut profile, &run.reach);
     profile.origin = origin;

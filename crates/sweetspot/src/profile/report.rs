@@ -1,6 +1,7 @@
 //! The report in the terminal: the sentence, the files, the processes, what to do.
 
 use super::data::{File, FileKind, Insight, Process, Profile, Severity, Verdict};
+use super::places;
 use super::words::{self, bytes, count, seconds};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -10,6 +11,8 @@ const FILES_SHOWN: usize = 12;
 const FILES_SHOWN_MIN: usize = 3;
 /// A file with less than that part of the time in calls is one of the rest.
 const SHARE_SHOWN: f64 = 0.01;
+/// Places in the program that are shown of a file.
+const PLACES_SHOWN: usize = 3;
 const PROCESSES_SHOWN: usize = 8;
 const INSIGHTS_SHOWN: usize = 6;
 /// Codes of findings that the sentence tells, with their commands.
@@ -180,6 +183,9 @@ fn detail(file: &File, profile: &Profile, several: bool, style: Style, text: &mu
     };
     let facts = if facts.is_empty() { String::new() } else { format!("; {}", facts.join(", ")) };
     let _ = writeln!(text, "  {}{why}{facts}", style.verdict(file.verdict));
+    for place in file.places.iter().take(PLACES_SHOWN) {
+        let _ = writeln!(text, "  {:.0} % by {}", place.share * 100.0, places::text(place));
+    }
 }
 
 fn pattern(file: &File) -> Option<String> {
