@@ -225,12 +225,14 @@ impl Chart {
         let head = inner.find('>').map_or(0, |at| at + 1);
         let (head, body) = inner.split_at(head);
         format!(
-            "{FILE_START}{head}<style>{STYLE}</style><rect width=\"100%\" height=\"100%\" \
+            "{FILE_START}width=\"{FILE_WIDTH}\" {head}<style>{STYLE}</style><rect width=\"100%\" height=\"100%\" \
              style=\"fill:var(--paper)\"/>{body}\n"
         )
     }
 }
 
+/// How wide it is where nobody says otherwise; the height follows.
+const FILE_WIDTH: u32 = 720;
 /// How each such file begins, by which an older one is recognised.
 pub const FILE_START: &str =
     "<svg xmlns=\"http://www.w3.org/2000/svg\" data-made-by=\"sweetspot report\" ";
@@ -569,8 +571,8 @@ fn draw_row(body: &mut String, row: &Row, ruler: &Ruler, (top, step): (f64, usiz
         line(body, "mark", (at, middle - 7.0), (at, middle + 7.0));
     }
     let room = WIDTH - RIGHT - 8.0 - width(&row.text) - 12.0;
-    text(body, 8.0, top + 15.0, "", &cut(&row.name, (room / LETTER).max(4.0) as usize));
-    text(body, WIDTH - RIGHT, top + 15.0, "end soft", &row.text);
+    text(body, 8.0, top + 15.0, "halo", &cut(&row.name, (room / LETTER).max(4.0) as usize));
+    text(body, WIDTH - RIGHT, top + 15.0, "end soft halo", &row.text);
 }
 
 impl Map {
