@@ -395,13 +395,9 @@ impl Report {
             }
         }
         self.null_control.iter().for_each(|control| text.push_str(&self.control(control)));
-        if let Some(Shift { round, ratio, p }) = self.shift {
-            let _ = writeln!(
-                text,
-                "From round {round} on the baseline took {ratio:.2} times as long as before (p {p:.1e}): the \
-                 machine changed. Ratios, which\ncompare within rounds, hold; times of cells are of both."
-            );
-        }
+        self.shift_words().iter().for_each(|words| {
+            let _ = writeln!(text, "Note: {words}.");
+        });
         for skipped in &self.skipped {
             let _ = writeln!(text, "Skipped: {skipped}.");
         }
@@ -431,6 +427,15 @@ impl Report {
              rounds after one to warm up, {cache}, in random order from seed {}.\n",
             self.runs, self.rounds, self.seed
         )
+    }
+
+    /// That the machine changed, if it did.
+    pub fn shift_words(&self) -> Option<String> {
+        let Shift { round, ratio, p } = self.shift?;
+        Some(format!(
+            "from round {round} on the baseline took {ratio:.2} times as long as before (p {p:.1e}): the \
+             machine changed; ratios, which compare within rounds, hold; times of cells are of both"
+        ))
     }
 
     pub fn control(&self, control: &NullControl) -> String {

@@ -145,6 +145,7 @@ pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
     };
     let mut notes: Vec<String> =
         report.skipped.iter().map(|why| format!("skipped: {why}")).collect();
+    notes.extend(report.shift_words());
     notes.extend(report.notes.iter().cloned());
     if !report.nodes.is_empty() {
         notes.push(format!(
