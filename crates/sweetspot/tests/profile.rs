@@ -413,6 +413,41 @@ fn what_cannot_be_opened_fails_as_it_did() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&plain.stdout));
 }
 
+#[test]
+fn what_was_done_when_is_told_and_drawn() {
+    let place = Place::new();
+    place.write("in.dat", vec![b'x'; 200 * 30_000]);
+    let script = "import os, time\n\
+                  fd = os.open('in.dat', os.O_RDONLY)\n\
+                  for _ in range(3):\n\
+                  \x20   for _ in range(10_000): os.read(fd, 200)\n\
+                  \x20   time.sleep(0.4)\n";
+    let (_, profile) = place.profile(&["python3", "-c", script]);
+    let moments = profile["timeline"].as_array().unwrap();
+    let seconds = |moment: &Value| moment["seconds"].as_f64().unwrap();
+    let first = (seconds(&moments[0]), number(&moments[0], "calls"));
+    assert_eq!(first, (0.0, 0));
+    let last = moments.last().unwrap();
+    assert_eq!(seconds(last), profile["seconds"].as_f64().unwrap());
+    let files = profile["files"].as_array().unwrap();
+    let calls = |name: &str| files.iter().map(|file| number(file, name)).sum::<u64>();
+    assert_eq!(number(last, "calls"), calls("reads") + calls("writes") + calls("seeks"));
+    assert_eq!(number(last, "bytes"), calls("read_bytes") + calls("written_bytes"));
+    assert!(moments.is_sorted_by(|one, next| seconds(one) < seconds(next)), "{moments:#?}");
+    let still = |two: &&[Value]| two[0]["calls"] == two[1]["calls"];
+    let still: f64 =
+        moments.windows(2).filter(still).map(|two| seconds(&two[1]) - seconds(&two[0])).sum();
+    assert!(still > 0.6, "three naps of 0.4 s: {moments:#?}");
+    let json = place.folder.path().join("profile.json");
+    let output = place.sweetspot(&["report", "--html", "-"]).arg(json).output().unwrap();
+    let page = String::from_utf8_lossy(&output.stdout);
+    for title in
+        ["Calls a second in the course of the run", "Bytes a second in the course of the run"]
+    {
+        assert!(page.contains(title), "{title}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// As PHP loads its extensions: nothing is buffered from then on.
 #[test]
 fn a_program_that_loads_libraries_apart_has_no_gain() {

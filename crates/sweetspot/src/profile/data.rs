@@ -50,9 +50,22 @@ pub struct Profile {
     pub files: Vec<File>,
     /// In the order of their start.
     pub processes: Vec<Process>,
+    /// What was done when: from nothing to all of it.
+    #[serde(default)]
+    pub timeline: Vec<Moment>,
     /// Files and processes that there was no room to tell apart.
     pub files_beyond: usize,
     pub processes_beyond: usize,
+}
+
+/// What was done so far, over all processes and files, while it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Moment {
+    /// Since the start.
+    pub seconds: f64,
+    /// Reads, writes and seeks.
+    pub calls: u64,
+    pub bytes: u64,
 }
 
 /// What to expect of `sweetspot run`.

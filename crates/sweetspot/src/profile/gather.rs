@@ -50,6 +50,7 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
         insights: Vec::new(),
         files,
         processes,
+        timeline: run.timeline.clone(),
         files_beyond: counted.records_beyond,
         processes_beyond: counted.processes_beyond,
     }

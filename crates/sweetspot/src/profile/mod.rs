@@ -16,6 +16,7 @@ mod insight;
 mod model;
 mod places;
 mod report;
+mod timeline;
 pub mod words;
 
 use crate::arguments;
@@ -36,6 +37,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use sweetspot_guard::observation::{Observation, Wanted};
 use sweetspot_guard::process::{Ended, Taken, taken_by_children};
+use timeline::Timeline;
 
 /// How all reports begin, by which an older one in the file is recognised.
 const TITLE: &str = "sweetspot profile\n";
@@ -157,6 +159,7 @@ struct Run {
     delayed: Duration,
     kernel: Kernel,
     reach: Reach,
+    timeline: Vec<data::Moment>,
 }
 
 /// Starts the program and waits for it, with a line of progress where somebody looks.
@@ -168,9 +171,11 @@ fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<
     let mut lines = Progress { started, shown: 0, before: (0, 0), looked: started };
     let pid = child.pid();
     let mut delayed = Duration::ZERO;
-    let ended = child.wait_with(BEAT, || {
+    let mut timeline = Timeline::new(started);
+    let ended = child.wait_with(timeline::GAP, || {
         delayed = delay(pid).unwrap_or(delayed);
-        if is_watched && started.elapsed() > QUIET {
+        timeline.look(|| observation.so_far());
+        if is_watched && started.elapsed() > QUIET && lines.looked.elapsed() >= BEAT {
             lines.show(observation.so_far());
         }
     });
@@ -189,6 +194,7 @@ fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<
         delayed,
         kernel,
         reach: reach.clone(),
+        timeline: timeline.end(seconds, observation.so_far()),
     })
 }
 

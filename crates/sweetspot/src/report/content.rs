@@ -2,18 +2,21 @@
 //!
 //! Deliberately not here: how it looks (`page`, `text`), and the drawings of sessions (`figures`).
 
-use super::chart::{self, Axis, Chart, Drawn, Row, Rows, Said, Scale, Unit};
+use super::chart::{self, Axis, Chart, Drawn, Plot, Row, Rows, Said, Scale, Series, Unit};
 use super::data::{Cell, Judgement, Kind, NamedProfile, Part, Ratio, Report, Session};
 use super::{figures, sessions};
 use crate::bench::report::{QUANTILES, percent};
 use crate::profile::compare;
-use crate::profile::data::{File, FileKind, Profile, Size};
+use crate::profile::data::{File, FileKind, Moment, Profile, Size};
 use crate::profile::{shell_words, words};
 use crate::summary;
 use std::collections::BTreeMap;
 
 /// Rows of a table about files; of more, those that took longest.
 const FILES_MAX: usize = 20;
+
+/// Looks at a run of which a line over time is made.
+const MOMENTS_MIN: usize = 6;
 
 /// Claims that are said one by one.
 const CLAIMS_MAX: usize = 100;
@@ -388,6 +391,7 @@ fn profile(named: &NamedProfile) -> Section {
     ] {
         blocks.extend(sizes(what, profile, of).map(figure));
     }
+    blocks.extend(timeline(profile).into_iter().map(figure));
     let kind = format!("sweetspot profile, from {file}");
     Section { heading: shell_words(&profile.command), kind, blocks }
 }
@@ -470,6 +474,50 @@ fn sizes(what: &str, profile: &Profile, of: fn(&File) -> Vec<Size>) -> Option<Fi
     };
     let rows = sums.iter().filter(|(_, calls)| **calls > 0).map(row).collect();
     bars(&format!("{what} by size"), "calls", Unit::Count, rows)
+}
+
+/// Calls and bytes a second in the course of a run; none of one that was looked at too seldom.
+fn timeline(profile: &Profile) -> Vec<Figure> {
+    if profile.timeline.len() < MOMENTS_MIN {
+        return Vec::new();
+    }
+    let rates = |of: fn(&Moment) -> u64| -> Vec<(f64, f64)> {
+        let rate = |two: &[Moment]| {
+            let seconds = two[1].seconds - two[0].seconds;
+            let done = of(&two[1]).saturating_sub(of(&two[0]));
+            (two[0].seconds.midpoint(two[1].seconds), done as f64 / seconds.max(1e-9))
+        };
+        profile.timeline.windows(2).map(rate).collect()
+    };
+    let calls = over_time("Calls", Unit::Count, Scale::Linear, rates(|moment| moment.calls));
+    let bytes = over_time("Bytes", Unit::Bytes, Scale::Sizes, rates(|moment| moment.bytes));
+    vec![calls, bytes]
+}
+
+fn over_time(what: &str, unit: Unit, scale: Scale, line: Vec<(f64, f64)>) -> Figure {
+    let title = format!("{what} a second in the course of the run");
+    let name = format!("{} a second", what.to_lowercase());
+    let most = line.iter().map(|point| point.1).fold(0.0, f64::max);
+    let rows = line.iter().map(|(at, rate)| vec![chart::time(*at), unit.text(*rate)]).collect();
+    let description = format!("At most {}.", unit.text(most));
+    let plot = Plot {
+        x: Axis { name: "since the start".to_owned(), scale: Scale::Linear, unit: Unit::Seconds },
+        y: Axis { name: name.clone(), scale, unit },
+        series: vec![Series { name: name.clone(), line, ..Series::default() }],
+        levels: Vec::new(),
+        mark: None,
+    };
+    Figure {
+        chart: Chart { said: Said { title: title.clone(), description }, drawn: Drawn::Plot(plot) },
+        caption: "One run, looked at while it ran; over all its processes.".to_owned(),
+        table: Table {
+            caption: title,
+            header: vec!["since the start".to_owned(), name],
+            rows,
+            words: 0,
+            marked: None,
+        },
+    }
 }
 
 fn before_and_after(before: &NamedProfile, after: &NamedProfile) -> Section {
