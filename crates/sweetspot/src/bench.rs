@@ -42,8 +42,8 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
     let place = Place::of(arguments)?;
     let plan = plan(arguments, &place)?;
     let published = Published::read(&plan, &place)?;
-    let inventory = Inventory::of(&plan, &place)?;
     let skipped = subjects::skipped(&plan);
+    let inventory = Inventory::of(&plan, &place, &skipped)?;
     if arguments.dry_run {
         print(&dry::describe(arguments, &plan, &place, &inventory, &skipped)?);
         return Ok(0);

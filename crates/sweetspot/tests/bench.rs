@@ -342,7 +342,11 @@ fn a_run_that_is_not_cold_is_not_called_so() {
 #[test]
 fn what_is_not_installed_is_skipped_with_the_line_that_installs_it() {
     let needs = "needs = [\"sort\", \"no-such-compiler\"]\ninstall = \"apt-get install it\"";
-    let plan = PLAN.replace("[subjects.quick]\n", &format!("[subjects.quick]\n{needs}\n"));
+    // Its data would be made by what it is built of.
+    let other = "[data.other]\ncommand = [\"no-such-command\", \"{path}\"]\n";
+    let plan = PLAN
+        .replace("[subjects.quick]\n", &format!("{other}\n[subjects.quick]\n{needs}\n"))
+        .replace("\"{output}\", \"{input}\"]", "\"{output}\", \"{input}\", \"{other}\"]");
     let output = Bench::new(&plan).run(&["--rounds", "1"]);
     let (shown, loud) = (text(&output), said(&output));
     let line = "'quick' needs no-such-compiler; to install it: apt-get install it";

@@ -3,6 +3,7 @@
 //! Invariant: what has its final name is complete: it is made under another name first.
 
 use super::place::{KEY_DIGITS, Place, cannot, own_binary, utf8};
+use super::subjects::Skipped;
 use crate::experiment::{lab, tail};
 use crate::failure::{Failure, say};
 use crate::work;
@@ -121,15 +122,17 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Looks what the cells of `plan` read.
+    /// Looks what the cells of `plan` read, but for those that cannot run here: what makes their data
+    /// may be missing, too.
     ///
     /// # Errors
     /// Where a path is no text, or a file of the plan's folder cannot be read.
-    pub fn of(plan: &Plan, place: &Place) -> Result<Inventory, Failure> {
+    pub fn of(plan: &Plan, place: &Place, skipped: &[Skipped]) -> Result<Inventory, Failure> {
         let mut inventory = Inventory { wanted: Vec::new(), of_cells: Vec::new() };
         for cell in 0..plan.cells.len() {
             let mut numbers = Vec::new();
-            for data in plan.data.iter().filter(|data| plan.reads(cell, &data.name)) {
+            let runs = skipped.iter().all(|skipped| skipped.subject != plan.cells[cell].subject());
+            for data in plan.data.iter().filter(|data| runs && plan.reads(cell, &data.name)) {
                 let wanted = wanted(plan, place, data, cell)?;
                 let same = |known: &Wanted| known.folder == wanted.folder;
                 numbers.push(inventory.wanted.iter().position(same).unwrap_or_else(|| {
