@@ -16,7 +16,7 @@ use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::paired::{CONFIDENCE_FIXED, Effect};
 use sweetspot_lab::plan::{Figure, Plan};
 use sweetspot_lab::search::{self, OFF, Phase};
-use sweetspot_lab::statistics::{self, Estimate};
+use sweetspot_lab::statistics::{self, Estimate, Interval};
 use sweetspot_lab::store::{CellRun, Ended, Kept};
 
 /// Where cells differ in their cache.
@@ -275,21 +275,16 @@ pub fn cache_in_words(cache: &str) -> String {
 }
 
 fn of_estimate(estimate: Estimate) -> Ratio {
-    Ratio {
-        value: estimate.value,
-        low: estimate.interval.map(|interval| interval.low),
-        high: estimate.interval.map(|interval| interval.high),
-        rounds: estimate.samples,
-    }
+    ratio(estimate.value, estimate.interval, estimate.samples)
 }
 
 fn of_effect(effect: Effect) -> Ratio {
-    Ratio {
-        value: effect.ratio,
-        low: effect.interval.map(|interval| interval.low),
-        high: effect.interval.map(|interval| interval.high),
-        rounds: effect.rounds,
-    }
+    ratio(effect.ratio, effect.interval, effect.rounds)
+}
+
+fn ratio(value: f64, interval: Option<Interval>, rounds: usize) -> Ratio {
+    let (low, high) = interval.map(|interval| (interval.low, interval.high)).unzip();
+    Ratio { value, low, high, rounds }
 }
 
 /// Whether something of sweetspot's stands before its command.
