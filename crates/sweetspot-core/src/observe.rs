@@ -96,7 +96,8 @@ pub struct Times {
     /// Of the small calls that were timed, those that took [`WAIT_NS`] or longer.
     pub waits: AtomicU64,
     pub waits_ns: AtomicU64,
-    /// Large calls, each of which is timed.
+    /// Calls that moved [`LARGE_BYTES`] or more. Each is timed, but for those of files that are
+    /// counted by folder.
     pub large: AtomicU64,
     pub large_ns: AtomicU64,
 }
@@ -104,7 +105,7 @@ pub struct Times {
 /// Small calls between two that are timed, on average. Two readings of the clock cost 46 ns: less
 /// than a nanosecond a call.
 pub const SAMPLE_GAP: u32 = 64;
-/// Calls of at least that many bytes are all timed: they take microseconds.
+/// Calls that ask for at least that many bytes are timed: they take microseconds.
 pub const LARGE_BYTES: u64 = 32 << 10;
 /// From here on a small call has waited for something, and buffering will wait for it too.
 pub const WAIT_NS: u64 = 20_000;

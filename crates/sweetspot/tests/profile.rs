@@ -238,6 +238,42 @@ fn small_files_are_counted_by_folder_and_busy_ones_apart() {
     assert!((100..200).contains(&waits), "the first of a folder is followed: {alone:#?}");
 }
 
+/// Who gives each of thousands of small files all the room that there is (as `grep` does) makes small
+/// calls; large ones stand in the same line for as many as there were.
+#[test]
+fn calls_are_large_by_what_they_moved() {
+    let place = Place::new();
+    let script = "import os\n\
+                  for kind, size in (('small', 100), ('large', 300000)):\n\
+                  \x20   os.mkdir(kind)\n\
+                  \x20   for i in range(300):\n\
+                  \x20       with open(f'{kind}/{i}', 'wb') as out: out.write(b'x' * size)\n\
+                  for kind in ('small', 'large'):\n\
+                  \x20   for i in range(300):\n\
+                  \x20       fd = os.open(f'{kind}/{i}', os.O_RDONLY)\n\
+                  \x20       while os.read(fd, 98304): pass\n\
+                  \x20       os.close(fd)\n";
+    let (_, profile) = place.profile(&["python3", "-c", script]);
+    let large_of = |kind: &str| {
+        let inside = |file: &&Value| {
+            let path = Path::new(file["path"].as_str().unwrap());
+            path.parent().is_some_and(|parent| parent.ends_with(kind))
+        };
+        let files = profile["files"].as_array().unwrap().iter().filter(inside);
+        let sums = files.fold((0, 0, 0), |sums, file| {
+            let times = &file["timed"]["reads"];
+            let sized = file["read_sizes"].as_array().unwrap().iter();
+            let large = sized.filter(|size| number(size, "bytes_min") >= 32 << 10);
+            let large: u64 = large.map(|size| number(size, "calls")).sum();
+            (sums.0 + number(times, "large"), sums.1 + number(times, "small"), sums.2 + large)
+        });
+        assert!(sums.1 > 0, "{kind}: none was timed");
+        (sums.0, sums.2)
+    };
+    assert_eq!(large_of("small"), (0, 0));
+    assert_eq!(large_of("large"), (900, 900));
+}
+
 #[test]
 fn appends_and_what_the_shell_has_opened_for_writing_would_wait() {
     let place = Place::new();

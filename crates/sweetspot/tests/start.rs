@@ -135,3 +135,29 @@ fn records_wait_beside_reads_of_thousands_of_other_files() {
     let (written, flushed) = (with(" write("), with(" pwrite64("));
     assert!(written < 2 * FILES && flushed >= FILES / 2, "{written} writes, {flushed} flushes");
 }
+
+/// `tar` opens folders as it opens files. What is in them is found by their path then, which is asked
+/// for once, and not once a file.
+#[test]
+fn folders_that_are_opened_like_files_are_asked_for_once_by_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "import os\n\
+                  os.mkdir('many'); os.mkdir('inner')\n\
+                  for i in range(200): open(f'many/{i}', 'w').close()\n\
+                  folder = os.open('inner', os.O_RDONLY)\n\
+                  for i in range(500): os.close(os.open(str(i), os.O_CREAT | os.O_RDWR, dir_fd=folder))\n";
+    let trace = folder.path().join("trace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-e", "trace=readlink,readlinkat", "-o"]).arg(&trace);
+    strace.args([env!("CARGO_BIN_EXE_sweetspot"), "profile", "--output", "report", "--"]);
+    strace.args(["python3", "-c", script]).current_dir(folder.path());
+    strace.env("SWEETSPOT_CACHE", folder.path().join("cache"));
+    let Ok(ended) = strace.stdin(Stdio::null()).status() else {
+        assert!(std::env::var_os("CI").is_none(), "missing in CI: strace");
+        return eprintln!("skipped: strace is not installed");
+    };
+    assert!(ended.success());
+    let trace = fs::read_to_string(&trace).unwrap();
+    let asked = trace.lines().filter(|line| line.contains("/inner")).count();
+    assert!((1..10).contains(&asked), "{asked} times\n{trace}");
+}

@@ -119,12 +119,12 @@ const FOLDED: u32 = 16;
 /// kernel: as much as all that is done with a small file.
 const FILES_APART: u32 = 128;
 const FOLDED_WEIGHT: u32 = 8;
-/// Of folders in which more than so many were opened, one in so many: enough is known of them.
-const FOLDED_FEW: u64 = 512;
-const FOLDED_WEIGHT_OF_MANY: u32 = 32;
+/// Once more than so many were opened, one in so many: enough is known of their like.
+const FOLDED_FEW: u32 = 512;
+const FOLDED_WEIGHT_OF_MANY: u32 = 64;
 /// Calls that make a file busy.
 const BUSY_CALLS: u32 = 256;
-/// Files that this process has opened, up to [`FILES_APART`].
+/// Files that this process has opened: each one that has a record, and all that are counted by folder.
 #[unsafe(link_section = ".data")]
 static FILES: AtomicU32 = AtomicU32::new(0);
 
@@ -446,7 +446,7 @@ impl Watch {
             self.count_rare(&counts, answer);
         }
         if took_ns != 0 {
-            self.count_time(&counts, took_ns);
+            self.count_time(&counts, done, took_ns);
         }
         if seen.flags.load(Relaxed) & OTHER != 0 {
             hear(&NEWS);
@@ -492,9 +492,9 @@ impl Watch {
     }
 
     #[cold]
-    fn count_time(&self, counts: &Counts, took_ns: u64) {
+    fn count_time(&self, counts: &Counts, done: u64, took_ns: u64) {
         let times = &counts.record.times[self.kind as usize];
-        let (calls, ns) = if self.kind != Kind::Seek && self.len >= LARGE_BYTES {
+        let (calls, ns) = if self.kind != Kind::Seek && done >= LARGE_BYTES {
             (&times.large, &times.large_ns)
         } else if took_ns >= WAIT_NS {
             (&times.waits, &times.waits_ns)
@@ -759,8 +759,11 @@ impl Seen {
 
     /// Gives up its share; whether it was the last one is asked before.
     fn leave(&self) {
-        if let Some(description) = self.description() {
-            description.references.fetch_sub(1, Relaxed);
+        if let Some(description) = self.description()
+            && description.references.fetch_sub(1, Relaxed) == 1
+        {
+            // The next one takes its place: memory that is in use already.
+            NEXT_DESCRIPTION.store(self.description.load(Relaxed) - 1, Relaxed);
         }
         self.description.store(0, Relaxed);
         self.left.store(0, Relaxed);
@@ -834,8 +837,9 @@ fn hear(counter: &AtomicU64) {
 #[inline(always)]
 fn armed(kind: Kind, fd: i32, len: u64) -> Option<&'static Seen> {
     let seen = SEEN.get(fd as usize)?;
-    let is_small = kind == Kind::Seek || len < LARGE_BYTES;
-    (is_small && seen.left.load(Relaxed) > 0).then_some(seen)
+    // Who reads thousands of small files gives each of them all the room that there is.
+    let is_small = || len < LARGE_BYTES || seen.flags.load(Relaxed) & FOLDED != 0;
+    (seen.left.load(Relaxed) > 0 && (kind == Kind::Seek || is_small())).then_some(seen)
 }
 
 /// Any other call begins: when, if it is to be timed; else 0.
@@ -850,10 +854,11 @@ fn begin(kind: Kind, fd: i32, len: u64) -> u64 {
 
 /// Counts a call on a descriptor that was armed before. False: it is for [`Watch::count`].
 #[inline(always)]
-fn count_plain(kind: Kind, seen: &Seen, at: Option<i64>, answer: isize) -> bool {
+fn count_plain(kind: Kind, seen: &Seen, len: u64, at: Option<i64>, answer: isize) -> bool {
     let left = seen.left.load(Relaxed);
     let record = seen.record.load(Relaxed);
-    let done_nothing = answer < isize::from(kind != Kind::Seek);
+    let at_end = kind == Kind::Read && answer == 0 && len != 0;
+    let done_nothing = answer < isize::from(kind != Kind::Seek) && !at_end;
     if left <= 0 || record.is_null() || done_nothing || !atomic::single_threaded() {
         return false;
     }
@@ -884,6 +889,9 @@ fn count_plain(kind: Kind, seen: &Seen, at: Option<i64>, answer: isize) -> bool 
         Kind::Read => {
             counts.add(&counts.record.sizes_read[size_bucket(done)], 1);
             counts.tally(Tally::ReadBytes, done);
+            if at_end {
+                counts.tally(Tally::Ends, 1);
+            }
         }
         Kind::Write => {
             counts.add(&counts.record.sizes_written[size_bucket(done)], 1);
@@ -953,7 +961,7 @@ macro_rules! short_ways {
                 return unsafe { slowly($fd $(, $arg)*) };
             };
             let answer = plainly!(next()($fd $(, $arg)*); $($shorter)?);
-            match count_plain(Kind::$kind, seen, $at, answer as isize) {
+            match count_plain(Kind::$kind, seen, $len, $at, answer as isize) {
                 true => answer as $ret,
                 false => finish_unplain(Kind::$kind, $fd, $len, $at, answer as isize) as $ret,
             }
@@ -963,13 +971,14 @@ macro_rules! short_ways {
         /// us and libc, they stay as they are, and lead here by a longer way.
         fn take_short_ways_of_transfers() {
             let notes_places = ledger::wants_places();
-            $(if reach::is_libc(crate::abi::$module::$name::next()) {
+            reach::redirect([$({
                 let way = match notes_places {
                     true => places::keeping_caller!($name),
                     false => $name as *const () as usize,
                 };
-                reach::redirect(crate::abi::$module::$name as *const () as usize, way);
-            })*
+                let is_libc = reach::is_libc(crate::abi::$module::$name::next());
+                (crate::abi::$module::$name as *const () as usize, is_libc.then_some(way))
+            }),*]);
         }
     };
 }
@@ -999,40 +1008,51 @@ short_ways! {
         Read len as u64, Some(offset);
 }
 
-/// The same for opening and closing: with small files they are half of what a program does.
+/// The same for opening, asking and closing: with small files they are half of what a program does.
+/// Where nothing comes after the call it is a jump: below a frame of ours the processor does not know
+/// where a call that came back from the kernel returns to, which costs as much as all the rest.
 macro_rules! short_names {
-    ($($name:ident($($arg:ident: $type:ty),*), $before:expr, $after:expr;)*) => {
+    ($($name:ident of $module:ident: fn($($arg:ident: $type:ty),*), $before:expr $(, $after:expr)?;)*) => {
         $(unsafe extern "C" fn $name($($arg: $type),*) -> i32 {
             $before;
             let next: unsafe extern "C" fn($($type),*) -> i32 = {
                 // SAFETY: the next definition of this name has this signature.
-                unsafe { core::mem::transmute(crate::abi::open_close::$name::next()) }
+                unsafe { core::mem::transmute(crate::abi::$module::$name::next()) }
             };
             // SAFETY: the caller made the same call.
             let answer = unsafe { next($($arg),*) };
-            $after(answer);
+            $($after(answer);)?
             answer
         })*
 
         fn take_short_ways_of_names() {
-            $(reach::redirect(
-                crate::abi::open_close::$name as *const () as usize,
-                $name as *const () as usize,
-            );)*
+            reach::redirect([$((
+                crate::abi::$module::$name as *const () as usize,
+                Some($name as *const () as usize),
+            )),*]);
         }
     };
 }
 
 short_names! {
-    open(path: *const c_char, flags: i32, mode: u32),
+    open of open_close: fn(path: *const c_char, flags: i32, mode: u32),
         spoke(), |fd| opened(fd, flags, path);
-    open64(path: *const c_char, flags: i32, mode: u32),
+    open64 of open_close: fn(path: *const c_char, flags: i32, mode: u32),
         spoke(), |fd| opened(fd, flags, path);
-    openat(folder: i32, path: *const c_char, flags: i32, mode: u32),
+    openat of open_close: fn(folder: i32, path: *const c_char, flags: i32, mode: u32),
         spoke(), |fd| opened_at(folder, fd, flags, path);
-    openat64(folder: i32, path: *const c_char, flags: i32, mode: u32),
+    openat64 of open_close: fn(folder: i32, path: *const c_char, flags: i32, mode: u32),
         spoke(), |fd| opened_at(folder, fd, flags, path);
-    close(fd: i32), closed(fd), |_| ();
+    close of open_close: fn(fd: i32), closed(fd);
+    stat of metadata: fn(path: *const c_char, into: *mut c_void), spoke();
+    lstat of metadata: fn(path: *const c_char, into: *mut c_void), spoke();
+    fstat of metadata: fn(fd: i32, into: *mut c_void), spoke();
+    fstatat of metadata: fn(folder: i32, path: *const c_char, into: *mut c_void, flags: i32), spoke();
+    stat64 of metadata: fn(path: *const c_char, into: *mut c_void), spoke();
+    lstat64 of metadata: fn(path: *const c_char, into: *mut c_void), spoke();
+    fstat64 of metadata: fn(fd: i32, into: *mut c_void), spoke();
+    fstatat64 of metadata:
+        fn(folder: i32, path: *const c_char, into: *mut c_void, flags: i32), spoke();
 }
 
 /// The record of a descriptor that is not known: it was open before, or made out of sight.
@@ -1260,10 +1280,21 @@ fn set_apart(path: &[u8]) {
 fn record_of_folder(folder: i32) -> Option<&'static Record> {
     let seen = SEEN.get(folder as usize)?;
     if seen.flags.load(Relaxed) & FOLDED != 0 {
-        return None;
+        return become_folder(seen, folder);
     }
     // SAFETY: records are mapped for good.
     unsafe { seen.record.load(Relaxed).as_ref() }
+}
+
+/// What was taken for a file of its folder, as it was opened like one, is a folder itself.
+#[cold]
+fn become_folder(seen: &'static Seen, folder: i32) -> Option<&'static Record> {
+    let all = observations()?;
+    let (mut asked, mut joined) = ([0; PATH_BYTES_MAX], [0; PATH_BYTES_MAX]);
+    let path = asked_path(folder, &mut asked);
+    let record = all.record(OWNER.load(Relaxed), join([path, b"/", b""], &mut joined)?);
+    seen.flags.fetch_and(!FOLDED, Relaxed);
+    Some(seen.count_in(record).record)
 }
 
 /// A path in such a folder; `None`: only the kernel knows it.
@@ -1337,10 +1368,11 @@ fn close_on_exec(flags: i32) -> u32 {
 /// A file is counted with others of its folder.
 #[inline]
 fn count_in_folder(seen: &'static Seen, fd: i32, record: &'static Record, close_on_exec: u32) {
+    let files = FILES.load(Relaxed);
+    FILES.store(files.saturating_add(1), Relaxed);
+    let weight = if files < FOLDED_FEW { FOLDED_WEIGHT } else { FOLDED_WEIGHT_OF_MANY };
     // The first one is followed, so that no folder is judged by none.
-    let opens = record.tallies[Tally::Opens as usize].load(Relaxed);
-    let weight = if opens < FOLDED_FEW { FOLDED_WEIGHT } else { FOLDED_WEIGHT_OF_MANY };
-    if opens == 0 || random() < u32::MAX / weight {
+    if record.tallies[Tally::Opens as usize].load(Relaxed) == 0 || random() < u32::MAX / weight {
         remember(seen, fd, record, close_on_exec | FOLDED);
     } else {
         seen.flags.store(close_on_exec | FOLDED | STRAIGHT, Relaxed);

@@ -244,29 +244,36 @@ fn jump(address: usize, handler: usize) {
     }
 }
 
-/// Makes a function of our own lead to another one from its first instruction on. To be called
-/// before there is a second thread; nothing may be executing it.
+/// Makes functions of our own lead to other ones from their first instruction on. To be called before
+/// there is a second thread; nothing may be executing them. The pages in between are made writable for
+/// that moment together: a system call for each function costs every start of a program 0.1 ms.
 #[cfg(target_arch = "x86_64")]
-pub fn redirect(from: usize, to: usize) {
-    if from.abs_diff(patch_all as *const () as usize) > OUR_BYTES_MAX {
-        // Another library's, which stands before us: not ours to change.
-        return;
-    }
-    let Some(to) = distance(from + JUMP_BYTES, to) else { return };
-    let page = from & !(PAGE_BYTES - 1);
-    let last = (from + JUMP_BYTES - 1) & !(PAGE_BYTES - 1);
-    let bytes = last + PAGE_BYTES - page;
+pub fn redirect<const N: usize>(ways: [(usize, Option<usize>); N]) {
+    // Another library's, which stands before us, is not ours to change.
+    let ours = |from: usize| from.abs_diff(patch_all as *const () as usize) <= OUR_BYTES_MAX;
+    let ways = || {
+        ways.iter()
+            .filter(|(from, _)| ours(*from))
+            .filter_map(|(from, to)| Some((*from, distance(from + JUMP_BYTES, (*to)?)?)))
+    };
+    let froms = || ways().map(|(from, _)| from);
+    let (Some(first), Some(last)) = (froms().min(), froms().max()) else { return };
+    let page = first & !(PAGE_BYTES - 1);
+    let end = ((last + JUMP_BYTES - 1) & !(PAGE_BYTES - 1)) + PAGE_BYTES;
     let protect = |protection: i32| {
         // SAFETY: code stays readable and executable.
-        unsafe { sys::syscall!(SYS_mprotect, page, bytes, protection) == 0 }
+        unsafe { sys::syscall!(SYS_mprotect, page, end - page, protection) == 0 }
     };
-    if protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) {
-        let distance = to.to_le_bytes();
+    if !protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) {
+        return;
+    }
+    for (from, distance) in ways() {
+        let distance = distance.to_le_bytes();
         let jump = [0xe9, distance[0], distance[1], distance[2], distance[3]];
         // SAFETY: the start of a function, writable for now, which nobody executes.
         unsafe { (from as *mut [u8; JUMP_BYTES]).write_unaligned(jump) };
-        protect(libc::PROT_READ | libc::PROT_EXEC);
     }
+    protect(libc::PROT_READ | libc::PROT_EXEC);
 }
 
 /// Our own code is smaller than that, and other libraries begin farther away.
@@ -278,7 +285,7 @@ const OUR_BYTES_MAX: usize = 1 << 20;
 const JUMP_BYTES: usize = 5;
 
 #[cfg(not(target_arch = "x86_64"))]
-pub fn redirect(_from: usize, _to: usize) {}
+pub fn redirect<const N: usize>(_ways: [(usize, Option<usize>); N]) {}
 
 /// The moved beginning of the entry `index`.
 fn moved(index: usize) -> usize {

@@ -9,7 +9,7 @@ use crate::origin::Origin;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
-use sweetspot_core::observe::{Kind, SIZES, Tally};
+use sweetspot_core::observe::{Kind, LARGE_BYTES, SIZES, Tally, size_bucket};
 use sweetspot_core::shadow::Would;
 use sweetspot_core::why::Why;
 use sweetspot_guard::observation::{self, Observed, Usage};
@@ -108,10 +108,6 @@ fn file(usage: &Usage, kinds: &mut HashMap<String, FileKind>) -> File {
         None => *kinds.entry(path.clone()).or_insert_with(|| kind_of(&path)),
     };
     // Where only some calls were looked at closely, what was found stands for all of the kind.
-    let scaled = |found: u64, asked: u64, calls: u64| match asked {
-        0 => found,
-        asked => (u128::from(found) * u128::from(calls) / u128::from(asked)) as u64,
-    };
     let [reads, writes, seeks] = Kind::ALL.map(|kind| usage.calls(kind));
     let asked = [Would::AskedReads, Would::AskedWrites, Would::AskedSeeks].map(would);
     let by_reads = |found| scaled(would(found), asked[0], reads);
@@ -171,22 +167,35 @@ fn file(usage: &Usage, kinds: &mut HashMap<String, FileKind>) -> File {
             opens: by_files(Would::Open),
         },
         timed: Timed {
-            reads: times(&usage.times[Kind::Read as usize]),
-            writes: times(&usage.times[Kind::Write as usize]),
-            seeks: times(&usage.times[Kind::Seek as usize]),
+            reads: times(&usage.times[Kind::Read as usize], &usage.sizes_read),
+            writes: times(&usage.times[Kind::Write as usize], &usage.sizes_written),
+            seeks: times(&usage.times[Kind::Seek as usize], &[0; SIZES]),
         },
         ..File::default()
     }
 }
 
-fn times(times: &observation::Times) -> Times {
+/// What was found in `asked` calls, for all `calls`; as it is where none was asked.
+fn scaled(found: u64, asked: u64, calls: u64) -> u64 {
+    match asked {
+        0 => found,
+        asked => (u128::from(found) * u128::from(calls) / u128::from(asked)) as u64,
+    }
+}
+
+fn times(times: &observation::Times, sizes: &[u64; SIZES]) -> Times {
+    // Of files that are counted by folder only some are timed: these stand for the others.
+    let large = match times.large {
+        0 => 0,
+        timed => sizes[size_bucket(LARGE_BYTES)..].iter().sum::<u64>().max(timed),
+    };
     Times {
         small: times.timed,
         small_ns: times.timed_ns,
         waits: times.waits,
         waits_ns: times.waits_ns,
-        large: times.large,
-        large_ns: times.large_ns,
+        large,
+        large_ns: scaled(times.large_ns, times.large, large),
     }
 }
 
