@@ -394,6 +394,21 @@ fn streams_without_a_buffer_lead_to_stdio() {
     assert_eq!(profile["insights"][0]["code"], "stdio", "{}", profile["insights"]);
 }
 
+/// `--stdio` would not help it either: as root tcpdump is such a program.
+#[test]
+fn streams_of_a_process_that_gave_up_rights_have_no_gain() {
+    let place = Place::new();
+    let source = "#include <stdio.h>\n#include <unistd.h>\nint main(void) {\n\
+                  if (setgid(getgid())) return 1; FILE *f = fopen(\"out.txt\", \"w\");\n\
+                  setvbuf(f, 0, _IONBF, 0); for (int i = 0; i < 200000; i++) fputs(\"line\\n\", f);\n\
+                  return fclose(f); }\n";
+    compile(&place, "lines", source, &[]);
+    let (_, profile) = place.profile(&["./lines"]);
+    let sentence = profile["sentence"].as_str().unwrap();
+    assert!(sentence.ends_with("nothing to gain here: the process gave up rights, or is confined"));
+    assert_eq!(file(&profile, &place.work().join("out.txt"))["reasons"][1], "used through stdio");
+}
+
 /// Compiles a C program, or with `-shared` a library.
 fn compile(place: &Place, name: &str, source: &str, options: &[&str]) {
     place.write(&format!("{name}.c"), source);

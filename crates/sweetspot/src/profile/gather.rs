@@ -250,9 +250,12 @@ pub fn judge_reasons(profile: &mut Profile) {
             });
         }
     }
-    // Reasons that forbid say more than those for which it does not pay.
-    let rank = |reason: &String| {
-        Why::ALL.into_iter().find(|why| why.text() == reason).is_none_or(|why| !model::forbids(why))
+    // Reasons that forbid say more than those for which it does not pay; of them stdio's least, as
+    // `--stdio` lifts that one and no other.
+    let rank = |reason: &String| match Why::ALL.into_iter().find(|why| why.text() == reason) {
+        Some(Why::Stdio) => 1,
+        Some(why) if model::forbids(why) => 0,
+        _ => 2,
     };
     for file in &mut profile.files {
         file.reasons.sort_by_key(rank);
