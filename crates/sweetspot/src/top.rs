@@ -24,6 +24,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Changes when a field of the JSON form changes its meaning or goes away.
 const SCHEMA_VERSION: u32 = 1;
@@ -178,19 +180,31 @@ fn row(program: &Program, all: &[Activity], seconds: f64, price: Price) -> Row {
     }
 }
 
-/// The command to type next, where it was started.
+/// The command to type next, where it was started. What it reads as its standard input belongs to it:
+/// without that it would wait for the terminal.
 fn next(pid: u32) -> Option<String> {
     let words = command_of(pid);
     let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     if command.is_empty() {
         return None;
     }
-    let next = format!("sweetspot {NEXT_VERB} -- {command}");
     let there = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    let input = input(pid, &there).map_or(String::new(), |input| format!(" <{}", quoted(&input)));
+    let next = format!("sweetspot {NEXT_VERB} -- {command}{input}");
     if std::env::current_dir().is_ok_and(|here| here == there) {
         return Some(next);
     }
     Some(format!("cd {} && {next}", quoted(&there.to_string_lossy())))
+}
+
+/// The file that is a process's standard input, as it is called in the folder `there`.
+fn input(pid: u32, there: &Path) -> Option<String> {
+    let link = format!("/proc/{pid}/fd/0");
+    let path = fs::read_link(&link).ok()?;
+    let (open, named) = (fs::metadata(&link).ok()?, fs::metadata(&path).ok()?);
+    let is_there = (open.dev(), open.ino()) == (named.dev(), named.ino());
+    let name = path.strip_prefix(there).unwrap_or(&path);
+    (open.is_file() && is_there).then(|| name.to_string_lossy().into_owned())
 }
 
 fn table(shown: &Shown, columns: Option<usize>) -> String {
@@ -239,10 +253,18 @@ fn table(shown: &Shown, columns: Option<usize>) -> String {
         text.push_str("\nsaves: of one processor, by a buffer; at least, as writes cost more\n");
     }
     if shown.hidden_processes > 0 {
-        let count = shown.hidden_processes;
-        let _ = writeln!(text, "hidden: {count} of other users; as root all are seen");
+        let who = hidden(rustix::process::geteuid().is_root());
+        let _ = writeln!(text, "hidden: {} {who}", shown.hidden_processes);
     }
     text
+}
+
+/// Who could see the others. Root in a container often may not look at what runs outside.
+fn hidden(is_root: bool) -> &'static str {
+    match is_root {
+        true => "that root may not look at here",
+        false => "of other users; as root all are seen",
+    }
 }
 
 /// A command as far as it fits into a table.
@@ -269,6 +291,12 @@ fn scaled(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn root_is_not_sent_to_root() {
+        assert!(hidden(false).contains("as root"));
+        assert!(!hidden(true).contains("as root"));
+    }
 
     #[test]
     fn numbers() {

@@ -124,6 +124,23 @@ fn who_cannot_be_helped_is_said() {
 }
 
 #[test]
+fn the_next_command_has_its_standard_input() {
+    let script = "
+./offender1 of=out bs=10 status=none <list.txt & offender=$!
+mkdir elsewhere && cd elsewhere
+../offender2 of=out bs=10 status=none </dev/zero & another=$!
+sleep 0.1; cd ..; $TOP top --once --interval 500ms; kill $offender $another";
+    let output = in_namespace(&format!("truncate -s 20G list.txt\n{script}"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let check = |name: &str, end: &str| {
+        let line = text.lines().find(|line| line.contains(name));
+        assert!(line.is_some_and(|line| line.ends_with(end)), "{name}: {end}:\n{text}");
+    };
+    check("offender1", "-- ./offender1 of=out bs=10 status=none <list.txt");
+    check("offender2", "/elsewhere && sweetspot profile -- ../offender2 of=out bs=10 status=none");
+}
+
+#[test]
 fn a_mistyped_interval_says_what_is_wanted() {
     let output = Command::new(env!("CARGO_BIN_EXE_sweetspot"))
         .args(["top", "--interval", "soon"])
