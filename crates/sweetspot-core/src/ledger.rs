@@ -267,7 +267,7 @@ pub enum Counter {
     /// Writes that went straight on.
     StraightWrites,
     StraightWriteBytes,
-    /// Seeks answered without the kernel.
+    /// Seeks that the program made; those that the kernel answered are among `KernelCalls`, too.
     Seeks,
     /// Seeks, sizes and other questions that the kernel was asked on this file's account.
     KernelCalls,

@@ -161,7 +161,7 @@ impl Pass {
     #[inline(never)]
     fn learn_fully(self, answer: isize) {
         let Some(word) = table::learning_word(self.fd) else { return };
-        let file = table::open_file(self.fd).map(|(file, _)| file);
+        let known = table::open_file(self.fd).map(|(file, _)| file);
         let done = answer.max(0) as u64;
         let reads = matches!(self.kind, Kind::Read | Kind::ReadAt);
         let writes = matches!(self.kind, Kind::Write | Kind::WriteAt);
@@ -185,28 +185,28 @@ impl Pass {
             if swap(word, value, next.0) {
                 let quiet = next.under_way() == 0 && !next.has(Learning::STDIO);
                 earned_window = quiet && reads && next.earned();
-                earned_more = quiet && writes && write::earned(next, file);
+                earned_more = quiet && writes && write::earned(next, known);
                 break;
             }
         }
+        // For the summary a file is known from its first call on, so that this one is counted, too.
+        let file = known.or_else(|| transition::make_listed(self.fd));
         if let Some(file) = file {
-            let (calls, bytes) = match (reads, writes) {
-                (true, _) => (Counter::StraightReads, Some(Counter::StraightReadBytes)),
-                (_, true) => (Counter::StraightWrites, Some(Counter::StraightWriteBytes)),
-                _ => (Counter::KernelCalls, None),
+            let (calls, also) = match (reads, writes) {
+                (true, _) => (Counter::StraightReads, (Counter::StraightReadBytes, done)),
+                (_, true) => (Counter::StraightWrites, (Counter::StraightWriteBytes, done)),
+                _ => (Counter::Seeks, (Counter::KernelCalls, 1)),
             };
             file.count(calls, 1);
-            if let Some(bytes) = bytes {
-                file.count(bytes, done);
+            file.count(also.0, also.1);
+            if (reads || writes) && ledger::wants_summary() {
+                transition::list(self.fd, file, self.why_straight());
             }
-        }
-        if (reads || writes) && ledger::wants_summary() {
-            transition::list(self.fd, file, self.why_straight());
         }
         if reads {
             listen();
         } else if writes {
-            inodes::written(file);
+            inodes::written(known);
         }
         if earned_window {
             transition::open_window(self.fd);

@@ -347,6 +347,10 @@ fn fill(
     file.count(Counter::Fills, 1);
     // What was read may be news, about this file and about every other.
     listen();
+    if answer <= 0 {
+        // No hit follows that would count this call: the end was found, or an error.
+        file.count(Counter::Hits, 1);
+    }
     if answer < 0 {
         file.reopen_cursor();
         return Step::Done(crate::fail(-answer as i32));

@@ -100,14 +100,20 @@ pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
     }
 }
 
+/// For the summary, if one is wanted: the open file of a descriptor that has none yet, to count its
+/// calls in.
+#[cold]
+pub fn make_listed(fd: i32) -> Option<&'static OpenFile> {
+    if !ledger::wants_summary() {
+        return None;
+    }
+    let _signals = SignalsBlocked::new();
+    make_known(fd, &file::hold_registry())
+}
+
 /// For the summary: a file that makes many calls is listed, whether it ever earns a buffer or not.
 /// Until it is known that there will be many, they are only counted.
-pub fn list(fd: i32, file: Option<&'static OpenFile>, why: Option<Why>) {
-    let Some(file) = file else {
-        let _signals = SignalsBlocked::new();
-        make_known(fd, &file::hold_registry());
-        return;
-    };
+pub fn list(fd: i32, file: &'static OpenFile, why: Option<Why>) {
     let calls = file.counted(Counter::StraightReads) + file.counted(Counter::StraightWrites);
     if calls == u64::from(policy::CALLS_LISTED) {
         let _signals = SignalsBlocked::new();
