@@ -5,6 +5,7 @@
 //! |---|---|
 //! | a block `sh` | runs, with `sh -eu`; the page is one script |
 //! | a block `text` behind it | what it prints: numbers stand for numbers, blanks for blanks, a line `...` for any lines; `/data` is the scratch folder |
+//! | `<!-- has: WORDS -->` before a block `text` | what is printed differs from run to run, but has these words; several of them may stand there |
 //! | `<!-- file: NAME -->` before a block | the block is that file |
 //! | `<!-- run ... -->` | runs, too, but readers are spared it: preparation, and proof |
 //! | `<!-- needs: COMMAND PACKAGE -->` | without it the page is skipped, which in CI is a failure |
@@ -45,10 +46,27 @@ fn project() -> PathBuf {
 #[derive(Default)]
 struct Page {
     script: String,
-    /// The output of the block of this number, which is written to a file of this name.
-    shown: Vec<(usize, String)>,
+    shown: Vec<Shown>,
     needs: Vec<String>,
     under: Option<String>,
+}
+
+/// The output of a block.
+struct Shown {
+    /// The number of the block, whose output is written to a file of this name.
+    block: usize,
+    text: String,
+    /// If there are any, only these must be in what is printed.
+    has: Vec<String>,
+}
+
+impl Shown {
+    fn is(&self, printed: &str) -> bool {
+        match self.has.is_empty() {
+            true => matches(&plain(&self.text), &plain(printed)),
+            false => self.has.iter().all(|words| printed.contains(words)),
+        }
+    }
 }
 
 impl Page {
@@ -57,6 +75,7 @@ impl Page {
         let mut lines = text.lines();
         let mut blocks = 0;
         let mut file = None;
+        let mut has = Vec::new();
         let mut is_behind_commands = false;
         while let Some(line) = lines.next() {
             let mut until = |end: &str| -> String {
@@ -73,7 +92,10 @@ impl Page {
                         page.script += &format!("cat >{name} <<'{END}'\n{content}{END}\n");
                     }
                     (None, "sh") => page.add(&mut blocks, &content),
-                    (None, "text") if is_behind_commands => page.shown.push((blocks, content)),
+                    (None, "text") if is_behind_commands => {
+                        let has = std::mem::take(&mut has);
+                        page.shown.push(Shown { block: blocks, text: content, has });
+                    }
                     (None, kind) => panic!("what is to be done with a block {kind:?}?\n{content}"),
                 }
                 is_behind_commands = kind == "sh";
@@ -83,6 +105,7 @@ impl Page {
                 let note = note.strip_suffix(" -->").expect("a note of one line");
                 match note.split_once(": ").expect("a note with a value") {
                     ("file", name) => file = Some(name.to_owned()),
+                    ("has", words) => has.push(words.to_owned()),
                     ("needs", what) => page.needs.push(what.to_owned()),
                     ("under", script) => page.under = Some(script.to_owned()),
                     other => panic!("unknown note {other:?}"),
@@ -156,13 +179,16 @@ impl Page {
             ));
         }
         let mut outputs = Vec::new();
-        for (block, shown) in &self.shown {
-            let printed = printed(*block);
-            if !matches(&plain(shown), &plain(&printed)) {
-                return Err(format!("{name} shows\n{shown}\nand there was printed\n{printed}"));
+        for shown in &self.shown {
+            let printed = printed(shown.block);
+            if !shown.is(&printed) {
+                let Shown { text, has, .. } = shown;
+                return Err(format!(
+                    "{name} shows\n{text}\nand there was printed\n{printed}\nIt must have {has:?}."
+                ));
             }
             check_counts(&printed).map_err(|counts| format!("{name}: not buffered: {counts}"))?;
-            outputs.push((&**shown, printed));
+            outputs.push((&*shown.text, printed));
         }
         Ok(outputs)
     }
@@ -237,9 +263,12 @@ fn every_page_does_what_it_says() {
         }
         match page.run(&name) {
             Ok(outputs) if std::env::var("SWEETSPOT_PAGES").is_ok_and(|what| what == "write") => {
-                let outputs = outputs.iter().filter(|(shown, _)| !shown.contains("..."));
-                let text =
-                    outputs.fold(text, |text, (shown, printed)| text.replace(shown, printed));
+                let outputs =
+                    outputs.iter().filter(|(shown, _)| !shown.lines().any(|line| line == "..."));
+                let block = |content: &str| format!("```text\n{content}```\n");
+                let text = outputs.fold(text, |text, (shown, printed)| {
+                    text.replace(&block(shown), &block(printed))
+                });
                 fs::write(&path, text).unwrap();
             }
             Ok(_) => {}
@@ -261,6 +290,12 @@ fn outputs_are_compared() {
     check("a\n", "b\n", false);
     check("a\n", "a\nb\n", false);
     check("pid 12.\n", "pid 3,\n", false);
+    let varying = |printed: &str| {
+        let has = vec!["b 1".to_owned(), "c".to_owned()];
+        Shown { block: 1, text: String::new(), has }.is(printed)
+    };
+    assert!(varying("c, a\nb 1\n"));
+    assert!(!varying("a\nb 1\n"));
     assert!(check_counts("calls     200000, left of them 489\n").is_ok());
     assert!(check_counts("calls     200000, left of them 200000\n").is_err());
 }
