@@ -190,6 +190,8 @@ pub const FLAG_STDIO: u32 = 4;
 pub const FLAG_OBSERVE: u32 = 8;
 /// `Header::flags`: and notes where in the program calls are made.
 pub const FLAG_PLACES: u32 = 16;
+/// `Header::flags`: and logs the calls that are followed closely (`crate::trace`).
+pub const FLAG_TRACE: u32 = 32;
 
 /// One rule of `sweetspot.toml`.
 #[repr(C)]

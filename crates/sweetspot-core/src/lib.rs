@@ -12,5 +12,6 @@ pub mod observe;
 pub mod policy;
 pub mod shadow;
 pub mod size;
+pub mod trace;
 pub mod why;
 pub mod window;

@@ -5,6 +5,9 @@
 //! of it. The answer is counted: so many reads would have been hits, so many windows filled. What
 //! is not here: time (the cost model of `profile`), and the file itself.
 //!
+//! Of calls that were recorded the same is asked again for other sizes (`profile --record`,
+//! `tune --from`): [`Shadow::with_buffer`].
+//!
 //! Invariant: a shadow decides from what the engine would have known at that call, never from what
 //! came later.
 
@@ -133,6 +136,8 @@ pub struct Shadow {
     straight_writes: u64,
     poor: u32,
     append_bytes_max: u64,
+    /// The size in force, in bytes; 0: `auto`.
+    buffer: u32,
     /// `World::speech` when the first byte began to wait.
     speech: u64,
     /// Reasons for which calls went straight on, as bits of [`Why`].
@@ -168,6 +173,7 @@ impl Shadow {
         straight_writes: 0,
         poor: 0,
         append_bytes_max: APPEND_BYTES_FIRST,
+        buffer: 0,
         speech: 0,
         why: 0,
     };
@@ -175,9 +181,25 @@ impl Shadow {
     /// A file that was open before the program started: it gets no window, its writes wait.
     pub const OUTSIDE: Shadow = Shadow { outside: true, ..Shadow::NEW };
 
+    /// The same file under a buffer of that many bytes; 0: `auto`.
+    #[must_use]
+    pub fn with_buffer(self, bytes: u32) -> Shadow {
+        let append_bytes_max = if bytes == 0 { APPEND_BYTES_FIRST } else { u64::from(bytes) };
+        Shadow { buffer: bytes, append_bytes_max, ..self }
+    }
+
+    fn window_bytes_max(&self) -> u64 {
+        if self.buffer == 0 { AUTO_WINDOW_BYTES_MAX } else { u64::from(self.buffer) }
+    }
+
     /// Whether it was open before the program started: others share its offset.
     pub fn is_from_outside(&self) -> bool {
         self.outside
+    }
+
+    /// Whether it goes straight on for good.
+    pub fn is_straight(&self) -> bool {
+        self.straight
     }
 
     /// The reasons for which calls went straight on, as bits of [`Why`].
@@ -260,7 +282,8 @@ impl Shadow {
         world: &mut World,
         count: &mut impl FnMut(Would, u64),
     ) -> bool {
-        let reach = read.at + read.len.max(AUTO_WINDOW_BYTES_MAX);
+        let bytes_max = self.window_bytes_max();
+        let reach = read.at + read.len.max(bytes_max);
         if self.pending_len > 0 && self.pending_at < reach && read.at < self.pending_end() {
             world.speak();
             self.flush(count);
@@ -272,8 +295,8 @@ impl Shadow {
             window_len: self.window_len,
             served: self.served,
             served_bytes: self.served_bytes,
-            bytes_max: AUTO_WINDOW_BYTES_MAX,
-            dense_bytes: AUTO_DENSE_BYTES,
+            bytes_max,
+            dense_bytes: if self.buffer == 0 { AUTO_DENSE_BYTES } else { u64::MAX },
         };
         match self.pattern.miss(&miss) {
             Decision::Fill(bytes) => {
@@ -331,7 +354,7 @@ impl Shadow {
         let fits = self.pending_len + write.len <= self.append_bytes_max;
         if self.pending_len > 0 && !(follows && fits) {
             world.speak();
-            if !fits {
+            if !fits && self.buffer == 0 {
                 self.append_bytes_max = (self.append_bytes_max * 2).min(AUTO_APPEND_BYTES_MAX);
             }
             self.flush(&mut count);

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use sweetspot_core::ledger::{FLAG_OBSERVE, FLAG_PLACES, TEXT_BYTES_MAX, Text};
+use sweetspot_core::ledger::{FLAG_OBSERVE, FLAG_PLACES, FLAG_TRACE, TEXT_BYTES_MAX, Text};
 use sweetspot_core::observe::{
     self, IS_INHERITED, IS_OTHER, IS_REGULAR, Kind, OBSERVATIONS_AT, Observations, PROCESSES_MAX,
     RECORDS_MAX, Record, SIZES, Tally,
 };
 use sweetspot_core::shadow::Would;
 use sweetspot_core::size::BufferSize;
+use sweetspot_core::trace::{self, Line, TRACE_AT, Trace};
 use sweetspot_core::why::Why;
 
 use crate::error::{Error, ErrorKind};
@@ -26,17 +27,19 @@ use crate::sys::{self, Mapped};
 /// Counters of a tree that this process is about to start.
 pub struct Observation {
     counters: Mapped<Observations>,
+    trace: Option<Mapped<Trace>>,
     path: PathBuf,
     /// Its flock says that the file is in use.
     _file: File,
 }
 
-/// What is to be counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    Calls,
-    /// And, of a sample, where in the program it was made.
-    CallsAndPlaces,
+/// What is wanted besides counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Of a sample of calls: where in the program they are made.
+    pub places: bool,
+    /// The calls that are followed closely, one by one.
+    pub trace: bool,
 }
 
 impl Observation {
@@ -46,7 +49,10 @@ impl Observation {
     /// Each means that nothing was left behind. Without counters there is nothing to observe with.
     pub fn create(what: Wanted) -> Result<Observation, Error> {
         let folder = Path::new(FOLDER);
-        let size = OBSERVATIONS_AT + size_of::<Observations>() as u64;
+        let size = match what.trace {
+            true => TRACE_AT + size_of::<Trace>() as u64,
+            false => OBSERVATIONS_AT + size_of::<Observations>() as u64,
+        };
         let (limit_bytes, _) =
             sys::Resource::FileBytes.limit().map_err(|error| Error::system(MAKE, folder, error))?;
         if limit_bytes < size {
@@ -56,13 +62,14 @@ impl Observation {
         let settings = Settings { buffer: BufferSize::Off, guard: false, ..Settings::default() };
         let made = fill(&file, size, &settings, false).and_then(|ledger| {
             // All of it before anyone may touch it: a full memory file system is an error here.
-            sys::allocate(&file, OBSERVATIONS_AT, size_of::<Observations>() as u64)?;
-            let places = if what == Wanted::CallsAndPlaces { FLAG_PLACES } else { 0 };
-            ledger.header.flags.store(FLAG_OBSERVE | places, Relaxed);
-            Mapped::new(&file)
+            sys::allocate(&file, OBSERVATIONS_AT, size - OBSERVATIONS_AT)?;
+            let places = if what.places { FLAG_PLACES } else { 0 };
+            let trace = if what.trace { FLAG_TRACE } else { 0 };
+            ledger.header.flags.store(FLAG_OBSERVE | places | trace, Relaxed);
+            Ok((Mapped::new(&file)?, what.trace.then(|| Mapped::new(&file)).transpose()?))
         });
         match made {
-            Ok(counters) => Ok(Observation { counters, path, _file: file }),
+            Ok((counters, trace)) => Ok(Observation { counters, trace, path, _file: file }),
             Err(error) => Err(not_made(&path, folder, error)),
         }
     }
@@ -86,10 +93,23 @@ impl Observation {
     }
 
     fn records(&self) -> impl Iterator<Item = &Record> {
+        self.numbered_records().map(|(_, record)| record)
+    }
+
+    fn numbered_records(&self) -> impl Iterator<Item = (usize, &Record)> {
         let used = self.counters.records_used.load(Relaxed) as usize;
-        self.counters.records[..used.min(RECORDS_MAX)]
-            .iter()
-            .filter(|record| record.ready.load(Relaxed) != 0)
+        let records = self.counters.records[..used.min(RECORDS_MAX)].iter().enumerate();
+        records.filter(|(_, record)| record.ready.load(Relaxed) != 0)
+    }
+
+    /// The calls that were followed closely, in order, as far as there was room; and how many found
+    /// none. Empty where none were wanted.
+    pub fn calls(&self) -> (Vec<Line>, u64) {
+        let Some(trace) = &self.trace else { return (Vec::new(), 0) };
+        let used = trace.used.load(Relaxed);
+        let events = trace.events[..(used as usize).min(trace::EVENTS_MAX)].iter();
+        let lost = used.saturating_sub(trace::EVENTS_MAX as u64);
+        (events.filter_map(trace::Event::read).collect(), lost)
     }
 
     fn places(&self) -> Vec<Place> {
@@ -123,7 +143,7 @@ impl Observation {
                 })
                 .collect(),
             processes_beyond: used.saturating_sub(PROCESSES_MAX),
-            records: self.records().map(usage).collect(),
+            records: self.numbered_records().map(usage).collect(),
             places: self.places(),
             records_beyond: (self.counters.records_used.load(Relaxed) as usize)
                 .saturating_sub(RECORDS_MAX - 1),
@@ -182,6 +202,8 @@ pub struct Process {
 /// What one process did with one path, or all later ones together.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
+    /// By which number the trace knows it.
+    pub record: usize,
     /// Index into `Observed::processes`; `None`: several.
     pub process: Option<usize>,
     pub path: Vec<u8>,
@@ -230,11 +252,12 @@ impl Usage {
     }
 }
 
-fn usage(record: &Record) -> Usage {
+fn usage((number, record): (usize, &Record)) -> Usage {
     let load = |counter: &AtomicU64| counter.load(Relaxed);
     let what = record.what.load(Relaxed);
     let owner = record.owner.load(Relaxed) as usize;
     Usage {
+        record: number,
         process: owner.checked_sub(1).filter(|index| *index < PROCESSES_MAX),
         path: text(&record.path),
         regular: match what {

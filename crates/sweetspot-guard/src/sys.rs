@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use sweetspot_core::ledger::Ledger;
 use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
+use sweetspot_core::trace::{TRACE_AT, Trace};
 
 /// What the kernel stores in a robust futex word whose owner died (it takes the thread id out).
 pub(crate) const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
@@ -275,6 +276,10 @@ unsafe impl Part for Ledger {
 // SAFETY: as above.
 unsafe impl Part for Observations {
     const AT: u64 = OBSERVATIONS_AT;
+}
+// SAFETY: as above.
+unsafe impl Part for Trace {
+    const AT: u64 = TRACE_AT;
 }
 
 /// Everything of a ledger's file but the chunks, mapped.

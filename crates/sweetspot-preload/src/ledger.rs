@@ -11,11 +11,12 @@ use core::sync::atomic::{
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_OBSERVE, FLAG_PLACES,
-    FLAG_SUMMARY, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule,
+    FLAG_SUMMARY, FLAG_TRACE, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule,
     TEXT_BYTES_MAX,
 };
 use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
 use sweetspot_core::policy;
+use sweetspot_core::trace::{TRACE_AT, Trace};
 use sweetspot_core::why::Why;
 
 use crate::file::{self, OpenFile};
@@ -268,30 +269,37 @@ pub fn wants_places() -> bool {
 
 /// Maps the counters of `profile`.
 pub fn observations() -> Option<&'static Observations> {
-    let bytes = size_of::<Observations>();
-    let address = with_descriptor(|fd, stat| {
-        if (stat.st_size as u64) < OBSERVATIONS_AT + bytes as u64 {
+    let address = map_part(OBSERVATIONS_AT, size_of::<Observations>())?;
+    // SAFETY: mapped just now and for good, of that size; every bit pattern is valid.
+    Some(unsafe { &*(address as *const Observations) })
+}
+
+/// Maps the log of `profile --record`, if there is to be one.
+pub fn trace() -> Option<&'static Trace> {
+    if mapped()?.header.flags.load(Relaxed) & FLAG_TRACE == 0 {
+        return None;
+    }
+    let address = map_part(TRACE_AT, size_of::<Trace>())?;
+    // SAFETY: as above.
+    Some(unsafe { &*(address as *const Trace) })
+}
+
+/// Maps so many bytes of the ledger's file, from `at` on, for good.
+fn map_part(at: u64, bytes: usize) -> Option<usize> {
+    with_descriptor(|fd, stat| {
+        if (stat.st_size as u64) < at + bytes as u64 {
             return None;
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new shared mapping of our own file, and advice on it.
         unsafe {
-            let address = sys::syscall!(
-                SYS_mmap,
-                0,
-                bytes,
-                protection,
-                libc::MAP_SHARED,
-                fd as isize,
-                OBSERVATIONS_AT
-            );
+            let address =
+                sys::syscall!(SYS_mmap, 0, bytes, protection, libc::MAP_SHARED, fd as isize, at);
             let address = sys::result(address).ok()?;
             sys::syscall!(SYS_madvise, address, bytes, libc::MADV_DONTDUMP);
             Some(address)
         }
-    })?;
-    // SAFETY: mapped just now and for good, of that size; every bit pattern is valid.
-    Some(unsafe { &*(address as *const Observations) })
+    })
 }
 
 /// Whether rules may be in force, which can switch on what the size switches off.

@@ -90,6 +90,7 @@ Examples:
   sweetspot profile -- ./seqcopy in.dat out.dat
   sweetspot profile --json before.json -- sh nightly.sh
   sweetspot profile --where -- ./seqcopy           and which function makes the calls
+  sweetspot profile --record job.recording -- ./long-job    and keep its calls, for tune --from
   sweetspot profile --compare before.json after.json";
 
 const PROFILE_NOTES: &str = "\
@@ -107,6 +108,8 @@ Examples:
   sweetspot tune --prepare 'cp master.dat work.dat' -- ./update work.dat
   sweetspot tune --sandbox -- ./update work.dat          change nothing of mine
   sweetspot tune --resume -- ./seqcopy in.dat out.dat    go on after a kill or a Ctrl-C
+  sweetspot tune --from job.recording                    predict it from one run (profile --record)
+  sweetspot tune --from job.recording -- ./seqcopy in.dat out.dat    and confirm it by six
   sweetspot tune --machine /mnt/nas                      what should auto mean there?";
 
 const TUNE_NOTES: &str = "\
@@ -462,12 +465,16 @@ pub struct Profile {
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
+    /// Keep the calls themselves, compressed, so that `tune --from FILE` can try every size on them
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
     /// Say where in the program the calls are made: function, file and line
     #[arg(long)]
     pub r#where: bool,
 
     /// Say what changed between two profiles that --json wrote
-    #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with_all = ["command", "json", "output"])]
+    #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with_all = ["command", "json", "output", "record"])]
     pub compare: Option<Vec<PathBuf>>,
 
     /// The program and its arguments; options of sweetspot stop at its name
@@ -511,6 +518,11 @@ pub struct Tune {
     #[arg(long, conflicts_with = "prepare")]
     pub sandbox: bool,
 
+    /// Predict from the run that `profile --record FILE` kept. Without a command nothing runs; with it,
+    /// some runs confirm the prediction, and a search begins only where they do not
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "cold", "resume"])]
+    pub from: Option<PathBuf>,
+
     /// Measure every size after the answer is found, for the whole curve
     #[arg(long)]
     pub curve: bool,
@@ -548,7 +560,7 @@ pub struct Tune {
     pub machine: Option<PathBuf>,
 
     /// The command and its arguments; options of sweetspot stop at its name
-    #[arg(value_name = "CMD ARGS", required_unless_present = "machine", trailing_var_arg = true, value_hint = COMMAND)]
+    #[arg(value_name = "CMD ARGS", required_unless_present_any = ["machine", "from"], trailing_var_arg = true, value_hint = COMMAND)]
     pub command: Vec<OsString>,
 }
 

@@ -51,7 +51,12 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::open`].
-    pub fn open_file(option: &str, path: &Path, title: &str) -> Result<Target, Failure> {
+    pub fn open_file(
+        option: &str,
+        path: &Path,
+        title: impl AsRef<[u8]>,
+    ) -> Result<Target, Failure> {
+        let title = title.as_ref();
         if path == "-" {
             return Ok(Target::Stdout);
         }
@@ -67,7 +72,7 @@ impl Target {
             let mut start = Vec::new();
             let read = (&mut file).take(title.len() as u64).read_to_end(&mut start);
             read.map_err(|error| failure(&error.to_string()))?;
-            if !start.is_empty() && start != title.as_bytes() {
+            if !start.is_empty() && start != title {
                 return Err(failure("the file holds something else, which is not overwritten")
                     .next(format!("name another one: {option}{shown}.new")));
             }
@@ -76,7 +81,7 @@ impl Target {
     }
 
     /// Writes the summary. The program has ended: a failure is said, and changes nothing else.
-    pub fn write(self, text: &str) {
+    pub fn write(self, text: impl AsRef<[u8]>) {
         if let Err(failure) = self.try_write(text) {
             crate::failure::say(failure);
         }
@@ -86,28 +91,29 @@ impl Target {
     ///
     /// # Errors
     /// Where not everything could be written; never for stderr.
-    pub fn try_write(self, text: &str) -> Result<(), Failure> {
+    pub fn try_write(self, text: impl AsRef<[u8]>) -> Result<(), Failure> {
+        let text = text.as_ref();
         let failure = |place: &str, error| Failure::own(format!("{place}: {error}"));
         match self {
             Target::Stderr => {
-                let _ = std::io::stderr().write_all(text.as_bytes());
+                let _ = std::io::stderr().write_all(text);
                 Ok(())
             }
             Target::Stdout => {
                 let mut stdout = std::io::stdout();
-                let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+                let written = stdout.write_all(text).and_then(|()| stdout.flush());
                 written.map_err(|error| failure("stdout", error))
             }
             Target::File(path, mut file) => {
                 // A pipe or a terminal cannot be emptied or rewound, and need not be.
                 let _ = file.set_len(0);
                 let _ = file.rewind();
-                let written = file.write_all(text.as_bytes());
+                let written = file.write_all(text);
                 written.map_err(|error| failure(&path.display().to_string(), error))
             }
             Target::New(mut file) => {
                 let path = file.path().display().to_string();
-                let written = file.write_all(text.as_bytes());
+                let written = file.write_all(text);
                 let kept = written.and_then(|()| file.keep().map_err(|failed| failed.error));
                 kept.map(drop).map_err(|error| failure(&path, error))
             }

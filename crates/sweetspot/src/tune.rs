@@ -10,6 +10,7 @@
 mod apart;
 mod files;
 mod machine;
+mod predicted;
 pub mod report;
 mod rules;
 pub mod settings;
@@ -20,10 +21,13 @@ use crate::arguments::Tune;
 use crate::experiment::{Circumstances, lab, print, seed_by_lot, watch_for_interrupts};
 use crate::failure::Failure;
 use crate::home;
+use crate::profile::recording::Recording;
+use crate::profile::shell_words;
 use crate::reach::{self, Reach};
 use crate::resolve;
 use indicatif::{ProgressBar, ProgressStyle};
-use report::{Report, Stopped};
+use predicted::{Confirmed, Predicted};
+use report::{Findings, Report, Stopped};
 use rules::Rule;
 use serde::{Deserialize, Serialize};
 use settings::typed;
@@ -54,9 +58,127 @@ const FILES_TRIED_MAX: usize = 3;
 /// # Errors
 /// Where the command fails, changes what it reads, or writes something else when it is buffered.
 pub fn tune(arguments: &Tune) -> Result<u8, Failure> {
-    match &arguments.machine {
-        Some(folder) => machine::tune(arguments, folder),
-        None => tune_command(arguments, None),
+    match (&arguments.machine, &arguments.from) {
+        (Some(folder), _) => machine::tune(arguments, folder),
+        (None, Some(path)) if arguments.command.is_empty() => tell_predicted(arguments, path),
+        (None, _) => tune_command(arguments, None),
+    }
+}
+
+/// A recorded run, and what follows from it.
+struct Recorded {
+    recording: Recording,
+    predicted: Predicted,
+}
+
+impl Recorded {
+    fn read(arguments: &Tune, path: &Path) -> Result<Recorded, Failure> {
+        let recording = Recording::read(path)?;
+        let mut predicted = Predicted::new(&recording, path, &arguments.sizes, arguments.within)?;
+        let command: Vec<String> =
+            arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        if !command.is_empty() && command != recording.profile.command {
+            let words = shell_words(&recording.profile.command);
+            predicted.notes.push(format!("what was recorded is another command: {words}"));
+        }
+        Ok(Recorded { recording, predicted })
+    }
+}
+
+/// Says what a recorded run predicts; nothing runs, and nothing is written.
+fn tell_predicted(arguments: &Tune, path: &Path) -> Result<u8, Failure> {
+    let Recorded { recording, predicted } = Recorded::read(arguments, path)?;
+    let plan = plan(arguments, 0);
+    let findings = Findings {
+        sizes: &arguments.sizes,
+        cache: "warm",
+        plan: &plan,
+        rounds: &[],
+        measurements: &[],
+        runs: 0,
+        checked: Vec::new(),
+        notes: predicted.notes.clone(),
+        answer: None,
+        stopped: None,
+    };
+    let mut report = findings.report().map_err(lab)?;
+    let typed = |setting| typed(arguments.sizes.buffer(setting));
+    report.sentence = predicted.sentence(&arguments.sizes, arguments.within);
+    report.smallest = Some(typed(predicted.answer.choice));
+    report.buffer = Some(typed(predicted.setting()));
+    report.auto_is_within = predicted.answer.auto_is_within;
+    let words = shell_words(&recording.profile.command);
+    report.notes.push(format!(
+        "six runs confirm it or not: sweetspot tune --from {} -- {words}",
+        shell_words(&[path.display().to_string()])
+    ));
+    report.predicted = predicted.rows;
+    show(arguments, &report);
+    Ok(0)
+}
+
+/// Says what a recorded run has predicted and a few runs have confirmed, and keeps it. Returns the exit
+/// status.
+fn tell_confirmed(
+    arguments: &Tune,
+    predicted: &Predicted,
+    confirmed: &Confirmed,
+    trial: &Trial,
+    rules_at: &Path,
+) -> Result<u8, Failure> {
+    let plan = plan(arguments, 0);
+    let answer = Answer { confirmed: true, ..predicted.answer };
+    let findings = Findings {
+        sizes: &arguments.sizes,
+        cache: "warm",
+        plan: &plan,
+        rounds: &confirmed.rounds,
+        measurements: &confirmed.measurements,
+        runs: trial.runs,
+        checked: trial.checked(),
+        notes: trial.notes.clone(),
+        answer: Some(answer),
+        stopped: None,
+    };
+    let mut report = findings.report().map_err(lab)?;
+    report.sentence = predicted.confirmed_sentence(confirmed, &arguments.sizes, arguments.within);
+    report.predicted.clone_from(&predicted.rows);
+    if !arguments.keep_rules {
+        let rule = Rule { file: None, buffer: arguments.sizes.buffer(answer.setting(&plan)) };
+        keep(rules_at, Some(program_name(arguments)), &[rule], &mut report)?;
+    }
+    show(arguments, &report);
+    Ok(0)
+}
+
+/// Writes rules, and says so.
+fn keep(
+    rules_at: &Path,
+    program: Option<String>,
+    rules: &[Rule],
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let date = jiff::Zoned::now().date().to_string();
+    let tuned = rules::Tuned { program: program.as_deref(), date: &date, rules };
+    let warning = rules::write(rules_at, &tuned)?;
+    report.written(rules_at, &tuned, warning);
+    Ok(())
+}
+
+fn plan(arguments: &Tune, seed: u64) -> Plan {
+    Plan {
+        sizes: arguments.sizes.len(),
+        within: arguments.within,
+        seed,
+        curve_rounds: if arguments.curve { CURVE_ROUNDS } else { 0 },
+        patience: usize::from(arguments.patience),
+    }
+}
+
+fn show(arguments: &Tune, report: &Report) {
+    match arguments.json {
+        true => print(&(serde_json::to_string(report).unwrap_or_default() + "\n")),
+        false => print(&report.text()),
     }
 }
 
@@ -82,11 +204,27 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     bar.set_message("learning what it reads and writes");
-    let seconds = trial.learn()?;
+    let recorded =
+        arguments.from.as_deref().map(|path| Recorded::read(arguments, path)).transpose()?;
+    let seconds = trial.learn(recorded.as_ref().map(|recorded| &recorded.recording.profile))?;
     if arguments.dry_run {
         bar.finish_and_clear();
         print(&report::dry_run(&trial, arguments, seconds, &rules_at));
         return Ok(0);
+    }
+    if let Some(Recorded { predicted, .. }) = &recorded {
+        bar.set_message("confirming what was predicted");
+        trial.notes.extend(predicted.notes.iter().cloned());
+        let confirmed = predicted.confirm(&mut trial, &arguments.sizes)?;
+        match &confirmed.missed {
+            None => {
+                bar.finish_and_clear();
+                return tell_confirmed(arguments, predicted, &confirmed, &trial, &rules_at);
+            }
+            Some(missed) => {
+                trial.notes.push(format!("the prediction missed, so a search decided: {missed}"));
+            }
+        }
     }
     let mut bench = Bench::open(arguments, &program, trial, bar, interrupted)?;
     let mut stopped = bench.search()?;
@@ -102,18 +240,13 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
         found.push(Rule { file: kept.as_ref().map(|kept| kept.pattern.clone()), buffer });
     }
     let mut report = bench.report(answer, stopped)?;
+    report.predicted = recorded.map(|recorded| recorded.predicted.rows).unwrap_or_default();
     if !found.is_empty() && !arguments.keep_rules {
-        let date = jiff::Zoned::now().date().to_string();
         let name = kept.is_none().then(|| program_name(arguments));
-        let tuned = rules::Tuned { program: name.as_deref(), date: &date, rules: &found };
-        let warning = rules::write(&rules_at, &tuned)?;
-        report.written(&rules_at, &tuned, warning);
+        keep(&rules_at, name, &found, &mut report)?;
     }
     bench.end(&report)?;
-    match arguments.json {
-        true => print(&(serde_json::to_string(&report).unwrap_or_default() + "\n")),
-        false => print(&report.text()),
-    }
+    show(arguments, &report);
     Ok(if confirmed.is_some() { 0 } else { STATUS_UNDECIDED })
 }
 
@@ -192,13 +325,7 @@ impl<'a> Bench<'a> {
             }
             _ => store.begin(&subject, &text(&now)).map_err(lab)?,
         };
-        let plan = Plan {
-            sizes: arguments.sizes.len(),
-            within: arguments.within,
-            seed: now.circumstances.seed,
-            curve_rounds: if arguments.curve { CURVE_ROUNDS } else { 0 },
-            patience: usize::from(arguments.patience),
-        };
+        let plan = plan(arguments, now.circumstances.seed);
         let done: usize = rounds.iter().map(|round| round.order.len()).sum();
         bar.set_length(RUNS_USUAL.max(done as u64 + 10));
         bar.set_position(done as u64);
@@ -381,7 +508,7 @@ impl<'a> Bench<'a> {
     fn report(&self, answer: Option<Answer>, stopped: Option<Stopped>) -> Result<Report, Failure> {
         let runs = self.store.ran(&self.session).map_err(lab)?;
         let measurements: Vec<_> = runs.iter().map(|run| (run.setting, run.measurement)).collect();
-        report::Findings {
+        Findings {
             sizes: &self.arguments.sizes,
             cache: if self.arguments.cold { "cold" } else { "warm" },
             plan: &self.plan,

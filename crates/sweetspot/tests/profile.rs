@@ -868,3 +868,94 @@ int main(void) {
         assert!(!places.is_empty() || name == "handler", "{name}");
     }
 }
+
+/// What shadows of the size in force do with the recorded calls is what those beside the run did: the
+/// same counts, so the same prediction, however the calls were sampled.
+#[test]
+fn a_recording_says_of_auto_what_the_profile_says() {
+    let place = Place::new();
+    place.write("in.dat", vec![b'x'; 200 * 50_000]);
+    place.write("early", vec![b'x'; 200 * 10_000]);
+    let recording = place.folder.path().join("job.recording");
+    // In order, back and forth, vectors, positions, appends, two at once, and files from outside.
+    let python = "import os, random\n\
+                  fd = os.open('in.dat', os.O_RDONLY)\n\
+                  out = os.open('out.dat', os.O_CREAT | os.O_RDWR)\n\
+                  log = os.open('log', os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n\
+                  while True:\n\
+                  \x20   record = os.read(fd, 200)\n\
+                  \x20   if not record: break\n\
+                  \x20   os.write(out, record)\n\
+                  \x20   if random.random() < 0.1: os.write(log, b'line')\n\
+                  \x20   if random.random() < 0.001: os.stat('in.dat')\n\
+                  for i in range(20000):\n\
+                  \x20   if i % 16 == 0: os.lseek(fd, random.randrange(9000000), os.SEEK_SET)\n\
+                  \x20   os.read(fd, 100)\n\
+                  for i in range(2000): os.pread(fd, 50, i * 50); os.pwrite(out, b'x' * 50, i * 50)\n\
+                  for i in range(300): os.writev(out, [b'a' * 10, b'b' * 10])\n";
+    let script = format!(
+        "dd bs=200 of=late 2> /dev/null < early; python3 -c \"{python}\" >> out; \
+                          for i in 1 2; do python3 -c \"{python}\"; done"
+    );
+    let json = place.folder.path().join("profile.json");
+    let profiled = place
+        .sweetspot(&["profile", "--output", "../report", "--json"])
+        .arg(&json)
+        .arg("--record")
+        .arg(&recording)
+        .args(["--", "sh", "-c", &script])
+        .output()
+        .unwrap();
+    assert!(profiled.status.success(), "{profiled:?}");
+    let profile: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let told = place.sweetspot(&["tune", "--json", "--from"]).arg(&recording).output().unwrap();
+    assert!(told.status.success(), "{told:?}");
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let rows = told["predicted"].as_array().unwrap();
+    let row = |buffer: &str| rows.iter().find(|row| row["buffer"] == buffer).unwrap();
+    let seconds = |row: &Value| row["seconds"].as_f64().unwrap();
+    let expected = profile["prediction"]["seconds"].as_f64().unwrap();
+    let error = seconds(row("auto")) / expected - 1.0;
+    assert!(error.abs() < 1e-9, "{error}: {:#} {:#}", row("auto"), profile["prediction"]);
+    // Calls that go away take time, and small buffers leave more of them.
+    assert!(seconds(row("off")) > seconds(row("4K")), "{rows:#?}");
+    assert!(seconds(row("4K")) > seconds(row("64K")), "{rows:#?}");
+
+    let size = fs::metadata(&recording).unwrap().len();
+    let calls: u64 =
+        profile["processes"].as_array().unwrap().iter().map(|p| number(p, "calls")).sum();
+    assert!(size < calls, "{size} bytes for {calls} calls");
+    let other = place.write("mine", b"something else");
+    let refused = place.sweetspot(&["profile", "--record", "mine", "--", "true"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(125));
+    assert_eq!(fs::read(&other).unwrap(), b"something else");
+}
+
+/// A run of very many calls finds room: fewer of them are followed, and each stands for more.
+#[test]
+fn a_long_run_is_sampled_and_nothing_of_it_is_missing() {
+    let place = Place::new();
+    place.write("in.dat", vec![b'x'; 64 << 10]);
+    let recording = place.folder.path().join("job.recording");
+    // Each file's first calls are all followed while there is room: 300 files of 4,000 reads do not fit.
+    let python = "import os\n\
+                  for i in range(300):\n\
+                  \x20   fd = os.open('in.dat', os.O_RDONLY)\n\
+                  \x20   for j in range(4000): os.read(fd, 16)\n\
+                  \x20   os.close(fd)\n";
+    let json = place.folder.path().join("profile.json");
+    let mut profile = place.sweetspot(&["profile", "--output", "../report", "--json"]);
+    profile.arg(&json).arg("--record").arg(&recording).args(["--", "python3", "-c", python]);
+    assert!(profile.output().unwrap().status.success());
+    let profile: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let told = place.sweetspot(&["tune", "--json", "--from"]).arg(&recording).output().unwrap();
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert!(!told["notes"].to_string().contains("found no room"), "{:#}", told["notes"]);
+    let auto = told["predicted"].as_array().unwrap().last().unwrap();
+    let expected = profile["prediction"]["seconds"].as_f64().unwrap();
+    let error = auto["seconds"].as_f64().unwrap() / expected - 1.0;
+    assert!(error.abs() < 1e-9, "{error}");
+    // 16 reads a file are not enough to earn a window, the others are hits.
+    let hits = number(&file(&profile, &place.work().join("in.dat"))["buffered"], "hits");
+    assert!((1_150_000..=1_200_000).contains(&hits), "{hits}");
+}

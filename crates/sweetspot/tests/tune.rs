@@ -550,3 +550,106 @@ fn in_a_sandbox_other_bytes_are_refused_and_inputs_learned() {
     let outputs = said.lines().find(|line| line.starts_with("outputs")).unwrap_or_default();
     assert!(outputs.contains("work/copy"), "{said}");
 }
+
+impl Place {
+    /// Records a run of a command.
+    fn record(&self, command: &[&str]) -> PathBuf {
+        let recording = self.folder.path().join("job.recording");
+        let mut profile = self.sweetspot("profile");
+        profile.args(["--output", "../report", "--record"]).arg(&recording).arg("--").args(command);
+        let output = profile.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        recording
+    }
+
+    fn tune_from(&self, recording: &Path, options: &[&str], command: &[&str]) -> Output {
+        let mut tune = self.sweetspot("tune");
+        tune.arg("--from").arg(recording).args(options);
+        if !command.is_empty() {
+            tune.arg("--").args(command);
+        }
+        tune.output().unwrap()
+    }
+}
+
+const COPY: [&str; 5] = ["dd", "if=in.dat", "of=out.dat", "bs=50", "status=none"];
+
+#[test]
+fn from_a_recording_nothing_runs_and_nothing_is_written() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    fs::write(place.path("in.dat"), "x".repeat(2 << 20)).unwrap();
+    let recording = place.record(&COPY);
+    fs::remove_file(place.path("out.dat")).unwrap();
+    let output = place.tune_from(&recording, &[], &[]);
+    assert!(output.status.success(), "{output:?}");
+    let said = text(&output);
+    for part in [
+        "Predicted, not measured: ",
+        "times as fast",
+        "64K",
+        "|",
+        "six runs confirm it or not: sweetspot tune --from ",
+        " -- dd if=in.dat of=out.dat bs=50 status=none",
+    ] {
+        assert!(said.contains(part), "{part:?} is missing in\n{said}");
+    }
+    assert!(!place.path("out.dat").exists() && !place.path("sweetspot.toml").exists());
+
+    fs::write(place.path("other"), "something else").unwrap();
+    for (name, cause) in [("other", "no recording"), ("missing", "No such file")] {
+        let output = place.tune_from(&place.path(name), &[], &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains(cause) && said.contains("sweetspot profile --record"), "{said}");
+    }
+    let idle = place.record(&["true"]);
+    let output = place.tune_from(&idle, &[], &[]);
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("made no call on a file"));
+}
+
+/// Seven runs with the one from which files are learned; where they do not come as predicted, which
+/// on a busy machine happens, the search decides and says so.
+#[test]
+fn a_prediction_is_confirmed_by_six_runs_or_a_search_decides() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    fs::write(place.path("in.dat"), "x".repeat(4 << 20)).unwrap();
+    let recording = place.record(&COPY);
+    let options = ["--json", "--sizes=4K..256K", "--within=100%"];
+    let output = place.tune_from(&recording, &options, &COPY);
+    assert!(is_confirmed(&output) || !text(&output).is_empty());
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let notes = told["notes"].to_string();
+    let missed = notes.contains("the prediction missed, so a search decided: ");
+    assert_eq!(told["runs"].as_u64().unwrap() == 7, !missed, "{told:#}");
+    assert!(told["checked"].to_string().contains("out.dat"), "{told:#}");
+    assert_eq!(told["predicted"].as_array().unwrap().len(), 9, "{told:#}");
+    if !missed {
+        let rules = fs::read_to_string(place.path("sweetspot.toml")).unwrap();
+        assert!(rules.contains("program = \"dd\"\nbuffer = \""), "{rules}");
+        assert!(told["sentence"].as_str().unwrap().contains("as one run predicted and 6 confirm"));
+    }
+}
+
+#[test]
+fn a_prediction_that_misses_is_said() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    fs::write(place.path("in.dat"), "x".repeat(4 << 20)).unwrap();
+    let recording = place.record(&COPY);
+    // Something else, which no buffer helps.
+    let other = ["sh", "-c", "sleep 0.1; cat in.dat > out.dat"];
+    let output = place.tune_from(&recording, &["--json", "--budget=1s", "--sizes=4K..16K"], &other);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let notes = told["notes"].to_string();
+    for part in [
+        "what was recorded is another command: dd if=in.dat",
+        "the prediction missed, so a search decided: with ",
+        "was predicted",
+    ] {
+        assert!(notes.contains(part), "{part:?} is missing in {notes}");
+    }
+}

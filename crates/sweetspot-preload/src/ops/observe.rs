@@ -11,6 +11,7 @@
 //! Invariant: nothing here changes what a call does. No descriptor is kept, and errno stays.
 #![allow(unsafe_code)]
 
+mod log;
 mod places;
 
 use core::cell::UnsafeCell;
@@ -24,6 +25,7 @@ use sweetspot_core::observe::{
     SAMPLE_GAP, Tally, WAIT_NS, size_bucket,
 };
 use sweetspot_core::shadow::{Shadow, Transfer, Wish, World, Would};
+use sweetspot_core::trace::Told;
 use sweetspot_core::why::Why;
 
 use super::{Outcome, Pass, transition};
@@ -149,16 +151,17 @@ struct State {
     /// What lies between the positions that `shadow` knows and the real ones: what was moved while
     /// calls were left out.
     shift: u64,
+    /// Its number in the log, 0 before it is in it; and the record that the log has of it.
+    stream: u32,
+    logged_record: u32,
 }
 
 /// Pattern and shadow cost as much as all the rest of observing, so they follow every call only at
-/// first, and then bursts: one call in [`BURST_WEIGHT`], each counted that often, after gaps of
-/// random length. How many calls there were, and of which size, is counted always.
+/// first, and then bursts: one call in [`BURST_WEIGHT`] (fewer where a log fills), each counted that
+/// often, after gaps of random length. How many calls there were, and of which size, is counted always.
 const FIRST_CALLS: u32 = 4096;
 const BURST_CALLS: u32 = 256;
 const BURST_WEIGHT: u32 = 32;
-/// The mean of the gaps between bursts.
-const GAP_CALLS: u32 = BURST_CALLS * (BURST_WEIGHT - 1);
 
 impl State {
     const NEW: State = State {
@@ -175,6 +178,8 @@ impl State {
         left: FIRST_CALLS,
         weight: 1,
         shift: 0,
+        stream: 0,
+        logged_record: 0,
     };
 
     /// A burst has ended: calls are left out now.
@@ -182,8 +187,9 @@ impl State {
     fn end_burst(&mut self, counts: &Counts) {
         self.save(counts);
         self.left = BURST_CALLS;
-        self.skip = GAP_CALLS / 2 + random() % (GAP_CALLS + 1);
-        self.weight = BURST_WEIGHT;
+        self.weight = BURST_WEIGHT * log::thinning();
+        let mean = BURST_CALLS * (self.weight - 1);
+        self.skip = mean / 2 + random() % (mean + 1);
     }
 
     /// The first call after some were left out: as if it followed on the last one that was not.
@@ -207,7 +213,12 @@ impl State {
     }
 
     /// The engine would settle the file; with a reason: for good.
-    fn change(&mut self, world: &mut World, why: Option<Why>) {
+    fn change(&mut self, counts: &Counts, world: &mut World, why: Option<Why>) {
+        log::change(self, counts, world, why);
+        self.change_shadow(world, why);
+    }
+
+    fn change_shadow(&mut self, world: &mut World, why: Option<Why>) {
         let State { shadow, would, weight, .. } = self;
         let count = |kind: Would, amount: u64| would[kind as usize] += amount * u64::from(*weight);
         match why {
@@ -256,6 +267,7 @@ pub fn start() {
     let Some(all) = ledger::observations() else { return };
     OBSERVATIONS.store((&raw const *all).cast_mut(), Relaxed);
     process::set_passive(process::PASSIVE_OFF);
+    log::start();
     begin_process(all);
     let seen = reach::stdio_is_seen();
     take_short_ways();
@@ -464,7 +476,7 @@ impl Watch {
         }
         seen.with_state(counts.exclusive, |state| {
             self.follow(state, seen, &counts, answer);
-            if is_folded && state.left == FIRST_CALLS - BUSY_CALLS {
+            if is_folded && (state.left == FIRST_CALLS - BUSY_CALLS || state.weight > 1) {
                 state.save(&counts);
                 seen.unfold(self.fd);
             }
@@ -517,39 +529,45 @@ impl Watch {
             state.skip -= 1;
             return self.pass(state, answer);
         }
-        let before = World { news: NEWS.load(Relaxed), speech: SPEECH.load(Relaxed) };
+        let before = world_now();
         let mut world = before;
-        if state.left == BURST_CALLS && state.weight > 1 {
+        let resumed = state.left == BURST_CALLS && state.weight > 1;
+        if resumed {
             let at = if self.at >= 0 { self.at as u64 } else { state.position };
             state.resume(at, &world);
         }
+        let manner =
+            log::Manner { by_stdio: self.by_stdio, handed: self.is_handed(answer), resumed };
+        let nowhere = self.kind == Kind::Seek && answer >= 0 && answer as u64 == state.position;
+        let done = answer.max(0) as u64;
+        let at = self.move_on(state, counts, answer);
+        let transfer = Transfer { at, len: if self.len == ANY { done } else { self.len }, done };
+        let told = if self.kind == Kind::Seek { (done, 0, 0) } else { (at, transfer.len, done) };
+        log::call(state, counts, &world, self.kind, manner, told);
         if self.by_stdio {
             world.speak();
             world.listen();
-            state.change(&mut world, Some(Why::Stdio));
-            self.move_on(state, counts, answer);
-        } else if self.kind == Kind::Seek {
-            self.follow_seek(state, counts, answer, &mut world);
+            state.change_shadow(&mut world, Some(Why::Stdio));
+        } else if manner.handed {
+            state.change_shadow(&mut world, None);
         } else {
-            let done = answer.max(0) as u64;
-            let at = self.move_on(state, counts, answer);
-            let transfer =
-                Transfer { at, len: if self.len == ANY { done } else { self.len }, done };
             let State { shadow, would, weight, .. } = state;
             let weight = u64::from(*weight);
             let count = |kind: Would, amount: u64| would[kind as usize] += amount * weight;
             let wish = match self.kind {
                 Kind::Read => shadow.read(transfer, &mut world, count),
-                _ if self.len == ANY || self.at >= 0 => {
-                    // Vectors and positioned writes go straight on.
-                    shadow.hand_over(&mut world, count);
+                Kind::Write => shadow.write(transfer, &mut world, count),
+                Kind::Seek => {
+                    shadow.seek(&mut world, count);
                     Wish::Nothing
                 }
-                _ => shadow.write(transfer, &mut world, count),
             };
             if wish != Wish::Nothing {
                 self.grant(wish, state, seen, counts, &mut world);
             }
+        }
+        if nowhere {
+            counts.tally(Tally::SeeksNowhere, u64::from(state.weight));
         }
         state.would[match self.kind {
             Kind::Read => Would::AskedReads,
@@ -563,6 +581,19 @@ impl Watch {
         if world != before {
             NEWS.store(world.news, Relaxed);
             SPEECH.store(world.speech, Relaxed);
+            log::know(&world);
+        }
+    }
+
+    /// Whether the engine would hand the file over to this call: vectors, writes at a position, seeks
+    /// from elsewhere than the beginning and the position.
+    #[inline(always)]
+    fn is_handed(&self, answer: isize) -> bool {
+        let plain = self.len == libc::SEEK_SET as u64 || self.len == libc::SEEK_CUR as u64;
+        match self.kind {
+            Kind::Read => false,
+            Kind::Write => self.len == ANY || self.at >= 0,
+            Kind::Seek => !plain || answer < 0,
         }
     }
 
@@ -582,6 +613,10 @@ impl Watch {
     #[inline(always)]
     fn move_on(&self, state: &mut State, counts: &Counts, answer: isize) -> u64 {
         let at = if self.at >= 0 { self.at as u64 } else { state.position };
+        if at.wrapping_sub(state.shift) > i64::MAX as u64 {
+            // It went back to before what was left out: a jump, whatever it is called.
+            state.shift = 0;
+        }
         let at = at.wrapping_sub(state.shift);
         self.pass(state, answer);
         let done = answer.max(0) as u64;
@@ -600,22 +635,6 @@ impl Watch {
         }
         (state.last_at, state.last_end) = (at, end);
         at
-    }
-
-    fn follow_seek(&self, state: &mut State, counts: &Counts, answer: isize, world: &mut World) {
-        if answer >= 0 && answer as u64 == state.position {
-            counts.tally(Tally::SeeksNowhere, u64::from(state.weight));
-        }
-        let plain = self.len == libc::SEEK_SET as u64 || self.len == libc::SEEK_CUR as u64;
-        if plain && answer >= 0 {
-            let State { shadow, would, weight, .. } = state;
-            let weight = u64::from(*weight);
-            let count = |kind: Would, amount: u64| would[kind as usize] += amount * weight;
-            shadow.seek(world, count);
-        } else {
-            state.change(world, None);
-        }
-        self.move_on(state, counts, answer);
     }
 
     /// The file has earned what `wish` says: asks of it what the engine would ask.
@@ -654,16 +673,24 @@ impl Watch {
                 if why == Why::NotRegular {
                     seen.flags.fetch_or(OTHER, Relaxed);
                 }
-                state.change(world, Some(why));
+                state.change(counts, world, Some(why));
             }
-            (Wish::Window, None) => state.shadow.open_window(status.size),
+            (Wish::Window, None) => {
+                log::tell(state, counts, world, Told::Window, status.size);
+                state.shadow.open_window(status.size);
+            }
             (_, None) if !sys::file_size_unlimited() => {
+                log::tell(state, counts, world, Told::RefuseWrites, Why::FileSizeLimit.bit());
                 state.shadow.refuse_writes(Why::FileSizeLimit);
             }
             (_, None) if flags & libc::O_APPEND != 0 || state.shadow.is_from_outside() => {
+                log::tell(state, counts, world, Told::PinTrailing, 0);
                 state.shadow.pin_trailing();
             }
-            (_, None) => state.shadow.pin(),
+            (_, None) => {
+                log::tell(state, counts, world, Told::Pin, 0);
+                state.shadow.pin();
+            }
         }
     }
 }
@@ -720,8 +747,10 @@ impl Seen {
             {
                 NEXT_DESCRIPTION.store(index as u32 + 1, Relaxed);
                 description.busy.store(0, Relaxed);
+                // Where a log fills, fewer of the first calls are followed, too.
+                let left = FIRST_CALLS / log::thinning().pow(2);
                 // SAFETY: it was free, so it is only ours.
-                unsafe { *description.state.get() = State::NEW };
+                unsafe { *description.state.get() = State { left, ..State::NEW } };
                 self.description.store(index as u32 + 1, Relaxed);
                 return;
             }
@@ -825,6 +854,12 @@ impl Seen {
         with(state);
         home.busy.store(0, core::sync::atomic::Ordering::Release);
     }
+}
+
+/// What this process has heard and said so far.
+#[inline(always)]
+fn world_now() -> World {
+    World { news: NEWS.load(Relaxed), speech: SPEECH.load(Relaxed) }
 }
 
 /// Something was heard, or said.
@@ -1092,7 +1127,7 @@ fn find(seen: &'static Seen, fd: i32) -> Option<Counts> {
             (state.position, state.last_end) = (at, at);
             state.shadow = Shadow::OUTSIDE;
         } else {
-            state.change(&mut World::default(), Some(Why::NotRegular));
+            state.change_shadow(&mut World::default(), Some(Why::NotRegular));
             record.why.fetch_or(Why::NotRegular.bit(), Relaxed);
         }
     });
@@ -1471,6 +1506,7 @@ fn finish_file(seen: &'static Seen, fd: i32) {
     }
     let Some(counts) = Counts::of(seen, fd) else { return };
     seen.with_state(counts.exclusive, |state| {
+        log::end(state, &counts, &world_now());
         let State { shadow, would, .. } = state;
         shadow.close(|kind: Would, amount| would[kind as usize] += amount);
         state.save(&counts);
@@ -1548,8 +1584,8 @@ fn change(fd: i32, tally: Tally, why: Option<Why>) {
 
 fn settle(seen: &'static Seen, counts: &Counts, why: Option<Why>) {
     seen.with_state(counts.exclusive, |state| {
-        let mut world = World { news: NEWS.load(Relaxed), speech: SPEECH.load(Relaxed) };
-        state.change(&mut world, why);
+        let mut world = world_now();
+        state.change(counts, &mut world, why);
         state.save(counts);
     });
 }
@@ -1622,7 +1658,8 @@ pub fn forked() {
         if let Some(description) = seen.description() {
             description.busy.store(0, Relaxed);
         }
-        seen.with_state(true, |_| {});
+        // In the log it begins again: this process hears and says things of its own.
+        seen.with_state(true, |state| state.stream = 0);
         let record = seen.record.swap(core::ptr::null_mut(), Relaxed);
         if !record.is_null() {
             seen.before.store(record, Relaxed);

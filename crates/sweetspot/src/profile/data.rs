@@ -136,6 +136,9 @@ pub enum Severity {
 /// What one process did with one path, or all processes that were not told apart.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct File {
+    /// Its number among what was counted, for the calls of a recording.
+    #[serde(skip)]
+    pub record: usize,
     /// `FOLDER/*`: the files of a folder that are counted together.
     pub path: String,
     /// How many they are (those that were opened again count again); 0: one file.

@@ -107,21 +107,13 @@ fn file(usage: &Usage, kinds: &mut HashMap<String, FileKind>) -> File {
         Some(false) => FileKind::Other,
         None => *kinds.entry(path.clone()).or_insert_with(|| kind_of(&path)),
     };
-    // Where only some calls were looked at closely, what was found stands for all of the kind.
-    let [reads, writes, seeks] = Kind::ALL.map(|kind| usage.calls(kind));
-    let asked = [Would::AskedReads, Would::AskedWrites, Would::AskedSeeks].map(would);
-    let by_reads = |found| scaled(would(found), asked[0], reads);
-    let by_writes = |found| scaled(would(found), asked[1], writes);
-    let by_seeks = |found| scaled(found, asked[2], seeks);
-    // A file gets its buffer while each call is followed; of a folder's files only some are.
-    let by_files = |found| match is_folder {
-        true => scaled(would(found), asked.iter().sum(), reads + writes + seeks),
-        false => would(found),
-    };
+    let calls = Kind::ALL.map(|kind| usage.calls(kind));
+    let [reads, writes, seeks] = calls;
     let transfers = reads + writes;
     let empty = usage.sizes_read[0] + usage.sizes_written[0];
     let (strided, random) = (tally(Tally::Strided), tally(Tally::Random));
     File {
+        record: usage.record,
         path,
         together: if is_folder { tally(Tally::Opens) } else { 0 },
         process: usage.process,
@@ -135,7 +127,7 @@ fn file(usage: &Usage, kinds: &mut HashMap<String, FileKind>) -> File {
         written_bytes: tally(Tally::WrittenBytes),
         write_sizes: sizes(&usage.sizes_written),
         seeks,
-        seeks_nowhere: by_seeks(tally(Tally::SeeksNowhere)),
+        seeks_nowhere: scaled(tally(Tally::SeeksNowhere), would(Would::AskedSeeks), seeks),
         other_calls: tally(Tally::OtherCalls),
         transfers: tally(Tally::TransferCalls),
         transferred_bytes: tally(Tally::TransferBytes),
@@ -152,26 +144,40 @@ fn file(usage: &Usage, kinds: &mut HashMap<String, FileKind>) -> File {
         },
         failed: tally(Tally::Failed),
         ends: tally(Tally::Ends),
-        buffered: Buffered {
-            hits: by_reads(Would::Hit),
-            hit_bytes: by_reads(Would::HitBytes),
-            fills: by_reads(Would::Fill),
-            fill_bytes: by_reads(Would::FillBytes),
-            asks: by_reads(Would::Ask),
-            appends: by_writes(Would::Append),
-            append_bytes: by_writes(Would::AppendBytes),
-            flushes: by_writes(Would::Flush),
-            flush_bytes: by_writes(Would::FlushBytes),
-            seeks: by_seeks(would(Would::Seek)),
-            settles: by_files(Would::Settle),
-            opens: by_files(Would::Open),
-        },
+        buffered: buffered(would, calls, is_folder),
         timed: Timed {
             reads: times(&usage.times[Kind::Read as usize], &usage.sizes_read),
             writes: times(&usage.times[Kind::Write as usize], &usage.sizes_written),
             seeks: times(&usage.times[Kind::Seek as usize], &[0; SIZES]),
         },
         ..File::default()
+    }
+}
+
+/// What buffering would do with a file with so many reads, writes and seeks. Where only some of them
+/// were looked at closely, what was found stands for all of the kind.
+pub fn buffered(would: impl Fn(Would) -> u64, calls: [u64; 3], is_folder: bool) -> Buffered {
+    let asked = [Would::AskedReads, Would::AskedWrites, Would::AskedSeeks].map(&would);
+    let by_reads = |found| scaled(would(found), asked[0], calls[0]);
+    let by_writes = |found| scaled(would(found), asked[1], calls[1]);
+    // A file gets its buffer while each call is followed; of a folder's files only some are.
+    let by_files = |found| match is_folder {
+        true => scaled(would(found), asked.iter().sum(), calls.iter().sum()),
+        false => would(found),
+    };
+    Buffered {
+        hits: by_reads(Would::Hit),
+        hit_bytes: by_reads(Would::HitBytes),
+        fills: by_reads(Would::Fill),
+        fill_bytes: by_reads(Would::FillBytes),
+        asks: by_reads(Would::Ask),
+        appends: by_writes(Would::Append),
+        append_bytes: by_writes(Would::AppendBytes),
+        flushes: by_writes(Would::Flush),
+        flush_bytes: by_writes(Would::FlushBytes),
+        seeks: scaled(would(Would::Seek), asked[2], calls[2]),
+        settles: by_files(Would::Settle),
+        opens: by_files(Would::Open),
     }
 }
 

@@ -15,6 +15,8 @@ mod gather;
 mod insight;
 mod model;
 mod places;
+pub mod recording;
+pub mod replay;
 mod report;
 mod timeline;
 pub mod words;
@@ -30,6 +32,8 @@ use crate::session;
 use crate::summary::Target;
 use coverage::Kernel;
 use data::{Costs, Profile};
+pub use model::RUN_ERROR;
+use recording::Recording;
 use report::Style;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -63,14 +67,16 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
         .next("try: env -u SWEETSPOT sweetspot profile ..."));
     }
     let origin = Origin::here(&environment);
-    let Targets { json, report } = Targets::open(arguments, &origin)?;
+    let Targets { json, report, record } = Targets::open(arguments, &origin)?;
     let program = find(&arguments.command[0], &environment)?;
     let reach = reach::inspect(&program, value(&environment, "PATH"));
     recover::finish_stale();
 
-    let wanted = if arguments.r#where { Wanted::CallsAndPlaces } else { Wanted::Calls };
+    let wanted = Wanted { places: arguments.r#where, trace: record.is_some() };
     let observation = Observation::create(wanted).map_err(|error| {
-        Failure::own(format!("{error}")).next("profile needs some 12 MB in /dev/shm")
+        let megabytes = if wanted.trace { 36 } else { 12 };
+        let next = format!("profile needs some {megabytes} MB in /dev/shm");
+        Failure::own(format!("{error}")).next(next)
     })?;
     let observed = observed(&observation, &environment)?;
     if reach.takes_library() {
@@ -88,10 +94,17 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     profile.origin = origin;
 
     if let Some(json) = json {
-        json.write(&format!("{}\n", serde_json::to_string_pretty(&profile).unwrap_or_default()));
+        json.write(format!("{}\n", serde_json::to_string_pretty(&profile).unwrap_or_default()));
     }
     if let Some(target) = report {
         say(&profile, target);
+    }
+    if let Some(target) = record {
+        let (lines, lost) = observation.calls();
+        match Recording::new(profile, &lines, lost).bytes() {
+            Ok(bytes) => target.write(bytes),
+            Err(error) => crate::failure::say(Failure::own(format!("--record: {error}"))),
+        }
     }
     end_as(run.ended)
 }
@@ -100,6 +113,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
 struct Targets {
     json: Option<Target>,
     report: Option<Target>,
+    record: Option<Target>,
 }
 
 impl Targets {
@@ -119,7 +133,11 @@ impl Targets {
             None if folder.is_some() => None,
             None => Some(Target::Stderr),
         };
-        Ok(Targets { json, report })
+        let record = arguments.record.as_deref();
+        let record = record
+            .map(|path| Target::open_file("--record ", path, recording::START))
+            .transpose()?;
+        Ok(Targets { json, report, record })
     }
 }
 

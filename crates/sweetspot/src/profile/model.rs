@@ -23,7 +23,7 @@ const BYTES_STAY: f64 = 0.6;
 // interval for 9 in 10 of the recorded predictions (`recorded` in the tests).
 
 /// Two runs of one program differ by that much.
-const RUN_ERROR: f64 = 0.04;
+pub const RUN_ERROR: f64 = 0.04;
 /// Times the logarithm of how much longer it takes unbuffered: an error of the time that goes away
 /// weighs the more, the less is left.
 const MODEL_ERROR: f64 = 0.17;

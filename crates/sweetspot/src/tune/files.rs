@@ -9,6 +9,7 @@
 //! Not here: running anything.
 
 use crate::failure::Failure;
+use crate::profile::{self, data::FileKind, data::Profile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions};
@@ -190,21 +191,41 @@ impl Files {
                 self.unknown += usize::from(file.path.len() >= TEXT_BYTES_MAX);
                 continue;
             };
-            if written > 0 {
-                self.read.remove(&path);
-                if read > 0 {
-                    self.both.insert(path.clone());
-                }
-                self.written.insert(path.clone());
-            } else if read > 0
-                && !self.written.contains(&path)
-                && let Ok(metadata) = path.metadata()
-            {
-                self.read.insert(path.clone(), Mark::of(&metadata));
-            }
+            self.learn_used(&path, read > 0, written > 0);
             if count(Counter::FillBytes) > 2 * count(Counter::HitBytes).max(1) {
                 self.wasteful.push(path);
             }
+        }
+    }
+
+    /// Learns from a profile of a run that was recorded.
+    pub fn learn_from_profile(&mut self, profile: &Profile) {
+        let is_one =
+            |file: &&profile::data::File| file.kind == FileKind::File && file.together == 0;
+        for file in profile.files.iter().filter(is_one) {
+            let path = PathBuf::from(&file.path);
+            if path.is_file() {
+                self.learn_used(&path, file.read_bytes > 0, file.written_bytes > 0);
+            }
+            let buffered = &file.buffered;
+            if buffered.fill_bytes > 2 * buffered.hit_bytes.max(1) {
+                self.wasteful.push(path);
+            }
+        }
+    }
+
+    fn learn_used(&mut self, path: &Path, is_read: bool, is_written: bool) {
+        if is_written {
+            self.read.remove(path);
+            if is_read {
+                self.both.insert(path.to_owned());
+            }
+            self.written.insert(path.to_owned());
+        } else if is_read
+            && !self.written.contains(path)
+            && let Ok(metadata) = path.metadata()
+        {
+            self.read.insert(path.to_owned(), Mark::of(&metadata));
         }
     }
 

@@ -22,6 +22,8 @@ const MIB: f64 = 1024.0 * 1024.0;
 const LISTED_MAX: usize = 6;
 /// Lines of the curve.
 const CURVE_LINES: usize = 9;
+/// Settings that make one.
+const SETTINGS_OF_CURVE: usize = 4;
 /// More rounds are not proposed to anyone.
 const ROUNDS_SENSIBLE: f64 = 200.0;
 
@@ -69,11 +71,25 @@ pub struct Report {
     pub runs: usize,
     pub disturbed_runs: usize,
     pub settings: Vec<Row>,
+    /// What was predicted of each setting from one recorded run; empty: none was recorded.
+    pub predicted: Vec<PredictedRow>,
     pub rounds: Vec<Round>,
     pub checked: Vec<String>,
     pub notes: Vec<String>,
     pub rule_file: Option<String>,
     pub rules: Vec<String>,
+}
+
+/// What a recorded run would take in one setting.
+#[derive(Clone, Serialize)]
+pub struct PredictedRow {
+    pub setting: Setting,
+    pub buffer: String,
+    pub seconds: f64,
+    /// How many times as fast as without buffering, and where that should lie in 9 of 10 cases.
+    pub speed: f64,
+    pub low: f64,
+    pub high: f64,
 }
 
 /// One setting.
@@ -115,6 +131,7 @@ impl Findings<'_> {
             runs: self.runs.max(self.measurements.len()),
             disturbed_runs: self.measurements.iter().filter(|(_, m)| m.is_disturbed()).count(),
             settings: self.rows()?,
+            predicted: Vec::new(),
             rounds: self.rounds.to_vec(),
             checked: self.checked.clone(),
             notes: self.notes.clone(),
@@ -301,14 +318,32 @@ impl Report {
             ),
             Some(Stopped::Budget) => text.push_str(
                 "The time is up: this is what is known so far. Go on with the same command and \
-                 --resume, or give it more: --budget 20m.\n",
+                 --resume, or give it more: --budget 20m. Or predict it from one run: sweetspot profile \
+                 --record FILE -- CMD, then sweetspot tune --from FILE.\n",
             ),
             None => {}
         }
+        if !self.predicted.is_empty() {
+            let rows = self.predicted.iter().map(|row| (row.buffer.as_str(), row.seconds));
+            let curve = self.curve(rows.collect());
+            let _ = write!(text, "\n{}\n\n{curve}", self.predicted_table().trim_fmt());
+            let _ = writeln!(
+                text,
+                "\nPredicted from the calls of one run and what calls cost here. The interval should \
+                 hold 9 of 10."
+            );
+        }
         if self.settings.is_empty() {
+            self.notes.iter().for_each(|note| {
+                let _ = writeln!(text, "Note: {note}.");
+            });
             return text;
         }
-        let _ = write!(text, "\n{}\n\n{}", self.table().trim_fmt(), self.curve());
+        let rows = self.settings.iter().map(|row| (row.buffer.as_str(), row.median_seconds));
+        let curve = self.curve(rows.collect());
+        // Of two or three settings there is no curve.
+        let curve = if self.settings.len() < SETTINGS_OF_CURVE { "" } else { &curve };
+        let _ = write!(text, "\n{}\n\n{curve}", self.table().trim_fmt());
         let base = self.base.as_deref().unwrap_or("the best");
         let _ = writeln!(
             text,
@@ -370,7 +405,7 @@ impl Report {
                 row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}")),
                 interval,
                 format!("{:.1} MiB", row.peak_memory_bytes as f64 / MIB),
-                self.mark(row).to_string(),
+                self.mark(&row.buffer).to_string(),
             ]);
         }
         for column in 1..6 {
@@ -381,8 +416,39 @@ impl Report {
         table
     }
 
-    fn mark(&self, row: &Row) -> &'static str {
-        let is = |text: &Option<String>| text.as_ref() == Some(&row.buffer);
+    fn predicted_table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header([
+            "buffer",
+            "seconds",
+            "times as fast",
+            "interval",
+            "",
+        ]);
+        for row in &self.predicted {
+            let interval = match row.setting {
+                OFF => String::new(),
+                _ => format!("{:.2} to {:.2}", row.low, row.high),
+            };
+            table.add_row([
+                row.buffer.clone(),
+                format!("{:.4}", row.seconds),
+                format!("{:.2}", row.speed),
+                interval,
+                // What was measured is marked below.
+                if self.settings.is_empty() { self.mark(&row.buffer) } else { "" }.to_string(),
+            ]);
+        }
+        for column in 1..4 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+
+    fn mark(&self, buffer: &String) -> &'static str {
+        let is = |text: &Option<String>| text.as_ref() == Some(buffer);
         if is(&self.buffer) && is(&self.smallest) {
             "<- the smallest as good, in force"
         } else if is(&self.buffer) {
@@ -395,8 +461,8 @@ impl Report {
     }
 
     /// The medians by size, on a logarithmic scale, as stars; the choice is an `O`.
-    fn curve(&self) -> String {
-        let seconds = || self.settings.iter().map(|row| row.median_seconds);
+    fn curve(&self, rows: Vec<(&str, f64)>) -> String {
+        let seconds = || rows.iter().map(|(_, seconds)| *seconds);
         let (least, most) = (seconds().fold(f64::MAX, f64::min), seconds().fold(0.0, f64::max));
         let span = (most / least).ln().max(f64::MIN_POSITIVE);
         let line_of = |seconds: f64| {
@@ -412,9 +478,9 @@ impl Report {
                 _ => String::new(),
             };
             let _ = write!(text, "{label:>11} |");
-            for row in &self.settings {
-                let is_here = lines == 1 || line_of(row.median_seconds) == line;
-                let is_choice = self.smallest.as_ref() == Some(&row.buffer);
+            for (buffer, seconds) in &rows {
+                let is_here = lines == 1 || line_of(*seconds) == line;
+                let is_choice = self.smallest.as_deref() == Some(*buffer);
                 let point = match (is_here, is_choice) {
                     (true, true) => "O",
                     (true, false) => "*",
@@ -427,8 +493,8 @@ impl Report {
             text.push('\n');
         }
         let _ = write!(text, "{:>11}  ", "");
-        self.settings.iter().for_each(|row| {
-            let _ = write!(text, "{:>5}", row.buffer);
+        rows.iter().for_each(|(buffer, _)| {
+            let _ = write!(text, "{buffer:>5}");
         });
         text + "\n"
     }

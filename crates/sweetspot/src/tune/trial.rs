@@ -11,6 +11,7 @@ use super::settings::{Ladder, spoken, typed};
 use crate::arguments::Tune;
 use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
+use crate::profile::data::Profile;
 use crate::{buffer, preload, session};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -96,40 +97,21 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Runs the command twice, as it is and with the library taking notes, to learn what it reads
-    /// and writes. Returns the seconds that it took as it is.
+    /// Runs the command as it is, and with the library taking notes unless `recorded` tells as much, to
+    /// learn what it reads and writes. Returns the seconds that it took as it is.
     ///
     /// # Errors
     /// Where it fails, or changes what it reads.
-    pub fn learn(&mut self) -> Result<f64, Failure> {
+    pub fn learn(&mut self, recorded: Option<&Profile>) -> Result<f64, Failure> {
         let mut named = named(&self.folder, &self.arguments.command);
         named.extend(standard_input());
         let (seconds, at_first) = match self.apart {
             None => self.learn_in_place(&named)?,
             Some(_) => self.learn_apart(&named)?,
         };
-        let settings = guarded::Settings { summary: true, guard: false, ..Default::default() };
-        let created = match &self.apart {
-            None => guarded::Session::create(&settings),
-            Some(apart) => guarded::Session::create_in(&settings, &apart.ledger_folder()?),
-        };
-        match created {
-            Ok(ledger) => {
-                let start = SystemTime::now();
-                let ended = self.start(&Way::Learning(&ledger));
-                match self.apart {
-                    None => self.files.learn_from_access(start),
-                    Some(_) => self.learn_written_apart(),
-                }
-                let summary = ledger.summary();
-                let _ = ledger.remove(); // nothing is pending in it; the next run removes it, too
-                ended?;
-                if summary.processes == 0 {
-                    self.notes.push("the library was loaded by no process of it".to_string());
-                }
-                self.files.learn_from_ledger(&summary);
-            }
-            Err(error) => self.notes.push(format!("what is read was not learned: {error}")),
+        match recorded {
+            Some(profile) => self.files.learn_from_profile(profile),
+            None => self.learn_by_library()?,
         }
         let altered = self.files.altered_input(&at_first, &self.expected);
         if let (Some(path), None) = (altered, &self.arguments.prepare) {
@@ -159,6 +141,36 @@ impl<'a> Trial<'a> {
                 .next("name it in the command, or tune without --cold"));
         }
         Ok(seconds)
+    }
+
+    /// Runs it with the library taking notes.
+    fn learn_by_library(&mut self) -> Result<(), Failure> {
+        let settings = guarded::Settings { summary: true, guard: false, ..Default::default() };
+        let created = match &self.apart {
+            None => guarded::Session::create(&settings),
+            Some(apart) => guarded::Session::create_in(&settings, &apart.ledger_folder()?),
+        };
+        let ledger = match created {
+            Ok(ledger) => ledger,
+            Err(error) => {
+                self.notes.push(format!("what is read was not learned: {error}"));
+                return Ok(());
+            }
+        };
+        let start = SystemTime::now();
+        let ended = self.start(&Way::Learning(&ledger));
+        match self.apart {
+            None => self.files.learn_from_access(start),
+            Some(_) => self.learn_written_apart(),
+        }
+        let summary = ledger.summary();
+        let _ = ledger.remove(); // nothing is pending in it; the next run removes it, too
+        ended?;
+        if summary.processes == 0 {
+            self.notes.push("the library was loaded by no process of it".to_string());
+        }
+        self.files.learn_from_ledger(&summary);
+        Ok(())
     }
 
     /// Learns from the first run what is written, by looking at folders before and after. Returns its

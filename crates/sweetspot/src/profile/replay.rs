@@ -1,0 +1,185 @@
+//! What another buffer would have done with a recorded run: the same shadows, told the same, at any
+//! size (`recording`, `sweetspot_core::shadow`).
+//!
+//! What the kernel was asked once (how large is the file, may it be written?) it would have answered
+//! the same at another size. Where another size would have asked what was never asked, the file is as
+//! large as it was seen to be, and may be written.
+
+use super::data::{Prediction, Profile};
+use super::recording::Recording;
+use super::{gather, model};
+use std::collections::HashMap;
+use sweetspot_core::shadow::{Shadow, Transfer, Wish, World, Would};
+use sweetspot_core::size::BufferSize;
+use sweetspot_core::trace::{BY_STDIO, FROM_OUTSIDE, HANDED, Line, NEWS, RESUMED, SPEECH, Told};
+use sweetspot_core::why::Why;
+
+/// What buffering would have done with a file, by [`Would`].
+pub type Counts = [u64; Would::COUNT];
+
+/// What the kernel said of a stream's file.
+#[derive(Clone, Copy, Default)]
+struct Answers {
+    /// Its size, when a window opened.
+    size: Option<u64>,
+    /// How its writes could wait, or why not.
+    pin: Option<(Told, u64)>,
+    is_refused: bool,
+    /// Where the farthest transfer ended.
+    end: u64,
+}
+
+/// An open file description on its way through the calls.
+struct Stream {
+    record: usize,
+    process: u32,
+    shadow: Shadow,
+}
+
+/// Tells shadows with buffers of one size what those of the run were told. By the number of their
+/// record, what they would have done.
+pub fn counts(lines: &[Line], buffer: BufferSize) -> HashMap<usize, Counts> {
+    let bytes = match buffer {
+        BufferSize::Off => return HashMap::new(),
+        BufferSize::Auto => 0,
+        BufferSize::Bytes(bytes) => bytes,
+    };
+    let answers = answers(lines);
+    let mut worlds: HashMap<u32, World> = HashMap::new();
+    let mut streams: HashMap<u32, Stream> = HashMap::new();
+    let mut all: HashMap<usize, Counts> = HashMap::new();
+    for line in lines {
+        if line.told == Told::Begin {
+            let new = if line.value & FROM_OUTSIDE != 0 { Shadow::OUTSIDE } else { Shadow::NEW };
+            let stream = streams.entry(line.stream).or_insert_with(|| Stream {
+                record: 0,
+                process: line.value as u32,
+                shadow: new.with_buffer(bytes),
+            });
+            // One that is known is counted elsewhere from now on.
+            stream.record = line.at as usize;
+            continue;
+        }
+        let Some(stream) = streams.get_mut(&line.stream) else { continue };
+        let world = worlds.entry(stream.process).or_default();
+        let counted = all.entry(stream.record).or_insert([0; Would::COUNT]);
+        let answers = answers.get(&line.stream).copied().unwrap_or_default();
+        tell(line, &mut stream.shadow, world, counted, &answers);
+        if line.told == Told::End {
+            streams.remove(&line.stream);
+        }
+    }
+    all
+}
+
+fn answers(lines: &[Line]) -> HashMap<u32, Answers> {
+    let mut all: HashMap<u32, Answers> = HashMap::new();
+    for line in lines {
+        let answers = all.entry(line.stream).or_default();
+        match line.told {
+            Told::Window => answers.size = Some(line.at),
+            Told::Pin | Told::PinTrailing | Told::RefuseWrites => {
+                answers.pin = Some((line.told, line.value));
+            }
+            Told::Refuse => answers.is_refused = true,
+            Told::Read | Told::Write => {
+                answers.end = answers.end.max(line.at.saturating_add(line.value >> 32));
+            }
+            Told::Begin | Told::Seek | Told::HandOver | Told::End => {}
+        }
+    }
+    all
+}
+
+fn tell(
+    line: &Line,
+    shadow: &mut Shadow,
+    world: &mut World,
+    counted: &mut Counts,
+    answers: &Answers,
+) {
+    if line.flags & NEWS != 0 {
+        world.listen();
+    }
+    if line.flags & SPEECH != 0 {
+        world.speak();
+    }
+    if line.flags & RESUMED != 0 {
+        shadow.resume(world);
+    }
+    let weight = u64::from(line.weight);
+    let transfer = Transfer { at: line.at, len: line.value & 0xffff_ffff, done: line.value >> 32 };
+    let asked = match line.told {
+        Told::Read => Some(Would::AskedReads),
+        Told::Write => Some(Would::AskedWrites),
+        Told::Seek => Some(Would::AskedSeeks),
+        _ => None,
+    };
+    if let Some(asked) = asked {
+        counted[asked as usize] += weight;
+    }
+    let count = |kind: Would, amount: u64| counted[kind as usize] += amount * weight;
+    let mut wish = Wish::Nothing;
+    match line.told {
+        _ if line.flags & BY_STDIO != 0 => {
+            world.speak();
+            world.listen();
+            shadow.refuse(Why::Stdio, world, count);
+        }
+        _ if line.flags & HANDED != 0 => shadow.hand_over(world, count),
+        Told::Read => wish = shadow.read(transfer, world, count),
+        Told::Write => wish = shadow.write(transfer, world, count),
+        Told::Seek => shadow.seek(world, count),
+        Told::HandOver => shadow.hand_over(world, count),
+        Told::Refuse => shadow.refuse(reason(line.value), world, count),
+        Told::End => shadow.close(count),
+        // Answers: given where they were wished for.
+        Told::Begin | Told::Window | Told::Pin | Told::PinTrailing | Told::RefuseWrites => {}
+    }
+    if wish != Wish::Nothing && grant(wish, shadow, answers) {
+        counted[Would::Open as usize] += weight;
+    }
+}
+
+/// Gives the file what its calls have earned. Whether it got it.
+fn grant(wish: Wish, shadow: &mut Shadow, answers: &Answers) -> bool {
+    match (wish, answers.size, answers.pin) {
+        (Wish::Nothing, ..) => return false,
+        (Wish::Window, Some(size), _) => shadow.open_window(size),
+        (Wish::Pin, _, Some((Told::RefuseWrites, why))) => shadow.refuse_writes(reason(why)),
+        (Wish::Pin, _, Some((Told::PinTrailing, _))) => shadow.pin_trailing(),
+        (Wish::Pin, _, Some(_)) => shadow.pin(),
+        // The refusal is the next thing that it is told.
+        _ if answers.is_refused => return false,
+        (Wish::Window, None, _) => shadow.open_window(answers.end),
+        (Wish::Pin, ..) if shadow.is_from_outside() => shadow.pin_trailing(),
+        (Wish::Pin, ..) => shadow.pin(),
+    }
+    true
+}
+
+fn reason(bits: u64) -> Why {
+    Why::ALL.into_iter().find(|why| bits & why.bit() != 0).unwrap_or(Why::NotRegular)
+}
+
+/// What the run would have taken with another buffer; `None`: without one, or nothing was called.
+pub fn predict(recording: &Recording, lines: &[Line], buffer: BufferSize) -> Option<Prediction> {
+    let profile = profile(recording, lines, buffer);
+    profile.prediction.filter(|_| buffer != BufferSize::Off)
+}
+
+/// The profile as it would be for another buffer.
+fn profile(recording: &Recording, lines: &[Line], buffer: BufferSize) -> Profile {
+    let counts = counts(lines, buffer);
+    let mut profile = recording.profile.clone();
+    for (file, record) in profile.files.iter_mut().zip(&recording.files) {
+        let counts = counts.get(record).copied().unwrap_or([0; Would::COUNT]);
+        file.buffered = gather::buffered(
+            |would| counts[would as usize],
+            [file.reads, file.writes, file.seeks],
+            file.together > 0,
+        );
+    }
+    model::judge(&mut profile);
+    profile
+}

@@ -1,0 +1,310 @@
+//! The sweet spot from one run: what a recording says of every size (`profile::replay`), and a few real
+//! runs that confirm it.
+//!
+//! A prediction is a model's: calls, bytes and questions, each with its price. It is good at where the
+//! curve becomes flat and worse at how high it is, so the confirmation asks both: is the gain as
+//! predicted, and is the best other size no better than predicted?
+
+use super::report::PredictedRow;
+use super::settings::{Ladder, typed};
+use super::trial::{Trial, called};
+use crate::failure::Failure;
+use crate::profile::RUN_ERROR;
+use crate::profile::recording::Recording;
+use crate::profile::replay;
+use std::path::Path;
+use sweetspot_core::size::BufferSize;
+use sweetspot_lab::measure::Measurement;
+use sweetspot_lab::search::{Answer, OFF, Phase, Round, Setting};
+
+/// Rounds of a confirmation: with three settings six runs, beside the recorded one and the one from
+/// which files are learned.
+const ROUNDS: usize = 2;
+/// Two standard deviations.
+const DEVIATIONS: f64 = 2.0;
+
+/// What a recorded run would take with each size.
+pub struct Predicted {
+    pub rows: Vec<PredictedRow>,
+    /// The smallest as good as the best, the best other one, and whether automatic sizes are as good.
+    pub answer: Answer,
+    pub notes: Vec<String>,
+    auto: Setting,
+}
+
+impl Predicted {
+    /// Tries every size of the ladder on the calls of a recording.
+    ///
+    /// # Errors
+    /// Where it holds no call.
+    pub fn new(
+        recording: &Recording,
+        path: &Path,
+        sizes: &Ladder,
+        within: f64,
+    ) -> Result<Predicted, Failure> {
+        let lines = recording.lines();
+        let mut rows = Vec::new();
+        for setting in sizes.settings().filter(|setting| *setting != OFF) {
+            let buffer = sizes.buffer(setting);
+            let Some(found) = replay::predict(recording, &lines, buffer) else {
+                let shown = path.display();
+                return Err(Failure::own(format!("{shown}: the program made no call on a file"))
+                    .next("there is nothing to buffer; it runs as fast as it can"));
+            };
+            if rows.is_empty() {
+                let seconds = found.seconds * found.ratio;
+                rows.push(row(OFF, BufferSize::Off, seconds, None));
+            }
+            rows.push(row(setting, buffer, found.seconds, Some(found)));
+        }
+        let mut notes = Vec::new();
+        if recording.lost > 0 {
+            notes.push(format!(
+                "{} calls that were followed found no room in the recording: its end is missing",
+                recording.lost
+            ));
+        }
+        let auto = sizes.len() + 1;
+        let answer = choose(&rows, auto, within);
+        Ok(Predicted { rows, answer, notes, auto })
+    }
+
+    fn row(&self, setting: Setting) -> &PredictedRow {
+        &self.rows[setting]
+    }
+
+    /// What would be used.
+    pub fn setting(&self) -> Setting {
+        if self.answer.auto_is_within { self.auto } else { self.answer.choice }
+    }
+
+    /// The best of the others, but for running as it is.
+    fn rival(&self) -> Setting {
+        let used = self.setting();
+        let others = self.rows.iter().filter(|row| row.setting != used && row.setting != OFF);
+        least(others).unwrap_or(self.auto)
+    }
+
+    /// What is predicted, in words.
+    pub fn sentence(&self, sizes: &Ladder, within: f64) -> String {
+        let percent = format!("{} %", within * 100.0);
+        let called = |setting| called(sizes, setting);
+        let used = self.row(self.setting());
+        let smallest = called(self.answer.choice);
+        let what = match (self.answer.choice, self.answer.auto_is_within) {
+            (OFF, _) => {
+                return format!(
+                    "Predicted, not measured: no buffering is within {percent} of the best: buffers \
+                     hardly pay here."
+                );
+            }
+            (_, true) => format!(
+                "auto should be within {percent} of the best, and {smallest} the smallest size as good"
+            ),
+            (_, false) => {
+                format!("{smallest} should be the smallest buffer within {percent} of the best")
+            }
+        };
+        format!(
+            "Predicted, not measured: {what}: {:.2} s instead of {:.2} s, {:.1} times as fast ({:.1} to \
+             {:.1}).",
+            used.seconds,
+            self.row(OFF).seconds,
+            used.speed,
+            used.low,
+            used.high
+        )
+    }
+
+    /// What was predicted and came so, in words.
+    pub fn confirmed_sentence(&self, confirmed: &Confirmed, sizes: &Ladder, within: f64) -> String {
+        let percent = format!("{} %", within * 100.0);
+        let called = |setting| called(sizes, setting);
+        let (used, rival) = (self.setting(), self.rival());
+        let runs = confirmed.measurements.len();
+        let against = format!(
+            "{:.2} of the time of {} ({:.2} predicted)",
+            confirmed.ratio(used, rival),
+            called(rival),
+            self.row(used).seconds / self.row(rival).seconds
+        );
+        if used == OFF {
+            return format!(
+                "No buffering is within {percent} of the best, as one run predicted and {runs} confirm: \
+                 {against}; buffers hardly pay here."
+            );
+        }
+        let row = self.row(used);
+        format!(
+            "{} is within {percent} of the best, as one run predicted and {runs} confirm: {:.2} times as \
+             fast as without buffering ({:.1} to {:.1} predicted), {against}.",
+            called(used),
+            confirmed.ratio(OFF, used),
+            row.low,
+            row.high
+        )
+    }
+
+    /// Runs the command a few times, to see whether it is as predicted.
+    ///
+    /// # Errors
+    /// As [`Trial::run`].
+    pub fn confirm(&self, trial: &mut Trial, sizes: &Ladder) -> Result<Confirmed, Failure> {
+        let mut settings = vec![OFF, self.setting(), self.rival()];
+        settings.dedup(); // where nothing is used
+        let (mut rounds, mut measurements) = (Vec::new(), Vec::new());
+        for round in 0..ROUNDS {
+            // There and back, so that a machine that slows down speaks against nobody.
+            let mut order = settings.clone();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            let mut figures = Vec::new();
+            for setting in &order {
+                let measurement = trial.run(sizes, *setting)?;
+                figures.push(measurement.wall.as_secs_f64());
+                measurements.push((*setting, measurement));
+            }
+            rounds.push(Round { phase: Phase::Confirm, order, figures });
+        }
+        let confirmed = Confirmed { rounds, measurements, missed: None };
+        Ok(Confirmed { missed: self.missed(&confirmed, sizes), ..confirmed })
+    }
+
+    /// What did not come as predicted, in words.
+    fn missed(&self, confirmed: &Confirmed, sizes: &Ladder) -> Option<String> {
+        let (used, rival) = (self.setting(), self.rival());
+        let best = if used == OFF { rival } else { used };
+        let (speed, row) = (confirmed.ratio(OFF, best), self.row(best));
+        if speed < row.low || speed > row.high {
+            return Some(format!(
+                "with {} it is {speed:.2} times as fast as without buffering, where {:.1} to {:.1} was \
+                 predicted",
+                called(sizes, best),
+                row.low,
+                row.high
+            ));
+        }
+        let (ratio, expected) =
+            (confirmed.ratio(used, rival), self.row(used).seconds / self.row(rival).seconds);
+        let error = (DEVIATIONS * RUN_ERROR * (2.0 / ROUNDS as f64).sqrt()).exp();
+        (ratio > expected * error || ratio < expected / error).then(|| {
+            format!(
+                "{} takes {ratio:.2} of the time of {}, where {:.2} to {:.2} was predicted",
+                called(sizes, used),
+                called(sizes, rival),
+                expected / error,
+                expected * error
+            )
+        })
+    }
+}
+
+/// What a few real runs said.
+pub struct Confirmed {
+    pub rounds: Vec<Round>,
+    pub measurements: Vec<(Setting, Measurement)>,
+    /// What did not come as predicted.
+    pub missed: Option<String>,
+}
+
+impl Confirmed {
+    /// The time of one setting to that of another: the geometric mean over the rounds.
+    pub fn ratio(&self, setting: Setting, reference: Setting) -> f64 {
+        let figure = |round: &Round, setting: Setting| {
+            let place = round.order.iter().position(|ran| *ran == setting);
+            place.map_or(1.0, |place| round.figures[place])
+        };
+        let logarithm = |round: &Round| (figure(round, setting) / figure(round, reference)).ln();
+        (self.rounds.iter().map(logarithm).sum::<f64>() / self.rounds.len() as f64).exp()
+    }
+}
+
+fn row(
+    setting: Setting,
+    buffer: BufferSize,
+    seconds: f64,
+    found: Option<crate::profile::data::Prediction>,
+) -> PredictedRow {
+    PredictedRow {
+        setting,
+        buffer: typed(buffer),
+        seconds,
+        speed: found.map_or(1.0, |found| found.ratio),
+        low: found.map_or(1.0, |found| found.ratio_low),
+        high: found.map_or(1.0, |found| found.ratio_high),
+    }
+}
+
+fn least<'a>(rows: impl Iterator<Item = &'a PredictedRow>) -> Option<Setting> {
+    rows.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).map(|row| row.setting)
+}
+
+/// The smallest setting that is as good as the best, as the search would choose.
+fn choose(rows: &[PredictedRow], auto: Setting, within: f64) -> Answer {
+    let best = least(rows.iter()).unwrap_or(auto);
+    let good = rows[best].seconds * (1.0 + within);
+    let fixed = rows.iter().filter(|row| row.setting != auto);
+    let choice = fixed.clone().find(|row| row.seconds <= good).map(|row| row.setting);
+    // Only auto is: the best of the sizes is the smallest that comes near.
+    let choice = choice.or_else(|| least(fixed)).unwrap_or(OFF);
+    let rival = least(rows.iter().filter(|row| row.setting != choice)).unwrap_or(auto);
+    Answer { choice, rival, confirmed: false, auto_is_within: rows[auto].seconds <= good }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(seconds: &[f64]) -> Vec<PredictedRow> {
+        let row = |(setting, seconds): (usize, &f64)| row(setting, BufferSize::Off, *seconds, None);
+        seconds.iter().enumerate().map(row).collect()
+    }
+
+    #[test]
+    fn the_smallest_within_the_margin_is_chosen() {
+        let check = |seconds: &[f64], choice: Setting, auto_is_within: bool| {
+            let answer = choose(&rows(seconds), seconds.len() - 1, 0.05);
+            assert_eq!(
+                (answer.choice, answer.auto_is_within),
+                (choice, auto_is_within),
+                "{seconds:?}"
+            );
+            assert!(!answer.confirmed && answer.rival != choice);
+        };
+        check(&[5.0, 2.0, 1.04, 1.0, 1.01], 2, true);
+        check(&[5.0, 2.0, 1.06, 1.0, 1.2], 3, false);
+        check(&[1.0, 1.1, 1.1, 1.1, 1.04], OFF, true);
+        check(&[5.0, 2.0, 1.5, 1.4, 1.0], 3, true);
+    }
+
+    #[test]
+    fn what_is_not_as_predicted_is_said() {
+        let sizes = super::super::settings::ladder("4K..16K").unwrap_or_else(|e| panic!("{e}"));
+        let mut predicted = Predicted {
+            rows: rows(&[5.0, 2.0, 1.03, 1.0, 1.2]),
+            answer: Answer { choice: 2, rival: 3, confirmed: false, auto_is_within: false },
+            notes: Vec::new(),
+            auto: 4,
+        };
+        predicted.rows[2].low = 4.0;
+        predicted.rows[2].high = 6.0;
+        let missed = |figures: [f64; 3]| {
+            let round = |order: Vec<Setting>, figures: Vec<f64>| Round {
+                phase: Phase::Confirm,
+                order,
+                figures,
+            };
+            let there = round(vec![OFF, 2, 3], figures.to_vec());
+            let back = round(vec![3, 2, OFF], figures.iter().rev().copied().collect());
+            let confirmed =
+                Confirmed { rounds: vec![there, back], measurements: Vec::new(), missed: None };
+            predicted.missed(&confirmed, &sizes)
+        };
+        assert_eq!(missed([50.0, 10.3, 10.0]), None);
+        assert!(missed([30.0, 10.3, 10.0]).unwrap().contains("2.91 times as fast"));
+        assert!(missed([50.0, 11.5, 10.0]).unwrap().contains("1.15 of the time"));
+        assert!(missed([45.0, 9.0, 10.0]).unwrap().contains("0.90 of the time"));
+    }
+}
