@@ -1,8 +1,8 @@
 //! `--picks`: which buffer size people end up with, and how far it is from the best.
 //!
-//! Each job is measured at every size in 40 random rounds: the grid. Before it, three choosers look
-//! for a size in their own way: `sweetspot tune`, `hyperfine` with a list of sizes (least mean), and
-//! a loop of dd over block sizes, three times each (least time). How far a pick lies from the grid's
+//! Each job is measured at every size in 40 random rounds: the grid. Before it, four choosers look
+//! for a size in their own way: `sweetspot tune`, the same from one recorded run (`tune --from`),
+//! `hyperfine` with a list of sizes (least mean), and a loop of dd over block sizes, three times each (least time). How far a pick lies from the grid's
 //! best is a ratio from the grid's own rounds. The best of many sizes owes a part of its lead to
 //! luck: so it is found on one half of the rounds and compared on the other, and the other way
 //! round.
@@ -36,6 +36,7 @@ const NEAR: f64 = 1.05;
 const MIB: u64 = 1 << 20;
 
 const TUNE: &str = "sweetspot tune";
+const FROM: &str = "from one run";
 const HYPERFINE: &str = "hyperfine";
 const DD: &str = "a loop of dd";
 const GRID: &str = "the grid";
@@ -123,7 +124,7 @@ pub struct Pick {
 
 /// Lets every chooser pick.
 pub fn pick(runner: &Runner<'_>, binary: &Path) -> Result<Vec<Pick>, Error> {
-    let choosers = [tune, hyperfine, dd];
+    let choosers = [tune, from_one_run, hyperfine, dd];
     choosers.into_iter().map(|chooser| chooser(runner, binary)).collect()
 }
 
@@ -228,7 +229,7 @@ pub fn summary<'a>(jobs: impl Iterator<Item = &'a [Pick]> + Clone) -> String {
             picks.iter().map(|pick| pick.seconds).sum::<f64>() / count as f64,
         )
     };
-    [TUNE, HYPERFINE, DD].map(line).concat()
+    [TUNE, FROM, HYPERFINE, DD].map(line).concat()
 }
 
 /// The shell command that makes runs begin alike.
@@ -264,10 +265,38 @@ fn json(program: &str, text: &[u8]) -> Result<serde_json::Value, Error> {
 }
 
 fn tune(runner: &Runner<'_>, binary: &Path) -> Result<Pick, Error> {
+    tuned(runner, binary, TUNE, &[], 0, Instant::now())
+}
+
+/// From a recorded run, which is one of the runs that it took.
+fn from_one_run(runner: &Runner<'_>, binary: &Path) -> Result<Pick, Error> {
+    let recording = runner.work.with_extension("recording");
+    data::remove(&runner.output())?;
+    let begun = Instant::now();
+    let command = runner.command(candidate(runner));
+    let mut words: Vec<&OsStr> = vec![binary.as_ref(), "profile".as_ref(), "--output".as_ref()];
+    words.extend(["/dev/null".as_ref(), "--record".as_ref(), recording.as_os_str(), "--".as_ref()]);
+    words.extend(command.iter().map(OsString::as_os_str));
+    run(runner, &words)?;
+    let from: [&OsStr; 2] = ["--from".as_ref(), recording.as_os_str()];
+    let pick = tuned(runner, binary, FROM, &from, 1, begun)?;
+    data::remove(&recording)?;
+    Ok(pick)
+}
+
+/// What `tune` picks with these options, after so many runs before it.
+fn tuned(
+    runner: &Runner<'_>,
+    binary: &Path,
+    chooser: &'static str,
+    options: &[&OsStr],
+    runs_before: usize,
+    begun: Instant,
+) -> Result<Pick, Error> {
     let (command, prepare) = (runner.command(candidate(runner)), prepare(runner));
     let store = runner.work.with_extension("sqlite");
-    let begun = Instant::now();
     let mut words: Vec<&OsStr> = vec![binary.as_ref(), "tune".as_ref(), "--json".as_ref()];
+    words.extend(options);
     words.extend(["--keep-rules".as_ref(), "--prepare".as_ref(), &*prepare]);
     words.extend(["--store".as_ref(), store.as_os_str(), "--".as_ref()]);
     words.extend(command.iter().map(OsString::as_os_str));
@@ -276,10 +305,10 @@ fn tune(runner: &Runner<'_>, binary: &Path) -> Result<Pick, Error> {
     // What it would use; where it is undecided, its best guess.
     let size = report["buffer"].as_str().or(report["smallest"].as_str());
     Ok(Pick {
-        chooser: TUNE,
+        chooser,
         size: size.map(str::to_owned),
         confirmed,
-        runs: report["runs"].as_u64().unwrap_or(0) as usize,
+        runs: report["runs"].as_u64().unwrap_or(0) as usize + runs_before,
         seconds: begun.elapsed().as_secs_f64(),
         to_best: None,
     })
