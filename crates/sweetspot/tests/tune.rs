@@ -629,7 +629,9 @@ fn a_prediction_is_confirmed_by_six_runs_or_a_search_decides() {
     if !missed {
         let rules = fs::read_to_string(place.path("sweetspot.toml")).unwrap();
         assert!(rules.contains("program = \"dd\"\nbuffer = \""), "{rules}");
-        assert!(told["sentence"].as_str().unwrap().contains("as one run predicted and 6 confirm"));
+        assert!(
+            told["sentence"].as_str().unwrap().contains("predicted from one run, and 6 runs agree")
+        );
     }
 }
 

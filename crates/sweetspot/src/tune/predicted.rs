@@ -3,7 +3,9 @@
 //!
 //! A prediction is a model's: calls, bytes and questions, each with its price. It is good at where the
 //! curve becomes flat and worse at how high it is, so the confirmation asks both: is the gain as
-//! predicted, and is the best other size no better than predicted?
+//! predicted, and is the best other size no better than predicted? Two rounds are few, so what they say
+//! has an interval, too, from how much equal runs differed: where prediction and runs cannot both be
+//! right, that is a miss.
 
 use super::report::PredictedRow;
 use super::settings::{Ladder, typed};
@@ -22,6 +24,9 @@ use sweetspot_lab::search::{Answer, OFF, Phase, Round, Setting};
 const ROUNDS: usize = 2;
 /// Two standard deviations.
 const DEVIATIONS: f64 = 2.0;
+/// Student's t for a two-sided interval of 95 %, by degrees of freedom from 1 on: a setting that ran
+/// twice gives one.
+const STUDENT: [f64; 3] = [12.706, 4.303, 3.182];
 
 /// What a recorded run would take with each size.
 pub struct Predicted {
@@ -124,23 +129,23 @@ impl Predicted {
         let (used, rival) = (self.setting(), self.rival());
         let runs = confirmed.measurements.len();
         let against = format!(
-            "{:.2} of the time of {} ({:.2} predicted)",
-            confirmed.ratio(used, rival),
+            "{} of the time of {} (predicted {:.2})",
+            confirmed.ratio(used, rival).text(),
             called(rival),
             self.row(used).seconds / self.row(rival).seconds
         );
         if used == OFF {
             return format!(
-                "No buffering is within {percent} of the best, as one run predicted and {runs} confirm: \
-                 {against}; buffers hardly pay here."
+                "No buffering should be within {percent} of the best: predicted from one run, and {runs} \
+                 runs agree: {against}; buffers hardly pay here."
             );
         }
         let row = self.row(used);
         format!(
-            "{} is within {percent} of the best, as one run predicted and {runs} confirm: {:.2} times as \
-             fast as without buffering ({:.1} to {:.1} predicted), {against}.",
+            "{} should be within {percent} of the best: predicted from one run, and {runs} runs agree: {} \
+             times as fast as without buffering (predicted {:.1} to {:.1}), {against}.",
             called(used),
-            confirmed.ratio(OFF, used),
+            confirmed.ratio(OFF, used).text(),
             row.low,
             row.high
         )
@@ -177,25 +182,25 @@ impl Predicted {
         let (used, rival) = (self.setting(), self.rival());
         let best = if used == OFF { rival } else { used };
         let (speed, row) = (confirmed.ratio(OFF, best), self.row(best));
-        if speed < row.low || speed > row.high {
+        if speed.high < row.low || speed.low > row.high {
             return Some(format!(
-                "with {} it is {speed:.2} times as fast as without buffering, where {:.1} to {:.1} was \
-                 predicted",
+                "with {} it is {} times as fast as without buffering, where {:.1} to {:.1} was predicted",
                 called(sizes, best),
+                speed.text(),
                 row.low,
                 row.high
             ));
         }
         let (ratio, expected) =
             (confirmed.ratio(used, rival), self.row(used).seconds / self.row(rival).seconds);
-        let error = (DEVIATIONS * RUN_ERROR * (2.0 / ROUNDS as f64).sqrt()).exp();
-        (ratio > expected * error || ratio < expected / error).then(|| {
+        let error = DEVIATIONS * RUN_ERROR * (2.0 / ROUNDS as f64).sqrt();
+        let differs = (ratio.value / expected).ln().abs();
+        (differs > error.hypot(confirmed.noise())).then(|| {
             format!(
-                "{} takes {ratio:.2} of the time of {}, where {:.2} to {:.2} was predicted",
+                "{} takes {} of the time of {}, where {expected:.2} was predicted",
                 called(sizes, used),
+                ratio.text(),
                 called(sizes, rival),
-                expected / error,
-                expected * error
             )
         })
     }
@@ -209,16 +214,47 @@ pub struct Confirmed {
     pub missed: Option<String>,
 }
 
+/// A ratio and its interval.
+pub struct Ratio {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Ratio {
+    fn text(&self) -> String {
+        format!("{:.2} ({:.2} to {:.2})", self.value, self.low, self.high)
+    }
+}
+
 impl Confirmed {
     /// The time of one setting to that of another: the geometric mean over the rounds.
-    pub fn ratio(&self, setting: Setting, reference: Setting) -> f64 {
-        let figure = |round: &Round, setting: Setting| {
-            let place = round.order.iter().position(|ran| *ran == setting);
-            place.map_or(1.0, |place| round.figures[place])
-        };
-        let logarithm = |round: &Round| (figure(round, setting) / figure(round, reference)).ln();
-        (self.rounds.iter().map(logarithm).sum::<f64>() / self.rounds.len() as f64).exp()
+    pub fn ratio(&self, setting: Setting, reference: Setting) -> Ratio {
+        let logarithm = |round: &Round| figure(round, setting).ln() - figure(round, reference).ln();
+        let mean = self.rounds.iter().map(logarithm).sum::<f64>() / self.rounds.len() as f64;
+        let [value, low, high] = [0.0, -1.0, 1.0].map(|ends| (mean + ends * self.noise()).exp());
+        Ratio { value, low, high }
     }
+
+    /// Half the interval of such a ratio, as a logarithm: from how much the runs of each setting
+    /// differ.
+    fn noise(&self) -> f64 {
+        let settings = self.rounds.first().map_or(&[][..], |round| &round.order);
+        let count = self.rounds.len() as f64;
+        let squares = |setting: &Setting| {
+            let logarithms = || self.rounds.iter().map(|round| figure(round, *setting).ln());
+            let mean = logarithms().sum::<f64>() / count;
+            logarithms().map(|logarithm| (logarithm - mean).powi(2)).sum::<f64>()
+        };
+        let freedom = settings.len() * (self.rounds.len() - 1);
+        let variance = settings.iter().map(squares).sum::<f64>() / freedom as f64;
+        STUDENT[freedom.min(STUDENT.len()) - 1] * (variance * 2.0 / count).sqrt()
+    }
+}
+
+fn figure(round: &Round, setting: Setting) -> f64 {
+    let place = round.order.iter().position(|ran| *ran == setting);
+    place.map_or(1.0, |place| round.figures[place])
 }
 
 fn row(
@@ -290,21 +326,34 @@ mod tests {
         };
         predicted.rows[2].low = 4.0;
         predicted.rows[2].high = 6.0;
-        let missed = |figures: [f64; 3]| {
+        // The second round takes longer by that much for no buffering, and less for the others.
+        let missed = |figures: [f64; 3], noise: f64| {
             let round = |order: Vec<Setting>, figures: Vec<f64>| Round {
                 phase: Phase::Confirm,
                 order,
                 figures,
             };
             let there = round(vec![OFF, 2, 3], figures.to_vec());
-            let back = round(vec![3, 2, OFF], figures.iter().rev().copied().collect());
+            let back = round(
+                vec![3, 2, OFF],
+                vec![figures[2] * noise, figures[1] / noise, figures[0] * noise],
+            );
             let confirmed =
                 Confirmed { rounds: vec![there, back], measurements: Vec::new(), missed: None };
             predicted.missed(&confirmed, &sizes)
         };
-        assert_eq!(missed([50.0, 10.3, 10.0]), None);
-        assert!(missed([30.0, 10.3, 10.0]).unwrap().contains("2.91 times as fast"));
-        assert!(missed([50.0, 11.5, 10.0]).unwrap().contains("1.15 of the time"));
-        assert!(missed([45.0, 9.0, 10.0]).unwrap().contains("0.90 of the time"));
+        assert_eq!(missed([50.0, 10.3, 10.0], 1.0), None);
+        assert!(
+            missed([30.0, 10.3, 10.0], 1.0).unwrap().contains("it is 2.91 (2.91 to 2.91) times")
+        );
+        assert!(
+            missed([50.0, 11.5, 10.0], 1.0)
+                .unwrap()
+                .contains("takes 1.15 (1.15 to 1.15) of the time")
+        );
+        assert!(missed([45.0, 9.0, 10.0], 1.0).unwrap().contains("takes 0.90 "));
+        // Runs that differ by as much themselves speak against nothing, however noisy for so much.
+        assert_eq!(missed([50.0, 11.5, 10.0], 1.1), None);
+        assert!(missed([10.0, 11.5, 10.0], 1.1).is_some());
     }
 }
