@@ -72,6 +72,18 @@ struct Recorded {
 }
 
 impl Recorded {
+    /// Records a run of the command; `None`: nothing can be predicted from it, so a search is begun.
+    fn make(arguments: &Tune, trial: &mut Trial) -> Option<Recorded> {
+        // A command that fails will fail again, and be told then.
+        let path = trial.record().ok()?;
+        let mut recorded = Recorded::read(arguments, &path).ok()?;
+        recorded.predicted.notes.push(format!(
+            "some {RUNS_USUAL} runs would take longer than --budget, so one was recorded, and what it \
+             predicts was tried; a longer budget or --patience searches"
+        ));
+        Some(recorded)
+    }
+
     fn read(arguments: &Tune, path: &Path) -> Result<Recorded, Failure> {
         let recording = Recording::read(path)?;
         let mut predicted = Predicted::new(&recording, path, &arguments.sizes, arguments.within)?;
@@ -83,6 +95,13 @@ impl Recorded {
         }
         Ok(Recorded { recording, predicted })
     }
+}
+
+/// Whether a search would not end within its budget, and nobody asked for one in particular.
+fn is_too_long(arguments: &Tune, seconds: f64) -> bool {
+    let Tune { budget, patience, curve, cold, resume, sandbox, dry_run, .. } = arguments;
+    let asked = *patience > 1 || *curve || *cold || *resume || *sandbox || *dry_run;
+    !asked && seconds * RUNS_USUAL as f64 > budget.as_secs_f64()
 }
 
 /// Says what a recorded run predicts; nothing runs, and nothing is written.
@@ -192,6 +211,8 @@ struct Kept {
 
 fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     let program = reachable(arguments)?;
+    let mut recorded =
+        arguments.from.as_deref().map(|path| Recorded::read(arguments, path)).transpose()?;
     let mut trial = Trial::new(arguments)?;
     let interrupted = watch_for_interrupts(trial.scratches())?;
     let rules_at = match &kept {
@@ -204,12 +225,15 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     bar.set_message("learning what it reads and writes");
-    let recorded =
-        arguments.from.as_deref().map(|path| Recorded::read(arguments, path)).transpose()?;
-    let seconds = trial.learn(recorded.as_ref().map(|recorded| &recorded.recording.profile))?;
+    let first = trial.learn_first()?;
+    if recorded.is_none() && kept.is_none() && is_too_long(arguments, first.seconds) {
+        bar.set_message("recording a run, as ninety take too long");
+        recorded = Recorded::make(arguments, &mut trial);
+    }
+    trial.learn_rest(&first, recorded.as_ref().map(|recorded| &recorded.recording.profile))?;
     if arguments.dry_run {
         bar.finish_and_clear();
-        print(&report::dry_run(&trial, arguments, seconds, &rules_at));
+        print(&report::dry_run(&trial, arguments, first.seconds, &rules_at));
         return Ok(0);
     }
     if let Some(Recorded { predicted, .. }) = &recorded {

@@ -938,14 +938,14 @@ fn a_long_run_is_sampled_and_nothing_of_it_is_missing() {
     place.write("in.dat", vec![b'x'; 64 << 10]);
     let recording = place.folder.path().join("job.recording");
     // Each file's first calls are all followed while there is room: 300 files of 4,000 reads do not fit.
-    let python = "import os\n\
-                  for i in range(300):\n\
-                  \x20   fd = os.open('in.dat', os.O_RDONLY)\n\
-                  \x20   for j in range(4000): os.read(fd, 16)\n\
-                  \x20   os.close(fd)\n";
+    let source = "#include <fcntl.h>\n#include <unistd.h>\nint main(void) { char record[16];\n\
+                  for (int i = 0; i < 300; i++) { int fd = open(\"in.dat\", O_RDONLY);\n\
+                  for (int j = 0; j < 4000; j++) if (read(fd, record, 16) != 16) return 1;\n\
+                  close(fd); } return 0; }\n";
+    compile(&place, "reads", source, &[]);
     let json = place.folder.path().join("profile.json");
     let mut profile = place.sweetspot(&["profile", "--output", "../report", "--json"]);
-    profile.arg(&json).arg("--record").arg(&recording).args(["--", "python3", "-c", python]);
+    profile.arg(&json).arg("--record").arg(&recording).args(["--", "./reads"]);
     assert!(profile.output().unwrap().status.success());
     let profile: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     let told = place.sweetspot(&["tune", "--json", "--from"]).arg(&recording).output().unwrap();

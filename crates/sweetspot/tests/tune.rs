@@ -655,3 +655,35 @@ fn a_prediction_that_misses_is_said() {
         assert!(notes.contains(part), "{part:?} is missing in {notes}");
     }
 }
+
+#[test]
+fn a_command_too_long_for_the_budget_is_recorded_once_and_tried_six_times() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    fs::write(place.path("in.dat"), "x".repeat(4 << 20)).unwrap();
+    let options = ["--json", "--budget=1s", "--sizes=4K..16K", "--within=100%"];
+    let told = |options: &[&str], command: &[&str]| -> serde_json::Value {
+        let output = place.tune(options, command).output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let recorded = told(
+        &options,
+        &["sh", "-c", "sleep 0.1; dd if=in.dat of=out.dat bs=50 status=none; echo done >&2"],
+    );
+    let notes = recorded["notes"].to_string();
+    assert!(notes.contains("would take longer than --budget, so one was recorded"), "{notes}");
+    let missed = notes.contains("the prediction missed, so a search decided: ");
+    assert_eq!(recorded["runs"].as_u64().unwrap() == 8, !missed, "{recorded:#}");
+    // Nothing of its own is among what is compared.
+    let checked = recorded["checked"].as_array().unwrap();
+    assert!(
+        checked.len() == 1 && checked[0].as_str().unwrap().ends_with("/out.dat"),
+        "{checked:?}"
+    );
+    // Where a search is asked for, that is what is done.
+    let options = ["--json", "--budget=1s", "--sizes=4K..16K", "--patience=2"];
+    let searched = told(&options, &["sh", "-c", "sleep 0.1; cat in.dat > out.dat"]);
+    assert_eq!(searched["predicted"].as_array().unwrap().len(), 0, "{searched:#}");
+    assert_eq!(searched["stopped"], "budget", "{searched:#}");
+}

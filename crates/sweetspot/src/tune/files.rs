@@ -200,8 +200,10 @@ impl Files {
 
     /// Learns from a profile of a run that was recorded.
     pub fn learn_from_profile(&mut self, profile: &Profile) {
-        let is_one =
-            |file: &&profile::data::File| file.kind == FileKind::File && file.together == 0;
+        // What was open before is standard input or output, which each run gets anew.
+        let is_one = |file: &&profile::data::File| {
+            file.kind == FileKind::File && file.together == 0 && file.opens > 0
+        };
         for file in profile.files.iter().filter(is_one) {
             let path = PathBuf::from(&file.path);
             if path.is_file() {

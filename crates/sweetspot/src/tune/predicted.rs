@@ -112,8 +112,8 @@ impl Predicted {
             }
         };
         format!(
-            "Predicted, not measured: {what}: {:.2} s instead of {:.2} s, {:.1} times as fast ({:.1} to \
-             {:.1}).",
+            "Predicted, not measured: {what}: {:.2} s instead of {:.2} s, {:.2} times as fast ({:.2} to \
+             {:.2}).",
             used.seconds,
             self.row(OFF).seconds,
             used.speed,
@@ -143,7 +143,7 @@ impl Predicted {
         let row = self.row(used);
         format!(
             "{} should be within {percent} of the best: predicted from one run, and {runs} runs agree: {} \
-             times as fast as without buffering (predicted {:.1} to {:.1}), {against}.",
+             times as fast as without buffering (predicted {:.2} to {:.2}), {against}.",
             called(used),
             confirmed.ratio(OFF, used).text(),
             row.low,
@@ -184,7 +184,7 @@ impl Predicted {
         let (speed, row) = (confirmed.ratio(OFF, best), self.row(best));
         if speed.high < row.low || speed.low > row.high {
             return Some(format!(
-                "with {} it is {} times as fast as without buffering, where {:.1} to {:.1} was predicted",
+                "with {} it is {} times as fast as without buffering, where {:.2} to {:.2} was predicted",
                 called(sizes, best),
                 speed.text(),
                 row.low,

@@ -342,15 +342,24 @@ impl Report {
         let rows = self.settings.iter().map(|row| (row.buffer.as_str(), row.median_seconds));
         let curve = self.curve(rows.collect());
         // Of two or three settings there is no curve.
-        let curve = if self.settings.len() < SETTINGS_OF_CURVE { "" } else { &curve };
-        let _ = write!(text, "\n{}\n\n{curve}", self.table().trim_fmt());
+        let curve = match self.settings.len() < SETTINGS_OF_CURVE {
+            true => String::new(),
+            false => format!("\n{curve}"),
+        };
+        let _ = write!(text, "\n{}\n{curve}", self.table().trim_fmt());
         let base = self.base.as_deref().unwrap_or("the best");
         let _ = writeln!(
             text,
             "\nTime: median, and its ratio to that of {base} over the rounds in which both ran, \
              with a 95 % interval\nwhere these are six or more. {} runs, each a fresh process, {} \
-             cache, in random rounds from seed {}.",
-            self.runs, self.cache, self.seed
+             cache, {}.",
+            self.runs,
+            self.cache,
+            // A search begins with other rounds.
+            match self.rounds.iter().all(|round| round.phase == Phase::Confirm) {
+                true => "there and back".to_string(),
+                false => format!("in random rounds from seed {}", self.seed),
+            }
         );
         if self.disturbed_runs > 0 {
             let advice = match !self.confirmed && 2 * self.disturbed_runs > self.runs {

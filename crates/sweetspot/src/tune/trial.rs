@@ -59,6 +59,14 @@ enum Way<'a> {
     Rules(&'a Path),
     /// With the library and a ledger that takes notes.
     Learning(&'a guarded::Session),
+    /// Under `profile`, which keeps its calls in this file.
+    Recording(&'a Path),
+}
+
+/// The first run: how long it took, and what was in the files before.
+pub struct First {
+    pub seconds: f64,
+    contents: Outputs,
 }
 
 impl<'a> Trial<'a> {
@@ -97,23 +105,30 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Runs the command as it is, and with the library taking notes unless `recorded` tells as much, to
-    /// learn what it reads and writes. Returns the seconds that it took as it is.
+    /// Runs the command once, as it is, to learn what it writes.
+    ///
+    /// # Errors
+    /// Where it fails, or cannot be run again and again.
+    pub fn learn_first(&mut self) -> Result<First, Failure> {
+        let mut named = named(&self.folder, &self.arguments.command);
+        named.extend(standard_input());
+        match self.apart {
+            None => self.learn_in_place(&named),
+            Some(_) => self.learn_apart(&named),
+        }
+    }
+
+    /// Runs it once more with the library taking notes, unless a profile tells as much, to learn what it
+    /// reads.
     ///
     /// # Errors
     /// Where it fails, or changes what it reads.
-    pub fn learn(&mut self, recorded: Option<&Profile>) -> Result<f64, Failure> {
-        let mut named = named(&self.folder, &self.arguments.command);
-        named.extend(standard_input());
-        let (seconds, at_first) = match self.apart {
-            None => self.learn_in_place(&named)?,
-            Some(_) => self.learn_apart(&named)?,
-        };
-        match recorded {
+    pub fn learn_rest(&mut self, first: &First, known: Option<&Profile>) -> Result<(), Failure> {
+        match known {
             Some(profile) => self.files.learn_from_profile(profile),
             None => self.learn_by_library()?,
         }
-        let altered = self.files.altered_input(&at_first, &self.expected);
+        let altered = self.files.altered_input(&first.contents, &self.expected);
         if let (Some(path), None) = (altered, &self.arguments.prepare) {
             let shown = path.display();
             return Err(Failure::own(format!(
@@ -140,7 +155,7 @@ impl<'a> Trial<'a> {
             return Err(Failure::own("no input file is known that could be made cold")
                 .next("name it in the command, or tune without --cold"));
         }
-        Ok(seconds)
+        Ok(())
     }
 
     /// Runs it with the library taking notes.
@@ -173,9 +188,18 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Learns from the first run what is written, by looking at folders before and after. Returns its
-    /// seconds, and what was there before.
-    fn learn_in_place(&mut self, named: &[PathBuf]) -> Result<(f64, Outputs), Failure> {
+    /// Runs the command once as it is, and keeps its calls in a file.
+    ///
+    /// # Errors
+    /// Where it fails, or there is no room for them.
+    pub fn record(&mut self) -> Result<PathBuf, Failure> {
+        let path = self.scratch.path().join("recording");
+        self.start(&Way::Recording(&path))?;
+        Ok(path)
+    }
+
+    /// Learns what is written by looking at folders before and after.
+    fn learn_in_place(&mut self, named: &[PathBuf]) -> Result<First, Failure> {
         let before = Scan::of(&self.folder, named).with_contents();
         let measurement = self.start(&Way::Setting(BufferSize::Off))?;
         let after = Scan::of(&self.folder, named);
@@ -199,16 +223,16 @@ impl<'a> Trial<'a> {
             .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
         }
         self.expected = self.outputs()?;
-        Ok((measurement.wall.as_secs_f64(), before.contents))
+        Ok(First { seconds: measurement.wall.as_secs_f64(), contents: before.contents })
     }
 
     /// The same from what the first run left in the sandbox: every file that it wrote, wherever.
-    fn learn_apart(&mut self, named: &[PathBuf]) -> Result<(f64, Outputs), Failure> {
+    fn learn_apart(&mut self, named: &[PathBuf]) -> Result<First, Failure> {
         let measurement = self.start(&Way::Setting(BufferSize::Off))?;
         self.learn_written_apart();
         self.files.learn_from_names(named);
         self.expected = self.outputs()?;
-        Ok((measurement.wall.as_secs_f64(), Outputs::default()))
+        Ok(First { seconds: measurement.wall.as_secs_f64(), contents: Outputs::default() })
     }
 
     fn learn_written_apart(&mut self) {
@@ -391,7 +415,9 @@ impl<'a> Trial<'a> {
             Ok(words)
         };
         let mut job = match way {
-            Way::Setting(BufferSize::Off) | Way::Learning(_) => Job::new(command),
+            Way::Setting(BufferSize::Off) | Way::Learning(_) | Way::Recording(_) => {
+                Job::new(command)
+            }
             Way::Setting(size) => {
                 let options = ["--buffer-size".into(), buffer::text(*size).into()];
                 Job::new(with_run(options)?.into_iter().chain(command))
@@ -401,6 +427,14 @@ impl<'a> Trial<'a> {
                 Job::new(with_run(options)?.into_iter().chain(command))
             }
         };
+        if let Way::Recording(path) = way {
+            let own = std::env::current_exe()
+                .map_err(|error| Failure::own(format!("sweetspot cannot find itself: {error}")))?;
+            let mut words = vec![own.into_os_string()];
+            words.extend(["profile", "--output", "/dev/null", "--record"].map(OsString::from));
+            words.extend([path.as_os_str().to_owned(), "--".into()]);
+            job.command.splice(0..0, words);
+        }
         job.without = NOT_PASSED_ON.map(OsString::from).into();
         if let Way::Learning(ledger) = way {
             let library = preload::install()?;
