@@ -128,8 +128,9 @@ fn patterns_are_told_apart() {
                 "seeks_nowhere" => number(found, name),
                 name => number(&found["pattern"], name),
             };
-            // Of some thousand calls every one is looked at, of more only bursts.
-            let error = if *count > 4096 { count / 5 } else { 0 };
+            // Of some thousand calls every one is looked at, of more only bursts: a dozen here, whose
+            // number scatters by 8 % (the gaps between them are random). Four times as much is no chance.
+            let error = if *count > 4096 { count / 3 } else { 0 };
             assert!(value.abs_diff(*count) <= error, "{script}\n{name}: {value} for {count}");
         }
     };
