@@ -118,12 +118,9 @@ impl Trace {
     /// Logs an event, if there is room.
     pub fn log(&self, line: &Line) {
         let place = self.used.fetch_add(1, Relaxed) as usize;
-        let Some(event) = self.events.get(place) else { return };
-        event.at.store(line.at, Relaxed);
-        event.value.store(line.value, Relaxed);
-        event.stream.store(line.stream, Relaxed);
-        let weight = line.weight.min(0xffff);
-        event.what.store(line.told as u32 | line.flags << 8 | weight << 16, Release);
+        if let Some(event) = self.events.get(place) {
+            event.write(line);
+        }
     }
 
     /// How many times as many calls should be left out, so that a long run finds room: 1 while half of
@@ -135,6 +132,14 @@ impl Trace {
 }
 
 impl Event {
+    fn write(&self, line: &Line) {
+        self.at.store(line.at, Relaxed);
+        self.value.store(line.value, Relaxed);
+        self.stream.store(line.stream, Relaxed);
+        let weight = line.weight.min(0xffff);
+        self.what.store(line.told as u32 | line.flags << 8 | weight << 16, Release);
+    }
+
     /// Its values; `None`: it is not complete, or no event.
     pub fn read(&self) -> Option<Line> {
         let what = self.what.load(Acquire);
@@ -163,8 +168,14 @@ mod tests {
             what: AtomicU32::new(0),
         };
         assert_eq!(event.read(), None);
-        for (index, told) in Told::ALL.into_iter().enumerate() {
-            assert_eq!(told as usize, index + 1);
+        for told in Told::ALL {
+            let flags = RESUMED | BY_STDIO;
+            let line =
+                Line { told, stream: 9, at: u64::MAX, value: 1 << 40, flags, weight: 0xffff };
+            event.write(&line);
+            assert_eq!(event.read(), Some(line));
+            event.write(&Line { weight: 1 << 20, ..line });
+            assert_eq!(event.read(), Some(line), "not more than there is room for");
         }
         event.what.store(Told::ALL.len() as u32 + 1, Relaxed);
         assert_eq!(event.read(), None);

@@ -115,7 +115,7 @@ Examples:
 const TUNE_NOTES: &str = "\
 The command runs some 90 times, without buffering and with buffers of different sizes, in an \
 order that is fair to all. What it writes must come out the same each time. Where that takes longer \
-than --budget, one run is recorded, and six more confirm what it predicts.
+than --budget, one run is recorded, and six more confirm what it predicts, if there is time for them.
 
 The answer becomes a rule in the sweetspot.toml that is found from here upwards, or in a new one \
 here; `sweetspot run` uses it. Rules that you wrote are not touched. Ctrl-C finishes the run \

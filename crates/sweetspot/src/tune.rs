@@ -60,7 +60,7 @@ const FILES_TRIED_MAX: usize = 3;
 pub fn tune(arguments: &Tune) -> Result<u8, Failure> {
     match (&arguments.machine, &arguments.from) {
         (Some(folder), _) => machine::tune(arguments, folder),
-        (None, Some(path)) if arguments.command.is_empty() => tell_predicted(arguments, path),
+        (None, Some(path)) if arguments.command.is_empty() => tell_from(arguments, path),
         (None, _) => tune_command(arguments, None),
     }
 }
@@ -78,8 +78,8 @@ impl Recorded {
         let path = trial.record().ok()?;
         let mut recorded = Recorded::read(arguments, &path).ok()?;
         recorded.predicted.notes.push(format!(
-            "some {RUNS_USUAL} runs would take longer than --budget, so one was recorded, and what it \
-             predicts was tried; a longer budget or --patience searches"
+            "some {RUNS_USUAL} runs would take longer than --budget, so one was recorded, and sizes \
+             were tried on its calls; a longer budget or --patience searches"
         ));
         Some(recorded)
     }
@@ -104,36 +104,47 @@ fn is_too_long(arguments: &Tune, seconds: f64) -> bool {
     !asked && seconds * RUNS_USUAL as f64 > budget.as_secs_f64()
 }
 
-/// Says what a recorded run predicts; nothing runs, and nothing is written.
-fn tell_predicted(arguments: &Tune, path: &Path) -> Result<u8, Failure> {
+/// Says what a kept recording predicts; nothing runs. Returns the exit status.
+fn tell_from(arguments: &Tune, path: &Path) -> Result<u8, Failure> {
     let Recorded { recording, predicted } = Recorded::read(arguments, path)?;
-    let plan = plan(arguments, 0);
+    let notes = [
+        predicted.notes.clone(),
+        vec![format!(
+            "six runs confirm it or not: sweetspot tune --from {} -- {}",
+            shell_words(&[path.display().to_string()]),
+            shell_words(&recording.profile.command)
+        )],
+    ];
+    tell_predicted(arguments, &predicted, 0, notes.concat())?;
+    Ok(0)
+}
+
+/// Says what is predicted, and by how many runs of the command. No rule is written.
+fn tell_predicted(
+    arguments: &Tune,
+    predicted: &Predicted,
+    runs: usize,
+    notes: Vec<String>,
+) -> Result<(), Failure> {
     let findings = Findings {
         sizes: &arguments.sizes,
         cache: "warm",
-        plan: &plan,
+        plan: &plan(arguments, 0),
         rounds: &[],
         measurements: &[],
-        runs: 0,
+        runs,
         checked: Vec::new(),
-        notes: predicted.notes.clone(),
+        notes,
         answer: None,
         stopped: None,
     };
     let mut report = findings.report().map_err(lab)?;
-    let typed = |setting| typed(arguments.sizes.buffer(setting));
     report.sentence = predicted.sentence(&arguments.sizes, arguments.within);
-    report.smallest = Some(typed(predicted.answer.choice));
-    report.buffer = Some(typed(predicted.setting()));
+    report.smallest = Some(typed(arguments.sizes.buffer(predicted.answer.choice)));
     report.auto_is_within = predicted.answer.auto_is_within;
-    let words = shell_words(&recording.profile.command);
-    report.notes.push(format!(
-        "six runs confirm it or not: sweetspot tune --from {} -- {words}",
-        shell_words(&[path.display().to_string()])
-    ));
-    report.predicted = predicted.rows;
+    report.predicted.clone_from(&predicted.rows);
     show(arguments, &report);
-    Ok(0)
+    Ok(())
 }
 
 /// Says what a recorded run has predicted and a few runs have confirmed, and keeps it. Returns the exit
@@ -239,7 +250,25 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     if let Some(Recorded { predicted, .. }) = &recorded {
         bar.set_message("confirming what was predicted");
         trial.notes.extend(predicted.notes.iter().cloned());
-        let confirmed = predicted.confirm(&mut trial, &arguments.sizes)?;
+        let takes = first.seconds * predicted::RUNS as f64;
+        // Who names a recording has asked for these runs.
+        let confirmed = match arguments.from.is_some() || takes <= arguments.budget.as_secs_f64() {
+            true => predicted.confirm(&mut trial, &arguments.sizes, &interrupted)?,
+            false => None,
+        };
+        let Some(confirmed) = confirmed else {
+            trial.notes.push(match interrupted.load(Relaxed) {
+                true => "interrupted, so nothing confirms it".to_string(),
+                false => format!(
+                    "six runs would take longer than --budget, too, so nothing confirms it: --budget \
+                     {}m does",
+                    (takes / 60.0).ceil()
+                ),
+            });
+            bar.finish_and_clear();
+            tell_predicted(arguments, predicted, trial.runs, trial.notes.clone())?;
+            return Ok(STATUS_UNDECIDED);
+        };
         match &confirmed.missed {
             None => {
                 bar.finish_and_clear();

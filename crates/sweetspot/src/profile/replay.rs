@@ -5,7 +5,7 @@
 //! the same at another size. Where another size would have asked what was never asked, the file is as
 //! large as it was seen to be, and may be written.
 
-use super::data::{Prediction, Profile};
+use super::data::Prediction;
 use super::recording::Recording;
 use super::{gather, model};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use sweetspot_core::trace::{BY_STDIO, FROM_OUTSIDE, HANDED, Line, NEWS, RESUMED,
 use sweetspot_core::why::Why;
 
 /// What buffering would have done with a file, by [`Would`].
-pub type Counts = [u64; Would::COUNT];
+type Counts = [u64; Would::COUNT];
 
 /// What the kernel said of a stream's file.
 #[derive(Clone, Copy, Default)]
@@ -38,7 +38,7 @@ struct Stream {
 
 /// Tells shadows with buffers of one size what those of the run were told. By the number of their
 /// record, what they would have done.
-pub fn counts(lines: &[Line], buffer: BufferSize) -> HashMap<usize, Counts> {
+fn counts(lines: &[Line], buffer: BufferSize) -> HashMap<usize, Counts> {
     let bytes = match buffer {
         BufferSize::Off => return HashMap::new(),
         BufferSize::Auto => 0,
@@ -162,14 +162,8 @@ fn reason(bits: u64) -> Why {
     Why::ALL.into_iter().find(|why| bits & why.bit() != 0).unwrap_or(Why::NotRegular)
 }
 
-/// What the run would have taken with another buffer; `None`: without one, or nothing was called.
+/// What the run would have taken with another buffer; `None`: nothing was called.
 pub fn predict(recording: &Recording, lines: &[Line], buffer: BufferSize) -> Option<Prediction> {
-    let profile = profile(recording, lines, buffer);
-    profile.prediction.filter(|_| buffer != BufferSize::Off)
-}
-
-/// The profile as it would be for another buffer.
-fn profile(recording: &Recording, lines: &[Line], buffer: BufferSize) -> Profile {
     let counts = counts(lines, buffer);
     let mut profile = recording.profile.clone();
     for (file, record) in profile.files.iter_mut().zip(&recording.files) {
@@ -181,5 +175,5 @@ fn profile(recording: &Recording, lines: &[Line], buffer: BufferSize) -> Profile
         );
     }
     model::judge(&mut profile);
-    profile
+    profile.prediction
 }

@@ -18,6 +18,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use sweetspot_core::ledger::{Counter, TEXT_BYTES_MAX};
+use sweetspot_core::policy::CALLS_LISTED;
 use sweetspot_guard::session::Summary;
 use sweetspot_lab::output::Hash;
 
@@ -200,9 +201,12 @@ impl Files {
 
     /// Learns from a profile of a run that was recorded.
     pub fn learn_from_profile(&mut self, profile: &Profile) {
-        // What was open before is standard input or output, which each run gets anew.
+        // Of the same files a ledger would tell: used in many pieces. What was open before is standard
+        // input or output, which each run gets anew.
         let is_one = |file: &&profile::data::File| {
-            file.kind == FileKind::File && file.together == 0 && file.opens > 0
+            let calls = file.reads + file.writes;
+            let is_listed = file.together == 0 && calls >= u64::from(CALLS_LISTED);
+            file.kind == FileKind::File && file.opens > 0 && is_listed
         };
         for file in profile.files.iter().filter(is_one) {
             let path = PathBuf::from(&file.path);

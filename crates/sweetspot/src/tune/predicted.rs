@@ -15,10 +15,13 @@ use crate::profile::RUN_ERROR;
 use crate::profile::recording::Recording;
 use crate::profile::replay;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::search::{Answer, OFF, Phase, Round, Setting};
 
+/// Runs of a confirmation, at most.
+pub const RUNS: usize = 3 * ROUNDS;
 /// Rounds of a confirmation: with three settings six runs, beside the recorded one and the one from
 /// which files are learned.
 const ROUNDS: usize = 2;
@@ -151,11 +154,17 @@ impl Predicted {
         )
     }
 
-    /// Runs the command a few times, to see whether it is as predicted.
+    /// Runs the command a few times, to see whether it is as predicted. `None` where that was
+    /// interrupted.
     ///
     /// # Errors
     /// As [`Trial::run`].
-    pub fn confirm(&self, trial: &mut Trial, sizes: &Ladder) -> Result<Confirmed, Failure> {
+    pub fn confirm(
+        &self,
+        trial: &mut Trial,
+        sizes: &Ladder,
+        interrupted: &AtomicBool,
+    ) -> Result<Option<Confirmed>, Failure> {
         let mut settings = vec![OFF, self.setting(), self.rival()];
         settings.dedup(); // where nothing is used
         let (mut rounds, mut measurements) = (Vec::new(), Vec::new());
@@ -167,6 +176,9 @@ impl Predicted {
             }
             let mut figures = Vec::new();
             for setting in &order {
+                if interrupted.load(Relaxed) {
+                    return Ok(None);
+                }
                 let measurement = trial.run(sizes, *setting)?;
                 figures.push(measurement.wall.as_secs_f64());
                 measurements.push((*setting, measurement));
@@ -174,7 +186,7 @@ impl Predicted {
             rounds.push(Round { phase: Phase::Confirm, order, figures });
         }
         let confirmed = Confirmed { rounds, measurements, missed: None };
-        Ok(Confirmed { missed: self.missed(&confirmed, sizes), ..confirmed })
+        Ok(Some(Confirmed { missed: self.missed(&confirmed, sizes), ..confirmed }))
     }
 
     /// What did not come as predicted, in words.
