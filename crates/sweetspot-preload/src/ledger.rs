@@ -11,8 +11,8 @@ use core::sync::atomic::{
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_OBSERVE, FLAG_PLACES,
-    FLAG_SUMMARY, FLAG_TRACE, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule,
-    TEXT_BYTES_MAX,
+    FLAG_PROBE, FLAG_SUMMARY, FLAG_TRACE, Header, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE,
+    RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX,
 };
 use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
 use sweetspot_core::policy;
@@ -260,6 +260,13 @@ pub fn announce() {
             crate::ops::observe::start();
         }
     }
+}
+
+/// The header in which an answer is to be stored, where this process is only asked what would be
+/// buffered.
+pub fn probed() -> Option<&'static Header> {
+    let header = &mapped()?.header;
+    (header.flags.load(Relaxed) & FLAG_PROBE != 0).then_some(header)
 }
 
 /// Whether places are to be noted, too.

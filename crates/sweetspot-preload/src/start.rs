@@ -8,7 +8,7 @@ use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
 use sweetspot_core::size::{self, BufferSize, Parsed};
 use sweetspot_core::why::Why;
 
-use crate::{atomic, ledger, next, ops, process, reach, sys};
+use crate::{atomic, ledger, next, ops, probe, process, reach, sys};
 
 #[cfg(preload_abi)]
 #[used]
@@ -79,6 +79,9 @@ extern "C" fn start(
     {
         let by_rule = which == b"rules";
         process::set_stdio(if by_rule { process::STDIO_BY_RULE } else { process::STDIO_ALL });
+    }
+    if let Some(header) = ledger::probed() {
+        probe::run(header);
     }
 }
 
