@@ -241,8 +241,19 @@ pub fn leave_to_parent() {
     replace(mapped as u64, size_of::<Ledger>() as u64);
 }
 
+/// The reasons that [`note`] was given in this process, as bits: the ledger has those of all.
+#[unsafe(link_section = ".data")]
+static NOTED: AtomicU64 = AtomicU64::new(0);
+
+/// A reason for which this whole process is not buffered.
+pub fn noted() -> Option<Why> {
+    let bits = NOTED.load(Relaxed);
+    Why::ALL.into_iter().find(|why| bits & why.bit() != 0)
+}
+
 /// Notes a reason for which this whole process is not buffered, for the summary.
 pub fn note(why: Why) {
+    NOTED.fetch_or(why.bit(), Relaxed);
     if process::under_seccomp() && MAPPED.load(Relaxed).is_null() {
         // It may not be allowed to map it.
         return;

@@ -16,6 +16,7 @@ mod trial;
 use crate::arguments::Doctor;
 use crate::failure::Failure;
 use crate::preload;
+pub use machine::mend_confinement;
 use serde::Serialize;
 use std::fmt::Write as _;
 use sweetspot_lab::environment::Environment;

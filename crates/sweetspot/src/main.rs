@@ -16,6 +16,7 @@ mod home;
 mod merge;
 mod origin;
 mod preload;
+mod probe;
 mod profile;
 mod reach;
 mod recover;

@@ -25,6 +25,8 @@ pub const VARIABLE: &str = "LD_PRELOAD";
 
 /// The library's bytes.
 const LIBRARY: &[u8] = include_bytes!(env!("SWEETSPOT_PRELOAD_SO"));
+/// Tells builds of the library apart.
+pub const HASH: &str = env!("SWEETSPOT_PRELOAD_HASH");
 /// The library's name in the cache folder.
 const FILE_NAME: &str = concat!("libsweetspot-", env!("SWEETSPOT_PRELOAD_HASH"), ".so");
 /// A folder of the package that ships the library as a file, and its name there.
@@ -120,7 +122,7 @@ fn folder() -> Result<PathBuf, Failure> {
 
 /// Whether the nearest part of `path` that exists is ours, so that nothing of ours is left in the
 /// home folder of someone else.
-fn belongs_to_us(path: &Path) -> bool {
+pub fn belongs_to_us(path: &Path) -> bool {
     path.ancestors()
         .find_map(|ancestor| ancestor.metadata().ok())
         .is_some_and(|metadata| is_trusted_owner(&metadata))

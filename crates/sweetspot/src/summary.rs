@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::origin::{self, Origin};
 use crate::reach::Reach;
 use crate::run::Environment;
-use crate::session::{FileSummary, Summary};
+use crate::session::{self, FileSummary, Summary};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -268,8 +268,8 @@ impl Report {
         if let Some(rules) = self.rules() {
             let _ = writeln!(text, "rules     {}", rules.display());
         }
-        for note in learned.iter().flat_map(|learned| &learned.notes) {
-            let _ = writeln!(text, "note      {note}");
+        for note in learned.iter().flat_map(|learned| learned.notes(ran.program)) {
+            let _ = writeln!(text, "{NOTE}{note}");
         }
         if let Some(learned) = learned.filter(|learned| !learned.files.is_empty()) {
             let _ = writeln!(text, "{}", total(&learned.files));
@@ -303,7 +303,7 @@ impl Report {
             inactive,
             rules: self.rules().map(|path| path.display().to_string()),
             processes: learned.processes,
-            notes: learned.notes,
+            notes: learned.notes(ran.program),
             files: learned.files.into_iter().map(file).collect(),
         }
     }
@@ -339,6 +339,7 @@ impl Report {
 }
 
 const BUFFERED_NO: &str = "buffered  no: ";
+const NOTE: &str = "note      ";
 const CALLS: &str = "calls     ";
 const LEFT: &str = ", left of them ";
 
@@ -364,7 +365,9 @@ impl Figures {
             Some((calls.parse().ok()?, left.parse().ok()?))
         });
         let inactive = text.lines().find_map(|line| line.strip_prefix(BUFFERED_NO));
-        Figures { inactive: inactive.map(str::to_owned), calls }
+        let notes = text.lines().filter_map(|line| line.strip_prefix(NOTE));
+        let nothing = notes.filter_map(|note| note.strip_prefix(session::NOTHING)).next();
+        Figures { inactive: inactive.or(nothing).map(str::to_owned), calls }
     }
 }
 

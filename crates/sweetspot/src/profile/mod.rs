@@ -32,7 +32,7 @@ use crate::session;
 use crate::summary::Target;
 use coverage::Kernel;
 use data::{Costs, Profile};
-pub use model::RUN_ERROR;
+pub use model::{RUN_ERROR, forbids};
 use recording::Recording;
 use report::Style;
 use std::ffi::OsString;
