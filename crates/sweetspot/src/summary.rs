@@ -429,6 +429,7 @@ mod tests {
             calls_after: 4,
             read_bytes: 200_000,
             written_bytes: 0,
+            buffered_calls: 936,
             straight_calls: 64,
             reasons: vec!["too few calls to be worth it", "mapped into memory"],
         };

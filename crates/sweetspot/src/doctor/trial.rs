@@ -30,6 +30,8 @@ const CALLS_PER_LEFT_MIN: u64 = 4;
 /// What was seen.
 #[derive(Default)]
 pub struct Trial {
+    /// What ran.
+    pub program: PathBuf,
     /// Calls that the program made on its input, and that were left of them.
     pub reads: Counts,
     pub writes: Counts,
@@ -200,5 +202,10 @@ fn judge(summary: &Summary, program: &Path) -> Trial {
             notes.push((*reason).to_owned());
         }
     }
-    Trial { reads: Counts::of(input), writes: Counts::of(output), notes }
+    Trial {
+        program: program.to_owned(),
+        reads: Counts::of(input),
+        writes: Counts::of(output),
+        notes,
+    }
 }
