@@ -7,6 +7,10 @@
 //! the program begins. The dynamic linker jumps there once every library has been loaded. If ours was
 //! not among them, or could not find the ledger, that is where the process ends.
 //!
+//! Under glibc our constructor comes before those of all other libraries (the linker's `initfirst`);
+//! musl knows no such order, so there those of the program's libraries may run, as `ldd` would load
+//! them. The program's own never do.
+//!
 //! Not here: which programs may be asked (the caller looks at the file: it must have a dynamic
 //! linker), what the answer means, and remembering it.
 //!

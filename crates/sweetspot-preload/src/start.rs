@@ -73,12 +73,17 @@ extern "C" fn start(
         process::set_passive(process::PASSIVE_OFF);
     }
     process::clear_passive(process::PASSIVE_BEFORE_START);
+    reach::streams::start();
     if let Some(which) = variable(b"SWEETSPOT_STDIO")
         && !process::passive()
         && reach::stdio_is_seen()
     {
         let by_rule = which == b"rules";
         process::set_stdio(if by_rule { process::STDIO_BY_RULE } else { process::STDIO_ALL });
+    }
+    if ledger::wants_summary() && !process::passive() {
+        // A program that uses nothing but stdio opens no buffer, and the summary is to say why.
+        reach::stdio_is_seen();
     }
     if let Some(header) = ledger::probed() {
         probe::run(header);

@@ -23,9 +23,6 @@ use sweetspot_core::why::Why;
 use sweetspot_guard::probe::{Answer as Live, Probe};
 use sweetspot_guard::process::{Ended, Image};
 
-/// How names of dynamic linkers begin that are known.
-const LINKERS: [&str; 2] = ["ld-linux", "ld-musl"];
-
 /// What is buffered of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -91,17 +88,8 @@ pub fn ask(program: &Path, environment: &Environment) -> Answer {
             return Answer::Not(Obstacle { reason: failure.what().to_owned(), mend });
         }
     };
-    match &executable.linker {
-        None => {
-            return Answer::Unknown("it is a dynamic linker, which starts another one".to_owned());
-        }
-        Some(linker) if !is_known(linker) => {
-            return Answer::Unknown(format!(
-                "its dynamic linker {} is not known",
-                linker.display()
-            ));
-        }
-        Some(_) => {}
+    if executable.linker.is_none() {
+        return Answer::Unknown("it is a dynamic linker, which starts another program".to_owned());
     }
     if let Some(reason) = limit() {
         return Answer::Unknown(reason);
@@ -120,12 +108,6 @@ pub fn ask(program: &Path, environment: &Environment) -> Answer {
         facts.keep();
     }
     answer
-}
-
-/// Whether it is glibc's or musl's: those jump to where the program begins when all is loaded.
-fn is_known(linker: &Path) -> bool {
-    let name = linker.file_name().unwrap_or_default().to_string_lossy();
-    LINKERS.iter().any(|begin| name.starts_with(begin))
 }
 
 /// A limit under which the library finds no room to answer.
@@ -230,7 +212,7 @@ pub fn mend(why: Why, program: &str) -> Option<String> {
         Why::Stdio => "try: --stdio",
         Why::FileSizeLimit => "try: ulimit -f unlimited",
         Why::Seccomp | Why::Confined => return doctor::mend_confinement(),
-        Why::CodeUnknown => "please report it, with what `sweetspot doctor --json` says",
+        Why::StreamsUnknown => "please report it, with what `sweetspot doctor --json` says",
         _ => return None,
     };
     Some(text.to_owned())
