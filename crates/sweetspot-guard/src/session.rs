@@ -322,6 +322,9 @@ fn check_rules(rules: &[Rule]) -> Result<(), Error> {
 
 /// Makes the file, locked and empty.
 pub(crate) fn make_file(folder: &Path) -> Result<(PathBuf, File), Error> {
+    if !Path::new("/proc/self/stat").exists() {
+        return Err(Error::new(MAKE, folder, ErrorKind::NoProcesses, None));
+    }
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let make = || {
         let random = sys::random()?;

@@ -10,7 +10,7 @@ use crate::arguments::Run;
 use crate::buffer::{self, Asked};
 use crate::config;
 use crate::failure::{Failure, say};
-use crate::preload;
+use crate::preload::{self, Refusal};
 use crate::probe;
 use crate::reach;
 use crate::recover;
@@ -67,10 +67,13 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
 
     // Whether it was active is known when it has ended.
     let waits = arguments.wait || arguments.require;
-    let report = Report::new(asked.size(), config.path, reach.clone());
+    let library = if reach.takes_library() { library()? } else { None };
+    let report = match library.is_some() || !reach.takes_library() {
+        true => Report::new(asked.size(), config.path, reach),
+        false => Report::without_library(),
+    };
     let mut session = None;
-    if reach.takes_library() {
-        let library = preload::install()?;
+    if let Some(library) = library {
         let settings = Settings {
             buffer: asked.size(),
             rules: config.rules,
@@ -118,6 +121,22 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         was_active(session.as_ref(), &program)?;
     }
     end_as(ended)
+}
+
+/// The library. Where there is no place for it the program runs untouched, and it is said why.
+///
+/// # Errors
+/// Where what lies at its place cannot be trusted.
+fn library() -> Result<Option<PathBuf>, Failure> {
+    match preload::find_or_write() {
+        Ok(library) => Ok(Some(library)),
+        Err(Refusal::Unsafe(failure)) => Err(failure),
+        Err(Refusal::NoPlace(failure)) => {
+            say(format_args!("sweetspot: nothing is buffered: {}", failure.what()));
+            failure.next_step().iter().for_each(|next| say(format_args!("  {next}")));
+            Ok(None)
+        }
+    }
 }
 
 /// What `--require` asks for, before the run.

@@ -233,6 +233,7 @@ pub struct Report {
 
 enum State {
     SwitchedOff,
+    WithoutLibrary,
     InForce { size: BufferSize, rules: Option<PathBuf>, reach: Reach },
 }
 
@@ -240,6 +241,11 @@ impl Report {
     /// The program is started untouched.
     pub fn switched_off() -> Report {
         Report { state: State::SwitchedOff }
+    }
+
+    /// The program is started untouched, as there is no place for the library.
+    pub fn without_library() -> Report {
+        Report { state: State::WithoutLibrary }
     }
 
     /// The program is started with a buffer of `size`, and the rules in a file, if there is one.
@@ -312,6 +318,7 @@ impl Report {
     fn inactive(&self, ran: &Ran<'_>) -> Option<String> {
         match &self.state {
             State::SwitchedOff => Some("SWEETSPOT=off is set in the environment".to_owned()),
+            State::WithoutLibrary => Some("there is no place for the library".to_owned()),
             State::InForce { reach: Reach::Unreachable(why), .. } => {
                 Some(format!("{} cannot be reached: {why}", ran.program.display()))
             }
@@ -324,7 +331,7 @@ impl Report {
 
     fn size(&self) -> BufferSize {
         match self.state {
-            State::SwitchedOff => BufferSize::Off,
+            State::SwitchedOff | State::WithoutLibrary => BufferSize::Off,
             State::InForce { size, .. } => size,
         }
     }
@@ -332,7 +339,8 @@ impl Report {
     /// The file of the rules, where they could be in force.
     fn rules(&self) -> Option<&Path> {
         match &self.state {
-            State::InForce { reach: Reach::Unreachable(_), .. } | State::SwitchedOff => None,
+            State::InForce { reach: Reach::Unreachable(_), .. } => None,
+            State::SwitchedOff | State::WithoutLibrary => None,
             State::InForce { rules, .. } => rules.as_deref(),
         }
     }

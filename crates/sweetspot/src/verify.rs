@@ -20,7 +20,7 @@ mod place;
 mod verdict;
 
 use crate::arguments::Verify;
-use crate::failure::{Failure, say};
+use crate::failure::{self, Failure, say};
 use crate::reach::{self, Reach};
 use crate::sandbox::{Content, Isolation, Kept, Kind, Refused, Sandbox};
 use crate::summary::Figures;
@@ -144,6 +144,9 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
 
 /// What would make plain runs buffered, or buffered runs plain.
 fn check_environment() -> Result<(), Failure> {
+    if !failure::has_processes() {
+        return Err(failure::no_processes());
+    }
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if set("SWEETSPOT").is_some_and(|value| value.eq_ignore_ascii_case("off")) {
         return Err(Failure::own("SWEETSPOT=off is set, so no run would be buffered")

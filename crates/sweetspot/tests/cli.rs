@@ -749,10 +749,28 @@ fn places_where_the_library_cannot_be() {
     let place = Place::new();
     let home = place.folder.path().join("home");
     fs::create_dir_all(home.join(".cache")).unwrap();
-    let check = |variable: (&str, PathBuf), parts: &[&str]| {
-        let mut command = place.run(&[], &["echo", "ran"]);
+    let at = |variable: &(&str, PathBuf), options: &[&str]| {
+        let mut command = place.run(options, &["echo", "ran"]);
         command.env_remove("SWEETSPOT_CACHE").env_remove("XDG_CACHE_HOME").env("HOME", &home);
-        assert_fails(command.env(variable.0, variable.1), 125, parts);
+        command.env(variable.0, &variable.1);
+        command
+    };
+    // The program runs untouched, unless more is required.
+    let check = |variable: (&str, PathBuf), parts: &[&str]| {
+        assert_fails(&mut at(&variable, &["--require"]), 125, parts);
+        for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+            let output = at(&variable, options).output().unwrap();
+            let said = stderr(&output);
+            assert_eq!(
+                (output.status.code(), stdout(&output).as_str()),
+                (Some(0), "ran\n"),
+                "{said}"
+            );
+            for part in parts.iter().chain(&["nothing is buffered: "]) {
+                assert!(said.contains(part), "{part:?} is missing in {said:?}");
+            }
+            assert_eq!(said.contains("buffered  no: "), options.contains(&"--summary"), "{said}");
+        }
     };
     let inside = |name: &str| place.folder.path().join(name);
     for name in ["with space", "with:colon", "with$dollar"] {
@@ -763,7 +781,8 @@ fn places_where_the_library_cannot_be() {
         check(("SWEETSPOT_CACHE", path), &["SWEETSPOT_CACHE=DIR"]);
     }
     symlink(place.work(), home.join(".cache/sweetspot")).unwrap();
-    check(("HOME", home.clone()), &["not a folder of its own", "SWEETSPOT_CACHE=DIR"]);
+    let parts = ["not a folder of its own", "SWEETSPOT_CACHE=DIR"];
+    assert_fails(&mut at(&("HOME", home.clone()), &[]), 125, &parts);
     assert_eq!(fs::read_dir(place.work()).unwrap().count(), 1, "nothing was written behind it");
 }
 
