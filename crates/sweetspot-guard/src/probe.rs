@@ -4,21 +4,23 @@
 //! The program is started with the library, in a ledger that says so ([`FLAG_PROBE`]); the library
 //! tries itself on files of its own and ends the process. That the program itself never runs does not
 //! depend on this: while the process is stopped at its exec, an instruction that ends it is put where
-//! the program begins. The dynamic linker jumps there once every library has been loaded. If ours was
-//! not among them, or could not find the ledger, that is where the process ends.
+//! the program begins. The dynamic linker jumps there once every library has been loaded.
 //!
-//! Under glibc our constructor comes before those of all other libraries (the linker's `initfirst`);
-//! musl knows no such order, so there those of the program's libraries may run, as `ldd` would load
-//! them. The program's own never do.
+//! glibc has then run their constructors, ours before all others. If ours was not among them, or could
+//! not find the ledger, that is where the process ends. musl runs constructors from there, ours before
+//! all others and the program's own last. So there the process goes on only if our library is mapped,
+//! whose constructor ends it whatever it finds ([`VARIABLE`]).
 //!
 //! Not here: which programs may be asked (the caller looks at the file: it must have a dynamic
 //! linker), what the answer means, and remembering it.
 //!
-//! Invariant: whatever fails, no instruction at the program's entry or behind it is executed.
+//! Invariant: whatever fails, neither the program's `main` nor a constructor of its own is executed.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -33,6 +35,19 @@ use sweetspot_core::why::Why;
 use crate::error::Error;
 use crate::process::{Ended, Image};
 use crate::session::{Session, Settings};
+
+/// The variable by which the library knows that it is only asked: the path of the ledger once more.
+/// Then it ends the process even where it cannot use the ledger.
+pub const VARIABLE: &str = "SWEETSPOT_PROBE";
+
+/// When a C library calls the constructors of libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Constructors {
+    /// Before the program begins (glibc).
+    BeforeEntry,
+    /// From there (musl).
+    AfterEntry,
+}
 
 /// How long all of it may take: the library itself waits two seconds for the guard at most.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -93,17 +108,27 @@ impl Probe {
         self.session.path()
     }
 
-    /// Asks. `image` has a dynamic linker, and an environment that names the library and the ledger.
-    /// The caller has one thread.
+    /// Asks. `image` has a dynamic linker, and an environment that names the `library`, the ledger and,
+    /// in [`VARIABLE`], the ledger again. The caller has one thread.
     ///
     /// # Errors
     /// Where the program cannot be started so that it is certain not to run: nothing is known then.
-    pub fn ask(mut self, image: &Image) -> io::Result<Answer> {
+    pub fn ask(
+        mut self,
+        image: &Image,
+        library: &Path,
+        constructors: Constructors,
+    ) -> io::Result<Answer> {
         let mut said = memory_file()?;
-        let asked = Stopped::start(image, &said).and_then(|stopped| {
+        let asked = Stopped::start(image, &said).and_then(|mut stopped| {
             // The guard lives as long as the process does.
             let no_guard = self.session.start_guard(stopped.pid as u32).err();
-            Ok((stopped.trap_and_release()?, no_guard))
+            let entry = stopped.trap()?;
+            if constructors == Constructors::AfterEntry && !stopped.pass(&entry, library)? {
+                return Ok((Some(Ended::Killed(libc::SIGILL)), no_guard));
+            }
+            stopped.release()?;
+            Ok((stopped.wait(), no_guard))
         });
         let answer = asked.and_then(|(ended, no_guard)| {
             let header = &self.session.ledger().header;
@@ -214,23 +239,68 @@ impl Stopped {
         }
     }
 
-    /// Puts the trap where the program begins, lets the process go, and waits until it has ended.
-    /// `None`: it had to be killed, or somebody else has taken its end.
-    fn trap_and_release(mut self) -> io::Result<Option<Ended>> {
-        let entry = self.entry()?;
+    /// Puts the trap where the program begins.
+    fn trap(&self) -> io::Result<Entry> {
+        let at = self.entry()?;
         // If this process dies now, so does that one.
         self.trace(libc::PTRACE_SETOPTIONS, 0, libc::PTRACE_O_EXITKILL as usize)?;
-        self.trace(libc::PTRACE_POKETEXT, entry, TRAP)?;
-        self.trace(libc::PTRACE_DETACH, 0, 0)?;
+        let memory = File::open(format!("/proc/{}/mem", self.pid))?;
+        let mut word = [0; size_of::<usize>()];
+        memory.read_exact_at(&mut word, at as u64)?;
+        self.trace(libc::PTRACE_POKETEXT, at, TRAP)?;
+        Ok(Entry { at, word: usize::from_ne_bytes(word) })
+    }
+
+    /// Lets the process come to the trap, and takes that away if `library` is mapped by then. False:
+    /// it is not, or the process has ended before.
+    fn pass(&mut self, entry: &Entry, library: &Path) -> io::Result<bool> {
+        let mut signal = 0;
+        loop {
+            self.trace(libc::PTRACE_CONT, 0, signal as usize)?;
+            match self.wait_for_stop()? {
+                Some(libc::SIGILL) => break,
+                Some(other) => signal = other,
+                None => return Ok(false),
+            }
+        }
+        let maps = std::fs::read(format!("/proc/{}/maps", self.pid))?;
+        let name = library.as_os_str().as_bytes();
+        if !maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(name)) {
+            return Ok(false);
+        }
+        self.trace(libc::PTRACE_POKETEXT, entry.at, entry.word)?;
+        Ok(true)
+    }
+
+    /// The signal at which it stops next; `None`: it has ended, or takes too long.
+    fn wait_for_stop(&mut self) -> io::Result<Option<i32>> {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            match self.next(libc::WNOHANG)? {
+                Some(State::Stopped(signal)) => return Ok(Some(signal)),
+                Some(State::Ended(_)) => return Ok(None),
+                None => std::thread::sleep(LOOK),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lets it go on, untraced.
+    fn release(&self) -> io::Result<()> {
+        self.trace(libc::PTRACE_DETACH, 0, 0)
+    }
+
+    /// Waits until it has ended. `None`: it had to be killed, or somebody else has taken its end.
+    fn wait(mut self) -> Option<Ended> {
         let started = Instant::now();
         while started.elapsed() < PATIENCE {
             match self.next(libc::WNOHANG) {
-                Ok(Some(State::Ended(ended))) => return Ok(Some(ended)),
+                Ok(Some(State::Ended(ended))) => return Some(ended),
                 Ok(_) => std::thread::sleep(LOOK),
                 Err(_) => break,
             }
         }
-        Ok(None)
+        None
     }
 
     /// Where the program begins, as the kernel tells the dynamic linker.
@@ -279,6 +349,12 @@ impl Stopped {
     }
 }
 
+/// Where the program begins, and what stood there.
+struct Entry {
+    at: usize,
+    word: usize,
+}
+
 enum State {
     Stopped(i32),
     Ended(Ended),
@@ -299,15 +375,19 @@ mod tests {
         let program = program.into_iter().find(|path| path.exists()).expect("touch");
         let image = Image::new(program, &words, &[]).unwrap();
         // A guard needs a process of one thread, which a test is not: it is not what is asked here.
-        let probe = Probe::create().unwrap();
-        let ledger = probe.path().to_owned();
-        let answer = probe.ask(&image).unwrap();
-        assert!(!answer.is_loaded && !answer.is_complete, "{answer:?}");
-        assert_eq!(answer.ended, Some(Ended::Killed(libc::SIGILL)), "{answer:?}");
-        assert!(!made.exists() && !ledger.exists());
+        let library = Path::new("/no/such/library.so");
+        for constructors in [Constructors::BeforeEntry, Constructors::AfterEntry] {
+            let probe = Probe::create().unwrap();
+            let ledger = probe.path().to_owned();
+            let answer = probe.ask(&image, library, constructors).unwrap();
+            assert!(!answer.is_loaded && !answer.is_complete, "{answer:?}");
+            assert_eq!(answer.ended, Some(Ended::Killed(libc::SIGILL)), "{answer:?}");
+            assert!(!made.exists() && !ledger.exists());
+        }
 
         let missing = Image::new(Path::new("/no/such"), &words, &[]).unwrap();
-        let refused = Probe::create().unwrap().ask(&missing).unwrap_err();
+        let probe = Probe::create().unwrap();
+        let refused = probe.ask(&missing, library, Constructors::BeforeEntry).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::ENOENT), "{refused}");
     }
 }

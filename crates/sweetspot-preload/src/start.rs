@@ -85,8 +85,10 @@ extern "C" fn start(
         // A program that uses nothing but stdio opens no buffer, and the summary is to say why.
         reach::stdio_is_seen();
     }
-    if let Some(header) = ledger::probed() {
-        probe::run(header);
+    // Which ledger it is has to be said twice: a variable that was left over ends no program.
+    let asked = variable(b"SWEETSPOT_PROBE").filter(|_| !off);
+    if asked.is_some() && asked == variable(b"SWEETSPOT_LEDGER") {
+        probe::run(ledger::probed());
     }
 }
 

@@ -17,10 +17,11 @@ use crate::run::{Environment, set, value};
 use crate::{buffer, run, session};
 use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use sweetspot_core::policy::ADDRESS_BYTES_MIN;
 use sweetspot_core::why::Why;
-use sweetspot_guard::probe::{Answer as Live, Probe};
+use sweetspot_guard::probe::{Answer as Live, Constructors, Probe, VARIABLE};
 use sweetspot_guard::process::{Ended, Image};
 
 /// What is buffered of a program.
@@ -136,10 +137,19 @@ fn live(
     set(&mut environment, buffer::VARIABLE, "auto".into());
     set(&mut environment, session::VARIABLE, probe.path().into());
     set(&mut environment, session::SUMMARY_VARIABLE, "1".into());
+    set(&mut environment, VARIABLE, probe.path().into());
     let name: [OsString; 1] = [executable.file.clone().into()];
     let image = Image::new(&executable.file, &name, &environment);
-    let asked = image.and_then(|image| probe.ask(&image));
+    let constructors = match executable.linker.as_deref().is_some_and(is_musl) {
+        true => Constructors::AfterEntry,
+        false => Constructors::BeforeEntry,
+    };
+    let asked = image.and_then(|image| probe.ask(&image, library, constructors));
     asked.map_err(|error| format!("it cannot be asked here: {error}"))
+}
+
+fn is_musl(linker: &Path) -> bool {
+    linker.file_name().unwrap_or_default().as_bytes().starts_with(b"ld-musl")
 }
 
 /// What follows from what the library said inside `program`.

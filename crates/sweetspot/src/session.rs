@@ -94,13 +94,10 @@ impl Summary {
             return None;
         }
         let busiest = self.files.iter().max_by_key(|file| file.calls_before);
-        let of_file = busiest.and_then(|file| {
-            let why = file.reasons.first()?;
-            Some(format!("{}: {why}", file.path))
-        });
+        let of_file = busiest.and_then(|file| file.reasons.first());
         Some(match (self.unbuffered.first(), of_file) {
             (Some(why), _) => reason(*why, program),
-            (None, Some(reason)) => reason,
+            (None, Some(reason)) => (*reason).to_owned(),
             (None, None) if self.has_stdio => {
                 "its calls are made by C's stdio; try: --stdio".to_owned()
             }
