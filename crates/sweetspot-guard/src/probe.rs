@@ -72,7 +72,7 @@ unsafe fn make_every_call() {
         syscall(SYS_faccessat, AT_FDCWD, c"/".as_ptr(), X_OK);
         syscall(SYS_close, fd);
 
-        let (read, write, run) = (PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC);
+        let (read, write) = (PROT_READ, PROT_READ | PROT_WRITE);
         let private = MAP_PRIVATE | MAP_ANONYMOUS;
         let page = syscall(SYS_mmap, none, PAGE, write, private | MAP_NORESERVE, no_file, 0);
         if page > 0 {
@@ -80,7 +80,7 @@ unsafe fn make_every_call() {
             for advice in [MADV_DONTDUMP, MADV_POPULATE_WRITE, MADV_WIPEONFORK, MADV_DONTNEED] {
                 syscall(SYS_madvise, page, PAGE, advice);
             }
-            for protection in [read, run, run | PROT_WRITE] {
+            for protection in [read, write] {
                 syscall(SYS_mprotect, page, PAGE, protection);
             }
             syscall(SYS_munmap, page, PAGE);

@@ -13,6 +13,8 @@ use std::sync::{Mutex, OnceLock};
 pub enum Build {
     /// `programs/c/NAME.c`
     C(&'static str),
+    /// `programs/c/NAME.c` for the C library musl; found under `$BIN/musl`.
+    Musl(&'static str),
     /// `programs/c/NAME.c`, a library to be preloaded.
     CLibrary(&'static str),
     /// `programs/cxx/NAME.cpp`
@@ -32,6 +34,7 @@ impl Build {
     pub fn needs(self) -> &'static [&'static str] {
         match self {
             Build::C(_) | Build::CLibrary(_) => &["gcc"],
+            Build::Musl(_) => &["musl-gcc"],
             Build::Cxx(_) => &["g++"],
             Build::Cobol(_) => &["cobc"],
             Build::Fortran(_) => &["gfortran"],
@@ -43,7 +46,7 @@ impl Build {
     /// The folder under `programs/`, the name and the source's extension.
     fn source(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Build::C(name) | Build::CLibrary(name) => ("c", name, "c"),
+            Build::C(name) | Build::Musl(name) | Build::CLibrary(name) => ("c", name, "c"),
             Build::Cxx(name) => ("cxx", name, "cpp"),
             Build::Cobol(name) => ("cobol", name, "cob"),
             Build::Fortran(name) => ("fortran", name, "f90"),
@@ -58,6 +61,7 @@ impl Build {
         let words: Vec<&str> = match self {
             // No warnings: calls that are wrong on purpose are what many of them test.
             Build::C(_) => vec!["gcc", "-O1", "-g", "-w", "-pthread"],
+            Build::Musl(_) => vec!["musl-gcc", "-O1", "-g", "-w", "-pthread"],
             Build::CLibrary(_) => vec!["gcc", "-O1", "-w", "-shared", "-fPIC"],
             Build::Cxx(_) => vec!["g++", "-O1", "-std=c++17", "-Wall"],
             Build::Cobol(_) => vec!["cobc", "-x"],
@@ -96,7 +100,10 @@ pub fn make(build: Build) -> Result<(), String> {
     let source = sources().join(folder).join(format!("{name}.{extension}"));
     let compiler = build.compiler();
     let wanted = stamp(&source, &compiler)?;
-    let made_folder = executables().join(folder);
+    let made_folder = executables().join(match build {
+        Build::Musl(_) => "musl",
+        _ => folder,
+    });
     let stamp_file = made_folder.join(format!("{name}.stamp"));
     if fs::read(&stamp_file).is_ok_and(|made| made == wanted) {
         return Ok(());

@@ -43,5 +43,5 @@ macro_rules! groups {
 groups! {
     c_calls c_errors c_fuzz c_sharing c_ends
     cxx cobol fortran java python perl node rust
-    shell coreutils tools
+    musl shell coreutils tools
 }

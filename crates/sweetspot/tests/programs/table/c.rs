@@ -222,16 +222,51 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
-        name: "threads while libc is patched",
-        build: &[C("patched")],
-        command: "$RUN $BIN/c/patched threads",
+        name: "threads while streams begin to be seen",
+        build: &[C("streams_taken")],
+        command: "$RUN $BIN/c/streams_taken threads",
         ..DEFAULT
     },
     Case {
         group: "c_sharing",
         name: "memory that may not be made executable",
-        build: &[C("patched")],
-        command: "$RUN $BIN/c/patched refused",
+        build: &[C("streams_taken")],
+        command: "$RUN $BIN/c/streams_taken confined",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "the end of a file that grows, asked through a stream",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor ends",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "streams that read what a descriptor wrote",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor reads",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "streams that map their file",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor mapped",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "files that libc opens by itself",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor own-files",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a library that was just written is loaded",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor library",
         ..DEFAULT
     },
     Case {
