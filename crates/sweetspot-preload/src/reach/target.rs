@@ -323,7 +323,7 @@ impl File {
         }
         // SAFETY: aligned, long enough, and any bytes are a header.
         let header = unsafe { &*start.as_ptr().cast::<Elf64_Ehdr>() };
-        let same_kind = header.e_ident[4..6] == [2, 1] && header.e_machine == MACHINE;
+        let same_kind = header.e_ident[4..6] == [2, 1] && header.e_machine == crate::arch::MACHINE;
         !same_kind || self.needs_what_harms(header)
     }
 
@@ -397,11 +397,6 @@ const EMPTY_SEGMENT: Elf64_Phdr = Elf64_Phdr {
     p_memsz: 0,
     p_align: 0,
 };
-
-#[cfg(target_arch = "x86_64")]
-const MACHINE: u16 = 62;
-#[cfg(target_arch = "aarch64")]
-const MACHINE: u16 = 183;
 
 /// The file that the first line of a script names, after `#!`.
 fn interpreter(line: &[u8]) -> Option<File> {
