@@ -167,6 +167,34 @@ unsafe fn path_of(info: &libc::dl_phdr_info) -> Option<&'static [u8]> {
     (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 
+/// Whether a function is libc's own, and not another library's that stands in front of it. Takes the
+/// loader's lock: not for hooks.
+pub fn is_of_libc(function: usize) -> bool {
+    let mut asked = (function, false);
+    // SAFETY: the callback only reads what it is given and writes the answer.
+    unsafe { dl_iterate_phdr(ask_object, (&raw mut asked).cast()) };
+    asked.1
+}
+
+unsafe extern "C" fn ask_object(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    asked: *mut c_void,
+) -> c_int {
+    // SAFETY: the loader hands over a valid record, and `is_of_libc` a pointer to its variable.
+    let (info, asked) = unsafe { (&*info, &mut *asked.cast::<(usize, bool)>()) };
+    let holds = (0..usize::from(info.dlpi_phnum)).any(|index| {
+        // SAFETY: the loader's table has that many headers.
+        let header = unsafe { &*info.dlpi_phdr.add(index) };
+        let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+        header.p_type == libc::PT_LOAD
+            && (start..start + header.p_memsz as usize).contains(&asked.0)
+    });
+    // SAFETY: as above.
+    asked.1 |= holds && unsafe { path_of(info) }.is_some_and(is_libc);
+    c_int::from(holds)
+}
+
 /// Whether an object is the C library, by the name of its file.
 fn is_libc(path: &[u8]) -> bool {
     path.ends_with(b"/libc.so.6")

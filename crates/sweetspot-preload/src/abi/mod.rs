@@ -60,14 +60,20 @@ macro_rules! hook {
 }
 
 /// C functions that pass on, and speak and listen: everything that others could notice, or that
-/// brings news, and concerns nothing that is buffered.
+/// brings news, and concerns nothing that is buffered. Where nothing comes after the call it is a jump:
+/// below a frame of ours the processor does not know where a call that came back from the kernel
+/// returns to, which costs as much as all the rest of `profile`.
 macro_rules! pass_on {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> $ret, next => {
-                let pass = $crate::ops::pass_on();
+                if $crate::process::passive() {
+                    $crate::ops::observe::spoke();
+                    return next($($arg),*);
+                }
+                $crate::ops::speak();
                 let answer = next($($arg),*);
-                pass.done();
+                $crate::process::listen();
                 answer
             }
         })*

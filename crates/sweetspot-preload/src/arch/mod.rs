@@ -10,6 +10,8 @@
 //! | `instruction_pointer` | where a handler's context says the program is |
 //! | `restorer` | how a handler returns, where the kernel wants to be told |
 //! | `jump_after`, `with_list` | bodies of functions with variable arguments |
+//! | `with_caller` | body of a function that learns where its call returns to |
+//! | `USER_END` | where the memory of programs ends |
 //! | `MACHINE` | the machine, as ELF names it |
 //!
 //! Invariant: nowhere else in this crate is a machine asked for.

@@ -93,11 +93,20 @@ enum Source {
 /// `write`.
 #[inline(always)]
 pub fn write(fd: i32, buffer: *const u8, len: usize) -> Outcome {
-    if let Some((file, word)) = table::open_file(fd)
-        && append(file, word, fd, buffer, len as u64)
-    {
-        return Outcome::Done(len as isize);
+    match waits(fd, buffer, len) {
+        true => Outcome::Done(len as isize),
+        false => not_waiting(fd, buffer, len),
     }
+}
+
+/// Lets a write wait where that can be at once; false: go on with [`not_waiting`].
+#[inline(always)]
+pub fn waits(fd: i32, buffer: *const u8, len: usize) -> bool {
+    table::open_file(fd).is_some_and(|(file, word)| append(file, word, fd, buffer, len as u64))
+}
+
+/// The other writes.
+pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
     slowly(fd, Source::Buffer(buffer, len), Kind::Write, None)
 }
 

@@ -97,11 +97,6 @@ pub fn original(address: usize) -> usize {
     }
 }
 
-/// Whether that is the moved beginning of a function of libc's.
-pub fn is_libc(address: usize) -> bool {
-    STATE.load(Relaxed) == 2 && ENTRIES.iter().any(|entry| entry.original.load(Relaxed) == address)
-}
-
 /// A page for the moved beginnings.
 #[repr(align(4096))]
 struct Code(core::cell::UnsafeCell<[u8; 4096]>);
@@ -243,49 +238,6 @@ fn jump(address: usize, handler: usize) {
         );
     }
 }
-
-/// Makes functions of our own lead to other ones from their first instruction on. To be called before
-/// there is a second thread; nothing may be executing them. The pages in between are made writable for
-/// that moment together: a system call for each function costs every start of a program 0.1 ms.
-#[cfg(target_arch = "x86_64")]
-pub fn redirect<const N: usize>(ways: [(usize, Option<usize>); N]) {
-    // Another library's, which stands before us, is not ours to change.
-    let ours = |from: usize| from.abs_diff(patch_all as *const () as usize) <= OUR_BYTES_MAX;
-    let ways = || {
-        ways.iter()
-            .filter(|(from, _)| ours(*from))
-            .filter_map(|(from, to)| Some((*from, distance(from + JUMP_BYTES, (*to)?)?)))
-    };
-    let froms = || ways().map(|(from, _)| from);
-    let (Some(first), Some(last)) = (froms().min(), froms().max()) else { return };
-    let page = first & !(PAGE_BYTES - 1);
-    let end = ((last + JUMP_BYTES - 1) & !(PAGE_BYTES - 1)) + PAGE_BYTES;
-    let protect = |protection: i32| {
-        // SAFETY: code stays readable and executable.
-        unsafe { sys::syscall!(SYS_mprotect, page, end - page, protection) == 0 }
-    };
-    if !protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) {
-        return;
-    }
-    for (from, distance) in ways() {
-        let distance = distance.to_le_bytes();
-        let jump = [0xe9, distance[0], distance[1], distance[2], distance[3]];
-        // SAFETY: the start of a function, writable for now, which nobody executes.
-        unsafe { (from as *mut [u8; JUMP_BYTES]).write_unaligned(jump) };
-    }
-    protect(libc::PROT_READ | libc::PROT_EXEC);
-}
-
-/// Our own code is smaller than that, and other libraries begin farther away.
-#[cfg(target_arch = "x86_64")]
-const OUR_BYTES_MAX: usize = 1 << 20;
-
-/// A jump with a distance of 32 bits.
-#[cfg(target_arch = "x86_64")]
-const JUMP_BYTES: usize = 5;
-
-#[cfg(not(target_arch = "x86_64"))]
-pub fn redirect<const N: usize>(_ways: [(usize, Option<usize>); N]) {}
 
 /// The moved beginning of the entry `index`.
 fn moved(index: usize) -> usize {

@@ -93,7 +93,7 @@ impl Names {
 /// The texts of an environment. One that is no address at all has none; with another bad one the
 /// program would have failed by EFAULT, and here by a fault.
 fn entries(given: Environment) -> impl Iterator<Item = &'static [u8]> {
-    let sound = (4096..1 << 47).contains(&(given as usize)) && given.is_aligned();
+    let sound = (4096..crate::arch::USER_END).contains(&(given as usize)) && given.is_aligned();
     (0..).map_while(move |index| {
         if !sound {
             return None;

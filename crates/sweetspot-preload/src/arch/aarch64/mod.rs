@@ -6,18 +6,17 @@ mod jump;
 mod signal;
 
 use core::arch::asm;
-use core::sync::atomic::{
-    AtomicU64,
-    Ordering::{Relaxed, SeqCst},
-    compiler_fence,
-};
+use core::sync::atomic::AtomicU64;
 
 pub use copy::copy;
-pub(crate) use jump::{jump_after, with_list};
+pub(crate) use jump::{jump_after, with_caller, with_list};
 pub use signal::{instruction_pointer, restorer};
 
 /// `EM_AARCH64`.
 pub const MACHINE: u16 = 183;
+
+/// Memory of programs ends here. A kernel with larger addresses gives them only to whoever asks for more by address.
+pub const USER_END: usize = 1 << 48;
 
 /// Calls that only older machines have: numbers that no call has.
 pub mod old {
@@ -76,15 +75,33 @@ pub fn stack_pointer() -> u64 {
     pointer
 }
 
-/// Replaces `expected` by `new`; false if the word holds something else. A handler of this thread sees
-/// its memory in the order of the program, so no barrier of the processor is needed.
+/// Replaces `expected` by `new`; false if the word holds something else. Without a barrier: a handler of
+/// this thread sees its memory in the order of the program; one that comes in between makes the store
+/// fail, so it is tried again. Written out, as the compiler would call a function that asks whether
+/// the processor has one instruction for it.
 ///
 /// # Safety
 /// No other thread may change the word.
 #[inline(always)]
 pub unsafe fn swap_alone(word: &AtomicU64, expected: u64, new: u64) -> bool {
-    compiler_fence(SeqCst);
-    let done = word.compare_exchange(expected, new, Relaxed, Relaxed).is_ok();
-    compiler_fence(SeqCst);
-    done
+    let found: u64;
+    // SAFETY: the word is valid memory.
+    unsafe {
+        asm!(
+            "2:",
+            "ldxr {found}, [{word}]",
+            "cmp {found}, {expected}",
+            "b.ne 3f",
+            "stxr {failed:w}, {new}, [{word}]",
+            "cbnz {failed:w}, 2b",
+            "3:",
+            word = in(reg) word.as_ptr(),
+            expected = in(reg) expected,
+            new = in(reg) new,
+            found = out(reg) found,
+            failed = out(reg) _,
+            options(nostack),
+        );
+    }
+    found == expected
 }

@@ -72,3 +72,16 @@ macro_rules! with_list {
     };
 }
 pub(crate) use with_list;
+
+/// Jumps to `$way`, a function of six arguments that are no floating point numbers, with the first
+/// five as they are, and the address to which the call returns as the sixth: it lies on top of the stack.
+macro_rules! with_caller {
+    ($way:path) => {
+        core::arch::naked_asm!(
+            "mov r9, qword ptr [rsp]",
+            "jmp {way}",
+            way = sym $way,
+        )
+    };
+}
+pub(crate) use with_caller;

@@ -9,11 +9,14 @@ use core::arch::asm;
 use core::sync::atomic::AtomicU64;
 
 pub use copy::copy;
-pub(crate) use jump::{jump_after, with_list};
+pub(crate) use jump::{jump_after, with_caller, with_list};
 pub use signal::{instruction_pointer, restorer};
 
 /// `EM_X86_64`.
 pub const MACHINE: u16 = 62;
+
+/// Memory of programs ends here. Without five-level page tables, and for whoever does not ask for more by address.
+pub const USER_END: usize = 1 << 47;
 
 /// Calls that only the older machine has.
 pub mod old {
