@@ -1,7 +1,10 @@
 //! Reads: a hit where the window can answer, else one of the ways that `core::window` decides.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
@@ -462,7 +465,7 @@ fn hit_vector(
     len: usize,
     offset: Option<i64>,
 ) -> Hit {
-    let at = file.cursor.load(core::sync::atomic::Ordering::Acquire);
+    let at = file.cursor.load(Acquire);
     let from = match offset {
         Some(offset) => (offset as u64).wrapping_sub(file.window_at.load(Relaxed)),
         None => at & CLOSED,
@@ -473,7 +476,8 @@ fn hit_vector(
         return Hit::Miss;
     }
     let mut source = file.window.load(Relaxed) + from;
-    if file.cursor.load(core::sync::atomic::Ordering::Acquire) != at {
+    fence(Acquire);
+    if file.cursor.load(Relaxed) != at {
         return Hit::Miss;
     }
     let mut left = len;

@@ -1,6 +1,9 @@
 //! Seeks: answered here while the position is ours.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
 
 use sweetspot_core::ledger::Counter;
 
@@ -93,7 +96,8 @@ fn move_position(
         let window_len = file.window_len.load(Relaxed);
         let stored = file.position.load(Relaxed);
         let position = file.resolved_position();
-        let still = file.cursor.load(Acquire) == at;
+        fence(Acquire);
+        let still = file.cursor.load(Relaxed) == at;
         if !still || table::word(fd)?.load(Relaxed) != word || !file.is_on() {
             return None;
         }
