@@ -15,6 +15,13 @@ pub use signal::{instruction_pointer, restorer};
 /// `EM_X86_64`.
 pub const MACHINE: u16 = 62;
 
+/// The largest page that a kernel of this machine may have: its pages have 4 KiB.
+pub const PAGE_BYTES_MAX: u64 = 4096;
+
+/// Alone in its pages, however large they are.
+#[repr(C, align(4096))]
+pub struct OwnPage<T>(pub T);
+
 /// Memory of programs ends here. Without five-level page tables, and for whoever does not ask for more by address.
 pub const USER_END: usize = 1 << 47;
 
