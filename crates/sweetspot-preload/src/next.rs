@@ -171,6 +171,14 @@ unsafe fn path_of(info: &libc::dl_phdr_info) -> Option<&'static [u8]> {
     (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 
+/// Whether the first definition behind ours is libc's own, and not another library's that stands in
+/// front of it.
+pub fn is_libcs(name: &CStr) -> bool {
+    // A function that nobody stands in front of.
+    let libc = find(c"getauxval").map(|found| &raw const *found.object);
+    find(name).map(|found| &raw const *found.object) == libc
+}
+
 /// Whether an object is the C library, by the name of its file.
 fn is_libc(path: &[u8]) -> bool {
     let name = file_name(path);

@@ -91,6 +91,10 @@ creats! { creat creat64 }
 macro_rules! closes {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int) -> c_int, next => {
+            if observe::is_on() {
+                observe::closed(fd);
+                return next(fd);
+            }
             let failed = life::closing(fd);
             let answer = next(fd);
             if failed != 0 && answer == 0 { crate::fail(failed) as c_int } else { answer }
