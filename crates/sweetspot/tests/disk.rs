@@ -3,6 +3,8 @@
 //! Needs root, to mount a memory file system of four megabytes; without it the skip is printed, and
 //! with `CI` set a skip is a failure.
 
+use test_start as _;
+
 mod compiler;
 mod memory_disk;
 

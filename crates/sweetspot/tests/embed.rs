@@ -4,6 +4,8 @@
 //! That nothing but time changes when they are called at any moment is a row of the table of real
 //! programs: `c_sharing: "flushes and advice at any moment"`.
 
+use test_start as _;
+
 mod compiler;
 mod memory_disk;
 mod place;

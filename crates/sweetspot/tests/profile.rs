@@ -4,6 +4,8 @@
 //! Not here: how right predictions are (`cargo xtask bench --predict`; the model has tests of its
 //! own).
 
+use test_start as _;
+
 mod compiler;
 mod place;
 

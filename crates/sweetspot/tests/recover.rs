@@ -3,6 +3,8 @@
 //!
 //! A binary of its own: every `run` finishes what it finds, so nothing else may run beside these.
 
+use test_start as _;
+
 mod compiler;
 
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,6 +1,8 @@
 //! What `run` does before the program begins, in numbers that do not depend on the machine's speed.
 //! Each program that is started pays for it, so a maximum that must grow needs a reason.
 
+use test_start as _;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -3,6 +3,8 @@
 //! Everything happens in a pid namespace of its own, so that there are exactly the processes that the
 //! test makes, whatever else the machine does.
 
+use test_start as _;
+
 mod compiler;
 
 use std::fs;

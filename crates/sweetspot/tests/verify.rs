@@ -5,6 +5,8 @@
 //! they run under `run`. Everything is tried as the user who runs the tests, and where that is root
 //! as `nobody` too.
 
+use test_start as _;
+
 mod compiler;
 
 use std::fs;

@@ -14,6 +14,8 @@
 //! programs whose name contains a text; `SWEETSPOT_TEST_TIMES` and `SWEETSPOT_TEST_SHOW` print what
 //! each took and what it does natively.
 
+use test_start as _;
+
 mod active;
 mod build;
 mod harness;
