@@ -14,7 +14,7 @@ use super::{
     transition, write,
 };
 use crate::file::{CLOSED, Held, Hit, OpenFile};
-use crate::process::{self, EPOCH, SignalsBlocked, listen, passive};
+use crate::process::{self, EPOCH, SignalsBlocked, listen, passive, passive_for_good};
 use crate::{copy, ledger, pool, sys, table};
 
 /// `read`.
@@ -24,6 +24,9 @@ pub fn read(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
         && let Hit::Done(done) = file.hit(word, fd, buffer, len)
     {
         return Outcome::Done(done as isize);
+    }
+    if passive_for_good() {
+        return Outcome::PassOn(Pass::NOTHING);
     }
     if let Some(pass) = enter_alone(fd, Kind::Read, len as u64) {
         return Outcome::PassOn(pass);

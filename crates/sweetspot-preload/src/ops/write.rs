@@ -26,7 +26,7 @@ use crate::atomic::swap;
 use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
 use crate::lock::hold;
 use crate::pins::{self, Pinned};
-use crate::process::{self, SignalsBlocked, passive};
+use crate::process::{self, SignalsBlocked, passive, passive_for_good};
 use crate::{copy, fault, ledger, sys, table};
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
@@ -97,6 +97,9 @@ pub fn write(fd: i32, buffer: *const u8, len: usize) -> Outcome {
         && append(file, word, fd, buffer, len as u64)
     {
         return Outcome::Done(len as isize);
+    }
+    if passive_for_good() {
+        return Outcome::PassOn(Pass::NOTHING);
     }
     slowly(fd, Source::Buffer(buffer, len), Kind::Write, None)
 }
@@ -953,7 +956,8 @@ fn place_for(file: &OpenFile, flags: i32) -> u32 {
     }
 }
 
-/// If the guard has pinned the file, lets its writes wait from now on.
+/// If the guard has pinned the file, lets its writes wait from now on. A pin is asked for only where
+/// what stdio does is seen (`earn`).
 fn attach(file: &'static OpenFile, fd: i32) {
     let Some(entry) = file.entry() else { return };
     match pins::answer(entry) {
@@ -964,7 +968,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
     }
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
-    if super::process::forking() || !crate::reach::stdio_is_seen() {
+    if super::process::forking() {
         return;
     }
     if file.chunk.load(Relaxed) != 0 {
@@ -1103,6 +1107,9 @@ pub fn earn(fd: i32) {
     let writes = Learning(word.load(Relaxed)).small_writes();
     let wanted = writes >= policy::WRITES_TO_EARN || inodes::any_window();
     if !wanted && table::open_file(fd).is_none() {
+        return;
+    }
+    if writes >= policy::WRITES_TO_EARN && !super::process::can_buffer() {
         return;
     }
     let signals = SignalsBlocked::new();

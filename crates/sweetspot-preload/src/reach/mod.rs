@@ -3,4 +3,4 @@
 mod patch;
 pub mod target;
 
-pub use patch::{is_libc, original, redirect, stdio_is_seen};
+pub use patch::{is_libc, original, redirect, stdio_is_never_seen, stdio_is_seen};

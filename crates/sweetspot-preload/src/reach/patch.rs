@@ -85,6 +85,11 @@ pub fn stdio_is_seen() -> bool {
     patched.is_ok()
 }
 
+/// Whether they never will be: nothing can be buffered in this process.
+pub fn stdio_is_never_seen() -> bool {
+    STATE.load(Relaxed) == 3
+}
+
 /// Where a function really goes on: its moved beginning, if its entry was patched.
 pub fn original(address: usize) -> usize {
     if STATE.load(Relaxed) == 0 {
