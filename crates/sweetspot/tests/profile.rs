@@ -4,6 +4,9 @@
 //! Not here: how right predictions are (`cargo xtask bench --predict`; the model has tests of its
 //! own).
 
+use test_start as _;
+
+mod compiler;
 mod place;
 
 use place::Place;
@@ -413,7 +416,7 @@ fn streams_of_a_process_that_gave_up_rights_have_no_gain() {
 /// Compiles a C program, or with `-shared` a library.
 fn compile(place: &Place, name: &str, source: &str, options: &[&str]) {
     place.write(&format!("{name}.c"), source);
-    let mut compiler = Command::new("gcc");
+    let mut compiler = compiler::gcc();
     compiler.args(["-o", name, &format!("{name}.c")]).args(options);
     assert!(compiler.current_dir(place.work()).status().unwrap().success());
 }

@@ -26,7 +26,7 @@ use crate::atomic::swap;
 use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
 use crate::lock::hold;
 use crate::pins::{self, Pinned};
-use crate::process::{self, SignalsBlocked, passive};
+use crate::process::{self, SignalsBlocked, passive, passive_for_good};
 use crate::{copy, fault, ledger, sys, table};
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
@@ -107,6 +107,9 @@ pub fn waits(fd: i32, buffer: *const u8, len: usize) -> bool {
 
 /// The other writes.
 pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
+    if passive_for_good() {
+        return Outcome::PassOn(Pass::NOTHING);
+    }
     slowly(fd, Source::Buffer(buffer, len), Kind::Write, None)
 }
 
@@ -963,7 +966,8 @@ fn place_for(file: &OpenFile, flags: i32) -> u32 {
     }
 }
 
-/// If the guard has pinned the file, lets its writes wait from now on.
+/// If the guard has pinned the file, lets its writes wait from now on. A pin is asked for only where
+/// what stdio does is seen (`earn`).
 fn attach(file: &'static OpenFile, fd: i32) {
     let Some(entry) = file.entry() else { return };
     match pins::answer(entry) {
@@ -974,7 +978,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
     }
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
-    if super::process::forking() || !crate::reach::stdio_is_seen() {
+    if super::process::forking() {
         return;
     }
     if file.chunk.load(Relaxed) != 0 {
@@ -1113,6 +1117,9 @@ pub fn earn(fd: i32) {
     let writes = Learning(word.load(Relaxed)).small_writes();
     let wanted = writes >= policy::WRITES_TO_EARN || inodes::any_window();
     if !wanted && table::open_file(fd).is_none() {
+        return;
+    }
+    if writes >= policy::WRITES_TO_EARN && !super::process::can_buffer() {
         return;
     }
     let signals = SignalsBlocked::new();

@@ -3,4 +3,4 @@
 pub mod streams;
 pub mod target;
 
-pub use streams::stdio_is_seen;
+pub use streams::{stdio_is_never_seen, stdio_is_seen};

@@ -477,7 +477,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "a static program",
         needs: &["gcc"],
-        prepare: "seq 5000 > in.txt; gcc -O1 -w -static -pthread -o static $SRC/c/copy.c",
+        prepare: "seq 5000 > in.txt; gcc @$SRC/c/options.txt -static -o static $SRC/c/copy.c",
         command: "$RUN ./static in.txt out 7; $RUN sh -c './static in.txt out2 9; wc -c out2; cat out2 | ./static /dev/stdin out3 5'",
         ..DEFAULT
     },
