@@ -48,6 +48,9 @@
 //!                  alive(guard): d = slot.done before looking; FUTEX_WAIT done == d, bounded.
 //! ```
 
+#[cfg(test)]
+use test_start as _;
+
 mod chunks;
 mod error;
 mod filters;

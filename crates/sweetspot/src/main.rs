@@ -3,6 +3,9 @@
 //! Not here: any buffering. The library that does it travels inside this binary (`preload`).
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+use test_start as _;
+
 mod arguments;
 mod bench;
 mod buffer;

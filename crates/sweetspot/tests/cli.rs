@@ -4,6 +4,9 @@
 //! Each rule is checked in the ways a program can be started: by becoming it, and by waiting for
 //! it. Not here: whether the bytes are right (the library's tests).
 
+use test_start as _;
+
+mod compiler;
 mod place;
 
 use place::Place;
@@ -12,6 +15,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -826,7 +830,7 @@ fn compiled_programs_that_cannot_be_reached() {
     let compile = |name: &str, source: &str, options: &[&str]| {
         let file = place.write(&format!("{name}.c"), source);
         let program = place.work().join(name);
-        let mut compiler = Command::new("cc");
+        let mut compiler = compiler::gcc();
         compiler.arg("-o").arg(&program).arg(file).args(options).current_dir(place.work());
         compiler.output().is_ok_and(|output| output.status.success()).then_some(program)
     };
@@ -834,7 +838,7 @@ fn compiled_programs_that_cannot_be_reached() {
         int main(void) { puts(getenv(\"LD_PRELOAD\") ? \"loaded\" : \"alone\"); return 6; }\n";
     let check = |name: &str, options: &[&str], cause: &str, said: &str| {
         let Some(program) = compile(name, hello, options) else {
-            return skip(&format!("cc {}", options.join(" ")));
+            return skip(&format!("gcc {}", options.join(" ")));
         };
         let program = program.to_str().unwrap();
         assert_fails(&mut place.run(&["--require"], &[program]), 125, &[cause]);
@@ -869,7 +873,7 @@ fn compiled_programs_that_cannot_be_reached() {
     if !is_root() {
         return skip_without_root("a set-uid program of another user");
     }
-    let Some(program) = compile("setuid", hello, &[]) else { return skip("cc") };
+    let Some(program) = compile("setuid", hello, &[]) else { return skip("gcc") };
     std::os::unix::fs::chown(&program, Some(65534), None).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
     let named = program.to_str().unwrap();
@@ -940,12 +944,8 @@ fn an_interrupted_demo_cleans_up() {
 
 /// Compiles `programs/c/NAME.c`.
 fn compile_program(place: &Place, name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../programs/c/{name}.c"));
     let program = place.work().join(name);
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-w", "-pthread", "-o"]).arg(&program).arg(source);
-    let compiled = compiler.output().unwrap();
-    assert!(compiled.status.success(), "{}", stderr(&compiled));
+    compiler::compile(name, &[], &program);
     program
 }
 
@@ -1048,7 +1048,7 @@ fn what_is_required_is_looked_at_when_the_program_has_ended() {
 
     // A loader that has never heard of LD_PRELOAD.
     let cc = |source: &Path, program: &Path, options: &[&str]| {
-        let mut compiler = Command::new("cc");
+        let mut compiler = compiler::gcc();
         let output = compiler.args(options).arg("-o").arg(program).arg(source).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
     };
@@ -1189,8 +1189,8 @@ fn libraries_loaded_apart_end_buffering() {
     let source = "#include <dlfcn.h>\n#include <stdlib.h>\nint main(int count, char **words) {\n\
         return count > 1 && !dlopen(\"libm.so.6\", RTLD_NOW | atoi(words[1])); }\n";
     place.write("load.c", source);
-    let compile = ["-w", "-o", "load", "load.c", "-ldl"];
-    let compiled = Command::new("cc").args(compile).current_dir(place.work()).status().unwrap();
+    let compile = ["-o", "load", "load.c", "-ldl"];
+    let compiled = compiler::gcc().args(compile).current_dir(place.work()).status().unwrap();
     assert!(compiled.success());
     for (flags, expected) in [("0", false), ("8", true)] {
         let output = place.run(&["--summary"], &["./load", flags]).output().unwrap();
@@ -1228,6 +1228,9 @@ fn without_a_buffer_there_is_no_ledger_and_no_guard() {
     check(&["--buffer-size", "off", "--summary"], "ledger\n");
     check(&["--buffer-size", "1"], "ledger\n");
 }
+
+/// Runs that a test of times gets.
+const TRIES_MAX: usize = 5;
 
 /// The longest time, in milliseconds, for which the file of `age write` did not grow while it was
 /// written to.
@@ -1268,14 +1271,19 @@ fn bytes_wait_for_a_second_at_most_and_less_where_the_guard_may_be_killed_too() 
     let age = compile_program(&place, "age");
     let (age, file) = (age.to_str().unwrap(), place.work().join("file"));
     let write = [age, "write", "file"];
-    let waited = longest_wait_ms(place.run(&[], &write), &file);
-    assert!((500..1500).contains(&waited), "a second: {waited} ms");
-    let waited = longest_wait_ms(place.run(&["--max-age", "300"], &write), &file);
-    assert!((150..600).contains(&waited), "300 ms: {waited} ms");
+    // Where others keep the machine busy, everything takes longer now and then, but not each time.
+    let check = |max_age: &str, expected: Range<u128>, command: &dyn Fn() -> Command| {
+        let waited: Vec<u128> = (0..TRIES_MAX)
+            .map(|_| longest_wait_ms(command(), &file))
+            .take_while(|waited| !expected.contains(waited))
+            .collect();
+        assert!(waited.len() < TRIES_MAX, "{max_age}: {waited:?} ms");
+    };
+    check("a second", 500..1500, &|| place.run(&[], &write));
+    check("300 ms", 150..600, &|| place.run(&["--max-age", "300"], &write));
     // Also of a file at which nobody looks, while others are written out all the time.
     place.write("sweetspot.toml", "[[rule]]\nfile = \"file\"\npromise = \"private\"\n");
-    let waited = longest_wait_ms(place.run(&["--max-age", "300"], &[age, "talk", "file"]), &file);
-    assert!((150..600).contains(&waited), "300 ms: {waited} ms");
+    check("300 ms", 150..600, &|| place.run(&["--max-age", "300"], &[age, "talk", "file"]));
     fs::remove_file(place.work().join("sweetspot.toml")).unwrap();
 
     let apart = |script: &str| {
@@ -1290,8 +1298,7 @@ fn bytes_wait_for_a_second_at_most_and_less_where_the_guard_may_be_killed_too() 
         return skip_without_root("a pid namespace of its own");
     }
     let run = env!("CARGO_BIN_EXE_sweetspot");
-    let waited = longest_wait_ms(apart(&format!("{run} run -- {age} write file; true")), &file);
-    assert!((60..400).contains(&waited), "100 ms: {waited} ms");
+    check("100 ms", 60..400, &|| apart(&format!("{run} run -- {age} write file; true")));
 
     // Process 1: its guard would die with it.
     let output = apart(&format!("exec {run} run --summary -- {age} write file")).output().unwrap();

@@ -2,6 +2,8 @@
 //!
 //! Not here: packages and manual pages (`cargo xtask packages`).
 
+use test_start as _;
+
 mod memory_disk;
 mod place;
 

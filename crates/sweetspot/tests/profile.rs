@@ -4,6 +4,9 @@
 //! Not here: how right predictions are (`cargo xtask bench --predict`; the model has tests of its
 //! own).
 
+use test_start as _;
+
+mod compiler;
 mod place;
 
 use place::Place;
@@ -461,7 +464,7 @@ fn compile_program(place: &Place, name: &str, options: &[&str]) {
 
 fn compile(place: &Place, name: &str, source: &str, options: &[&str]) {
     place.write(&format!("{name}.c"), source);
-    let mut compiler = Command::new("gcc");
+    let mut compiler = compiler::gcc();
     compiler.args(["-o", name, &format!("{name}.c")]).args(options);
     assert!(compiler.current_dir(place.work()).status().unwrap().success());
 }

@@ -1,6 +1,8 @@
 //! What a user of `sweetspot tune` sees. Nothing here asserts a time: commands whose speed hardly
 //! depends on buffers (they sleep) stand for those that are measured.
 
+use test_start as _;
+
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::io::Read;

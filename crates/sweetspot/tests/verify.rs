@@ -5,6 +5,10 @@
 //! they run under `run`. Everything is tried as the user who runs the tests, and where that is root
 //! as `nobody` too.
 
+use test_start as _;
+
+mod compiler;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -280,9 +284,7 @@ fn the_first_difference_is_shown() {
 #[test]
 fn a_wrong_library_is_found() {
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("verify-naive.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/c/naive.c");
-    let options = ["-O1", "-shared", "-fPIC", "-o"];
-    succeed(Command::new("cc").args(options).arg(&library).arg(source));
+    compiler::compile("naive", &["-shared", "-fPIC"], &library);
     let place = Place::new(User::Ours);
     let program = "import os\nfile = open(\"out\", \"wb\", buffering=0)\n\
                    for i in range(1000): file.write(b\"0123456789\")\nos.kill(os.getpid(), 9)";
@@ -359,7 +361,7 @@ fn what_cannot_be_buffered_cannot_be_told() {
     let place = Place::new(User::Ours);
     place.write("static.c", "int main(void) { return 0; }");
     let options = ["-static", "-o", "static", "static.c"];
-    succeed(Command::new("cc").args(options).current_dir(place.work()));
+    succeed(compiler::gcc().args(options).current_dir(place.work()));
     let output = place.verify(&[], &["./static"]).output().unwrap();
     said(&output, 3, &["cannot tell: ", "statically linked"]);
     let output = place.verify(&[], &["dd"]).env("SWEETSPOT", "off").output().unwrap();

@@ -120,7 +120,8 @@ pub fn missing(case: &Case) -> Option<String> {
     Some(format!("no {lacking} (apt-get install {package})"))
 }
 
-fn is_there(name: &str) -> bool {
+/// Whether a command is there.
+pub fn is_there(name: &str) -> bool {
     search_path().split(':').any(|folder| {
         let path = Path::new(folder).join(name);
         fs::metadata(path)

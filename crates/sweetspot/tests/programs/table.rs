@@ -7,6 +7,7 @@ mod c;
 mod ends;
 mod everyday;
 mod languages;
+mod musl;
 
 use crate::build::Build;
 
@@ -71,6 +72,7 @@ const TABLES: &[&[Case]] = &[
     c::SHARING,
     ends::ENDS,
     languages::LANGUAGES,
+    musl::ALL,
     everyday::SHELL,
     everyday::COREUTILS,
     everyday::TOOLS,

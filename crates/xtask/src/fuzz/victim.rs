@@ -67,7 +67,9 @@ impl Kit {
     pub fn compile(&self, name: &str) -> Result<(), String> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
         let mut command = Command::new("gcc");
-        command.args(["-O1", "-g", "-w", "-pthread", "-o"]).arg(self.program(name));
+        // What every C compiler of the tests is told is decided there.
+        command.arg(format!("@{}", sources.join("options.txt").display()));
+        command.arg("-o").arg(self.program(name));
         run(command.arg(sources.join(format!("{name}.c"))))
     }
 
