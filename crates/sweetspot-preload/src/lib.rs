@@ -30,6 +30,7 @@ mod next;
 mod ops;
 mod pins;
 mod pool;
+mod probe;
 mod process;
 mod reach;
 mod start;

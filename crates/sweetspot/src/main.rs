@@ -19,6 +19,7 @@ mod home;
 mod merge;
 mod origin;
 mod preload;
+mod probe;
 mod profile;
 mod reach;
 mod recover;
@@ -38,6 +39,12 @@ use arguments::{Arguments, Run, Verb};
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Verbs that can do nothing without `/proc` (`verify` says so itself). A program can be run.
+fn looks_at_processes(verb: &Verb) -> bool {
+    use Verb::{Bench, Demo, Doctor, Profile, Top, Tune};
+    matches!(verb, Bench(_) | Demo(_) | Doctor(_) | Profile(_) | Top(_) | Tune(_))
+}
+
 fn main() -> ExitCode {
     sweetspot_lab::measure::launch_if_asked();
     let verb = match Run::without_options(std::env::args_os()) {
@@ -48,6 +55,9 @@ fn main() -> ExitCode {
         },
     };
     let ended = match &verb {
+        verb if looks_at_processes(verb) && !failure::has_processes() => {
+            Err(failure::no_processes())
+        }
         Verb::Run(arguments) => run::run(arguments),
         Verb::Verify(arguments) => verify::verify(arguments),
         Verb::Summary(arguments) => merge::summary(arguments),

@@ -36,9 +36,10 @@ impl Place {
 
     /// The one library in the cache.
     fn library(&self) -> PathBuf {
-        let mut names: Vec<_> = fs::read_dir(self.cache()).unwrap().collect();
-        assert_eq!(names.len(), 1, "{names:?}");
-        names.remove(0).unwrap().path()
+        let paths = fs::read_dir(self.cache()).unwrap().map(|entry| entry.unwrap().path());
+        let mut libraries: Vec<_> = paths.filter(|path| path.is_file()).collect();
+        assert_eq!(libraries.len(), 1, "{libraries:?}");
+        libraries.remove(0)
     }
 
     fn write_program(&self, name: &str, content: &[u8]) -> PathBuf {
@@ -752,10 +753,28 @@ fn places_where_the_library_cannot_be() {
     let place = Place::new();
     let home = place.folder.path().join("home");
     fs::create_dir_all(home.join(".cache")).unwrap();
-    let check = |variable: (&str, PathBuf), parts: &[&str]| {
-        let mut command = place.run(&[], &["echo", "ran"]);
+    let at = |variable: &(&str, PathBuf), options: &[&str]| {
+        let mut command = place.run(options, &["echo", "ran"]);
         command.env_remove("SWEETSPOT_CACHE").env_remove("XDG_CACHE_HOME").env("HOME", &home);
-        assert_fails(command.env(variable.0, variable.1), 125, parts);
+        command.env(variable.0, &variable.1);
+        command
+    };
+    // The program runs untouched, unless more is required.
+    let check = |variable: (&str, PathBuf), parts: &[&str]| {
+        assert_fails(&mut at(&variable, &["--require"]), 125, parts);
+        for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+            let output = at(&variable, options).output().unwrap();
+            let said = stderr(&output);
+            assert_eq!(
+                (output.status.code(), stdout(&output).as_str()),
+                (Some(0), "ran\n"),
+                "{said}"
+            );
+            for part in parts.iter().chain(&["nothing is buffered: "]) {
+                assert!(said.contains(part), "{part:?} is missing in {said:?}");
+            }
+            assert_eq!(said.contains("buffered  no: "), options.contains(&"--summary"), "{said}");
+        }
     };
     let inside = |name: &str| place.folder.path().join(name);
     for name in ["with space", "with:colon", "with$dollar"] {
@@ -766,7 +785,8 @@ fn places_where_the_library_cannot_be() {
         check(("SWEETSPOT_CACHE", path), &["SWEETSPOT_CACHE=DIR"]);
     }
     symlink(place.work(), home.join(".cache/sweetspot")).unwrap();
-    check(("HOME", home.clone()), &["not a folder of its own", "SWEETSPOT_CACHE=DIR"]);
+    let parts = ["not a folder of its own", "SWEETSPOT_CACHE=DIR"];
+    assert_fails(&mut at(&("HOME", home.clone()), &[]), 125, &parts);
     assert_eq!(fs::read_dir(place.work()).unwrap().count(), 1, "nothing was written behind it");
 }
 
@@ -946,7 +966,8 @@ fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
         ("deny", "", filter),
         ("mark", "", filter),
         ("kill", filter, filter),
-        ("code", "may not change code", "may not change code"),
+        // No code is changed.
+        ("code", "", ""),
     ] {
         let restricted: [&OsStr; 2] = [confined.as_ref(), how.as_ref()];
         let commands = [
@@ -1032,7 +1053,7 @@ fn what_is_required_is_looked_at_when_the_program_has_ended() {
         assert!(output.status.success(), "{}", stderr(&output));
     };
     let source = place.write("program.c", "#include <unistd.h>\nint main(void) { _exit(3); }\n");
-    let (loader, program) = (place.work().join("loader"), place.work().join("program"));
+    let (loader, program) = (place.work().join("ld-linux-own.so"), place.work().join("program"));
     let end =
         place.write("end.s", ".globl _start\n_start: mov $231, %eax\nmov $3, %edi\nsyscall\n");
     cc(&end, &loader, &["-static", "-nostdlib"]);
@@ -1041,6 +1062,110 @@ fn what_is_required_is_looked_at_when_the_program_has_ended() {
     assert_eq!(place.run(&[], &[program]).output().unwrap().status.code(), Some(3));
     let loaded = "has run, but nothing of it was buffered: no process has loaded the library";
     assert_fails(&mut place.run(&["--require"], &[program]), 125, &[loaded]);
+}
+
+/// The question is asked inside the very program, which must not run for that.
+#[test]
+fn what_is_asked_whether_it_is_buffered_does_not_run() {
+    let place = Place::new();
+    let source = "#include <fcntl.h>\n#include <unistd.h>\n\
+        static void note(const char *what) {\n\
+            int fd = open(\"ran\", O_WRONLY | O_CREAT | O_APPEND, 0600); write(fd, what, 1); }\n\
+        __attribute__((constructor)) static void begin(void) { note(\"b\"); }\n\
+        __attribute__((destructor)) static void end(void) { note(\"e\"); }\n\
+        int main(void) { note(\"m\"); return 0; }\n";
+    let source = place.write("runs.c", source);
+    let program = place.work().join("runs");
+    let mut compiler = Command::new("cc");
+    let output = compiler.arg("-w").arg("-o").arg(&program).arg(source).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let ran = place.work().join("ran");
+    let require = || {
+        assert_says(&mut place.run(&["--require"], &["./runs"]), "");
+        let noted = fs::read_to_string(&ran).unwrap();
+        fs::remove_file(&ran).unwrap();
+        assert_eq!(noted, "bme", "it has run once");
+    };
+    // Asked, and the second time known.
+    require();
+    let answers = place.cache().join("buffered");
+    let kept = || {
+        let mut paths = fs::read_dir(&answers).unwrap().map(|entry| entry.unwrap().path());
+        let path = paths.next().unwrap();
+        assert_eq!(paths.next(), None);
+        (fs::metadata(&path).unwrap().mode() & 0o7777, fs::read(&path).unwrap(), path)
+    };
+    let first = kept();
+    assert_eq!(first.0, 0o600);
+    require();
+    assert_eq!(kept(), first);
+    // A new program of the same name is asked anew; what somebody else has put there is not believed,
+    // and where nothing can be kept nothing is.
+    fs::write(&first.2, "spoilt").unwrap();
+    require();
+    assert_eq!(kept().1, first.1);
+    fs::remove_dir_all(&answers).unwrap();
+    fs::write(&answers, "in the way").unwrap();
+    require();
+
+    // Where the library is not even loaded, the program does not run either.
+    let mut command = place.run(&["--require"], &["./runs"]);
+    command.env("LD_PRELOAD", "/no/such/library.so");
+    assert!(command.output().unwrap().status.success());
+    fs::remove_file(&ran).unwrap();
+    let missing = place.write("needs.c", "int any(void); int main(void) { return any(); }\n");
+    let library = place.write("any.c", "int any(void) { return 0; }\n");
+    let so = place.work().join("libany.so");
+    for (options, from, to) in [
+        (&["-shared", "-fPIC"][..], &library, &so),
+        (&["-L.", "-lany", "-Wl,--no-as-needed"], &missing, &place.work().join("needs")),
+    ] {
+        let mut compiler = Command::new("cc");
+        let words = compiler.arg("-o").arg(to).arg(from).args(options).current_dir(place.work());
+        let output = words.output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    // It does not start at all, and shows its own failure.
+    let parts = ["error while loading shared libraries", "no process has loaded the library"];
+    assert_fails(&mut place.run(&["--require"], &["./needs"]), 125, &parts);
+}
+
+/// Under a filter that keeps the library from working, everyone who is asked says so.
+#[test]
+fn where_nothing_can_be_buffered_everyone_says_so() {
+    let place = Place::new();
+    let confined = compile_program(&place, "confined");
+    place.write("in.dat", vec![b'x'; 200 * 20_000]);
+    let copy = ["dd", "if=in.dat", "of=out.dat", "bs=200", "status=none"];
+    let reason = "a seccomp filter is in force";
+    let verb = |words: &[&str]| {
+        let mut command = Command::new(&confined);
+        command.arg("kill").arg(env!("CARGO_BIN_EXE_sweetspot")).args(words).args(copy);
+        command.env("SWEETSPOT_CACHE", place.cache()).env("TMPDIR", place.folder.path());
+        command.env("XDG_STATE_HOME", place.folder.path().join("state"));
+        command.env_remove("IO_BUFFER_SIZE").current_dir(place.work()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let text = stdout(&output) + &stderr(&output);
+        (output.status.code(), text, place.work().join("out.dat").exists())
+    };
+    let (code, said, _) = verb(&["run", "--require", "--"]);
+    if code == Some(77) {
+        return skip("seccomp filters");
+    }
+    let expect = |(code, said, has_run): (Option<i32>, String, bool), status, parts: &[&str]| {
+        assert_eq!((code, has_run), (Some(status), false), "{said}");
+        for part in [reason].iter().chain(parts) {
+            assert!(said.contains(part), "{part:?} is missing in {said}");
+        }
+    };
+    let mends = ["cannot be buffered", "seccomp=unconfined"];
+    expect((code, said, false), 125, &mends);
+    expect(verb(&["verify", "--"]), 3, &mends);
+    expect(verb(&["tune", "--"]), 125, &mends);
+    let (code, said, has_run) = verb(&["profile", "--"]);
+    assert_eq!((code, has_run), (Some(0), true), "{said}");
+    assert!(said.contains(reason) && said.contains("sweetspot cannot buffer it here"), "{said}");
+    assert!(!said.contains("try: sweetspot run"), "{said}");
 }
 
 #[test]

@@ -1459,7 +1459,9 @@ pub fn ending(why: Option<Why>) {
         this_process(|process| process.delayed_ns.store(delayed, Relaxed));
         return each(finish_file);
     };
-    GIVEN_UP.store(why.bit(), Relaxed);
+    if GIVEN_UP.swap(why.bit(), Relaxed) == why.bit() {
+        return;
+    }
     this_process(|process| {
         process.why.fetch_or(why.bit(), Relaxed);
     });

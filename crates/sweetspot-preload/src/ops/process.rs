@@ -61,9 +61,9 @@ fn settle_all(sharing: Sharing, why: Option<Why>) {
 pub fn before_fork() {
     if passive() {
         observe::shares(observe::Sharing::All);
-        return;
     }
-    if SHARES_WRITABLE.load(Relaxed) {
+    let may_agree = !passive() || observe::is_on();
+    if may_agree && SHARES_WRITABLE.load(Relaxed) {
         agrees_silently();
     }
     if passive() {
