@@ -3,6 +3,7 @@
 //! Not here: any buffering. The library that does it travels inside this binary (`preload`).
 #![forbid(unsafe_code)]
 
+mod access;
 mod arguments;
 mod bench;
 mod buffer;
