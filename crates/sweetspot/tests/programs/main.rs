@@ -11,7 +11,8 @@
 //! From outside: `SWEETSPOT_TEST_RUN` replaces the words before the program (`{size}` stands for
 //! the buffer size), `SWEETSPOT_TEST_SIZES` the sizes, and `SWEETSPOT_TEST_ONLY` keeps the
 //! programs whose name contains a text; `SWEETSPOT_TEST_TIMES` and `SWEETSPOT_TEST_SHOW` print what
-//! each took and what it does natively.
+//! each took and what it does natively. `SWEETSPOT_TEST_BIN` is a folder of executables, where there
+//! is no compiler.
 
 mod active;
 mod build;
@@ -41,7 +42,7 @@ macro_rules! groups {
 }
 
 groups! {
-    c_calls c_errors c_fuzz c_sharing c_ends
+    c_calls c_errors c_fuzz c_sharing c_ends musl
     cxx cobol fortran java python perl node rust
     shell coreutils tools
 }

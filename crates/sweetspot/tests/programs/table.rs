@@ -7,6 +7,7 @@ mod c;
 mod ends;
 mod everyday;
 mod languages;
+mod musl;
 
 use crate::build::Build;
 
@@ -69,6 +70,7 @@ const TABLES: &[&[Case]] = &[
     c::FUZZ,
     c::ERRORS,
     c::SHARING,
+    musl::MUSL,
     ends::ENDS,
     languages::LANGUAGES,
     everyday::SHELL,
