@@ -9,6 +9,7 @@
 mod bench;
 mod conformance;
 mod fuzz;
+mod matrix;
 mod needs;
 mod package;
 mod test;
@@ -23,6 +24,7 @@ cargo xtask COMMAND
   fuzz     kill programs at random, step by step, or let them make random calls (--help)
   conformance
            other people's tests and everyday programs, with and without buffering (--help)
+  matrix   the same and more in other Debian releases, and on other kernels and machines (--help)
   msrv     compile the library with the oldest Rust that it promises, by rustup
   deb, tarball, wheel
            make a package in target/packages (--help)
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         ["msrv"] => exit_code(test::oldest_compiler()),
         ["fuzz", ..] => fuzz::main(&words[1..]),
         ["conformance", ..] => conformance::main(&words[1..]),
+        ["matrix", ..] => matrix::main(&words[1..]),
         ["deb" | "tarball" | "wheel" | "packages", ..] => package::main(&words),
         ["bench", ..] => bench::main(&words[1..]),
         ["help" | "--help" | "-h"] | [] => {
