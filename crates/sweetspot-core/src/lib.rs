@@ -8,6 +8,7 @@
 pub mod glob;
 pub mod learning;
 pub mod ledger;
+pub mod linkers;
 pub mod observe;
 pub mod policy;
 pub mod shadow;

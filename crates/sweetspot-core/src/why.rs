@@ -50,12 +50,10 @@ pub enum Why {
     WriteFailed,
     /// A seccomp filter is in force that was not there when `run` started.
     Seccomp,
-    /// The C library's code is not known, so what stdio does would not be seen.
-    CodeUnknown,
-    /// The C library's code may not be changed (MemoryDenyWriteExecute).
-    CodeLocked,
-    /// What stdio does is not seen on this kind of machine yet.
-    Machine,
+    /// The C library keeps its streams in a way that is not known, so what stdio does would not be seen.
+    StreamsUnknown,
+    /// The C library's data may not be changed (sealed memory).
+    StreamsLocked,
     /// A library was loaded whose calls are not seen (RTLD_DEEPBIND, dlmopen).
     DeepBind,
     /// The process locks all its memory (mlockall).
@@ -90,9 +88,8 @@ impl Why {
         Why::SpecialUse,
         Why::WriteFailed,
         Why::Seccomp,
-        Why::CodeUnknown,
-        Why::CodeLocked,
-        Why::Machine,
+        Why::StreamsUnknown,
+        Why::StreamsLocked,
         Why::DeepBind,
         Why::MemoryLocked,
         Why::Off,
@@ -129,9 +126,10 @@ impl Why {
             Why::SpecialUse => "locked, leased or used asynchronously",
             Why::WriteFailed => "an earlier write failed",
             Why::Seccomp => "a seccomp filter is in force that was not there when `run` started",
-            Why::CodeUnknown => "this version of the C library is not known",
-            Why::CodeLocked => "the process may not change code (as with MemoryDenyWriteExecute)",
-            Why::Machine => "writes and reads are not buffered on this kind of machine yet",
+            Why::StreamsUnknown => "the streams of this C library are not of a kind that is known",
+            Why::StreamsLocked => {
+                "the system allows no change to the C library's tables of streams"
+            }
             Why::DeepBind => "a library was loaded whose calls are not seen (RTLD_DEEPBIND)",
             Why::MemoryLocked => "the process locks its memory (mlockall)",
             Why::Off => "switched off",

@@ -7,10 +7,10 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicUsize,
-    Ordering::{Relaxed, SeqCst},
-};
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
+
+use libc::{Elf64_Ehdr, Elf64_Phdr};
 
 /// The address of a function behind ours, found when first asked for.
 ///
@@ -39,29 +39,32 @@ impl Next {
     #[cold]
     #[inline(never)]
     fn find(&self, name: &'static CStr) -> usize {
-        if COUNT.load(Relaxed) == 0 {
-            // Called before our constructor, by another library's.
-            take_objects();
-        }
-        let found = match lookup(name) {
-            0 => missing as *const () as usize,
+        let address = match lookup(name) {
+            0 => match lookup_without_64(name) {
+                0 => missing as *const () as usize,
+                address => address,
+            },
             address => address,
         };
-        // Two threads may both come here, and a third may just patch the entry and replace what is
-        // kept: so what is kept is looked at once more after it was stored.
-        self.address.store(found, SeqCst);
-        let address = crate::reach::original(found);
-        if address != found {
-            self.address.store(address, Relaxed);
-        }
+        self.address.store(address, Relaxed);
         address
     }
-
-    /// Uses this address from now on: the relocated start of a function whose entry was patched.
-    pub fn replace(&self, address: usize) {
-        self.address.store(address, Relaxed);
-    }
 }
+
+/// musl has one kind of offset, and since 1.2.4 one name for each function: programs that were linked
+/// before ask for `open64` and get `open`.
+fn lookup_without_64(name: &CStr) -> usize {
+    let name = name.to_bytes_with_nul();
+    let mut short = [0; NAME_BYTES_MAX];
+    let Some(at) = name.windows(2).position(|two| two == b"64") else { return 0 };
+    let Some(space) = short.get_mut(..name.len() - 2) else { return 0 };
+    space[..at].copy_from_slice(&name[..at]);
+    space[at..].copy_from_slice(&name[at + 2..]);
+    CStr::from_bytes_with_nul(space).map_or(0, lookup)
+}
+
+/// More than the longest name of a function with `64` in it.
+const NAME_BYTES_MAX: usize = 48;
 
 /// Stands for a function that this libc does not have: nobody can have linked against it.
 unsafe extern "C" fn missing() -> isize {
@@ -73,7 +76,8 @@ unsafe extern "C" fn missing() -> isize {
 /// the start and lies in the page that is written then.
 const OBJECTS_MAX: usize = 160;
 
-struct Object {
+/// A loaded library.
+pub struct Object {
     base: AtomicUsize,
     dynamic: AtomicUsize,
 }
@@ -169,13 +173,17 @@ unsafe fn path_of(info: &libc::dl_phdr_info) -> Option<&'static [u8]> {
 
 /// Whether an object is the C library, by the name of its file.
 fn is_libc(path: &[u8]) -> bool {
-    path.ends_with(b"/libc.so.6")
+    let name = file_name(path);
+    name == b"libc.so.6" || name.starts_with(b"ld-musl-")
+}
+
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
 /// Whether a path is that of liburing, whose calls are not seen.
 pub fn is_uring(path: &[u8]) -> bool {
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    name.starts_with(b"liburing")
+    file_name(path).starts_with(b"liburing")
 }
 
 /// Whether the program was loaded with liburing.
@@ -183,23 +191,73 @@ pub fn needs_uring() -> bool {
     NEEDS_URING.load(Relaxed)
 }
 
+/// What a name leads to.
+pub struct Found {
+    pub address: usize,
+    pub object: &'static Object,
+}
+
 /// Address of the first definition of `name` behind ours, or 0.
 pub fn lookup(name: &CStr) -> usize {
-    let hash = name
-        .to_bytes()
+    find(name).map_or(0, |found| found.address)
+}
+
+/// The first definition of `name` behind ours.
+pub fn find(name: &CStr) -> Option<Found> {
+    if COUNT.load(Relaxed) == 0 {
+        // Called before our constructor, by another library's.
+        take_objects();
+    }
+    let bytes = name.to_bytes();
+    let hash = bytes
         .iter()
         .fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
-    for object in &OBJECTS[..COUNT.load(Relaxed)] {
+    OBJECTS[..COUNT.load(Relaxed)].iter().find_map(|object| {
         // SAFETY: the object is a loaded library, kept loaded because the program was linked
         // against it.
-        let found = unsafe {
+        let address = unsafe {
             lookup_in(object.base.load(Relaxed), object.dynamic.load(Relaxed), name, hash)
         };
-        if found != 0 {
-            return found;
+        (address != 0).then_some(Found { address, object })
+    })
+}
+
+impl Object {
+    /// Its program headers; none where its first page does not hold them.
+    fn segments(&self) -> &'static [Elf64_Phdr] {
+        let base = self.base.load(Relaxed);
+        if base == 0 {
+            return &[];
+        }
+        // SAFETY: a loaded library begins with its header, which the first segment holds, and with it
+        // the program headers: the loaders themselves read them there.
+        unsafe {
+            let header = &*(base as *const Elf64_Ehdr);
+            if &header.e_ident[..4] != b"\x7fELF" {
+                return &[];
+            }
+            let first = (base + header.e_phoff as usize) as *const Elf64_Phdr;
+            core::slice::from_raw_parts(first, usize::from(header.e_phnum))
         }
     }
-    0
+
+    fn addresses(&self, segment: &Elf64_Phdr) -> Range<usize> {
+        let start = self.base.load(Relaxed).wrapping_add(segment.p_vaddr as usize);
+        start..start.wrapping_add(segment.p_memsz as usize)
+    }
+
+    /// The data that the loader has made read-only.
+    pub fn relro(&self) -> Option<Range<usize>> {
+        let segment =
+            self.segments().iter().find(|segment| segment.p_type == libc::PT_GNU_RELRO)?;
+        Some(self.addresses(segment))
+    }
+
+    /// Whether an address is in one of its segments.
+    pub fn holds(&self, address: usize) -> bool {
+        let mut loaded = self.segments().iter().filter(|segment| segment.p_type == libc::PT_LOAD);
+        loaded.any(|segment| self.addresses(segment).contains(&address))
+    }
 }
 
 #[repr(C)]
@@ -212,16 +270,26 @@ struct Symbol {
     size: u64,
 }
 
-/// Looks `name` up in the GNU hash table of one object; the default version wins.
+/// The tables of an object by which names are found.
+struct Names {
+    strings: usize,
+    symbols: usize,
+    versions: usize,
+    gnu_hash: usize,
+    hash: usize,
+}
+
+/// Looks `name` up in one object; the default version wins.
 ///
 /// # Safety
 /// `dynamic` must be the dynamic section of an object loaded at `base`.
 unsafe fn lookup_in(base: usize, dynamic: usize, name: &CStr, hash: u32) -> usize {
+    const DT_HASH: u64 = 4;
     const DT_STRTAB: u64 = 5;
     const DT_SYMTAB: u64 = 6;
     const DT_VERSYM: u64 = 0x6fff_fff0;
     const DT_GNU_HASH: u64 = 0x6fff_fef5;
-    let (mut strings, mut symbols, mut versions, mut table) = (0usize, 0usize, 0usize, 0usize);
+    let mut names = Names { strings: 0, symbols: 0, versions: 0, gnu_hash: 0, hash: 0 };
     let mut entry = dynamic as *const [u64; 2];
     // SAFETY: the dynamic section ends with a null entry; the tables it names are mapped.
     unsafe {
@@ -230,62 +298,125 @@ unsafe fn lookup_in(base: usize, dynamic: usize, name: &CStr, hash: u32) -> usiz
             let value = (*entry)[1] as usize;
             let value = if value < base { base + value } else { value };
             match (*entry)[0] {
-                DT_STRTAB => strings = value,
-                DT_SYMTAB => symbols = value,
-                DT_VERSYM => versions = value,
-                DT_GNU_HASH => table = value,
+                DT_STRTAB => names.strings = value,
+                DT_SYMTAB => names.symbols = value,
+                DT_VERSYM => names.versions = value,
+                DT_GNU_HASH => names.gnu_hash = value,
+                DT_HASH => names.hash = value,
                 _ => {}
             }
             entry = entry.add(1);
         }
-        if strings == 0 || symbols == 0 || table == 0 {
-            return 0;
+        match &names {
+            Names { strings: 0, .. } | Names { symbols: 0, .. } => 0,
+            Names { gnu_hash: 0, hash: 0, .. } => 0,
+            Names { gnu_hash: 0, .. } => names.in_hash(base, name),
+            _ => names.in_gnu_hash(base, name, hash),
         }
-        let header = table as *const u32;
-        let (buckets, first, bloom_words) = (*header, *header.add(1), *header.add(2));
-        if buckets == 0 {
-            return 0;
+    }
+}
+
+impl Names {
+    /// The address of symbol `index`, if it is a definition of that name, and whether it is of the
+    /// default version.
+    ///
+    /// # Safety
+    /// There must be such a symbol.
+    unsafe fn definition(&self, base: usize, index: u32, name: &CStr) -> Option<(usize, bool)> {
+        const IFUNC: u8 = 10;
+        // SAFETY: as the caller says; its name is a string of the table.
+        unsafe {
+            let symbol = &*(self.symbols as *const Symbol).add(index as usize);
+            let its_name = CStr::from_ptr((self.strings + symbol.name as usize) as *const c_char);
+            if symbol.section == 0 || symbol.value == 0 || its_name != name {
+                return None;
+            }
+            let mut address = base + symbol.value as usize;
+            if symbol.info & 15 == IFUNC {
+                let resolve: unsafe extern "C" fn() -> usize = core::mem::transmute(address);
+                address = resolve();
+            }
+            let version = match self.versions {
+                0 => 0,
+                versions => *(versions as *const u16).add(index as usize),
+            };
+            Some((address, version & 0x8000 == 0))
         }
-        let bloom = header.add(4).cast::<u64>();
-        let shift = *header.add(3);
-        let word = *bloom.add(((hash / 64) % bloom_words.max(1)) as usize);
-        if word & (1 << (hash % 64)) == 0 || word & (1 << ((hash >> shift) % 64)) == 0 {
-            return 0;
-        }
-        let bucket_list = bloom.add(bloom_words as usize).cast::<u32>();
-        let chain = bucket_list.add(buckets as usize);
-        let mut index = *bucket_list.add((hash % buckets) as usize);
-        if index < first {
-            return 0;
-        }
-        let mut hidden = 0;
-        loop {
-            let entry_hash = *chain.add((index - first) as usize);
-            if entry_hash | 1 == hash | 1 {
-                let symbol = &*(symbols as *const Symbol).add(index as usize);
-                let its_name = CStr::from_ptr((strings + symbol.name as usize) as *const c_char);
-                if symbol.section != 0 && symbol.value != 0 && its_name == name {
-                    let mut address = base + symbol.value as usize;
-                    const IFUNC: u8 = 10;
-                    if symbol.info & 15 == IFUNC {
-                        let resolve: unsafe extern "C" fn() -> usize =
-                            core::mem::transmute(address);
-                        address = resolve();
+    }
+
+    /// # Safety
+    /// As [`lookup_in`]; there must be a table of this kind.
+    unsafe fn in_gnu_hash(&self, base: usize, name: &CStr, hash: u32) -> usize {
+        // SAFETY: the table is mapped and laid out so.
+        unsafe {
+            let header = self.gnu_hash as *const u32;
+            let (buckets, first, bloom_words) = (*header, *header.add(1), *header.add(2));
+            if buckets == 0 {
+                return 0;
+            }
+            let bloom = header.add(4).cast::<u64>();
+            let shift = *header.add(3);
+            let word = *bloom.add(((hash / 64) % bloom_words.max(1)) as usize);
+            if word & (1 << (hash % 64)) == 0 || word & (1 << ((hash >> shift) % 64)) == 0 {
+                return 0;
+            }
+            let bucket_list = bloom.add(bloom_words as usize).cast::<u32>();
+            let chain = bucket_list.add(buckets as usize);
+            let mut index = *bucket_list.add((hash % buckets) as usize);
+            if index < first {
+                return 0;
+            }
+            let mut hidden = 0;
+            loop {
+                let entry_hash = *chain.add((index - first) as usize);
+                if entry_hash | 1 == hash | 1 {
+                    match self.definition(base, index, name) {
+                        Some((address, true)) => return address,
+                        Some((address, false)) => hidden = address,
+                        None => {}
                     }
-                    let version = match versions {
-                        0 => 0,
-                        versions => *(versions as *const u16).add(index as usize),
-                    };
-                    if version & 0x8000 == 0 {
-                        return address;
-                    }
-                    hidden = address;
                 }
+                if entry_hash & 1 != 0 {
+                    return hidden;
+                }
+                index += 1;
             }
-            if entry_hash & 1 != 0 {
-                return hidden;
+        }
+    }
+
+    /// The same in the older table, which some linkers still make alone.
+    ///
+    /// # Safety
+    /// As [`lookup_in`]; there must be a table of this kind.
+    unsafe fn in_hash(&self, base: usize, name: &CStr) -> usize {
+        let hash = name.to_bytes().iter().fold(0u32, |hash, byte| {
+            let hash = (hash << 4).wrapping_add(u32::from(*byte));
+            let high = hash & 0xf000_0000;
+            (hash ^ high >> 24) & !high
+        });
+        // SAFETY: the table is mapped and laid out so.
+        unsafe {
+            let header = self.hash as *const u32;
+            let (buckets, symbols) = (*header, *header.add(1));
+            if buckets == 0 {
+                return 0;
             }
-            index += 1;
+            let chain = header.add(2 + buckets as usize);
+            let mut index = *header.add(2 + (hash % buckets) as usize);
+            let mut hidden = 0;
+            // A chain has no more links than there are symbols.
+            for _ in 0..symbols {
+                if index == 0 {
+                    break;
+                }
+                match self.definition(base, index, name) {
+                    Some((address, true)) => return address,
+                    Some((address, false)) => hidden = address,
+                    None => {}
+                }
+                index = *chain.add(index as usize);
+            }
+            hidden
         }
     }
 }

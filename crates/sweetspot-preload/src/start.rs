@@ -73,6 +73,7 @@ extern "C" fn start(
         process::set_passive(process::PASSIVE_OFF);
     }
     process::clear_passive(process::PASSIVE_BEFORE_START);
+    reach::streams::start();
     if let Some(which) = variable(b"SWEETSPOT_STDIO")
         && !process::passive()
         && reach::stdio_is_seen()

@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use core::arch::asm;
+use core::ops::Range;
 
 /// A negated errno from the kernel, made positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +177,35 @@ pub fn map_memory(bytes: usize) -> Option<*mut u8> {
         )
     };
     result(answer).ok().map(|address| address as *mut u8)
+}
+
+/// The bytes of a page: 4, 16 or 64 KiB, by machine and kernel.
+pub fn page_bytes() -> usize {
+    const AT_PAGESZ: usize = 6;
+    let getauxval = crate::next::lookup(c"getauxval");
+    if getauxval == 0 {
+        return PAGE_BYTES_MIN;
+    }
+    // SAFETY: libc's function with its signature; it looks into a list.
+    let found = unsafe {
+        core::mem::transmute::<usize, unsafe extern "C" fn(usize) -> usize>(getauxval)(AT_PAGESZ)
+    };
+    found.max(PAGE_BYTES_MIN)
+}
+
+const PAGE_BYTES_MIN: usize = 4096;
+
+/// Of a range of addresses, the pages that a loader protects: from that in which it begins, up to that
+/// in which it ends.
+pub fn whole_pages(range: Range<usize>) -> Range<usize> {
+    let mask = !(page_bytes() - 1);
+    range.start & mask..range.end & mask
+}
+
+/// Changes what may be done with pages; whether that was allowed. Nothing to do for none.
+pub fn protect(pages: &Range<usize>, protection: i32) -> bool {
+    // SAFETY: what lies there stays readable.
+    pages.is_empty() || unsafe { syscall!(SYS_mprotect, pages.start, pages.len(), protection) == 0 }
 }
 
 /// Lets another thread run.

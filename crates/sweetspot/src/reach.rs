@@ -1,6 +1,6 @@
 //! Can the library reach this program? Answered from the file, before it runs.
 //!
-//! The library is loaded by the dynamic linker of glibc and sees what goes through the C library.
+//! The library is loaded by the dynamic linker of glibc or musl and sees what goes through the C library.
 //! Whatever makes its system calls by itself runs as it always did, and is told so. Where the
 //! library would do harm (another architecture, another C library, a program that must come first)
 //! it is left out.
@@ -22,6 +22,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use sweetspot_core::linkers;
 
 /// What runs a script without `#!`, in `execvp` too.
 pub const SHELL: &str = "/bin/sh";
@@ -60,7 +61,8 @@ pub enum Why {
     /// Set-user-id, set-group-id or file capabilities: the dynamic linker loads nothing foreign.
     Privileged,
     OtherMachine,
-    Musl,
+    /// Its dynamic linker is none of glibc's or musl's.
+    UnknownLibrary(PathBuf),
     AddressSanitizer,
     IoUring,
     UnknownFormat,
@@ -74,7 +76,7 @@ impl Why {
             Why::Static | Why::Go | Why::IoUring => true,
             Why::Privileged
             | Why::OtherMachine
-            | Why::Musl
+            | Why::UnknownLibrary(_)
             | Why::AddressSanitizer
             | Why::UnknownFormat
             | Why::CannotBeRead
@@ -94,13 +96,19 @@ impl fmt::Display for Why {
             Why::OtherMachine => {
                 "it is built for another kind of machine (such as 32-bit) than sweetspot"
             }
-            Why::Musl => "it uses the C library musl; sweetspot reaches programs that use glibc",
             Why::AddressSanitizer => {
                 "it is built with AddressSanitizer, which tolerates no library before its own"
             }
             Why::IoUring => "it uses io_uring (liburing), which makes no calls that can be seen",
             Why::UnknownFormat => "its format is not known",
             Why::CannotBeRead => "its file cannot be read, so what it is cannot be told",
+            Why::UnknownLibrary(linker) => {
+                return write!(
+                    formatter,
+                    "its C library is neither glibc nor musl (its dynamic linker is {})",
+                    linker.display()
+                );
+            }
             Why::MissingInterpreter(interpreter) => {
                 return write!(formatter, "its interpreter {} is missing", interpreter.display());
             }
@@ -234,12 +242,14 @@ fn inspect_elf(file: &ReadCache<File>) -> Result<(), Why> {
 
     let Some(linker) = of_type(PT_INTERP).next() else {
         // The dynamic linker can be called as a program, and then starts another one.
-        let is_linker = value(DT_SONAME).is_some_and(|at| name(at).starts_with(b"ld-linux"));
+        // musl's is the C library itself.
+        let is_linker = value(DT_SONAME)
+            .is_some_and(|at| linkers::is_known(name(at)) || name(at).starts_with(b"libc."));
         return if is_linker { Ok(()) } else { Err(Why::Static) };
     };
     let linker = linker.interpreter(endian, file).ok().flatten().unwrap_or_default();
-    if holds(linker, "ld-musl") {
-        return Err(Why::Musl);
+    if !linkers::is_known(linker) {
+        return Err(Why::UnknownLibrary(OsStr::from_bytes(until(0, linker)).into()));
     }
     if holds(names, "\0__asan_init\0") {
         return Err(Why::AddressSanitizer);

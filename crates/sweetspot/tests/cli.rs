@@ -787,8 +787,8 @@ fn who_cannot_be_reached() {
     let mut content = truth.clone();
     content[18] = machine;
     refused(&place.write_program("machine", &content), "another kind of machine");
-    let interpreter = [b"/lib/ld-musl-any.so.1".as_slice(), &[0]].concat();
-    refused(&patched("musl", b"/lib", &interpreter), "musl");
+    let interpreter = [b"/lib/ld64-uClibc.so.1".as_slice(), &[0]].concat();
+    refused(&patched("uclibc", b"/lib", &interpreter), "neither glibc nor musl");
     // A note's name field: four bytes long in both.
     refused(&patched("go", b"GNU\0", b"Go\0\0"), "Go program");
     refused(&place.write_program("unknown", b"\0\x01\x02"), "format");

@@ -10,7 +10,7 @@ use super::Pointer;
 use sweetspot_core::why::Why;
 
 use crate::next::is_uring;
-use crate::ops::{life, process};
+use crate::ops::{self, life, process};
 
 macro_rules! mappings {
     ($($name:ident)*) => {$(hook! {
@@ -93,6 +93,8 @@ extern "C" fn before_dlmopen(namespace: c_long, path: *const c_char) -> usize {
 
 /// A library is about to be loaded.
 fn loading(path: *const c_char) {
+    // Its file may have just been written here, and its constructors may look at others.
+    ops::pass_on().done();
     // SAFETY: the loader reads the same string.
     if !path.is_null() && is_uring(unsafe { CStr::from_ptr(path) }.to_bytes()) {
         process::end_because(Why::IoUring);

@@ -25,12 +25,6 @@ macro_rules! next {
                     )
                 })
             }
-
-            /// Reaches the next definition by its moved beginning, now that its entry is patched.
-            #[allow(dead_code)]
-            pub(crate) fn use_original() {
-                NEXT.replace($crate::reach::original(next()));
-            }
         }
     };
 }
@@ -218,6 +212,7 @@ pub mod accounts;
 pub mod descriptors;
 pub mod dup;
 pub mod embed;
+pub mod locale;
 pub mod locks;
 pub mod memory;
 pub mod metadata;
@@ -234,14 +229,3 @@ pub mod stdio;
 pub mod system;
 pub mod transfer;
 pub mod waiting;
-
-/// The next definitions that are patched from now on are reached by their moved beginnings.
-pub fn use_originals() {
-    read_write::use_originals();
-    seek::lseek::use_original();
-    seek::lseek64::use_original();
-    seek::llseek::use_original();
-    seek::__lseek::use_original();
-    open_close::close::use_original();
-    open_close::__close::use_original();
-}

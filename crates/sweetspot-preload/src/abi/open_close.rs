@@ -1,6 +1,6 @@
-//! Opening and closing by path, with and without stdio.
+//! Opening and closing by path. Streams are in `stdio`.
 
-use core::ffi::{c_char, c_int, c_uint, c_void};
+use core::ffi::{c_char, c_int, c_uint};
 
 use crate::ops::{self, life, observe};
 
@@ -84,41 +84,3 @@ macro_rules! closes {
     })*};
 }
 closes! { close __close }
-
-unsafe extern "C" {
-    fn fileno(stream: *mut c_void) -> c_int;
-}
-
-/// The descriptor under a stream that was just opened by path.
-pub(super) fn stream_opened(stream: *mut c_void, close_on_exec: bool, path: *const c_char) {
-    if !stream.is_null() {
-        // SAFETY: a stream that libc has just made.
-        let fd = unsafe { fileno(stream) };
-        let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
-        life::opened(fd, flags);
-        observe::opened(fd, flags, path);
-    }
-}
-
-/// Whether an fopen mode asks for close-on-exec.
-pub(super) fn mode_closes_on_exec(mode: *const c_char) -> bool {
-    if mode.is_null() {
-        return false;
-    }
-    // SAFETY: the program hands over a C string, which libc has just read.
-    let mode = unsafe { core::ffi::CStr::from_ptr(mode) }.to_bytes();
-    mode.iter().take_while(|byte| **byte != b',').any(|byte| *byte == b'e')
-}
-
-macro_rules! fopens {
-    ($($name:ident)*) => {$(hook! {
-        fn $name(path: *const c_char, mode: *const c_char) -> *mut c_void, next => {
-            let pass = ops::pass_on();
-            let stream = next(path, mode);
-            stream_opened(stream, !stream.is_null() && mode_closes_on_exec(mode), path);
-            pass.done();
-            stream
-        }
-    })*};
-}
-fopens! { fopen fopen64 _IO_fopen }

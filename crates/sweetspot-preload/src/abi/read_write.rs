@@ -70,7 +70,7 @@ hook! {
 
 hook! {
     fn writev(fd: c_int, vector: *const iovec, count: c_int) -> isize, next => {
-        follow!(ops::write::write_vector(fd, vector, count), next(fd, vector, count))
+        follow!(ops::write::write_vector(fd), next(fd, vector, count))
     }
 }
 
@@ -87,7 +87,7 @@ macro_rules! positioned_vectors {
         hook! {
             fn $write(fd: c_int, vector: *const iovec, count: c_int, offset: i64) -> isize, next => {
                 follow!(
-                    ops::write::write_vector_at(fd, vector, count, offset),
+                    ops::write::write_vector_at(fd, offset),
                     next(fd, vector, count, offset)
                 )
             }
@@ -152,19 +152,3 @@ macro_rules! checked_positioned_reads {
     })*};
 }
 checked_positioned_reads! { __pread_chk __pread64_chk }
-
-/// See `abi::use_originals`.
-pub fn use_originals() {
-    read::use_original();
-    __read::use_original();
-    write::use_original();
-    __write::use_original();
-    pread::use_original();
-    pread64::use_original();
-    __pread64::use_original();
-    pwrite::use_original();
-    pwrite64::use_original();
-    __pwrite64::use_original();
-    readv::use_original();
-    writev::use_original();
-}

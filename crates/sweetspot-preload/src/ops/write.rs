@@ -87,7 +87,7 @@ fn pending_ended(file: &OpenFile) {
 #[derive(Clone, Copy)]
 enum Source {
     Buffer(*const u8, usize),
-    Vector(*const libc::iovec, i32),
+    Vector,
 }
 
 /// `write`.
@@ -106,14 +106,14 @@ pub fn write_at(fd: i32, buffer: *const u8, len: usize, offset: i64) -> Outcome 
     slowly(fd, Source::Buffer(buffer, len), Kind::WriteAt, Some(offset))
 }
 
-/// `writev`.
-pub fn write_vector(fd: i32, vector: *const libc::iovec, count: i32) -> Outcome {
-    slowly(fd, Source::Vector(vector, count), Kind::Write, None)
+/// `writev`: handed to the kernel, after all that waits.
+pub fn write_vector(fd: i32) -> Outcome {
+    slowly(fd, Source::Vector, Kind::Write, None)
 }
 
-/// `pwritev`.
-pub fn write_vector_at(fd: i32, vector: *const libc::iovec, count: i32, offset: i64) -> Outcome {
-    slowly(fd, Source::Vector(vector, count), Kind::WriteAt, Some(offset))
+/// `pwritev`: the same.
+pub fn write_vector_at(fd: i32, offset: i64) -> Outcome {
+    slowly(fd, Source::Vector, Kind::WriteAt, Some(offset))
 }
 
 /// Lets a write wait in the ledger; false: it must take the slow path.
@@ -200,7 +200,7 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
     if observe::is_on() || passive() {
         return match source {
             Source::Buffer(_, len) => observe::call(observe::Kind::Write, fd, len as u64, offset),
-            Source::Vector(..) => observe::call(observe::Kind::Write, fd, observe::ANY, offset),
+            Source::Vector => observe::call(observe::Kind::Write, fd, observe::ANY, offset),
         };
     }
     if pins::is_fork_unseen() {
@@ -210,7 +210,7 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
     let len = match source {
         Source::Buffer(_, len) => len as u64,
         // Vectors are not learned from.
-        Source::Vector(..) => u64::MAX,
+        Source::Vector => u64::MAX,
     };
     let is_worth_asking = inodes::any_window() || ledger::is_given();
     if is_worth_asking && table::word(fd).is_some_and(|word| word.load(Relaxed) == 0) {

@@ -1,8 +1,8 @@
 //! Programs that this one becomes or starts: those that the library would harm start without it.
 //!
 //! The dynamic linker prints an error where it cannot load a library (another machine, a file that
-//! may not be read any more), musl's programs lack what glibc's have, and AddressSanitizer refuses
-//! to start when it does not come first. Such a program gets an environment without us. Programs of
+//! may not be read any more), a C library that is not known may lack what we need, and AddressSanitizer
+//! refuses to start when it does not come first. Such a program gets an environment without us. Programs of
 //! other users (set-id) need no rule: their linker ignores us without a word.
 //!
 //! The child of a vfork comes here too, in its parent's memory: nothing is kept, and files are read
@@ -13,6 +13,7 @@ use core::ffi::{CStr, c_char};
 use core::mem::MaybeUninit;
 
 use libc::{Elf64_Ehdr, Elf64_Phdr};
+use sweetspot_core::linkers;
 
 use crate::atomic::single_threaded;
 use crate::process::{SignalsBlocked, under_seccomp};
@@ -327,7 +328,7 @@ impl File {
         !same_kind || self.needs_what_harms(header)
     }
 
-    /// Whether it is linked with musl or AddressSanitizer. (Never inlined: scripts that name scripts
+    /// Whether it has a C library that is not known, or AddressSanitizer. (Never inlined: scripts that name scripts
     /// come here with several frames of `is_harmed` on a stack that may be small.)
     #[inline(never)]
     fn needs_what_harms(&self, header: &Elf64_Ehdr) -> bool {
@@ -342,9 +343,11 @@ impl File {
         let segments = &segments[..count];
         let of_type = |wanted| segments.iter().find(|segment| segment.p_type == wanted);
         if let Some(linker) = of_type(libc::PT_INTERP) {
-            let mut name = [0; 64];
-            let name = self.read(linker.p_offset, &mut name);
-            if name.windows(7).any(|part| part == b"ld-musl") {
+            let mut name = [0; LINKER_BYTES_MAX];
+            let bytes = (linker.p_filesz as usize).min(name.len());
+            let name = self.read(linker.p_offset, &mut name[..bytes]);
+            // A path that is longer is not looked at to its end.
+            if bytes < LINKER_BYTES_MAX && !linkers::is_known(name) {
                 return true;
             }
         }
@@ -378,6 +381,9 @@ impl File {
         })
     }
 }
+
+/// The path of a dynamic linker is looked at up to here.
+const LINKER_BYTES_MAX: usize = 256;
 
 /// The start of a file: as much as the kernel reads of a script's first line.
 const HEAD_BYTES: usize = 256;

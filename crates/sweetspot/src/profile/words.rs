@@ -18,7 +18,7 @@ const MOST: f64 = 0.95;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
-const SENTENCES: [Why; 15] = [
+const SENTENCES: [Why; 14] = [
     Why::NoGuard,
     Why::PinRefused,
     Why::DiskNearlyFull,
@@ -29,9 +29,8 @@ const SENTENCES: [Why; 15] = [
     Why::IoUring,
     Why::WriteFailed,
     Why::Seccomp,
-    Why::CodeUnknown,
-    Why::CodeLocked,
-    Why::Machine,
+    Why::StreamsUnknown,
+    Why::StreamsLocked,
     Why::DeepBind,
     Why::MemoryLocked,
 ];
