@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include "log.h"
 
 enum { THREADS = 4, RECORDS = 500, BYTES = 100 };

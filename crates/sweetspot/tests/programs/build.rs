@@ -66,7 +66,10 @@ impl Build {
         let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
         let words: Vec<&str> = match self {
             // No warnings: calls that are wrong on purpose are what many of them test.
-            Build::C(_) => vec!["gcc", "-O1", "-g", "-w", "-pthread"],
+            // Before glibc 2.34, timers and asynchronous transfers were in a library of their own.
+            Build::C(_) => {
+                vec!["gcc", "-O1", "-g", "-w", "-pthread", "-Wl,--no-as-needed", "-lrt"]
+            }
             Build::Musl(_) => vec!["musl-gcc", "-O1", "-g", "-w", "-pthread"],
             Build::CLibrary(_) => vec!["gcc", "-O1", "-w", "-shared", "-fPIC"],
             Build::Cxx(_) => vec!["g++", "-O1", "-std=c++17", "-Wall"],

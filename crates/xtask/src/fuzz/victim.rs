@@ -35,6 +35,10 @@ const PIDS: u64 = DONE + LANES as u64;
 /// in `c`, where there is no compiler.
 pub const MADE_VARIABLE: &str = "SWEETSPOT_FUZZ_MADE";
 
+/// How victims in C are compiled. No warnings: calls that are wrong on purpose are what many of them
+/// test. Before glibc 2.34, timers and asynchronous transfers were in a library of their own.
+pub const FLAGS: &[&str] = &["-O1", "-g", "-w", "-pthread", "-Wl,--no-as-needed", "-lrt"];
+
 /// What the fuzzers run: the command line and the victim, built.
 pub struct Kit {
     pub sweetspot: PathBuf,
@@ -76,7 +80,7 @@ impl Kit {
         }
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
         let mut command = Command::new("gcc");
-        command.args(["-O1", "-g", "-w", "-pthread", "-o"]).arg(self.program(name));
+        command.args(FLAGS).arg("-o").arg(self.program(name));
         run(command.arg(sources.join(format!("{name}.c"))))
     }
 

@@ -5,6 +5,7 @@
 //! another machine by a cross compiler.
 
 use super::{call, ends_with_us, folder};
+use crate::fuzz::victim::FLAGS;
 use serde_json::Value;
 use std::env::consts::ARCH;
 use std::fs;
@@ -122,7 +123,7 @@ pub fn victims(into: &Path, compiler: &str) -> Result<(), String> {
         };
         let text = fs::read_to_string(&source).map_err(|error| failed(&source, error))?;
         let mut command = Command::new(compiler);
-        command.args(["-O1", "-g", "-w", "-pthread"]);
+        command.args(FLAGS);
         if !text.contains("main(") {
             // To be preloaded.
             command.args(["-shared", "-fPIC"]);
