@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "newer.h"
 
 static int install(struct sock_filter *code, unsigned short count) {
     struct sock_fprog program = {count, code};

@@ -1,5 +1,6 @@
 /* dup, close and their relatives: numbers that are reused, sparse, out of range, or closed twice. */
 #include "errors.h"
+#include "newer.h"
 #include <limits.h>
 #include <sys/resource.h>
 

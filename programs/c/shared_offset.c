@@ -1,6 +1,7 @@
 /* One open file description under several numbers, in several processes: dup, fork, exec, a passed
  * descriptor, a thread. What each reads and writes follows from what the others did. */
 #include "log.h"
+#include "newer.h"
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

@@ -1,6 +1,7 @@
 /* Calls from small stacks: coroutines, threads of the least size, an alternative signal stack; and
  * signal handlers that leave a call by siglongjmp. */
 #include "log.h"
+#include "newer.h"
 #include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>

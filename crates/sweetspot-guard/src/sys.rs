@@ -130,10 +130,29 @@ pub(crate) fn status_at(path: &Path) -> io::Result<Status> {
 /// Whether the effective user may open what is behind the descriptor for writing.
 pub(crate) fn may_write(fd: impl AsFd) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
+    let fd = fd.as_fd().as_raw_fd();
     // SAFETY: only values and a constant string are passed.
-    unsafe {
-        let fd = fd.as_fd().as_raw_fd();
+    let asked = unsafe {
         check_long(libc::syscall(libc::SYS_faccessat2, fd, c"".as_ptr(), libc::W_OK, flags))
+    };
+    match asked {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+            may_write_by_name(fd)
+        }
+        other => other.map(drop),
+    }
+}
+
+/// The same before Linux 5.8, and under a filter that is older than the call. The older call asks
+/// about the real user, who must be the effective one.
+fn may_write_by_name(fd: RawFd) -> io::Result<()> {
+    let name = c_string(std::ffi::OsStr::new(&format!("/proc/self/fd/{fd}")))?;
+    // SAFETY: values, and a live C string.
+    unsafe {
+        if libc::getuid() != libc::geteuid() || libc::getgid() != libc::getegid() {
+            return Err(io::Error::from_raw_os_error(libc::EACCES));
+        }
+        check(libc::access(name.as_ptr(), libc::W_OK))
     }
     .map(drop)
 }

@@ -6,6 +6,7 @@
 #[cfg(test)]
 use test_start as _;
 
+mod access;
 mod arguments;
 mod bench;
 mod buffer;

@@ -3,8 +3,9 @@
 //! The search is done here, and not by `execvp`, because the file is inspected before it runs.
 //! `execve` itself stays the judge of whether it can be executed.
 
+use crate::access::may;
 use crate::failure::{Failure, STATUS_CANNOT_EXECUTE, STATUS_NOT_FOUND};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::Access;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -50,12 +51,10 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Missing> {
 
 fn executable(file: PathBuf) -> Result<PathBuf, Missing> {
     match file.metadata() {
-        Ok(metadata) if metadata.is_file() => {
-            match accessat(CWD, &file, Access::EXEC_OK, AtFlags::EACCESS) {
-                Ok(()) => Ok(file),
-                Err(_) => Err(Missing::NotExecutable(file)),
-            }
-        }
+        Ok(metadata) if metadata.is_file() => match may(&file, Access::EXEC_OK) {
+            true => Ok(file),
+            false => Err(Missing::NotExecutable(file)),
+        },
         Ok(_) => Err(Missing::NotExecutable(file)),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Missing::Hidden(file)),
         Err(_) => Err(Missing::Nowhere),

@@ -21,6 +21,7 @@ mod tools;
 
 use execute::Runner;
 use mount::Mount;
+pub use record::new_folder;
 use record::{Finding, Record};
 use std::{
     env,
@@ -504,7 +505,7 @@ pub fn build(profile: &str) -> Result<PathBuf, Error> {
 }
 
 /// What is measured, as git names it.
-fn source() -> Option<String> {
+pub fn source() -> Option<String> {
     let mut git = Command::new("git");
     git.args(["describe", "--always", "--dirty"]).current_dir(root());
     let output = git.output().ok().filter(|output| output.status.success())?;

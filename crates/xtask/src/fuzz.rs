@@ -21,6 +21,7 @@ mod library;
 mod model;
 mod order;
 pub mod process;
+mod registers;
 mod steps;
 mod storm;
 pub mod victim;

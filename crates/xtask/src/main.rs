@@ -12,6 +12,7 @@ use test_start as _;
 mod bench;
 mod conformance;
 mod fuzz;
+mod matrix;
 mod needs;
 mod package;
 mod test;
@@ -26,6 +27,7 @@ cargo xtask COMMAND
   fuzz     kill programs at random, step by step, or let them make random calls (--help)
   conformance
            other people's tests and everyday programs, with and without buffering (--help)
+  matrix   the same and more in other Debian releases, and on other kernels and machines (--help)
   msrv     compile the library with the oldest Rust that it promises, by rustup
   deb, tarball, wheel
            make a package in target/packages (--help)
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         ["msrv"] => exit_code(test::oldest_compiler()),
         ["fuzz", ..] => fuzz::main(&words[1..]),
         ["conformance", ..] => conformance::main(&words[1..]),
+        ["matrix", ..] => matrix::main(&words[1..]),
         ["deb" | "tarball" | "wheel" | "packages", ..] => package::main(&words),
         ["bench", ..] => bench::main(&words[1..]),
         ["help" | "--help" | "-h"] | [] => {

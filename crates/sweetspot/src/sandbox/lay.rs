@@ -9,9 +9,10 @@
 //! new namespace, because the kernel lays no overlay with folders of another one.
 
 use super::mounts::{self, Mount, OVERLAYS_MAX, Plan};
+use crate::access::may;
 use crate::arguments::SandboxStep;
 use nix::sched::{CloneFlags, unshare};
-use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, Uid};
+use rustix::fs::{Access, Gid, Mode, OFlags, Uid};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
     mount_remount,
@@ -376,10 +377,6 @@ impl Top {
         let mode = if is_given { self.mode } else { self.mode & !0o700 | self.allowed };
         fs::set_permissions(upper, fs::Permissions::from_mode(mode))
     }
-}
-
-fn may(folder: &Path, access: Access) -> bool {
-    rustix::fs::accessat(CWD, folder, access, AtFlags::EACCESS).is_ok()
 }
 
 fn open_path(path: &Path) -> Result<OwnedFd, String> {

@@ -9,7 +9,8 @@
 //! Nothing of this concerns root, who needs no user namespace; but it does where root has lost the
 //! right to mount, as in many containers.
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use crate::access::may;
+use rustix::fs::Access;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::collections::BTreeSet;
@@ -107,5 +108,5 @@ fn is_ours(data: &Metadata) -> bool {
 }
 
 fn may_write(path: &Path) -> bool {
-    accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+    may(path, Access::WRITE_OK)
 }

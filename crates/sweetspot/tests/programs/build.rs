@@ -3,6 +3,7 @@
 //! A program is compiled again when its source, a header beside it or its command changed; the
 //! stamp file beside the executable holds what it was made from.
 
+use crate::harness;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,6 +42,11 @@ impl Build {
             Build::Java(_) => &["javac", "java"],
             Build::Rust(_) => &[],
         }
+    }
+
+    /// The folder of the executable.
+    fn folder(self) -> &'static str {
+        if let Build::Musl(_) = self { "musl" } else { self.source().0 }
     }
 
     /// The folder under `programs/`, the name and the source's extension.
@@ -84,10 +90,28 @@ pub fn sources() -> PathBuf {
 pub fn executables() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
+        if let Some(made) = made_before() {
+            return made;
+        }
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs-bin");
         fs::create_dir_all(&folder).expect("the folder for executables can be made");
         folder
     })
+}
+
+/// The folder of executables that were made elsewhere, where there is no compiler.
+fn made_before() -> Option<PathBuf> {
+    std::env::var_os("SWEETSPOT_TEST_BIN").map(PathBuf::from)
+}
+
+/// What is missing of what an executable needs: a compiler, or itself where none compiles.
+pub fn missing(build: Build) -> Option<String> {
+    let (folder, (_, name, _)) = (build.folder(), build.source());
+    match made_before() {
+        Some(made) if made.join(folder).join(name).is_file() => None,
+        Some(_) => Some(format!("no {folder}/{name} was made")),
+        None => build.needs().iter().find_map(|command| harness::no_command(command)),
+    }
 }
 
 /// Makes the executable unless it is there already.
@@ -95,16 +119,16 @@ pub fn executables() -> &'static Path {
 /// # Errors
 /// What the compiler said.
 pub fn make(build: Build) -> Result<(), String> {
+    if made_before().is_some() {
+        return Ok(());
+    }
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let (folder, name, extension) = build.source();
     let source = sources().join(folder).join(format!("{name}.{extension}"));
     let compiler = build.compiler();
     let wanted = stamp(&source, &compiler)?;
-    let made_folder = executables().join(match build {
-        Build::Musl(_) => "musl",
-        _ => folder,
-    });
+    let made_folder = executables().join(build.folder());
     let stamp_file = made_folder.join(format!("{name}.stamp"));
     if fs::read(&stamp_file).is_ok_and(|made| made == wanted) {
         return Ok(());

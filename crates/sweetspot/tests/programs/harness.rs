@@ -113,11 +113,14 @@ pub fn skipped(what: &str, wrong: &mut Vec<String>) {
 
 /// What the machine lacks for a program, and how to get it.
 pub fn missing(case: &Case) -> Option<String> {
-    let from_builds = case.build.iter().flat_map(|build| build.needs());
-    let needs = case.needs.iter().chain(from_builds);
-    let lacking = needs.copied().find(|name| !is_there(name))?;
-    let package = table::package_of(lacking);
-    Some(format!("no {lacking} (apt-get install {package})"))
+    let needs = case.needs.iter().find_map(|command| no_command(command));
+    needs.or_else(|| case.build.iter().find_map(|build| build::missing(*build)))
+}
+
+/// What to do where a command is not there.
+pub fn no_command(name: &str) -> Option<String> {
+    let package = table::package_of(name);
+    (!is_there(name)).then(|| format!("no {name} (apt-get install {package})"))
 }
 
 /// Whether a command is there.

@@ -12,7 +12,8 @@
 //! From outside: `SWEETSPOT_TEST_RUN` replaces the words before the program (`{size}` stands for
 //! the buffer size), `SWEETSPOT_TEST_SIZES` the sizes, and `SWEETSPOT_TEST_ONLY` keeps the
 //! programs whose name contains a text; `SWEETSPOT_TEST_TIMES` and `SWEETSPOT_TEST_SHOW` print what
-//! each took and what it does natively.
+//! each took and what it does natively. `SWEETSPOT_TEST_BIN` is a folder of executables, where there
+//! is no compiler.
 
 use test_start as _;
 

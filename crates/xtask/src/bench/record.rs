@@ -408,7 +408,7 @@ impl Record {
 }
 
 /// Makes `name`, or `name-2`, `name-3` and so on where that is there already.
-fn new_folder(parent: &Path, name: &str) -> Result<PathBuf, Error> {
+pub fn new_folder(parent: &Path, name: &str) -> Result<PathBuf, Error> {
     const RECORDS_A_DAY_MAX: u32 = 100;
     let names = (2..=RECORDS_A_DAY_MAX).map(|number| format!("{name}-{number}"));
     for name in std::iter::once(name.to_owned()).chain(names) {

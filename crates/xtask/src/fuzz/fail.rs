@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 use super::process::{PATIENCE, trace, wait_for, wait_until};
+use super::registers::Registers;
 use super::victim::Kit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_long;
@@ -73,6 +74,16 @@ const FAULTS: &[Fault] =
 /// A disk that is full from one write on: `cargo xtask fuzz full`.
 const FULL: &[Fault] = &[Fault::Full];
 
+/// Of calls that newer machines have in one form only, the one that C libraries use here.
+#[cfg(target_arch = "x86_64")]
+mod own {
+    pub use libc::{SYS_poll as POLL, SYS_rename as RENAME};
+}
+#[cfg(not(target_arch = "x86_64"))]
+mod own {
+    pub use libc::{SYS_ppoll as POLL, SYS_renameat as RENAME};
+}
+
 /// System calls that cannot fail when they are called rightly.
 const NEVER_FAIL: &[c_long] = &[
     libc::SYS_exit,
@@ -86,7 +97,7 @@ const NEVER_FAIL: &[c_long] = &[
     // Rust's runtime panics on any error of it that the kernel does not have.
     libc::SYS_getrandom,
     // Rust's runtime asks it about 0, 1 and 2, and aborts on an error that it does not have.
-    libc::SYS_poll,
+    own::POLL,
     libc::SYS_getpid,
     libc::SYS_gettid,
     libc::SYS_getppid,
@@ -120,7 +131,7 @@ const NEEDS_SPACE: &[c_long] = &[
     libc::SYS_pwrite64,
     libc::SYS_writev,
     libc::SYS_openat,
-    libc::SYS_rename,
+    own::RENAME,
     libc::SYS_fsync,
     libc::SYS_sendfile,
     libc::SYS_ftruncate,
@@ -573,13 +584,13 @@ fn follow(pid: i32, plan: Plan) -> Result<Ended, String> {
             stop if stop == libc::SIGTRAP | 0x80 => match inside.take() {
                 Some(entered) => leave(pid, entered)?,
                 None => {
-                    let registers = registers(pid)?;
-                    let call = registers.orig_rax as c_long;
+                    let mut registers = Registers::of(pid)?;
+                    let call = registers.number();
                     let kind = memory.as_ref().and_then(|memory| word(memory, PAGE)).unwrap_or(0);
                     let applies = plan.fault.concerns(call)
-                        && (plan.fault != Fault::Short || registers.rdx > 1)
+                        && (plan.fault != Fault::Short || *registers.third() > 1)
                         && plan.stretch.contains(kind, call)
-                        && (plan.fault != Fault::Full || is_on_disk(pid, registers.rdi));
+                        && (plan.fault != Fault::Full || is_on_disk(pid, registers.first()));
                     count += u64::from(applies);
                     let is_lasting = plan.fault == Fault::Full && count > plan.number;
                     let strikes = applies && (count == plan.number || is_lasting);
@@ -618,59 +629,37 @@ enum Entered {
     Shortened(u64),
 }
 
-fn enter(
-    pid: i32,
-    mut registers: libc::user_regs_struct,
-    fault: Option<Fault>,
-) -> Result<Entered, String> {
+fn enter(pid: i32, mut registers: Registers, fault: Option<Fault>) -> Result<Entered, String> {
     let entered = match fault {
         None => return Ok(Entered::Untouched),
         Some(Fault::Short) => {
-            let asked = registers.rdx;
-            registers.rdx = asked / 2;
+            let asked = *registers.third();
+            *registers.third() = asked / 2;
             Entered::Shortened(asked)
         }
         Some(fault) => {
             let errno = if let Fault::Error(errno) = fault { errno } else { libc::ENOSPC };
-            if registers.orig_rax as c_long != libc::SYS_close {
-                registers.orig_rax = u64::MAX;
+            if registers.number() != libc::SYS_close {
+                registers.skip(pid)?;
             }
             Entered::Fails(errno)
         }
     };
-    set_registers(pid, &registers)?;
+    registers.write(pid)?;
     Ok(entered)
 }
 
 fn leave(pid: i32, entered: Entered) -> Result<(), String> {
     let mut registers = match entered {
         Entered::Untouched => return Ok(()),
-        _ => registers(pid)?,
+        _ => Registers::of(pid)?,
     };
     match entered {
         Entered::Untouched => {}
-        Entered::Fails(errno) => registers.rax = (-i64::from(errno)) as u64,
-        Entered::Shortened(asked) => registers.rdx = asked,
+        Entered::Fails(errno) => registers.set_result(-i64::from(errno)),
+        Entered::Shortened(asked) => *registers.third() = asked,
     }
-    set_registers(pid, &registers)
-}
-
-fn registers(pid: i32) -> Result<libc::user_regs_struct, String> {
-    // SAFETY: all zeros is a value of this type.
-    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a variable of ours of the right type.
-    match unsafe { libc::ptrace(libc::PTRACE_GETREGS, pid, 0usize, &raw mut registers) } {
-        0 => Ok(registers),
-        _ => Err(format!("registers of {pid}: {}", std::io::Error::last_os_error())),
-    }
-}
-
-fn set_registers(pid: i32, registers: &libc::user_regs_struct) -> Result<(), String> {
-    // SAFETY: the pointer is to a value of the right type.
-    match unsafe { libc::ptrace(libc::PTRACE_SETREGS, pid, 0usize, &raw const *registers) } {
-        0 => Ok(()),
-        _ => Err(format!("registers of {pid}: {}", std::io::Error::last_os_error())),
-    }
+    registers.write(pid)
 }
 
 fn word(memory: &File, at: u64) -> Option<u64> {

@@ -31,9 +31,21 @@ const ENDED: u64 = 3;
 const DONE: u64 = 4;
 const PIDS: u64 = DONE + LANES as u64;
 
+/// Names a folder with a `sweetspot`, where there is no cargo to build it, and perhaps with victims
+/// in `c`, where there is no compiler.
+pub const MADE_VARIABLE: &str = "SWEETSPOT_FUZZ_MADE";
+
+/// What every C compiler of the tests is told, as its argument.
+pub fn compiler_options() -> String {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
+    format!("@{}", sources.join("options.txt").display())
+}
+
 /// What the fuzzers run: the command line and the victim, built.
 pub struct Kit {
     pub sweetspot: PathBuf,
+    /// Where both may have been made before.
+    made: Option<PathBuf>,
     folder: TempDir,
 }
 
@@ -43,16 +55,13 @@ impl Kit {
     /// # Errors
     /// What a compiler said.
     pub fn build() -> Result<Kit, String> {
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-        run(Command::new(cargo).args(["build", "--quiet", "-p", "sweetspot"]))?;
-        let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        let sweetspot = own
-            .ancestors()
-            .map(|folder| folder.join("sweetspot"))
-            .find(|path| path.is_file())
-            .ok_or_else(|| format!("no sweetspot beside {}", own.display()))?;
+        let made = std::env::var_os(MADE_VARIABLE).map(PathBuf::from);
+        let sweetspot = match &made {
+            Some(made) => made.join("sweetspot"),
+            None => build_sweetspot()?,
+        };
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let kit = Kit { sweetspot, folder };
+        let kit = Kit { sweetspot, made, folder };
         kit.compile("kill_victim")?;
         // Guards and orphans come to us, so that their end can be waited for.
         // SAFETY: no pointers.
@@ -65,11 +74,15 @@ impl Kit {
     /// # Errors
     /// What the compiler said.
     pub fn compile(&self, name: &str) -> Result<(), String> {
+        if let Some(made) = self.made.as_ref().map(|made| made.join("c").join(name))
+            && made.is_file()
+        {
+            let linked = std::os::unix::fs::symlink(made, self.program(name));
+            return linked.map_err(|error| format!("{name}: {error}"));
+        }
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
         let mut command = Command::new("gcc");
-        // What every C compiler of the tests is told is decided there.
-        command.arg(format!("@{}", sources.join("options.txt").display()));
-        command.arg("-o").arg(self.program(name));
+        command.arg(compiler_options()).arg("-o").arg(self.program(name));
         run(command.arg(sources.join(format!("{name}.c"))))
     }
 
@@ -100,6 +113,16 @@ impl Kit {
     pub fn keep(self) -> PathBuf {
         self.folder.keep()
     }
+}
+
+fn build_sweetspot() -> Result<PathBuf, String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    run(Command::new(cargo).args(["build", "--quiet", "-p", "sweetspot"]))?;
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut beside = own.ancestors().map(|folder| folder.join("sweetspot"));
+    beside
+        .find(|path| path.is_file())
+        .ok_or_else(|| format!("no sweetspot beside {}", own.display()))
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

@@ -140,50 +140,50 @@ pub const LANGUAGES: &[Case] = &[
     Case {
         group: "python",
         name: "buffering 0",
-        needs: &["python3.11"],
+        needs: &["python3"],
         prepare: LINES,
-        command: "$RUN python3.11 $SRC/python/unbuffered.py",
+        command: "$RUN python3 $SRC/python/unbuffered.py",
         ends: "exit 98",
         ..DEFAULT
     },
     Case {
         group: "python",
         name: "updates in every mode",
-        needs: &["python3.11"],
+        needs: &["python3"],
         prepare: "seq 8000 > update.txt",
-        command: "$RUN python3.11 $SRC/python/update.py",
+        command: "$RUN python3 $SRC/python/update.py",
         ..DEFAULT
     },
     Case {
         group: "python",
         name: "descriptors",
-        needs: &["python3.11"],
+        needs: &["python3"],
         prepare: LINES,
-        command: "$RUN python3.11 $SRC/python/descriptors.py",
+        command: "$RUN python3 $SRC/python/descriptors.py",
         ..DEFAULT
     },
     Case {
         group: "python",
         name: "children",
-        needs: &["python3.11"],
+        needs: &["python3"],
         prepare: LINES,
-        command: "$RUN python3.11 $SRC/python/processes.py",
+        command: "$RUN python3 $SRC/python/processes.py",
         ends: "exit 4",
         ..DEFAULT
     },
     Case {
         group: "python",
         name: "archives",
-        needs: &["python3.11"],
+        needs: &["python3"],
         prepare: LINES,
-        command: "$RUN python3.11 $SRC/python/archives.py",
+        command: "$RUN python3 $SRC/python/archives.py",
         ..DEFAULT
     },
     Case {
         group: "python",
         name: "unbuffered output to a file",
-        needs: &["python3.11"],
-        command: "{ $RUN python3.11 -u -c 'for i in range(3000): print(i)'; echo done; } > out",
+        needs: &["python3"],
+        command: "{ $RUN python3 -u -c 'for i in range(3000): print(i)'; echo done; } > out",
         ..DEFAULT
     },
     Case {

@@ -102,6 +102,16 @@ pub const ALL: &[Case] = &[
                   { $RUN $BIN/musl/stdio rest; cat; } < in.txt > rest",
         ..DEFAULT
     },
+    Case {
+        group: "musl",
+        name: "musl, glibc and musl again, in one pipeline and one file",
+        build: &[C("relay"), Musl("relay"), Musl("copy"), C("copy")],
+        prepare: "seq 4000 > in; seq -f '%099.0f' 300 > records",
+        command: "$RUN $BIN/musl/relay in out fork $BIN/c/relay in out spawn $BIN/musl/copy records \
+                  out 50 append; $RUN sh -c '$BIN/musl/copy in a 9; $BIN/c/copy a b 5; \
+                  $BIN/musl/copy b c 11 | cat'; cmp in c",
+        ..DEFAULT
+    },
 ];
 
 const STREAMS: &str = "$RUN $BIN/musl/stdio; $RUN $BIN/musl/stdio > outside; \

@@ -1,0 +1,419 @@
+//! `cargo xtask matrix`: the product on other C libraries, kernels and machines.
+//!
+//! ```text
+//! made     what is taken there, made here: static, so that it needs nobody's C library
+//! root     a Debian of another release in a folder, entered in namespaces of its own
+//! machine  a virtual machine with another kernel, which answers over its serial line
+//! inside   what is done there, step by step; each answer is one line
+//! older    one system call after the other is missing, as on an older kernel
+//! table    systems as rows: for the terminal, and as the record below `measurements/`
+//! ```
+//!
+//! A step that fails does not stop the next, so that one run tells everything. What this machine
+//! lacks (root, qemu) is said; in CI that is a failure.
+//!
+//! Invariant: outside of `target/matrix` nothing is left, however this ends. Every mount and every
+//! process is in namespaces that end with the process that made them, and that one ends with us.
+
+mod inside;
+mod machine;
+mod made;
+mod older;
+mod root;
+mod table;
+
+use crate::needs::{in_ci, is_there};
+use serde::{Deserialize, Serialize};
+use std::env::consts::ARCH;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+const USAGE: &str = "\
+cargo xtask matrix [OPTIONS]: the product in roots of other Debian releases (made by mmdebstrap; as
+root), and in virtual machines with other kernels (qemu, without KVM)
+
+  --only NAME   only systems whose name contains NAME; may be given more than once
+  --short       the form for CI: two roots with few packages, and the table of programs only
+  --record      write measurements/DATE-MACHINE-matrix/matrix.json and matrix.md
+  --keep        leave the files of each system in target/matrix/work
+  --list        name the systems and end
+";
+
+/// What begins a line that answers for a step.
+const ANSWER: &str = "MATRIX ";
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Works,
+    /// Less than elsewhere, and the product says so itself.
+    Less,
+    Fails,
+    Skipped,
+}
+
+/// One step in a system.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Step {
+    name: String,
+    state: State,
+    /// One line for the table.
+    says: String,
+    /// What differs, or what is missing.
+    details: Vec<String>,
+    seconds: f64,
+}
+
+/// One row of the table.
+#[derive(Clone, Debug, Serialize)]
+struct System {
+    name: String,
+    /// What it shows: a C library, a kernel, a machine.
+    what: String,
+    steps: Vec<Step>,
+}
+
+/// How much is done in a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Everything, in a root.
+    Full,
+    /// The table of programs, in a root with few packages.
+    Short,
+    /// What emulation can do in minutes.
+    Machine,
+}
+
+impl Extent {
+    const ALL: [(&str, Extent); 3] =
+        [("full", Extent::Full), ("short", Extent::Short), ("machine", Extent::Machine)];
+
+    fn named(name: &str) -> Option<Extent> {
+        Extent::ALL.iter().find(|(other, _)| *other == name).map(|(_, extent)| *extent)
+    }
+
+    fn name(self) -> &'static str {
+        Extent::ALL.iter().find(|(_, extent)| *extent == self).map_or("?", |(name, _)| name)
+    }
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Settings {
+    only: Vec<String>,
+    short: bool,
+    record: bool,
+    keep: bool,
+    list: bool,
+}
+
+/// One of the systems, before anything is made.
+enum Planned {
+    Root(&'static root::Suite),
+    Machine(&'static machine::Machine),
+}
+
+impl Planned {
+    fn name(&self) -> String {
+        match self {
+            Planned::Root(suite) => suite.name.to_owned(),
+            Planned::Machine(machine) => machine.name.to_owned(),
+        }
+    }
+
+    fn what(&self) -> String {
+        match self {
+            Planned::Root(suite) => suite.c_library.to_owned(),
+            Planned::Machine(machine) => machine.what.to_owned(),
+        }
+    }
+}
+
+/// Runs `cargo xtask matrix` with the words after it.
+pub fn main(words: &[&str]) -> ExitCode {
+    match words {
+        ["--help" | "-h" | "help"] => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        ["inside", words @ ..] => return inside::main(words),
+        ["victims", words @ ..] => return made::victims_main(words),
+        ["without", words @ ..] => return older::main(words),
+        _ => {}
+    }
+    let settings = match parse(words) {
+        Ok(settings) => settings,
+        Err(problem) => {
+            eprint!("xtask matrix: {problem}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&settings) {
+        Ok(passed) => crate::exit_code(passed),
+        Err(wrong) => {
+            eprintln!("xtask matrix: {wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(words: &[&str]) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    let mut words = words.iter();
+    while let Some(&option) = words.next() {
+        match option {
+            "--only" => {
+                let name = words.next().ok_or("--only needs the name of a system after it")?;
+                settings.only.push((*name).to_owned());
+            }
+            "--short" => settings.short = true,
+            "--record" => settings.record = true,
+            "--keep" => settings.keep = true,
+            "--list" => settings.list = true,
+            _ => return Err(format!("unknown option {option}")),
+        }
+    }
+    Ok(settings)
+}
+
+fn planned(settings: &Settings) -> Vec<Planned> {
+    let roots = root::SUITES.iter().filter(|suite| !settings.short || suite.is_short);
+    let machines = machine::MACHINES.iter().filter(|_| !settings.short);
+    let all = roots.map(Planned::Root).chain(machines.map(Planned::Machine));
+    let is_wanted = |name: &str| settings.only.iter().any(|only| name.contains(only));
+    all.filter(|system| settings.only.is_empty() || is_wanted(&system.name())).collect()
+}
+
+/// Goes through all systems that are asked for. Returns whether everything works.
+fn run(settings: &Settings) -> Result<bool, String> {
+    let planned = planned(settings);
+    if planned.is_empty() {
+        return Err("no system has such a name; `cargo xtask matrix --list` names all".to_owned());
+    }
+    if settings.list {
+        planned.iter().for_each(|system| println!("{:<20} {}", system.name(), system.what()));
+        return Ok(true);
+    }
+    let mut systems = Vec::new();
+    for system in &planned {
+        let (name, what) = (system.name(), system.what());
+        println!("\n== {name}: {what}");
+        let steps = match system {
+            Planned::Root(suite) => in_root(suite, settings),
+            Planned::Machine(machine) => in_machine(machine, settings),
+        };
+        let steps = steps.unwrap_or_else(|wrong| vec![told(Step::new("system", wrong))]);
+        systems.push(System { name, what, steps });
+    }
+    println!("\n{}", table::text(&systems));
+    if settings.record {
+        println!("{}", table::record(&systems)?.display());
+    }
+    Ok(systems.iter().flat_map(|system| &system.steps).all(|step| match step.state {
+        State::Works | State::Less => true,
+        State::Fails => false,
+        State::Skipped => !in_ci(),
+    }))
+}
+
+fn in_root(suite: &root::Suite, settings: &Settings) -> Result<Vec<Step>, String> {
+    if let Some(reason) = root::lacking() {
+        return Ok(vec![told(Step::skipped("system", reason))]);
+    }
+    let extent = if settings.short { Extent::Short } else { Extent::Full };
+    let root = root::Root::open(suite, extent)?;
+    let made = made::made_for(ARCH)?;
+    let work = Work::new(&root.name, settings.keep)?;
+    let beside = made.sweetspot.parent().ok_or("sweetspot lies nowhere")?;
+    root.run(&made, &work, &inside::words(&made, extent, beside))
+}
+
+fn in_machine(machine: &machine::Machine, settings: &Settings) -> Result<Vec<Step>, String> {
+    if let Some(reason) = root::lacking().or_else(|| machine.lacking()) {
+        return Ok(vec![told(Step::skipped("system", reason))]);
+    }
+    let work = Work::new(machine.name, settings.keep)?;
+    machine.run(&work)
+}
+
+impl Step {
+    /// A step that failed before it could say anything.
+    fn new(name: &str, wrong: String) -> Step {
+        let (name, state, details) = (name.to_owned(), State::Fails, Vec::new());
+        Step { name, state, says: wrong, details, seconds: 0.0 }
+    }
+
+    fn skipped(name: &str, reason: String) -> Step {
+        Step { state: State::Skipped, ..Step::new(name, reason) }
+    }
+
+    fn word(&self) -> &'static str {
+        match self.state {
+            State::Works => "works",
+            State::Less => "less",
+            State::Fails => "FAILS",
+            State::Skipped => "skipped",
+        }
+    }
+}
+
+/// Prints a step as soon as it is known.
+fn told(step: Step) -> Step {
+    println!("{:<12} {:<8} {:6.1} s  {}", step.name, step.word(), step.seconds, step.says);
+    for detail in &step.details {
+        println!("{:31}{detail}", "");
+    }
+    let _ = std::io::stdout().flush();
+    step
+}
+
+/// The folder `target/matrix`.
+fn folder() -> PathBuf {
+    crate::bench::root().join("target/matrix")
+}
+
+/// Where the files of one system are while it is tried.
+struct Work {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Work {
+    fn new(name: &str, keep: bool) -> Result<Work, String> {
+        let path = folder().join("work").join(name.replace([' ', ','], "-"));
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(error));
+            }
+            _ => fs::create_dir_all(&path).map_err(failed)?,
+        }
+        Ok(Work { path, keep })
+    }
+
+    /// A folder in it.
+    fn folder(&self, name: &str) -> Result<PathBuf, String> {
+        let path = self.path.join(name);
+        fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Starts a command that ends when we do, and collects the answers among what it prints; all the
+/// rest goes to `target/matrix/NAME.log`.
+///
+/// # Errors
+/// It cannot be started, or gave no answer.
+fn listen(command: &mut Command, name: &str) -> Result<Vec<Step>, String> {
+    let log = folder().join(format!("{}.log", name.replace([' ', ','], "-")));
+    let failed = |error: std::io::Error| format!("{}: {error}", log.display());
+    let mut file = File::create(&log).map_err(failed)?;
+    let errors = file.try_clone().map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+    let program = command.get_program().to_string_lossy().into_owned();
+    let started = ends_with_us(command).spawn();
+    let mut child = started.map_err(|error| format!("{program}: {error}"))?;
+    let mut steps = Vec::new();
+    let output = child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).split(b'\n'));
+    for line in output.map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        // A kernel may have written to the same line before.
+        let answer = line.split_once(ANSWER).and_then(|(_, json)| serde_json::from_str(json).ok());
+        match answer {
+            Some(step) => steps.push(told(step)),
+            None => writeln!(file, "{line}").map_err(failed)?,
+        }
+    }
+    let status = child.wait().map_err(|error| format!("{program}: {error}"))?;
+    match status.success() && !steps.is_empty() {
+        true => Ok(steps),
+        false => {
+            let wrong = format!("{program} ended with {status}; see {}", log.display());
+            steps.push(told(Step::new("system", wrong)));
+            Ok(steps)
+        }
+    }
+}
+
+/// Lets a command be killed when this process ends, in whatever way.
+#[expect(unsafe_code, reason = "what a child does before it becomes the command")]
+fn ends_with_us(command: &mut Command) -> &mut Command {
+    // SAFETY: one system call with values only.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    }
+}
+
+/// Runs a command of which only a failure is shown, with the end of what it said.
+///
+/// # Errors
+/// It cannot be started, or did not end well.
+fn call(command: &mut Command) -> Result<String, String> {
+    const SHOWN_MAX: usize = 12;
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null());
+    let output = ends_with_us(command).output().map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    let last = &lines[lines.len().saturating_sub(SHOWN_MAX)..];
+    Err(format!("{program} ended with {}:\n{}", output.status, last.join("\n")))
+}
+
+/// The first command that is not there, as a reason to skip.
+fn no_command(needs: &[(&str, &str)]) -> Option<String> {
+    let (command, package) = needs.iter().find(|(command, _)| !is_there(command))?;
+    Some(format!("no {command} (apt-get install {package})"))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{} to {}: {error}", from.display(), to.display());
+    to.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    fs::copy(from, to).map(drop).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_matrix_are_read() {
+        let settings = parse(&["--only", "sid", "--only", "5.10", "--record"]).unwrap();
+        assert_eq!(settings.only, ["sid", "5.10"]);
+        assert!(settings.record && !settings.short);
+        for wrong in [&["--only"][..], &["sid"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_short_form_is_two_roots() {
+        let names = |words: &[&str]| -> Vec<String> {
+            planned(&parse(words).unwrap()).iter().map(Planned::name).collect()
+        };
+        assert_eq!(names(&["--short"]), ["bullseye", "sid"]);
+        let all = names(&[]);
+        assert_eq!(all.len(), root::SUITES.len() + machine::MACHINES.len());
+        let mut different = all.clone();
+        different.sort();
+        different.dedup();
+        assert_eq!(different.len(), all.len());
+    }
+}

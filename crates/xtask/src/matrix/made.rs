@@ -1,0 +1,134 @@
+//! What is taken to other systems, built here: the harness of the table of programs, this program,
+//! and `sweetspot`. Static, so that they need nobody's C library; in a target folder of their own.
+//!
+//! Victims must be dynamic, and of the other system's C library: they are compiled there, or for
+//! another machine by a cross compiler.
+
+use super::{call, ends_with_us, folder};
+use crate::fuzz::victim::compiler_options;
+use serde_json::Value;
+use std::env::consts::ARCH;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// What was built for one machine.
+pub struct Made {
+    /// This program.
+    pub xtask: PathBuf,
+    /// The test program of the table.
+    pub harness: PathBuf,
+    pub sweetspot: PathBuf,
+    /// The target folder in which all of them are.
+    pub folder: PathBuf,
+    /// Where the harness writes: fixed when it was compiled.
+    pub scratch: PathBuf,
+}
+
+/// The name that compilers have for a machine of this kind.
+pub fn target(architecture: &str) -> String {
+    format!("{architecture}-unknown-linux-gnu")
+}
+
+/// Builds everything for a machine.
+///
+/// # Errors
+/// What the compiler said goes to the terminal.
+pub fn made_for(architecture: &str) -> Result<Made, String> {
+    let (target, folder) = (target(architecture), folder().join("build"));
+    let build = |words: &[&str]| -> Result<Vec<Value>, String> {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(words).args(["--quiet", "--target", &target]);
+        cargo.arg("--message-format=json-render-diagnostics");
+        cargo.current_dir(crate::bench::root()).env("CARGO_TARGET_DIR", &folder);
+        cargo
+            .env("RUSTFLAGS", "-Ctarget-feature=+crt-static")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS");
+        if architecture != ARCH {
+            let variable =
+                format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
+            cargo.env(variable, cross_compiler(architecture));
+        }
+        cargo.stdin(Stdio::null()).stderr(Stdio::inherit());
+        let output =
+            ends_with_us(&mut cargo).output().map_err(|error| format!("cargo: {error}"))?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout)
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .collect()),
+            false => Err(format!("cargo {} ended with {}", words.join(" "), output.status)),
+        }
+    };
+    println!("building for {target} in {}", folder.display());
+    let mut built = build(&["test", "--no-run", "-p", "sweetspot", "--test", "programs"])?;
+    built.extend(build(&["build", "-p", "xtask"])?);
+    let executable = |name: &str| {
+        let found = built
+            .iter()
+            .find(|message| message["target"]["name"] == name && message["executable"].is_string());
+        let path = found.and_then(|message| message["executable"].as_str());
+        path.map(PathBuf::from).ok_or_else(|| format!("cargo names no executable of {name}"))
+    };
+    Ok(Made {
+        xtask: executable("xtask")?,
+        harness: executable("programs")?,
+        sweetspot: executable("sweetspot")?,
+        scratch: folder.join(&target).join("tmp"),
+        folder,
+    })
+}
+
+/// The C compiler for a machine of another kind.
+pub fn cross_compiler(architecture: &str) -> String {
+    format!("{architecture}-linux-gnu-gcc")
+}
+
+/// Where the Rust toolchain is, which compiles the victims in Rust.
+///
+/// # Errors
+/// There is none.
+pub fn toolchain() -> Result<PathBuf, String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    Ok(PathBuf::from(call(Command::new(rustc).args(["--print", "sysroot"]))?.trim()))
+}
+
+/// Compiles all programs of `programs/c` into a folder: `xtask matrix victims FOLDER COMPILER`.
+pub fn victims_main(words: &[&str]) -> ExitCode {
+    let [folder, compiler] = words else { return ExitCode::from(2) };
+    let compiled = victims(Path::new(folder), compiler);
+    compiled.map_or_else(
+        |wrong| {
+            eprintln!("xtask matrix: {wrong}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+/// Compiles all programs of `programs/c` into a folder.
+///
+/// # Errors
+/// What the compiler said.
+pub fn victims(into: &Path, compiler: &str) -> Result<(), String> {
+    let sources = crate::bench::root().join("programs/c");
+    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    fs::create_dir_all(into).map_err(|error| failed(into, error))?;
+    for entry in fs::read_dir(&sources).map_err(|error| failed(&sources, error))?.flatten() {
+        let source = entry.path();
+        let Some(name) =
+            source.file_stem().filter(|_| source.extension().is_some_and(|e| e == "c"))
+        else {
+            continue;
+        };
+        let text = fs::read_to_string(&source).map_err(|error| failed(&source, error))?;
+        let mut command = Command::new(compiler);
+        command.arg(compiler_options());
+        if !text.contains("main(") {
+            // To be preloaded.
+            command.args(["-shared", "-fPIC"]);
+        }
+        call(command.arg("-o").arg(into.join(name)).arg(&source))?;
+    }
+    Ok(())
+}
