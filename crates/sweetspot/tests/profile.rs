@@ -403,7 +403,7 @@ fn streams_without_a_buffer_lead_to_stdio() {
 fn streams_of_a_process_that_gave_up_rights_have_no_gain() {
     let place = Place::new();
     let source = "#include <stdio.h>\n#include <unistd.h>\nint main(void) {\n\
-                  if (setgid(getgid())) return 1; FILE *f = fopen(\"out.txt\", \"w\");\n\
+                  if (setgid(getgid())) return 1;\n FILE *f = fopen(\"out.txt\", \"w\");\n\
                   setvbuf(f, 0, _IONBF, 0); for (int i = 0; i < 200000; i++) fputs(\"line\\n\", f);\n\
                   return fclose(f); }\n";
     compile(&place, "lines", source, &[]);
