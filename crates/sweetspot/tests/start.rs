@@ -198,7 +198,12 @@ fn a_process_that_cannot_be_buffered_costs_nothing() {
     let off = of_a_record(&["env", &preload, "IO_BUFFER_SIZE=off"]).unwrap();
     let native = of_a_record(&["env"]).unwrap();
     assert!(off > native, "{off} instructions with the library, natively {native}");
-    assert!(unseen <= off, "{unseen} instructions a record, switched off {off}, natively {native}");
+    // What a start takes is not quite the same each time.
+    let most = off + off / 20;
+    assert!(
+        unseen <= most,
+        "{unseen} instructions a record, switched off {off}, natively {native}"
+    );
     // And it was that: nothing was buffered.
     let mut command = Command::new(&confined);
     command.arg("protect").args([
