@@ -62,16 +62,21 @@ fn few_system_calls_before_the_program() {
     let folder = tempfile::tempdir().unwrap();
     // The first one writes the library.
     let Some(_) = system_calls(folder.path(), &RUN) else { return };
-    let mut calls = system_calls(folder.path(), &RUN).unwrap();
-    // In a development build, std looks at each descriptor before it closes it.
-    calls.retain(|call| !call.contains(" fcntl("));
-    let before: Vec<_> =
-        calls.iter().skip(1).take_while(|call| !is_start_of_program(call)).collect();
-    // Opened, found to be locked, closed.
-    let others = before.iter().filter(|call| {
-        call.contains("/dev/shm/sweetspot-") && call.contains("openat") && !call.contains("O_EXCL")
-    });
-    let calls = before.len() - 3 * others.count();
+    let once = || {
+        let mut calls = system_calls(folder.path(), &RUN).unwrap();
+        // In a development build, std looks at each descriptor before it closes it.
+        calls.retain(|call| !call.contains(" fcntl("));
+        let before: Vec<_> =
+            calls.iter().skip(1).take_while(|call| !is_start_of_program(call)).collect();
+        // Opened, found to be locked, closed.
+        let others = before.iter().filter(|call| {
+            let opens = call.contains("openat") && !call.contains("O_EXCL");
+            opens && call.contains("/dev/shm/sweetspot-")
+        });
+        before.len() - 3 * others.count()
+    };
+    // Other runs that begin or end meanwhile cost one or two calls more.
+    let calls = (0..RUNS_MAX).map(|_| once()).min().unwrap();
     let folders = folder.path().canonicalize().unwrap().components().count();
     let most = SYSTEM_CALLS_MAX + SYSTEM_CALLS_A_FOLDER * folders;
     assert!(calls > 50 && calls <= most, "{calls} system calls, at most {most}");
@@ -198,7 +203,12 @@ fn a_process_that_cannot_be_buffered_costs_nothing() {
     let off = of_a_record(&["env", &preload, "IO_BUFFER_SIZE=off"]).unwrap();
     let native = of_a_record(&["env"]).unwrap();
     assert!(off > native, "{off} instructions with the library, natively {native}");
-    assert!(unseen <= off, "{unseen} instructions a record, switched off {off}, natively {native}");
+    // What a start takes is not quite the same each time.
+    let most = off + off / 20;
+    assert!(
+        unseen <= most,
+        "{unseen} instructions a record, switched off {off}, natively {native}"
+    );
     // And it was that: nothing was buffered.
     let mut command = Command::new(&confined);
     command.arg("protect").args([
