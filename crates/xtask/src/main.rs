@@ -7,6 +7,7 @@
 //! Not here: what the product itself does. Nothing depends on this crate.
 
 mod bench;
+mod build;
 mod conformance;
 mod fuzz;
 mod needs;
@@ -24,8 +25,9 @@ cargo xtask COMMAND
   conformance
            other people's tests and everyday programs, with and without buffering (--help)
   msrv     compile the library with the oldest Rust that it promises, by rustup
+  build    the binary, for this machine or another one (--target aarch64)
   deb, tarball, wheel
-           make a package in target/packages (--help)
+           make a package for each machine in target/packages (--help)
   packages make all three; install, use and remove each (--help)
   bench    what `run` does to real programs, in alternating pairs (--help says more)
 ";
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         ["msrv"] => exit_code(test::oldest_compiler()),
         ["fuzz", ..] => fuzz::main(&words[1..]),
         ["conformance", ..] => conformance::main(&words[1..]),
+        ["build", ..] => build::main(&words[1..]),
         ["deb" | "tarball" | "wheel" | "packages", ..] => package::main(&words),
         ["bench", ..] => bench::main(&words[1..]),
         ["help" | "--help" | "-h"] | [] => {
