@@ -28,7 +28,7 @@ fi
 root=/mnt
 mount -t tmpfs tmpfs "$root"
 tar -C "$root" --no-same-owner --exclude=./dev/* -xf "$archive"
-mkdir -p "$root/proc" "$root/dev/shm"
+mkdir -p "$root/proc" "$root/dev/shm" "$root/usr/local/bin"
 mount -t proc proc "$root/proc"
 mount -t tmpfs -o size=64m,mode=1777 tmpfs "$root/dev/shm"
 for device in null zero urandom tty; do
@@ -93,7 +93,9 @@ case $package in
     inside tar -tf "$package" | sed -n 's,^[^/]*/\(..*[^/]\)$,/usr/local/\1,p' |
         while read -r file; do rm -f "$root$file"; done
     inside tar -tf "$package" | sed -n 's,^[^/]*/\(..*\)/$,/usr/local/\1,p' | sort -r |
-        while read -r folder; do rmdir "$root$folder" 2>/dev/null || true; done
+        while read -r folder; do
+            printf '%s\n' "$before" | grep -qxF "$folder" || rmdir "$root$folder"
+        done
     ;;
 esac
 # The library, which is written at the first use, is the package's only where Debian removes it.

@@ -195,7 +195,11 @@ fn clean_root(machine: Machine, suite: &str) -> Result<PathBuf, Error> {
     make.arg(format!("--architectures={}", machine.debian()));
     match machine == Machine::HERE {
         true => make.args(["--variant=essential", "--include=python3-venv"]),
-        false => make.args(["--variant=extract", "--include=?essential,dpkg,python3-venv,mawk"]),
+        false => make.args([
+            "--variant=extract",
+            "--include=?essential",
+            "--include=dpkg,python3-venv,mawk",
+        ]),
     };
     make.arg(suite).arg(&begun).arg(mirror);
     call(&mut make)?;
