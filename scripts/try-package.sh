@@ -40,13 +40,18 @@ package=/root/${package##*/}
 
 inside() { env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C \
     PYTHONDONTWRITEBYTECODE=1 chroot "$root" "$@"; }
+# Debian's pip, run from the file in which it comes: to install it takes minutes under an emulator.
+pip() {
+    inside sh -euc 'file=$(echo /usr/share/python-wheels/pip-*.whl)
+        exec /opt/python/bin/python3 "$file/pip" "$@"' pip "$@"
+}
 # What dpkg writes of its own is no part of a package.
 files() { inside find / -xdev \( -path /var/lib/dpkg -o -path /var/log \) -prune -o -print | sort; }
 
 case $package in
 *.whl)
     # A folder of its own for Python's packages, as every Python has it that the user may change.
-    inside python3 -m venv /opt/python
+    inside python3 -m venv --without-pip /opt/python
     inside ln -s /opt/python/bin/sweetspot /usr/local/bin/sweetspot
     ;;
 esac
@@ -56,7 +61,7 @@ case $package in
     # A root that was only unpacked knows of no package.
     inside dpkg ${emulator:+--force-depends} --install "$package" >/dev/null
     ;;
-*.whl) inside /opt/python/bin/pip install --quiet --no-index --no-cache-dir "$package" ;;
+*.whl) pip install --quiet --no-index --no-cache-dir "$package" ;;
 *) inside tar -C /usr/local --strip-components=1 --no-same-owner -xf "$package" ;;
 esac
 case $package in
@@ -88,7 +93,7 @@ cache=/var/cache/sweetspot
 test -d "$root$cache" || { echo "the library is not where it is looked for" >&2; exit 1; }
 case $package in
 *.deb) inside dpkg --purge sweetspot >/dev/null ;;
-*.whl) inside /opt/python/bin/pip uninstall --quiet --yes sweetspot ;;
+*.whl) pip uninstall --quiet --yes sweetspot ;;
 *)
     inside tar -tf "$package" | sed -n 's,^[^/]*/\(..*[^/]\)$,/usr/local/\1,p' |
         while read -r file; do rm -f "$root$file"; done
