@@ -8,6 +8,7 @@
 //! content hash), and passes on `SWEETSPOT_LIBDIR` where a package sets it.
 
 use std::env::{var, var_os};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,6 +23,7 @@ fn main() {
     println!("cargo::rustc-env=SWEETSPOT_PRELOAD_SO={}", library.display());
     println!("cargo::rustc-env=SWEETSPOT_PRELOAD_HASH={:032x}", hash(&content));
     println!("cargo::rerun-if-env-changed=SWEETSPOT_LIBDIR");
+    println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     link_statically();
 }
 
@@ -35,20 +37,19 @@ const LIBRARIES: [&str; 7] = ["gcc_s", "c", "m", "util", "rt", "pthread", "dl"];
 /// linker finds scripts in place of the shared libraries, which name the archives.
 fn link_statically() {
     let wanted = var("CARGO_CFG_TARGET_ENV").is_ok_and(|libc| libc == "gnu")
-        && var("HOST") == var("TARGET")
         && !var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default().contains("crt-static");
-    let archives = ["libc.a", "libm.a", "libgcc.a", "libgcc_eh.a"].map(archive);
+    let Some(compiler) = compiler().filter(|_| wanted) else { return };
+    let archives =
+        ["libc.a", "libm.a", "libgcc.a", "libgcc_eh.a"].map(|name| archive(&compiler, name));
     let [Some(c), Some(m), Some(gcc), Some(gcc_eh)] = archives else { return };
-    if !wanted {
-        return;
-    }
     let folder = Path::new(&var("OUT_DIR").unwrap()).join("static");
     std::fs::create_dir_all(&folder).unwrap();
     for name in LIBRARIES {
         let script = match name {
             "m" => format!("INPUT({m})\n"),
             "c" => format!("GROUP({c} {gcc} {gcc_eh})\n"),
-            _ => "INPUT()\n".to_string(),
+            // Something that is there already: GNU's linker takes no empty list.
+            _ => format!("INPUT({gcc})\n"),
         };
         std::fs::write(folder.join(format!("lib{name}.so")), script).unwrap();
     }
@@ -56,9 +57,16 @@ fn link_statically() {
     println!("cargo::rustc-link-arg-bins=-static-pie");
 }
 
+/// The C compiler that rustc links with. For another machine than this one it must have been named
+/// (`CARGO_TARGET_..._LINKER`): `cc` makes programs for this one.
+fn compiler() -> Option<OsString> {
+    let named = var_os("RUSTC_LINKER");
+    named.or_else(|| (var("HOST") == var("TARGET")).then(|| "cc".into()))
+}
+
 /// The path of an archive that the C compiler would link.
-fn archive(name: &str) -> Option<String> {
-    let asked = Command::new("cc").arg(format!("-print-file-name={name}")).output().ok()?;
+fn archive(compiler: &OsString, name: &str) -> Option<String> {
+    let asked = Command::new(compiler).arg(format!("-print-file-name={name}")).output().ok()?;
     let path = String::from_utf8(asked.stdout).ok()?.trim().to_string();
     Path::new(&path).is_absolute().then_some(path)
 }

@@ -19,6 +19,7 @@ mod record;
 mod table;
 mod tools;
 
+use crate::build::{self, Machine};
 use execute::Runner;
 use mount::Mount;
 pub use record::new_folder;
@@ -28,7 +29,7 @@ use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
+    process::{Command, ExitCode},
     time::{Duration, SystemTime},
 };
 use sweetspot_lab::{
@@ -456,7 +457,9 @@ fn wrapper(settings: &Settings) -> Result<(Vec<OsString>, String), Error> {
             (words, name)
         }
         None => {
-            let binary = build("release")?.into_os_string();
+            let built = build::binary("release", Machine::HERE);
+            let binary = built.map_err(|reason| failed("cargo build", &reason))?.binary;
+            let binary = binary.into_os_string();
             (vec![binary, "run".into(), "--".into()], "sweetspot run --".to_owned())
         }
     };
@@ -478,30 +481,6 @@ fn absolute(word: &str) -> Result<OsString, Error> {
 /// A word of a command without the folders of a path in it.
 fn without_folder(word: &str) -> &str {
     word.rsplit_once('/').map_or(word, |(_, name)| name)
-}
-
-/// Builds the binary, in the profile of that name, and says where it is.
-pub fn build(profile: &str) -> Result<PathBuf, Error> {
-    const COMMAND: [&str; 4] =
-        ["build", "-p", "sweetspot", "--message-format=json-render-diagnostics"];
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(COMMAND)
-        .args(["--profile", profile])
-        .current_dir(root())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(Error::system("start", "cargo"))?;
-    let binary = || {
-        String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-            .find_map(|message| Some(PathBuf::from(message.get("executable")?.as_str()?)))
-    };
-    match output.status.success() {
-        true => binary().ok_or_else(|| failed("cargo build", "it names no executable")),
-        false => Err(failed("cargo build", &output.status.to_string())),
-    }
 }
 
 /// What is measured, as git names it.

@@ -10,6 +10,7 @@
 use test_start as _;
 
 mod bench;
+mod build;
 mod conformance;
 mod fuzz;
 mod matrix;
@@ -29,8 +30,9 @@ cargo xtask COMMAND
            other people's tests and everyday programs, with and without buffering (--help)
   matrix   the same and more in other Debian releases, and on other kernels and machines (--help)
   msrv     compile the library with the oldest Rust that it promises, by rustup
+  build    the binary, for this machine or another one (--target aarch64)
   deb, tarball, wheel
-           make a package in target/packages (--help)
+           make a package for each machine in target/packages (--help)
   packages make all three; install, use and remove each (--help)
   bench    what `run` does to real programs, in alternating pairs (--help says more)
 ";
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         ["fuzz", ..] => fuzz::main(&words[1..]),
         ["conformance", ..] => conformance::main(&words[1..]),
         ["matrix", ..] => matrix::main(&words[1..]),
+        ["build", ..] => build::main(&words[1..]),
         ["deb" | "tarball" | "wheel" | "packages", ..] => package::main(&words),
         ["bench", ..] => bench::main(&words[1..]),
         ["help" | "--help" | "-h"] | [] => {

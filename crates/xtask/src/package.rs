@@ -12,6 +12,7 @@ mod tarball;
 mod tried;
 mod wheel;
 
+use crate::build::{self, Machine};
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -26,13 +27,20 @@ cargo xtask deb | tarball | wheel | packages [OPTIONS]
   deb       a Debian package
   tarball   for any Linux: to be unpacked into a prefix such as /usr/local
   wheel     a Python wheel that carries the binary
-  packages  all three; then each is installed, used and removed
+  packages  all three; then each is installed, used and removed, in a clean root of another release
+            of Debian than this one
 
-  --profile NAME   the profile in which cargo builds the binary (release)
-  --dir DIR        where the packages go (target/packages)
+Each is made for x86_64 and for aarch64, from either.
+
+  --target MACHINE  only for this machine
+  --profile NAME    the profile in which cargo builds the binary (release)
+  --dir DIR         where the packages go (target/packages)
 ";
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The oldest glibc whose programs are buffered: Debian 10's, RHEL 8's.
+const GLIBC_FLOOR: (u32, u32) = (2, 28);
 
 /// What went wrong, in words.
 type Error = String;
@@ -45,6 +53,9 @@ pub fn main(words: &[&str]) -> ExitCode {
     while let Some(&option) = options.next() {
         let value = options.next();
         match (option, value) {
+            ("--target", Some(name)) if Machine::named(name).is_some() => {
+                settings.machines = Machine::named(name).into_iter().collect();
+            }
             ("--profile", Some(name)) => settings.profile = (*name).to_owned(),
             ("--dir", Some(folder)) => settings.folder = folder.into(),
             ("--help" | "-h", None) => {
@@ -57,13 +68,14 @@ pub fn main(words: &[&str]) -> ExitCode {
             }
         }
     }
-    let made = match *which {
-        "deb" => settings.stage().and_then(|staged| deb::make(&staged)).map(show),
-        "tarball" => settings.stage().and_then(|staged| tarball::make(&staged)).map(show),
-        "wheel" => settings.stage().and_then(|staged| wheel::make(&staged)).map(show),
-        _ => return crate::exit_code(all(&settings)),
+    let make = match *which {
+        "deb" => deb::make,
+        "tarball" => tarball::make,
+        "wheel" => wheel::make,
+        _ => return crate::exit_code(all(&settings, Trial::Whole)),
     };
-    made.map_or_else(
+    let each = |machine: &Machine| settings.stage(*machine).and_then(|staged| make(&staged));
+    settings.machines.iter().try_for_each(|machine| each(machine).map(show)).map_or_else(
         |error| {
             eprintln!("xtask {which}: {error}");
             ExitCode::FAILURE
@@ -76,30 +88,50 @@ fn show(package: PathBuf) {
     println!("{}", package.display());
 }
 
-/// Makes and tries all packages, as a step of `cargo xtask test`: of the binary that was built for
-/// the tests already, as everything but its speed is the same.
-pub fn quick() -> bool {
-    all(&Settings { profile: "dev".to_owned(), ..Settings::default() })
+/// How much is tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trial {
+    /// In clean roots of another release.
+    Whole,
+    /// Only this machine's, in a clean root of this release.
+    Quick,
 }
 
-fn all(settings: &Settings) -> bool {
-    match settings.stage() {
-        Ok(staged) => tried::all(&staged),
-        Err(error) => {
-            println!("packages: FAILED: {error}");
+/// Makes and tries the packages of this machine, and builds the binary for the other one, as a step of
+/// `cargo xtask test`: of the binary that was built for the tests already, as everything but its speed
+/// is the same.
+pub fn quick() -> bool {
+    let settings = Settings {
+        profile: "dev".to_owned(),
+        machines: vec![Machine::HERE],
+        ..Settings::default()
+    };
+    let others = Machine::ALL.into_iter().filter(|machine| *machine != Machine::HERE);
+    let built = others.map(tried::other_machine).fold(true, |well, other| well & other);
+    all(&settings, Trial::Quick) && built
+}
+
+fn all(settings: &Settings, trial: Trial) -> bool {
+    settings.machines.iter().fold(true, |well, machine| {
+        let tried = settings.stage(*machine).map(|staged| tried::all(&staged, trial));
+        let passed = tried.unwrap_or_else(|error| {
+            println!("packages for {}: FAILED: {error}", machine.name());
             false
-        }
-    }
+        });
+        well & passed
+    })
 }
 
 struct Settings {
     profile: String,
     folder: PathBuf,
+    machines: Vec<Machine>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { profile: "release".to_owned(), folder: root().join("target/packages") }
+        let folder = root().join("target/packages");
+        Settings { profile: "release".to_owned(), folder, machines: Machine::ALL.to_vec() }
     }
 }
 
@@ -109,6 +141,9 @@ fn root() -> &'static Path {
 
 /// The files of all packages, and where packages go.
 struct Staged {
+    machine: Machine,
+    /// The library that the binary carries.
+    library: PathBuf,
     /// With `bin`, `share/man` and so on in it.
     prefix: TempDir,
     packages: PathBuf,
@@ -116,16 +151,21 @@ struct Staged {
 
 impl Settings {
     /// Builds the binary and puts together what is installed.
-    fn stage(&self) -> Result<Staged, Error> {
-        let built = crate::bench::build(&self.profile).map_err(|error| error.to_string())?;
+    fn stage(&self, machine: Machine) -> Result<Staged, Error> {
+        let built = build::binary(&self.profile, machine)?;
+        // Pages and completions are the same on all machines.
+        let speaks = match machine == Machine::HERE {
+            true => built.binary.clone(),
+            false => build::binary(&self.profile, Machine::HERE)?.binary,
+        };
         let prefix = tempfile::tempdir().map_err(|error| error.to_string())?;
         let at = |path: &str| prefix.path().join(path);
         let binary = at("bin/sweetspot");
-        copy(&built, &binary)?;
+        copy(&built.binary, &binary)?;
         // The symbols of a development build are most of it, and no package carries any.
-        call(Command::new("strip").arg("--strip-unneeded").arg(&binary))?;
+        call(Command::new(machine.tool("strip")).arg("--strip-unneeded").arg(&binary))?;
         let generate =
-            |what: &str, folder: &Path| call(dated(&binary).args(["generate", what]).arg(folder));
+            |what: &str, folder: &Path| call(dated(&speaks).args(["generate", what]).arg(folder));
         generate("man", &at("share/man/man1"))?;
         let pages = fs::read_dir(at("share/man/man1")).map_err(|error| error.to_string())?;
         let pages = pages.flatten().map(|page| page.path());
@@ -145,17 +185,13 @@ impl Settings {
         call(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(prefix.path()))?;
         fs::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
         let packages = self.folder.canonicalize().map_err(|error| error.to_string())?;
-        Ok(Staged { prefix, packages })
+        Ok(Staged { machine, library: built.library, prefix, packages })
     }
 }
 
 impl Staged {
     fn prefix(&self) -> &Path {
         self.prefix.path()
-    }
-
-    fn binary(&self) -> PathBuf {
-        self.prefix().join("bin/sweetspot")
     }
 
     /// Copies one file of it.

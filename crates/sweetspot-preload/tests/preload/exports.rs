@@ -22,7 +22,7 @@ const OWN: [&str; 3] = ["sweetspot_advise", "sweetspot_flush", "sweetspot_status
 
 /// What the library may need of libc: musl has these too, and a program of musl's that finds one
 /// missing does not start.
-const IMPORTS: [&str; 10] = [
+const IMPORTS: [&str; 13] = [
     "__errno_location",
     "dl_iterate_phdr",
     "environ",
@@ -33,7 +33,15 @@ const IMPORTS: [&str; 10] = [
     "strlen",
     "program_invocation_short_name",
     "memmove",
+    // Only on aarch64: the compiler's atomics ask what the processor can do; other names of two
+    // variables above.
+    "getauxval",
+    "__environ",
+    "__progname",
 ];
+
+/// The minor version of the oldest glibc 2 whose programs load the library.
+const GLIBC_MINOR_MIN: u32 = 28;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
@@ -206,6 +214,18 @@ fn nothing_is_needed_that_other_libraries_lack() {
         .filter(|name| !IMPORTS.contains(&name.as_str()))
         .collect();
     assert!(strays.is_empty(), "imports that musl may not have: {strays:?}");
+}
+
+#[test]
+fn nothing_newer_than_the_oldest_glibc_is_needed() {
+    let bytes = std::fs::read(library::path()).expect("the library is readable");
+    let text = String::from_utf8_lossy(&bytes);
+    let newest = text.split("GLIBC_2.").skip(1).filter_map(|rest| {
+        let end = rest.find(|letter: char| !letter.is_ascii_digit())?;
+        rest[..end].parse::<u32>().ok()
+    });
+    let newest = newest.max().expect("it names the versions that it needs");
+    assert!(newest <= GLIBC_MINOR_MIN, "the library needs glibc 2.{newest}");
 }
 
 #[test]

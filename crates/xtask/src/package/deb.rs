@@ -1,6 +1,6 @@
 //! `cargo xtask deb`: the staged folder as `/usr`, with what Debian's policy asks for.
 
-use super::{Error, Staged, VERSION, call, dated, source_date, write};
+use super::{Error, GLIBC_FLOOR, Staged, VERSION, call, dated, source_date, write};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,7 +57,8 @@ sweetspot: bogus-mail-host-in-debian-changelog
 
 /// Makes it and says where it is.
 pub fn make(staged: &Staged) -> Result<PathBuf, Error> {
-    let architecture = call(Command::new("dpkg").arg("--print-architecture"))?;
+    let architecture = staged.machine.debian();
+    let (major, minor) = GLIBC_FLOOR;
     let tree = tempfile::tempdir().map_err(|error| error.to_string())?;
     let at = |path: &str| tree.path().join(path);
     call(Command::new("cp").arg("-a").arg(staged.prefix()).arg(at("usr")))?;
@@ -67,10 +68,9 @@ pub fn make(staged: &Staged) -> Result<PathBuf, Error> {
     let kib = kib.split_whitespace().next().unwrap_or_default();
     write(
         &at("DEBIAN/control"),
-        // The library that it carries asks for functions of glibc 2.14; tried are 2.36 and newer.
         &format!(
             "Package: sweetspot\nVersion: {VERSION}-1\nArchitecture: {architecture}\n\
-             Maintainer: {MAINTAINER}\nInstalled-Size: {kib}\nDepends: libc6 (>= 2.14)\n\
+             Maintainer: {MAINTAINER}\nInstalled-Size: {kib}\nDepends: libc6 (>= {major}.{minor})\n\
              Section: utils\nPriority: optional\n{DESCRIPTION}"
         ),
     )?;

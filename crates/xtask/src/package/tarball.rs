@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Makes it and says where it is.
 pub fn make(staged: &Staged) -> Result<PathBuf, Error> {
-    let name = format!("sweetspot-{VERSION}-{}-linux", std::env::consts::ARCH);
+    let name = format!("sweetspot-{VERSION}-{}-linux", staged.machine.name());
     let package = staged.packages.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])

@@ -2,7 +2,8 @@
 //!
 //! What the machine lacks is said; in CI that is a failure.
 
-use super::{Error, Staged, VERSION, call, deb, root, tarball, wheel};
+use super::{Error, GLIBC_FLOOR, Staged, Trial, VERSION, call, deb, root, tarball, wheel};
+use crate::build::{self, Machine};
 use crate::needs::{in_ci, is_there, tools};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,26 +19,83 @@ enum Outcome {
 type Try = fn(&Staged) -> Result<Outcome, Error>;
 
 /// Tries all; true if nothing failed.
-pub fn all(staged: &Staged) -> bool {
-    let tries: [(&str, Try); 4] =
-        [("manual", try_manual), ("deb", try_deb), ("wheel", try_wheel), ("tarball", try_tarball)];
-    let mut all_well = true;
-    for (name, attempt) in tries {
-        let started = Instant::now();
-        let said = match attempt(staged) {
-            Ok(Outcome::Works(what)) => what,
-            Ok(Outcome::Skipped(reason)) => {
-                all_well &= !in_ci();
-                format!("skipped: {reason}")
-            }
-            Err(error) => {
-                all_well = false;
-                format!("FAILED: {error}")
-            }
+pub fn all(staged: &Staged, trial: Trial) -> bool {
+    let quick: [(&str, Try); 5] = [
+        ("library", try_library),
+        ("manual", try_manual),
+        ("deb", try_deb),
+        ("wheel", try_wheel),
+        ("tarball", try_tarball),
+    ];
+    let whole: [(&str, Try); 5] = [
+        ("library", try_library),
+        ("manual", try_manual),
+        ("deb", |staged| elsewhere(staged, deb::make)),
+        ("wheel", |staged| elsewhere(staged, wheel::make)),
+        ("tarball", |staged| elsewhere(staged, tarball::make)),
+    ];
+    let tries = if trial == Trial::Quick { quick } else { whole };
+    tries.into_iter().fold(true, |well, (name, attempt)| {
+        well & report(&format!("{name} {}", staged.machine.name()), || attempt(staged))
+    })
+}
+
+/// The binary for another machine: that it builds and starts, and what its library asks for.
+pub fn other_machine(machine: Machine) -> bool {
+    report(&format!("build {}", machine.name()), || {
+        // Its linker is among what the tests need; in CI it is there.
+        let built = match build::can_link(machine) {
+            Err(reason) => return Ok(Outcome::Skipped(reason)),
+            Ok(_) => build::binary("dev", machine)?,
         };
-        println!("{name:<8} {:5.1} s  {said}", started.elapsed().as_secs_f64());
+        let floor = floor_of(&built.library)?;
+        let Some(emulator) = machine.emulator().filter(|emulator| is_there(emulator)) else {
+            return Ok(Outcome::Skipped("no emulator (apt-get install qemu-user-static)".into()));
+        };
+        let version = call(Command::new(emulator).arg(&built.binary).arg("--version"))?;
+        Ok(Outcome::Works(format!("{version}, {floor}")))
+    })
+}
+
+/// Says how one attempt ended; false if it failed.
+fn report(name: &str, attempt: impl FnOnce() -> Result<Outcome, Error>) -> bool {
+    let started = Instant::now();
+    let (said, well) = match attempt() {
+        Ok(Outcome::Works(what)) => (what, true),
+        Ok(Outcome::Skipped(reason)) => (format!("skipped: {reason}"), !in_ci()),
+        Err(error) => (format!("FAILED: {error}"), false),
+    };
+    println!("{name:<16} {:5.1} s  {said}", started.elapsed().as_secs_f64());
+    well
+}
+
+/// What the library asks of the C library into whose programs it is loaded: nothing newer than the
+/// floor.
+fn try_library(staged: &Staged) -> Result<Outcome, Error> {
+    floor_of(&staged.library).map(Outcome::Works)
+}
+
+fn floor_of(library: &Path) -> Result<String, Error> {
+    let symbols = call(Command::new("readelf").args(["-W", "--version-info"]).arg(library))?;
+    let newest = newest_glibc(&symbols).ok_or("the library asks for no version of glibc")?;
+    let text = |(major, minor): (u32, u32)| format!("glibc {major}.{minor}");
+    match newest <= GLIBC_FLOOR {
+        true => Ok(format!("asks for {}", text(newest))),
+        false => Err(format!("the library asks for {}, not {}", text(newest), text(GLIBC_FLOOR))),
     }
-    all_well
+}
+
+/// The newest version among those that readelf names.
+fn newest_glibc(symbols: &str) -> Option<(u32, u32)> {
+    let number = |text: &str| {
+        let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+        text[..end].parse().ok()
+    };
+    let versions = symbols.split("GLIBC_").skip(1).filter_map(|text| {
+        let (major, minor) = text.split_once('.')?;
+        Some((number(major)?, number(minor)?))
+    });
+    versions.max()
 }
 
 /// The first of the commands that is not there, as a reason to skip.
@@ -70,7 +128,7 @@ fn try_manual(staged: &Staged) -> Result<Outcome, Error> {
     call(&mut sh).map(|count| Outcome::Works(format!("{count} pages, no warning")))
 }
 
-/// In a clean root of its own, which is made once.
+/// In a clean root of this release, which is made once.
 fn try_deb(staged: &Staged) -> Result<Outcome, Error> {
     let package = deb::make(staged)?;
     let needs = [("lintian", "lintian"), ("mmdebstrap", "mmdebstrap"), ("unshare", "util-linux")];
@@ -80,30 +138,70 @@ fn try_deb(staged: &Staged) -> Result<Outcome, Error> {
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error,warning"]).arg(&package);
     call(&mut lintian)?;
+    try_in_root(staged, &package, &this_release()?)
+}
+
+/// In a clean root of another release than this one.
+fn elsewhere(
+    staged: &Staged,
+    make: fn(&Staged) -> Result<PathBuf, Error>,
+) -> Result<Outcome, Error> {
+    let package = make(staged)?;
+    let needs = [("mmdebstrap", "mmdebstrap"), ("unshare", "util-linux")];
+    if let Some(skipped) = lacking(&needs) {
+        return Ok(skipped);
+    }
+    let suite = if this_release()? == "trixie" { "bookworm" } else { "trixie" };
+    try_in_root(staged, &package, suite)
+}
+
+fn try_in_root(staged: &Staged, package: &Path, suite: &str) -> Result<Outcome, Error> {
     if !is_root() {
         return Ok(Outcome::Skipped("only root can install it in a clean root".to_owned()));
     }
-    let clean = clean_root()?;
-    let script = root().join("scripts/try-deb.sh");
-    call(Command::new(script).arg(clean).arg(&package)).map(Outcome::Works)
+    let mut script = Command::new(root().join("scripts/try-package.sh"));
+    script.arg(clean_root(staged.machine, suite)?).arg(package);
+    if let Some(emulator) = staged.machine.emulator() {
+        if !is_there(&emulator) {
+            return Ok(Outcome::Skipped(format!(
+                "no {emulator} (apt-get install qemu-user-static)"
+            )));
+        }
+        script.arg(Path::new("/usr/bin").join(emulator));
+    }
+    call(&mut script).map(|said| Outcome::Works(format!("{suite}: {said}").replace('\n', ", ")))
 }
 
-/// A Debian without anything, of this machine's release, as an archive below `target/tools`.
-fn clean_root() -> Result<PathBuf, Error> {
-    let suite =
-        call(Command::new("sh").args(["-ec", ". /etc/os-release; echo $VERSION_CODENAME"]))?;
-    let archive = tools().join(format!("{suite}.tar"));
+fn this_release() -> Result<String, Error> {
+    call(Command::new("sh").args(["-ec", ". /etc/os-release; echo $VERSION_CODENAME"]))
+}
+
+/// A Debian with nothing but Python, as an archive below `target/tools`. One of another machine is only
+/// unpacked: nothing of it runs here.
+fn clean_root(machine: Machine, suite: &str) -> Result<PathBuf, Error> {
+    let name = format!("{suite}-{}", machine.debian());
+    let archive = tools().join(format!("{name}.tar"));
     if archive.is_file() {
         return Ok(archive);
     }
     fs::create_dir_all(tools()).map_err(|error| error.to_string())?;
-    // From where this machine has its packages.
+    // From where this machine has its packages, but for corrections of this release.
     let targets = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
     let mirrors = call(Command::new("apt-get").args(targets))?;
-    let mirror = mirrors.lines().next().ok_or("apt knows no mirror")?;
-    let begun = tools().join(format!("{suite}.begun.tar"));
+    let mirror = mirrors.lines().find(|mirror| !mirror.contains("security"));
+    let mirror = mirror.ok_or("apt knows no mirror")?;
+    let begun = tools().join(format!("{name}.begun.tar"));
     let mut make = Command::new("mmdebstrap");
-    make.args(["--variant=essential", &suite]).arg(&begun).arg(mirror);
+    make.arg(format!("--architectures={}", machine.debian()));
+    match machine == Machine::HERE {
+        true => make.args(["--variant=essential", "--include=python3-venv"]),
+        false => make.args([
+            "--variant=extract",
+            "--include=?essential",
+            "--include=dpkg,python3-venv,mawk",
+        ]),
+    };
+    make.arg(suite).arg(&begun).arg(mirror);
     call(&mut make)?;
     fs::rename(&begun, &archive).map_err(|error| error.to_string())?;
     Ok(archive)
@@ -196,5 +294,18 @@ fn nothing_left(before: &[String], after: &[String]) -> Result<(), Error> {
     match left.is_empty() {
         true => Ok(()),
         false => Err(format!("left after it was uninstalled: {left:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_counts() {
+        let check = |symbols: &str, newest| assert_eq!(newest_glibc(symbols), newest, "{symbols}");
+        check("No version information found in this file.", None);
+        check("2 (GLIBC_2.2.5)  3 (GLIBC_2.34)\n Name: GLIBC_2.9  Flags: none", Some((2, 34)));
+        check("Name: GLIBC_2.2.5  Name: GLIBC_PRIVATE", Some((2, 2)));
     }
 }

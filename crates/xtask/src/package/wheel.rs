@@ -1,24 +1,22 @@
 //! `cargo xtask wheel`: a Python wheel that carries the binary as a script, as ruff and uv do.
 //!
-//! Its tag says which glibc it needs at least, and is read from the binary and from the library that it
-//! carries: a binary without shared libraries runs everywhere, but the library is loaded into programs
-//! that use the machine's own glibc.
+//! Its tags say two things: that programs with glibc [`GLIBC_FLOOR`] or newer can be buffered, into
+//! which the library that it carries is loaded; and that it starts where there is only musl. The binary
+//! itself needs no library of the machine's.
 
-use super::{Error, Staged, VERSION, call, dated, write};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use super::{Error, GLIBC_FLOOR, Staged, VERSION, call, dated, write};
+use std::path::PathBuf;
 
 /// Debian's own, of which `python3-wheel` is a package; another one on the PATH may lack it.
 pub const PYTHON: &str = "/usr/bin/python3";
-/// The oldest for which there is a name; newer ones are named by their number.
-const GLIBC_MIN: (u32, u32) = (2, 17);
+/// The oldest musl for which pip has been told of wheels and which is still in use (Alpine 3.13).
+const MUSL_FLOOR: (u32, u32) = (1, 2);
 
 /// Makes it and says where it is.
 pub fn make(staged: &Staged) -> Result<PathBuf, Error> {
     let tree = tempfile::tempdir().map_err(|error| error.to_string())?;
     let at = |path: &str| tree.path().join(format!("sweetspot-{VERSION}.{path}"));
-    let (major, minor) = glibc(&staged.binary())?;
-    let tag = format!("py3-none-manylinux_{major}_{minor}_{}", std::env::consts::ARCH);
+    let platforms = platforms(staged.machine.name());
     staged.put("bin/sweetspot", &at("data/scripts/sweetspot"))?;
     for license in ["LICENSE-MIT", "LICENSE-APACHE"] {
         staged
@@ -42,49 +40,31 @@ pub fn make(staged: &Staged) -> Result<PathBuf, Error> {
         &at("dist-info/WHEEL"),
         &format!(
             "Wheel-Version: 1.0\nGenerator: sweetspot xtask {VERSION}\nRoot-Is-Purelib: false\n\
-             Tag: {tag}\n"
+             {}",
+            platforms.iter().map(|tag| format!("Tag: py3-none-{tag}\n")).collect::<String>()
         ),
     )?;
     let mut pack = dated(PYTHON);
     pack.args(["-m", "wheel", "pack", "--dest-dir"]).arg(&staged.packages).arg(tree.path());
     call(&mut pack)?;
-    Ok(staged.packages.join(format!("sweetspot-{VERSION}-{tag}.whl")))
+    let tags = platforms.join(".");
+    Ok(staged.packages.join(format!("sweetspot-{VERSION}-py3-none-{tags}.whl")))
 }
 
-/// The newest version of glibc that the binary or its library asks for.
-fn glibc(binary: &Path) -> Result<(u32, u32), Error> {
-    let cache = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let mut run = Command::new(binary);
-    run.args(["run", "--", "printenv", "LD_PRELOAD"])
-        .env_remove("LD_PRELOAD")
-        .env_remove("SWEETSPOT")
-        .env("SWEETSPOT_CACHE", cache.path());
-    let library = call(&mut run)?;
-    let needs = call(Command::new("readelf").arg("-VW").arg(binary).arg(&library))?;
-    Ok(newest_glibc(&needs).max(GLIBC_MIN))
-}
-
-fn newest_glibc(needs: &str) -> (u32, u32) {
-    let versions = needs.split("GLIBC_").skip(1).filter_map(|text| {
-        let number = |text: &str| {
-            let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-            text[..end].parse().ok()
-        };
-        let (major, minor) = text.split_once('.')?;
-        Some((number(major)?, number(minor)?))
-    });
-    versions.max().unwrap_or(GLIBC_MIN)
+/// The platforms on which it can be installed, in the order in which a file's name has them.
+fn platforms(machine: &str) -> [String; 2] {
+    let tag =
+        |libc: &str, (major, minor): (u32, u32)| format!("{libc}linux_{major}_{minor}_{machine}");
+    [tag("many", GLIBC_FLOOR), tag("musl", MUSL_FLOOR)]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::platforms;
 
     #[test]
-    fn the_newest_version_counts() {
-        let check = |needs: &str, newest| assert_eq!(newest_glibc(needs), newest, "{needs}");
-        check("No version information found in this file.", GLIBC_MIN);
-        check("2 (GLIBC_2.2.5)  3 (GLIBC_2.34)\n Name: GLIBC_2.9  Flags: none", (2, 34));
-        check("Name: GLIBC_2.2.5  Name: GLIBC_PRIVATE", (2, 2));
+    fn a_wheel_is_for_glibc_and_for_musl() {
+        let expected = ["manylinux_2_28_aarch64", "musllinux_1_2_aarch64"];
+        assert_eq!(platforms("aarch64"), expected);
     }
 }

@@ -1,0 +1,181 @@
+//! `cargo xtask build`: the binary, for this machine or for another one.
+//!
+//! For another machine cargo must be told a linker, and rustup must have its standard library. Both
+//! are seen to here, so that nobody has to configure anything.
+//!
+//! Not here: what goes into the binary. Its build script compiles the library for the same machine,
+//! and links without shared libraries.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::bench::root;
+use crate::needs::is_there;
+
+const USAGE: &str = "\
+cargo xtask build [OPTIONS]: build the binary, and say where it is
+
+  --target MACHINE   x86_64 or aarch64 (this machine's)
+  --profile NAME     cargo's profile (release)
+";
+
+/// A machine for which there is a binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    X86_64,
+    Aarch64,
+}
+
+impl Machine {
+    pub const ALL: [Machine; 2] = [Machine::X86_64, Machine::Aarch64];
+
+    /// The one that this is built for.
+    pub const HERE: Machine =
+        if cfg!(target_arch = "x86_64") { Machine::X86_64 } else { Machine::Aarch64 };
+
+    /// Its name in Rust, in wheels and in archives.
+    pub fn name(self) -> &'static str {
+        match self {
+            Machine::X86_64 => "x86_64",
+            Machine::Aarch64 => "aarch64",
+        }
+    }
+
+    /// Its name at Debian.
+    pub fn debian(self) -> &'static str {
+        match self {
+            Machine::X86_64 => "amd64",
+            Machine::Aarch64 => "arm64",
+        }
+    }
+
+    /// The C compiler of another machine, and the tools beside it.
+    pub fn tool(self, name: &str) -> String {
+        match self == Machine::HERE {
+            true => name.to_owned(),
+            false => format!("{}-linux-gnu-{name}", self.name()),
+        }
+    }
+
+    pub fn target(self) -> String {
+        format!("{}-unknown-linux-gnu", self.name())
+    }
+
+    /// What runs its programs here; `None`: nothing is needed.
+    pub fn emulator(self) -> Option<String> {
+        (self != Machine::HERE).then(|| format!("qemu-{}-static", self.name()))
+    }
+
+    pub fn named(name: &str) -> Option<Machine> {
+        Machine::ALL.into_iter().find(|machine| machine.name() == name)
+    }
+}
+
+/// What cargo has built.
+pub struct Built {
+    pub binary: PathBuf,
+    /// The library that it carries.
+    pub library: PathBuf,
+}
+
+/// Runs the command with the words after it.
+pub fn main(words: &[&str]) -> ExitCode {
+    let (mut machine, mut profile) = (Machine::HERE, "release");
+    for pair in words.chunks(2) {
+        match (pair[0], pair.get(1).copied()) {
+            ("--target", Some(name)) if Machine::named(name).is_some() => {
+                machine = Machine::named(name).unwrap_or(Machine::HERE);
+            }
+            ("--profile", Some(name)) => profile = name,
+            ("--help" | "-h", None) => {
+                print!("{USAGE}");
+                return ExitCode::SUCCESS;
+            }
+            (option, _) => {
+                eprint!(
+                    "xtask build: unknown option, or no value that it takes: {option}\n\n{USAGE}"
+                );
+                return ExitCode::from(2);
+            }
+        }
+    }
+    match binary(profile, machine) {
+        Ok(built) => {
+            println!("{}", built.binary.display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("xtask build: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Builds the binary in a profile of cargo's.
+///
+/// # Errors
+/// It does not build, or what is needed for that machine is missing, with what to install.
+pub fn binary(profile: &str, machine: Machine) -> Result<Built, String> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "-p", "sweetspot", "--message-format=json-render-diagnostics"]);
+    cargo.args(["--profile", profile]).current_dir(root()).stderr(Stdio::inherit());
+    if machine != Machine::HERE {
+        let linker = can_link(machine)?;
+        let variable = machine.target().to_uppercase().replace('-', "_");
+        cargo.args(["--target", &machine.target()]);
+        cargo.env(format!("CARGO_TARGET_{variable}_LINKER"), linker);
+    }
+    let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo build ended with {}", output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = || text.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let binary = messages().find_map(|message: serde_json::Value| {
+        Some(PathBuf::from(message.get("executable")?.as_str()?))
+    });
+    let library = messages().find_map(|message: serde_json::Value| {
+        let set = message.get("env")?.as_array()?;
+        let named = |pair: &&serde_json::Value| pair[0] == "SWEETSPOT_PRELOAD_SO";
+        Some(PathBuf::from(set.iter().find(named)?[1].as_str()?))
+    });
+    let (binary, library) = binary.zip(library).ok_or("cargo build names no executable")?;
+    Ok(Built { binary, library })
+}
+
+/// Sees to it that programs of another machine can be linked, and says by what.
+///
+/// # Errors
+/// What is missing, and what to install.
+pub fn can_link(machine: Machine) -> Result<String, String> {
+    let linker = machine.tool("gcc");
+    let archive = format!("/usr/{}-linux-gnu/lib/libc.a", machine.name());
+    let debian = machine.debian();
+    for (needed, package) in [
+        (&linker, format!("gcc-{}-linux-gnu", machine.name().replace('_', "-"))),
+        (&archive, format!("libc6-dev-{debian}-cross")),
+    ] {
+        if !is_there(needed) {
+            return Err(format!("no {needed} (apt-get install {package})"));
+        }
+    }
+    add_target(&machine.target())?;
+    Ok(linker)
+}
+
+/// Adds the standard library of another machine, where rustup has not got it.
+fn add_target(target: &str) -> Result<(), String> {
+    let mut asked = Command::new("rustc");
+    let asked = asked.args(["--print", "target-libdir", "--target", target]).output();
+    let folder = asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    if folder.is_ok_and(|folder| PathBuf::from(folder).is_dir()) {
+        return Ok(());
+    }
+    println!("$ rustup target add {target}");
+    let status = Command::new("rustup").args(["target", "add", target]).status();
+    match status.is_ok_and(|status| status.success()) {
+        true => Ok(()),
+        false => Err(format!("no Rust for {target} (rustup target add {target})")),
+    }
+}
