@@ -97,11 +97,13 @@ static void names(void) {
     fill(fd, 300, 'l');
     int other = open("linked", O_RDONLY);
     drain(other, 2000);
-    say("unlink %d %d", unlink("renamed"), unlink("linked"));
+    say("unlink %d", unlink("renamed"));
+    say(" %d", unlink("linked"));
     fill(fd, 300, 'u');
     drain(other, 2000);
     struct stat data;
-    say(" %d links %ld size %ld\n", fstat(fd, &data), (long)data.st_nlink, (long)data.st_size);
+    say(" %d", fstat(fd, &data));
+    say(" links %ld size %ld\n", (long)data.st_nlink, (long)data.st_size);
     lseek(fd, 0, SEEK_SET);
     drain(fd, 3000);
     close(fd);
@@ -111,10 +113,12 @@ static void names(void) {
         fd = open("new", O_WRONLY | O_CREAT | O_EXCL, 0644);
         fill(fd, 200 + i, (char)('a' + i));
         if (i % 2) say("close %d\n", close(fd));
-        say("rename %d %ld\n", rename("new", "saved"), size_of("saved"));
+        say("rename %d", rename("new", "saved"));
+        say(" %ld\n", size_of("saved"));
         if (i % 2 == 0) {
             fill(fd, 3, '!');
-            say("size %ld close %d\n", size_of("saved"), close(fd));
+            say("size %ld", size_of("saved"));
+            say(" close %d\n", close(fd));
         }
     }
     mkdir("folder", 0755);
@@ -127,7 +131,9 @@ static void names(void) {
     while ((entry = readdir(folder)))
         if (entry->d_name[0] != '.') say(" %s", entry->d_name);
     closedir(folder);
-    say(" %ld access %d remove %d\n", size_of("moved/inside"), access("moved/inside", W_OK), remove("moved/inside"));
+    say(" %ld", size_of("moved/inside"));
+    say(" access %d", access("moved/inside", W_OK));
+    say(" remove %d\n", remove("moved/inside"));
     close(fd);
     fd = open("swapped", O_RDWR | O_CREAT, 0644);
     fill(fd, 250, 's');
@@ -189,7 +195,8 @@ static void mappings(void) {
     ftruncate(other, 100);
     errno = 0;
     ssize_t n = write(fd, gone + 4096, 10);
-    say("from beyond the end %zd errno %d at %ld\n", n, errno, (long)lseek(fd, 0, SEEK_CUR));
+    say("from beyond the end %zd errno %d", n, errno);
+    say(" at %ld\n", (long)lseek(fd, 0, SEEK_CUR));
     munmap(gone, 8192);
     close(other);
     close(fd);
@@ -286,14 +293,19 @@ static void streams(void) {
                 fprintf(stream, "<%d>", i);
                 fflush(stream);
             }
-            if (i % 50 == 0) say("ftell %ld descriptor %ld size %ld\n", ftell(stream), modes[mode] == _IONBF ? (long)lseek(fileno(stream), 0, SEEK_CUR) : 0, size_of("stream"));
+            if (i % 50) continue;
+            say("ftell %ld", ftell(stream));
+            if (modes[mode] == _IONBF) say(" descriptor %ld", (long)lseek(fileno(stream), 0, SEEK_CUR));
+            say(" size %ld\n", size_of("stream"));
         }
         fseek(stream, -100, SEEK_END);
-        say("read %zu eof %d\n", fread(bytes, 1, 1000, stream), feof(stream));
+        say("read %zu", fread(bytes, 1, 1000, stream));
+        say(" eof %d\n", feof(stream));
         clearerr(stream);
         fseek(stream, 10, SEEK_SET);
         ungetc('U', stream);
-        say("%c%c\n", fgetc(stream), fgetc(stream));
+        say("%c", fgetc(stream));
+        say("%c\n", fgetc(stream));
         rewind(stream);
         for (int i = 0; i < 500; i++) fputc('c', stream);
         fflush(stream);

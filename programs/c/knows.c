@@ -79,7 +79,7 @@ static void say_errors(int fd) {
 static void full(int fd) {
     write_until_it_waits(fd);
     static char zeros[1 << 16];
-    long filler = unheard(SYS_open, (long)"filler", O_WRONLY | O_CREAT, 0644, 0);
+    long filler = unheard(SYS_openat, AT_FDCWD, (long)"filler", O_WRONLY | O_CREAT, 0644);
     for (int bytes = sizeof zeros; bytes; bytes /= 2)
         while (unheard(SYS_write, filler, (long)zeros, bytes, 0) == bytes) {}
     say_errors(fd);
