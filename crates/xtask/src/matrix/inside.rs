@@ -219,10 +219,12 @@ impl Inside {
     fn profile(&self) -> Answer {
         let mut command = self.sweetspot();
         command.args(["profile", "--", "dd", "if=in", "of=out", "bs=200", "status=none"]);
-        let text = call(&mut command)?;
+        let text = said(&mut command)?;
         println!("{text}");
-        let sentence = text.lines().find(|line| !line.trim().is_empty());
-        Ok(Found::works(sentence.unwrap_or("it says nothing").trim()))
+        let report = text.split_once("sweetspot profile\n");
+        let (_, report) = report.ok_or_else(|| format!("no report: {}", text.trim()))?;
+        let sentence = report.lines().find(|line| !line.trim().is_empty());
+        Ok(Found::works(sentence.unwrap_or_default().trim()))
     }
 
     /// 0 is equal; 2, where it cannot be tried apart, must say what can be done instead.
