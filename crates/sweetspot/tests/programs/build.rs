@@ -70,7 +70,9 @@ impl Build {
             Build::C(_) => {
                 vec!["gcc", "-O1", "-g", "-w", "-pthread", "-Wl,--no-as-needed", "-lrt"]
             }
-            Build::Musl(_) => vec!["musl-gcc", "-O1", "-g", "-w", "-pthread"],
+            Build::Musl(_) => {
+                vec!["musl-gcc", "-O1", "-g", "-w", "-pthread", "-D_LARGEFILE64_SOURCE"]
+            }
             Build::CLibrary(_) => vec!["gcc", "-O1", "-w", "-shared", "-fPIC"],
             Build::Cxx(_) => vec!["g++", "-O1", "-std=c++17", "-Wall"],
             Build::Cobol(_) => vec!["cobc", "-x"],
