@@ -1,7 +1,8 @@
 // Starts a program under a restriction that it inherits: a seccomp filter that refuses (deny) or
 // kills for (kill) a call of the library's own, or one that refuses what nobody here calls (allow,
 // as containers have it), that a process may mark memory for its children (mark), or that the guard
-// may copy a descriptor, as where Yama forbids it (copy); or memory that may never become code (code).
+// may copy a descriptor, as where Yama forbids it (copy); memory that may never become code
+// (code), or memory that may never become writable again (protect), so that nothing of libc's can be.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
@@ -43,12 +44,26 @@ static int filter(unsigned call, unsigned action) {
     return install(code, sizeof code / sizeof code[0]);
 }
 
+/* No memory that could not be written becomes writable. */
+static int filter_writable(unsigned action) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_WRITE, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, action),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    return install(code, sizeof code / sizeof code[0]);
+}
+
 int main(int count, char **words) {
     if (count < 3) return 2;
     const char *how = words[1];
     int failed = !strcmp(how, "allow")  ? filter(SYS_swapon, SECCOMP_RET_ERRNO | EPERM)
                  : !strcmp(how, "mark") ? filter_advice(MADV_WIPEONFORK, SECCOMP_RET_ERRNO | ENOMEM)
                  : !strcmp(how, "copy") ? filter(SYS_pidfd_getfd, SECCOMP_RET_ERRNO | EPERM)
+                 : !strcmp(how, "protect") ? filter_writable(SECCOMP_RET_ERRNO | EACCES)
                  : !strcmp(how, "deny") ? filter(SYS_preadv, SECCOMP_RET_ERRNO | EPERM)
                  : !strcmp(how, "kill") ? filter(SYS_preadv, SECCOMP_RET_KILL_PROCESS)
                                         : prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0);

@@ -8,6 +8,11 @@
 #include "log.h"
 #include <sys/stat.h>
 
+/* Calls that are wrong on purpose are what is tested. */
+#pragma GCC diagnostic ignored "-Wnonnull"
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
+#pragma GCC diagnostic ignored "-Wstringop-overread"
+
 enum warm { COLD, READS, WRITES, REWRITES, POSITIONED, BACKWARDS, TO_END, APPENDS, WARMS };
 static const char *const warm_names[WARMS] = {"cold", "reads", "writes", "rewrites",
                                               "positioned", "backwards", "to the end", "appends"};

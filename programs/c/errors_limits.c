@@ -34,6 +34,7 @@ static void limited(int flags, long limit_bytes, long each) {
 }
 
 int main(int argc, char **argv) {
+    (void)argv;
     signal(SIGXFSZ, argc > 1 ? SIG_DFL : on_signal);
     if (argc > 1) {
         /* The default action kills. */

@@ -148,7 +148,8 @@ static void one_call(long wildness) {
         if (other == slot || fd < 0) break;
         if (random_below(2) && fds[other] >= 0) {
             say("dup2 %d over %d: ", fd, fds[other]);
-            say("%d errno %d\n", dup2(fd, fds[other]), errno);
+            int made = dup2(fd, fds[other]);
+            say("%d errno %d\n", made, errno);
         } else {
             if (fds[other] >= 0) close(fds[other]);
             fds[other] = random_below(2) ? dup(fd) : fcntl(fd, F_DUPFD_CLOEXEC, 30);
@@ -158,8 +159,12 @@ static void one_call(long wildness) {
     }
     case 20: {
         const char *from = names[random_below(FILES)], *to = names[random_below(FILES)];
-        if (random_below(2)) say("rename %s %s: %d\n", from, to, rename(from, to));
-        else say("truncate %s: %d errno %d\n", from, truncate(from, random_below(20000)), errno);
+        if (random_below(2)) {
+            say("rename %s %s: %d\n", from, to, rename(from, to));
+        } else {
+            int done = truncate(from, random_below(20000));
+            say("truncate %s: %d errno %d\n", from, done, errno);
+        }
         break;
     }
     case 21: {
@@ -228,7 +233,10 @@ int main(int argc, char **argv) {
         say("%ld ", i);
         one_call(wildness);
         /* A file that is streamed to its end is set back, so that reads find something. */
-        if (random_below(6) == 0) lseek(fds[random_below(FDS)], random_below(4000), SEEK_SET);
+        if (random_below(6) == 0) {
+            off_t back = random_below(4000);
+            lseek(fds[random_below(FDS)], back, SEEK_SET);
+        }
     }
     for (int i = 0; i < FDS; i++)
         if (fds[i] >= 0) say("end %ld\n", (long)lseek(fds[i], 0, SEEK_CUR));

@@ -33,7 +33,8 @@ int main(void) {
             say("%.3s", got);
         }
     }
-    say("\nunlink %d close %d\n", unlink("large"), close(fd));
+    say("\nunlink %d", unlink("large"));
+    say(" close %d\n", close(fd));
     log_out();
     return 0;
 }

@@ -21,11 +21,12 @@ static long long ledger_bytes(void) {
 }
 
 int main(int count, char **words) {
+    if (count != 2) return 2;
     int files = atoi(words[1]);
     struct rlimit limit = {files + 100, files + 100};
     if (setrlimit(RLIMIT_NOFILE, &limit)) return 77;
     int *fds = malloc(files * sizeof *fds);
-    char piece[PIECE + 1];
+    char piece[64];
     for (int file = 0; file < files; file++) {
         snprintf(piece, sizeof piece, "%d", file);
         fds[file] = open(piece, O_RDWR | O_CREAT | O_TRUNC, 0644);

@@ -7,9 +7,10 @@
 #define BYTES 24
 
 int main(int count, char **words) {
+    if (count != 3) return 2;
     int mine = atoi(words[2]);
     int fd = open(words[1], O_RDWR | O_CREAT, 0644);
-    char record[BYTES + 1];
+    char record[64];
     for (int round = 0; round < 20; round++) {
         // In order, and in the middle of the rounds with the records of the other one read too.
         for (int i = mine; i < RECORDS; i += 2) {

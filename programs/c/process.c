@@ -33,7 +33,8 @@ static void about(void) {
         say("fd %d: %d %o\n", fd, flags, flags < 0 ? 0 : fcntl(fd, F_GETFL) & ~O_LARGEFILE);
     }
     int status, null = open("/dev/null", O_RDWR);
-    say("lowest number %d, child %d errno %d\n", null, waitpid(-1, &status, WNOHANG), errno);
+    pid_t child = waitpid(-1, &status, WNOHANG);
+    say("lowest number %d, child %d errno %d\n", null, child, errno);
     close(null);
     sigset_t set;
     sigprocmask(SIG_BLOCK, NULL, &set);

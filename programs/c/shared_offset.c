@@ -192,7 +192,8 @@ static void spawned(void) {
     say("pclose %d\n", pclose(stream));
     /* exec that fails, and everything goes on. */
     char *nothing[] = {"nothing", NULL};
-    say("exec %d errno %d\n", execv("./not-there", nothing), errno);
+    int failed = execv("./not-there", nothing);
+    say("exec %d errno %d\n", failed, errno);
     small_writes(out, 300, "went on;");
     /* A child that closes everything it does not know. */
     child = fork();

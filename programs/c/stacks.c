@@ -100,7 +100,8 @@ static void jumping(int flags) {
     }
     armed = 0;
     while (waitpid(child, NULL, 0) < 0) {}
-    long position = (long)lseek(file, 0, SEEK_CUR), whole = 0;
+    long position = (long)lseek(file, 0, SEEK_CUR);
+    volatile long whole = 0; /* volatile: sigsetjmp returns twice. */
     char record[9] = "";
     lseek(file, 0, SEEK_SET);
     while (read(file, record, 8) == 8 && !memcmp(record, "jumping\n", 8)) whole++;

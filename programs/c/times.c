@@ -15,8 +15,10 @@ static void done(int fd, const char *name) {
     struct stat data;
     char byte;
     fstat(fd, &data);
-    say("%s: %ld.%09ld mode %o size %ld pread %zd close %d\n", name, (long)data.st_mtim.tv_sec,
-        data.st_mtim.tv_nsec, data.st_mode, (long)data.st_size, pread(fd, &byte, 1, 0), close(fd));
+    say("%s: %ld.%09ld mode %o size %ld", name, (long)data.st_mtim.tv_sec, data.st_mtim.tv_nsec,
+        data.st_mode, (long)data.st_size);
+    say(" pread %zd", pread(fd, &byte, 1, 0));
+    say(" close %d\n", close(fd));
     stat(name, &data);
     say("    %ld.%09ld\n", (long)data.st_mtim.tv_sec, data.st_mtim.tv_nsec);
 }

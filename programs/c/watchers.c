@@ -124,7 +124,8 @@ int main(void) {
     say("seal %d", fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW));
     errno = 0;
     n = write(fd, "more", 4);
-    say(" write %ld errno %d seals %d", n, errno, fcntl(fd, F_GET_SEALS));
+    say(" write %ld errno %d", n, errno);
+    say(" seals %d", fcntl(fd, F_GET_SEALS));
     say(" size %ld\n", (long)lseek(fd, 0, SEEK_END));
     log_out();
     return 0;

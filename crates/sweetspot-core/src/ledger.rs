@@ -162,7 +162,8 @@ pub struct Header {
     pub clock: AtomicU32,
     /// One of `CLOCK_*`.
     pub clock_wanted: AtomicU32,
-    _reserved: AtomicU32,
+    /// Bits of `ANSWER_*`: what the library found out by [`FLAG_PROBE`].
+    pub answer: AtomicU32,
 }
 
 /// How often the guard advances its clock in the time that a byte may wait.
@@ -192,6 +193,22 @@ pub const FLAG_OBSERVE: u32 = 8;
 pub const FLAG_PLACES: u32 = 16;
 /// `Header::flags`: and logs the calls that are followed closely (`crate::trace`).
 pub const FLAG_TRACE: u32 = 32;
+/// `Header::flags`: nothing of the program runs. The library tries itself on files of its own, stores
+/// its answer and ends the process.
+pub const FLAG_PROBE: u32 = 64;
+
+/// `Header::answer`: the library was loaded, and its constructor has run.
+pub const ANSWER_LOADED: u32 = 1;
+/// `Header::answer`: the calls that the C library makes to itself are seen.
+pub const ANSWER_STDIO: u32 = 2;
+/// `Header::answer`: a window was opened and has answered reads.
+pub const ANSWER_READS: u32 = 4;
+/// `Header::answer`: the guard has pinned a file, writes have waited, and are in the file.
+pub const ANSWER_WRITES: u32 = 8;
+/// `Header::answer`: what was read or written is not what should have been.
+pub const ANSWER_WRONG: u32 = 16;
+/// `Header::answer`: the library has tried all that there is to try.
+pub const ANSWER_COMPLETE: u32 = 32;
 
 /// One rule of `sweetspot.toml`.
 #[repr(C)]

@@ -24,6 +24,8 @@ pub enum ErrorKind {
     NoSharedMemory,
     /// There is no space for the ledger in shared memory.
     NoSpace,
+    /// There is no /proc, by which processes and files are known.
+    NoProcesses,
     /// The limit on the size of files (`ulimit -f`) is smaller than the ledger.
     FileSizeLimit,
     /// More rules than a ledger holds.
@@ -72,6 +74,9 @@ impl ErrorKind {
                 "no shared memory can be used there; check that the folder exists and is writable"
             }
             ErrorKind::NoSpace => "no space is left there; remove files from it, see `df /dev/shm`",
+            ErrorKind::NoProcesses => {
+                "there is no /proc, by which files are pinned; as root: mount -t proc proc /proc"
+            }
             ErrorKind::FileSizeLimit => {
                 "the limit on file size is smaller than it; see `ulimit -f`, try `ulimit -f unlimited`"
             }

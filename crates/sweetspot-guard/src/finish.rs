@@ -112,7 +112,7 @@ pub(crate) fn arrived(pending: &Extent<'_>, file: &File, range: Range<u64>) -> i
     Ok(longest as u64)
 }
 
-/// The kernel copies what is written page by page.
+/// The kernel copies what is written page by page; larger pages end at these places too.
 const PAGE_BYTES: u64 = 4096;
 
 /// Of each beginning of `text`, the longest shorter beginning that it ends with (Knuth, Morris,

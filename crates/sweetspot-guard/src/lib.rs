@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! session   makes the ledger, fills in the settings, reads the summary
+//! probe     asks whether one program is buffered here, without running it
 //! guard     the process that pins files and finishes what dead processes left pending
 //! recover   does the guard's last duty where the guard was killed too
 //! ```
@@ -47,13 +48,17 @@
 //!                  alive(guard): d = slot.done before looking; FUTEX_WAIT done == d, bounded.
 //! ```
 
+#[cfg(test)]
+use test_start as _;
+
 mod chunks;
 mod error;
+mod filters;
 mod finish;
 mod guard;
 mod identity;
 pub mod observation;
-mod probe;
+pub mod probe;
 pub mod process;
 pub mod recover;
 pub mod session;

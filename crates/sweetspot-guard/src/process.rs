@@ -78,11 +78,23 @@ impl Image {
     }
 
     /// Null-terminated arrays of pointers into `self`, as `execve` wants them.
-    fn pointers(&self) -> (Vec<*const libc::c_char>, Vec<*const libc::c_char>) {
+    pub(crate) fn pointers(&self) -> (Vec<*const libc::c_char>, Vec<*const libc::c_char>) {
         let array = |texts: &[CString]| {
             texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>()
         };
         (array(&self.arguments), array(&self.environment))
+    }
+
+    /// Becomes the program, with what [`Image::pointers`] gave; returns where that failed, and errno
+    /// says why. May be called in a signal handler.
+    pub(crate) fn execute(
+        &self,
+        arguments: &[*const libc::c_char],
+        environment: &[*const libc::c_char],
+    ) {
+        // SAFETY: the path is NUL-terminated, both arrays end with a null pointer and point to
+        // NUL-terminated texts that `self` owns.
+        unsafe { libc::execve(self.path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     }
 }
 
@@ -91,18 +103,12 @@ pub fn replace(image: &Image) -> io::Error {
     let (arguments, environment) = image.pointers();
     give_back_sigpipe();
     give_back_descriptors();
-    execute(image, &arguments, &environment);
+    image.execute(&arguments, &environment);
     let error = io::Error::last_os_error();
     // Still a Rust program, about to say why: a broken pipe must not end it first.
     // SAFETY: SIG_IGN is a valid disposition of SIGPIPE.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     error
-}
-
-fn execute(image: &Image, arguments: &[*const libc::c_char], environment: &[*const libc::c_char]) {
-    // SAFETY: the path is NUL-terminated, both arrays end with a null pointer and point to
-    // NUL-terminated texts that `image` owns.
-    unsafe { libc::execve(image.path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
 }
 
 fn give_back_sigpipe() {
@@ -177,7 +183,7 @@ impl Child {
             // SAFETY: the mask that the caller gave us.
             unsafe { libc::sigprocmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) };
             give_back_descriptors();
-            execute(image, &arguments, &environment);
+            image.execute(&arguments, &environment);
             // SAFETY: errno of this thread; a pipe that is open; leaving without running anything
             // that belongs to the parent.
             unsafe {

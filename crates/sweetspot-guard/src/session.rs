@@ -24,7 +24,7 @@ use sweetspot_core::why::Why;
 
 use crate::error::{Error, ErrorKind};
 use crate::sys::Mapping;
-use crate::{guard, identity, probe, sys};
+use crate::{filters, guard, identity, sys};
 
 /// Where ledgers are made: memory that has a name, on every Linux.
 pub const FOLDER: &str = "/dev/shm";
@@ -322,6 +322,9 @@ fn check_rules(rules: &[Rule]) -> Result<(), Error> {
 
 /// Makes the file, locked and empty.
 pub(crate) fn make_file(folder: &Path) -> Result<(PathBuf, File), Error> {
+    if !Path::new("/proc/self/stat").exists() {
+        return Err(Error::new(MAKE, folder, ErrorKind::NoProcesses, None));
+    }
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let make = || {
         let random = sys::random()?;
@@ -393,7 +396,7 @@ pub(crate) fn fill(
     );
     // The guard looks how much memory there is.
     header.budget_bytes.store(u64::MAX, Relaxed);
-    header.seccomp_filters.store(probe::allowed_filters(), Relaxed);
+    header.seccomp_filters.store(filters::allowed_filters(), Relaxed);
     header.boot.store(identity::boot()?, Relaxed);
     header.pid_namespace.store(identity::pid_namespace()?, Relaxed);
     for (rule, from) in ledger.rules.iter().zip(&settings.rules) {

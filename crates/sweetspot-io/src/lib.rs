@@ -53,6 +53,9 @@
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
+#[cfg(test)]
+use test_start as _;
+
 pub mod compare;
 pub mod copy;
 pub mod each_line;

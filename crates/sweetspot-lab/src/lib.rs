@@ -26,6 +26,9 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(test)]
+use test_start as _;
+
 pub mod cache;
 pub mod cost;
 pub mod environment;

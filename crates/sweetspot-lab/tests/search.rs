@@ -1,6 +1,8 @@
 //! The search on recorded noise: programs that do not exist, with curves that are known, on machines
 //! whose every run is one of a recorded series (`cargo xtask bench noise` recorded them).
 
+use test_start as _;
+
 use sweetspot_lab::{
     Error,
     paired::{self, LOOKS, Observation, Options, Verdict},

@@ -7,6 +7,8 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
+use crate::arch;
+
 /// glibc's `__libc_single_threaded`, or a zero of our own where there is none.
 #[unsafe(link_section = ".data")]
 static SINGLE_THREADED: AtomicPtr<AtomicU8> = AtomicPtr::new((&raw const NEVER).cast_mut());
@@ -29,23 +31,9 @@ pub fn single_threaded() -> bool {
 /// Replaces `expected` by `new`; false if the word holds something else.
 #[inline(always)]
 pub fn swap(word: &AtomicU64, expected: u64, new: u64) -> bool {
-    #[cfg(target_arch = "x86_64")]
     if single_threaded() {
-        let done: u8;
-        // SAFETY: the word is valid memory; without a lock prefix this is atomic against whatever
-        // interrupts this thread, and there is no other thread.
-        unsafe {
-            core::arch::asm!(
-                "cmpxchg qword ptr [{word}], {new}",
-                "sete {done}",
-                word = in(reg) word.as_ptr(),
-                new = in(reg) new,
-                done = lateout(reg_byte) done,
-                inlateout("rax") expected => _,
-                options(nostack),
-            );
-        }
-        return done != 0;
+        // SAFETY: there is no other thread.
+        return unsafe { arch::swap_alone(word, expected, new) };
     }
     word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::Relaxed).is_ok()
 }

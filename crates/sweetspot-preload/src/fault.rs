@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::ops::process;
 use crate::process::passive;
-use crate::{copy, sys};
+use crate::{arch, copy, sys};
 
 /// The kernel's struct sigaction.
 #[derive(Clone, Copy)]
@@ -112,10 +112,14 @@ fn put_in_front(index: usize) {
         true => (program.flags & !(libc::SA_RESETHAND as u32 as u64), program.mask),
         false => ((libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART) as u32 as u64, 0),
     };
+    let restorer = match program.flags & SA_RESTORER {
+        0 => arch::restorer(),
+        _ => Some(program.restorer),
+    };
     let ours = Action {
         handler: on_fault as *const () as usize,
-        flags: flags | libc::SA_SIGINFO as u64 | OUR_RESTORER_FLAG,
-        restorer: if program.flags & SA_RESTORER != 0 { program.restorer } else { restorer() },
+        flags: flags | libc::SA_SIGINFO as u64 | restorer.map_or(0, |_| SA_RESTORER),
+        restorer: restorer.unwrap_or(0),
         mask,
     };
     kernel_action(signal, Some(&ours));
@@ -129,42 +133,6 @@ fn put_aside(index: usize) {
     if has_ours {
         kernel_action(signal, Some(&PROGRAM[index].load()));
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-const OUR_RESTORER_FLAG: u64 = SA_RESTORER;
-#[cfg(not(target_arch = "x86_64"))]
-const OUR_RESTORER_FLAG: u64 = 0;
-
-// On x86_64 the kernel wants to be told how a handler returns. No unwind information: unwinders
-// recognise the two instructions, and the one before them belongs to no function.
-#[cfg(target_arch = "x86_64")]
-core::arch::global_asm!(
-    ".pushsection .text.sweetspot_restorer, \"ax\", @progbits",
-    ".p2align 4",
-    "nop",
-    ".globl sweetspot_restorer",
-    ".hidden sweetspot_restorer",
-    ".type sweetspot_restorer, @function",
-    "sweetspot_restorer:",
-    "mov rax, 15",
-    "syscall",
-    ".size sweetspot_restorer, . - sweetspot_restorer",
-    ".popsection",
-);
-
-#[cfg(target_arch = "x86_64")]
-fn restorer() -> usize {
-    unsafe extern "C" {
-        fn sweetspot_restorer();
-    }
-    sweetspot_restorer as *const () as usize
-}
-
-/// The kernel brings its own.
-#[cfg(not(target_arch = "x86_64"))]
-fn restorer() -> usize {
-    0
 }
 
 /// What `uncover` did, for `cover`.
@@ -260,12 +228,12 @@ type Handler = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 /// The handler that stands in front.
 unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel hands over a valid context and information.
-    let (instruction, code) = unsafe { (instruction_pointer(context), (*info).si_code) };
+    let (instruction, code) = unsafe { (arch::instruction_pointer(context), (*info).si_code) };
     let by_kernel = code > 0;
     // SAFETY: as above; the landing is an instruction of ours.
     if by_kernel && let Some(landing) = copy::landing(unsafe { *instruction } as usize) {
         // SAFETY: as above.
-        unsafe { *instruction = landing as _ };
+        unsafe { *instruction = landing as u64 };
         return;
     }
     let Some(index) = index_of(signal) else { return };
@@ -296,20 +264,6 @@ fn end_by(signal: c_int, info: *mut libc::siginfo_t, by_kernel: bool) {
             sys::syscall!(SYS_rt_tgsigqueueinfo, sys::process_id() as isize, thread, signal, info);
         }
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-unsafe fn instruction_pointer(context: *mut c_void) -> *mut i64 {
-    let context = context.cast::<libc::ucontext_t>();
-    // SAFETY: the kernel's context is valid while the handler runs.
-    unsafe { &raw mut (*context).uc_mcontext.gregs[libc::REG_RIP as usize] }
-}
-
-#[cfg(target_arch = "aarch64")]
-unsafe fn instruction_pointer(context: *mut c_void) -> *mut u64 {
-    let context = context.cast::<libc::ucontext_t>();
-    // SAFETY: as above.
-    unsafe { &raw mut (*context).uc_mcontext.pc }
 }
 
 /// Reads a value of the program's, who may have handed over a bad address.

@@ -20,6 +20,12 @@
 //! reads the same file in the middle of a hit, or another thread that does, is just one that came
 //! first.
 //!
+//! On a machine that reorders loads and stores (aarch64) this needs three things; on x86_64 they cost
+//! nothing. Stores to a window come after its closing ([`OpenFile::close_cursor`] ends with a release
+//! fence), loads of a window come before the second look at the cursor (an acquire fence stands
+//! between them), and opening it again is a release that the first look acquires. The last look, the
+//! swap, is both.
+//!
 //! # Locks
 //! Everything that changes a window or a state is a transition: all signals blocked, the file's lock
 //! held. An append holds the lock too, but blocks no signal. So a handler may find the lock held by
@@ -34,7 +40,9 @@
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed, fence,
+};
 
 use sweetspot_core::ledger::{Counter, Entry, FileRecord, PLACE_BASE, PLACE_OFFSET, length_of};
 use sweetspot_core::why::Why;
@@ -425,7 +433,8 @@ impl OpenFile {
     #[inline(always)]
     pub fn resolved_position(&self) -> u64 {
         loop {
-            let position = self.position.load(Relaxed);
+            // Whoever stores `AT_END` has said before where that is.
+            let position = self.position.load(Ordering::Acquire);
             if position != AT_END {
                 return position;
             }
@@ -443,14 +452,14 @@ impl OpenFile {
         }
     }
 
-    /// Whether its position is ours.
+    /// Whether its position is ours. Where it is, what was stored before is seen.
     pub fn is_on(&self) -> bool {
-        self.state.load(Relaxed) == table::ON
+        self.state.load(Ordering::Acquire) == table::ON
     }
 
     /// Whether its writes wait although its position is the kernel's.
     pub fn is_trailing(&self) -> bool {
-        self.state.load(Relaxed) == table::TRAILING
+        self.state.load(Ordering::Acquire) == table::TRAILING
     }
 
     /// Whether it was open before the program started: others share its offset.
@@ -507,8 +516,9 @@ impl OpenFile {
                 return Hit::Miss;
             }
             // The descriptor still means this file, and what was read above belongs together.
+            fence(Ordering::Acquire);
             if table::word(fd).is_none_or(|now| now.load(Relaxed) != word)
-                || self.cursor.load(Ordering::Acquire) != at
+                || self.cursor.load(Relaxed) != at
             {
                 return Hit::Miss;
             }
@@ -544,8 +554,9 @@ impl OpenFile {
             return Hit::Miss;
         }
         let generation = at >> 32;
+        fence(Ordering::Acquire);
         if table::word(fd).is_none_or(|now| now.load(Relaxed) != word)
-            || self.cursor.load(Ordering::Acquire) >> 32 != generation
+            || self.cursor.load(Relaxed) >> 32 != generation
         {
             return Hit::Miss;
         }
@@ -553,7 +564,7 @@ impl OpenFile {
         if unsafe { copy::copy(buffer, (window + from) as *const u8, len) } != 0 {
             return Hit::BadAddress;
         }
-        core::sync::atomic::fence(Ordering::Acquire);
+        fence(Ordering::Acquire);
         if self.cursor.load(Relaxed) >> 32 != generation {
             return Hit::Miss;
         }
@@ -576,6 +587,8 @@ impl OpenFile {
             let at = self.cursor.load(Relaxed);
             let closed = ((at >> 32).wrapping_add(1) << 32) | CLOSED;
             if swap(&self.cursor, at, closed) {
+                // What is now changed of the window may not be seen by whoever still finds it open.
+                fence(Ordering::Release);
                 return at & CLOSED;
             }
         }

@@ -11,8 +11,8 @@ use core::sync::atomic::{
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_OBSERVE, FLAG_PLACES,
-    FLAG_SUMMARY, FLAG_TRACE, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule,
-    TEXT_BYTES_MAX,
+    FLAG_PROBE, FLAG_SUMMARY, FLAG_TRACE, Header, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE,
+    RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX,
 };
 use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
 use sweetspot_core::policy;
@@ -241,8 +241,19 @@ pub fn leave_to_parent() {
     replace(mapped as u64, size_of::<Ledger>() as u64);
 }
 
+/// The reasons that [`note`] was given in this process, as bits: the ledger has those of all.
+#[unsafe(link_section = ".data")]
+static NOTED: AtomicU64 = AtomicU64::new(0);
+
+/// A reason for which this whole process is not buffered.
+pub fn noted() -> Option<Why> {
+    let bits = NOTED.load(Relaxed);
+    Why::ALL.into_iter().find(|why| bits & why.bit() != 0)
+}
+
 /// Notes a reason for which this whole process is not buffered, for the summary.
 pub fn note(why: Why) {
+    NOTED.fetch_or(why.bit(), Relaxed);
     if process::under_seccomp() && MAPPED.load(Relaxed).is_null() {
         // It may not be allowed to map it.
         return;
@@ -260,6 +271,13 @@ pub fn announce() {
             crate::ops::observe::start();
         }
     }
+}
+
+/// The header in which an answer is to be stored, where this process is only asked what would be
+/// buffered.
+pub fn probed() -> Option<&'static Header> {
+    let header = &mapped()?.header;
+    (header.flags.load(Relaxed) & FLAG_PROBE != 0).then_some(header)
 }
 
 /// Whether places are to be noted, too.

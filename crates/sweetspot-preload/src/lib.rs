@@ -2,7 +2,7 @@
 //!
 //! `abi` holds the C functions that stand in front of libc's, and nothing else; `ops` the logic, in
 //! plain Rust that answers with a value; `file`, `table`, `pool` the state; `reach` how calls come
-//! here besides by symbol. What to decide is decided in `sweetspot-core`.
+//! here besides by symbol; `arch` what each machine does in its own way. What to decide is decided in `sweetspot-core`.
 //!
 //! It lives in a stranger's house: no allocation, no libc lock, no panic, no thread, no descriptor
 //! kept open, no thread local; errno only with -1. System calls of its own are made without libc.
@@ -19,6 +19,7 @@
 #![cfg_attr(not(preload_abi), allow(dead_code))]
 
 pub mod abi;
+mod arch;
 mod atomic;
 mod copy;
 mod fault;
@@ -29,6 +30,7 @@ mod next;
 mod ops;
 mod pins;
 mod pool;
+mod probe;
 mod process;
 mod reach;
 mod start;

@@ -90,6 +90,9 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// See `needs_uring`.
 #[unsafe(link_section = ".data")]
 static NEEDS_URING: AtomicBool = AtomicBool::new(false);
+/// See `has_glibc`.
+#[unsafe(link_section = ".data")]
+static HAS_GLIBC: AtomicBool = AtomicBool::new(false);
 /// The path by which this library was loaded, as the loader keeps it.
 #[unsafe(link_section = ".data")]
 static OWN_PATH: AtomicPtr<c_char> = AtomicPtr::new(core::ptr::null_mut());
@@ -142,16 +145,20 @@ unsafe extern "C" fn take_object(
         *passed_ours = true;
         OWN_PATH.store(info.dlpi_name.cast_mut(), Relaxed);
     } else if *passed_ours && dynamic != 0 {
+        // SAFETY: the loader hands over a valid record.
+        let name = unsafe { path_of(info) }.map_or(b"".as_slice(), file_name);
+        let is_glibc = name == GLIBC;
         let count = COUNT.load(Relaxed);
         // Without libc every call would fail, and it may come late in a program of many libraries.
         let place = match count < OBJECTS_MAX {
             true => count,
-            // SAFETY: the loader hands over a valid record.
-            false if unsafe { path_of(info) }.is_some_and(is_libc) => OBJECTS_MAX - 1,
+            false if is_glibc || name.starts_with(MUSL) => OBJECTS_MAX - 1,
             false => return 0,
         };
-        // SAFETY: as above.
-        if unsafe { path_of(info) }.is_some_and(is_uring) {
+        if is_glibc {
+            HAS_GLIBC.store(true, Relaxed);
+        }
+        if is_uring(name) {
             NEEDS_URING.store(true, Relaxed);
         }
         OBJECTS[place].base.store(base, Relaxed);
@@ -159,6 +166,15 @@ unsafe extern "C" fn take_object(
         COUNT.store(place + 1, Relaxed);
     }
     0
+}
+
+/// The C libraries, by the names of their files.
+const GLIBC: &[u8] = b"libc.so.6";
+const MUSL: &[u8] = b"ld-musl-";
+
+/// Whether the C library is glibc, by the name of its file. False proves nothing.
+pub fn has_glibc() -> bool {
+    HAS_GLIBC.load(Relaxed)
 }
 
 /// The path of an object.
@@ -171,10 +187,12 @@ unsafe fn path_of(info: &libc::dl_phdr_info) -> Option<&'static [u8]> {
     (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 
-/// Whether an object is the C library, by the name of its file.
-fn is_libc(path: &[u8]) -> bool {
-    let name = file_name(path);
-    name == b"libc.so.6" || name.starts_with(b"ld-musl-")
+/// Whether the first definition behind ours is libc's own, and not another library's that stands in
+/// front of it.
+pub fn is_libcs(name: &CStr) -> bool {
+    // A function that nobody stands in front of.
+    let libc = find(c"getauxval").map(|found| &raw const *found.object);
+    find(name).map(|found| &raw const *found.object) == libc
 }
 
 fn file_name(path: &[u8]) -> &[u8] {

@@ -16,6 +16,7 @@ use sweetspot_core::ledger::{
     length_of, next_state, state_of,
 };
 
+use crate::arch::{OwnPage, PAGE_BYTES_MAX};
 use crate::ledger;
 use crate::lock::hold;
 use crate::{pool, sys};
@@ -34,13 +35,8 @@ static NO_GUARD: AtomicU32 = AtomicU32::new(0);
 #[unsafe(link_section = ".data")]
 static SLOT: AtomicU32 = AtomicU32::new(0);
 
-/// A page that is zero in every child, also in one that was forked behind our back.
-#[repr(C, align(4096))]
-struct ForkPage {
-    ours: AtomicU32,
-    _rest: [u8; 4092],
-}
-static FORK_PAGE: ForkPage = ForkPage { ours: AtomicU32::new(0), _rest: [0; 4092] };
+/// 1 where this memory is ours; zero in every child, also in one that was forked behind our back.
+static IS_OURS: OwnPage<AtomicU32> = OwnPage(AtomicU32::new(0));
 
 /// Whether there is a guard that lives, and this process is the one that claimed its slot. Two
 /// loads and a comparison: asked before each write that is to wait.
@@ -48,12 +44,12 @@ static FORK_PAGE: ForkPage = ForkPage { ours: AtomicU32::new(0), _rest: [0; 4092
 pub fn guarded() -> bool {
     // SAFETY: the word is a static or in the ledger, which stays mapped.
     let guard = unsafe { (*GUARD.load(Relaxed)).load(Relaxed) };
-    guard != 0 && guard & OWNER_DIED == 0 && FORK_PAGE.ours.load(Relaxed) != 0
+    guard != 0 && guard & OWNER_DIED == 0 && IS_OURS.0.load(Relaxed) != 0
 }
 
 /// Whether this memory was claimed by this very process (or by nobody).
 pub fn is_fork_unseen() -> bool {
-    SLOT.load(Relaxed) != 0 && FORK_PAGE.ours.load(Relaxed) == 0
+    SLOT.load(Relaxed) != 0 && IS_OURS.0.load(Relaxed) == 0
 }
 
 /// Whether this process has (or had) anything in the ledger.
@@ -97,9 +93,9 @@ pub fn reserved_bytes() -> u64 {
     RESERVED.load(Relaxed)
 }
 
-/// The size of the chunk that the guard gives for as many bytes.
+/// The size of the chunk that the guard gives for as many bytes: no less than a page.
 fn reserved_for(chunk_bytes: u64) -> u64 {
-    chunk_bytes.next_power_of_two()
+    chunk_bytes.next_power_of_two().max(PAGE_BYTES_MAX)
 }
 
 /// The chunk of an entry is given back.
@@ -357,9 +353,10 @@ fn claim_slot(ledger: &'static Ledger) -> bool {
     if ledger.header.pid_namespace.load(Relaxed) != namespace {
         return false;
     }
-    // SAFETY: the page is ours, whole, and anonymous memory.
+    let bytes = size_of_val(&IS_OURS);
+    // SAFETY: the pages are ours, whole, and anonymous memory.
     let answer =
-        unsafe { sys::syscall!(SYS_madvise, &raw const FORK_PAGE, 4096, libc::MADV_WIPEONFORK) };
+        unsafe { sys::syscall!(SYS_madvise, &raw const IS_OURS, bytes, libc::MADV_WIPEONFORK) };
     if answer != 0 {
         // A child that was forked behind our back would not be seen.
         return false;
@@ -373,7 +370,7 @@ fn claim_slot(ledger: &'static Ledger) -> bool {
             slot.start_ticks.store(start_ticks, Relaxed);
             slot.pid_namespace.store(namespace, Relaxed);
             slot.ready.store(1, Release);
-            FORK_PAGE.ours.store(1, Relaxed);
+            IS_OURS.0.store(1, Relaxed);
             GUARD.store((&raw const ledger.header.guard).cast_mut(), Relaxed);
             SLOT.store(index as u32, Relaxed);
             return true;
@@ -387,7 +384,7 @@ fn claim_slot(ledger: &'static Ledger) -> bool {
 /// This process leaves the ledger: at its end, or because it becomes another program.
 pub fn leave() {
     let index = SLOT.swap(0, Relaxed) as usize;
-    if index == 0 || FORK_PAGE.ours.load(Relaxed) == 0 {
+    if index == 0 || IS_OURS.0.load(Relaxed) == 0 {
         return;
     }
     let Some(ledger) = ledger::ledger() else { return };

@@ -93,6 +93,7 @@ pub fn unmap_free() {
     }
 }
 
+/// The smallest buffer. Where pages are larger, as they may be on aarch64, one takes a whole page.
 pub const PAGE_BYTES: u64 = 1 << CLASS_MIN;
 
 /// Where the buffer begins in whose first page `address` is.

@@ -8,7 +8,7 @@ use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
 use sweetspot_core::size::{self, BufferSize, Parsed};
 use sweetspot_core::why::Why;
 
-use crate::{atomic, ledger, next, ops, process, reach, sys};
+use crate::{atomic, ledger, next, ops, probe, process, reach, sys};
 
 #[cfg(preload_abi)]
 #[used]
@@ -80,6 +80,15 @@ extern "C" fn start(
     {
         let by_rule = which == b"rules";
         process::set_stdio(if by_rule { process::STDIO_BY_RULE } else { process::STDIO_ALL });
+    }
+    if ledger::wants_summary() && !process::passive() {
+        // A program that uses nothing but stdio opens no buffer, and the summary is to say why.
+        reach::stdio_is_seen();
+    }
+    // Which ledger it is has to be said twice: a variable that was left over ends no program.
+    let asked = variable(b"SWEETSPOT_PROBE").filter(|_| !off);
+    if asked.is_some() && asked == variable(b"SWEETSPOT_LEDGER") {
+        probe::run(ledger::probed());
     }
 }
 

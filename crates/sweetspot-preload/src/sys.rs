@@ -8,8 +8,9 @@
 //! here are `unsafe` where memory is handed over, and safe where the kernel checks all arguments.
 #![allow(unsafe_code)]
 
-use core::arch::asm;
 use core::ops::Range;
+
+pub use crate::arch::{call, stack_pointer, thread_pointer};
 
 /// A negated errno from the kernel, made positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,48 +19,6 @@ pub struct Errno(pub i32);
 /// The kernel's answer as a result.
 pub fn result(answer: isize) -> Result<usize, Errno> {
     if (-4095..0).contains(&answer) { Err(Errno(-answer as i32)) } else { Ok(answer as usize) }
-}
-
-/// Makes a system call with up to six arguments.
-///
-/// # Safety
-/// The arguments must be what the call expects; pointers must be valid for what it does with them.
-#[inline(always)]
-pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
-    let answer: isize;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the x86_64 system call convention: rcx and r11 are clobbered, flags too.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number as isize => answer,
-            in("rdi") args[0],
-            in("rsi") args[1],
-            in("rdx") args[2],
-            in("r10") args[3],
-            in("r8") args[4],
-            in("r9") args[5],
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: the aarch64 system call convention: only x0 changes.
-    unsafe {
-        asm!(
-            "svc 0",
-            in("x8") number,
-            inlateout("x0") args[0] => answer,
-            in("x1") args[1],
-            in("x2") args[2],
-            in("x3") args[3],
-            in("x4") args[4],
-            in("x5") args[5],
-            options(nostack),
-        );
-    }
-    answer
 }
 
 macro_rules! syscall {
@@ -250,40 +209,6 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32, timeout_m
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: the word lives through the call.
     unsafe { syscall!(SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
-}
-
-/// The thread's own address: a value no other living thread of this process has.
-#[inline(always)]
-pub fn thread_pointer() -> u64 {
-    let pointer: u64;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the x86_64 ABI keeps the thread control block's own address at fs:0.
-    unsafe {
-        asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags))
-    };
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: reading the thread register has no effect.
-    unsafe {
-        asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags))
-    };
-    pointer
-}
-
-/// The stack pointer of the caller, near enough to tell frames apart.
-#[inline(always)]
-pub fn stack_pointer() -> u64 {
-    let pointer: u64;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: reading the stack pointer has no effect.
-    unsafe {
-        asm!("mov {}, rsp", out(reg) pointer, options(nostack, nomem, preserves_flags))
-    };
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: reading the stack pointer has no effect.
-    unsafe {
-        asm!("mov {}, sp", out(reg) pointer, options(nostack, nomem, preserves_flags))
-    };
-    pointer
 }
 
 /// Whether the caller runs on the alternate signal stack.

@@ -11,7 +11,10 @@
 //! The table is a static of 512 KiB that costs nothing until a page of it is touched. Descriptors
 //! beyond it go straight on.
 
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, Release},
+};
 
 use sweetspot_core::learning::Learning;
 
@@ -69,10 +72,11 @@ pub fn open_file(fd: i32) -> Option<(&'static OpenFile, u64)> {
     (word & TAG_BITS == OPEN).then(|| (OpenFile::from_word(word), word))
 }
 
-/// Sets the word of a descriptor.
+/// Sets the word of a descriptor. Whoever finds an open file by it finds it as it was made: the
+/// address that is loaded decides what is loaded next, which no machine does in the other order.
 pub fn set(fd: i32, new: u64) {
     if let Some(word) = word(fd) {
-        word.store(new, Relaxed);
+        word.store(new, Release);
         if new != UNKNOWN && HIGHEST.load(Relaxed) <= fd as u32 {
             HIGHEST.fetch_max(fd as u32 + 1, Relaxed);
         }

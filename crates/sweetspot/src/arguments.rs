@@ -294,7 +294,7 @@ pub struct Run {
     #[arg(long)]
     pub stdio: bool,
 
-    /// Fail with 125 where the program cannot be reached, or has not loaded the library when it ends
+    /// Fail with 125 where the program cannot be buffered, or was not when it has ended
     #[arg(long)]
     pub require: bool,
 
@@ -336,6 +336,10 @@ pub struct Verify {
     /// The buffer sizes, separated by commas; without it the size that `run` would choose
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true)]
     pub sizes: Vec<OsString>,
+
+    /// Buffer calls made by C's stdio like any others
+    #[arg(long)]
+    pub stdio: bool,
 
     /// Run in place, and before each run this shell command, which sets everything back
     #[arg(long, value_name = "CMD")]

@@ -16,8 +16,11 @@ mod trial;
 use crate::arguments::Doctor;
 use crate::failure::Failure;
 use crate::preload;
+use crate::probe::{self, Answer, Calls};
+pub use machine::mend_confinement;
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::path::Path;
 use sweetspot_lab::environment::Environment;
 use trial::{Counts, Trial};
 
@@ -162,6 +165,7 @@ fn running() -> (Vec<Finding>, &'static str) {
     };
     findings.push(counted("reads", trial.reads, &trial));
     findings.push(counted("writes", trial.writes, &trial));
+    findings.push(asked(&trial.program));
     let sentence = match (is_off, trial.reads.are_fewer(), trial.writes.are_fewer()) {
         (false, true, true) => EVERYTHING,
         (false, true, false) => READS,
@@ -170,6 +174,26 @@ fn running() -> (Vec<Finding>, &'static str) {
     };
     findings.push(machine::c_library(sentence != NOTHING));
     (findings, sentence)
+}
+
+/// What `run --require`, `profile`, `tune` and `verify` would be told of the program of the trial.
+fn asked(program: &Path) -> Finding {
+    let name = "answer";
+    let obstacle = |what: &str, obstacle: probe::Obstacle| {
+        Finding::lacks(Part::Run, name, format!("{what}: {}", obstacle.reason)).mend(obstacle.mend)
+    };
+    match probe::ask(program, &std::env::vars_os().collect()) {
+        Answer::Buffered => {
+            Finding::ok(Part::Run, name, "asked before it runs, dd says that it will be buffered")
+        }
+        Answer::Without(Calls::Reads, found) => obstacle("dd's reads would not be buffered", found),
+        Answer::Without(Calls::Writes, found) => obstacle("dd's writes would not wait", found),
+        Answer::Not(found) => obstacle("dd would not be buffered", found),
+        Answer::Unknown(reason) => {
+            let says = format!("what is buffered shows only when a program has ended: {reason}");
+            Finding::lacks(Part::Run, name, says)
+        }
+    }
 }
 
 fn counted(name: &'static str, counts: Counts, trial: &Trial) -> Finding {

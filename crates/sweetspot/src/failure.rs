@@ -3,6 +3,7 @@
 //! Not here: the program's own failures, which are its own exit status.
 
 use std::fmt;
+use std::path::Path;
 
 /// Exit status of `run` where sweetspot itself failed, as in env, nice and timeout.
 pub const STATUS_OWN: u8 = 125;
@@ -60,6 +61,16 @@ impl fmt::Display for Failure {
             None => Ok(()),
         }
     }
+}
+
+/// Whether there is a `/proc`, by which processes and files are known.
+pub fn has_processes() -> bool {
+    Path::new("/proc/self/exe").exists()
+}
+
+/// What is said where there is none.
+pub fn no_processes() -> Failure {
+    Failure::own("there is no /proc here").next("as root: mount -t proc proc /proc")
 }
 
 /// Says one line on stderr. A stderr that is closed or full is no reason to fail.

@@ -3,6 +3,9 @@
 //! Not here: any buffering. The library that does it travels inside this binary (`preload`).
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+use test_start as _;
+
 mod access;
 mod arguments;
 mod bench;
@@ -17,6 +20,7 @@ mod home;
 mod merge;
 mod origin;
 mod preload;
+mod probe;
 mod profile;
 mod reach;
 mod recover;
@@ -36,6 +40,12 @@ use arguments::{Arguments, Run, Verb};
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Verbs that can do nothing without `/proc` (`verify` says so itself). A program can be run.
+fn looks_at_processes(verb: &Verb) -> bool {
+    use Verb::{Bench, Demo, Doctor, Profile, Top, Tune};
+    matches!(verb, Bench(_) | Demo(_) | Doctor(_) | Profile(_) | Top(_) | Tune(_))
+}
+
 fn main() -> ExitCode {
     sweetspot_lab::measure::launch_if_asked();
     let verb = match Run::without_options(std::env::args_os()) {
@@ -46,6 +56,9 @@ fn main() -> ExitCode {
         },
     };
     let ended = match &verb {
+        verb if looks_at_processes(verb) && !failure::has_processes() => {
+            Err(failure::no_processes())
+        }
         Verb::Run(arguments) => run::run(arguments),
         Verb::Verify(arguments) => verify::verify(arguments),
         Verb::Summary(arguments) => merge::summary(arguments),

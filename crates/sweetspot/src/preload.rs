@@ -25,6 +25,8 @@ pub const VARIABLE: &str = "LD_PRELOAD";
 
 /// The library's bytes.
 const LIBRARY: &[u8] = include_bytes!(env!("SWEETSPOT_PRELOAD_SO"));
+/// Tells builds of the library apart.
+pub const HASH: &str = env!("SWEETSPOT_PRELOAD_HASH");
 /// The library's name in the cache folder.
 const FILE_NAME: &str = concat!("libsweetspot-", env!("SWEETSPOT_PRELOAD_HASH"), ".so");
 /// A folder of the package that ships the library as a file, and its name there.
@@ -43,11 +45,35 @@ const FOLDER_MODE: u32 = 0o700;
 const FOLDER_MODE_OF_ROOT: u32 = 0o755;
 const FILE_MODE: u32 = 0o555;
 
+/// Why there is no library to be loaded.
+pub enum Refusal {
+    /// What lies at its place, or could be put there, cannot be trusted: somebody should look.
+    Unsafe(Failure),
+    /// It cannot be kept or loaded there.
+    NoPlace(Failure),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        match refusal {
+            Refusal::Unsafe(failure) | Refusal::NoPlace(failure) => failure,
+        }
+    }
+}
+
 /// The absolute path of a library that may be loaded; writes it first where it is missing.
 ///
 /// # Errors
 /// Where there is no place for it, or what lies there cannot be trusted.
 pub fn install() -> Result<PathBuf, Failure> {
+    Ok(find_or_write()?)
+}
+
+/// The same, for who can do without.
+///
+/// # Errors
+/// As [`install`], with the kind.
+pub fn find_or_write() -> Result<PathBuf, Refusal> {
     if let Some(folder) = PACKAGE_FOLDER {
         let packaged = Path::new(folder).join(PACKAGE_FILE_NAME);
         if packaged.symlink_metadata().is_ok() {
@@ -60,9 +86,9 @@ pub fn install() -> Result<PathBuf, Failure> {
         Ok(()) => Ok(library),
         Err(Unusable::Missing) => {
             write(&folder, &library).map_err(|error| cannot_write(&folder, &error))?;
-            verify(&library).map_err(|unusable| unusable.failure(&library)).map(|()| library)
+            verify(&library).map_err(|unusable| unusable.refusal(&library)).map(|()| library)
         }
-        Err(unusable) => Err(unusable.failure(&library)),
+        Err(unusable) => Err(unusable.refusal(&library)),
     }
 }
 
@@ -94,7 +120,7 @@ fn others_may_reach(folder: &Path) -> bool {
 }
 
 /// The folder for the library: made if it is missing, and safe.
-fn folder() -> Result<PathBuf, Failure> {
+fn folder() -> Result<PathBuf, Refusal> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let usual = |base: PathBuf| made_and_safe(&base, &base.join("sweetspot"));
     if let Some(folder) = variable(FOLDER_VARIABLE).map(PathBuf::from) {
@@ -113,21 +139,22 @@ fn folder() -> Result<PathBuf, Failure> {
         Some(base) => usual(base),
         None if is_root => made_and_safe(Path::new(FOLDER_OF_ROOT), Path::new(FOLDER_OF_ROOT)),
         None => {
-            Err(Failure::own("no place for the preload library: HOME is not set").next(way_out()))
+            let failure = Failure::own("no place for the preload library: HOME is not set");
+            Err(Refusal::NoPlace(failure.next(way_out())))
         }
     }
 }
 
 /// Whether the nearest part of `path` that exists is ours, so that nothing of ours is left in the
 /// home folder of someone else.
-fn belongs_to_us(path: &Path) -> bool {
+pub fn belongs_to_us(path: &Path) -> bool {
     path.ancestors()
         .find_map(|ancestor| ancestor.metadata().ok())
         .is_some_and(|metadata| is_trusted_owner(&metadata))
 }
 
 /// Makes `base` (links in it are followed) and below it, if different, `folder` (a real folder).
-fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Refusal> {
     let is_root = rustix::process::geteuid().is_root();
     let mode = if is_root { FOLDER_MODE_OF_ROOT } else { FOLDER_MODE };
     let make = |path: &Path| DirBuilder::new().recursive(true).mode(mode).create(path);
@@ -140,19 +167,16 @@ fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Failure> {
     };
     let shown = real.display();
     if real.as_os_str().as_bytes().iter().any(|byte| SPECIAL.contains(byte)) {
-        return Err(Failure::own(format!(
-            "{shown}: {VARIABLE} cannot hold a path with a space, a colon or a $"
-        ))
-        .next(way_out()));
+        let cause = format!("{shown}: {VARIABLE} cannot hold a path with a space, a colon or a $");
+        return Err(Refusal::NoPlace(Failure::own(cause).next(way_out())));
     }
     match real.symlink_metadata() {
         Err(_) => make(&real).map_err(|error| cannot_write(&real, &error))?,
         Ok(metadata) if metadata.is_dir() => {}
         Ok(_) => {
-            return Err(Failure::own(format!(
-                "{shown}: not a folder of its own (a link or a file)"
-            ))
-            .next(format!("move it away, or: {}", way_out())));
+            let cause = format!("{shown}: not a folder of its own (a link or a file)");
+            let next = format!("move it away, or: {}", way_out());
+            return Err(Refusal::Unsafe(Failure::own(cause).next(next)));
         }
     }
     for ancestor in real.ancestors() {
@@ -160,11 +184,9 @@ fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Failure> {
             ancestor.symlink_metadata().map_err(|error| cannot_write(ancestor, &error))?;
         let place = if ancestor == real { Place::Library } else { Place::Above };
         if let Some(cause) = danger(&metadata, place) {
-            return Err(Failure::own(format!(
-                "{}: {cause}, so the preload library is not safe there",
-                ancestor.display()
-            ))
-            .next(way_out()));
+            let shown = ancestor.display();
+            let cause = format!("{shown}: {cause}, so the preload library is not safe there");
+            return Err(Refusal::Unsafe(Failure::own(cause).next(way_out())));
         }
     }
     Ok(real)
@@ -228,7 +250,7 @@ enum Unusable {
 }
 
 impl Unusable {
-    fn failure(&self, library: &Path) -> Failure {
+    fn refusal(&self, library: &Path) -> Refusal {
         let shown = library.display();
         let cause = match self {
             Unusable::Missing => "it has vanished".to_string(),
@@ -239,11 +261,16 @@ impl Unusable {
             Unusable::OtherContent => "its content is not what was written there".to_string(),
             Unusable::NotExecutable => {
                 let cause = "the file system is mounted noexec, so nothing can be loaded from it";
-                return Failure::own(format!("{shown}: {cause}")).next(way_out());
+                let failure = Failure::own(format!("{shown}: {cause}")).next(way_out());
+                return Refusal::NoPlace(failure);
             }
         };
-        Failure::own(format!("{shown}: the preload library is not used: {cause}"))
-            .next(format!("try: rm -f {shown}, or: {}", way_out()))
+        let failure = Failure::own(format!("{shown}: the preload library is not used: {cause}"))
+            .next(format!("try: rm -f {shown}, or: {}", way_out()));
+        match self {
+            Unusable::Missing | Unusable::Unreadable(_) => Refusal::NoPlace(failure),
+            _ => Refusal::Unsafe(failure),
+        }
     }
 }
 
@@ -291,10 +318,10 @@ fn verify(library: &Path) -> Result<(), Unusable> {
 }
 
 /// A package's library is not compared: it was built from the same source, not by the same build.
-fn check_packaged(library: PathBuf) -> Result<PathBuf, Failure> {
+fn check_packaged(library: PathBuf) -> Result<PathBuf, Refusal> {
     match open_verified(&library) {
         Ok(_) => Ok(library),
-        Err(unusable) => Err(unusable.failure(&library)),
+        Err(unusable) => Err(unusable.refusal(&library)),
     }
 }
 
@@ -312,9 +339,9 @@ fn write(folder: &Path, library: &Path) -> std::io::Result<()> {
     }
 }
 
-fn cannot_write(folder: &Path, error: &std::io::Error) -> Failure {
-    Failure::own(format!("{}: the preload library cannot be kept there: {error}", folder.display()))
-        .next(way_out())
+fn cannot_write(folder: &Path, error: &std::io::Error) -> Refusal {
+    let cause = format!("{}: the preload library cannot be kept there: {error}", folder.display());
+    Refusal::NoPlace(Failure::own(cause).next(way_out()))
 }
 
 fn way_out() -> String {

@@ -9,8 +9,8 @@
 
 use crate::resolve;
 use object::elf::{
-    DT_NEEDED, DT_SONAME, DT_STRSZ, DT_STRTAB, EM_AARCH64, EM_X86_64, FileHeader64, Machine,
-    PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE,
+    DT_NEEDED, DT_SONAME, DT_STRSZ, DT_STRTAB, ELF_NOTE_GNU, EM_AARCH64, EM_X86_64, FileHeader64,
+    Machine, NT_GNU_BUILD_ID, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE,
 };
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache, ReadRef};
@@ -116,20 +116,36 @@ impl fmt::Display for Why {
     }
 }
 
+/// What is executed where a program is started: it, or what runs the script that it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executable {
+    pub file: PathBuf,
+    /// The dynamic linker that it names. None: it is one itself.
+    pub linker: Option<PathBuf>,
+}
+
 /// Inspects the file of a program; `path` is the value of `PATH`, for scripts run by `env`.
 pub fn inspect(program: &Path, path: Option<&OsStr>) -> Reach {
-    let mut program = program.to_path_buf();
+    match executable(program, path) {
+        Ok(_) => Reach::Reachable,
+        Err(why) => Reach::Unreachable(why),
+    }
+}
+
+/// The same, and what is executed.
+///
+/// # Errors
+/// Why it cannot be reached.
+pub fn executable(program: &Path, path: Option<&OsStr>) -> Result<Executable, Why> {
+    let mut file = program.to_path_buf();
     for _ in 0..INTERPRETERS_MAX {
-        program = match inspect_file(&program) {
-            Ok(()) => return Reach::Reachable,
-            Err(Stop::Why(why)) => return Reach::Unreachable(why),
-            Err(Stop::Script(line)) => match interpreter(&line, path) {
-                Ok(interpreter) => interpreter,
-                Err(why) => return Reach::Unreachable(why),
-            },
+        file = match inspect_file(&file) {
+            Ok(linker) => return Ok(Executable { file, linker }),
+            Err(Stop::Why(why)) => return Err(why),
+            Err(Stop::Script(line)) => interpreter(&line, path)?,
         };
     }
-    Reach::Unreachable(Why::UnknownFormat)
+    Err(Why::UnknownFormat)
 }
 
 /// Why looking at a file ended early.
@@ -145,7 +161,8 @@ impl From<Why> for Stop {
     }
 }
 
-fn inspect_file(program: &Path) -> Result<(), Stop> {
+/// The dynamic linker that a program names.
+fn inspect_file(program: &Path) -> Result<Option<PathBuf>, Stop> {
     let mut file = File::open(program).map_err(|_| Why::CannotBeRead)?;
     let metadata = file.metadata().map_err(|_| Why::CannotBeRead)?;
     let mut start = Vec::new();
@@ -205,7 +222,7 @@ fn interpreter(line: &[u8], path: Option<&OsStr>) -> Result<PathBuf, Why> {
 }
 
 /// What cannot be parsed cannot be executed either; the kernel says why.
-fn inspect_elf(file: &ReadCache<File>) -> Result<(), Why> {
+fn inspect_elf(file: &ReadCache<File>) -> Result<Option<PathBuf>, Why> {
     let unknown = |_| Why::UnknownFormat;
     let Ok(header) = FileHeader64::<Endianness>::parse(file) else { return Err(Why::OtherMachine) };
     let endian = header.endian().map_err(unknown)?;
@@ -245,7 +262,7 @@ fn inspect_elf(file: &ReadCache<File>) -> Result<(), Why> {
         // musl's is the C library itself.
         let is_linker = value(DT_SONAME)
             .is_some_and(|at| linkers::is_known(name(at)) || name(at).starts_with(b"libc."));
-        return if is_linker { Ok(()) } else { Err(Why::Static) };
+        return if is_linker { Ok(None) } else { Err(Why::Static) };
     };
     let linker = linker.interpreter(endian, file).ok().flatten().unwrap_or_default();
     if !linkers::is_known(linker) {
@@ -258,7 +275,25 @@ fn inspect_elf(file: &ReadCache<File>) -> Result<(), Why> {
     if needed.any(|entry| name(entry.val(endian)).starts_with(b"liburing")) {
         return Err(Why::IoUring);
     }
-    Ok(())
+    Ok(Some(OsStr::from_bytes(until(0, linker)).into()))
+}
+
+/// What the linker has noted in an executable or library to tell builds apart; `None` where there is
+/// nothing of the kind.
+pub fn build_id(file: &Path) -> Option<Vec<u8>> {
+    let file = ReadCache::new(File::open(file).ok()?);
+    let header = FileHeader64::<Endianness>::parse(&file).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, &file).ok()?;
+    for segment in segments.iter().filter(|segment| segment.p_type(endian) == PT_NOTE) {
+        let Ok(Some(mut notes)) = segment.notes(endian, &file) else { continue };
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID {
+                return Some(note.desc().to_vec());
+            }
+        }
+    }
+    None
 }
 
 fn until(end: u8, text: &[u8]) -> &[u8] {

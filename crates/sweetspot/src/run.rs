@@ -10,8 +10,9 @@ use crate::arguments::Run;
 use crate::buffer::{self, Asked};
 use crate::config;
 use crate::failure::{Failure, say};
-use crate::preload;
-use crate::reach::{self, Reach};
+use crate::preload::{self, Refusal};
+use crate::probe;
+use crate::reach;
 use crate::recover;
 use crate::resolve;
 use crate::session::{self, Session, Settings};
@@ -54,9 +55,8 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     let (asked, config) = sizes_and_rules(arguments, &environment, &mut warnings)?;
     let program = find(&arguments.command[0], &environment)?;
     let reach = reach::inspect(&program, value(&environment, "PATH"));
-    if let (Reach::Unreachable(why), true) = (&reach, arguments.require) {
-        return Err(Failure::own(format!("'{}' cannot be buffered: {why}", program.display()))
-            .next("without --require it runs, unbuffered"));
+    if arguments.require {
+        can_be_buffered(&program, &environment)?;
     }
     for warning in warnings {
         say(format_args!("sweetspot: {warning}"));
@@ -67,10 +67,13 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
 
     // Whether it was active is known when it has ended.
     let waits = arguments.wait || arguments.require;
-    let report = Report::new(asked.size(), config.path, reach.clone());
+    let library = if reach.takes_library() { library()? } else { None };
+    let report = match library.is_some() || !reach.takes_library() {
+        true => Report::new(asked.size(), config.path, reach),
+        false => Report::without_library(),
+    };
     let mut session = None;
-    if reach.takes_library() {
-        let library = preload::install()?;
+    if let Some(library) = library {
         let settings = Settings {
             buffer: asked.size(),
             rules: config.rules,
@@ -120,14 +123,40 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     end_as(ended)
 }
 
+/// The library. Where there is no place for it the program runs untouched, and it is said why.
+///
+/// # Errors
+/// Where what lies at its place cannot be trusted.
+fn library() -> Result<Option<PathBuf>, Failure> {
+    match preload::find_or_write() {
+        Ok(library) => Ok(Some(library)),
+        Err(Refusal::Unsafe(failure)) => Err(failure),
+        Err(Refusal::NoPlace(failure)) => {
+            say(format_args!("sweetspot: nothing is buffered: {}", failure.what()));
+            failure.next_step().iter().for_each(|next| say(format_args!("  {next}")));
+            Ok(None)
+        }
+    }
+}
+
+/// What `--require` asks for, before the run.
+fn can_be_buffered(program: &Path, environment: &Environment) -> Result<(), Failure> {
+    let answer = probe::ask(program, environment);
+    let Some(obstacle) = answer.obstacle() else { return Ok(()) };
+    let cause = format!("'{}' cannot be buffered: {}", program.display(), obstacle.reason);
+    let mend = obstacle.mend.as_ref().map(|mend| format!("{mend}\n  ")).unwrap_or_default();
+    Err(Failure::own(cause).next(format!("{mend}without --require it runs, unbuffered")))
+}
+
 /// What `--require` asks for, after the run: what keeps the library out of a program (a policy of
 /// the system, a cleared environment) cannot always be known before.
 fn was_active(session: Option<&Session>, program: &Path) -> Result<(), Failure> {
     let learned = session.map(Session::summary).unwrap_or_default();
     let shown = program.display();
-    let cause = match (learned.processes, learned.unbuffered) {
-        (Some(0), _) => "no process has loaded the library",
-        (_, Some(why)) if learned.files.is_empty() => why,
+    let cause = match (learned.processes, learned.nothing(program)) {
+        (Some(0), _) => "no process has loaded the library".to_owned(),
+        // A program that had nothing to be buffered is none that could not be.
+        (_, Some(why)) if !learned.unbuffered.is_empty() => why,
         _ => return Ok(()),
     };
     let cause = format!("'{shown}' has run, but nothing of it was buffered: {cause}");

@@ -3,11 +3,13 @@
 //! Everything else in this crate sees only these types.
 
 use crate::config::{Promise, Rule};
+use crate::probe;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::size::BufferSize;
+use sweetspot_core::why::Why;
 use sweetspot_guard::session as guarded;
 
 /// Name of the variable that tells the library where the ledger is.
@@ -48,6 +50,8 @@ pub struct FileSummary {
     pub calls_after: u64,
     pub read_bytes: u64,
     pub written_bytes: u64,
+    /// Reads that a window answered, and writes that waited.
+    pub buffered_calls: u64,
     /// Calls that went straight on, and each reason.
     pub straight_calls: u64,
     pub reasons: Vec<&'static str>,
@@ -60,10 +64,55 @@ pub struct Summary {
     /// there is no ledger in which they could say so.
     pub processes: Option<u32>,
     pub files: Vec<FileSummary>,
-    /// Why a whole process was not buffered, if one was not.
-    pub unbuffered: Option<&'static str>,
+    /// Why a whole process was not buffered, if one was not: each reason.
+    pub unbuffered: Vec<Why>,
+    /// C's stdio makes many calls on files, which go straight on.
+    pub has_stdio: bool,
     /// What the reader must know besides: no guard and why, bytes that had to be saved beside.
     pub notes: Vec<String>,
+}
+
+/// How a note begins that says why a whole process was not buffered.
+const UNBUFFERED: &str = "a process was not buffered, or no longer: ";
+/// How a note begins that says why nothing was.
+pub const NOTHING: &str = "nothing was buffered: ";
+
+impl Summary {
+    /// What the reader must know besides the files, of a run of `program`.
+    pub fn notes(&self, program: &Path) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        let says = |why: &Why| format!("{UNBUFFERED}{}", reason(*why, program));
+        notes.extend(self.unbuffered.iter().map(says));
+        notes.extend(self.nothing(program).map(|reason| format!("{NOTHING}{reason}")));
+        notes
+    }
+
+    /// Why nothing was buffered, where that is so. It is known where a summary was wanted.
+    pub fn nothing(&self, program: &Path) -> Option<String> {
+        let is_buffered = self.files.iter().any(|file| file.buffered_calls > 0);
+        if is_buffered || self.processes.is_none_or(|processes| processes == 0) {
+            return None;
+        }
+        let busiest = self.files.iter().max_by_key(|file| file.calls_before);
+        let of_file = busiest.and_then(|file| file.reasons.first());
+        Some(match (self.unbuffered.first(), of_file) {
+            (Some(why), _) => reason(*why, program),
+            (None, Some(reason)) => (*reason).to_owned(),
+            (None, None) if self.has_stdio => {
+                "its calls are made by C's stdio; try: --stdio".to_owned()
+            }
+            (None, None) => "no file was read or written often enough".to_owned(),
+        })
+    }
+}
+
+/// A reason, and what helps against it in a run of `program`.
+fn reason(why: Why, program: &Path) -> String {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    match probe::mend(why, &name) {
+        Some(mend) => format!("{}; {mend}", why.text()),
+        None => why.text().to_owned(),
+    }
 }
 
 /// Whether a `run` with these settings can use the ledger of the `run` around it, named by its
@@ -193,12 +242,11 @@ impl Session {
         if learned.files_beyond > 0 {
             notes.push(format!("{} more files are not listed one by one", learned.files_beyond));
         }
-        for why in &learned.why {
-            notes.push(format!("a process was not buffered, or no longer: {}", why.text()));
-        }
         let files = learned.files.iter().map(describe).collect();
-        let unbuffered = learned.why.first().map(|why| why.text());
-        Summary { processes: Some(learned.processes), files, unbuffered, notes }
+        let (stdio, unbuffered): (Vec<_>, Vec<_>) =
+            learned.why.into_iter().partition(|why| *why == Why::Stdio);
+        let processes = Some(learned.processes);
+        Summary { processes, files, unbuffered, has_stdio: !stdio.is_empty(), notes }
     }
 }
 
@@ -238,6 +286,7 @@ fn describe(file: &guarded::FileSummary) -> FileSummary {
         calls_after: count(&[Fills, StraightReads, Flushes, StraightWrites, KernelCalls]),
         read_bytes: count(&[HitBytes, StraightReadBytes]),
         written_bytes: count(&[AppendBytes, StraightWriteBytes]),
+        buffered_calls: count(&[Hits, Appends]),
         straight_calls: count(&[StraightReads, StraightWrites]),
         reasons: file.why.iter().map(|why| why.text()).collect(),
     }

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::origin::{self, Origin};
 use crate::reach::Reach;
 use crate::run::Environment;
-use crate::session::{FileSummary, Summary};
+use crate::session::{self, FileSummary, Summary};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -233,6 +233,7 @@ pub struct Report {
 
 enum State {
     SwitchedOff,
+    WithoutLibrary,
     InForce { size: BufferSize, rules: Option<PathBuf>, reach: Reach },
 }
 
@@ -240,6 +241,11 @@ impl Report {
     /// The program is started untouched.
     pub fn switched_off() -> Report {
         Report { state: State::SwitchedOff }
+    }
+
+    /// The program is started untouched, as there is no place for the library.
+    pub fn without_library() -> Report {
+        Report { state: State::WithoutLibrary }
     }
 
     /// The program is started with a buffer of `size`, and the rules in a file, if there is one.
@@ -268,8 +274,8 @@ impl Report {
         if let Some(rules) = self.rules() {
             let _ = writeln!(text, "rules     {}", rules.display());
         }
-        for note in learned.iter().flat_map(|learned| &learned.notes) {
-            let _ = writeln!(text, "note      {note}");
+        for note in learned.iter().flat_map(|learned| learned.notes(ran.program)) {
+            let _ = writeln!(text, "{NOTE}{note}");
         }
         if let Some(learned) = learned.filter(|learned| !learned.files.is_empty()) {
             let _ = writeln!(text, "{}", total(&learned.files));
@@ -303,7 +309,7 @@ impl Report {
             inactive,
             rules: self.rules().map(|path| path.display().to_string()),
             processes: learned.processes,
-            notes: learned.notes,
+            notes: learned.notes(ran.program),
             files: learned.files.into_iter().map(file).collect(),
         }
     }
@@ -312,6 +318,7 @@ impl Report {
     fn inactive(&self, ran: &Ran<'_>) -> Option<String> {
         match &self.state {
             State::SwitchedOff => Some("SWEETSPOT=off is set in the environment".to_owned()),
+            State::WithoutLibrary => Some("there is no place for the library".to_owned()),
             State::InForce { reach: Reach::Unreachable(why), .. } => {
                 Some(format!("{} cannot be reached: {why}", ran.program.display()))
             }
@@ -324,7 +331,7 @@ impl Report {
 
     fn size(&self) -> BufferSize {
         match self.state {
-            State::SwitchedOff => BufferSize::Off,
+            State::SwitchedOff | State::WithoutLibrary => BufferSize::Off,
             State::InForce { size, .. } => size,
         }
     }
@@ -332,13 +339,15 @@ impl Report {
     /// The file of the rules, where they could be in force.
     fn rules(&self) -> Option<&Path> {
         match &self.state {
-            State::InForce { reach: Reach::Unreachable(_), .. } | State::SwitchedOff => None,
+            State::InForce { reach: Reach::Unreachable(_), .. } => None,
+            State::SwitchedOff | State::WithoutLibrary => None,
             State::InForce { rules, .. } => rules.as_deref(),
         }
     }
 }
 
 const BUFFERED_NO: &str = "buffered  no: ";
+const NOTE: &str = "note      ";
 const CALLS: &str = "calls     ";
 const LEFT: &str = ", left of them ";
 
@@ -364,7 +373,9 @@ impl Figures {
             Some((calls.parse().ok()?, left.parse().ok()?))
         });
         let inactive = text.lines().find_map(|line| line.strip_prefix(BUFFERED_NO));
-        Figures { inactive: inactive.map(str::to_owned), calls }
+        let notes = text.lines().filter_map(|line| line.strip_prefix(NOTE));
+        let nothing = notes.filter_map(|note| note.strip_prefix(session::NOTHING)).next();
+        Figures { inactive: inactive.or(nothing).map(str::to_owned), calls }
     }
 }
 
@@ -426,6 +437,7 @@ mod tests {
             calls_after: 4,
             read_bytes: 200_000,
             written_bytes: 0,
+            buffered_calls: 936,
             straight_calls: 64,
             reasons: vec!["too few calls to be worth it", "mapped into memory"],
         };

@@ -21,9 +21,9 @@ use crate::arguments::Tune;
 use crate::experiment::{Circumstances, lab, print, seed_by_lot, watch_for_interrupts};
 use crate::failure::Failure;
 use crate::home;
+use crate::probe;
 use crate::profile::recording::Recording;
 use crate::profile::shell_words;
-use crate::reach::{self, Reach};
 use crate::resolve;
 use indicatif::{ProgressBar, ProgressStyle};
 use predicted::{Confirmed, Predicted};
@@ -309,9 +309,13 @@ fn reachable(arguments: &Tune) -> Result<PathBuf, Failure> {
     let name = &arguments.command[0];
     let program =
         resolve::find(name, path.as_deref()).map_err(|missing| resolve::failure(name, &missing))?;
-    if let Reach::Unreachable(why) = reach::inspect(&program, path.as_deref()) {
-        return Err(Failure::own(format!("'{}' cannot be buffered: {why}", program.display()))
-            .next("so there is no size to find; it runs as fast as it can without sweetspot"));
+    let answer = probe::ask(&program, &std::env::vars_os().collect());
+    if let Some(obstacle) = answer.obstacle() {
+        return Err(Failure::own(format!(
+            "'{}' cannot be buffered: {obstacle}",
+            program.display()
+        ))
+        .next("so there is no size to find; it runs as fast as it can without sweetspot"));
     }
     Ok(program)
 }

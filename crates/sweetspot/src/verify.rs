@@ -20,11 +20,11 @@ mod place;
 mod verdict;
 
 use crate::arguments::Verify;
-use crate::failure::{Failure, say};
+use crate::failure::{self, Failure, say};
 use crate::reach::{self, Reach};
 use crate::sandbox::{Content, Isolation, Kept, Kind, Refused, Sandbox};
 use crate::summary::Figures;
-use crate::{buffer, config, preload, recover, resolve};
+use crate::{buffer, config, preload, probe, recover, resolve};
 use compare::{Difference, Elsewhere, Noise, Outcome};
 use content::Span;
 use indicatif::ProgressBar;
@@ -63,7 +63,7 @@ const INPUT_PATIENCE: Duration = Duration::from_secs(2);
 /// Where it cannot be run or compared; the exit status is 2.
 pub fn verify(arguments: &Verify) -> Result<u8, Failure> {
     let verdict = story(arguments).map_err(|failure| failure.status(STATUS_TROUBLE))?;
-    let _ = io::stdout().write_all(verdict.text(&arguments.command).as_bytes());
+    let _ = io::stdout().write_all(verdict.text(arguments).as_bytes());
     Ok(match verdict.word {
         Word::Identical => 0,
         Word::Differs(..) => STATUS_DIFFERS,
@@ -77,11 +77,15 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
     let program =
         resolve::find(name, path.as_deref()).map_err(|missing| resolve::failure(name, &missing))?;
     check_environment()?;
-    let reach = reach::inspect(&program, path.as_deref());
-    if let Reach::Unreachable(why) = &reach
-        && !reach.takes_library()
-    {
-        return Ok(Verdict::never_run(format!("{} cannot be buffered: {why}", program.display())));
+    // A program that is not buffered itself may start others that are.
+    let takes_library = match reach::inspect(&program, path.as_deref()) {
+        Reach::Reachable => false,
+        unreachable => unreachable.takes_library(),
+    };
+    let answer = probe::ask(&program, &std::env::vars_os().collect());
+    if let (Some(obstacle), false) = (answer.obstacle(), takes_library) {
+        let shown = program.display();
+        return Ok(Verdict::never_run(format!("{shown} cannot be buffered: {obstacle}")));
     }
     let mut warnings = Vec::new();
     let here = std::env::current_dir().ok();
@@ -140,6 +144,9 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
 
 /// What would make plain runs buffered, or buffered runs plain.
 fn check_environment() -> Result<(), Failure> {
+    if !failure::has_processes() {
+        return Err(failure::no_processes());
+    }
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if set("SWEETSPOT").is_some_and(|value| value.eq_ignore_ascii_case("off")) {
         return Err(Failure::own("SWEETSPOT=off is set, so no run would be buffered")
@@ -330,6 +337,7 @@ impl<'a> Runs<'a> {
             if let Some(size) = size {
                 words.extend(["--buffer-size".into(), size.clone()]);
             }
+            words.extend(self.arguments.stdio.then(|| "--stdio".into()));
             words.push("--".into());
         }
         words.extend(self.arguments.command.iter().cloned());

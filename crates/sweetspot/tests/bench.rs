@@ -1,6 +1,8 @@
 //! What a user of `sweetspot bench` sees. Nothing here asserts a time: a claim that must hold is about
 //! a command that sleeps.
 
+use test_start as _;
+
 mod memory_disk;
 mod place;
 

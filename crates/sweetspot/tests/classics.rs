@@ -3,6 +3,8 @@
 //!
 //! What the machine lacks is skipped as the plans say, which is printed.
 
+use test_start as _;
+
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs;

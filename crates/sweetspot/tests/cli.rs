@@ -4,6 +4,9 @@
 //! Each rule is checked in the ways a program can be started: by becoming it, and by waiting for
 //! it. Not here: whether the bytes are right (the library's tests).
 
+use test_start as _;
+
+mod compiler;
 mod place;
 
 use place::Place;
@@ -12,6 +15,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -32,9 +36,10 @@ impl Place {
 
     /// The one library in the cache.
     fn library(&self) -> PathBuf {
-        let mut names: Vec<_> = fs::read_dir(self.cache()).unwrap().collect();
-        assert_eq!(names.len(), 1, "{names:?}");
-        names.remove(0).unwrap().path()
+        let paths = fs::read_dir(self.cache()).unwrap().map(|entry| entry.unwrap().path());
+        let mut libraries: Vec<_> = paths.filter(|path| path.is_file()).collect();
+        assert_eq!(libraries.len(), 1, "{libraries:?}");
+        libraries.remove(0)
     }
 
     fn write_program(&self, name: &str, content: &[u8]) -> PathBuf {
@@ -748,10 +753,28 @@ fn places_where_the_library_cannot_be() {
     let place = Place::new();
     let home = place.folder.path().join("home");
     fs::create_dir_all(home.join(".cache")).unwrap();
-    let check = |variable: (&str, PathBuf), parts: &[&str]| {
-        let mut command = place.run(&[], &["echo", "ran"]);
+    let at = |variable: &(&str, PathBuf), options: &[&str]| {
+        let mut command = place.run(options, &["echo", "ran"]);
         command.env_remove("SWEETSPOT_CACHE").env_remove("XDG_CACHE_HOME").env("HOME", &home);
-        assert_fails(command.env(variable.0, variable.1), 125, parts);
+        command.env(variable.0, &variable.1);
+        command
+    };
+    // The program runs untouched, unless more is required.
+    let check = |variable: (&str, PathBuf), parts: &[&str]| {
+        assert_fails(&mut at(&variable, &["--require"]), 125, parts);
+        for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+            let output = at(&variable, options).output().unwrap();
+            let said = stderr(&output);
+            assert_eq!(
+                (output.status.code(), stdout(&output).as_str()),
+                (Some(0), "ran\n"),
+                "{said}"
+            );
+            for part in parts.iter().chain(&["nothing is buffered: "]) {
+                assert!(said.contains(part), "{part:?} is missing in {said:?}");
+            }
+            assert_eq!(said.contains("buffered  no: "), options.contains(&"--summary"), "{said}");
+        }
     };
     let inside = |name: &str| place.folder.path().join(name);
     for name in ["with space", "with:colon", "with$dollar"] {
@@ -762,7 +785,8 @@ fn places_where_the_library_cannot_be() {
         check(("SWEETSPOT_CACHE", path), &["SWEETSPOT_CACHE=DIR"]);
     }
     symlink(place.work(), home.join(".cache/sweetspot")).unwrap();
-    check(("HOME", home.clone()), &["not a folder of its own", "SWEETSPOT_CACHE=DIR"]);
+    let parts = ["not a folder of its own", "SWEETSPOT_CACHE=DIR"];
+    assert_fails(&mut at(&("HOME", home.clone()), &[]), 125, &parts);
     assert_eq!(fs::read_dir(place.work()).unwrap().count(), 1, "nothing was written behind it");
 }
 
@@ -806,7 +830,7 @@ fn compiled_programs_that_cannot_be_reached() {
     let compile = |name: &str, source: &str, options: &[&str]| {
         let file = place.write(&format!("{name}.c"), source);
         let program = place.work().join(name);
-        let mut compiler = Command::new("cc");
+        let mut compiler = compiler::gcc();
         compiler.arg("-o").arg(&program).arg(file).args(options).current_dir(place.work());
         compiler.output().is_ok_and(|output| output.status.success()).then_some(program)
     };
@@ -814,7 +838,7 @@ fn compiled_programs_that_cannot_be_reached() {
         int main(void) { puts(getenv(\"LD_PRELOAD\") ? \"loaded\" : \"alone\"); return 6; }\n";
     let check = |name: &str, options: &[&str], cause: &str, said: &str| {
         let Some(program) = compile(name, hello, options) else {
-            return skip(&format!("cc {}", options.join(" ")));
+            return skip(&format!("gcc {}", options.join(" ")));
         };
         let program = program.to_str().unwrap();
         assert_fails(&mut place.run(&["--require"], &[program]), 125, &[cause]);
@@ -849,7 +873,7 @@ fn compiled_programs_that_cannot_be_reached() {
     if !is_root() {
         return skip_without_root("a set-uid program of another user");
     }
-    let Some(program) = compile("setuid", hello, &[]) else { return skip("cc") };
+    let Some(program) = compile("setuid", hello, &[]) else { return skip("gcc") };
     std::os::unix::fs::chown(&program, Some(65534), None).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
     let named = program.to_str().unwrap();
@@ -920,12 +944,8 @@ fn an_interrupted_demo_cleans_up() {
 
 /// Compiles `programs/c/NAME.c`.
 fn compile_program(place: &Place, name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../programs/c/{name}.c"));
     let program = place.work().join(name);
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-w", "-pthread", "-o"]).arg(&program).arg(source);
-    let compiled = compiler.output().unwrap();
-    assert!(compiled.status.success(), "{}", stderr(&compiled));
+    compiler::compile(name, &[], &program);
     program
 }
 
@@ -946,7 +966,8 @@ fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
         ("deny", "", filter),
         ("mark", "", filter),
         ("kill", filter, filter),
-        ("code", "may not change code", "may not change code"),
+        // No code is changed.
+        ("code", "", ""),
     ] {
         let restricted: [&OsStr; 2] = [confined.as_ref(), how.as_ref()];
         let commands = [
@@ -1027,12 +1048,12 @@ fn what_is_required_is_looked_at_when_the_program_has_ended() {
 
     // A loader that has never heard of LD_PRELOAD.
     let cc = |source: &Path, program: &Path, options: &[&str]| {
-        let mut compiler = Command::new("cc");
+        let mut compiler = compiler::gcc();
         let output = compiler.args(options).arg("-o").arg(program).arg(source).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
     };
     let source = place.write("program.c", "#include <unistd.h>\nint main(void) { _exit(3); }\n");
-    let (loader, program) = (place.work().join("loader"), place.work().join("program"));
+    let (loader, program) = (place.work().join("ld-linux-own.so"), place.work().join("program"));
     let end =
         place.write("end.s", ".globl _start\n_start: mov $231, %eax\nmov $3, %edi\nsyscall\n");
     cc(&end, &loader, &["-static", "-nostdlib"]);
@@ -1043,14 +1064,133 @@ fn what_is_required_is_looked_at_when_the_program_has_ended() {
     assert_fails(&mut place.run(&["--require"], &[program]), 125, &[loaded]);
 }
 
+/// The question is asked inside the very program, which must not run for that.
+#[test]
+fn what_is_asked_whether_it_is_buffered_does_not_run() {
+    let place = Place::new();
+    let source = "#include <fcntl.h>\n#include <unistd.h>\n\
+        static void note(const char *what) {\n\
+            int fd = open(\"ran\", O_WRONLY | O_CREAT | O_APPEND, 0600); write(fd, what, 1); }\n\
+        __attribute__((constructor)) static void begin(void) { note(\"b\"); }\n\
+        __attribute__((destructor)) static void end(void) { note(\"e\"); }\n\
+        int main(void) { note(\"m\"); return 0; }\n";
+    let source = place.write("runs.c", source);
+    let compile = |compiler: &str, name: &str| {
+        let mut command = Command::new(compiler);
+        command.args(["-w", "-o", name]).arg(&source).current_dir(place.work());
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    assert!(compile("cc", "runs"), "cc is needed: apt-get install gcc");
+    let ran = place.work().join("ran");
+    let require = || {
+        assert_says(&mut place.run(&["--require"], &["./runs"]), "");
+        let noted = fs::read_to_string(&ran).unwrap();
+        fs::remove_file(&ran).unwrap();
+        assert_eq!(noted, "bme", "it has run once");
+    };
+    // Asked, and the second time known.
+    require();
+    let answers = place.cache().join("buffered");
+    let kept = || {
+        let mut paths = fs::read_dir(&answers).unwrap().map(|entry| entry.unwrap().path());
+        let path = paths.next().unwrap();
+        assert_eq!(paths.next(), None);
+        (fs::metadata(&path).unwrap().mode() & 0o7777, fs::read(&path).unwrap(), path)
+    };
+    let first = kept();
+    assert_eq!(first.0, 0o600);
+    require();
+    assert_eq!(kept(), first);
+    // A new program of the same name is asked anew; what somebody else has put there is not believed,
+    // and where nothing can be kept nothing is.
+    fs::write(&first.2, "spoilt").unwrap();
+    require();
+    assert_eq!(kept().1, first.1);
+    fs::remove_dir_all(&answers).unwrap();
+    fs::write(&answers, "in the way").unwrap();
+    require();
+
+    // musl calls constructors when the program has begun, its own last.
+    if compile("musl-gcc", "runs") {
+        fs::remove_file(&answers).unwrap();
+        require();
+        assert_eq!(kept().0, 0o600, "it was buffered");
+    } else {
+        skip("musl-gcc");
+    }
+
+    // A variable that was left over ends no program.
+    let mut command = place.run(&[], &["./runs"]);
+    assert_says(command.env("SWEETSPOT_PROBE", "/dev/shm/sweetspot-0-0"), "");
+    fs::remove_file(&ran).unwrap();
+    // Where another library cannot be loaded, the program does not run for a question either.
+    let mut command = place.run(&["--require"], &["./runs"]);
+    command.env("LD_PRELOAD", "/no/such/library.so");
+    assert!(command.output().unwrap().status.success());
+    fs::remove_file(&ran).unwrap();
+    let missing = place.write("needs.c", "int any(void); int main(void) { return any(); }\n");
+    let library = place.write("any.c", "int any(void) { return 0; }\n");
+    let so = place.work().join("libany.so");
+    for (options, from, to) in [
+        (&["-shared", "-fPIC"][..], &library, &so),
+        (&["-L.", "-lany", "-Wl,--no-as-needed"], &missing, &place.work().join("needs")),
+    ] {
+        let mut compiler = Command::new("cc");
+        let words = compiler.arg("-o").arg(to).arg(from).args(options).current_dir(place.work());
+        let output = words.output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    // It does not start at all, and shows its own failure.
+    let parts = ["error while loading shared libraries", "no process has loaded the library"];
+    assert_fails(&mut place.run(&["--require"], &["./needs"]), 125, &parts);
+}
+
+/// Under a filter that keeps the library from working, everyone who is asked says so.
+#[test]
+fn where_nothing_can_be_buffered_everyone_says_so() {
+    let place = Place::new();
+    let confined = compile_program(&place, "confined");
+    place.write("in.dat", vec![b'x'; 200 * 20_000]);
+    let copy = ["dd", "if=in.dat", "of=out.dat", "bs=200", "status=none"];
+    let reason = "a seccomp filter is in force";
+    let verb = |words: &[&str]| {
+        let mut command = Command::new(&confined);
+        command.arg("kill").arg(env!("CARGO_BIN_EXE_sweetspot")).args(words).args(copy);
+        command.env("SWEETSPOT_CACHE", place.cache()).env("TMPDIR", place.folder.path());
+        command.env("XDG_STATE_HOME", place.folder.path().join("state"));
+        command.env_remove("IO_BUFFER_SIZE").current_dir(place.work()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let text = stdout(&output) + &stderr(&output);
+        (output.status.code(), text, place.work().join("out.dat").exists())
+    };
+    let (code, said, _) = verb(&["run", "--require", "--"]);
+    if code == Some(77) {
+        return skip("seccomp filters");
+    }
+    let expect = |(code, said, has_run): (Option<i32>, String, bool), status, parts: &[&str]| {
+        assert_eq!((code, has_run), (Some(status), false), "{said}");
+        for part in [reason].iter().chain(parts) {
+            assert!(said.contains(part), "{part:?} is missing in {said}");
+        }
+    };
+    let mends = ["cannot be buffered", "seccomp=unconfined"];
+    expect((code, said, false), 125, &mends);
+    expect(verb(&["verify", "--"]), 3, &mends);
+    expect(verb(&["tune", "--"]), 125, &mends);
+    let (code, said, has_run) = verb(&["profile", "--"]);
+    assert_eq!((code, has_run), (Some(0), true), "{said}");
+    assert!(said.contains(reason) && said.contains("sweetspot cannot buffer it here"), "{said}");
+    assert!(!said.contains("try: sweetspot run"), "{said}");
+}
+
 #[test]
 fn libraries_loaded_apart_end_buffering() {
     let place = Place::new();
     let source = "#include <dlfcn.h>\n#include <stdlib.h>\nint main(int count, char **words) {\n\
         return count > 1 && !dlopen(\"libm.so.6\", RTLD_NOW | atoi(words[1])); }\n";
     place.write("load.c", source);
-    let compile = ["-w", "-o", "load", "load.c", "-ldl"];
-    let compiled = Command::new("cc").args(compile).current_dir(place.work()).status().unwrap();
+    let compile = ["-o", "load", "load.c", "-ldl"];
+    let compiled = compiler::gcc().args(compile).current_dir(place.work()).status().unwrap();
     assert!(compiled.success());
     for (flags, expected) in [("0", false), ("8", true)] {
         let output = place.run(&["--summary"], &["./load", flags]).output().unwrap();
@@ -1088,6 +1228,9 @@ fn without_a_buffer_there_is_no_ledger_and_no_guard() {
     check(&["--buffer-size", "off", "--summary"], "ledger\n");
     check(&["--buffer-size", "1"], "ledger\n");
 }
+
+/// Runs that a test of times gets.
+const TRIES_MAX: usize = 5;
 
 /// The longest time, in milliseconds, for which the file of `age write` did not grow while it was
 /// written to.
@@ -1128,14 +1271,19 @@ fn bytes_wait_for_a_second_at_most_and_less_where_the_guard_may_be_killed_too() 
     let age = compile_program(&place, "age");
     let (age, file) = (age.to_str().unwrap(), place.work().join("file"));
     let write = [age, "write", "file"];
-    let waited = longest_wait_ms(place.run(&[], &write), &file);
-    assert!((500..1500).contains(&waited), "a second: {waited} ms");
-    let waited = longest_wait_ms(place.run(&["--max-age", "300"], &write), &file);
-    assert!((150..600).contains(&waited), "300 ms: {waited} ms");
+    // Where others keep the machine busy, everything takes longer now and then, but not each time.
+    let check = |max_age: &str, expected: Range<u128>, command: &dyn Fn() -> Command| {
+        let waited: Vec<u128> = (0..TRIES_MAX)
+            .map(|_| longest_wait_ms(command(), &file))
+            .take_while(|waited| !expected.contains(waited))
+            .collect();
+        assert!(waited.len() < TRIES_MAX, "{max_age}: {waited:?} ms");
+    };
+    check("a second", 500..1500, &|| place.run(&[], &write));
+    check("300 ms", 150..600, &|| place.run(&["--max-age", "300"], &write));
     // Also of a file at which nobody looks, while others are written out all the time.
     place.write("sweetspot.toml", "[[rule]]\nfile = \"file\"\npromise = \"private\"\n");
-    let waited = longest_wait_ms(place.run(&["--max-age", "300"], &[age, "talk", "file"]), &file);
-    assert!((150..600).contains(&waited), "300 ms: {waited} ms");
+    check("300 ms", 150..600, &|| place.run(&["--max-age", "300"], &[age, "talk", "file"]));
     fs::remove_file(place.work().join("sweetspot.toml")).unwrap();
 
     let apart = |script: &str| {
@@ -1150,8 +1298,7 @@ fn bytes_wait_for_a_second_at_most_and_less_where_the_guard_may_be_killed_too() 
         return skip_without_root("a pid namespace of its own");
     }
     let run = env!("CARGO_BIN_EXE_sweetspot");
-    let waited = longest_wait_ms(apart(&format!("{run} run -- {age} write file; true")), &file);
-    assert!((60..400).contains(&waited), "100 ms: {waited} ms");
+    check("100 ms", 60..400, &|| apart(&format!("{run} run -- {age} write file; true")));
 
     // Process 1: its guard would die with it.
     let output = apart(&format!("exec {run} run --summary -- {age} write file")).output().unwrap();

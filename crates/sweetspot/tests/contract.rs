@@ -1,5 +1,7 @@
 //! docs/contract.md names a test for each of its rules: they must be there.
 
+use test_start as _;
+
 use std::fs;
 use std::path::Path;
 

@@ -3,6 +3,9 @@
 //! Needs root, to mount a memory file system of four megabytes; without it the skip is printed, and
 //! with `CI` set a skip is a failure.
 
+use test_start as _;
+
+mod compiler;
 mod memory_disk;
 
 use memory_disk::Disk;
@@ -39,9 +42,7 @@ fn run(victim: &Path, disk: &Path, home: &Path, how: &str) -> Output {
 /// Compiles the victim, for one test: what runs cannot be compiled anew.
 fn victim(name: &str) -> PathBuf {
     let victim = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-victim"));
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/c/full_disk.c");
-    let built = Command::new("cc").args(["-O1", "-w", "-o"]).arg(&victim).arg(source).status();
-    assert!(built.is_ok_and(|status| status.success()), "cc is needed: apt-get install gcc");
+    compiler::compile("full_disk", &[], &victim);
     victim
 }
 

@@ -4,6 +4,9 @@
 //! That nothing but time changes when they are called at any moment is a row of the table of real
 //! programs: `c_sharing: "flushes and advice at any moment"`.
 
+use test_start as _;
+
+mod compiler;
 mod memory_disk;
 mod place;
 
@@ -32,8 +35,9 @@ impl Place {
     }
 
     fn knows(&self) -> PathBuf {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/c/knows.c");
-        self.compile("knows", "cc -O1 -w -pthread", Path::new(source))
+        let target = self.folder.path().join("knows");
+        compiler::compile("knows", &[&format!("-I{PRELOAD}/include")], &target);
+        target
     }
 
     /// What a program says under `run` with these options.

@@ -2,6 +2,8 @@
 //!
 //! Not here: packages and manual pages (`cargo xtask packages`).
 
+use test_start as _;
+
 mod memory_disk;
 mod place;
 
@@ -50,7 +52,7 @@ fn a_machine_that_runs_the_tests_is_well() {
     assert_eq!(status, Some(0), "{report:#}");
     assert_eq!(report["schema_version"], 1);
     assert_eq!(report["run_works"], true, "{report:#}");
-    for name in ["library", "reads", "writes", "C library", "/dev/shm", "pidfd"] {
+    for name in ["library", "reads", "writes", "answer", "C library", "/dev/shm", "pidfd"] {
         assert_eq!(line(&report, name).0, "ok", "{report:#}");
     }
     let text = place.sweetspot(&["doctor"]).output().unwrap();

@@ -1,6 +1,8 @@
 //! Many runs, one answer: each run leaves a file of its own in a folder, whatever started it, and
 //! `sweetspot summary` makes one of them.
 
+use test_start as _;
+
 mod place;
 
 use place::Place;

@@ -3,6 +3,10 @@
 //!
 //! A binary of its own: every `run` finishes what it finds, so nothing else may run beside these.
 
+use test_start as _;
+
+mod compiler;
+
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::mem::offset_of;
@@ -42,13 +46,7 @@ impl Place {
     fn of(victim: &str) -> Place {
         let place = Place { folder: tempfile::tempdir().unwrap() };
         fs::create_dir(place.work()).unwrap();
-        let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
-        let status = Command::new("gcc")
-            .args(["-O1", "-w", "-pthread", "-o"])
-            .arg(place.victim())
-            .arg(programs.join(format!("{victim}.c")))
-            .status();
-        assert!(status.expect("gcc is there (apt-get install build-essential)").success());
+        compiler::compile(victim, &[], &place.victim());
         place
     }
 

@@ -1,6 +1,8 @@
 //! What a user of `sweetspot report` sees, of small sessions that really ran; and the page in a real
 //! browser that can reach nothing. Nothing here asserts a time.
 
+use test_start as _;
+
 mod place;
 
 use place::Place;

@@ -1,6 +1,10 @@
 //! What `run` does before the program begins, in numbers that do not depend on the machine's speed.
 //! Each program that is started pays for it, so a maximum that must grow needs a reason.
 
+use test_start as _;
+
+mod compiler;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,9 +15,11 @@ use object::{Endianness, FileKind};
 
 /// System calls from the start of `run` to that of the program, without those of other processes and
 /// those that look at what other runs have in /dev/shm. Some 35 are the runtime's, 30 look at the
-/// program, 30 at the library's folder (more where it lies deeper), 16 compare the library, 25 make
-/// the ledger, 15 start the guard.
-const SYSTEM_CALLS_MAX: usize = 165;
+/// program, 18 at the library's folder, 16 compare the library, 25 make the ledger, 15 start the guard.
+const SYSTEM_CALLS_MAX: usize = 153;
+
+/// Those more for each folder above the library, as each must be safe from others.
+const SYSTEM_CALLS_A_FOLDER: usize = 4;
 
 /// System calls that a program makes more than without the library. 8 are the loader's, which maps it;
 /// the library asks for seccomp filters, and blocks signals while the process ends.
@@ -42,6 +48,9 @@ fn system_calls(folder: &Path, command: &[&str]) -> Option<Vec<String>> {
     Some(calls.map(str::to_owned).collect())
 }
 
+/// Runs that a test gets to show what a busy machine hides.
+const RUNS_MAX: usize = 5;
+
 const RUN: [&str; 4] = [env!("CARGO_BIN_EXE_sweetspot"), "run", "--", "/bin/true"];
 
 fn is_start_of_program(call: &str) -> bool {
@@ -53,17 +62,24 @@ fn few_system_calls_before_the_program() {
     let folder = tempfile::tempdir().unwrap();
     // The first one writes the library.
     let Some(_) = system_calls(folder.path(), &RUN) else { return };
-    let mut calls = system_calls(folder.path(), &RUN).unwrap();
-    // In a development build, std looks at each descriptor before it closes it.
-    calls.retain(|call| !call.contains(" fcntl("));
-    let before: Vec<_> =
-        calls.iter().skip(1).take_while(|call| !is_start_of_program(call)).collect();
-    // Opened, found to be locked, closed.
-    let others = before.iter().filter(|call| {
-        call.contains("/dev/shm/sweetspot-") && call.contains("openat") && !call.contains("O_EXCL")
-    });
-    let calls = before.len() - 3 * others.count();
-    assert!(calls > 50 && calls <= SYSTEM_CALLS_MAX, "{calls} system calls");
+    let once = || {
+        let mut calls = system_calls(folder.path(), &RUN).unwrap();
+        // In a development build, std looks at each descriptor before it closes it.
+        calls.retain(|call| !call.contains(" fcntl("));
+        let before: Vec<_> =
+            calls.iter().skip(1).take_while(|call| !is_start_of_program(call)).collect();
+        // Opened, found to be locked, closed.
+        let others = before.iter().filter(|call| {
+            let opens = call.contains("openat") && !call.contains("O_EXCL");
+            opens && call.contains("/dev/shm/sweetspot-")
+        });
+        before.len() - 3 * others.count()
+    };
+    // Other runs that begin or end meanwhile cost one or two calls more.
+    let calls = (0..RUNS_MAX).map(|_| once()).min().unwrap();
+    let folders = folder.path().canonicalize().unwrap().components().count();
+    let most = SYSTEM_CALLS_MAX + SYSTEM_CALLS_A_FOLDER * folders;
+    assert!(calls > 50 && calls <= most, "{calls} system calls, at most {most}");
 }
 
 #[test]
@@ -101,10 +117,7 @@ fn no_library_is_loaded_for_it() {
 #[test]
 fn a_file_that_gains_nothing_costs_few_system_calls_more() {
     let folder = tempfile::tempdir().unwrap();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/c/private.c");
-    let program = folder.path().join("private");
-    let built = Command::new("cc").args(["-O1", "-w", "-o"]).arg(&program).arg(source).status();
-    assert!(built.is_ok_and(|status| status.success()), "cc is needed: apt-get install gcc");
+    compiler::compile("private", &[], &folder.path().join("private"));
     let count = |before: &str| {
         let script = format!("cd {} && exec {before} ./private talk", folder.path().display());
         let calls = system_calls(folder.path(), &["sh", "-c", &script])?;
@@ -127,13 +140,91 @@ fn records_wait_beside_reads_of_thousands_of_other_files() {
     for number in 0..FILES {
         fs::write(many.join(number.to_string()), [b'x'; 4_000]).unwrap();
     }
+    // What is flushed because time has passed is not what is counted.
+    let run = [RUN[0], "run", "--max-age", "60000", "--"].join(" ");
     let tar = "tar --blocking-factor=1 -cf all.tar many";
-    let script = format!("cd {} && exec {} {tar}", folder.path().display(), RUN[..3].join(" "));
-    let Some(calls) = system_calls(folder.path(), &["sh", "-c", &script]) else { return };
-    let with = |name: &str| calls.iter().filter(|call| call.contains(name)).count();
-    // Each file is a header and eight blocks, which wait until the next one is opened.
-    let (written, flushed) = (with(" write("), with(" pwrite64("));
-    assert!(written < 2 * FILES && flushed >= FILES / 2, "{written} writes, {flushed} flushes");
+    let script = format!("cd {} && exec {run} {tar}", folder.path().display());
+    let mut seen = Vec::new();
+    // How many blocks are written before the guard has answered is the machine's affair, which may be
+    // busy: what comes after the first flush counts, in a run where that is half of the files.
+    for _ in 0..RUNS_MAX {
+        let Some(calls) = system_calls(folder.path(), &["sh", "-c", &script]) else { return };
+        let first = calls.iter().position(|call| call.contains(" pwrite64("));
+        let calls = &calls[first.unwrap_or(calls.len())..];
+        let with = |name: &str| calls.iter().filter(|call| call.contains(name)).count();
+        let (read, written, flushed) = (with(" read("), with(" write("), with(" pwrite64("));
+        seen.push(format!("{read} reads, {written} writes, {flushed} flushes"));
+        if read < FILES / 2 {
+            continue;
+        }
+        // Each file is a header and eight blocks, which wait until the next one is opened: one flush a
+        // file, and one write where the next file's hash is the same.
+        assert!(written < flushed && flushed < 2 * read, "{seen:?}");
+        return;
+    }
+    panic!("the guard answered late in each run: {seen:?}");
+}
+
+/// Where what stdio does cannot be seen, nothing is buffered. That is found out once, and from then on
+/// a call costs no more than in a process for which the library was switched off from the start.
+#[test]
+fn a_process_that_cannot_be_buffered_costs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let confined = folder.path().join("confined");
+    compiler::compile("confined", &[], &confined);
+    std::fs::write(folder.path().join("in"), vec![b'x'; 400_000]).unwrap();
+    // Instructions of so many small reads and writes, as valgrind's callgrind counts them.
+    let instructions = |records: &str, run: &[&str]| -> Option<u64> {
+        let mut command = Command::new(&confined);
+        command.arg("protect").args(run);
+        command.args(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        command.args(["dd", "if=in", "of=out", "bs=8", "status=none", records]);
+        command.env("SWEETSPOT_CACHE", folder.path().join("cache")).env_remove("SWEETSPOT");
+        command.env_remove("SWEETSPOT_LEDGER").env_remove("IO_BUFFER_SIZE");
+        let output = command.current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.code() != Some(0) {
+            assert!(std::env::var_os("CI").is_none(), "missing in CI: valgrind, seccomp: {said}");
+            eprintln!("skipped: valgrind under a seccomp filter: {said}");
+            return None;
+        }
+        let count = said.lines().find_map(|line| line.split_once("Collected : "));
+        Some(count.unwrap_or_else(|| panic!("no count in {said}")).1.trim().parse().unwrap())
+    };
+    let of_a_record = |run: &[&str]| {
+        let (few, many) = (instructions("count=2000", run)?, instructions("count=42000", run)?);
+        Some((many - few) / 40_000)
+    };
+    let Some(unseen) = of_a_record(&RUN[..3]) else { return };
+    let library = fs::read_dir(folder.path().join("cache")).unwrap();
+    let mut library = library.map(|entry| entry.unwrap().path());
+    let library = library.find(|path| path.extension() == Some("so".as_ref())).unwrap();
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let off = of_a_record(&["env", &preload, "IO_BUFFER_SIZE=off"]).unwrap();
+    let native = of_a_record(&["env"]).unwrap();
+    assert!(off > native, "{off} instructions with the library, natively {native}");
+    // What a start takes is not quite the same each time.
+    let most = off + off / 20;
+    assert!(
+        unseen <= most,
+        "{unseen} instructions a record, switched off {off}, natively {native}"
+    );
+    // And it was that: nothing was buffered.
+    let mut command = Command::new(&confined);
+    command.arg("protect").args([
+        RUN[0],
+        "run",
+        "--summary",
+        "--",
+        "dd",
+        "if=in",
+        "of=out",
+        "bs=8",
+    ]);
+    command.env("SWEETSPOT_CACHE", folder.path().join("cache")).env_remove("SWEETSPOT_LEDGER");
+    let output = command.env_remove("SWEETSPOT").current_dir(folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("a process was not buffered"), "{said}");
 }
 
 /// `tar` opens folders as it opens files. What is in them is found by their path then, which is asked

@@ -6,6 +6,8 @@
 //! is expected, so it is the same for all of them. Nothing here sleeps for something to happen: each
 //! step waits until the kernel or the terminal shows that the one before it has had its effect.
 
+use test_start as _;
+
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::{self, File};
 use std::io::{Read, Write};

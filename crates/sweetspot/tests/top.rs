@@ -3,6 +3,10 @@
 //! Everything happens in a pid namespace of its own, so that there are exactly the processes that the
 //! test makes, whatever else the machine does.
 
+use test_start as _;
+
+mod compiler;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -97,16 +101,20 @@ fn who_cannot_be_helped_is_said() {
     for (name, options) in
         [("static-one", &["-static"][..]), ("plain-one", &[][..]), ("buffered-one", &[][..])]
     {
-        let cc = Command::new("cc")
+        let gcc = compiler::gcc()
             .args(options)
             .arg("-o")
             .arg(folder.join(name))
             .arg(folder.join("reader.c"))
             .status();
-        assert!(cc.is_ok_and(|status| status.success()), "cc is needed: apt-get install gcc");
+        assert!(gcc.is_ok_and(|status| status.success()), "gcc is needed: apt-get install gcc");
     }
+    let shares = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c/shares_memory.c");
+    let cc = Command::new("cc").arg("-o").arg(folder.join("sharing-one")).arg(shares).status();
+    assert!(cc.is_ok_and(|status| status.success()), "cc is needed: apt-get install gcc");
     let script = format!(
         "for name in static plain; do nice {0}/$name-one & done
+         nice {0}/sharing-one file 1000000 &
          $TOP run --buffer-size 1 -- nice {0}/buffered-one &
          nice dd if=/dev/zero bs=1 | cat > /dev/null & sleep 1; $TOP top --interval 1s",
         folder.display()
@@ -121,6 +129,7 @@ fn who_cannot_be_helped_is_said() {
     check("static-one", "no: it is statically linked");
     check("buffered-one", "no: it runs under sweetspot already");
     check(" dd ", "no: it has no file open");
+    check("sharing-one", "no: it shares writable memory");
 }
 
 #[test]

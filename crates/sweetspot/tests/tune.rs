@@ -1,6 +1,8 @@
 //! What a user of `sweetspot tune` sees. Nothing here asserts a time: commands whose speed hardly
 //! depends on buffers (they sleep) stand for those that are measured.
 
+use test_start as _;
+
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::io::Read;
@@ -662,16 +664,19 @@ fn a_prediction_that_misses_is_said() {
 fn a_command_too_long_for_the_budget_is_recorded_once_and_tried_six_times() {
     let place = Place::with_input();
     // Less than ninety runs take at the least, and several times what six take here.
-    let options = ["--json", "--budget=5s", "--sizes=4K..16K", "--within=100%"];
+    let options = ["--json", "--budget=8s", "--sizes=4K..16K", "--within=100%"];
     let told = |options: &[&str], command: &[&str]| -> serde_json::Value {
         let output = place.tune(options, command).output().unwrap();
         assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    let recorded = told(
-        &options,
-        &["sh", "-c", "sleep 0.1; dd if=in.dat of=out.dat bs=50 status=none; echo done >&2"],
-    );
+    let copy = "sleep 0.1; dd if=in.dat of=out.dat bs=50 status=none; echo done >&2";
+    // Where others keep the machine busy, six may take longer now and then.
+    let too_long = |told: &serde_json::Value| {
+        told["notes"].to_string().contains("six runs would take longer than --budget")
+    };
+    let mut recorded = (0..3).map(|_| told(&options, &["sh", "-c", copy]));
+    let recorded = recorded.find(|told| !too_long(told)).expect("six runs within the budget");
     let notes = recorded["notes"].to_string();
     assert!(notes.contains("would take longer than --budget, so one was recorded"), "{notes}");
     let missed = notes.contains("the prediction missed, so a search decided: ");

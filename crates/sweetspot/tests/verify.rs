@@ -5,6 +5,10 @@
 //! they run under `run`. Everything is tried as the user who runs the tests, and where that is root
 //! as `nobody` too.
 
+use test_start as _;
+
+mod compiler;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -15,6 +19,9 @@ use tempfile::TempDir;
 
 /// How a shell script asks whether it runs under `run`.
 const UNDER_RUN: &str = r#"[ -n "$SWEETSPOT_LEDGER" ]"#;
+
+/// What a script does first, so that something of it is buffered; nobody can see that it did.
+const BUFFERED: &str = "dd if=in.dat of=/dev/null bs=15 status=none; ";
 
 /// Nothing that is waited for takes longer, on a busy machine; less than the program sleeps.
 const PATIENCE: Duration = Duration::from_secs(50);
@@ -102,11 +109,13 @@ impl Place {
         state
     }
 
-    /// Verifies a script; expects a status and these words, and that nothing was touched.
+    /// Verifies a script of which something is buffered; expects a status and these words, and that
+    /// nothing was touched.
     #[track_caller]
     fn check(&self, options: &[&str], script: &str, status: i32, expected: &[&str]) -> String {
         let before = self.state();
-        let output = self.verify(options, &["sh", "-c", script]).output().unwrap();
+        let buffered = format!("{BUFFERED}{script}");
+        let output = self.verify(options, &["sh", "-c", &buffered]).output().unwrap();
         let said = said(&output, status, expected);
         assert_eq!(self.state(), before, "{script}: something of the user's was touched");
         said
@@ -122,6 +131,38 @@ fn said(output: &Output, status: i32, expected: &[&str]) -> String {
         assert!(text.contains(part), "{part:?} is missing in:\n{text}");
     }
     text
+}
+
+/// Where nothing was buffered, nothing was proved; the reason is the real one.
+#[test]
+fn where_nothing_was_buffered_it_cannot_be_told() {
+    for user in users() {
+        let place = Place::new(user);
+        let compile = |source: &Path, name: &str| {
+            let program = place.work().join(name);
+            succeed(Command::new("cc").arg("-w").arg("-o").arg(&program).arg(source));
+        };
+        place.write(
+            "stream.c",
+            "#include <stdio.h>\nint main(void) { FILE *file = fopen(\"out\", \"w\");\n\
+             setvbuf(file, NULL, _IONBF, 0);\n\
+             for (int i = 0; i < 5000; i++) fputs(\"a record\", file); return fclose(file); }\n",
+        );
+        compile(&place.work().join("stream.c"), "stream");
+        let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
+        compile(&programs.join("shares_memory.c"), "shares");
+        let check = |options: &[&str], command: &[&str], status: i32, parts: &[&str]| {
+            said(&place.verify(options, command).output().unwrap(), status, parts);
+        };
+        let stdio = "cannot tell: its calls are made by C's stdio; try: --stdio\n";
+        check(&[], &["./stream"], 3, &[stdio]);
+        check(&["--stdio"], &["./stream"], 0, &["identical\n", "5000 calls became "]);
+        let shared = "cannot tell: the process shares writable memory with another";
+        check(&[], &["./shares", "file", "1"], 3, &[shared]);
+        check(&[], &["./shares", "none", "1"], 0, &["identical\n"]);
+        let few = "cannot tell: no file was read or written often enough\n";
+        check(&[], &["true"], 3, &[few]);
+    }
 }
 
 #[test]
@@ -243,9 +284,7 @@ fn the_first_difference_is_shown() {
 #[test]
 fn a_wrong_library_is_found() {
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("verify-naive.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/c/naive.c");
-    let options = ["-O1", "-shared", "-fPIC", "-o"];
-    succeed(Command::new("cc").args(options).arg(&library).arg(source));
+    compiler::compile("naive", &["-shared", "-fPIC"], &library);
     let place = Place::new(User::Ours);
     let program = "import os\nfile = open(\"out\", \"wb\", buffering=0)\n\
                    for i in range(1000): file.write(b\"0123456789\")\nos.kill(os.getpid(), 9)";
@@ -322,7 +361,7 @@ fn what_cannot_be_buffered_cannot_be_told() {
     let place = Place::new(User::Ours);
     place.write("static.c", "int main(void) { return 0; }");
     let options = ["-static", "-o", "static", "static.c"];
-    succeed(Command::new("cc").args(options).current_dir(place.work()));
+    succeed(compiler::gcc().args(options).current_dir(place.work()));
     let output = place.verify(&[], &["./static"]).output().unwrap();
     said(&output, 3, &["cannot tell: ", "statically linked"]);
     let output = place.verify(&[], &["dd"]).env("SWEETSPOT", "off").output().unwrap();
@@ -337,7 +376,8 @@ fn what_cannot_be_buffered_cannot_be_told() {
 fn in_place_it_changes_what_the_program_changes() {
     for user in users() {
         let place = Place::new(user);
-        let script = ["sh", "-c", "cat in.dat >> old.dat; echo new > out; rm -f gone"];
+        let script = format!("{BUFFERED}cat in.dat >> old.dat; echo new > out; rm -f gone");
+        let script = ["sh", "-c", &script];
         let prepare = ["--prepare", "echo old > old.dat; touch gone; rm -f out"];
         let output = place.verify(&prepare, &script).output().unwrap();
         said(
@@ -361,7 +401,8 @@ fn in_place_it_changes_what_the_program_changes() {
 fn every_run_reads_the_same_input() {
     let place = Place::new(User::Ours);
     let verify = |stdin: Stdio| {
-        let script = ["sh", "-c", "read line; echo $line; wc -c"];
+        let script = format!("{BUFFERED}read line; echo $line; wc -c");
+        let script = ["sh", "-c", &script];
         place.verify(&[], &script).stdin(stdin).stdout(Stdio::piped()).spawn().unwrap()
     };
     let mut file = fs::File::open(place.work().join("in.dat")).unwrap();

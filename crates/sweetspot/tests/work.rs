@@ -1,6 +1,8 @@
 //! `sweetspot work` as it is typed: exit statuses as `cp`, `cmp` and `wc` have them, messages that say
 //! what to type next, and nothing half-done under a final name.
 
+use test_start as _;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

@@ -6,6 +6,9 @@
 //!
 //! Not here: what the product itself does. Nothing depends on this crate.
 
+#[cfg(test)]
+use test_start as _;
+
 mod bench;
 mod conformance;
 mod fuzz;

@@ -26,8 +26,11 @@ struct Done {
 /// Runs all steps and prints a table of them. `filter` goes to the tests, to run only some; then
 /// other people's tests are left out.
 pub fn run(filter: &[&str]) -> bool {
-    // Job control is tested, also where this was started with its interrupts ignored (nohup, cron).
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
+    // Job control is tested, also where this was started with its interrupts ignored (cron, the
+    // background of a script). Test programs see to that themselves (`test-start`); other people's
+    // tests do not. SIGHUP stays ignored under nohup, so that this outlives its terminal.
+    let job_control = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    for signal in [libc::SIGINT, libc::SIGQUIT].into_iter().chain(job_control) {
         // SAFETY: a constant disposition.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }

@@ -3,6 +3,8 @@
 //!
 //! How the library keeps the protocol is not tested here; `client.rs` stands in for it.
 
+use test_start as _;
+
 mod client;
 
 use std::collections::BTreeSet;

@@ -54,14 +54,20 @@ macro_rules! hook {
 }
 
 /// C functions that pass on, and speak and listen: everything that others could notice, or that
-/// brings news, and concerns nothing that is buffered.
+/// brings news, and concerns nothing that is buffered. Where nothing comes after the call it is a jump:
+/// below a frame of ours the processor does not know where a call that came back from the kernel
+/// returns to, which costs as much as all the rest of `profile`.
 macro_rules! pass_on {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> $ret, next => {
-                let pass = $crate::ops::pass_on();
+                if $crate::process::passive() {
+                    $crate::ops::observe::spoke();
+                    return next($($arg),*);
+                }
+                $crate::ops::speak();
                 let answer = next($($arg),*);
-                pass.done();
+                $crate::process::listen();
                 answer
             }
         })*
@@ -124,82 +130,8 @@ macro_rules! jump {
         /// As the C function of this name.
         #[cfg_attr(preload_abi, unsafe(no_mangle))]
         #[unsafe(naked)]
-        #[cfg(target_arch = "x86_64")]
         pub unsafe extern "C" fn $name() {
-            // Seven registers and the return address: the stack is aligned for the call.
-            core::arch::naked_asm!(
-                "push rdi",
-                "push rsi",
-                "push rdx",
-                "push rcx",
-                "push r8",
-                "push r9",
-                "push rax",
-                "sub rsp, 128",
-                "movups xmmword ptr [rsp], xmm0",
-                "movups xmmword ptr [rsp + 16], xmm1",
-                "movups xmmword ptr [rsp + 32], xmm2",
-                "movups xmmword ptr [rsp + 48], xmm3",
-                "movups xmmword ptr [rsp + 64], xmm4",
-                "movups xmmword ptr [rsp + 80], xmm5",
-                "movups xmmword ptr [rsp + 96], xmm6",
-                "movups xmmword ptr [rsp + 112], xmm7",
-                "call {before}",
-                "mov r11, rax",
-                "movups xmm0, xmmword ptr [rsp]",
-                "movups xmm1, xmmword ptr [rsp + 16]",
-                "movups xmm2, xmmword ptr [rsp + 32]",
-                "movups xmm3, xmmword ptr [rsp + 48]",
-                "movups xmm4, xmmword ptr [rsp + 64]",
-                "movups xmm5, xmmword ptr [rsp + 80]",
-                "movups xmm6, xmmword ptr [rsp + 96]",
-                "movups xmm7, xmmword ptr [rsp + 112]",
-                "add rsp, 128",
-                "pop rax",
-                "pop r9",
-                "pop r8",
-                "pop rcx",
-                "pop rdx",
-                "pop rsi",
-                "pop rdi",
-                "jmp r11",
-                before = sym $before,
-            )
-        }
-        #[doc = "Keeps all arguments and goes on where the function before it says."]
-        ///
-        /// # Safety
-        /// As the C function of this name.
-        #[cfg_attr(preload_abi, unsafe(no_mangle))]
-        #[unsafe(naked)]
-        #[cfg(target_arch = "aarch64")]
-        pub unsafe extern "C" fn $name() {
-            core::arch::naked_asm!(
-                "stp x29, x30, [sp, #-224]!",
-                "stp x0, x1, [sp, #16]",
-                "stp x2, x3, [sp, #32]",
-                "stp x4, x5, [sp, #48]",
-                "stp x6, x7, [sp, #64]",
-                "str x8, [sp, #80]",
-                "stp q0, q1, [sp, #96]",
-                "stp q2, q3, [sp, #128]",
-                "stp q4, q5, [sp, #160]",
-                "stp q6, q7, [sp, #192]",
-                "bl {before}",
-                "mov x16, x0",
-                "ldp x0, x1, [sp, #16]",
-                "ldp x2, x3, [sp, #32]",
-                "ldp x4, x5, [sp, #48]",
-                "ldp x6, x7, [sp, #64]",
-                "ldr x8, [sp, #80]",
-                "ldp q0, q1, [sp, #96]",
-                "ldp q2, q3, [sp, #128]",
-                "ldp q4, q5, [sp, #160]",
-                "ldp q6, q7, [sp, #192]",
-                "ldp x29, x30, [sp], #224",
-                "br x16",
-                before = sym $before,
-            )
+            $crate::arch::jump_after!($before)
         }
         next! { $name }
     };

@@ -60,6 +60,7 @@ pass_on! {
     fn readdir64_r(folder: Pointer, entry: Pointer, result: Pointer) -> c_int;
     fn rewinddir(folder: Pointer) -> ();
     fn seekdir(folder: Pointer, position: isize) -> ();
+    fn getdents(fd: c_int, into: Pointer, len: usize) -> c_int;
     fn getdents64(fd: c_int, into: Pointer, len: usize) -> isize;
     fn getdirentries(fd: c_int, into: Pointer, len: usize, base: Pointer) -> isize;
     fn getdirentries64(fd: c_int, into: Pointer, len: usize, base: Pointer) -> isize;

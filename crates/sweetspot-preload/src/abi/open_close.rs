@@ -2,6 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_uint};
 
+use crate::fault;
 use crate::ops::{self, life, observe};
 
 macro_rules! opens {
@@ -60,6 +61,19 @@ macro_rules! checked_openats {
 }
 checked_openats! { __openat_2 __openat64_2 }
 
+hook! {
+    fn openat2(folder: c_int, path: *const c_char, how: *const u64, size: usize) -> c_int, next => {
+        // The structure begins with the flags.
+        let flags = fault::peek(how).unwrap_or(0) as c_int;
+        let pass = ops::pass_on();
+        let fd = next(folder, path, how, size);
+        life::opened(fd, flags);
+        observe::opened_at(folder, fd, flags, path);
+        pass.done();
+        fd
+    }
+}
+
 macro_rules! creats {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, mode: c_uint) -> c_int, next => {
@@ -77,6 +91,10 @@ creats! { creat creat64 }
 macro_rules! closes {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int) -> c_int, next => {
+            if observe::is_on() {
+                observe::closed(fd);
+                return next(fd);
+            }
             let failed = life::closing(fd);
             let answer = next(fd);
             if failed != 0 && answer == 0 { crate::fail(failed) as c_int } else { answer }
@@ -84,3 +102,12 @@ macro_rules! closes {
     })*};
 }
 closes! { close __close }
+
+hook! {
+    /// The same in POSIX's newest words, which musl has.
+    fn posix_close(fd: c_int, flags: c_int) -> c_int, next => {
+        let failed = life::closing(fd);
+        let answer = next(fd, flags);
+        if failed != 0 && answer == 0 { crate::fail(failed) as c_int } else { answer }
+    }
+}

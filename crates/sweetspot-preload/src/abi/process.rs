@@ -257,47 +257,8 @@ macro_rules! lists {
         /// As the C function of this name.
         #[cfg_attr(preload_abi, unsafe(no_mangle))]
         #[unsafe(naked)]
-        #[cfg(target_arch = "x86_64")]
         pub unsafe extern "C" fn $name() {
-            core::arch::naked_asm!(
-                // The place of the return address is needed for the list.
-                "pop rax",
-                "push r9",
-                "push r8",
-                "push rcx",
-                "push rdx",
-                "push rsi",
-                "mov rsi, rsp",
-                "push rax",
-                "call {with}",
-                "pop rcx",
-                "add rsp, 40",
-                "push rcx",
-                "ret",
-                with = sym $with,
-            )
-        }
-        #[doc = "Makes a list of its arguments and goes on with that."]
-        ///
-        /// # Safety
-        /// As the C function of this name.
-        #[cfg_attr(preload_abi, unsafe(no_mangle))]
-        #[unsafe(naked)]
-        #[cfg(target_arch = "aarch64")]
-        pub unsafe extern "C" fn $name() {
-            core::arch::naked_asm!(
-                "stp x29, x30, [sp, #-80]!",
-                "mov x29, sp",
-                "str x1, [sp, #24]",
-                "stp x2, x3, [sp, #32]",
-                "stp x4, x5, [sp, #48]",
-                "stp x6, x7, [sp, #64]",
-                "add x1, sp, #24",
-                "bl {with}",
-                "ldp x29, x30, [sp], #80",
-                "ret",
-                with = sym $with,
-            )
+            $crate::arch::with_list!($with)
         }
     )*};
 }

@@ -11,6 +11,7 @@ use sweetspot_core::why::Why;
 use super::process::{Kin, at, becoming, kin};
 use super::read_write::follow;
 use super::{dup, rights, system, transfer};
+use crate::arch::old;
 use crate::fault;
 use crate::ops::{self, Outcome, life, process};
 use crate::process::set_under_seccomp;
@@ -50,30 +51,6 @@ struct CloneArguments {
     parent: u64,
     exit_signal: u64,
     stack: u64,
-}
-
-// Calls that only the older architecture has.
-#[cfg(target_arch = "x86_64")]
-mod old {
-    use core::ffi::c_long;
-    pub const NONE: c_long = -1;
-    pub const VFORK: c_long = libc::SYS_vfork;
-    pub const FORK: c_long = libc::SYS_fork;
-    pub const OPEN: c_long = libc::SYS_open;
-    pub const CREAT: c_long = libc::SYS_creat;
-    pub const DUP2: c_long = libc::SYS_dup2;
-    pub const PIPE: c_long = libc::SYS_pipe;
-}
-#[cfg(not(target_arch = "x86_64"))]
-mod old {
-    use core::ffi::c_long;
-    pub const NONE: c_long = -1;
-    pub const VFORK: c_long = -2;
-    pub const FORK: c_long = -3;
-    pub const OPEN: c_long = -4;
-    pub const CREAT: c_long = -5;
-    pub const DUP2: c_long = -6;
-    pub const PIPE: c_long = -7;
 }
 
 fn is_vfork(number: c_long) -> bool {

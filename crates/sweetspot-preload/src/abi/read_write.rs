@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use libc::iovec;
 
-use crate::ops::{self, Outcome};
+use crate::ops::{self, Outcome, observe};
 
 /// Asks `ops`, and calls the next definition when told to pass on.
 macro_rules! follow {
@@ -23,7 +23,14 @@ pub(super) use follow;
 macro_rules! reads {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int, buffer: *mut c_void, len: usize) -> isize, next => {
-            follow!(ops::read::read(fd, buffer.cast(), len), next(fd, buffer, len))
+            if let Some(done) = ops::read::hit(fd, buffer.cast(), len) {
+                return done;
+            }
+            if observe::is_on() {
+                // SAFETY: the program made the same call.
+                return unsafe { observe::ways::read(fd, buffer as usize, len, 0, $name::next()) };
+            }
+            follow!(ops::read::not_hit(fd, buffer.cast(), len), next(fd, buffer, len))
         }
     })*};
 }
@@ -32,7 +39,14 @@ reads! { read __read }
 macro_rules! writes {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int, buffer: *const c_void, len: usize) -> isize, next => {
-            follow!(ops::write::write(fd, buffer.cast(), len), next(fd, buffer, len))
+            if ops::write::waits(fd, buffer.cast(), len) {
+                return len as isize;
+            }
+            if observe::is_on() {
+                // SAFETY: the program made the same call.
+                return unsafe { observe::ways::write(fd, buffer as usize, len, 0, $name::next()) };
+            }
+            follow!(ops::write::not_waiting(fd, buffer.cast(), len), next(fd, buffer, len))
         }
     })*};
 }
@@ -41,8 +55,16 @@ writes! { write __write }
 macro_rules! positioned_reads {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int, buffer: *mut c_void, len: usize, offset: i64) -> isize, next => {
+            if let Some(done) = ops::read::hit_at(fd, buffer.cast(), len, offset) {
+                return done;
+            }
+            if observe::is_on() {
+                let (into, next) = (buffer as usize, $name::next());
+                // SAFETY: the program made the same call.
+                return unsafe { observe::ways::read_at(fd, into, len, offset, next) };
+            }
             follow!(
-                ops::read::read_at(fd, buffer.cast(), len, offset),
+                ops::read::not_hit_at(fd, buffer.cast(), len, offset),
                 next(fd, buffer, len, offset)
             )
         }

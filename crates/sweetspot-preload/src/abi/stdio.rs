@@ -7,7 +7,6 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use super::Pointer;
 use super::process::starting_shell;
 use crate::ops::{self, life, observe};
-use crate::process::passive;
 use crate::reach::streams;
 use crate::{errno, set_errno};
 
@@ -28,89 +27,59 @@ fn descriptor(stream: *mut c_void) -> c_int {
 }
 
 /// A stream was opened by path; null: it was not.
-fn opened(stream: *mut c_void, close_on_exec: bool, path: *const c_char) {
+fn opened(stream: *mut c_void, mode: &[u8], path: *const c_char) {
     if !stream.is_null() {
-        streams::made(stream);
         let fd = descriptor(stream);
-        let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
+        let flags = if letters(mode).contains(&b'e') { libc::O_CLOEXEC } else { 0 };
         life::opened(fd, flags);
         observe::opened(fd, flags, path);
+        made(stream, mode);
     }
 }
 
-/// How a stream is to be opened, as the program says it, or changed by us.
-struct Mode {
-    given: *const c_char,
-    changed: [u8; MODE_BYTES_MAX],
+/// A stream was made; null: it was not.
+fn made(stream: *mut c_void, mode: &[u8]) {
+    streams::made(stream);
+    if !stream.is_null() && may_map(mode) {
+        // libc maps the file when the stream is first read.
+        life::mapping(descriptor(stream), libc::PROT_READ, libc::MAP_SHARED);
+    }
 }
 
-/// Longer than any mode with the name of a character set behind it.
-const MODE_BYTES_MAX: usize = 64;
-/// glibc looks at so many characters.
-const MODE_LETTERS: usize = 7;
-
-impl Mode {
-    /// The mode without glibc's hint "m", by which a stream reads from a mapping: what is written to
-    /// the file later by a call is then seen in the mapping, and what waits is not. The letter becomes
-    /// another that says nothing.
-    fn of(given: *const c_char) -> Mode {
-        let mut mode = Mode { given, changed: [0; MODE_BYTES_MAX] };
-        let text = mode.text();
-        if passive() || !text[..text.len().min(MODE_LETTERS)].contains(&b'm') {
-            return mode;
-        }
-        let (len, mut in_name) = (text.len(), false);
-        if len >= MODE_BYTES_MAX {
-            return mode;
-        }
-        let mut changed = [0; MODE_BYTES_MAX];
-        for (index, byte) in text.iter().enumerate() {
-            in_name |= *byte == b',';
-            changed[index] = match *byte {
-                // Names of character sets have no case.
-                b'm' if in_name => b'M',
-                b'm' => b'b',
-                other => other,
-            };
-        }
-        mode.changed = changed;
-        mode
+/// How a stream is to be opened.
+fn mode_of(mode: *const c_char) -> &'static [u8] {
+    match mode.is_null() {
+        true => &[],
+        // SAFETY: the program hands over a C string, which libc reads, too.
+        false => unsafe { CStr::from_ptr(mode) }.to_bytes(),
     }
+}
 
-    fn text(&self) -> &'static [u8] {
-        match self.given.is_null() {
-            true => &[],
-            // SAFETY: the program hands over a C string, which libc reads, too.
-            false => unsafe { CStr::from_ptr(self.given) }.to_bytes(),
-        }
-    }
+/// The letters of a mode, without the name of a character set.
+fn letters(mode: &[u8]) -> &[u8] {
+    mode.split(|byte| *byte == b',').next().unwrap_or_default()
+}
 
-    fn pointer(&self) -> *const c_char {
-        match self.changed[0] {
-            0 => self.given,
-            _ => self.changed.as_ptr().cast(),
-        }
-    }
-
-    /// Whether it asks for close-on-exec.
-    fn closes_on_exec(&self) -> bool {
-        self.text().iter().take_while(|byte| **byte != b',').any(|byte| *byte == b'e')
-    }
+/// Whether glibc may read the stream from a mapping: it looks for an "m" among so many letters, also
+/// in the name of a character set.
+fn may_map(mode: &[u8]) -> bool {
+    const LETTERS: usize = 7;
+    let looked_at = &mode[..mode.len().min(LETTERS)];
+    mode.starts_with(b"r") && looked_at.contains(&b'm') && !letters(mode).contains(&b'+')
 }
 
 macro_rules! fopens {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, mode: *const c_char) -> *mut c_void, next => {
-            let mode = Mode::of(mode);
             let pass = ops::pass_on();
-            let stream = next(path, mode.pointer());
-            opened(stream, mode.closes_on_exec(), path);
+            let stream = next(path, mode);
+            opened(stream, mode_of(mode), path);
             pass.done();
             stream
         }
     })*};
 }
-fopens! { fopen fopen64 _IO_fopen }
+fopens! { fopen fopen64 _IO_fopen setmntent __setmntent }
 
 macro_rules! closes {
     ($($name:ident)*) => {$(hook! {
@@ -132,11 +101,10 @@ macro_rules! freopens {
         fn $name(
             path: *const c_char, mode: *const c_char, stream: *mut c_void,
         ) -> *mut c_void, next => {
-            let mode = Mode::of(mode);
             life::stream_closing(descriptor(stream));
             let pass = ops::pass_on();
-            let stream = next(path, mode.pointer(), stream);
-            opened(stream, mode.closes_on_exec(), path);
+            let stream = next(path, mode, stream);
+            opened(stream, mode_of(mode), path);
             pass.done();
             stream
         }
@@ -149,8 +117,8 @@ macro_rules! fdopens {
         fn $name(fd: c_int, mode: *const c_char) -> *mut c_void, next => {
             // For appending it sets O_APPEND.
             life::hand_over(fd);
-            let stream = next(fd, Mode::of(mode).pointer());
-            streams::made(stream);
+            let stream = next(fd, mode);
+            made(stream, mode_of(mode));
             stream
         }
     })*};
@@ -162,7 +130,7 @@ macro_rules! temporary {
         fn $name() -> *mut c_void, next => {
             let pass = ops::pass_on();
             let stream = next();
-            opened(stream, false, core::ptr::null());
+            opened(stream, b"", core::ptr::null());
             pass.done();
             stream
         }
@@ -190,20 +158,6 @@ pass_on! {
     fn getmntent_r(stream: Pointer, entry: Pointer, into: Pointer, len: c_int) -> Pointer;
     fn __getmntent_r(stream: Pointer, entry: Pointer, into: Pointer, len: c_int) -> Pointer;
 }
-
-/// Tables of mounts are streams that libc opens for its user.
-macro_rules! mounts {
-    ($($name:ident)*) => {$(hook! {
-        fn $name(path: *const c_char, mode: *const c_char) -> *mut c_void, next => {
-            let pass = ops::pass_on();
-            let stream = next(path, mode);
-            opened(stream, true, path);
-            pass.done();
-            stream
-        }
-    })*};
-}
-mounts! { setmntent __setmntent }
 
 /// Their stream is closed inside.
 macro_rules! ends_of_mounts {

@@ -16,6 +16,8 @@ pass_on! {
     fn tcgetpgrp(fd: c_int) -> c_int;
     fn tcsetpgrp(fd: c_int, group: c_int) -> c_int;
     fn tcgetsid(fd: c_int) -> c_int;
+    fn tcgetwinsize(fd: c_int, into: Pointer) -> c_int;
+    fn tcsetwinsize(fd: c_int, from: Pointer) -> c_int;
     fn gtty(fd: c_int, into: Pointer) -> c_int;
     fn stty(fd: c_int, from: Pointer) -> c_int;
     fn ttyname(fd: c_int) -> Pointer;

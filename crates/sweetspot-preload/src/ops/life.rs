@@ -272,8 +272,7 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
         }
         return;
     }
-    if passive() {
-        observe::mapped(fd);
+    if passive() && !observe::is_on() {
         return;
     }
     let Some(status) = sys::status(fd) else { return };
@@ -283,15 +282,10 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
         }
         return;
     }
-    speak();
-    inodes::mapped(status.device, status.inode);
-    for other in table::all() {
-        let same = table::open_file(other).is_some_and(|(file, _)| {
-            file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
-        });
-        if same || other == fd {
-            settle::settle(other, settle::Next::Straight(Why::Mapped));
-        }
+    if observe::is_on() {
+        observe::mapped(fd);
+    } else {
+        settle_mapped(fd, &status);
     }
     if shared {
         match sharers(fd) {
@@ -300,6 +294,20 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
             Sharers::Anybody if writable => process::agrees_silently(),
             // It may yet be made writable.
             Sharers::Anybody => SHARED_READ_ONLY.store(true, Relaxed),
+        }
+    }
+}
+
+/// A file is about to be mapped: no descriptor of it is buffered any more.
+fn settle_mapped(fd: i32, status: &sys::Status) {
+    speak();
+    inodes::mapped(status.device, status.inode);
+    for other in table::all() {
+        let same = table::open_file(other).is_some_and(|(file, _)| {
+            file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
+        });
+        if same || other == fd {
+            settle::settle(other, settle::Next::Straight(Why::Mapped));
         }
     }
 }

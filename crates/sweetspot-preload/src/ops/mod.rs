@@ -14,11 +14,11 @@ pub mod settle;
 pub mod transition;
 pub mod write;
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
-use sweetspot_core::policy::NEAR_BYTES;
+use sweetspot_core::policy::{self, NEAR_BYTES};
 use sweetspot_core::why::Why;
 
 use crate::atomic::swap;
@@ -109,8 +109,13 @@ impl Pass {
         }
     }
 
-    /// Why a file that makes many such calls earns nothing.
+    /// Why a file that makes many such calls earns nothing. Where nothing of this process can be
+    /// buffered, that is why.
     fn why_straight(self) -> Option<Why> {
+        let noted = ledger::noted();
+        if noted.is_some_and(|why| why != Why::Stdio) {
+            return noted;
+        }
         match self.kind {
             _ if self.len >= BYTES_SMALL => Some(Why::LargeTransfers),
             Kind::Read | Kind::ReadAt => Some(Why::RandomAccess),
@@ -356,11 +361,32 @@ pub fn is_libc_buffered(fd: i32) -> bool {
     }
 }
 
+/// Calls of libc's own that went straight on, of which nothing is known but that.
+#[unsafe(link_section = ".data")]
+static STDIO_CALLS: AtomicU32 = AtomicU32::new(0);
+
+/// For the summary: stdio makes many calls on a file, so that there is something to say should nothing
+/// be buffered.
+#[cold]
+fn note_stdio(fd: i32) {
+    let calls = STDIO_CALLS.fetch_add(1, Relaxed) + 1;
+    if calls == policy::CALLS_LISTED {
+        match sys::status(fd).is_some_and(|status| status.regular) {
+            true => ledger::note(Why::Stdio),
+            // A pipe or a terminal: the next ones may be on a file.
+            false => STDIO_CALLS.store(0, Relaxed),
+        }
+    }
+}
+
 /// libc reads, writes or seeks on its own account, and is not buffered, on a descriptor that may have
 /// a window: at the kernel's offset, and what stdio uses earns no window.
 pub fn libc_call(fd: i32) -> Pass {
     if passive() {
         return Pass::NOTHING;
+    }
+    if ledger::wants_summary() {
+        note_stdio(fd);
     }
     settle::settle(fd, settle::Next::Learn);
     if let Some(word) = table::learning_word(fd) {

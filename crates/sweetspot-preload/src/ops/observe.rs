@@ -13,9 +13,10 @@
 
 mod log;
 mod places;
+pub mod ways;
 
 use core::cell::UnsafeCell;
-use core::ffi::{c_char, c_void};
+use core::ffi::c_char;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::ledger::TEXT_BYTES_MAX;
@@ -269,8 +270,8 @@ pub fn start() {
     process::set_passive(process::PASSIVE_OFF);
     log::start();
     begin_process(all);
+    ways::start();
     let seen = reach::stdio_is_seen();
-    take_short_ways();
     this_process(|process| process.stdio.store(if seen { 1 } else { 2 }, Relaxed));
 }
 
@@ -367,7 +368,7 @@ pub struct Watch {
     at: i64,
     /// When it began; 0: it is not timed.
     began_ns: u64,
-    /// Where it returns to, where that is wanted and known; else 0.
+    /// Where in the program it returns to; 0: not known.
     returns_to: u64,
 }
 
@@ -516,6 +517,7 @@ impl Watch {
         counts.add(calls, 1);
         counts.add(ns, took_ns);
         if self.returns_to != 0
+            && ledger::wants_places()
             && let Some(all) = observations()
         {
             places::note(all, PID.load(Relaxed), counts.record, self.returns_to);
@@ -866,228 +868,6 @@ fn world_now() -> World {
 #[inline(always)]
 fn hear(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
-}
-
-/// The descriptor, if its calls only have to be counted now.
-#[inline(always)]
-fn armed(kind: Kind, fd: i32, len: u64) -> Option<&'static Seen> {
-    let seen = SEEN.get(fd as usize)?;
-    // Who reads thousands of small files gives each of them all the room that there is.
-    let is_small = || len < LARGE_BYTES || seen.flags.load(Relaxed) & FOLDED != 0;
-    (seen.left.load(Relaxed) > 0 && (kind == Kind::Seek || is_small())).then_some(seen)
-}
-
-/// Any other call begins: when, if it is to be timed; else 0.
-#[cold]
-#[inline(never)]
-fn begin(kind: Kind, fd: i32, len: u64) -> u64 {
-    match SEEN.get(fd as usize) {
-        Some(seen) if seen.due.swap(0, Relaxed) != 0 => time(1),
-        _ => turn(kind, len),
-    }
-}
-
-/// Counts a call on a descriptor that was armed before. False: it is for [`Watch::count`].
-#[inline(always)]
-fn count_plain(kind: Kind, seen: &Seen, len: u64, at: Option<i64>, answer: isize) -> bool {
-    let left = seen.left.load(Relaxed);
-    let record = seen.record.load(Relaxed);
-    let at_end = kind == Kind::Read && answer == 0 && len != 0;
-    let done_nothing = answer < isize::from(kind != Kind::Seek) && !at_end;
-    if left <= 0 || record.is_null() || done_nothing || !atomic::single_threaded() {
-        return false;
-    }
-    // A handler that comes in between may disarm: then this counts as one call more or less that
-    // was looked at closely.
-    seen.left.store(left - 1, Relaxed);
-    let flags = seen.flags.load(Relaxed);
-    if flags & (OTHER | STRAIGHT) != 0 {
-        if kind == Kind::Read || flags & OTHER != 0 {
-            hear(&NEWS);
-        }
-        if kind == Kind::Write || flags & OTHER != 0 {
-            hear(&SPEECH);
-        }
-    }
-    match kind {
-        Kind::Seek => seen.position.store(answer as u64, Relaxed),
-        _ if at.is_none() => {
-            let position = seen.position.load(Relaxed).wrapping_add(answer as u64);
-            seen.position.store(position, Relaxed);
-        }
-        _ => {}
-    }
-    // SAFETY: records are mapped for good.
-    let counts = Counts { record: unsafe { &*record }, exclusive: true };
-    let done = answer as u64;
-    match kind {
-        Kind::Read => {
-            counts.add(&counts.record.sizes_read[size_bucket(done)], 1);
-            counts.tally(Tally::ReadBytes, done);
-            if at_end {
-                counts.tally(Tally::Ends, 1);
-            }
-        }
-        Kind::Write => {
-            counts.add(&counts.record.sizes_written[size_bucket(done)], 1);
-            counts.tally(Tally::WrittenBytes, done);
-        }
-        Kind::Seek => counts.tally(Tally::Seeks, 1),
-    }
-    true
-}
-
-/// A call that was under way while its descriptor was armed, and is no plain one: it failed, or
-/// something else came in between. The answer for the program.
-#[cold]
-#[inline(never)]
-fn finish_unplain(kind: Kind, fd: i32, len: u64, at: Option<i64>, answer: isize) -> isize {
-    // Seeks are answered by the kernel itself.
-    let (answer, errno) = match sys::result(answer) {
-        Err(errno) if kind == Kind::Seek => (-1, Some(errno.0)),
-        _ => (answer, None),
-    };
-    let (by_stdio, at, began_ns, returns_to) = (false, at.unwrap_or(-1), 0, 0);
-    Watch { kind, by_stdio, fd, len, at, began_ns, returns_to }.finish_slowly(answer);
-    errno.map_or(answer, crate::fail)
-}
-
-/// What answers a plain call: the next definition, or, after `by`, something shorter.
-macro_rules! plainly {
-    ($next:expr;) => {
-        // SAFETY: the caller made the same call.
-        unsafe { $next }
-    };
-    ($next:expr; $shorter:expr) => {
-        $shorter
-    };
-}
-
-/// The hooks of the calls that come by the million, in a process that is observed: our own entries
-/// are patched to lead here, so that nothing stands in between. What is rare is out of the way, in
-/// functions of its own, so that the rest has registers to spare.
-macro_rules! short_ways {
-    ($(
-        $name:ident of $module:ident:
-        fn($fd:ident: i32 $(, $arg:ident: $type:ty)*) -> $ret:ty,
-        $kind:ident $len:expr, $at:expr $(, by $shorter:expr)?;
-    )*) => {
-        $(unsafe extern "C" fn $name($fd: i32 $(, $arg: $type)*) -> $ret {
-            #[inline(always)]
-            fn next() -> unsafe extern "C" fn(i32 $(, $type)*) -> $ret {
-                // SAFETY: the next definition of this name has this signature.
-                unsafe { core::mem::transmute(crate::abi::$module::$name::next()) }
-            }
-            #[cold]
-            #[inline(never)]
-            unsafe extern "C" fn slowly($fd: i32 $(, $arg: $type)*) -> $ret {
-                let returns_to = places::take_caller();
-                let began_ns = begin(Kind::$kind, $fd, $len);
-                // SAFETY: the caller made the same call.
-                let answer = unsafe { next()($fd $(, $arg)*) };
-                let (kind, by_stdio, fd, len) = (Kind::$kind, false, $fd, $len);
-                let at = $at.unwrap_or(-1);
-                let watch = Watch { kind, by_stdio, fd, len, at, began_ns, returns_to };
-                watch.finish_slowly(answer as isize);
-                answer
-            }
-            let Some(seen) = armed(Kind::$kind, $fd, $len) else {
-                // SAFETY: the caller made the same call.
-                return unsafe { slowly($fd $(, $arg)*) };
-            };
-            let answer = plainly!(next()($fd $(, $arg)*); $($shorter)?);
-            match count_plain(Kind::$kind, seen, $len, $at, answer as isize) {
-                true => answer as $ret,
-                false => finish_unplain(Kind::$kind, $fd, $len, $at, answer as isize) as $ret,
-            }
-        })*
-
-        /// Leads our own entries to them. Where that cannot be, or another library stands between
-        /// us and libc, they stay as they are, and lead here by a longer way.
-        fn take_short_ways_of_transfers() {
-            let notes_places = ledger::wants_places();
-            reach::redirect([$({
-                let way = match notes_places {
-                    true => places::keeping_caller!($name),
-                    false => $name as *const () as usize,
-                };
-                let is_libc = reach::is_libc(crate::abi::$module::$name::next());
-                (crate::abi::$module::$name as *const () as usize, is_libc.then_some(way))
-            }),*]);
-        }
-    };
-}
-
-/// Leads our own entries to short ways.
-fn take_short_ways() {
-    take_short_ways_of_transfers();
-    take_short_ways_of_names();
-}
-
-// A seek is all that libc's does, and too short for the way there and back. Reads and writes may be
-// points of cancellation: they are libc's.
-short_ways! {
-    read of read_write: fn(fd: i32, buffer: *mut c_void, len: usize) -> isize,
-        Read len as u64, None;
-    write of read_write: fn(fd: i32, buffer: *const c_void, len: usize) -> isize,
-        Write len as u64, None;
-    lseek of seek: fn(fd: i32, offset: i64, whence: i32) -> i64,
-        Seek whence as u64, None, by sys::seek(fd, offset, whence);
-    lseek64 of seek: fn(fd: i32, offset: i64, whence: i32) -> i64,
-        Seek whence as u64, None, by sys::seek(fd, offset, whence);
-    pread of read_write:
-        fn(fd: i32, buffer: *mut c_void, len: usize, offset: i64) -> isize,
-        Read len as u64, Some(offset);
-    pread64 of read_write:
-        fn(fd: i32, buffer: *mut c_void, len: usize, offset: i64) -> isize,
-        Read len as u64, Some(offset);
-}
-
-/// The same for opening, asking and closing: with small files they are half of what a program does.
-/// Where nothing comes after the call it is a jump: below a frame of ours the processor does not know
-/// where a call that came back from the kernel returns to, which costs as much as all the rest.
-macro_rules! short_names {
-    ($($name:ident of $module:ident: fn($($arg:ident: $type:ty),*), $before:expr $(, $after:expr)?;)*) => {
-        $(unsafe extern "C" fn $name($($arg: $type),*) -> i32 {
-            $before;
-            let next: unsafe extern "C" fn($($type),*) -> i32 = {
-                // SAFETY: the next definition of this name has this signature.
-                unsafe { core::mem::transmute(crate::abi::$module::$name::next()) }
-            };
-            // SAFETY: the caller made the same call.
-            let answer = unsafe { next($($arg),*) };
-            $($after(answer);)?
-            answer
-        })*
-
-        fn take_short_ways_of_names() {
-            reach::redirect([$((
-                crate::abi::$module::$name as *const () as usize,
-                Some($name as *const () as usize),
-            )),*]);
-        }
-    };
-}
-
-short_names! {
-    open of open_close: fn(path: *const c_char, flags: i32, mode: u32),
-        spoke(), |fd| opened(fd, flags, path);
-    open64 of open_close: fn(path: *const c_char, flags: i32, mode: u32),
-        spoke(), |fd| opened(fd, flags, path);
-    openat of open_close: fn(folder: i32, path: *const c_char, flags: i32, mode: u32),
-        spoke(), |fd| opened_at(folder, fd, flags, path);
-    openat64 of open_close: fn(folder: i32, path: *const c_char, flags: i32, mode: u32),
-        spoke(), |fd| opened_at(folder, fd, flags, path);
-    close of open_close: fn(fd: i32), closed(fd);
-    stat of metadata: fn(path: *const c_char, into: *mut c_void), spoke();
-    lstat of metadata: fn(path: *const c_char, into: *mut c_void), spoke();
-    fstat of metadata: fn(fd: i32, into: *mut c_void), spoke();
-    fstatat of metadata: fn(folder: i32, path: *const c_char, into: *mut c_void, flags: i32), spoke();
-    stat64 of metadata: fn(path: *const c_char, into: *mut c_void), spoke();
-    lstat64 of metadata: fn(path: *const c_char, into: *mut c_void), spoke();
-    fstat64 of metadata: fn(fd: i32, into: *mut c_void), spoke();
-    fstatat64 of metadata:
-        fn(folder: i32, path: *const c_char, into: *mut c_void, flags: i32), spoke();
 }
 
 /// The record of a descriptor that is not known: it was open before, or made out of sight.
@@ -1679,7 +1459,9 @@ pub fn ending(why: Option<Why>) {
         this_process(|process| process.delayed_ns.store(delayed, Relaxed));
         return each(finish_file);
     };
-    GIVEN_UP.store(why.bit(), Relaxed);
+    if GIVEN_UP.swap(why.bit(), Relaxed) == why.bit() {
+        return;
+    }
     this_process(|process| {
         process.why.fetch_or(why.bit(), Relaxed);
     });

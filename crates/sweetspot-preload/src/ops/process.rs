@@ -18,7 +18,7 @@ use crate::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, SignalsBlocked, clear_passive, listen, passive,
     passive_reasons, set_passive,
 };
-use crate::{pool, sys, table};
+use crate::{pool, reach, sys, table};
 
 /// Threads that are inside a fork: no window opens meanwhile.
 #[unsafe(link_section = ".data")]
@@ -61,9 +61,9 @@ fn settle_all(sharing: Sharing, why: Option<Why>) {
 pub fn before_fork() {
     if passive() {
         observe::shares(observe::Sharing::All);
-        return;
     }
-    if SHARES_WRITABLE.load(Relaxed) {
+    let may_agree = !passive() || observe::is_on();
+    if may_agree && SHARES_WRITABLE.load(Relaxed) {
         agrees_silently();
     }
     if passive() {
@@ -214,6 +214,21 @@ pub fn go_on() {
         FORKING.fetch_sub(1, Relaxed);
         listen();
     }
+}
+
+/// Whether anything may be buffered here: only where what stdio does is seen. Where it never will be,
+/// the process is passive from here on, so that no call tries again what cannot be, and each costs what
+/// it costs where buffering is off. No lock is held.
+pub fn can_buffer() -> bool {
+    if reach::stdio_is_seen() {
+        return true;
+    }
+    if reach::stdio_is_never_seen() {
+        // The reason has been noted by who found it.
+        end();
+    }
+    // Else another thread is finding out.
+    false
 }
 
 /// This process was forked behind our back: nothing that is kept here is its own.

@@ -1,7 +1,10 @@
 //! Reads: a hit where the window can answer, else one of the ways that `core::window` decides.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
@@ -14,16 +17,33 @@ use super::{
     transition, write,
 };
 use crate::file::{CLOSED, Held, Hit, OpenFile};
-use crate::process::{self, EPOCH, SignalsBlocked, listen, passive};
-use crate::{copy, ledger, pool, sys, table};
+use crate::process::{self, EPOCH, SignalsBlocked, listen, passive, passive_for_good};
+use crate::{arch, copy, ledger, pool, sys, table};
 
 /// `read`.
 #[inline(always)]
 pub fn read(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
-    if let Some((file, word)) = table::open_file(fd)
-        && let Hit::Done(done) = file.hit(word, fd, buffer, len)
-    {
-        return Outcome::Done(done as isize);
+    match hit(fd, buffer, len) {
+        Some(done) => Outcome::Done(done),
+        None => not_hit(fd, buffer, len),
+    }
+}
+
+/// What a window answers at once; `None`: go on with [`not_hit`].
+#[inline(always)]
+pub fn hit(fd: i32, buffer: *mut u8, len: usize) -> Option<isize> {
+    let (file, word) = table::open_file(fd)?;
+    match file.hit(word, fd, buffer, len) {
+        Hit::Done(done) => Some(done as isize),
+        _ => None,
+    }
+}
+
+/// The other reads.
+#[inline(always)]
+pub fn not_hit(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
+    if passive_for_good() {
+        return Outcome::PassOn(Pass::NOTHING);
     }
     if let Some(pass) = enter_alone(fd, Kind::Read, len as u64) {
         return Outcome::PassOn(pass);
@@ -34,11 +54,25 @@ pub fn read(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
 /// `pread`.
 #[inline(always)]
 pub fn read_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
-    if let Some((file, word)) = table::open_file(fd)
-        && let Hit::Done(done) = file.hit_at(word, fd, buffer, len, offset as u64)
-    {
-        return Outcome::Done(done as isize);
+    match hit_at(fd, buffer, len, offset) {
+        Some(done) => Outcome::Done(done),
+        None => not_hit_at(fd, buffer, len, offset),
     }
+}
+
+/// What a window answers at once; `None`: go on with [`not_hit_at`].
+#[inline(always)]
+pub fn hit_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Option<isize> {
+    let (file, word) = table::open_file(fd)?;
+    match file.hit_at(word, fd, buffer, len, offset as u64) {
+        Hit::Done(done) => Some(done as isize),
+        _ => None,
+    }
+}
+
+/// The other positioned reads.
+#[inline(always)]
+pub fn not_hit_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
     if is_random(fd, offset) {
         remember_end(fd, len, offset);
         return Outcome::PassOn(Pass::LISTEN);
@@ -166,10 +200,9 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
 /// Whether the program's buffer can be memory of its own at all. What is beyond is refused by the
 /// kernel even where there is nothing to copy.
 fn is_for_us(target: Target, len: usize) -> bool {
-    const USER_MAX: usize = 1 << 47;
     match target {
         Target::Buffer(buffer) => {
-            (buffer as usize).checked_add(len).is_some_and(|end| end < USER_MAX)
+            (buffer as usize).checked_add(len).is_some_and(|end| end < arch::USER_END)
         }
         Target::Vector(..) => true,
     }
@@ -435,7 +468,7 @@ fn hit_vector(
     len: usize,
     offset: Option<i64>,
 ) -> Hit {
-    let at = file.cursor.load(core::sync::atomic::Ordering::Acquire);
+    let at = file.cursor.load(Acquire);
     let from = match offset {
         Some(offset) => (offset as u64).wrapping_sub(file.window_at.load(Relaxed)),
         None => at & CLOSED,
@@ -446,7 +479,8 @@ fn hit_vector(
         return Hit::Miss;
     }
     let mut source = file.window.load(Relaxed) + from;
-    if file.cursor.load(core::sync::atomic::Ordering::Acquire) != at {
+    fence(Acquire);
+    if file.cursor.load(Relaxed) != at {
         return Hit::Miss;
     }
     let mut left = len;

@@ -1,6 +1,9 @@
 //! Seeks: answered here while the position is ours.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
 
 use sweetspot_core::ledger::Counter;
 
@@ -19,14 +22,27 @@ const POSITION_MAX: i64 = 1 << 40;
 /// `lseek`.
 #[inline(always)]
 pub fn seek(fd: i32, offset: i64, whence: i32) -> Outcome {
-    if let Some((file, word)) = table::open_file(fd)
-        && file.is_on()
-        && (whence == libc::SEEK_SET || whence == libc::SEEK_CUR)
-        && let Some(position) = move_position(file, fd, word, offset, whence)
-    {
-        file.count(Counter::Seeks, 1);
-        return Outcome::Done(position as isize);
+    match moved(fd, offset, whence) {
+        Some(position) => Outcome::Done(position),
+        None => not_moved(fd, whence),
     }
+}
+
+/// The new position, where that is ours; `None`: go on with [`not_moved`].
+#[inline(always)]
+pub fn moved(fd: i32, offset: i64, whence: i32) -> Option<isize> {
+    let (file, word) = table::open_file(fd)?;
+    if !file.is_on() || (whence != libc::SEEK_SET && whence != libc::SEEK_CUR) {
+        return None;
+    }
+    let position = move_position(file, fd, word, offset, whence)?;
+    file.count(Counter::Seeks, 1);
+    Some(position as isize)
+}
+
+/// The other seeks.
+#[inline(always)]
+pub fn not_moved(fd: i32, whence: i32) -> Outcome {
     if let Some(pass) = enter_alone(fd, Kind::Seek, 0) {
         return Outcome::PassOn(pass);
     }
@@ -80,7 +96,8 @@ fn move_position(
         let window_len = file.window_len.load(Relaxed);
         let stored = file.position.load(Relaxed);
         let position = file.resolved_position();
-        let still = file.cursor.load(Acquire) == at;
+        fence(Acquire);
+        let still = file.cursor.load(Relaxed) == at;
         if !still || table::word(fd)?.load(Relaxed) != word || !file.is_on() {
             return None;
         }

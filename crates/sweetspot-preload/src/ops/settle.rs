@@ -1,7 +1,7 @@
 //! The only way out of buffering: write what waits, put the position back into the kernel, drop the
 //! window.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
@@ -84,11 +84,12 @@ pub fn settle_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
             Next::BackOff => learned.back_off(),
             _ => learned.start_again(),
         };
-        file.state.store(word.0, Relaxed);
+        // Whoever finds it so calls the kernel, which knows the position by now.
+        file.state.store(word.0, Release);
     }
     if let Next::Straight(why) = next {
         file.note(why);
-        file.state.store(table::STRAIGHT, Relaxed);
+        file.state.store(table::STRAIGHT, Release);
         if !held.nested {
             write::unpin(file);
         }

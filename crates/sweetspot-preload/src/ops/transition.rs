@@ -12,7 +12,7 @@ use crate::file::{self, OpenFile};
 use crate::lock::Held;
 use crate::process::{SignalsBlocked, passive};
 use crate::sys::{self, Status};
-use crate::{fault, ledger, reach, table};
+use crate::{fault, ledger, table};
 
 use super::inodes;
 
@@ -35,7 +35,7 @@ pub(super) const MADE_UP: [u64; 12] = [
 /// Tries to give the file of a descriptor a window; whatever speaks against it leaves it as it was,
 /// or straight for good.
 pub fn open_window(fd: i32) {
-    if passive() || !reach::stdio_is_seen() {
+    if passive() || !super::process::can_buffer() {
         return;
     }
     let _signals = SignalsBlocked::new();

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{Relaxed, Release, SeqCst},
 };
 
 use sweetspot_core::learning::Learning;
@@ -26,7 +26,7 @@ use crate::atomic::swap;
 use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
 use crate::lock::hold;
 use crate::pins::{self, Pinned};
-use crate::process::{self, SignalsBlocked, passive};
+use crate::process::{self, SignalsBlocked, passive, passive_for_good};
 use crate::{copy, fault, ledger, sys, table};
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
@@ -93,10 +93,22 @@ enum Source {
 /// `write`.
 #[inline(always)]
 pub fn write(fd: i32, buffer: *const u8, len: usize) -> Outcome {
-    if let Some((file, word)) = table::open_file(fd)
-        && append(file, word, fd, buffer, len as u64)
-    {
-        return Outcome::Done(len as isize);
+    match waits(fd, buffer, len) {
+        true => Outcome::Done(len as isize),
+        false => not_waiting(fd, buffer, len),
+    }
+}
+
+/// Lets a write wait where that can be at once; false: go on with [`not_waiting`].
+#[inline(always)]
+pub fn waits(fd: i32, buffer: *const u8, len: usize) -> bool {
+    table::open_file(fd).is_some_and(|(file, word)| append(file, word, fd, buffer, len as u64))
+}
+
+/// The other writes.
+pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
+    if passive_for_good() {
+        return Outcome::PassOn(Pass::NOTHING);
     }
     slowly(fd, Source::Buffer(buffer, len), Kind::Write, None)
 }
@@ -366,7 +378,8 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     if let Some(ledger) = ledger::ledger() {
         entry.order.store(ledger.header.order.fetch_add(1, Relaxed) + 1, Relaxed);
     }
-    file.position.store(AT_END, Relaxed);
+    // After where the end is: another thread may ask without the lock (`resolved_position`).
+    file.position.store(AT_END, Release);
     file.reopen_cursor();
     file.dirty.store(1, Relaxed);
     file.next_dirty.store(core::ptr::null_mut(), Relaxed);
@@ -503,7 +516,7 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
             // An append from which the lock was taken over was committed meanwhile: once more, with
             // its bytes.
             if at_end {
-                file.position.store(AT_END, Relaxed);
+                file.position.store(AT_END, Release);
             }
             word = entry.word.load(Relaxed);
             len = length_of(word);
@@ -697,7 +710,7 @@ fn append_bytes_max(file: &OpenFile) -> u64 {
     wanted.min(file.mapped_bytes.load(Relaxed) - PAGE_BYTES)
 }
 
-/// The largest [`chunk_start`], rounded up.
+/// The largest [`chunk_start`], rounded up: not the size of a page here, but of one that copies notice.
 const PAGE_BYTES: u64 = 4096;
 
 /// Positioned writes until all is written.
@@ -819,7 +832,7 @@ fn detach(file: &OpenFile, held: &Held) {
         file.chunk.store(0, Relaxed);
         if file.is_trailing() {
             let learned = Learning(file.learned.load(Relaxed)).start_again();
-            file.state.store(learned.0, Relaxed);
+            file.state.store(learned.0, Release);
         }
     }
 }
@@ -953,7 +966,8 @@ fn place_for(file: &OpenFile, flags: i32) -> u32 {
     }
 }
 
-/// If the guard has pinned the file, lets its writes wait from now on.
+/// If the guard has pinned the file, lets its writes wait from now on. A pin is asked for only where
+/// what stdio does is seen (`earn`).
 fn attach(file: &'static OpenFile, fd: i32) {
     let Some(entry) = file.entry() else { return };
     match pins::answer(entry) {
@@ -964,7 +978,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
     }
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
-    if super::process::forking() || !crate::reach::stdio_is_seen() {
+    if super::process::forking() {
         return;
     }
     if file.chunk.load(Relaxed) != 0 {
@@ -1025,10 +1039,10 @@ fn attach(file: &'static OpenFile, fd: i32) {
         }
         file.chunk.store(file.mapped_chunk.load(Relaxed), Relaxed);
         let state = if trails { table::TRAILING } else { table::ON };
-        file.state.store(state, core::sync::atomic::Ordering::Release);
+        file.state.store(state, Release);
     } else {
         if !on {
-            file.state.store(value, core::sync::atomic::Ordering::Release);
+            file.state.store(value, Release);
         }
         give_up(file, if mapped.is_some() { Why::DiskNearlyFull } else { Why::Budget });
     }
@@ -1103,6 +1117,9 @@ pub fn earn(fd: i32) {
     let writes = Learning(word.load(Relaxed)).small_writes();
     let wanted = writes >= policy::WRITES_TO_EARN || inodes::any_window();
     if !wanted && table::open_file(fd).is_none() {
+        return;
+    }
+    if writes >= policy::WRITES_TO_EARN && !super::process::can_buffer() {
         return;
     }
     let signals = SignalsBlocked::new();

@@ -94,7 +94,7 @@ impl Names {
 /// The texts of an environment. One that is no address at all has none; with another bad one the
 /// program would have failed by EFAULT, and here by a fault.
 fn entries(given: Environment) -> impl Iterator<Item = &'static [u8]> {
-    let sound = (4096..1 << 47).contains(&(given as usize)) && given.is_aligned();
+    let sound = (4096..crate::arch::USER_END).contains(&(given as usize)) && given.is_aligned();
     (0..).map_while(move |index| {
         if !sound {
             return None;
@@ -324,7 +324,7 @@ impl File {
         }
         // SAFETY: aligned, long enough, and any bytes are a header.
         let header = unsafe { &*start.as_ptr().cast::<Elf64_Ehdr>() };
-        let same_kind = header.e_ident[4..6] == [2, 1] && header.e_machine == MACHINE;
+        let same_kind = header.e_ident[4..6] == [2, 1] && header.e_machine == crate::arch::MACHINE;
         !same_kind || self.needs_what_harms(header)
     }
 
@@ -403,11 +403,6 @@ const EMPTY_SEGMENT: Elf64_Phdr = Elf64_Phdr {
     p_memsz: 0,
     p_align: 0,
 };
-
-#[cfg(target_arch = "x86_64")]
-const MACHINE: u16 = 62;
-#[cfg(target_arch = "aarch64")]
-const MACHINE: u16 = 183;
 
 /// The file that the first line of a script names, after `#!`.
 fn interpreter(line: &[u8]) -> Option<File> {

@@ -11,16 +11,21 @@ use crate::library;
 /// Sizes with which each program runs.
 const SIZES: [&str; 4] = ["auto", "7", "4096", "1M"];
 
+/// The C compiler, with the options that are decided for all tests in one place.
+fn gcc() -> Command {
+    let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/c");
+    let mut compiler = Command::new("gcc");
+    compiler.arg(format!("@{programs}/options.txt")).env("LC_ALL", "C");
+    compiler
+}
+
 /// Compiles a victim and returns its program.
 fn compile(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/victims");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let status = Command::new("cc")
-        .args(["-O1", "-w", "-pthread", "-o"])
-        .arg(&program)
-        .arg(folder.join(format!("{name}.c")))
-        .status()
-        .expect("a C compiler (cc)");
+    let mut compiler = gcc();
+    compiler.arg("-o").arg(&program).arg(folder.join(format!("{name}.c")));
+    let status = compiler.status().expect("gcc is there (apt-get install build-essential)");
     assert!(status.success(), "{name}.c does not compile");
     program
 }
@@ -123,11 +128,11 @@ fn programs_that_would_be_harmed_start_without_it() {
     let victims = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/victims");
     let made = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let sanitized = made.join("sanitized");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-w", "-fsanitize=address", "-o"]).arg(&sanitized).arg(victims.join("hello.c"));
+    let mut compiler = gcc();
+    compiler.args(["-fsanitize=address", "-o"]).arg(&sanitized).arg(victims.join("hello.c"));
     match make(&sanitized, &mut compiler) {
         true => check_starts(&sanitized, &["", "many"], ""),
-        false => skip("cc -fsanitize=address"),
+        false => skip("gcc -fsanitize=address"),
     }
     let script = made.join("script");
     let text = format!("#! {} argument\n", sanitized.display());
@@ -136,11 +141,11 @@ fn programs_that_would_be_harmed_start_without_it() {
     check_starts(&script, &[""], "");
 
     let other = made.join("environment32");
-    let mut compiler = Command::new("cc");
+    let mut compiler = Command::new("gcc");
     compiler.args(["-m32", "-nostdlib", "-static", "-o"]).arg(&other);
     match make(&other, compiler.arg(victims.join("environment32.s"))) {
         true => check_starts(&other, &["", "many"], "libm.so.6 libdl.so.2"),
-        false => skip("cc -m32, and a kernel that runs its programs"),
+        false => skip("gcc -m32, and a kernel that runs its programs"),
     }
     // Only root can become another user.
     if std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {

@@ -30,6 +30,8 @@ const CALLS_PER_LEFT_MIN: u64 = 4;
 /// What was seen.
 #[derive(Default)]
 pub struct Trial {
+    /// What ran.
+    pub program: PathBuf,
     /// Calls that the program made on its input, and that were left of them.
     pub reads: Counts,
     pub writes: Counts,
@@ -107,7 +109,7 @@ fn copy(program: &Path, library: &Path, folder: &Path, records: usize) -> Result
     session.remove_if_unguarded();
     let (left, summary) = seen.map_err(|error| failed("it cannot be run", &error))?;
     compare(folder)?;
-    let mut trial = judge(&summary);
+    let mut trial = judge(&summary, program);
     if let Some([reads, writes]) = left {
         let made = records as u64;
         trial.reads = Counts { made, left: reads };
@@ -186,10 +188,10 @@ fn compare(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-fn judge(summary: &Summary) -> Trial {
+fn judge(summary: &Summary, program: &Path) -> Trial {
     let of = |name: &str| summary.files.iter().find(|file| file.path.ends_with(name));
     let (input, output) = (of("/in"), of("/out"));
-    let mut notes = summary.notes.clone();
+    let mut notes = summary.notes(program);
     if summary.processes == Some(0) {
         notes.insert(0, "the dynamic linker has not loaded the library".to_owned());
     }
@@ -200,5 +202,10 @@ fn judge(summary: &Summary) -> Trial {
             notes.push((*reason).to_owned());
         }
     }
-    Trial { reads: Counts::of(input), writes: Counts::of(output), notes }
+    Trial {
+        program: program.to_owned(),
+        reads: Counts::of(input),
+        writes: Counts::of(output),
+        notes,
+    }
 }

@@ -41,6 +41,9 @@ pub struct Profile {
     pub other_seconds: f64,
     /// With `sweetspot run`; none where nothing was seen.
     pub prediction: Option<Prediction>,
+    /// Why `run` could not keep a prediction here, whatever the calls are.
+    #[serde(default)]
+    pub obstacle: Option<Obstacle>,
     pub coverage: Coverage,
     /// Measured on this machine after the run.
     pub costs: Costs,
@@ -77,6 +80,17 @@ pub struct Prediction {
     /// The true ratio is expected between these in 9 of 10 cases.
     pub ratio_low: f64,
     pub ratio_high: f64,
+}
+
+/// What hinders, and what mends it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Obstacle {
+    /// Nothing is buffered; else: only reads are.
+    pub is_whole: bool,
+    /// In words.
+    pub reason: String,
+    /// What to type or to do, where something helps.
+    pub mend: Option<String>,
 }
 
 /// Was everything seen?

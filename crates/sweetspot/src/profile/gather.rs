@@ -45,6 +45,7 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
         file_seconds: 0.0,
         other_seconds: 0.0,
         prediction: None,
+        obstacle: run.obstacle.clone(),
         coverage: coverage::coverage(run.kernel.children, &files, &processes, &run.reach),
         costs: Costs::default(),
         insights: Vec::new(),
@@ -230,6 +231,27 @@ fn kind_of(path: &str) -> FileKind {
     }
 }
 
+/// Takes away what the obstacle, if there is one, leaves no way to.
+pub fn hinder(profile: &mut Profile) {
+    let Some(obstacle) = &profile.obstacle else { return };
+    for file in &mut profile.files {
+        if obstacle.is_whole {
+            file.buffered = Buffered::default();
+            file.reasons.insert(0, obstacle.reason.clone());
+        } else if file.writes > 0 {
+            let reads_only = Buffered {
+                appends: 0,
+                append_bytes: 0,
+                flushes: 0,
+                flush_bytes: 0,
+                ..file.buffered
+            };
+            file.buffered = reads_only;
+            file.reasons.push(obstacle.reason.clone());
+        }
+    }
+}
+
 /// When verdicts stand: says why, where the library could not.
 pub fn judge_reasons(profile: &mut Profile) {
     for file in &mut profile.files {
@@ -263,8 +285,17 @@ pub fn judge_reasons(profile: &mut Profile) {
         Some(why) if model::forbids(why) => 0,
         _ => 2,
     };
+    let obstacle = profile.obstacle.as_ref().filter(|obstacle| obstacle.is_whole);
     for file in &mut profile.files {
         file.reasons.sort_by_key(rank);
+        if let Some(obstacle) = obstacle.filter(|_| file.kind == FileKind::File) {
+            file.reasons.retain(|reason| *reason != obstacle.reason);
+            file.reasons.insert(0, obstacle.reason.clone());
+            file.verdict = Verdict::NotBuffered;
+        }
+    }
+    if obstacle.is_some() {
+        profile.prediction = None;
     }
     for file in &profile.files {
         if let Some(process) = file.process.and_then(|index| profile.processes.get_mut(index)) {

@@ -12,6 +12,7 @@ const MANY_CALLS: u64 = 10_000;
 pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
     let command = shell_words(&profile.command);
     let mut found = Vec::new();
+    obstacle(profile, &mut found);
     place(profile, &mut found);
     gain(profile, &command, &mut found);
     stdio(profile, &command, &mut found);
@@ -51,6 +52,20 @@ pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
     }
     found.sort_by_key(|insight| insight.severity);
     found
+}
+
+/// What keeps `run` from buffering it here.
+fn obstacle(profile: &Profile, found: &mut Vec<Insight>) {
+    let Some(obstacle) = &profile.obstacle else { return };
+    let what =
+        if obstacle.is_whole { "nothing is buffered here" } else { "writes do not wait here" };
+    let mend = obstacle.mend.as_ref().map(|mend| format!("; {mend}")).unwrap_or_default();
+    found.push(Insight {
+        code: "not-buffered-here".into(),
+        severity: Severity::High,
+        text: format!("{what}: {}{mend}", obstacle.reason),
+        command: None,
+    });
 }
 
 /// Where the calls are made that cost most: for people who can change the program.

@@ -25,14 +25,15 @@ use crate::arguments;
 use crate::failure::Failure;
 use crate::origin::{self, Origin};
 use crate::preload;
+use crate::probe::{self, Answer, Calls};
 use crate::reach::{self, Reach};
 use crate::recover;
 use crate::run::{Environment, Start, end_as, find, is_switched_off, set, value};
 use crate::session;
 use crate::summary::Target;
 use coverage::Kernel;
-use data::{Costs, Profile};
-pub use model::RUN_ERROR;
+use data::{Costs, Obstacle, Profile};
+pub use model::{RUN_ERROR, forbids};
 use recording::Recording;
 use report::Style;
 use std::ffi::OsString;
@@ -70,6 +71,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let Targets { json, report, record } = Targets::open(arguments, &origin)?;
     let program = find(&arguments.command[0], &environment)?;
     let reach = reach::inspect(&program, value(&environment, "PATH"));
+    let obstacle = obstacle(&reach, &program, &environment);
     recover::finish_stale();
 
     let wanted = Wanted { places: arguments.r#where, trace: record.is_some() };
@@ -85,7 +87,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
         }
     }
     let start = Start { program: &program, arguments: &arguments.command, environment };
-    let run = watch(&start, &observation, &reach)?;
+    let run = Run { obstacle, ..watch(&start, &observation, &reach)? };
     let counted = observation.read();
     let mut profile = gather::profile(&arguments.command, &counted, &run);
     places::name(&mut profile.files, &counted.places);
@@ -177,6 +179,8 @@ struct Run {
     delayed: Duration,
     kernel: Kernel,
     reach: Reach,
+    /// Why `run` could not buffer it here.
+    obstacle: Option<Obstacle>,
     timeline: Vec<data::Moment>,
 }
 
@@ -212,6 +216,7 @@ fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<
         delayed,
         kernel,
         reach: reach.clone(),
+        obstacle: None,
         timeline: timeline.end(seconds, observation.so_far()),
     })
 }
@@ -255,8 +260,25 @@ impl Progress {
     }
 }
 
+/// Why `run` could not buffer what it should: asked of the library inside the program. What a look at
+/// the program's file has told is said otherwise.
+fn obstacle(reach: &Reach, program: &Path, environment: &Environment) -> Option<Obstacle> {
+    if *reach != Reach::Reachable {
+        return None;
+    }
+    let (is_whole, found) = match probe::ask(program, environment) {
+        Answer::Not(obstacle) => (true, obstacle),
+        Answer::Without(Calls::Writes, obstacle) => (false, obstacle),
+        // Without windows next to nothing is worth it.
+        Answer::Without(Calls::Reads, obstacle) => (true, obstacle),
+        Answer::Buffered | Answer::Unknown(_) => return None,
+    };
+    Some(Obstacle { is_whole, reason: found.reason, mend: found.mend })
+}
+
 /// What follows from counts and costs.
 fn judge(profile: &mut Profile, reach: &Reach) {
+    gather::hinder(profile);
     model::judge(profile);
     gather::judge_reasons(profile);
     profile.insights = insight::all(profile, reach);

@@ -1,8 +1,9 @@
 //! Numbers and findings in words: the sentence that a report begins with.
 
-use super::data::{Calls, Coverage, File, FileKind, Profile, Seen, Verdict};
+use super::data::{Calls, Coverage, File, FileKind, Obstacle, Process, Profile, Seen, Verdict};
 use super::model::GAIN_SECONDS_MIN;
 use super::{coverage, shell_words};
+use crate::probe;
 use crate::reach::Reach;
 use std::collections::BTreeMap;
 use sweetspot_core::why::Why;
@@ -151,7 +152,9 @@ pub fn sentence(profile: &Profile, reach: &Reach) -> String {
     let calls = count(all);
     let calls = if all == 1 { "1 system call".into() } else { format!("{calls} system calls") };
     let went = format!("{share} % of {} went into {calls}{each} on {on}", time(profile));
+    let hindered = profile.obstacle.as_ref().filter(|obstacle| obstacle.is_whole);
     let next = match (profile.prediction, gains(profile)) {
+        _ if hindered.is_some() => hindered.map(cannot).unwrap_or_default(),
         (Some(prediction), true) => format!(
             "buffered it should take {}, {}x ({}-{}), an estimate; try: sweetspot run -- {}",
             seconds(alone(profile) / prediction.ratio),
@@ -171,6 +174,12 @@ pub fn sentence(profile: &Profile, reach: &Reach) -> String {
         },
     };
     format!("{went}{waits}{unseen}; {next}")
+}
+
+/// What hinders, whatever the calls are.
+fn cannot(obstacle: &Obstacle) -> String {
+    let mend = obstacle.mend.as_ref().map(|mend| format!("; {mend}")).unwrap_or_default();
+    format!("sweetspot cannot buffer it here: {}{mend}", obstacle.reason)
 }
 
 /// What was out of sight, in words, and the part of all calls that it was.
@@ -195,6 +204,9 @@ fn unseen(profile: &Profile) -> (String, f64) {
 /// What `run --stdio` would save, roughly: most of the time that small calls of stdio's which are in
 /// order take for themselves, and not for their bytes. None: it does not matter.
 pub fn saved_by_stdio(profile: &Profile) -> Option<f64> {
+    if profile.obstacle.as_ref().is_some_and(|obstacle| obstacle.is_whole) {
+        return None;
+    }
     let stdio = Why::Stdio.text();
     let is_small = |file: &&File| {
         let pattern = &file.pattern;
@@ -273,9 +285,20 @@ fn no_gain(profile: &Profile, main: &[&File]) -> String {
         _ if saves > 2.0 * start => format!("it would save no more than {}", seconds(saves)),
         _ if each >= LARGE_BYTES => format!("the calls are large already ({})", bytes(each)),
         _ if share < 0.03 => "so little of the time goes into files".to_string(),
-        Some((reason, files)) => because(reason, &files),
+        Some((reason, files)) => match mend(reason, profile) {
+            Some(mend) => format!("{}; {mend}", because(reason, &files)),
+            None => because(reason, &files),
+        },
         None => "the calls are few or large".to_string(),
     }
+}
+
+/// What helps against a reason that holds for a whole process.
+fn mend(reason: &str, profile: &Profile) -> Option<String> {
+    let why = SENTENCES.into_iter().find(|why| why.text() == reason)?;
+    let has = |process: &&Process| process.reasons.iter().any(|one| one == reason);
+    let program = profile.processes.iter().find(has).map(|process| process.program.as_str());
+    probe::mend(why, program.unwrap_or_default())
 }
 
 /// The reason that holds for most of the time in calls, and the files that it is the first one of.
@@ -316,7 +339,10 @@ fn out_of_sight(profile: &Profile, reach: &Reach) -> String {
     let Coverage { verdict, kernel, .. } = &profile.coverage;
     let why = match reach {
         Reach::Unreachable(why) => format!("{why}"),
-        Reach::Reachable if *verdict == Seen::Nothing => "no process loaded the library".into(),
+        Reach::Reachable if *verdict == Seen::Nothing => match &profile.obstacle {
+            Some(obstacle) => obstacle.reason.clone(),
+            None => "no process loaded the library".into(),
+        },
         Reach::Reachable => format!("they were {}", coverage::OUT_OF_SIGHT),
     };
     let beyond = coverage::beyond(&profile.coverage);

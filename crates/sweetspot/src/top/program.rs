@@ -1,6 +1,7 @@
 //! What is known of a program that makes many calls: its name, the command to type next, and why a
 //! buffer could not help it. Only the programs that are shown are looked at.
 
+use crate::probe;
 use crate::reach::{self, Reach};
 use crate::session;
 use std::collections::HashMap;
@@ -80,7 +81,7 @@ pub fn command_of(pid: u32) -> Vec<String> {
 /// Remembers what was found about executables.
 #[derive(Default)]
 pub struct Obstacles {
-    reach: HashMap<(u64, u64), Option<String>>,
+    known: HashMap<(u64, u64), Option<String>>,
 }
 
 impl Obstacles {
@@ -88,14 +89,30 @@ impl Obstacles {
     pub fn of(&mut self, pid: u32) -> Option<String> {
         let path = PathBuf::from(format!("/proc/{pid}/exe"));
         let data = fs::metadata(&path).ok()?;
-        let known = self.reach.entry((data.dev(), data.ino())).or_insert_with(|| {
+        let known = self.known.entry((data.dev(), data.ino())).or_insert_with(|| {
             match reach::inspect(&path, None) {
+                Reach::Reachable if may_be_asked(pid, &data) => {
+                    let program = fs::read_link(&path).ok()?;
+                    let answer = probe::ask(&program, &std::env::vars_os().collect());
+                    answer.obstacle().map(ToString::to_string)
+                }
                 Reach::Reachable => None,
                 Reach::Unreachable(why) => Some(why.to_string()),
             }
         });
         known.clone().or_else(|| state(pid))
     }
+}
+
+/// Whether the program of a process can be asked: its libraries are loaded then, so it must be one
+/// that this user would start, from the same files as the process.
+fn may_be_asked(pid: u32, program: &fs::Metadata) -> bool {
+    let is_trusted = [0, rustix::process::geteuid().as_raw()].contains(&program.uid());
+    let root =
+        |pid: &str| fs::metadata(format!("/proc/{pid}/root")).map(|data| (data.dev(), data.ino()));
+    let has_our_root =
+        matches!((root(&pid.to_string()), root("self")), (Ok(its), Ok(ours)) if its == ours);
+    is_trusted && has_our_root
 }
 
 /// What the process itself shows.
@@ -109,7 +126,26 @@ fn state(pid: u32) -> Option<String> {
     if status.lines().any(|line| line.trim_end() == "Seccomp:\t2") {
         return Some("a seccomp filter is in force, under which nothing is buffered".to_owned());
     }
+    if shares_memory(pid) {
+        return Some("it shares writable memory with other processes".to_owned());
+    }
     (!has_files(pid)).then(|| "it has no file open, only pipes, sockets or devices".to_owned())
+}
+
+/// Whether a process has writable memory that others can map by a name, in which they may agree
+/// unseen. Devices are none, nor are the JVM's performance counters.
+fn shares_memory(pid: u32) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.lines().any(|line| {
+        let mut fields = line.split_whitespace();
+        let is_shared =
+            fields.nth(1).is_some_and(|rights| rights.starts_with("rw") && rights.ends_with('s'));
+        let name = fields.nth(3).unwrap_or_default();
+        let has_name = name.starts_with('/') && !line.ends_with("(deleted)");
+        let is_of_system_v = name.starts_with("/SYSV");
+        let is_device = name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
+        is_shared && (is_of_system_v || has_name && !is_device && !name.contains("/hsperfdata_"))
+    })
 }
 
 /// Whether a process has a file open besides those that every process has. Where that may not be

@@ -2,6 +2,7 @@
 
 use super::compare::{Aspect, Difference, Item, Noise, Outcome, words_of_end};
 use super::files;
+use crate::arguments::Verify;
 use crate::shell::quoted;
 use crate::summary::Figures;
 use std::collections::BTreeSet;
@@ -81,7 +82,7 @@ impl Verdict {
     }
 
     /// All of it.
-    pub fn text(&self, command: &[OsString]) -> String {
+    pub fn text(&self, arguments: &Verify) -> String {
         let mut text = String::new();
         match &self.word {
             Word::Identical => text.push_str("identical\n"),
@@ -95,7 +96,7 @@ impl Verdict {
         }
         if let Word::Differs(differences, size) = &self.word {
             show(&mut text, differences);
-            row(&mut text, "again", &again(command, size.as_ref()));
+            row(&mut text, "again", &again(arguments, size.as_ref()));
         }
         row(&mut text, "compared", &self.compared);
         self.buffered.iter().for_each(|line| row(&mut text, "buffered", line));
@@ -178,13 +179,16 @@ fn of(aspect: Aspect) -> &'static str {
 }
 
 /// The command that shows it again.
-fn again(command: &[OsString], size: Option<&OsString>) -> String {
+fn again(arguments: &Verify, size: Option<&OsString>) -> String {
     let mut words = "sweetspot verify ".to_owned();
     if let Some(size) = size {
         let _ = write!(words, "--sizes {} ", size.display());
     }
+    if arguments.stdio {
+        words.push_str("--stdio ");
+    }
     words.push_str("--");
-    for word in command {
+    for word in &arguments.command {
         words.push(' ');
         words.push_str(&quoted(&word.to_string_lossy()));
     }
@@ -212,7 +216,7 @@ impl Buffered {
         let what = match (&self.figures.inactive, self.figures.calls) {
             (Some(why), _) => return format!("no: {why}"),
             (None, Some((calls, left))) => format!("{calls} calls became {left}"),
-            (None, None) => "no file was read or written often enough".to_owned(),
+            (None, None) => "it is not known what".to_owned(),
         };
         format!("{size}: {what}; took {:.3} s", self.seconds)
     }

@@ -14,10 +14,10 @@ use std::sync::{Mutex, OnceLock};
 pub enum Build {
     /// `programs/c/NAME.c`
     C(&'static str),
+    /// `programs/c/NAME.c` for the C library musl; found under `$BIN/musl`.
+    Musl(&'static str),
     /// `programs/c/NAME.c`, a library to be preloaded.
     CLibrary(&'static str),
-    /// `programs/c/NAME.c`, for the C library musl.
-    Musl(&'static str),
     /// `programs/cxx/NAME.cpp`
     Cxx(&'static str),
     /// `programs/cobol/NAME.cob`
@@ -52,7 +52,7 @@ impl Build {
     /// The folder under `programs/`, the name and the source's extension.
     fn source(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Build::C(name) | Build::CLibrary(name) | Build::Musl(name) => ("c", name, "c"),
+            Build::C(name) | Build::Musl(name) | Build::CLibrary(name) => ("c", name, "c"),
             Build::Cxx(name) => ("cxx", name, "cpp"),
             Build::Cobol(name) => ("cobol", name, "cob"),
             Build::Fortran(name) => ("fortran", name, "f90"),
@@ -64,17 +64,13 @@ impl Build {
     /// The compiler and its arguments, without source and target.
     fn compiler(self) -> Vec<String> {
         let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+        // The one place for what every C compiler of the tests is told (`tests/compiler`).
+        let options = format!("@{}", sources().join("c/options.txt").display());
         let words: Vec<&str> = match self {
-            // No warnings: calls that are wrong on purpose are what many of them test.
-            // Before glibc 2.34, timers and asynchronous transfers were in a library of their own.
-            Build::C(_) => {
-                vec!["gcc", "-O1", "-g", "-w", "-pthread", "-Wl,--no-as-needed", "-lrt"]
-            }
-            Build::Musl(_) => {
-                vec!["musl-gcc", "-O1", "-g", "-w", "-pthread", "-D_LARGEFILE64_SOURCE"]
-            }
-            Build::CLibrary(_) => vec!["gcc", "-O1", "-w", "-shared", "-fPIC"],
-            Build::Cxx(_) => vec!["g++", "-O1", "-std=c++17", "-Wall"],
+            Build::C(_) => vec!["gcc", &options],
+            Build::Musl(_) => vec!["musl-gcc", &options, "-D_LARGEFILE64_SOURCE"],
+            Build::CLibrary(_) => vec!["gcc", &options, "-shared", "-fPIC"],
+            Build::Cxx(_) => vec!["g++", &options, "-std=c++17"],
             Build::Cobol(_) => vec!["cobc", "-x"],
             Build::Fortran(_) => vec!["gfortran", "-O1"],
             Build::Java(_) => vec!["javac", "-nowarn", "-Xlint:-deprecation"],
@@ -160,11 +156,12 @@ pub fn make(build: Build) -> Result<(), String> {
     fs::write(&stamp_file, wanted).map_err(|error| format!("{}: {error}", stamp_file.display()))
 }
 
-/// What an executable is made from: command, source and headers beside it.
+/// What an executable is made from: command, source, options and the headers beside it.
 fn stamp(source: &Path, compiler: &[String]) -> Result<Vec<u8>, String> {
     let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
     let mut stamp = compiler.join(" ").into_bytes();
     stamp.extend(read(source)?);
+    stamp.extend(read(&sources().join("c/options.txt"))?);
     let beside = source.parent().into_iter().flat_map(fs::read_dir).flatten().flatten();
     let mut headers: Vec<PathBuf> = beside.map(|entry| entry.path()).collect();
     headers.retain(|path| path.extension().is_some_and(|extension| extension == "h"));
@@ -173,4 +170,29 @@ fn stamp(source: &Path, compiler: &[String]) -> Result<Vec<u8>, String> {
         stamp.extend(read(&header)?);
     }
     Ok(stamp)
+}
+
+/// What users compile themselves has no warning either: the benchmarks, the classics and the example.
+#[test]
+fn c_programs_for_users_compile_without_a_warning() {
+    let root = sources().join("..");
+    let mut folders = vec![root.join("benchmarks"), root.join("crates/sweetspot-preload/examples")];
+    let plans = fs::read_dir(root.join("classics")).expect("the classics");
+    folders.extend(plans.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()));
+    let options = Build::C("").compiler();
+    let mut compiled = 0;
+    for entry in folders.iter().flat_map(fs::read_dir).flatten().flatten() {
+        let source = entry.path();
+        if source.extension().is_none_or(|extension| extension != "c") {
+            continue;
+        }
+        let mut gcc = Command::new(&options[0]);
+        gcc.args(&options[1..]).args(["-O2", "-c", "-o", "/dev/null"]).env("LC_ALL", "C");
+        gcc.arg("-I").arg(root.join("crates/sweetspot-preload/include")).arg(&source);
+        let output = gcc.output().expect("gcc is there (apt-get install build-essential)");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}", source.display());
+        compiled += 1;
+    }
+    assert!(compiled >= 9, "{compiled} programs");
 }

@@ -123,7 +123,8 @@ pub fn no_command(name: &str) -> Option<String> {
     (!is_there(name)).then(|| format!("no {name} (apt-get install {package})"))
 }
 
-fn is_there(name: &str) -> bool {
+/// Whether a command is there.
+pub fn is_there(name: &str) -> bool {
     search_path().split(':').any(|folder| {
         let path = Path::new(folder).join(name);
         fs::metadata(path)

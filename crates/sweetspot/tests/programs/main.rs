@@ -4,7 +4,8 @@
 //! at every buffer size, and compares standard output, standard error, exit status or signal, and
 //! every file of the work folder. `harness.rs` runs and compares, `build.rs` compiles the sources
 //! that lie in `programs/`. That the harness sees differences at all is a test of its own
-//! (`sees.rs`), and so is that the programs are really buffered (`active.rs`).
+//! (`sees.rs`), and so is that the programs are really buffered (`active.rs`), and that they do the same
+//! twice by themselves (`memory.rs`).
 //!
 //! Not here: killed processes at random moments and random programs of calls.
 //!
@@ -14,9 +15,12 @@
 //! each took and what it does natively. `SWEETSPOT_TEST_BIN` is a folder of executables, where there
 //! is no compiler.
 
+use test_start as _;
+
 mod active;
 mod build;
 mod harness;
+mod memory;
 mod sees;
 mod table;
 
@@ -42,7 +46,7 @@ macro_rules! groups {
 }
 
 groups! {
-    c_calls c_errors c_fuzz c_sharing c_ends musl
+    c_calls c_errors c_fuzz c_sharing c_ends
     cxx cobol fortran java python perl node rust
-    shell coreutils tools
+    musl shell coreutils tools
 }

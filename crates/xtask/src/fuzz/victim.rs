@@ -35,9 +35,11 @@ const PIDS: u64 = DONE + LANES as u64;
 /// in `c`, where there is no compiler.
 pub const MADE_VARIABLE: &str = "SWEETSPOT_FUZZ_MADE";
 
-/// How victims in C are compiled. No warnings: calls that are wrong on purpose are what many of them
-/// test. Before glibc 2.34, timers and asynchronous transfers were in a library of their own.
-pub const FLAGS: &[&str] = &["-O1", "-g", "-w", "-pthread", "-Wl,--no-as-needed", "-lrt"];
+/// What every C compiler of the tests is told, as its argument.
+pub fn compiler_options() -> String {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
+    format!("@{}", sources.join("options.txt").display())
+}
 
 /// What the fuzzers run: the command line and the victim, built.
 pub struct Kit {
@@ -80,7 +82,7 @@ impl Kit {
         }
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/c");
         let mut command = Command::new("gcc");
-        command.args(FLAGS).arg("-o").arg(self.program(name));
+        command.arg(compiler_options()).arg("-o").arg(self.program(name));
         run(command.arg(sources.join(format!("{name}.c"))))
     }
 

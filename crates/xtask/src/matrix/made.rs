@@ -5,7 +5,7 @@
 //! another machine by a cross compiler.
 
 use super::{call, ends_with_us, folder};
-use crate::fuzz::victim::FLAGS;
+use crate::fuzz::victim::compiler_options;
 use serde_json::Value;
 use std::env::consts::ARCH;
 use std::fs;
@@ -123,7 +123,7 @@ pub fn victims(into: &Path, compiler: &str) -> Result<(), String> {
         };
         let text = fs::read_to_string(&source).map_err(|error| failed(&source, error))?;
         let mut command = Command::new(compiler);
-        command.args(FLAGS);
+        command.arg(compiler_options());
         if !text.contains("main(") {
             // To be preloaded.
             command.args(["-shared", "-fPIC"]);

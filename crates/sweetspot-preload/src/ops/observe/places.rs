@@ -1,62 +1,15 @@
 //! `profile --where`: where in the program the calls are made that are timed anyway, one in 64.
 //!
-//! The entry of a short way keeps the stack pointer, at which the address lies that its call returns
-//! to: one store. It is taken by the first thing that a call does which is looked at closely. So there is
-//! no walk over the stack: calls that C's stdio makes are libc's, and are not noted.
+//! A hook jumps to what observes (`ways`), so the address to which its call returns is where the
+//! machine keeps it: on top of the stack, or in a register. There is no walk over the stack: calls
+//! that C's stdio makes are libc's, and are not noted.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::observe::{Observations, Placed, Record};
 
 use crate::{process, sys};
-
-/// The stack pointer at the last entry, of any thread; 0: taken.
-#[unsafe(link_section = ".data")]
-pub static CALLER: AtomicU64 = AtomicU64::new(0);
-
-/// The frames between an entry and `take_caller` are smaller.
-const FRAMES_BYTES_MAX: u64 = 1024;
-
-/// An entry that keeps the stack pointer and goes on to the function of this name.
-#[cfg(target_arch = "x86_64")]
-macro_rules! keeping_caller {
-    ($way:ident) => {{
-        #[unsafe(naked)]
-        unsafe extern "C" fn entry() {
-            core::arch::naked_asm!(
-                "mov qword ptr [rip + {caller}], rsp",
-                "jmp {way}",
-                caller = sym $crate::ops::observe::places::CALLER,
-                way = sym $way,
-            )
-        }
-        entry as *const () as usize
-    }};
-}
-#[cfg(not(target_arch = "x86_64"))]
-macro_rules! keeping_caller {
-    ($way:ident) => {
-        $way as *const () as usize
-    };
-}
-pub(super) use keeping_caller;
-
-/// Where the call returns to that has just entered; 0: not known. What another thread kept meanwhile
-/// lies on another stack, what a handler kept was taken, or lies below.
-#[inline(always)]
-pub fn take_caller() -> u64 {
-    let at = CALLER.load(Relaxed);
-    if at == 0 {
-        return 0;
-    }
-    CALLER.store(0, Relaxed);
-    if at.wrapping_sub(sys::stack_pointer()) > FRAMES_BYTES_MAX {
-        return 0;
-    }
-    // SAFETY: it was a stack pointer, and lies just above ours: in the frames of this thread.
-    unsafe { *(at as *const u64) }
-}
 
 /// Counts a call on a record that returns to `address`.
 #[cold]

@@ -23,6 +23,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use sweetspot_core::why::Why;
 
+use crate::next;
 use crate::ops::{self, Outcome, observe};
 
 /// A stream of libc's.
@@ -55,10 +56,15 @@ pub fn stdio_is_seen() -> bool {
     taken.is_ok()
 }
 
+/// Whether they never will be: nothing can be buffered in this process.
+pub fn stdio_is_never_seen() -> bool {
+    STATE.load(Relaxed) == 3
+}
+
 /// At the start of a process, while it has one thread: streams that carry their own pointers are taken
 /// before anyone uses them. Where that fails, `stdio_is_seen` says so later.
 pub fn start() {
-    if !glibc::has_tables() {
+    if !next::has_glibc() {
         let _ = musl::take_standard_streams();
     }
 }

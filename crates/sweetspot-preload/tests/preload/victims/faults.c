@@ -122,12 +122,13 @@ int main(void) {
     TRY(read(fd, page + 4096, 8));
     set(SIGSEGV, jump, SA_ONSTACK | SA_NODEFER, 0);
     fault("alternate stack, not deferred");
-    set(SIGSEGV, (void (*)(int))jump_with_information, SA_SIGINFO, 0);
+    set(SIGSEGV, (void (*)(int))(void (*)(void))jump_with_information, SA_SIGINFO, 0);
     fault("with information");
     set(SIGSEGV, jump, SA_RESETHAND, 0);
     fault("reset");
     say("signal %d", signal(SIGSEGV, jump) == SIG_DFL);
     fault("by signal");
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     TRY(siginterrupt(SIGSEGV, 1));
     say_action("siginterrupt", SIGSEGV);
     say("sysv_signal %d", sysv_signal(SIGSEGV, only_look) == jump);

@@ -57,7 +57,9 @@ int main(void) {
     TRY(closedir(folder));
     TRY(unlink("folder/fifo"));
     TRY(rmdir("folder"));
-    say("opendir %d errno %d", opendir("folder") == NULL, errno);
+    errno = 0;
+    int closed = opendir("folder") == NULL;
+    say("opendir %d errno %d", closed, errno);
     glob_t found;
     say("glob %d", glob("m*d", 0, NULL, &found));
     say("found %zu %s", found.gl_pathc, found.gl_pathv[0]);

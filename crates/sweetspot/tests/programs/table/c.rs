@@ -222,16 +222,51 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
-        name: "threads while libc is patched",
-        build: &[C("patched")],
-        command: "$RUN $BIN/c/patched threads",
+        name: "threads while streams begin to be seen",
+        build: &[C("streams_taken")],
+        command: "$RUN $BIN/c/streams_taken threads",
         ..DEFAULT
     },
     Case {
         group: "c_sharing",
         name: "memory that may not be made executable",
-        build: &[C("patched")],
-        command: "$RUN $BIN/c/patched refused",
+        build: &[C("streams_taken")],
+        command: "$RUN $BIN/c/streams_taken confined",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "the end of a file that grows, asked through a stream",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor ends",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "streams that read what a descriptor wrote",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor reads",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "streams that map their file",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor mapped",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "files that libc opens by itself",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor own-files",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a library that was just written is loaded",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor library",
         ..DEFAULT
     },
     Case {
@@ -442,7 +477,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "a static program",
         needs: &["gcc"],
-        prepare: "seq 5000 > in.txt; gcc -O1 -w -static -pthread -o static $SRC/c/copy.c",
+        prepare: "seq 5000 > in.txt; gcc @$SRC/c/options.txt -static -o static $SRC/c/copy.c",
         command: "$RUN ./static in.txt out 7; $RUN sh -c './static in.txt out2 9; wc -c out2; cat out2 | ./static /dev/stdin out3 5'",
         ..DEFAULT
     },

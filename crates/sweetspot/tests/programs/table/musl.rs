@@ -1,98 +1,105 @@
-//! Programs in C whose C library is musl, as Alpine's are, alone and beside programs of glibc.
+//! Programs of the C library musl, whose streams carry their own pointers; and children of one C library
+//! below parents of the other.
 
-use super::{Case, DEFAULT, LINES};
+use super::{Case, DEFAULT};
 use crate::build::Build::{C, Musl};
 
-pub const MUSL: &[Case] = &[
+const STREAMS_BY_RULE: &str =
+    "seq 30000 > in.txt; printf '[[rule]]\\nstdio = \"on\"\\n' > sweetspot.toml";
+
+pub const ALL: &[Case] = &[
     Case {
         group: "musl",
-        name: "copy by 7 bytes",
+        name: "copies",
         build: &[Musl("copy")],
-        prepare: LINES,
-        command: "$RUN $BIN/musl/copy in.txt out 7",
+        prepare: "seq 30000 > in",
+        command: "for size in 1 7 200 4096 100000; do $RUN $BIN/musl/copy in out.$size $size; done; \
+                  $RUN $BIN/musl/copy in out.7 33 append; $RUN $BIN/musl/copy in out.200 33 update; \
+                  $RUN $BIN/musl/copy in out.33 33 sync",
         ..DEFAULT
     },
     Case {
         group: "musl",
-        name: "copy by 1, 200 and 4096 bytes, append and update",
-        build: &[Musl("copy")],
-        prepare: "seq 20000 > in; seq 30000 | tac > out200; echo before > out33",
-        command: "$RUN $BIN/musl/copy in out1 1; $RUN $BIN/musl/copy in out200 200 update; \
-                  $RUN $BIN/musl/copy in out4096 4096; $RUN $BIN/musl/copy in out33 33 append; \
-                  $RUN $BIN/musl/copy in sync 333 sync",
-        ..DEFAULT
-    },
-    Case {
-        group: "musl",
-        name: "rewrite, and read again what waits",
-        build: &[Musl("rewrite"), Musl("read_what_waits")],
-        prepare: LINES,
-        command: "$RUN $BIN/musl/rewrite in.txt 64 3; $RUN $BIN/musl/rewrite in.txt 7 100; \
-                  $RUN $BIN/musl/read_what_waits",
-        ..DEFAULT
-    },
-    Case {
-        group: "musl",
-        name: "appends",
-        build: &[Musl("appends")],
-        command: "for mode in position beside family flags; do $RUN $BIN/musl/appends $mode; done",
-        ..DEFAULT
-    },
-    Case {
-        group: "musl",
-        name: "streams with every kind of buffer",
-        build: &[Musl("stdio")],
-        command: "$RUN $BIN/musl/stdio; for end in _exit abort exit exec fork; do \
-                  $RUN $BIN/musl/stdio $end > said.$end; echo $?; done; \
-                  seq 2000 > in.txt; { $RUN $BIN/musl/stdio rest; cat; } < in.txt > rest",
+        name: "records are changed in place and appended",
+        build: &[Musl("rewrite"), Musl("appends"), Musl("read_what_waits")],
+        prepare: "seq -f '%079.0f' 4000 > in.txt",
+        command: "$RUN $BIN/musl/rewrite in.txt 80 3; $RUN $BIN/musl/read_what_waits; \
+                  for way in position beside family flags; do $RUN $BIN/musl/appends $way; done",
         ..DEFAULT
     },
     Case {
         group: "musl",
         name: "errors",
+        build: &[Musl("errors_read"), Musl("errors_write"), Musl("errors_seek")],
+        command: "$RUN $BIN/musl/errors_read; $RUN $BIN/musl/errors_write; $RUN $BIN/musl/errors_seek",
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
+        name: "streams",
+        build: &[Musl("stdio"), Musl("stream_and_descriptor"), Musl("streams_taken")],
+        prepare: "seq 30000 > in.txt",
+        command: STREAMS,
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
+        name: "streams through the engine, by a rule",
+        build: &[Musl("stdio"), Musl("stream_and_descriptor"), Musl("streams_taken")],
+        prepare: STREAMS_BY_RULE,
+        command: STREAMS,
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
+        name: "children below the other C library",
+        build: &[Musl("children"), C("children"), Musl("copy"), C("copy")],
+        command: CHILDREN,
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
+        name: "children below the other C library, streams by a rule",
+        build: &[Musl("children"), C("children"), Musl("copy"), C("copy")],
+        prepare: STREAMS_BY_RULE,
+        command: CHILDREN,
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
+        name: "threads, signals, forks",
         build: &[
-            Musl("errors_read"),
-            Musl("errors_write"),
-            Musl("errors_seek"),
-            Musl("errors_limits"),
+            Musl("threads_write"),
+            Musl("signals_speak"),
+            Musl("signals_window"),
+            Musl("fork_memory"),
+            Musl("fork_append"),
+            Musl("vfork_child"),
         ],
-        command: "for what in read write seek limits; do $RUN $BIN/musl/errors_$what; echo $?; done",
+        command: "$RUN $BIN/musl/threads_write 60; $RUN $BIN/musl/signals_speak 1500; \
+                  $RUN $BIN/musl/signals_window 500; $RUN $BIN/musl/fork_memory; \
+                  $RUN $BIN/musl/fork_append fork 30; $RUN $BIN/musl/fork_append exec 30; \
+                  $RUN $BIN/musl/vfork_child",
         ..DEFAULT
     },
     Case {
         group: "musl",
-        name: "descriptors from outside",
-        build: &[Musl("outside")],
+        name: "what others see, and when",
+        build: &[Musl("order"), Musl("neighbours"), Musl("walk")],
+        command: "for way in pipe flag signal mkdir symlink eventfd log stamp locks; do \
+                  echo $way; $RUN $BIN/musl/order $way; done; \
+                  $RUN sh -c '$BIN/musl/neighbours shared 0 & $BIN/musl/neighbours shared 1 & wait'; \
+                  mkdir tree; $RUN $BIN/musl/walk tree",
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
+        name: "descriptors that came from outside",
+        build: &[Musl("outside"), Musl("stdio")],
+        prepare: "seq 3000 > in.txt",
         command: "for mode in both child flags seek numbers plain; do \
-                  { echo before; $RUN $BIN/musl/outside $mode 3> $mode.said; echo after; } \
-                  > $mode 2>&1; done",
-        ..DEFAULT
-    },
-    Case {
-        group: "musl",
-        name: "threads, handlers, vfork",
-        build: &[Musl("threads_write"), Musl("signals_window"), Musl("vfork_child")],
-        command: "$RUN $BIN/musl/threads_write; echo $?; $RUN $BIN/musl/vfork_child; echo $?",
-        ..DEFAULT
-    },
-    Case {
-        group: "musl",
-        name: "a musl child below a glibc parent",
-        build: &[C("relay"), Musl("copy")],
-        prepare: "seq 4000 > in; seq -f '%099.0f' 300 > records",
-        command: "for how in fork spawn system last; do \
-                  $RUN $BIN/c/relay in out.$how $how $BIN/musl/copy records out.$how 50 append; \
-                  echo $?; done",
-        ..DEFAULT
-    },
-    Case {
-        group: "musl",
-        name: "a glibc child below a musl parent",
-        build: &[Musl("relay"), C("copy")],
-        prepare: "seq 4000 > in; seq -f '%099.0f' 300 > records",
-        command: "for how in fork spawn system last; do \
-                  $RUN $BIN/musl/relay in out.$how $how $BIN/c/copy records out.$how 50 append; \
-                  echo $?; done",
+                  { $RUN $BIN/musl/outside $mode 3> $mode.said; echo after; } > $mode 2>&1; done; \
+                  { $RUN $BIN/musl/stdio rest; cat; } < in.txt > rest",
         ..DEFAULT
     },
     Case {
@@ -106,3 +113,12 @@ pub const MUSL: &[Case] = &[
         ..DEFAULT
     },
 ];
+
+const STREAMS: &str = "$RUN $BIN/musl/stdio; $RUN $BIN/musl/stdio > outside; \
+    for end in _exit abort exit fork exec; do $RUN $BIN/musl/stdio $end > said; echo $?; \
+    mv said said.$end; mv unflushed unflushed.$end; done; \
+    for way in ends reads mapped; do $RUN $BIN/musl/stream_and_descriptor $way; done; \
+    $RUN $BIN/musl/streams_taken threads; $RUN $BIN/musl/streams_taken confined";
+
+const CHILDREN: &str = "$RUN $BIN/musl/children $BIN/c/copy $BIN/musl/copy; mkdir c; cd c; \
+    $RUN $BIN/c/children $BIN/musl/copy $BIN/c/copy";

@@ -1,0 +1,70 @@
+//! Functions whose arguments Rust cannot name: what a C function of ours does with its registers and
+//! its stack before the logic is called. Each is the whole body of a naked function.
+
+/// Saves all registers that may hold arguments, calls `$before` with them, and jumps to where it
+/// says, with stack and registers as they were.
+macro_rules! jump_after {
+    ($before:path) => {
+        core::arch::naked_asm!(
+            "stp x29, x30, [sp, #-224]!",
+            "stp x0, x1, [sp, #16]",
+            "stp x2, x3, [sp, #32]",
+            "stp x4, x5, [sp, #48]",
+            "stp x6, x7, [sp, #64]",
+            "str x8, [sp, #80]",
+            "stp q0, q1, [sp, #96]",
+            "stp q2, q3, [sp, #128]",
+            "stp q4, q5, [sp, #160]",
+            "stp q6, q7, [sp, #192]",
+            "bl {before}",
+            "mov x16, x0",
+            "ldp x0, x1, [sp, #16]",
+            "ldp x2, x3, [sp, #32]",
+            "ldp x4, x5, [sp, #48]",
+            "ldp x6, x7, [sp, #64]",
+            "ldr x8, [sp, #80]",
+            "ldp q0, q1, [sp, #96]",
+            "ldp q2, q3, [sp, #128]",
+            "ldp q4, q5, [sp, #160]",
+            "ldp q6, q7, [sp, #192]",
+            "ldp x29, x30, [sp], #224",
+            "br x16",
+            before = sym $before,
+        )
+    };
+}
+pub(crate) use jump_after;
+
+/// Makes the arguments after the first one a list on the stack (those in registers are put in front
+/// of the others, which lie there already), and calls `$with` with the first one and the list.
+macro_rules! with_list {
+    ($with:path) => {
+        core::arch::naked_asm!(
+            "stp x29, x30, [sp, #-80]!",
+            "mov x29, sp",
+            "str x1, [sp, #24]",
+            "stp x2, x3, [sp, #32]",
+            "stp x4, x5, [sp, #48]",
+            "stp x6, x7, [sp, #64]",
+            "add x1, sp, #24",
+            "bl {with}",
+            "ldp x29, x30, [sp], #80",
+            "ret",
+            with = sym $with,
+        )
+    };
+}
+pub(crate) use with_list;
+
+/// Jumps to `$way`, a function of six arguments that are no floating point numbers, with the first
+/// five as they are, and the address to which the call returns as the sixth: it lies in the link register.
+macro_rules! with_caller {
+    ($way:path) => {
+        core::arch::naked_asm!(
+            "mov x5, x30",
+            "b {way}",
+            way = sym $way,
+        )
+    };
+}
+pub(crate) use with_caller;

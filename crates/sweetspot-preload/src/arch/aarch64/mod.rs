@@ -1,0 +1,114 @@
+//! aarch64.
+#![allow(unsafe_code)]
+
+mod copy;
+mod jump;
+mod signal;
+
+use core::arch::asm;
+use core::sync::atomic::AtomicU64;
+
+pub use copy::copy;
+pub(crate) use jump::{jump_after, with_caller, with_list};
+pub use signal::{instruction_pointer, restorer};
+
+/// `EM_AARCH64`.
+pub const MACHINE: u16 = 183;
+
+/// The largest page that a kernel of this machine may have: its pages have 4, 16 or 64 KiB, as the kernel was built.
+pub const PAGE_BYTES_MAX: u64 = 65536;
+
+/// Alone in its pages, however large they are.
+#[repr(C, align(65536))]
+pub struct OwnPage<T>(pub T);
+
+/// Memory of programs ends here. A kernel with larger addresses gives them only to whoever asks for more by address.
+pub const USER_END: usize = 1 << 48;
+
+/// Calls that only older machines have: numbers that no call has.
+pub mod old {
+    use core::ffi::c_long;
+    /// No call; an argument that stands for none.
+    pub const NONE: c_long = -1;
+    pub const VFORK: c_long = -2;
+    pub const FORK: c_long = -3;
+    pub const OPEN: c_long = -4;
+    pub const CREAT: c_long = -5;
+    pub const DUP2: c_long = -6;
+    pub const PIPE: c_long = -7;
+}
+
+/// Makes a system call with up to six arguments.
+///
+/// # Safety
+/// The arguments must be what the call expects; pointers must be valid for what it does with them.
+#[inline(always)]
+pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
+    let answer: isize;
+    // SAFETY: the system call convention: only x0 changes.
+    unsafe {
+        asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") args[0] => answer,
+            in("x1") args[1],
+            in("x2") args[2],
+            in("x3") args[3],
+            in("x4") args[4],
+            in("x5") args[5],
+            options(nostack),
+        );
+    }
+    answer
+}
+
+/// The thread's own address: a value no other living thread of this process has.
+#[inline(always)]
+pub fn thread_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: reading the thread register has no effect.
+    unsafe {
+        asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags))
+    };
+    pointer
+}
+
+/// The stack pointer of the caller, near enough to tell frames apart.
+#[inline(always)]
+pub fn stack_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: reading the stack pointer has no effect.
+    unsafe { asm!("mov {}, sp", out(reg) pointer, options(nostack, nomem, preserves_flags)) };
+    pointer
+}
+
+/// Replaces `expected` by `new`; false if the word holds something else. Without a barrier: a handler of
+/// this thread sees its memory in the order of the program; one that comes in between makes the store
+/// fail, so it is tried again. Written out, as the compiler would call a function that asks whether
+/// the processor has one instruction for it.
+///
+/// # Safety
+/// No other thread may change the word.
+#[inline(always)]
+pub unsafe fn swap_alone(word: &AtomicU64, expected: u64, new: u64) -> bool {
+    let found: u64;
+    // SAFETY: the word is valid memory.
+    unsafe {
+        asm!(
+            "2:",
+            "ldxr {found}, [{word}]",
+            "cmp {found}, {expected}",
+            "b.ne 3f",
+            "stxr {failed:w}, {new}, [{word}]",
+            "cbnz {failed:w}, 2b",
+            "3:",
+            word = in(reg) word.as_ptr(),
+            expected = in(reg) expected,
+            new = in(reg) new,
+            found = out(reg) found,
+            failed = out(reg) _,
+            options(nostack),
+        );
+    }
+    found == expected
+}

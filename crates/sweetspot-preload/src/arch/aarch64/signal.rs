@@ -1,0 +1,19 @@
+//! Signal handlers: where the program was, and how a handler returns.
+#![allow(unsafe_code)]
+
+use core::ffi::c_void;
+
+/// The kernel brings its own way for a handler to return.
+pub fn restorer() -> Option<usize> {
+    None
+}
+
+/// Where a handler's context says what instruction is next.
+///
+/// # Safety
+/// The context must be one that the kernel handed over.
+pub unsafe fn instruction_pointer(context: *mut c_void) -> *mut u64 {
+    let context = context.cast::<libc::ucontext_t>();
+    // SAFETY: as the caller says.
+    unsafe { &raw mut (*context).uc_mcontext.pc }
+}

@@ -1,0 +1,87 @@
+//! Functions whose arguments Rust cannot name: what a C function of ours does with its registers and
+//! its stack before the logic is called. Each is the whole body of a naked function.
+
+/// Saves all registers that may hold arguments, calls `$before` with them, and jumps to where it
+/// says, with stack and registers as they were.
+macro_rules! jump_after {
+    ($before:path) => {
+        // Seven registers and the return address: the stack is aligned for the call.
+        core::arch::naked_asm!(
+            "push rdi",
+            "push rsi",
+            "push rdx",
+            "push rcx",
+            "push r8",
+            "push r9",
+            "push rax",
+            "sub rsp, 128",
+            "movups xmmword ptr [rsp], xmm0",
+            "movups xmmword ptr [rsp + 16], xmm1",
+            "movups xmmword ptr [rsp + 32], xmm2",
+            "movups xmmword ptr [rsp + 48], xmm3",
+            "movups xmmword ptr [rsp + 64], xmm4",
+            "movups xmmword ptr [rsp + 80], xmm5",
+            "movups xmmword ptr [rsp + 96], xmm6",
+            "movups xmmword ptr [rsp + 112], xmm7",
+            "call {before}",
+            "mov r11, rax",
+            "movups xmm0, xmmword ptr [rsp]",
+            "movups xmm1, xmmword ptr [rsp + 16]",
+            "movups xmm2, xmmword ptr [rsp + 32]",
+            "movups xmm3, xmmword ptr [rsp + 48]",
+            "movups xmm4, xmmword ptr [rsp + 64]",
+            "movups xmm5, xmmword ptr [rsp + 80]",
+            "movups xmm6, xmmword ptr [rsp + 96]",
+            "movups xmm7, xmmword ptr [rsp + 112]",
+            "add rsp, 128",
+            "pop rax",
+            "pop r9",
+            "pop r8",
+            "pop rcx",
+            "pop rdx",
+            "pop rsi",
+            "pop rdi",
+            "jmp r11",
+            before = sym $before,
+        )
+    };
+}
+pub(crate) use jump_after;
+
+/// Makes the arguments after the first one a list on the stack (those in registers are put in front
+/// of the others, which lie there already), and calls `$with` with the first one and the list.
+macro_rules! with_list {
+    ($with:path) => {
+        core::arch::naked_asm!(
+            // The place of the return address is needed for the list.
+            "pop rax",
+            "push r9",
+            "push r8",
+            "push rcx",
+            "push rdx",
+            "push rsi",
+            "mov rsi, rsp",
+            "push rax",
+            "call {with}",
+            "pop rcx",
+            "add rsp, 40",
+            "push rcx",
+            "ret",
+            with = sym $with,
+        )
+    };
+}
+pub(crate) use with_list;
+
+/// Jumps to `$way`, a function of six arguments that are no floating point numbers, with the first
+/// five as they are, and the address to which the call returns as the sixth: it lies on top of the stack.
+macro_rules! with_caller {
+    ($way:path) => {
+        core::arch::naked_asm!(
+            "mov r9, qword ptr [rsp]",
+            "jmp {way}",
+            way = sym $way,
+        )
+    };
+}
+pub(crate) use with_caller;

@@ -1,0 +1,107 @@
+//! x86_64.
+#![allow(unsafe_code)]
+
+mod copy;
+mod jump;
+mod signal;
+
+use core::arch::asm;
+use core::sync::atomic::AtomicU64;
+
+pub use copy::copy;
+pub(crate) use jump::{jump_after, with_caller, with_list};
+pub use signal::{instruction_pointer, restorer};
+
+/// `EM_X86_64`.
+pub const MACHINE: u16 = 62;
+
+/// The largest page that a kernel of this machine may have: its pages have 4 KiB.
+pub const PAGE_BYTES_MAX: u64 = 4096;
+
+/// Alone in its pages, however large they are.
+#[repr(C, align(4096))]
+pub struct OwnPage<T>(pub T);
+
+/// Memory of programs ends here. Without five-level page tables, and for whoever does not ask for more by address.
+pub const USER_END: usize = 1 << 47;
+
+/// Calls that only the older machine has.
+pub mod old {
+    use core::ffi::c_long;
+    /// No call; an argument that stands for none.
+    pub const NONE: c_long = -1;
+    pub const VFORK: c_long = libc::SYS_vfork;
+    pub const FORK: c_long = libc::SYS_fork;
+    pub const OPEN: c_long = libc::SYS_open;
+    pub const CREAT: c_long = libc::SYS_creat;
+    pub const DUP2: c_long = libc::SYS_dup2;
+    pub const PIPE: c_long = libc::SYS_pipe;
+}
+
+/// Makes a system call with up to six arguments.
+///
+/// # Safety
+/// The arguments must be what the call expects; pointers must be valid for what it does with them.
+#[inline(always)]
+pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
+    let answer: isize;
+    // SAFETY: the system call convention: rcx and r11 are clobbered, flags too.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => answer,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            in("r8") args[4],
+            in("r9") args[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    answer
+}
+
+/// The thread's own address: a value no other living thread of this process has.
+#[inline(always)]
+pub fn thread_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: the ABI keeps the thread control block's own address at fs:0.
+    unsafe { asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags)) };
+    pointer
+}
+
+/// The stack pointer of the caller, near enough to tell frames apart.
+#[inline(always)]
+pub fn stack_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: reading the stack pointer has no effect.
+    unsafe { asm!("mov {}, rsp", out(reg) pointer, options(nostack, nomem, preserves_flags)) };
+    pointer
+}
+
+/// Replaces `expected` by `new`; false if the word holds something else. Without a lock prefix: one
+/// instruction cannot be interrupted half-way.
+///
+/// # Safety
+/// No other thread may change the word.
+#[inline(always)]
+pub unsafe fn swap_alone(word: &AtomicU64, expected: u64, new: u64) -> bool {
+    let done: u8;
+    // SAFETY: the word is valid memory; this is atomic against whatever interrupts this thread, and
+    // the caller says that there is no other one.
+    unsafe {
+        asm!(
+            "cmpxchg qword ptr [{word}], {new}",
+            "sete {done}",
+            word = in(reg) word.as_ptr(),
+            new = in(reg) new,
+            done = lateout(reg_byte) done,
+            inlateout("rax") expected => _,
+            options(nostack),
+        );
+    }
+    done != 0
+}

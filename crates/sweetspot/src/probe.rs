@@ -1,0 +1,229 @@
+//! Is this program, with its C library, on this kernel, here and now, buffered? Every verb asks here.
+//!
+//! First its file is looked at (`reach`). What that cannot tell, the library is asked, loaded into the
+//! very program: it tries itself on files of its own and ends the process before anything of the
+//! program runs (`sweetspot_guard::probe`; some five milliseconds). That all is well is kept for the
+//! next time (`kept`); that something is not may be otherwise in a moment, so it is asked again.
+//!
+//! Not here: what a program does later that ends buffering (memory that it shares, a library that goes
+//! past us). The library notes that while it runs; [`mend`] knows what helps against it.
+
+mod kept;
+
+use crate::doctor;
+use crate::preload;
+use crate::reach::{self, Executable};
+use crate::run::{Environment, set, value};
+use crate::{buffer, run, session};
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use sweetspot_core::policy::ADDRESS_BYTES_MIN;
+use sweetspot_core::why::Why;
+use sweetspot_guard::probe::{Answer as Live, Constructors, Probe, VARIABLE};
+use sweetspot_guard::process::{Ended, Image};
+
+/// What is buffered of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Its reads and its writes.
+    Buffered,
+    /// Not these calls of it; the others are.
+    Without(Calls, Obstacle),
+    /// Nothing.
+    Not(Obstacle),
+    /// Nobody can say before it runs, for this reason.
+    Unknown(String),
+}
+
+/// A kind of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    Reads,
+    Writes,
+}
+
+/// What hinders, and what mends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// In words that follow "it cannot be buffered: ".
+    pub reason: String,
+    /// What to type or to do, where something helps.
+    pub mend: Option<String>,
+}
+
+impl Obstacle {
+    fn new(reason: impl Into<String>) -> Obstacle {
+        Obstacle { reason: reason.into(), mend: None }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.reason)?;
+        self.mend.iter().try_for_each(|mend| write!(formatter, "; {mend}"))
+    }
+}
+
+impl Answer {
+    /// Why nothing is buffered, where that is so.
+    pub fn obstacle(&self) -> Option<&Obstacle> {
+        match self {
+            Answer::Not(obstacle) => Some(obstacle),
+            _ => None,
+        }
+    }
+}
+
+/// Asks. `environment` is the one that `run` would be started in. This process has one thread.
+pub fn ask(program: &Path, environment: &Environment) -> Answer {
+    let executable = match reach::executable(program, value(environment, "PATH")) {
+        Ok(executable) => executable,
+        Err(why) => return Answer::Not(Obstacle::new(why.to_string())),
+    };
+    let library = match preload::install() {
+        Ok(library) => library,
+        Err(failure) => {
+            let mend = failure.next_step().map(str::to_owned);
+            return Answer::Not(Obstacle { reason: failure.what().to_owned(), mend });
+        }
+    };
+    if executable.linker.is_none() {
+        return Answer::Unknown("it is a dynamic linker, which starts another program".to_owned());
+    }
+    if let Some(reason) = limit() {
+        return Answer::Unknown(reason);
+    }
+    let facts = kept::Facts::of(&executable, environment);
+    if facts.as_ref().is_some_and(kept::Facts::are_known) {
+        return Answer::Buffered;
+    }
+    let answer = match live(&executable, &library, environment) {
+        Ok(live) => judge(&live, &executable.file),
+        Err(reason) => Answer::Unknown(reason),
+    };
+    if answer == Answer::Buffered
+        && let Some(facts) = facts
+    {
+        facts.keep();
+    }
+    answer
+}
+
+/// A limit under which the library finds no room to answer.
+fn limit() -> Option<String> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
+    limit.is_some_and(|bytes| bytes < ADDRESS_BYTES_MIN).then(|| {
+        format!(
+            "a limit on addresses (ulimit -v) below {} MiB leaves no room to ask",
+            ADDRESS_BYTES_MIN >> 20
+        )
+    })
+}
+
+/// Asks the library inside the program.
+fn live(
+    executable: &Executable,
+    library: &Path,
+    environment: &Environment,
+) -> Result<Live, String> {
+    let probe = Probe::create().map_err(|error| error.to_string())?;
+    let mut environment = environment.clone();
+    let ours = [run::SWITCH, session::STDIO_VARIABLE];
+    environment.retain(|(name, _)| !ours.iter().any(|one| name == one));
+    let all = preload::chain(library.as_os_str(), value(&environment, preload::VARIABLE));
+    set(&mut environment, preload::VARIABLE, all);
+    set(&mut environment, buffer::VARIABLE, "auto".into());
+    set(&mut environment, session::VARIABLE, probe.path().into());
+    set(&mut environment, session::SUMMARY_VARIABLE, "1".into());
+    set(&mut environment, VARIABLE, probe.path().into());
+    let name: [OsString; 1] = [executable.file.clone().into()];
+    let image = Image::new(&executable.file, &name, &environment);
+    let constructors = match executable.linker.as_deref().is_some_and(is_musl) {
+        true => Constructors::AfterEntry,
+        false => Constructors::BeforeEntry,
+    };
+    let asked = image.and_then(|image| probe.ask(&image, library, constructors));
+    asked.map_err(|error| format!("it cannot be asked here: {error}"))
+}
+
+fn is_musl(linker: &Path) -> bool {
+    linker.file_name().unwrap_or_default().as_bytes().starts_with(b"ld-musl")
+}
+
+/// What follows from what the library said inside `program`.
+fn judge(live: &Live, program: &Path) -> Answer {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    if !live.is_loaded {
+        return not_loaded(live);
+    }
+    if live.is_wrong {
+        return Answer::Not(Obstacle {
+            reason: "the library has read or written other bytes than it should have".to_owned(),
+            mend: Some("please report it, with what `sweetspot doctor --json` says".to_owned()),
+        });
+    }
+    if !live.is_complete {
+        let how = match live.ended {
+            Some(Ended::Killed(signal)) => format!("was ended by signal {signal}"),
+            Some(Ended::Exited(status)) => format!("ended with status {status}"),
+            None => "did not end".to_owned(),
+        };
+        return Answer::Not(Obstacle::new(format!("the library's trial inside the program {how}")));
+    }
+    let obstacle = || {
+        let why = main_reason(&live.why);
+        match (&live.no_guard, why) {
+            (_, Some(why)) => Obstacle { reason: why.text().to_owned(), mend: mend(why, &name) },
+            (Some(error), None) => Obstacle::new(error.to_string()),
+            (None, None) => Obstacle::new("the guard has not answered in time"),
+        }
+    };
+    match (live.reads, live.writes) {
+        (true, true) => Answer::Buffered,
+        (true, false) => {
+            let error = live.no_guard.as_ref().map(|error| Obstacle::new(error.to_string()));
+            Answer::Without(Calls::Writes, error.unwrap_or_else(obstacle))
+        }
+        (false, true) => Answer::Without(Calls::Reads, obstacle()),
+        (false, false) => Answer::Not(obstacle()),
+    }
+}
+
+/// The dynamic linker has not loaded the library, or did not come so far.
+fn not_loaded(live: &Live) -> Answer {
+    let said = live.said.lines().next().unwrap_or_default().trim();
+    match live.ended {
+        // It cannot be started at all: its own failure, which it will show by itself.
+        Some(Ended::Exited(_)) => Answer::Unknown(format!("it does not start: {said}")),
+        _ if said.is_empty() => {
+            Answer::Not(Obstacle::new("the dynamic linker has not loaded the library"))
+        }
+        _ => Answer::Not(Obstacle::new(format!("the library was not loaded: {said}"))),
+    }
+}
+
+/// Of several reasons the one to be told: rather what forbids than what does not pay.
+fn main_reason(why: &[Why]) -> Option<Why> {
+    let forbids = |why: &&Why| crate::profile::forbids(**why);
+    why.iter().find(forbids).or(why.first()).copied()
+}
+
+/// What helps against a reason in a program of this name, where something does.
+pub fn mend(why: Why, program: &str) -> Option<String> {
+    let is = |name: &str| program.starts_with(name);
+    let text = match why {
+        Why::SharedMemory if is("mono") => "MONO_DISABLE_SHARED_AREA=1 keeps Mono from it",
+        Why::SharedMemory => {
+            "in sweetspot.toml promise = \"private\" is for files that nobody else looks at"
+        }
+        Why::DeepBind if is("php") => "php -n loads no extensions, where it needs none",
+        Why::Stdio => "try: --stdio",
+        Why::FileSizeLimit => "try: ulimit -f unlimited",
+        Why::Seccomp | Why::Confined => return doctor::mend_confinement(),
+        Why::StreamsUnknown => "please report it, with what `sweetspot doctor --json` says",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}

@@ -1,0 +1,137 @@
+//! The C programs by themselves, without buffering: they use no memory that was never set, and do the
+//! same twice. A program that says what a compiler happened to leave on the stack would differ from
+//! itself on another machine, and every comparison with it would say nothing.
+//!
+//! Each program of the table is here once with arguments that keep it short, as valgrind's memcheck
+//! takes dozens of times as long; or in `NOT_CHECKED`, with the reason.
+
+use crate::build::{self, Build};
+use crate::harness::{self, Place, differences};
+use crate::table::{Case, DEFAULT, cases};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Programs of `programs/c`, and how each is run in a folder with a file of lines, `in.txt`.
+const CHECKED: &[(&str, &str)] = &[
+    ("appends", "for way in position beside flags family; do $RUN $BIN/c/appends $way; done"),
+    ("coherence", "$RUN $BIN/c/coherence"),
+    ("copy", "$RUN $BIN/c/copy in.txt out 7; $RUN $BIN/c/copy in.txt out 65 append"),
+    ("ends", "$RUN $BIN/c/ends term-handled append"),
+    ("errors_descriptors", "$RUN $BIN/c/errors_descriptors"),
+    ("errors_limits", "$RUN $BIN/c/errors_limits"),
+    ("errors_read", "$RUN $BIN/c/errors_read"),
+    ("errors_seek", "$RUN $BIN/c/errors_seek"),
+    ("errors_size", "$RUN $BIN/c/errors_size"),
+    ("errors_stat", "$RUN $BIN/c/errors_stat"),
+    ("errors_write", "$RUN $BIN/c/errors_write"),
+    ("fork_append", "$RUN $BIN/c/fork_append fork 5; $RUN $BIN/c/fork_append exec 5"),
+    ("fork_memory", "$RUN $BIN/c/fork_memory"),
+    ("fuzz_calls", "for way in mixed appending; do $RUN $BIN/c/fuzz_calls 7 150 $way; done"),
+    ("hear", "$RUN $BIN/c/hear"),
+    ("knows", "$RUN $BIN/c/knows everywhere file"),
+    ("large", "$RUN $BIN/c/large"),
+    ("memory_locked", "cp in.txt in; $RUN $BIN/c/memory_locked"),
+    ("neighbours", "$RUN $BIN/c/neighbours apart 0"),
+    ("order", "$RUN $BIN/c/order pipe; $RUN $BIN/c/order stamp"),
+    ("outside", "$RUN $BIN/c/outside both > out 3> said"),
+    ("private", "$RUN $BIN/c/private ages"),
+    ("process", "$RUN $BIN/c/process"),
+    ("read_what_waits", "$RUN $BIN/c/read_what_waits"),
+    ("rewrite", "$RUN $BIN/c/rewrite in.txt 61 2"),
+    ("shared_offset", "$RUN $BIN/c/shared_offset"),
+    ("signals_speak", "$RUN $BIN/c/signals_speak 300"),
+    ("signals_window", "$RUN $BIN/c/signals_window 30"),
+    ("stacks", "$RUN $BIN/c/stacks"),
+    ("stdio", "$RUN $BIN/c/stdio; $RUN $BIN/c/stdio rest < in.txt > rest"),
+    ("threads_spawn", "$RUN $BIN/c/threads_spawn 5"),
+    ("threads_write", "$RUN $BIN/c/threads_write 20"),
+    ("times", "$RUN $BIN/c/times"),
+    ("vfork_child", "$RUN $BIN/c/vfork_child"),
+    ("walk", "mkdir tree; $RUN $BIN/c/walk tree"),
+    ("watchers", "$RUN $BIN/c/watchers"),
+];
+
+/// Programs that valgrind cannot run, or of which there is nothing to check, and why.
+const NOT_CHECKED: &[(&str, &str)] = &[
+    ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
+    ("parent", "one call, which says a process number, another one each time"),
+    ("patched", "its threads take turns under valgrind, and wait for each other without sleeping"),
+    ("tables", "clone() with flags that are neither a fork's nor a thread's"),
+];
+
+/// What memcheck says of memory that was never set, and of memory that is nobody's. Not "Syscall param
+/// ... unaddressable": calls with bad addresses are what some of them test.
+const FAULTS: [&str; 3] = ["uninitialised", "Invalid read", "Invalid write"];
+
+#[test]
+fn every_c_program_of_the_table_is_checked_or_cannot_be() {
+    let in_table: BTreeSet<&str> = cases()
+        .flat_map(|case| case.build)
+        .filter_map(|build| if let Build::C(name) = build { Some(*name) } else { None })
+        .collect();
+    let here = CHECKED.iter().chain(NOT_CHECKED).map(|(name, _)| *name);
+    assert_eq!(here.clone().collect::<BTreeSet<_>>(), in_table);
+    assert_eq!(here.count(), in_table.len(), "one is there twice");
+}
+
+#[test]
+fn c_programs_set_what_they_use_and_do_the_same_twice() {
+    let mut wrong = Vec::new();
+    if !harness::is_there("valgrind") {
+        harness::skipped("memcheck: no valgrind (apt-get install valgrind)", &mut wrong);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        return;
+    }
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(&mut wrong));
+    let check_next = || {
+        while let Some((name, command)) = CHECKED.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(message) = check(name, command) {
+                found.lock().expect("no one panics").push(message);
+            }
+        }
+    };
+    thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(check_next))));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Runs one program twice as it is, and once under memcheck.
+fn check(name: &'static str, command: &'static str) -> Result<(), String> {
+    let prepare = "seq -f 'line %058.0f' 3000 > in.txt";
+    let build = vec![Build::C(name)].leak();
+    let case = Case { group: "memory", name, build, prepare, command, ..DEFAULT };
+    let place = Place::new(&case)?;
+    let (first, second) = (place.run(&case, "")?, place.run(&case, "")?);
+    let differs = differences(&case, &first, &second);
+    if !differs.is_empty() {
+        return Err(format!("{name} differs from itself:\n{}", differs.join("\n")));
+    }
+    let logs = build::executables().join(format!("{name}.memcheck-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&logs);
+    fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+    let log = logs.join("%p");
+    place.run(&case, &format!("valgrind --leak-check=no --log-file={}", log.display()))?;
+    place.remove();
+    let said = said_in(&logs)?;
+    let _ = fs::remove_dir_all(&logs);
+    if said.is_empty() {
+        return Err(format!("{name}: valgrind has said nothing, not even its name"));
+    }
+    match FAULTS.iter().find(|fault| said.contains(**fault)) {
+        Some(_) => Err(format!("{name} under valgrind's memcheck:\n{said}")),
+        None => Ok(()),
+    }
+}
+
+/// What all processes of a run have said.
+fn said_in(logs: &Path) -> Result<String, String> {
+    let wrong = |error: std::io::Error| format!("{}: {error}", logs.display());
+    let mut said = String::new();
+    for log in fs::read_dir(logs).map_err(wrong)? {
+        said += &fs::read_to_string(log.map_err(wrong)?.path()).map_err(wrong)?;
+    }
+    Ok(said)
+}
