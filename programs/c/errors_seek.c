@@ -1,5 +1,6 @@
 /* lseek: every origin, offsets that overflow, holes and data, and what a position means afterwards. */
 #include "errors.h"
+#include "newer.h"
 #include <limits.h>
 
 static int call(int fd, int number) {

@@ -16,12 +16,22 @@ static char record[200];
 
 /* By instructions of its own, of which nobody hears. */
 static long unheard(long number, long a, long b, long c, long d) {
+#if defined __aarch64__
+    register long answer __asm__("x0") = a;
+    register long second __asm__("x1") = b, third __asm__("x2") = c, fourth __asm__("x3") = d;
+    register long call __asm__("x8") = number;
+    __asm__ volatile("svc 0"
+                     : "+r"(answer)
+                     : "r"(call), "r"(second), "r"(third), "r"(fourth)
+                     : "memory");
+#else
     long answer;
     register long fourth __asm__("r10") = d;
     __asm__ volatile("syscall"
                      : "=a"(answer)
                      : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth)
                      : "rcx", "r11", "memory");
+#endif
     return answer;
 }
 
@@ -79,7 +89,7 @@ static void say_errors(int fd) {
 static void full(int fd) {
     write_until_it_waits(fd);
     static char zeros[1 << 16];
-    long filler = unheard(SYS_open, (long)"filler", O_WRONLY | O_CREAT, 0644, 0);
+    long filler = unheard(SYS_openat, AT_FDCWD, (long)"filler", O_WRONLY | O_CREAT, 0644);
     for (int bytes = sizeof zeros; bytes; bytes /= 2)
         while (unheard(SYS_write, filler, (long)zeros, bytes, 0) == bytes) {}
     say_errors(fd);

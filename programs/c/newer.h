@@ -10,12 +10,16 @@
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
+#ifndef SEEK_DATA
+#define SEEK_DATA 3
+#define SEEK_HOLE 4
+#endif
 /* Room for the registers of every processor that such a library knows. */
 #ifndef _SC_MINSIGSTKSZ
 #define _SC_MINSIGSTKSZ _SC_PAGESIZE
 #endif
 
-#if !defined __GLIBC__ || !__GLIBC_PREREQ(2, 34)
+#if !defined __GLIBC__ || (__GLIBC__ == 2 && __GLIBC_MINOR__ < 34)
 __attribute__((unused)) static int close_range(unsigned first, unsigned last, int flags) {
     return (int)syscall(SYS_close_range, first, last, flags);
 }

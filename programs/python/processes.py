@@ -35,6 +35,8 @@ def main():
         source.read(10)
     said.append(subprocess.check_output(["head", "-c", "100"], stdin=source)[:10])
     said.append(source.read(10))
+    # The usual way on Linux until Python 3.14.
+    multiprocessing.set_start_method("fork")
     with multiprocessing.Pool(3) as pool:
         said.append(sorted(pool.map(part, range(6))))
     queue = multiprocessing.Queue()

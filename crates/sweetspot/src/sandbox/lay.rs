@@ -305,7 +305,11 @@ impl Place {
 
     fn lay_overlay(&self, top: &Top, lower: &OwnedFd) -> Result<(), String> {
         let failed = |error: std::io::Error| {
-            said(&format!("lay an overlay over {}", top.folder.display()), error)
+            // An option that overlayfs does not know is an invalid argument.
+            let is_unknown = error.kind() == std::io::ErrorKind::InvalidInput && !knows_userxattr();
+            let hint =
+                if is_unknown { ": userxattr of overlayfs came with Linux 5.11" } else { "" };
+            said(&format!("lay an overlay over {}", top.folder.display()), error) + hint
         };
         let upper = self.upper(top)?;
         let work = self.run.join("work").join(self.number.to_string());
@@ -332,6 +336,13 @@ impl Place {
         // Recursive: what was put into it comes with it.
         mount_bind_recursive(&upper, &top.folder).map_err(|errno| failed(errno.into()))
     }
+}
+
+/// Whether this kernel's overlays can mark what was removed without rights of root's.
+fn knows_userxattr() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(5), Some(11))
 }
 
 /// How a top comes about.

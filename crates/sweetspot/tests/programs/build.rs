@@ -68,7 +68,7 @@ impl Build {
         let options = format!("@{}", sources().join("c/options.txt").display());
         let words: Vec<&str> = match self {
             Build::C(_) => vec!["gcc", &options],
-            Build::Musl(_) => vec!["musl-gcc", &options],
+            Build::Musl(_) => vec!["musl-gcc", &options, "-D_LARGEFILE64_SOURCE"],
             Build::CLibrary(_) => vec!["gcc", &options, "-shared", "-fPIC"],
             Build::Cxx(_) => vec!["g++", &options, "-std=c++17"],
             Build::Cobol(_) => vec!["cobc", "-x"],

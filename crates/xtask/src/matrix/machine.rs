@@ -132,8 +132,9 @@ impl Machine {
         call(make.arg(format!("{}M", used + used / 8 + DISK_FREE_MB)))?;
         fs::remove_dir_all(&tree).map_err(|error| format!("{}: {error}", tree.display()))?;
 
-        let mut boot = Command::new("timeout");
-        boot.args(["--foreground", "--kill-after=5", LIFE_SECONDS_MAX]).args(self.qemu);
+        // `timeout` would leave the emulator behind if it were killed; a namespace does not.
+        let mut boot = root::apart();
+        boot.args(["timeout", "--foreground", "--kill-after=5", LIFE_SECONDS_MAX]).args(self.qemu);
         boot.args(["-accel", "tcg,thread=multi", "-smp", "2", "-m", MEMORY_MB]);
         boot.args(["-nographic", "-nodefaults", "-serial", "stdio", "-no-reboot"]);
         boot.arg("-drive");

@@ -131,8 +131,9 @@ fn copy(
             return Ok(None);
         }
     }
-    let reasons: Vec<&str> =
-        summary.lines().filter(|line| is_reason(line)).map(str::trim).collect();
+    // What stands in the last column.
+    let last = |line: &str| line.rsplit("  ").next().unwrap_or_default().trim().to_owned();
+    let reasons: Vec<String> = summary.lines().filter(|line| is_reason(line)).map(last).collect();
     match reasons.as_slice() {
         [] => Err(format!("less is buffered, and no reason is given:\n{summary}")),
         reasons => Ok(Some(reasons.join("; "))),

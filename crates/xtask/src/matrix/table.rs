@@ -36,7 +36,7 @@ fn row(system: &System) -> [String; 4] {
     let named = |state: State| -> Vec<&Step> {
         system.steps.iter().filter(|step| step.state == state).collect()
     };
-    let works: Vec<&str> = named(State::Works).iter().map(|step| step.name.as_str()).collect();
+    let works = named(State::Works).iter().map(|step| step.name.clone()).collect();
     let calls = system.steps.iter().find(|step| step.name == "calls");
     let mut differences = Vec::new();
     for state in [State::Fails, State::Less, State::Skipped] {
@@ -49,15 +49,15 @@ fn row(system: &System) -> [String; 4] {
             });
         }
     }
-    let or_none = |items: Vec<String>| match items.is_empty() {
+    let or_none = |items: Vec<String>, between: &str| match items.is_empty() {
         true => "none".to_owned(),
-        false => items.join("; "),
+        false => items.join(between),
     };
     [
         format!("{} ({})", system.name, system.what),
-        or_none(works.into_iter().map(str::to_owned).collect()),
+        or_none(works, ", "),
         calls.map_or("-".to_owned(), |step| step.says.clone()),
-        or_none(differences),
+        or_none(differences, "; "),
     ]
 }
 
