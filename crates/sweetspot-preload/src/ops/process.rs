@@ -18,7 +18,7 @@ use crate::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, SignalsBlocked, clear_passive, listen, passive,
     passive_reasons, set_passive,
 };
-use crate::{pool, reach, sys, table};
+use crate::{pins, pool, reach, sys, table};
 
 /// Threads that are inside a fork: no window opens meanwhile.
 #[unsafe(link_section = ".data")]
@@ -71,6 +71,7 @@ pub fn before_fork() {
     }
     stop_transitions();
     speak();
+    pins::await_releases();
     settle_all(Sharing::All, Some(Why::Shared));
 }
 
@@ -128,6 +129,7 @@ pub fn before_spawn() {
     }
     stop_transitions();
     speak();
+    pins::await_releases();
     settle_all(Sharing::Inherited, Some(Why::Shared));
     let me = sys::thread_pointer();
     let process = sys::process_id();
