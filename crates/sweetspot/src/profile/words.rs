@@ -16,6 +16,9 @@ const LARGE_BYTES: u64 = 8 << 10;
 const STDIO_SAVED: f64 = 0.85;
 /// Files that make up this part of the time in calls are those that are named.
 const MOST: f64 = 0.95;
+/// Mean size of transfers from which on stdio's own buffer is mostly full: it has 4 KiB, and what is
+/// larger than that goes around it.
+const STDIO_FULL_BYTES: u64 = 2 << 10;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
@@ -321,12 +324,32 @@ fn because(reason: &str, on: &[&File]) -> String {
         reason if reason == Why::NotWorthIt.text() => {
             "used in a way in which a buffer serves too few calls"
         }
+        // Where stdio leaves nothing to gain, that it is stdio is not the whole reason.
+        reason if reason == Why::Stdio.text() && is_mostly_random(on) => {
+            "used through stdio, and at random"
+        }
+        reason if reason == Why::Stdio.text() && mean_of(on) >= STDIO_FULL_BYTES => {
+            "used through stdio, which buffers by itself"
+        }
         reason => reason,
     };
     match on {
         [file] if file.together == 0 => format!("{} is {how}", short(&file.path)),
         several => format!("{} are {how}", files(number(several))),
     }
+}
+
+/// Whether most accesses to these files jump.
+fn is_mostly_random(files: &[&File]) -> bool {
+    let sum = |of: fn(&File) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
+    let in_order = sum(|file| file.pattern.sequential + file.pattern.strided);
+    sum(|file| file.pattern.random) > in_order
+}
+
+/// Mean size of the transfers on these files.
+fn mean_of(files: &[&File]) -> u64 {
+    let sum = |of: fn(&File) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
+    mean(sum(|file| file.read_bytes + file.written_bytes), sum(|file| file.reads + file.writes))
 }
 
 /// The file's name, without its folder.
@@ -435,6 +458,27 @@ mod tests {
             let reads_as_one = begins.iter().any(|begin| why.text().starts_with(begin));
             assert_eq!(is_sentence, reads_as_one, "{}", why.text());
         }
+    }
+
+    #[test]
+    fn of_stdio_it_is_said_why_it_has_nothing_to_gain() {
+        let check = |calls: u64, size: u64, random: u64, expected: &str| {
+            let pattern = Pattern { sequential: calls - random, random, ..Pattern::default() };
+            let reason = Why::Stdio.text();
+            let used = File {
+                reads: calls,
+                read_bytes: calls * size,
+                pattern,
+                ..file("/data/a", 1.0, reason)
+            };
+            assert_eq!(because(reason, &[&used]), format!("a is used through stdio{expected}"));
+        };
+        check(100, 200, 0, "");
+        check(100, 200, 50, "");
+        check(100, 200, 51, ", and at random");
+        check(100, 4096, 51, ", and at random");
+        check(100, 2047, 0, "");
+        check(100, 2048, 0, ", which buffers by itself");
     }
 
     /// A profile of `seen` reads on one file, of which the kernel counted `kernel`.
