@@ -131,6 +131,12 @@ pub fn write_table(record: &Path) -> Result<(), Error> {
     fs::write(&page, text).map_err(Error::system("write", &page))
 }
 
+/// What follows from what `profile` counted: the end of its first sentence.
+fn conclusion(sentence: &str) -> &str {
+    let (first, _) = sentence.split_once(". Hint").unwrap_or((sentence, ""));
+    first.split_once("; ").map_or(first, |(_, conclusion)| conclusion)
+}
+
 /// The page before its table, the table, and what comes after it.
 fn parts(page: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = page.split_once(BEGIN)?;
@@ -142,12 +148,17 @@ fn parts(page: &str) -> Option<(&str, &str, &str)> {
 fn table(record: &Value, folder: &str) -> String {
     let environment = &record["environment"];
     let said = |name: &str| environment[name].as_str().unwrap_or_default();
-    let load: Vec<String> =
-        record["load"].as_array().into_iter().flatten().map(Value::to_string).collect();
+    let load: Vec<String> = record["load"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|load| format!("{:.1}", load.as_f64().unwrap_or(0.0)))
+        .collect();
     let mut text = format!(
-        "One session on {} with {} cores ({}), {}, Linux {}, with other work beside it: load {}.\n\
-         Medians, and the ratio from alternating pairs with its 95 % interval; outputs equal in every\n\
-         round (`{folder}`).\n\n\
+        "One session on {} with {} cores ({}), {}, Linux {},\nbeside other work (load {} at the \
+         beginning and at the end). Medians, and the ratio from alternating\npairs with its 95 % \
+         interval; outputs equal in every round; of `profile` the end of its first sentence\n\
+         (`{folder}`).\n\n\
          | program, unchanged | Debian package | plain | under `run` | ratio | calls left | `profile` says |\n\
          |---|---|---|---|---|---|---|\n",
         if environment["virtual_machine"] == true { "a virtual machine" } else { "a machine" },
@@ -180,11 +191,11 @@ fn table(record: &Value, folder: &str) -> String {
         let _ = writeln!(
             text,
             "| {} | {package} | {} | {}{with} | {} | {calls} | {} |",
-            language.what,
+            finding["what"].as_str().unwrap_or_default(),
             time(plain),
             time(run),
             ratio(finding, "plain"),
-            said["profile"].as_str().unwrap_or_default().replace('|', "\\|"),
+            conclusion(said["profile"].as_str().unwrap_or_default()).replace('|', "\\|"),
         );
     }
     text
@@ -402,6 +413,40 @@ pub const TOOLS: &[Tool] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_says_what_its_record_says() {
+        let page = fs::read_to_string(root().join(PAGE)).unwrap();
+        let (_, said, _) = parts(&page).expect("the page has its marks");
+        let at = said.find("`measurements/").expect("the page names its record");
+        let folder = said[at + 1..].split('`').next().unwrap();
+        if std::env::var_os("UPDATE_README").is_some() {
+            return write_table(&root().join(folder)).unwrap();
+        }
+        let record = fs::read_to_string(root().join(folder).join("run.json")).unwrap();
+        let expected = table(&serde_json::from_str(&record).unwrap(), folder);
+        assert!(
+            said == expected,
+            "UPDATE_README=1 cargo test -p xtask the_page_says; it should say:\n{expected}"
+        );
+    }
+
+    #[test]
+    fn of_what_profile_says_the_end_matters() {
+        for (said, expected) in [
+            (
+                "9 % of 1 s went into x; it has nothing to gain: y; try: z",
+                "it has nothing to gain: y; try: z",
+            ),
+            (
+                "it cannot be seen: it is a Go program. Hint: it reads; in pieces",
+                "it cannot be seen: it is a Go program",
+            ),
+            ("no system calls", "no system calls"),
+        ] {
+            assert_eq!(conclusion(said), expected);
+        }
+    }
 
     #[test]
     fn every_language_has_its_tool_and_its_program() {
