@@ -173,7 +173,7 @@ pub fn sentence(profile: &Profile, reach: &Reach) -> String {
                 seconds(saved),
                 shell_words(&profile.command),
             ),
-            None => format!("buffering has nothing to gain here: {}", no_gain(profile, &main)),
+            None => no_gain(profile, &main),
         },
     };
     format!("{went}{waits}{unseen}; {next}")
@@ -271,6 +271,7 @@ fn time(profile: &Profile) -> String {
     }
 }
 
+/// That there is nothing to gain, and why; or that there would be, and what hinders.
 fn no_gain(profile: &Profile, main: &[&File]) -> String {
     let share = profile.file_seconds / busy(profile);
     let saves: f64 = profile.files.iter().map(|file| file.saves_seconds.max(0.0)).sum();
@@ -278,8 +279,10 @@ fn no_gain(profile: &Profile, main: &[&File]) -> String {
     let calls: u64 = main.iter().map(|file| file.reads + file.writes).sum();
     let moved: u64 = main.iter().map(|file| file.read_bytes + file.written_bytes).sum();
     let each = mean(moved, calls);
-    match most_frequent_reason(main) {
-        _ if coverage::with_ring(&profile.processes).is_some() => Why::IoUring.text().to_string(),
+    let why = match most_frequent_reason(main) {
+        _ if coverage::with_ring(&profile.processes).is_some() => {
+            return hindered(Why::IoUring.text(), profile);
+        }
         _ if saves > GAIN_SECONDS_MIN && saves < 2.0 * start => format!(
             "it would save {}, and starting under sweetspot costs {}",
             seconds(saves),
@@ -288,12 +291,25 @@ fn no_gain(profile: &Profile, main: &[&File]) -> String {
         _ if saves > 2.0 * start => format!("it would save no more than {}", seconds(saves)),
         _ if each >= LARGE_BYTES => format!("the calls are large already ({})", bytes(each)),
         _ if share < 0.03 => "so little of the time goes into files".to_string(),
-        Some((reason, files)) => match mend(reason, profile) {
-            Some(mend) => format!("{}; {mend}", because(reason, &files)),
-            None => because(reason, &files),
-        },
+        Some((reason, _)) if is_sentence(reason) => return hindered(reason, profile),
+        Some((reason, files)) => because(reason, &files),
         None => "the calls are few or large".to_string(),
-    }
+    };
+    format!("buffering has nothing to gain here: {why}")
+}
+
+/// What hinders, though the calls are worth a buffer.
+fn hindered(reason: &str, profile: &Profile) -> String {
+    cannot(&Obstacle {
+        reason: reason.to_string(),
+        mend: mend(reason, profile),
+        ..Obstacle::default()
+    })
+}
+
+/// Whether a reason is a sentence of its own: it is about the process or the system, not the calls.
+fn is_sentence(reason: &str) -> bool {
+    SENTENCES.into_iter().any(|why| why.text() == reason)
 }
 
 /// What helps against a reason that holds for a whole process.
@@ -316,7 +332,7 @@ fn most_frequent_reason<'a>(main: &[&'a File]) -> Option<(&'a str, Vec<&'a File>
 
 /// Why there is nothing to gain on these files.
 fn because(reason: &str, on: &[&File]) -> String {
-    if SENTENCES.into_iter().any(|why| why.text() == reason) {
+    if is_sentence(reason) {
         return reason.to_string();
     }
     let how = match reason {
