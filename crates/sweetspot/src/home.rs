@@ -14,6 +14,13 @@ pub fn config() -> Option<PathBuf> {
     folder("XDG_CONFIG_HOME", ".config")
 }
 
+/// Where ledgers are noted: the first that can be used. Root's is not where a user may have led its
+/// `HOME` (`sudo`), and the same for its jobs, which have none.
+pub fn notes() -> Vec<PathBuf> {
+    let root = rustix::process::geteuid().is_root().then(|| PathBuf::from("/var/lib/sweetspot"));
+    root.into_iter().chain(state()).collect()
+}
+
 /// The runs that `tune` keeps.
 pub fn state() -> Option<PathBuf> {
     folder("XDG_STATE_HOME", ".local/state")
