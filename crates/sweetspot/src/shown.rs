@@ -3,6 +3,9 @@
 //! A name may hold any byte. What controls a terminal is written as an escape, so that no name can
 //! move the cursor, hide what stands beside it, or answer in the user's place.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 
@@ -14,6 +17,22 @@ pub fn shown(name: impl AsRef<OsStr>) -> String {
 /// A text of our own in which names stand: as [`shown`], but lines and tabs stay.
 pub fn lines(text: &str) -> String {
     escaped(text, |letter| matches!(letter, '\n' | '\t'))
+}
+
+/// The same data with all its texts as [`shown`]; as they are, where that cannot be told.
+pub fn plain<T: Serialize + DeserializeOwned + Clone>(data: &T) -> T {
+    let Ok(mut value) = serde_json::to_value(data) else { return data.clone() };
+    make_plain(&mut value);
+    serde_json::from_value(value).unwrap_or_else(|_| data.clone())
+}
+
+fn make_plain(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = shown(&*text),
+        Value::Array(all) => all.iter_mut().for_each(make_plain),
+        Value::Object(fields) => fields.values_mut().for_each(make_plain),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
