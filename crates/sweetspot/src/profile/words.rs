@@ -22,9 +22,10 @@ const STDIO_FULL_BYTES: u64 = 2 << 10;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
-const SENTENCES: [Why; 14] = [
+const SENTENCES: [Why; 15] = [
     Why::NoGuard,
     Why::PinRefused,
+    Why::NotNoted,
     Why::DiskNearlyFull,
     Why::FileSizeLimit,
     Why::Budget,
