@@ -36,6 +36,7 @@ use sweetspot_core::why::Why;
 use crate::chunks::{Chunk, Chunks};
 use crate::finish::{self, Extent, Saving};
 use crate::identity;
+use crate::memory;
 use crate::notes::Note;
 use crate::session::{ENTRIES_AT, is_anything_pending};
 use crate::sys::{self, Epoll, Mapping, Resource, Status};
@@ -507,6 +508,8 @@ impl Pins {
         let header = &self.guard.ledger.header;
         // As in a new ledger: somebody may have asked before this thread began.
         let mut answered_to = 0;
+        // Windows, which nobody asks for, keep to it too.
+        self.room.bytes(self.guard, &self.chunks);
         loop {
             let asks = header.asks.load(SeqCst);
             let answered = self.answer_all();
@@ -542,6 +545,7 @@ impl Pins {
         }
         self.clock_advanced = Instant::now();
         header.clock.fetch_add(1, SeqCst);
+        self.room.bytes(self.guard, &self.chunks);
         let next = if wanted == CLOCK_WANTED { CLOCK_UNWANTED } else { CLOCK_STANDS };
         // Where that fails, somebody has just begun to want it.
         let _ = header.clock_wanted.compare_exchange(wanted, next, SeqCst, SeqCst);
@@ -766,34 +770,12 @@ impl Room {
         // What is taken already is no longer free, but is part of what may be taken.
         let taken = chunks.taken_bytes();
         let free = sys::free_bytes(&guard.file).unwrap_or(0);
-        let available = memory_available_bytes().unwrap_or(0);
-        let group = group_free_bytes().unwrap_or(u64::MAX);
+        let available = memory::available_bytes().unwrap_or(0);
+        let group = memory::group_free_bytes().unwrap_or(u64::MAX);
         let memory = available.min(group).saturating_add(taken) / 4;
         guard.ledger.header.budget_bytes.store(memory, SeqCst);
         let bytes = (free.saturating_add(taken) / 2).min(memory);
         self.seen = Some((Instant::now(), bytes));
         bytes
     }
-}
-
-fn memory_available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
-}
-
-/// What the control group (version 2) of this process and its parents may still take; none where
-/// there is no limit.
-fn group_free_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    Path::new(own)
-        .ancestors()
-        .filter_map(|group| {
-            let folder = Path::new("/sys/fs/cgroup").join(group);
-            let limit = number(folder.join("memory.max"))?;
-            Some(limit.saturating_sub(number(folder.join("memory.current"))?))
-        })
-        .min()
 }
