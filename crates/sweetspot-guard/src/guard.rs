@@ -508,8 +508,6 @@ impl Pins {
         let header = &self.guard.ledger.header;
         // As in a new ledger: somebody may have asked before this thread began.
         let mut answered_to = 0;
-        // Windows, which nobody asks for, keep to it too.
-        self.room.bytes(self.guard, &self.chunks);
         loop {
             let asks = header.asks.load(SeqCst);
             let answered = self.answer_all();
@@ -523,6 +521,8 @@ impl Pins {
                 answered_to = asks;
                 self.sweep();
             }
+            // Windows, which nobody asks for, keep to it too.
+            self.room.bytes(self.guard, &self.chunks);
             header.guard_naps.store(1, SeqCst);
             // Whoever asked before the line above did not wake us, but has advanced `asks`; whoever
             // asks after it wakes us.
@@ -545,7 +545,6 @@ impl Pins {
         }
         self.clock_advanced = Instant::now();
         header.clock.fetch_add(1, SeqCst);
-        self.room.bytes(self.guard, &self.chunks);
         let next = if wanted == CLOCK_WANTED { CLOCK_UNWANTED } else { CLOCK_STANDS };
         // Where that fails, somebody has just begun to want it.
         let _ = header.clock_wanted.compare_exchange(wanted, next, SeqCst, SeqCst);

@@ -34,6 +34,9 @@ fn group_free_bytes_in(root: &Path) -> Option<u64> {
     free.min()
 }
 
+/// Version 1 says the largest number where there is no limit; to read all figures takes its time then.
+const NO_LIMIT: u64 = 1 << 60;
+
 /// How a hierarchy of groups says what it allows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
@@ -82,7 +85,8 @@ impl Version {
     /// What the group in a folder may still take; none where it has no limit.
     fn free_bytes(self, folder: &Path) -> Option<u64> {
         let number = |name: &str| -> Option<u64> {
-            std::fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()
+            let text = std::fs::read_to_string(folder.join(name)).ok()?;
+            text.trim().parse().ok().filter(|number| *number < NO_LIMIT)
         };
         let (limits, used, unused) = match self {
             Version::One => {

@@ -11,6 +11,7 @@
 use super::mounts::{self, Mount, OVERLAYS_MAX, Plan};
 use crate::access::may;
 use crate::arguments::SandboxStep;
+use crate::home;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Access, Gid, Mode, OFlags, Uid};
 use rustix::mount::{
@@ -24,6 +25,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use sweetspot_guard::notes;
 
 /// Where shared memory is.
 pub const SHARED_MEMORY: &str = "/dev/shm";
@@ -169,6 +171,15 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     }
     mount_bind(path_of(&run).join(INSIDE), &arguments.folder)
         .map_err(|errno| said("show the folder of the run", errno))?;
+    // What guards note is nobody's change, and in an overlay it would take them long.
+    for (number, notes) in notes::folders(&home::notes()).filter(|notes| notes.is_dir()).enumerate()
+    {
+        let own = path_of(&run).join("notes").join(number.to_string());
+        let failed = |error| said("prepare the folder of notes", error);
+        fs::create_dir_all(&own).map_err(failed)?;
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        mount_bind(&own, &notes).map_err(|errno| failed(errno.into()))?;
+    }
     std::env::set_current_dir(&here).map_err(|error| said("return to the folder", error))?;
     laid.closed.push(b"/".to_vec());
     Ok(laid)
