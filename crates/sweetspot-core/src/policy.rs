@@ -91,5 +91,13 @@ pub const WRITES_WORTH: u64 = 3;
 /// Flushes in a row that carried fewer before the file's writes go straight on.
 pub const POOR_FLUSHES_MAX: u32 = 8;
 
+/// Writes wait only where a file system has so much free space, in bytes, and
+/// [`SPACE_BUFFERS`]: of a smaller one each byte that fits must be told from the first that does not.
+pub const SPACE_BYTES_MIN: u64 = 64 << 20;
+/// See [`SPACE_BYTES_MIN`]: so many buffers of the size in force.
+pub const SPACE_BUFFERS: u64 = 100;
+/// Free space is asked for again after so many bytes of all files of a process: a quarter of what must
+/// be free.
+pub const SPACE_CHECK_BYTES: u64 = SPACE_BYTES_MIN / 4;
 /// Free space is asked for at the grant and every so many flushes (an fstatfs costs 440 ns).
 pub const FLUSHES_PER_SPACE_CHECK: u32 = 64;

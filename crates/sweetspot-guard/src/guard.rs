@@ -38,6 +38,7 @@ use sweetspot_core::why::Why;
 use crate::chunks::{Chunk, Chunks};
 use crate::finish::{self, Extent, Saving};
 use crate::identity;
+use crate::memory;
 use crate::notes::Note;
 use crate::quiet::{self, Quiet};
 use crate::session::{ENTRIES_AT, is_anything_pending};
@@ -610,6 +611,8 @@ impl Pins {
                 answered_to = asks;
                 self.sweep();
             }
+            // Windows, which nobody asks for, keep to it too.
+            self.room.bytes(self.guard, &self.chunks);
             header.guard_naps.store(1, SeqCst);
             // Whoever asked before the line above did not wake us, but has advanced `asks`; whoever
             // asks after it wakes us.
@@ -883,34 +886,12 @@ impl Room {
         // What is taken already is no longer free, but is part of what may be taken.
         let taken = chunks.taken_bytes();
         let free = sys::free_bytes(&guard.file).unwrap_or(0);
-        let available = memory_available_bytes().unwrap_or(0);
-        let group = group_free_bytes().unwrap_or(u64::MAX);
+        let available = memory::available_bytes().unwrap_or(0);
+        let group = memory::group_free_bytes().unwrap_or(u64::MAX);
         let memory = available.min(group).saturating_add(taken) / 4;
         guard.ledger.header.budget_bytes.store(memory, SeqCst);
         let bytes = (free.saturating_add(taken) / 2).min(memory);
         self.seen = Some((Instant::now(), bytes));
         bytes
     }
-}
-
-fn memory_available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
-}
-
-/// What the control group (version 2) of this process and its parents may still take; none where
-/// there is no limit.
-fn group_free_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    Path::new(own)
-        .ancestors()
-        .filter_map(|group| {
-            let folder = Path::new("/sys/fs/cgroup").join(group);
-            let limit = number(folder.join("memory.max"))?;
-            Some(limit.saturating_sub(number(folder.join("memory.current"))?))
-        })
-        .min()
 }

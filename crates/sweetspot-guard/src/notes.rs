@@ -118,11 +118,27 @@ fn record_at(entry: usize) -> u64 {
     RECORDS_AT + entry as u64 * RECORD_BYTES
 }
 
-fn make_in(folder: &Path, name: &OsStr, words: &[u64]) -> io::Result<Note> {
+/// The folders of notes in these state folders.
+pub fn folders(states: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    states.iter().map(|state| state.join(FOLDER))
+}
+
+/// Makes the folder in which a ledger would be noted, if it is not there: what runs later then makes
+/// nothing but notes.
+pub fn prepare(states: &[PathBuf]) {
+    let _ = folders(states).find(|folder| make_folder(folder).is_ok());
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    if !is_private(folder) {
-        return Err(io::ErrorKind::PermissionDenied.into());
+    match is_private(folder) {
+        true => Ok(()),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
     }
+}
+
+fn make_in(folder: &Path, name: &OsStr, words: &[u64]) -> io::Result<Note> {
+    make_folder(folder)?;
     let path = folder.join(name);
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let note = Note { file: sys::open(&path, flags, 0o600)?.into(), path };

@@ -115,10 +115,13 @@ pub struct OpenFile {
     pub fd: AtomicI32,
     /// Where `AT_END` is while nothing waits: where what waited ended, or what will wait begins.
     pub end: AtomicU64,
-    /// Appends counted when the last flush was done; flushes in a row that carried few; all flushes.
+    /// Appends counted when the last flush was done; flushes in a row that carried few; when free space
+    /// was last asked for.
     pub appends_before: AtomicU64,
     pub poor_flushes: AtomicU32,
-    pub flushes: AtomicU32,
+    pub space_asked: AtomicU32,
+    /// Up to here the file system lets the file grow, as far as was asked.
+    pub grows_to: AtomicU64,
     /// Errno of a flush that failed and was not reported yet.
     pub error: AtomicI32,
 
@@ -189,7 +192,8 @@ const NEW: OpenFile = OpenFile {
     fd: AtomicI32::new(0),
     appends_before: AtomicU64::new(0),
     poor_flushes: AtomicU32::new(0),
-    flushes: AtomicU32::new(0),
+    space_asked: AtomicU32::new(0),
+    grows_to: AtomicU64::new(0),
     error: AtomicI32::new(0),
     state: AtomicU64::new(0),
     learned: AtomicU64::new(0),
@@ -282,7 +286,8 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     file.mapped_chunk.store(0, Relaxed);
     file.pin.store(0, Relaxed);
     file.poor_flushes.store(0, Relaxed);
-    file.flushes.store(0, Relaxed);
+    file.space_asked.store(0, Relaxed);
+    file.grows_to.store(0, Relaxed);
     file.error.store(0, Relaxed);
     file.dirty.store(0, Relaxed);
     file.appends_before.store(0, Relaxed);

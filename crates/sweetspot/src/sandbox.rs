@@ -30,6 +30,7 @@ pub use step::{End, run as run_step};
 
 use crate::arguments::SandboxStep;
 use crate::failure::{Failure, say};
+use crate::home;
 use owners::Owners;
 use std::ffi::OsString;
 use std::fs;
@@ -37,6 +38,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use sweetspot_guard::notes;
 
 /// What a ledger is called; see `sweetspot_guard`. It comes and goes with each run.
 const LEDGER_PREFIX: &str = "/dev/shm/sweetspot-";
@@ -95,6 +97,8 @@ impl Sandbox {
         command: &[OsString],
         folder: Option<&Path>,
     ) -> Result<Sandbox, Refused> {
+        // Made by the first run alone it would be a difference.
+        notes::prepare(&home::notes());
         let mut refused = Refused::NoScratch("there is no folder for temporary files".to_owned());
         for place in places(folder) {
             let owners = match isolation {
@@ -231,7 +235,11 @@ impl Sandbox {
                 changes::add(&mut changes, folder, &upper)?;
             }
         }
-        changes.retain(|path, _| !path.to_string_lossy().starts_with(LEDGER_PREFIX));
+        let notes: Vec<PathBuf> = notes::folders(&home::notes()).collect();
+        changes.retain(|path, _| {
+            let is_note = notes.iter().any(|folder| path.starts_with(folder));
+            !is_note && !path.to_string_lossy().starts_with(LEDGER_PREFIX)
+        });
         for path in &ran.put {
             match changes.get(path).cloned().flatten() {
                 // Only links can be removed: everything else is a mount.

@@ -300,7 +300,7 @@ fn a_subject_that_writes_to_the_data_ends_it() {
 #[test]
 fn a_full_disk_is_no_fault_of_a_cell() {
     let bench = Bench::new(&PLAN.replace("\"--lines\", \"{lines}\"", "\"--lines\", \"100000\""));
-    let Some(_disk) = Disk::mount(bench.place.work().join("disk")) else {
+    let Some(_disk) = Disk::mount(bench.place.work().join("disk"), 4) else {
         assert!(std::env::var_os("CI").is_none(), "root is needed to mount a disk");
         eprintln!("skipped: only root can mount a disk of four megabytes");
         return;

@@ -1,6 +1,8 @@
-//! A disk that others fill while bytes wait: the program learns it, and nothing newer is overwritten.
+//! Disks with little room. One that others fill while bytes wait: the program learns it, and nothing newer
+//! is overwritten. One that is small, or where a file has its largest size: the call that fails is the one
+//! that would have failed.
 //!
-//! Needs root, to mount a memory file system of four megabytes; without it the skip is printed, and
+//! Needs root, to mount a small memory file system; without it the skip is printed, and
 //! with `CI` set a skip is a failure.
 
 use test_start as _;
@@ -12,7 +14,17 @@ use memory_disk::Disk;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Writes wait on no smaller one.
+const DISK_MEGABYTES: u32 = 96;
+
+/// One after the other: each waits for moments at which others must not keep the machine busy.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs the victim, fills the disk while it computes, and returns what it said and how it ended.
 /// What cannot be saved on the disk itself is saved below `home`.
@@ -32,7 +44,7 @@ fn run(victim: &Path, disk: &Path, home: &Path, how: &str) -> Output {
         .expect("started");
     std::thread::sleep(Duration::from_millis(1500));
     // Until nothing more goes in.
-    let _ = fs::write(disk.join("filler"), vec![0u8; 8 << 20]);
+    let _ = fs::write(disk.join("filler"), vec![0u8; (DISK_MEGABYTES as usize) << 20]);
     if how == "again" {
         // Space comes back once the close has failed.
         std::thread::sleep(Duration::from_millis(1200));
@@ -50,12 +62,13 @@ fn victim(name: &str) -> PathBuf {
 /// Runs the victim in each of these ways, each on a disk of its own; `check` gets the way, the disk,
 /// the folder for what must be saved elsewhere, and what came out.
 fn check_each(name: &str, ways: &[&str], check: impl Fn(&str, &Path, &Path, &Output)) {
+    let _turn = turn();
     let victim = victim(name);
     for how in ways {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{how}"));
-        let Some(disk) = Disk::mount(folder) else {
+        let Some(disk) = Disk::mount(folder, DISK_MEGABYTES) else {
             assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
-            eprintln!("skipped: mounting a file system of four megabytes needs root");
+            eprintln!("skipped: mounting a file system needs root");
             return;
         };
         let home = tempfile::tempdir().expect("a folder");
@@ -115,8 +128,9 @@ fn a_program_that_loses_its_last_bytes_ends_with_status_74() {
 /// space of removed files, and a file system that is unmounted next.
 #[test]
 fn what_was_closed_is_free_at_once() {
+    let _turn = turn();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("free");
-    let mount = || Disk::of_size(folder.clone(), "256m");
+    let mount = || Disk::mount(folder.clone(), 256);
     let Some(disk) = mount() else {
         assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
         eprintln!("skipped: mounting a file system needs root");
@@ -140,4 +154,46 @@ fn what_was_closed_is_free_at_once() {
         std::mem::forget(disk);
         assert!(unmounted.success(), "round {round}: busy after the program's end");
     }
+}
+
+/// What a victim of its own says, without and with a buffer of each size.
+fn check_room(name: &str, ways: &[&str], disk_megabytes: Option<u32>) {
+    let victim = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-victim"));
+    let _turn = turn();
+    compiler::compile("room", &[], &victim);
+    for how in ways {
+        let mut expected = None;
+        for size in ["off", "auto", "512", "64K", "1M"] {
+            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+            let disk = disk_megabytes.map(|size| Disk::mount(folder.path().join("disk"), size));
+            let place = match &disk {
+                None => folder.path(),
+                Some(Some(disk)) => &disk.0,
+                Some(None) => {
+                    assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
+                    return eprintln!("skipped: mounting a file system needs root");
+                }
+            };
+            let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+            command.args(["run", "--buffer-size", size, "--"]).arg(&victim).arg(how).arg(place);
+            let output = command.output().expect("started");
+            if output.status.code() == Some(77) {
+                println!("skipped: no file of the largest size here");
+                continue;
+            }
+            assert!(output.status.success(), "{how}, {size}: {output:?}");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(expected.get_or_insert_with(|| said.clone()), &said, "{how}, {size}");
+        }
+    }
+}
+
+#[test]
+fn a_small_disk_takes_what_fits_and_refuses_the_rest() {
+    check_room("small-disk", &["full", "many", "append", "late"], Some(6));
+}
+
+#[test]
+fn a_file_grows_to_the_largest_size_and_no_further() {
+    check_room("largest-file", &["largest", "jump", "largest-append"], None);
 }

@@ -96,7 +96,7 @@ fn what_stands_in_the_way_is_named_with_its_remedy() {
 #[test]
 fn a_cache_from_which_nothing_can_be_loaded() {
     let place = Place::new();
-    let Some(disk) = Disk::mount(place.folder.path().join("disk")) else {
+    let Some(disk) = Disk::mount(place.folder.path().join("disk"), 4) else {
         return skip_without_root("doctor with a cache that is mounted noexec");
     };
     let remount = ["-o", "remount,noexec"];

@@ -510,3 +510,23 @@ fn interrupted_it_leaves_nothing() {
     assert!(!is_there(), "its scratch folder is left");
     assert!(!place.work().join("out").exists());
 }
+
+/// What a run makes outside of all files is gone with it, and disks are out of its reach.
+#[test]
+fn what_is_no_file_is_isolated_too() {
+    for user in users() {
+        let place = Place::new(user);
+        let script = "ipcmk -M 28679 > /dev/null && ipcmk -Q > /dev/null && ipcmk -S 3 > /dev/null\n\
+                      for name in /dev/*; do test ! -b $name || echo $name >&2; done\n\
+                      test ! -e /dev/mem -a ! -e /dev/port -a ! -e /dev/loop-control || echo mem >&2\n\
+                      if mknod disk b 7 0 2> /dev/null; then\n\
+                      \x20   dd if=disk of=/dev/null count=1 2> /dev/null && echo opened >&2; rm disk\n\
+                      fi\n\
+                      echo x > /dev/null; head -c 9 /dev/zero | wc -c\n\
+                      seq 3000 | dd bs=3 of=out status=none";
+        let before = Command::new("ipcs").output().unwrap().stdout;
+        let output = place.verify(&[], &["sh", "-c", script]).output().unwrap();
+        said(&output, 0, &["identical\n", "stderr of 0"]);
+        assert_eq!(Command::new("ipcs").output().unwrap().stdout, before, "nothing is left");
+    }
+}

@@ -396,6 +396,15 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     }
     let position =
         if file.is_trailing() { expected_place(file, entry) } else { file.take_position() };
+    if !may_grow(file, fd, position) {
+        // Each write must meet the end by itself.
+        if !file.is_trailing() {
+            file.reopen_cursor();
+        }
+        detach(file, &held);
+        give_up(file, Why::FileSizeLimit);
+        return Prepared::Straight;
+    }
     entry.base.store(position, Relaxed);
     file.end.store(position, Relaxed);
     file.chunk.store(file.mapped_chunk.load(Relaxed) + chunk_start(position), Relaxed);
@@ -820,9 +829,7 @@ fn account(file: &'static OpenFile, len: u64, held: &Held) {
     if len + len / 8 >= max {
         file.append_bytes_max.store((max * 2).min(append_bytes_max(file)), Relaxed);
     }
-    let flushes = file.flushes.load(Relaxed) + 1;
-    file.flushes.store(flushes, Relaxed);
-    if flushes.is_multiple_of(policy::FLUSHES_PER_SPACE_CHECK) && !has_space(file) {
+    if is_space_check_due(file, len) && !has_space(file) {
         detach(file, held);
         give_up(file, Why::DiskNearlyFull);
     }
@@ -906,8 +913,42 @@ fn store_status(entry: &Entry, status: &sys::Status) {
 }
 
 fn has_space(file: &OpenFile) -> bool {
-    let needed = append_bytes_max(file).saturating_mul(2);
+    let buffers = append_bytes_max(file).saturating_mul(policy::SPACE_BUFFERS);
+    let needed = buffers.max(policy::SPACE_BYTES_MIN);
     sys::file_system(file.fd.load(Relaxed)).is_some_and(|(_, free)| free > needed)
+}
+
+/// What this process has flushed, a small flush as its part of [`policy::SPACE_CHECK_BYTES`].
+#[unsafe(link_section = ".data")]
+static FLUSHED: AtomicU64 = AtomicU64::new(0);
+
+/// Whether free space is to be asked for after a flush of `len` bytes: much was flushed since this
+/// file's last question, to whichever file, as they may share their disk.
+fn is_space_check_due(file: &OpenFile, len: u64) -> bool {
+    let counted = len.max(policy::SPACE_CHECK_BYTES / u64::from(policy::FLUSHES_PER_SPACE_CHECK));
+    let flushed = FLUSHED.fetch_add(counted, Relaxed) + counted;
+    let turn = (flushed / policy::SPACE_CHECK_BYTES) as u32;
+    file.space_asked.swap(turn, Relaxed) != turn
+}
+
+/// Whether the file system lets the file grow so far beyond `position` that no write that waits could
+/// meet its largest size. Asked by a seek, as nothing else says it, and the offset is put back; an
+/// offset that others share stays.
+fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
+    if file.is_from_outside()
+        || position + file.mapped_bytes.load(Relaxed) <= file.grows_to.load(Relaxed)
+    {
+        return true;
+    }
+    let beyond = policy::SPACE_BYTES_MIN.max(append_bytes_max(file).saturating_mul(2));
+    let wanted = position.saturating_add(beyond);
+    let offset = sys::seek(fd, 0, libc::SEEK_CUR);
+    let may = i64::try_from(wanted).is_ok_and(|wanted| sys::seek(fd, wanted, libc::SEEK_SET) >= 0);
+    sys::seek(fd, offset as i64, libc::SEEK_SET);
+    if may {
+        file.grows_to.store(wanted, Relaxed);
+    }
+    may
 }
 
 /// Whether what waits for a file cannot be written, tried again just now: then every read, write, sync

@@ -11,6 +11,7 @@
 use super::mounts::{self, Mount, OVERLAYS_MAX, Plan};
 use crate::access::may;
 use crate::arguments::SandboxStep;
+use crate::home;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Access, Gid, Mode, OFlags, Uid};
 use rustix::mount::{
@@ -24,9 +25,34 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use sweetspot_guard::notes;
 
 /// Where shared memory is.
 pub const SHARED_MEMORY: &str = "/dev/shm";
+/// Where devices are.
+const DEVICES: &str = "/dev";
+/// Names there behind which nothing is kept: what is written is gone, is shown, or is computed with.
+const HARMLESS_DEVICES: [&str; 19] = [
+    "null",
+    "zero",
+    "full",
+    "random",
+    "urandom",
+    "tty",
+    "console",
+    "ptmx",
+    "pts",
+    "shm",
+    "mqueue",
+    "fd",
+    "stdin",
+    "stdout",
+    "stderr",
+    "log",
+    "dri",
+    "kfd",
+    "nvidiactl",
+];
 /// Stands in the sandbox where the folder of the run stands outside: for the summary of `run`.
 pub const INSIDE: &str = "inside";
 /// So many names of substituted folders are opened; a process may usually open a thousand.
@@ -107,6 +133,7 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
             TopKind::Substitute => Kept::open(&top.folder, &names, &mut room),
         })
         .collect::<Result<Vec<_>, String>>()?;
+    let devices = Kept::devices()?;
     plan.closed.iter().try_for_each(close)?;
 
     let mut laid = Laid::default();
@@ -131,6 +158,12 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
         }
         laid.folders.push(bytes_of(&top.folder));
     }
+    if let Some((top, kept)) = devices {
+        let place = Place { run: path_of(&run), number: laid.folders.len() };
+        place.lay_substitute(&top, &kept)?;
+        laid.put.extend(kept.iter().map(|name| bytes_of(&name.path)));
+        laid.folders.push(DEVICES.into());
+    }
     if let (Some(shared), Ok(memory)) = (shared, memory) {
         // It begins empty: what lies there belongs to processes outside.
         Place { run: path_of(&shared), number: laid.folders.len() }.lay_substitute(&memory, &[])?;
@@ -138,6 +171,15 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     }
     mount_bind(path_of(&run).join(INSIDE), &arguments.folder)
         .map_err(|errno| said("show the folder of the run", errno))?;
+    // What guards note is nobody's change, and in an overlay it would take them long.
+    for (number, notes) in notes::folders(&home::notes()).filter(|notes| notes.is_dir()).enumerate()
+    {
+        let own = path_of(&run).join("notes").join(number.to_string());
+        let failed = |error| said("prepare the folder of notes", error);
+        fs::create_dir_all(&own).map_err(failed)?;
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        mount_bind(&own, &notes).map_err(|errno| failed(errno.into()))?;
+    }
     std::env::set_current_dir(&here).map_err(|error| said("return to the folder", error))?;
     laid.closed.push(b"/".to_vec());
     Ok(laid)
@@ -189,14 +231,16 @@ fn bytes_of(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
 }
 
-/// A mount namespace of its own; where the right to that is missing, in a user namespace in which
+/// Namespaces of its own for mounts and for System V and POSIX messages; where the right to that is missing, in a user namespace in which
 /// everybody keeps the numbers that they have outside.
 fn enter_namespaces() -> Result<(), String> {
-    if unshare(CloneFlags::CLONE_NEWNS).is_ok() {
+    // Segments, semaphores and queues of a run go with it.
+    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC;
+    if unshare(own).is_ok() {
         return Ok(());
     }
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
+    unshare(CloneFlags::CLONE_NEWUSER | own)
         .map_err(|errno| said("make a user namespace", errno))?;
     let write = |file: &str, text: &str| {
         let path = format!("/proc/self/{file}");
@@ -256,6 +300,27 @@ impl Kept {
             kept.push(Kept { path, what });
         }
         Ok(Some(Below::Substitute(kept)))
+    }
+
+    /// The devices of a run: those that hold nothing. A disk, or whatever else keeps what is written to
+    /// it, is not there. `None`: there is no such folder.
+    fn devices() -> Result<Option<(Top, Vec<Kept>)>, String> {
+        let folder = Path::new(DEVICES);
+        let Ok(top) = Top::look(folder) else { return Ok(None) };
+        let mut kept = Vec::new();
+        for name in HARMLESS_DEVICES {
+            let path = folder.join(name);
+            let Ok(found) = fs::symlink_metadata(&path) else { continue };
+            let what = if found.is_symlink() {
+                What::Link(fs::read_link(&path).unwrap_or_default())
+            } else {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let Ok(fd) = rustix::fs::open(&path, flags, Mode::empty()) else { continue };
+                if found.is_dir() { What::Folder(fd) } else { What::File(fd) }
+            };
+            kept.push(Kept { path, what });
+        }
+        Ok(Some((top, kept)))
     }
 
     /// Puts the name into the folder `upper`.
@@ -323,7 +388,8 @@ impl Place {
             work.display()
         );
         let options = CString::new(options).map_err(|error| error.to_string())?;
-        mount("sweetspot", &top.folder, "overlay", MountFlags::empty(), options.as_c_str())
+        // A device that somebody has made in a folder is one all the same.
+        mount("sweetspot", &top.folder, "overlay", MountFlags::NODEV, options.as_c_str())
             .map_err(Into::into)
             .or_else(|error| if_gone(error, || Ok(())))
             .map_err(failed)
@@ -411,7 +477,9 @@ fn close(mount: &Mount) -> Result<(), String> {
         ("relatime", MountFlags::RELATIME),
     ];
     let kept = KEPT.iter().filter(|(name, _)| mount.options.iter().any(|option| option == name));
-    let flags = kept.fold(MountFlags::BIND | MountFlags::RDONLY, |all, (_, flag)| all | *flag);
+    // A device could be written all the same.
+    let closed = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV;
+    let flags = kept.fold(closed, |all, (_, flag)| all | *flag);
     mount_remount(&mount.folder, flags, "")
         .map_err(|errno| said(&format!("close {} to writing", mount.folder.display()), errno))
 }
