@@ -1,22 +1,23 @@
 #!/bin/sh
 # Installs a package in a clean root, uses it, removes it, and requires that nothing is left.
 #
-#     scripts/try-package.sh ROOT.tar PACKAGE [EMULATOR]
+#     scripts/try-package.sh ROOT PACKAGE [EMULATOR]
 #
-# PACKAGE is a .deb, a .whl or a .tar.gz; ROOT.tar is what mmdebstrap made. Root is needed. Everything
-# happens in memory, in namespaces that end with this script; its /dev/shm has 64 MB, as Docker's has.
-# A root of another machine needs the path of its EMULATOR: qemu-aarch64-static. The kernel starts it
-# for programs of that machine, in these namespaces only. What is emulated is not what is buffered (an
-# emulator has no robust futex, by which the guard is known to live), so there that is not required.
+# PACKAGE is a .deb, a .whl or a .tar.gz; ROOT is a folder that mmdebstrap made, which stays as it is:
+# what is written goes to memory. Root is needed. Everything happens in namespaces that end with this
+# script; its /dev/shm has 64 MB, as Docker's has. A root of another machine needs the path of its
+# EMULATOR: qemu-aarch64-static. The kernel starts it for programs of that machine, in these
+# namespaces only. An emulator has a thread of its own, and no robust futex by which a guard is known
+# to live: so there only reads are buffered, and what doctor says of writes is not required.
 set -eu
 
-archive=$1 package=$2 emulator=${3-}
+base=$1 package=$2 emulator=${3-}
 if test "${4-}" != inside; then
     users=
     test -z "$emulator" || users='--user --map-root-user'
     # shellcheck disable=SC2086 # words
     exec unshare $users --mount --pid --fork --kill-child -- \
-        "$0" "$archive" "$package" "$emulator" inside
+        "$0" "$base" "$package" "$emulator" inside
 fi
 
 if test -n "$emulator"; then
@@ -25,14 +26,17 @@ if test -n "$emulator"; then
     mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
     printf '%s' ":emulator:M::$elf:$mask:$emulator:F" >/proc/sys/fs/binfmt_misc/register
 fi
-root=/mnt
-mount -t tmpfs tmpfs "$root"
-tar -C "$root" --no-same-owner --exclude=./dev/* -xf "$archive"
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/upper /mnt/work /mnt/root
+root=/mnt/root
+# In a namespace of users, overlayfs keeps its notes where users may write.
+mount -t overlay -o "lowerdir=$base,upperdir=/mnt/upper,workdir=/mnt/work${emulator:+,userxattr}" \
+    overlay "$root"
 mkdir -p "$root/proc" "$root/dev/shm" "$root/usr/local/bin"
 mount -t proc proc "$root/proc"
 mount -t tmpfs -o size=64m,mode=1777 tmpfs "$root/dev/shm"
 for device in null zero urandom tty; do
-    touch "$root/dev/$device"
+    test -e "$root/dev/$device" || touch "$root/dev/$device"
     mount --bind "/dev/$device" "$root/dev/$device"
 done
 cp "$package" "$root/root"
@@ -40,19 +44,33 @@ package=/root/${package##*/}
 
 inside() { env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C \
     PYTHONDONTWRITEBYTECODE=1 chroot "$root" "$@"; }
-# Debian's pip, run from the file in which it comes: to install it takes minutes under an emulator.
 pip() {
-    inside sh -euc 'file=$(echo /usr/share/python-wheels/pip-*.whl)
-        exec /opt/python/bin/python3 "$file/pip" "$@"' pip "$@"
+    if test -z "$emulator"; then
+        inside /opt/python/bin/pip "$@"
+    else
+        inside env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=/dev/shm/python PYTHONPATH=/opt/pip \
+            /opt/python/bin/python3 -m pip "$@"
+    fi
+}
+# To install pip, or to read it from an archive, takes minutes under an emulator. In a root that was
+# only unpacked nobody has put together the certificates that it reads when it starts.
+unpack_pip() {
+    python3 -m zipfile -e "$root"/usr/share/python-wheels/pip-*.whl "$root/opt/pip"
+    mkdir -p "$root/etc/ssl/certs"
+    cat "$root"/usr/share/ca-certificates/mozilla/*.crt >"$root/etc/ssl/certs/ca-certificates.crt"
 }
 # What dpkg writes of its own is no part of a package.
-files() { inside find / -xdev \( -path /var/lib/dpkg -o -path /var/log \) -prune -o -print | sort; }
+files() {
+    inside find / -xdev \( -path /var/lib/dpkg -o -path /var/log -o -name partial \) -prune -o -print |
+        sort
+}
 
 case $package in
 *.whl)
     # A folder of its own for Python's packages, as every Python has it that the user may change.
-    inside python3 -m venv --without-pip /opt/python
+    inside python3 -m venv ${emulator:+--without-pip} /opt/python
     inside ln -s /opt/python/bin/sweetspot /usr/local/bin/sweetspot
+    test -z "$emulator" || unpack_pip
     ;;
 esac
 before=$(files)
@@ -75,19 +93,15 @@ inside sh -eu -s "$emulator" <<'USE'
 sweetspot --version
 cd /root
 seq -w 100000 >in
-if test -n "$1"; then
-    sweetspot run -- dd if=in of=out bs=70 status=none
-    cmp in out
-    rm in out
-    exit
-fi
 sweetspot run --require --summary=summary -- dd if=in of=out bs=70 status=none
 cmp in out
 grep '^buffered .* in 1 process$' summary >/dev/null
 grep ' /root/in .* before it had earned its buffer$' summary >/dev/null
+rm in out summary
+test -z "$1" || exit 0
 sweetspot doctor >doctor
 grep 'their reads and writes are buffered' doctor >/dev/null
-rm in out summary doctor
+rm doctor
 USE
 cache=/var/cache/sweetspot
 test -d "$root$cache" || { echo "the library is not where it is looked for" >&2; exit 1; }
@@ -105,6 +119,9 @@ case $package in
 esac
 # The library, which is written at the first use, is the package's only where Debian removes it.
 case $package in *.deb) ;; *) rm -r "$root$cache" ;; esac
+# What runs of its own made is the user's: here, which programs were found to be buffered.
+rm -rf "$root/root/.cache/sweetspot"
+rmdir "$root/root/.cache" 2>/dev/null || true
 after=$(files)
 test "$before" = "$after" || {
     echo "left after it was removed:" >&2

@@ -1,8 +1,9 @@
 // Starts a program under a restriction that it inherits: a seccomp filter that refuses (deny) or
 // kills for (kill) a call of the library's own, or one that refuses what nobody here calls (allow,
-// as containers have it), that a process may mark memory for its children (mark), or that the guard
-// may copy a descriptor, as where Yama forbids it (copy); memory that may never become code
-// (code), or memory that may never become writable again (protect), so that nothing of libc's can be.
+// as containers have it), that a process may mark memory for its children (mark), that
+// anybody learns of the filter from the call that tells (hide), or that the guard may copy a
+// descriptor, as where Yama forbids it (copy); memory that may never become code (code), or memory
+// that may never become writable again (protect), so that nothing of libc's can be.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
@@ -22,12 +23,13 @@ static int install(struct sock_filter *code, unsigned short count) {
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-static int filter_advice(unsigned advice, unsigned action) {
+/* Refuses a call with this word as one of its arguments. */
+static int filter_word(unsigned call, unsigned argument, unsigned word, unsigned action) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, advice, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + argument * 8),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, word, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, action),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -61,7 +63,8 @@ int main(int count, char **words) {
     if (count < 3) return 2;
     const char *how = words[1];
     int failed = !strcmp(how, "allow")  ? filter(SYS_swapon, SECCOMP_RET_ERRNO | EPERM)
-                 : !strcmp(how, "mark") ? filter_advice(MADV_WIPEONFORK, SECCOMP_RET_ERRNO | ENOMEM)
+                 : !strcmp(how, "mark") ? filter_word(SYS_madvise, 2, MADV_WIPEONFORK, SECCOMP_RET_ERRNO | ENOMEM)
+                 : !strcmp(how, "hide") ? filter_word(SYS_prctl, 0, PR_GET_SECCOMP, SECCOMP_RET_ERRNO | EINVAL)
                  : !strcmp(how, "copy") ? filter(SYS_pidfd_getfd, SECCOMP_RET_ERRNO | EPERM)
                  : !strcmp(how, "protect") ? filter_writable(SECCOMP_RET_ERRNO | EACCES)
                  : !strcmp(how, "deny") ? filter(SYS_preadv, SECCOMP_RET_ERRNO | EPERM)

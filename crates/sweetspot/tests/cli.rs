@@ -1098,6 +1098,7 @@ fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
         ("allow", "", filter),
         ("deny", "", filter),
         ("mark", "", filter),
+        ("hide", "", filter),
         ("kill", filter, filter),
         // No code is changed.
         ("code", "", ""),

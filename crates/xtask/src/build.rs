@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::bench::root;
 use crate::needs::is_there;
+use serde_json::Value;
 
 const USAGE: &str = "\
 cargo xtask build [OPTIONS]: build the binary, and say where it is
@@ -117,9 +118,40 @@ pub fn main(words: &[&str]) -> ExitCode {
 /// # Errors
 /// It does not build, or what is needed for that machine is missing, with what to install.
 pub fn binary(profile: &str, machine: Machine) -> Result<Built, String> {
+    let messages = cargo(&["build", "-p", "sweetspot", "--profile", profile], machine, &[])?;
+    let binary = messages.iter().find_map(|message| message["executable"].as_str());
+    let binary = binary.ok_or("cargo names no executable")?.into();
+    Ok(Built { binary, library: library(&messages)? })
+}
+
+/// Checks that everything compiles for a machine, and builds the library for it. Returns the library.
+///
+/// # Errors
+/// It does not, or what is needed for that machine is missing, with what to install.
+pub fn check(machine: Machine) -> Result<PathBuf, String> {
+    // SQLite's quarter of a million lines of C are not compiled: nothing is linked.
+    let without_sqlite = [("LIBSQLITE3_SYS_USE_PKG_CONFIG", "1"), ("SQLITE3_LIB_DIR", "/nowhere")];
+    library(&cargo(&["check", "--workspace", "--all-targets"], machine, &without_sqlite)?)
+}
+
+/// The library that the build script says it has built.
+fn library(messages: &[Value]) -> Result<PathBuf, String> {
+    let path = messages.iter().find_map(|message| {
+        let set = message["env"].as_array()?;
+        set.iter().find(|pair| pair[0] == "SWEETSPOT_PRELOAD_SO")?[1].as_str()
+    });
+    path.map(PathBuf::from).ok_or_else(|| "cargo names no library".to_owned())
+}
+
+/// Runs cargo for a machine, and returns what it says about what it has built.
+fn cargo(
+    words: &[&str],
+    machine: Machine,
+    variables: &[(&str, &str)],
+) -> Result<Vec<Value>, String> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "-p", "sweetspot", "--message-format=json-render-diagnostics"]);
-    cargo.args(["--profile", profile]).current_dir(root()).stderr(Stdio::inherit());
+    cargo.args(words).arg("--message-format=json-render-diagnostics");
+    cargo.envs(variables.iter().copied()).current_dir(root()).stderr(Stdio::inherit());
     if machine != Machine::HERE {
         let linker = can_link(machine)?;
         let variable = machine.target().to_uppercase().replace('-', "_");
@@ -128,20 +160,10 @@ pub fn binary(profile: &str, machine: Machine) -> Result<Built, String> {
     }
     let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
-        return Err(format!("cargo build ended with {}", output.status));
+        return Err(format!("cargo {} ended with {}", words[0], output.status));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let messages = || text.lines().filter_map(|line| serde_json::from_str(line).ok());
-    let binary = messages().find_map(|message: serde_json::Value| {
-        Some(PathBuf::from(message.get("executable")?.as_str()?))
-    });
-    let library = messages().find_map(|message: serde_json::Value| {
-        let set = message.get("env")?.as_array()?;
-        let named = |pair: &&serde_json::Value| pair[0] == "SWEETSPOT_PRELOAD_SO";
-        Some(PathBuf::from(set.iter().find(named)?[1].as_str()?))
-    });
-    let (binary, library) = binary.zip(library).ok_or("cargo build names no executable")?;
-    Ok(Built { binary, library })
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 /// Sees to it that programs of another machine can be linked, and says by what.

@@ -12,6 +12,7 @@ use test_start as _;
 mod bench;
 mod build;
 mod conformance;
+mod debian;
 mod fuzz;
 mod matrix;
 mod needs;

@@ -22,6 +22,7 @@ mod older;
 mod root;
 mod table;
 
+use crate::debian;
 use crate::needs::{in_ci, is_there};
 use serde::{Deserialize, Serialize};
 use std::env::consts::ARCH;
@@ -132,6 +133,14 @@ impl Planned {
     }
 }
 
+/// The root of the oldest release in the short form, where it is.
+///
+/// # Errors
+/// It is not there and cannot be made.
+pub fn oldest_root() -> Result<PathBuf, String> {
+    root::Root::open(&root::SUITES[0], Extent::Short).map(|root| root.path)
+}
+
 /// Runs `cargo xtask matrix` with the words after it.
 pub fn main(words: &[&str]) -> ExitCode {
     match words {
@@ -220,7 +229,7 @@ fn run(settings: &Settings) -> Result<bool, String> {
 }
 
 fn in_root(suite: &root::Suite, settings: &Settings) -> Result<Vec<Step>, String> {
-    if let Some(reason) = root::lacking() {
+    if let Some(reason) = debian::lacking() {
         return Ok(vec![told(Step::skipped("system", reason))]);
     }
     let extent = if settings.short { Extent::Short } else { Extent::Full };
@@ -232,7 +241,7 @@ fn in_root(suite: &root::Suite, settings: &Settings) -> Result<Vec<Step>, String
 }
 
 fn in_machine(machine: &machine::Machine, settings: &Settings) -> Result<Vec<Step>, String> {
-    if let Some(reason) = root::lacking().or_else(|| machine.lacking()) {
+    if let Some(reason) = debian::lacking().or_else(|| machine.lacking()) {
         return Ok(vec![told(Step::skipped("system", reason))]);
     }
     let work = Work::new(machine.name, settings.keep)?;
@@ -271,7 +280,7 @@ fn told(step: Step) -> Step {
 }
 
 /// The folder `target/matrix`.
-fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     crate::bench::root().join("target/matrix")
 }
 
@@ -362,7 +371,7 @@ fn ends_with_us(command: &mut Command) -> &mut Command {
 ///
 /// # Errors
 /// It cannot be started, or did not end well.
-fn call(command: &mut Command) -> Result<String, String> {
+pub fn call(command: &mut Command) -> Result<String, String> {
     const SHOWN_MAX: usize = 12;
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null());
@@ -378,7 +387,7 @@ fn call(command: &mut Command) -> Result<String, String> {
 }
 
 /// The first command that is not there, as a reason to skip.
-fn no_command(needs: &[(&str, &str)]) -> Option<String> {
+pub fn no_command(needs: &[(&str, &str)]) -> Option<String> {
     let (command, package) = needs.iter().find(|(command, _)| !is_there(command))?;
     Some(format!("no {command} (apt-get install {package})"))
 }

@@ -351,25 +351,37 @@ pub fn is_spawned_child() -> bool {
 /// Whether a seccomp filter is in force at the start that may kill for a call of ours. Not the ones
 /// that `run` started under: it has tried what the library does, and a filter can neither be taken
 /// away nor exchanged, so as many filters as then are the same ones.
+///
+/// A kernel without seccomp, and an emulator of another machine, answer the call with an error; so
+/// may a filter. What the kernel says about the process in /proc tells them apart, and opening a file
+/// is no call that a filter could kill for: the dynamic linker has just done it. Where nothing can be
+/// read there, a filter is taken to be in force.
 pub fn confined() -> bool {
     // SAFETY: no memory is handed over.
-    let filtered = unsafe { sys::syscall!(SYS_prctl, libc::PR_GET_SECCOMP, 0, 0, 0, 0) != 0 };
-    filtered
-        && crate::ledger::ledger().is_none_or(|ledger| {
-            let allowed = ledger.header.seccomp_filters.load(Relaxed);
-            allowed == 0 || allowed != seccomp_filters()
-        })
+    let mode = unsafe { sys::syscall!(SYS_prctl, libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
+    if mode == 0 || mode < 0 && status_number(b"Seccomp:\t") == Some(0) {
+        return false;
+    }
+    crate::ledger::ledger().is_none_or(|ledger| {
+        let allowed = ledger.header.seccomp_filters.load(Relaxed);
+        // No number before Linux 5.9.
+        let count = status_number(b"Seccomp_filters:\t").unwrap_or(0);
+        allowed == 0 || u64::from(allowed) != count
+    })
 }
 
-/// How many seccomp filters are in force; 0: unknown (before Linux 5.9).
-fn seccomp_filters() -> u32 {
+/// A number that the kernel says about this process; `None`: not all of it can be read (a process in
+/// many groups has a long line of them). A line that is not there counts as 0: a kernel without such
+/// a thing has none.
+fn status_number(name: &[u8]) -> Option<u64> {
     let mut buffer = [0; 4096];
-    let len = crate::ledger::read_small(c"/proc/self/status", &mut buffer).unwrap_or(0);
+    let len = crate::ledger::read_small(c"/proc/self/status", &mut buffer);
+    let len = len.filter(|len| (1..buffer.len()).contains(len))?;
     let mut lines = buffer[..len].split(|byte| *byte == b'\n');
-    let count = lines.find_map(|line| line.strip_prefix(b"Seccomp_filters:\t"));
-    count.unwrap_or_default().iter().fold(0, |number: u32, digit| {
-        number.wrapping_mul(10).wrapping_add(u32::from(digit.wrapping_sub(b'0')))
-    })
+    let digits = lines.find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    Some(digits.iter().fold(0, |number: u64, digit| {
+        number.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
+    }))
 }
 
 /// A wait returned this child: if it is dead, everything that it left pending is in its files before

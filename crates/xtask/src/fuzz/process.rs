@@ -58,25 +58,6 @@ pub fn trace(request: libc::c_uint, pid: i32, data: i32) -> Result<(), String> {
     Err(format!("ptrace of {pid}: {}", std::io::Error::last_os_error()))
 }
 
-/// Where in the process' state as ptrace shows it the address of its next instruction lies, and its
-/// debug registers.
-#[cfg(target_arch = "x86_64")]
-mod user {
-    use std::mem::offset_of;
-    pub const PLACE: usize = offset_of!(libc::user, regs) + offset_of!(libc::user_regs_struct, rip);
-    pub const DEBUG: usize = offset_of!(libc::user, u_debugreg);
-}
-
-/// The address of the next instruction of a stopped process; `None` where we cannot run to one.
-pub fn place(pid: i32) -> Option<u64> {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: no pointer of ours is handed over.
-    let place = Some(unsafe { libc::ptrace(libc::PTRACE_PEEKUSER, pid, user::PLACE, 0) } as u64);
-    #[cfg(not(target_arch = "x86_64"))]
-    let place = None;
-    place
-}
-
 /// Lets a stopped process stop again before each execution of the instruction at `place`, and after
 /// each store to the word at `end`; `None`: at none.
 ///
@@ -84,6 +65,8 @@ pub fn place(pid: i32) -> Option<u64> {
 /// It cannot be traced.
 #[cfg(target_arch = "x86_64")]
 pub fn stop_at(pid: i32, stops: Option<(u64, u64)>) -> Result<(), String> {
+    /// Where in the process' state as ptrace shows it the debug registers are.
+    const DEBUG: usize = std::mem::offset_of!(libc::user, u_debugreg);
     /// Of debug register 7: 0 is for execution, 1 for stores to eight bytes.
     const CONTROL: u64 = 0b1001 << 20 | 0b101;
     let (place, end) = stops.unwrap_or_default();
@@ -91,7 +74,7 @@ pub fn stop_at(pid: i32, stops: Option<(u64, u64)>) -> Result<(), String> {
     for (register, value) in [(7, 0), (0, place), (1, end), (7, control)] {
         // SAFETY: no pointer of ours is handed over.
         let answer =
-            unsafe { libc::ptrace(libc::PTRACE_POKEUSER, pid, user::DEBUG + register * 8, value) };
+            unsafe { libc::ptrace(libc::PTRACE_POKEUSER, pid, DEBUG + register * 8, value) };
         if answer != 0 {
             return Err(format!("a breakpoint in {pid}: {}", std::io::Error::last_os_error()));
         }

@@ -1,5 +1,5 @@
-//! The registers of a process that ptrace has stopped at a system call: its number, its arguments,
-//! its result.
+//! The registers of a process that ptrace has stopped: where it is; at a system call, its number, its
+//! arguments, its result.
 #![allow(unsafe_code)]
 
 use std::ffi::c_long;
@@ -39,6 +39,11 @@ impl Registers {
         self.0.orig_rax as c_long
     }
 
+    /// The address of the next instruction.
+    pub fn place(&self) -> u64 {
+        self.0.rip
+    }
+
     /// The first argument.
     pub fn first(&self) -> u64 {
         self.0.rdi
@@ -64,6 +69,11 @@ impl Registers {
 impl Registers {
     pub fn number(&self) -> c_long {
         self.0.regs[8] as c_long
+    }
+
+    /// The address of the next instruction.
+    pub fn place(&self) -> u64 {
+        self.0.pc
     }
 
     /// The first argument.

@@ -188,9 +188,8 @@ impl Kill {
         let outcome = (|| {
             victim.hold()?;
             let is_there = match &self.way.from {
-                #[cfg(target_arch = "x86_64")]
                 Some(breakpoint) => victim.run_to(breakpoint.place, breakpoint.times)?,
-                _ => true,
+                None => true,
             };
             if is_there {
                 victim.step(self.way.steps, look)?;

@@ -5,9 +5,8 @@
 use super::model::{self, FILES, LANES, Lane, STEPS_FROM};
 #[cfg(target_arch = "x86_64")]
 use super::process::stop_at;
-use super::process::{
-    PATIENCE, is_stopped, pause, place, reap, signal, trace, wait_for, wait_until,
-};
+use super::process::{PATIENCE, is_stopped, pause, reap, signal, trace, wait_for, wait_until};
+use super::registers::Registers;
 use std::fs::{self, File};
 use std::io::Seek;
 use std::mem::offset_of;
@@ -310,7 +309,7 @@ impl Victim {
             if step % 64 == 0 && word(self.pid, ENDED) == Some(1) {
                 return Ok(step);
             }
-            place(self.pid).map(&mut look);
+            look(Registers::of(self.pid)?.place());
             trace(libc::PTRACE_SINGLESTEP, self.pid, 0)?;
             if !libc::WIFSTOPPED(wait_for(self.pid)?) {
                 return Err(format!("it died after {step} steps"));
@@ -338,6 +337,25 @@ impl Victim {
         }
         stop_at(self.pid, None)?;
         Ok(true)
+    }
+
+    /// The same step by step: debug registers of other processors stop before a store, not after it,
+    /// and again at the instruction at which they have stopped.
+    ///
+    /// # Errors
+    /// It cannot be traced, or died.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn run_to(&self, place: u64, times: u64) -> Result<bool, String> {
+        let mut left = times;
+        loop {
+            left -= u64::from(Registers::of(self.pid)?.place() == place);
+            if left == 0 {
+                return Ok(true);
+            }
+            if self.step(1, |_| ())? == 0 {
+                return Ok(false);
+            }
+        }
     }
 
     /// Asks it to end by itself, and waits until it has.

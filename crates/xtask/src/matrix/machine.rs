@@ -10,8 +10,9 @@
 //! root of the same release, or for another processor by a cross compiler.
 
 use super::made::{self, Made};
-use super::root::{self, Root, SUITES};
+use super::root::{Root, SUITES};
 use super::{Extent, Step, Work, call, copy, folder, inside, listen, no_command};
+use crate::debian;
 use std::env::consts::ARCH;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -133,7 +134,7 @@ impl Machine {
         fs::remove_dir_all(&tree).map_err(|error| format!("{}: {error}", tree.display()))?;
 
         // `timeout` would leave the emulator behind if it were killed; a namespace does not.
-        let mut boot = root::apart();
+        let mut boot = debian::apart();
         boot.args(["timeout", "--foreground", "--kill-after=5", LIFE_SECONDS_MAX]).args(self.qemu);
         boot.args(["-accel", "tcg,thread=multi", "-smp", "2", "-m", MEMORY_MB]);
         boot.args(["-nographic", "-nodefaults", "-serial", "stdio", "-no-reboot"]);
@@ -162,11 +163,11 @@ impl Machine {
         fs::create_dir_all(&begun).map_err(failed)?;
         let tree = begun.join("tree");
         println!("unpacking {} for {}", self.suite, self.debian);
-        let mut make = root::mmdebstrap();
+        let mut make = debian::mmdebstrap();
         make.args(["--variant=extract", &format!("--architectures={}", self.debian)]);
         let kernel = format!("linux-image-cloud-{}", self.debian);
         make.arg(format!("--include={},{kernel}", PACKAGES.join(",")));
-        call(make.arg(self.suite).arg(&tree).arg(root::mirror()?))?;
+        call(make.arg(self.suite).arg(&tree).arg(debian::mirror()?))?;
         call(Command::new("sh").args(["-euc", PRUNE, "sh"]).arg(&tree).arg(&begun))?;
         fs::rename(&begun, &path).map_err(failed)?;
         Ok(path)

@@ -6,11 +6,11 @@
 //! and shared memory are the namespaces' own, so that nothing of this machine is touched: a ledger in
 //! the shared memory of the machine would look as if all its programs were dead.
 //!
-//! Not here: what is run in it.
+//! Not here: what is run in it, and how a root is made (`debian`).
 
 use super::made::{self, Made};
-use super::{Extent, Step, Work, call, folder, listen, no_command};
-use std::fs;
+use super::{Extent, Step, Work, folder, listen};
+use crate::debian::{apart, make};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -25,6 +25,7 @@ pub struct Suite {
     pub is_short: bool,
 }
 
+/// The oldest first.
 pub const SUITES: &[Suite] = &[
     // No GnuCOBOL in this one.
     Suite { name: "bullseye", c_library: "glibc 2.31", packages: &[], is_short: true },
@@ -65,60 +66,10 @@ const MANY: &[&str] = &[
     "procps",
 ];
 
-/// What must be there to make and enter roots.
-const NEEDS: &[(&str, &str)] = &[
-    ("mmdebstrap", "mmdebstrap"),
-    ("unshare", "util-linux"),
-    ("pivot_root", "util-linux"),
-    ("apt-get", "apt"),
-];
-
-/// Namespaces that end with the process that has them, and that one with its parent.
-const APART: &[&str] = &["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"];
-
-/// What this machine lacks to have roots.
-pub fn lacking() -> Option<String> {
-    no_command(NEEDS)
-        .or_else(|| {
-            let user = call(Command::new("id").arg("-u")).unwrap_or_default();
-            (user.trim() != "0").then(|| "only root can make and enter a root".to_owned())
-        })
-        .or_else(|| call(apart().arg("true")).err().map(|wrong| format!("no namespaces: {wrong}")))
-}
-
-/// A command to which the words of another are added, which then runs in namespaces of its own.
-pub fn apart() -> Command {
-    let mut command = Command::new("unshare");
-    command.args(APART).arg("--");
-    command
-}
-
-/// From where apt has the packages of this machine's release.
-///
-/// # Errors
-/// It has none of Debian's.
-pub fn mirror() -> Result<String, String> {
-    let format = ["indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)"];
-    let known = call(Command::new("apt-get").args(format).args(["Created-By: Packages"]))?;
-    let mut known = known.lines().filter_map(|line| line.strip_prefix("Debian Debian "));
-    let mirror = known.next().ok_or("apt knows no mirror of Debian")?;
-    Ok(mirror.trim_end_matches('/').to_owned())
-}
-
-/// mmdebstrap with what all uses of it have in common, in namespaces of its own.
-pub fn mmdebstrap() -> Command {
-    let mut command = apart();
-    command.args(["mmdebstrap", "--mode=root", "--format=directory"]);
-    // A mirror may be older than its signature promises.
-    command.arg("--aptopt=Acquire::Check-Valid-Until \"false\"");
-    command.arg("--aptopt=Acquire::Languages \"none\"");
-    command
-}
-
 /// A root that was made.
 pub struct Root {
     pub name: String,
-    path: PathBuf,
+    pub path: PathBuf,
 }
 
 impl Root {
@@ -140,27 +91,19 @@ impl Root {
     }
 
     fn make(&self, suite: &Suite, extent: Extent) -> Result<(), String> {
-        let failed = |error: std::io::Error| format!("{}: {error}", self.path.display());
-        let begun = self.path.with_extension("begun");
-        if begun.is_dir() {
-            fs::remove_dir_all(&begun).map_err(failed)?;
-        }
-        fs::create_dir_all(begun.parent().unwrap_or(&begun)).map_err(failed)?;
         let mut packages = FEW.to_vec();
         if extent == Extent::Full {
             packages.extend(MANY.iter().chain(suite.packages));
         }
-        println!("making {} ({} packages and what they need)", self.name, packages.len());
-        let mut make = mmdebstrap();
-        make.args(["--variant=minbase", "--dpkgopt=force-unsafe-io"]);
-        for folder in ["man", "doc", "locale"] {
-            make.arg(format!("--dpkgopt=path-exclude=/usr/share/{folder}/*"));
-        }
-        // Java's package makes links in it and fails without.
-        make.arg("--essential-hook=mkdir -p \"$1/usr/share/man/man1\"");
-        make.arg(format!("--include={}", packages.join(",")));
-        call(make.arg(suite.name).arg(&begun).arg(mirror()?))?;
-        fs::rename(&begun, &self.path).map_err(failed)
+        make(&self.path, suite.name, |make| {
+            make.args(["--variant=minbase", "--dpkgopt=force-unsafe-io"]);
+            for folder in ["man", "doc", "locale"] {
+                make.arg(format!("--dpkgopt=path-exclude=/usr/share/{folder}/*"));
+            }
+            // Java's package makes links in it and fails without.
+            make.arg("--essential-hook=mkdir -p \"$1/usr/share/man/man1\"");
+            make.arg(format!("--include={}", packages.join(",")));
+        })
     }
 
     /// Runs the words of an `xtask matrix` in it and collects the answers.

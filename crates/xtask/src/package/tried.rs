@@ -4,10 +4,13 @@
 
 use super::{Error, GLIBC_FLOOR, Staged, Trial, VERSION, call, deb, root, tarball, wheel};
 use crate::build::{self, Machine};
-use crate::needs::{in_ci, is_there, tools};
+use crate::debian;
+use crate::fuzz::victim::compiler_options;
+use crate::matrix;
+use crate::needs::{in_ci, is_there};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// How trying one ended, when it did not fail.
@@ -40,21 +43,45 @@ pub fn all(staged: &Staged, trial: Trial) -> bool {
     })
 }
 
-/// The binary for another machine: that it builds and starts, and what its library asks for.
+/// Another machine without a package for it: that all of the project compiles for it, and that its
+/// library, which is really built, can be loaded there and asks for no newer C library.
 pub fn other_machine(machine: Machine) -> bool {
-    report(&format!("build {}", machine.name()), || {
+    report(&format!("check {}", machine.name()), || {
         // Its linker is among what the tests need; in CI it is there.
-        let built = match build::can_link(machine) {
+        let library = match build::can_link(machine) {
             Err(reason) => return Ok(Outcome::Skipped(reason)),
-            Ok(_) => build::binary("dev", machine)?,
+            Ok(_) => build::check(machine)?,
         };
-        let floor = floor_of(&built.library)?;
-        let Some(emulator) = machine.emulator().filter(|emulator| is_there(emulator)) else {
-            return Ok(Outcome::Skipped("no emulator (apt-get install qemu-user-static)".into()));
-        };
-        let version = call(Command::new(emulator).arg(&built.binary).arg("--version"))?;
-        Ok(Outcome::Works(format!("{version}, {floor}")))
+        let floor = floor_of(&library)?;
+        let emulator = machine.emulator().unwrap_or_default();
+        if let Some(skipped) = lacking(&[(&emulator, "qemu-user-static")]) {
+            return Ok(skipped);
+        }
+        loads(&library, machine, &emulator)?;
+        Ok(Outcome::Works(format!("its library loads, and {floor}")))
     })
+}
+
+/// Starts a program of another machine with its library, switched on.
+fn loads(library: &Path, machine: Machine, emulator: &str) -> Result<(), Error> {
+    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let at = |name: &str| scratch.path().join(name);
+    let mut compile = Command::new(machine.tool("gcc"));
+    compile.arg(compiler_options()).arg("-o").arg(at("copy"));
+    call(compile.arg(root().join("programs/c/copy.c")))?;
+    fs::write(at("in"), vec![b'x'; 10_000]).map_err(|error| error.to_string())?;
+    let mut run = Command::new(emulator);
+    run.args(["-L", &format!("/usr/{}-linux-gnu", machine.name())]);
+    run.args(["-E", &format!("LD_PRELOAD={}", library.display()), "-E", "IO_BUFFER_SIZE=auto"]);
+    run.arg(at("copy")).args(["in", "out", "7"]).current_dir(scratch.path());
+    run.stdin(Stdio::null());
+    // What the dynamic linker cannot load it only says.
+    let output = run.output().map_err(|error| format!("{emulator}: {error}"))?;
+    if !output.status.success() || !output.stderr.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{emulator} ended with {}: {said}", output.status));
+    }
+    call(Command::new("cmp").arg(at("in")).arg(at("out"))).map(drop)
 }
 
 /// Says how one attempt ended; false if it failed.
@@ -104,10 +131,6 @@ fn lacking(needs: &[(&str, &str)]) -> Option<Outcome> {
     Some(Outcome::Skipped(format!("no {command} (apt-get install {package})")))
 }
 
-fn is_root() -> bool {
-    call(Command::new("id").arg("-u")).is_ok_and(|user| user == "0")
-}
-
 /// The pages are set without a warning, but for mandoc's about line breaks that clap_mangen makes.
 fn try_manual(staged: &Staged) -> Result<Outcome, Error> {
     if let Some(skipped) = lacking(&[("groff", "groff-base"), ("mandoc", "mandoc")]) {
@@ -128,83 +151,57 @@ fn try_manual(staged: &Staged) -> Result<Outcome, Error> {
     call(&mut sh).map(|count| Outcome::Works(format!("{count} pages, no warning")))
 }
 
-/// In a clean root of this release, which is made once.
+/// In the root of another release that the matrix has in its short form.
 fn try_deb(staged: &Staged) -> Result<Outcome, Error> {
     let package = deb::make(staged)?;
-    let needs = [("lintian", "lintian"), ("mmdebstrap", "mmdebstrap"), ("unshare", "util-linux")];
-    if let Some(skipped) = lacking(&needs) {
+    if let Some(skipped) = lacking(&[("lintian", "lintian")]) {
         return Ok(skipped);
     }
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error,warning"]).arg(&package);
     call(&mut lintian)?;
-    try_in_root(staged, &package, &this_release()?)
+    let skipped = no_roots(staged);
+    skipped.map_or_else(|| in_root(staged, &package, &matrix::oldest_root()?), Ok)
 }
 
-/// In a clean root of another release than this one.
+/// In clean roots of other releases than this one.
 fn elsewhere(
     staged: &Staged,
     make: fn(&Staged) -> Result<PathBuf, Error>,
 ) -> Result<Outcome, Error> {
     let package = make(staged)?;
-    let needs = [("mmdebstrap", "mmdebstrap"), ("unshare", "util-linux")];
-    if let Some(skipped) = lacking(&needs) {
+    if let Some(skipped) = no_roots(staged) {
         return Ok(skipped);
     }
-    let suite = if this_release()? == "trixie" { "bookworm" } else { "trixie" };
-    try_in_root(staged, &package, suite)
-}
-
-fn try_in_root(staged: &Staged, package: &Path, suite: &str) -> Result<Outcome, Error> {
-    if !is_root() {
-        return Ok(Outcome::Skipped("only root can install it in a clean root".to_owned()));
-    }
-    let mut script = Command::new(root().join("scripts/try-package.sh"));
-    script.arg(clean_root(staged.machine, suite)?).arg(package);
-    if let Some(emulator) = staged.machine.emulator() {
-        if !is_there(&emulator) {
-            return Ok(Outcome::Skipped(format!(
-                "no {emulator} (apt-get install qemu-user-static)"
-            )));
+    // What is emulated takes minutes.
+    let releases: &[&str] =
+        if staged.machine == Machine::HERE { &["bullseye", "trixie"] } else { &["trixie"] };
+    let mut said = Vec::new();
+    for release in releases {
+        let within = debian::clean(release, staged.machine)?;
+        match in_root(staged, &package, &within)? {
+            Outcome::Works(what) => said.push(what),
+            skipped => return Ok(skipped),
         }
-        script.arg(Path::new("/usr/bin").join(emulator));
     }
-    call(&mut script).map(|said| Outcome::Works(format!("{suite}: {said}").replace('\n', ", ")))
+    Ok(Outcome::Works(said.join("; ")))
 }
 
-fn this_release() -> Result<String, Error> {
-    call(Command::new("sh").args(["-ec", ". /etc/os-release; echo $VERSION_CODENAME"]))
+/// What this machine lacks to try packages in roots.
+fn no_roots(staged: &Staged) -> Option<Outcome> {
+    let emulator = staged.machine.emulator();
+    let needs = emulator.iter().map(|emulator| (emulator.as_str(), "qemu-user-static"));
+    let skipped = lacking(&needs.collect::<Vec<_>>());
+    skipped.or_else(|| debian::lacking().map(Outcome::Skipped))
 }
 
-/// A Debian with nothing but Python, as an archive below `target/tools`. One of another machine is only
-/// unpacked: nothing of it runs here.
-fn clean_root(machine: Machine, suite: &str) -> Result<PathBuf, Error> {
-    let name = format!("{suite}-{}", machine.debian());
-    let archive = tools().join(format!("{name}.tar"));
-    if archive.is_file() {
-        return Ok(archive);
-    }
-    fs::create_dir_all(tools()).map_err(|error| error.to_string())?;
-    // From where this machine has its packages, but for corrections of this release.
-    let targets = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
-    let mirrors = call(Command::new("apt-get").args(targets))?;
-    let mirror = mirrors.lines().find(|mirror| !mirror.contains("security"));
-    let mirror = mirror.ok_or("apt knows no mirror")?;
-    let begun = tools().join(format!("{name}.begun.tar"));
-    let mut make = Command::new("mmdebstrap");
-    make.arg(format!("--architectures={}", machine.debian()));
-    match machine == Machine::HERE {
-        true => make.args(["--variant=essential", "--include=python3-venv"]),
-        false => make.args([
-            "--variant=extract",
-            "--include=?essential",
-            "--include=dpkg,python3-venv,mawk",
-        ]),
-    };
-    make.arg(suite).arg(&begun).arg(mirror);
-    call(&mut make)?;
-    fs::rename(&begun, &archive).map_err(|error| error.to_string())?;
-    Ok(archive)
+fn in_root(staged: &Staged, package: &Path, within: &Path) -> Result<Outcome, Error> {
+    let mut script = Command::new(root().join("scripts/try-package.sh"));
+    script.arg(within).arg(package);
+    script.args(staged.machine.emulator().map(|emulator| Path::new("/usr/bin").join(emulator)));
+    let said = call(&mut script)?.replace('\n', ", ");
+    let name = within.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Outcome::Works(format!("{name}: {said}")))
 }
 
 /// In a virtual environment of its own.
