@@ -20,6 +20,7 @@
 
 pub mod abi;
 mod arch;
+mod aside;
 mod atomic;
 mod copy;
 mod fault;

@@ -34,6 +34,11 @@ pub fn passive_for_good() -> bool {
     PASSIVE.load(Relaxed) & PASSIVE_FOR_GOOD != 0
 }
 
+/// Whether the constructor is still running: nothing of the program does.
+pub fn is_starting() -> bool {
+    PASSIVE.load(Relaxed) & PASSIVE_BEFORE_START != 0
+}
+
 /// The reasons in force.
 pub fn passive_reasons() -> u32 {
     PASSIVE.load(Relaxed)

@@ -173,6 +173,22 @@ pub fn give_way() {
     unsafe { syscall!(SYS_sched_yield) };
 }
 
+/// Sleeps.
+pub fn sleep_us(microseconds: u64) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: (microseconds * 1000) as i64 };
+    // SAFETY: the time lives through the call.
+    unsafe { syscall!(SYS_nanosleep, &raw const time, 0) };
+}
+
+/// Whether the eight bytes around an address can be read: the kernel reads them as a signal set, and
+/// finds that it knows no such way to use one. No handler runs, whatever the address is.
+pub fn is_readable(address: usize) -> bool {
+    const NO_WAY: i32 = -1;
+    // SAFETY: the kernel checks the memory, and changes nothing.
+    let answer = unsafe { syscall!(SYS_rt_sigprocmask, NO_WAY, address & !7, 0, 8) };
+    answer != -(libc::EFAULT as isize)
+}
+
 /// Whether a process with this id is there (it may be a zombie).
 pub fn process_exists(process: i32) -> bool {
     // SAFETY: signal 0 is only a question.

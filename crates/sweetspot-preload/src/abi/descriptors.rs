@@ -5,6 +5,8 @@
 
 use core::ffi::{c_char, c_int, c_uint};
 
+use sweetspot_core::why::Why;
+
 use super::Pointer;
 use crate::ops::{self, life, process};
 
@@ -25,13 +27,24 @@ makes! {
     fn mq_open(name: *const c_char, flags: c_int, mode: c_uint, attributes: Pointer);
     fn __mq_open_2(name: *const c_char, flags: c_int);
     fn pidfd_open(process: c_int, flags: c_uint);
-    fn pidfd_getfd(process: c_int, fd: c_int, flags: c_uint);
     fn posix_openpt(flags: c_int);
     fn getpt();
     fn fsopen(file_system: *const c_char, flags: c_uint);
     fn fsmount(fd: c_int, flags: c_uint, attributes: c_uint);
     fn fspick(folder: c_int, path: *const c_char, flags: c_uint);
     fn open_tree(folder: c_int, path: *const c_char, flags: c_uint);
+}
+
+hook! {
+    fn pidfd_getfd(process: c_int, fd: c_int, flags: c_uint) -> c_int, next => {
+        // The process may be this one.
+        life::special_use(fd, Why::Shared);
+        let pass = ops::pass_on();
+        let new = next(process, fd, flags);
+        life::made(new);
+        pass.done();
+        new
+    }
 }
 
 hook! {

@@ -8,8 +8,8 @@ use super::Pointer;
 use crate::fault;
 use crate::ops::life;
 use crate::ops::process::{
-    after_exec, after_fork, after_spawn, before_exec, before_fork, before_spawn, end, end_because,
-    end_status,
+    after_exec, after_fork, after_spawn, before_exec, before_fork, before_spawn, before_spawn_with,
+    end, end_because, end_status, forget_actions, named_in_actions,
 };
 use crate::reach::target::{self, Environment, Target};
 
@@ -108,13 +108,15 @@ fn with_environment(
     unsafe { next(path, arguments, environment) }
 }
 
-/// Starts another program, in an environment without us where we would harm it.
+/// Starts another program, in an environment without us where we would harm it, by a list of file
+/// actions or none.
 fn starting<R>(
     target: Target,
+    actions: Pointer,
     environment: Environment,
     spawn: impl FnOnce(Environment) -> R,
 ) -> R {
-    before_spawn();
+    before_spawn_with(actions as usize);
     fault::before_exec();
     let answer =
         target::start(target, environment, |changed| spawn(changed.unwrap_or(environment)));
@@ -129,7 +131,7 @@ macro_rules! spawns {
             child: *mut c_int, file: *const c_char, actions: Pointer, attributes: Pointer,
             arguments: Pointer, environment: Environment,
         ) -> c_int, next => {
-            starting($target(file), environment, |environment| {
+            starting($target(file), actions, environment, |environment| {
                 next(child, file, actions, attributes, arguments, environment)
             })
         }
@@ -166,7 +168,7 @@ macro_rules! watched_spawns {
             fd: *const c_int, file: *const c_char, actions: Pointer, attributes: Pointer,
             arguments: Pointer, environment: Environment,
         ) -> c_int, next => {
-            let answer = starting($target(file), environment, |environment| {
+            let answer = starting($target(file), actions, environment, |environment| {
                 next(fd, file, actions, attributes, arguments, environment)
             });
             if answer == 0 {
@@ -225,11 +227,23 @@ hook! {
     fn posix_spawn_file_actions_adddup2(
         actions: *mut c_void, fd: c_int, new: c_int,
     ) -> c_int, next => {
-        // The child will have a duplicate, even of what is closed at exec.
-        life::special_use(fd, Why::Shared);
-        next(actions, fd, new)
+        let answer = next(actions, fd, new);
+        if answer == 0 {
+            named_in_actions(actions as usize, fd);
+        }
+        answer
     }
 }
+
+macro_rules! action_lists {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(actions: *mut c_void) -> c_int, next => {
+            forget_actions(actions as usize);
+            next(actions)
+        }
+    })*};
+}
+action_lists! { posix_spawn_file_actions_init posix_spawn_file_actions_destroy }
 
 // The child of a vfork returns to where its parent will return: nothing of ours may be on the
 // stack in between.

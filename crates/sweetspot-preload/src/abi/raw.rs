@@ -176,6 +176,12 @@ unsafe extern "C" fn followed(
             life::protecting(c as c_int);
             next()
         }
+        libc::SYS_pidfd_getfd => {
+            life::special_use(b as c_int, Why::Shared);
+            let new = passed_on(next);
+            life::made(new as c_int);
+            new
+        }
         libc::SYS_sendmsg => {
             transfer::sending(b as *const _);
             passed_on(next)

@@ -62,6 +62,47 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
     answer
 }
 
+/// Makes a thread with these flags of `clone`, which calls `function` on its own stack and ends. The
+/// answer is as of the call.
+///
+/// # Safety
+/// The stack ends at `stack`, and is nobody else's while the thread lives. Signals are blocked.
+#[inline(never)]
+pub unsafe fn run_thread(
+    flags: usize,
+    stack: usize,
+    function: extern "C" fn(usize),
+    argument: usize,
+) -> isize {
+    let answer: isize;
+    // SAFETY: the system call convention; the thread keeps all registers but the stack pointer, and
+    // never leaves this block.
+    unsafe {
+        asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, x10",
+            "blr x9",
+            "mov x0, xzr",
+            "mov x8, {exit}",
+            "svc 0",
+            "brk 1",
+            "2:",
+            exit = const libc::SYS_exit,
+            in("x8") libc::SYS_clone,
+            inlateout("x0") flags as isize => answer,
+            in("x1") stack,
+            in("x2") 0usize,
+            in("x3") 0usize,
+            in("x4") 0usize,
+            in("x9") function as usize,
+            in("x10") argument,
+        );
+    }
+    answer
+}
+
 /// The thread's own address: a value no other living thread of this process has.
 #[inline(always)]
 pub fn thread_pointer() -> u64 {
