@@ -22,6 +22,7 @@ pub mod abi;
 mod arch;
 mod aside;
 mod atomic;
+mod careful;
 mod copy;
 mod fault;
 mod file;

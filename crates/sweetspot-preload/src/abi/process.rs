@@ -6,11 +6,11 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::fault;
-use crate::ops::life;
 use crate::ops::process::{
     after_exec, after_fork, after_spawn, before_exec, before_fork, before_spawn, before_spawn_with,
     end, end_because, end_status, forget_actions, named_in_actions,
 };
+use crate::ops::{deaths, life};
 use crate::reach::target::{self, Environment, Target};
 
 macro_rules! forks {
@@ -149,6 +149,8 @@ pub(super) fn starting_shell<R>(shell: impl FnOnce() -> R) -> R {
     let answer = target::start_shell(shell);
     fault::after_exec();
     after_spawn();
+    // `system` has waited for it.
+    deaths::heard();
     answer
 }
 
@@ -173,6 +175,7 @@ macro_rules! watched_spawns {
             });
             if answer == 0 {
                 life::made_several(fd, 1);
+                deaths::descriptor_made();
             }
             answer
         }
@@ -317,17 +320,27 @@ extern "C" fn start(started: *mut c_void) -> c_int {
     (started.function)(started.argument)
 }
 
+/// The same in other namespaces.
+extern "C" fn start_apart(started: *mut c_void) -> c_int {
+    after_fork(0);
+    end_because(Why::Confined);
+    // SAFETY: as in `start`.
+    let started = unsafe { &*started.cast::<Started>() };
+    (started.function)(started.argument)
+}
+
 /// How the process that a `clone` makes is related to this one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kin {
     /// A copy of the memory.
     Fork,
+    /// The same, in other namespaces: with what this process shares it may not be trusted.
+    Apart,
     /// It borrows the memory until it execs.
     Vfork,
     /// It shares everything that we keep: a thread.
     Thread,
-    /// It shares the memory, but not the descriptors or the thread's register; or it lives in
-    /// another namespace.
+    /// It shares the memory, but not the descriptors or the thread's register.
     Other,
 }
 
@@ -344,7 +357,8 @@ pub(super) fn kin(flags: u64) -> Kin {
     match (has(libc::CLONE_VM), has(libc::CLONE_FILES)) {
         (true, true) if has(libc::CLONE_THREAD) && has(libc::CLONE_SETTLS) => Kin::Thread,
         (true, false) if has(libc::CLONE_VFORK) && !has(libc::CLONE_SETTLS) => Kin::Vfork,
-        (false, false) if !has(namespaces) => Kin::Fork,
+        (false, false) if has(namespaces) => Kin::Apart,
+        (false, false) => Kin::Fork,
         _ => Kin::Other,
     }
 }
@@ -358,12 +372,16 @@ macro_rules! clones {
             let Some(started) = function.map(|function| Started { function, argument }) else {
                 return next(function, stack, flags, argument, parent, local, child);
             };
+            if flags & libc::CLONE_PIDFD != 0 {
+                deaths::descriptor_made();
+            }
             match kin(flags as u32 as u64) {
                 Kin::Thread => next(function, stack, flags, argument, parent, local, child),
-                Kin::Fork => {
+                kin @ (Kin::Fork | Kin::Apart) => {
                     before_fork();
                     let started = (&raw const started).cast_mut().cast();
-                    let answer = next(Some(start), stack, flags, started, parent, local, child);
+                    let begin = if kin == Kin::Apart { start_apart } else { start };
+                    let answer = next(Some(begin), stack, flags, started, parent, local, child);
                     after_fork(if answer == 0 { -1 } else { answer });
                     answer
                 }

@@ -380,6 +380,28 @@ pub fn shares_memory() -> bool {
     SHARES_MEMORY.load(Relaxed)
 }
 
+/// Whether this process may hear from others through memory that it only reads.
+#[unsafe(link_section = ".data")]
+static HEARS: AtomicBool = AtomicBool::new(false);
+
+/// Whether a load may be news: then no window answers, but for files that nobody else looks at.
+pub fn may_hear() -> bool {
+    HEARS.load(Relaxed)
+}
+
+/// Another process may write to memory that this one reads: a load there is a word that is not seen.
+/// Reads go straight on for good.
+pub fn hears_silently() {
+    if passive() || HEARS.swap(true, Relaxed) {
+        return;
+    }
+    for fd in table::all() {
+        if table::open_file(fd).is_some_and(|(file, _)| file.is_on() && !file.is_private()) {
+            settle(fd, Next::Learn);
+        }
+    }
+}
+
 /// This process and another one share writable memory: a store there is a word that nobody hears.
 /// Everything goes straight on for good, but for files of which a rule promises that nobody looks at
 /// them before they are closed.
@@ -435,12 +457,4 @@ fn seccomp_filters() -> u32 {
     count.unwrap_or_default().iter().fold(0, |number: u32, digit| {
         number.wrapping_mul(10).wrapping_add(u32::from(digit.wrapping_sub(b'0')))
     })
-}
-
-/// A wait returned this child: if it is dead, everything that it left pending is in its files before
-/// this returns.
-pub fn reaped(child: i32) {
-    if child > 0 && !passive() {
-        crate::pins::wait_finished(child as u32);
-    }
 }

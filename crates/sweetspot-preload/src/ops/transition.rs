@@ -193,7 +193,8 @@ fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
     if MADE_UP.contains(&magic) {
         return Err(Refusal::Final(Why::NotRegular));
     }
-    if super::process::shares_memory() && !ledger::is_private(fd) {
+    let hears = super::process::shares_memory() || super::process::may_hear();
+    if hears && !ledger::is_private(fd) {
         return Err(Refusal::Final(Why::SharedMemory));
     }
     let buffer = match known.map(|file| file.buffer.load(Relaxed)) {

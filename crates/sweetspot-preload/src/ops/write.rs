@@ -27,7 +27,7 @@ use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
 use crate::lock::hold;
 use crate::pins::{self, Pinned};
 use crate::process::{self, SignalsBlocked, passive, passive_for_good};
-use crate::{copy, fault, ledger, sys, table};
+use crate::{careful, copy, fault, ledger, sys, table};
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
 /// each write makes every window ask again (410 ns a window), afterwards only those of its inode.
@@ -209,6 +209,7 @@ fn write_through(file: &'static OpenFile, at: u64, buffer: *const u8, len: u64) 
 }
 
 fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
+    let _care = careful::take();
     if observe::is_on() || passive() {
         return match source {
             Source::Buffer(_, len) => observe::call(observe::Kind::Write, fd, len as u64, offset),
@@ -893,14 +894,22 @@ pub fn limits_changed() {
         if file.pin.load(Relaxed) == pin::NEVER {
             continue;
         }
-        settle::settle(fd, settle::Next::Learn);
-        let _signals = SignalsBlocked::new();
-        let held = file.hold();
-        if !held.nested && file.chunk.load(Relaxed) == 0 {
+        if give_handle_back(fd, file) {
             give_up(file, Why::FileSizeLimit);
-            unpin(file);
         }
     }
+}
+
+/// Settles a file and has the guard let go of it; false: not now. Its writes may earn that anew.
+pub fn give_handle_back(fd: i32, file: &'static OpenFile) -> bool {
+    settle::settle(fd, settle::Next::Learn);
+    let _signals = SignalsBlocked::new();
+    let held = file.hold();
+    let can = !held.nested && file.chunk.load(Relaxed) == 0;
+    if can {
+        unpin(file);
+    }
+    can
 }
 
 /// Asks for a pin on a file that is open for writing. The registry is held.

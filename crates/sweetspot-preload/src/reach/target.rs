@@ -291,14 +291,8 @@ impl File {
     /// # Safety
     /// As `openat`: a bad address is an error.
     unsafe fn open(folder: i32, path: *const c_char) -> Result<File, sys::Errno> {
-        let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: as the caller says; the kernel fills the struct.
-        let mode = unsafe {
-            let into = stat.as_mut_ptr();
-            sys::result(sys::syscall!(SYS_newfstatat, folder as isize, path, into, 0))?;
-            stat.assume_init().st_mode
-        };
-        if mode & libc::S_IFMT != libc::S_IFREG {
+        // SAFETY: as the caller says.
+        if unsafe { sys::status_at(folder, path, 0) }.is_some_and(|status| !status.regular) {
             // No program; and whoever waits at the other end of a pipe would be woken.
             return Err(sys::Errno(libc::EACCES));
         }

@@ -36,6 +36,9 @@ pub mod old {
     pub const CREAT: c_long = -5;
     pub const DUP2: c_long = -6;
     pub const PIPE: c_long = -7;
+    pub const CHMOD: c_long = -8;
+    pub const CHOWN: c_long = -9;
+    pub const LCHOWN: c_long = -10;
 }
 
 /// Makes a system call with up to six arguments.

@@ -36,6 +36,9 @@ pub mod old {
     pub const CREAT: c_long = libc::SYS_creat;
     pub const DUP2: c_long = libc::SYS_dup2;
     pub const PIPE: c_long = libc::SYS_pipe;
+    pub const CHMOD: c_long = libc::SYS_chmod;
+    pub const CHOWN: c_long = libc::SYS_chown;
+    pub const LCHOWN: c_long = libc::SYS_lchown;
 }
 
 /// Makes a system call with up to six arguments.
