@@ -100,6 +100,11 @@ fn set_of(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
+/// The signals for which the program ever set or asked anything, so all that have a handler.
+pub fn asked_set() -> u64 {
+    ASKED.load(Relaxed)
+}
+
 /// The signals by which a bad address shows, as a set of the kernel's.
 pub fn fault_set() -> u64 {
     FAULTS.iter().fold(0, |set, signal| set | set_of(*signal))

@@ -6,7 +6,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::
 use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Ledger};
 use sweetspot_core::policy;
 
-use crate::sys;
+use crate::atomic::single_threaded;
+use crate::{fault, sys};
 
 /// Why no hook does anything but pass on; 0: buffering is on. Bits of `PASSIVE_*`.
 #[unsafe(link_section = ".data")]
@@ -215,19 +216,29 @@ pub fn now_ms() -> u64 {
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
-/// While it lives, no signal is delivered to this thread: a transition is never interrupted half-way
-/// by a handler that reads or writes.
-pub struct SignalsBlocked(u64);
+/// While it lives, no handler runs in this thread: a transition is never interrupted half-way by one that
+/// reads or writes. Others can see the mask, and it costs two system calls, so a program of one thread
+/// has only those signals blocked that it ever had a handler for: any other ends it, and that may
+/// happen between any two instructions.
+pub struct SignalsBlocked(Option<u64>);
 
 impl SignalsBlocked {
-    /// Blocks every signal.
+    /// Blocks the signals.
     pub fn new() -> Self {
-        SignalsBlocked(sys::set_signal_mask(u64::MAX))
+        let signals = match single_threaded() {
+            true => fault::asked_set(),
+            // Another thread may just be setting a handler.
+            false => u64::MAX,
+        };
+        let blocked = signals != 0;
+        SignalsBlocked(blocked.then(|| sys::change_signal_mask(libc::SIG_BLOCK, signals)))
     }
 }
 
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
-        sys::set_signal_mask(self.0);
+        if let Some(before) = self.0 {
+            sys::set_signal_mask(before);
+        }
     }
 }

@@ -224,6 +224,7 @@ fn turn_on(file: &'static OpenFile, learned: u64, facts: &Facts, fd: i32) {
     file.ctime_ns.store(facts.status.ctime_ns, Relaxed);
     file.flags.store(facts.flags as u32, Relaxed);
     file.position.store(facts.position, Relaxed);
+    file.kernel_at.store(facts.position, Relaxed);
     file.buffer.store(facts.buffer, Relaxed);
     file.learned.store(learned, Relaxed);
     ledger::record(file, fd);

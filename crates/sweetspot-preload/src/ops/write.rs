@@ -255,6 +255,7 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
                 match prepare(file, fd, len as u64) {
                     Prepared::Append => {}
                     Prepared::Replaced => life::forget(fd),
+                    Prepared::Shared => settle::settle(fd, settle::Next::Straight(Why::Shared)),
                     Prepared::Failed => {
                         if let Some(errno) = failing_descriptor(fd) {
                             return Outcome::Done(crate::fail(errno));
@@ -315,6 +316,8 @@ enum Prepared {
     /// The descriptor means another file than the one that is kept for it: it was closed, and another
     /// file opened, by system calls of the program's own.
     Replaced,
+    /// Another process has taken a descriptor of this description, and moved its offset.
+    Shared,
 }
 
 /// Makes room for an append, or says why there is none.
@@ -370,6 +373,14 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         // What went straight on since the last flush came before what waits from now on: only what
         // changes the file after this moment is somebody else's, for whom `recover` makes way.
         store_status(entry, &status);
+    }
+    if file.is_on()
+        && let Some(moved) = file.moved_offset(fd)
+    {
+        if file.take_position() == file.kernel_at.load(Relaxed) {
+            file.position.store(moved, Relaxed);
+        }
+        return Prepared::Shared;
     }
     let position =
         if file.is_trailing() { expected_place(file, entry) } else { file.take_position() };
@@ -523,6 +534,9 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
             len = length_of(word);
         }
         entry.flushing.store(0, SeqCst);
+        if !trails {
+            file.leave_offset(fd);
+        }
         file.error.store(0, Relaxed);
         file.count(Counter::Flushes, 1);
         file.count(Counter::FlushBytes, len);
@@ -1045,6 +1059,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
             file.learned.store(value, Relaxed);
             file.close_cursor();
             file.position.store(if trails { AT_END } else { position as u64 }, Relaxed);
+            file.kernel_at.store(position as u64, Relaxed);
         }
         file.chunk.store(file.mapped_chunk.load(Relaxed), Relaxed);
         let state = if trails { table::TRAILING } else { table::ON };
