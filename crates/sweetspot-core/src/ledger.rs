@@ -23,11 +23,10 @@
 //! question is recognised as old.
 //!
 //! # The commit points
-//! `Entry::word` is {generation, length}. The bytes begin [`chunk_start`] into the chunk. An append
-//! copies its bytes behind `length` and then
-//! advances `length` with one compare-and-swap: from there the write has happened. A flush writes
-//! `length` bytes at `base` and then swaps in the next generation with length 0: from there the
-//! flush has happened. Writing the same bytes twice is harmless, losing the swap is not.
+//! `Entry::word` is {generation, owner, length}; [`crate::pending`] has every step of it. The bytes begin
+//! [`chunk_start`] into the chunk. An append copies its bytes behind `length` and then advances `length`
+//! with one compare-and-swap: from there the write has happened. A flush writes `length` bytes at `base`
+//! and then swaps in the next generation with length 0: from there the flush has happened.
 //!
 //! # Bytes without a place of their own
 //! What is appended ([`PLACE_END`]) goes where the file ends by then, what is written to a description
@@ -39,7 +38,7 @@
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot03");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
@@ -302,12 +301,12 @@ impl Counter {
 pub struct Entry {
     /// {generation: high 56 bits, state: low 8 bits}, see `STATE_*`.
     pub state: AtomicU64,
-    /// {generation: high 32 bits, length in bytes: low 32 bits} of what is pending.
+    /// {generation, owner, length in bytes} of what is pending: see [`crate::pending`].
     pub word: AtomicU64,
     /// Where the first pending byte belongs in the file. Without a place of their own: where it was
     /// expected to go when it came.
     pub base: AtomicU64,
-    /// When the first pending byte came, in the order of all; smaller is older.
+    /// When the last pending byte came after one of another file, in the order of all; smaller is older.
     pub order: AtomicU64,
     /// The owner: index into `Ledger::slots`. 0: none yet, so the first slot is never claimed. Of a
     /// free entry it is 0: a process that claims one may be interrupted before it stores its own.
@@ -328,6 +327,8 @@ pub struct Entry {
     pub open_flags: AtomicU32,
     /// Where what is pending belongs: one of `PLACE_*`.
     pub place: AtomicU32,
+    /// Advanced by the guard, which then wakes who waits for it, when it has given back what it took.
+    pub given_back: AtomicU32,
     /// Without a place of their own: of the pending bytes, those at the beginning that are written.
     pub arrived: AtomicU64,
     /// Likewise, while `flushing` is 1: where the file ended, or the offset was, just before the write.
@@ -384,16 +385,6 @@ pub fn next_state(word: u64, state: u8) -> u64 {
     ((word >> 8).wrapping_add(1) << 8) | u64::from(state)
 }
 
-/// The pending length in an entry's word, in bytes.
-pub fn length_of(word: u64) -> u64 {
-    word & 0xffff_ffff
-}
-
-/// The word after a flush: next generation, nothing pending.
-pub fn flushed(word: u64) -> u64 {
-    ((word >> 32).wrapping_add(1)) << 32
-}
-
 /// Everything but the chunks.
 #[repr(C)]
 pub struct Ledger {
@@ -410,9 +401,6 @@ mod tests {
 
     #[test]
     fn words_keep_generation_and_value_apart() {
-        let word = flushed((7 << 32) | 4096);
-        assert_eq!((word >> 32, length_of(word)), (8, 0));
-        assert_eq!(length_of(flushed(u64::MAX)), 0, "the generation wraps, the length does not");
         let state = next_state((41 << 8) | u64::from(STATE_ASKED), STATE_PINNED);
         assert_eq!((state >> 8, state_of(state)), (42, STATE_PINNED));
     }

@@ -10,6 +10,7 @@ pub mod learning;
 pub mod ledger;
 pub mod linkers;
 pub mod observe;
+pub mod pending;
 pub mod policy;
 pub mod shadow;
 pub mod size;

@@ -6,8 +6,9 @@
 //!
 //! Two threads, no lock across a call that may block on data:
 //! - *pins* answers asks and alone allocates and frees chunks and pins. It never touches file data.
-//! - the *undertaker* sleeps until a process dies and then writes what that one left. It may block
-//!   on a slow file system; asks are answered meanwhile.
+//! - the *undertaker* sleeps until a process dies and then writes what that one left. It also writes for
+//!   a living process what has waited for the maximum age, if that process is quiet (`quiet`). It may
+//!   block on a slow file system; asks are answered meanwhile.
 //!
 //! What a process stores in shared memory is believed only where it can do no harm beyond the
 //! process' own rights: which file is written is decided by the pin, which bytes by the chunk that
@@ -28,13 +29,15 @@ use sweetspot_core::ledger::{
     CHUNKS_AT, CHUNKS_BYTES_MAX, CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE,
     ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, PLACE_BASE, PLACE_OFFSET, SLOTS_MAX, STATE_ASKED,
     STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot,
-    chunk_start, flushed, length_of, next_state, state_of,
+    chunk_start, next_state, state_of,
 };
+use sweetspot_core::pending::{self, flushed, length_of, waiting_of};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 
 use crate::chunks::{Chunk, Chunks};
 use crate::finish::{self, Extent, Saving};
 use crate::identity;
+use crate::quiet::{self, Quiet};
 use crate::session::{ENTRIES_AT, is_anything_pending};
 use crate::sys::{self, Epoll, Mapping, Resource};
 
@@ -51,6 +54,8 @@ const ROOM_AGE: Duration = Duration::from_secs(1);
 const SWEEP_AGE: Duration = Duration::from_secs(1);
 /// The thread that answers asks calls nothing deep.
 const PINS_STACK_BYTES: usize = 256 << 10;
+/// The id of `due_event` among those of processes, which count from 1.
+const DUE: u64 = 0;
 
 /// Starts the guard of a ledger for `program`; the caller has one thread.
 pub(crate) fn start(file: &File, path: &Path, program: u32) -> io::Result<()> {
@@ -96,7 +101,12 @@ fn live(file: File, path: &Path, program: u32, program_pidfd: OwnedFd) -> io::Re
         watch: Mutex::new(Watch::default()),
         epoll: Epoll::new()?,
         namespace: identity::pid_namespace()?,
+        due: Mutex::default(),
+        due_event: sys::Event::new().ok(),
     }));
+    if let Some(event) = &guard.due_event {
+        guard.epoll.add(event.as_fd(), DUE)?;
+    }
     guard.lock_watch().register(
         &guard.epoll,
         Watched { pid: program, slot: 0, start_ticks: 0 },
@@ -177,6 +187,9 @@ struct Guard {
     watch: Mutex<Watch>,
     epoll: Epoll,
     namespace: u64,
+    /// Takes that are due, and what wakes the undertaker for them.
+    due: Mutex<Vec<quiet::Take>>,
+    due_event: Option<sys::Event>,
 }
 
 /// Why a pin is not granted: the program goes straight on and nobody reads more than that.
@@ -205,6 +218,10 @@ impl Guard {
     fn bury_the_dead(&self) -> io::Result<()> {
         loop {
             let id = self.epoll.wait()?;
+            if id == DUE {
+                self.take_all_due();
+                continue;
+            }
             let Some(watched) = self.lock_watch().living.get(&id).map(|(watched, _)| *watched)
             else {
                 continue;
@@ -304,7 +321,7 @@ impl Guard {
         let held = &self.held[index];
         let word = entry.word.load(SeqCst);
         let start = chunk_start(entry.base.load(SeqCst));
-        let bytes = length_of(word).min(held.chunk_bytes.load(SeqCst).saturating_sub(start));
+        let bytes = waiting_of(word).min(held.chunk_bytes.load(SeqCst).saturating_sub(start));
         let (Some(pin), true) = (held.pin(), bytes > 0) else {
             // Without a pin nothing was ever accepted.
             entry.word.store(flushed(word), SeqCst);
@@ -313,10 +330,7 @@ impl Guard {
         let whole = Extent { ledger: &self.file, at: held.chunk_at.load(SeqCst) + start, bytes };
         let unchanged = self.may_still_be_written(entry, pin);
         let is_copy = held.is_copy.load(SeqCst);
-        let written = unchanged.and_then(|()| match (is_copy, entry.place.load(SeqCst)) {
-            (false, PLACE_BASE) => write_at_base(entry, pin, &whole),
-            _ => write_behind(entry, &Behind::new(pin, is_copy)?, &whole),
-        });
+        let written = unchanged.and_then(|()| write_where_it_belongs(entry, pin, is_copy, &whole));
         if written.is_err() {
             let original = finish::known_path(pin);
             let (base, extent) = finish::left(entry, whole);
@@ -377,10 +391,84 @@ impl Guard {
         sys::futex_wake(&slot.done);
     }
 
+    /// Writes for processes that live and are quiet.
+    fn take_all_due(&self) {
+        self.due_event.iter().for_each(sys::Event::clear);
+        let due = std::mem::take(&mut *self.lock_due());
+        due.iter().for_each(|take| self.take(take));
+    }
+
+    fn lock_due(&self) -> std::sync::MutexGuard<'_, Vec<quiet::Take>> {
+        // As with `watch`.
+        self.due.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Writes all that was seen to wait in one process: all of it is taken before the first is written,
+    /// or nothing, so that what others see is what the program had written at one moment.
+    fn take(&self, take: &quiet::Take) {
+        let mut taken: Vec<(&Entry, usize, u64)> = Vec::new();
+        for (index, word) in take {
+            let entry = &self.ledger.entries[*index];
+            if !pending::take(&entry.word, *word) {
+                // It has gone on meanwhile, and sees to it by itself.
+                taken.iter().for_each(|(entry, _, word)| give_back(entry, *word, false));
+                return;
+            }
+            taken.push((entry, *index, *word));
+        }
+        taken.sort_unstable_by_key(|(entry, ..)| entry.order.load(SeqCst));
+        for (entry, index, word) in taken {
+            let written = self.write_taken(index, entry, word);
+            give_back(entry, word, written.is_ok());
+        }
+    }
+
+    /// What cannot be written goes on waiting: the program learns it at its next call.
+    fn write_taken(&self, index: usize, entry: &Entry, word: u64) -> io::Result<()> {
+        let held = &self.held[index];
+        let pin = held.pin().ok_or(io::ErrorKind::NotFound)?;
+        let is_copy = held.is_copy.load(SeqCst);
+        let start = chunk_start(entry.base.load(SeqCst));
+        let at = held.chunk_at.load(SeqCst) + start;
+        let bytes = length_of(word);
+        if bytes > held.chunk_bytes.load(SeqCst).saturating_sub(start) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let whole = Extent { ledger: &self.file, at, bytes };
+        let written = write_where_it_belongs(entry, pin, is_copy, &whole);
+        if let (Ok(()), Ok(status)) = (&written, sys::status(pin)) {
+            entry.size.store(status.size, SeqCst);
+            entry.mtime_ns.store(status.mtime_ns, SeqCst);
+            entry.ctime_ns.store(status.ctime_ns, SeqCst);
+        }
+        entry.flushing.store(0, SeqCst);
+        written
+    }
+
     fn poke(&self) {
         let header = &self.ledger.header;
         header.asks.fetch_add(1, SeqCst);
         sys::futex_wake(&header.asks);
+    }
+}
+
+/// Gives an entry back, and wakes who waits for it.
+fn give_back(entry: &Entry, seen: u64, is_written: bool) {
+    pending::give_back(&entry.word, seen, is_written);
+    entry.given_back.fetch_add(1, SeqCst);
+    sys::futex_wake(&entry.given_back);
+}
+
+/// Writes what is pending, as `Entry::place` says.
+fn write_where_it_belongs(
+    entry: &Entry,
+    pin: BorrowedFd<'_>,
+    is_copy: bool,
+    whole: &Extent<'_>,
+) -> io::Result<()> {
+    match (is_copy, entry.place.load(SeqCst)) {
+        (false, PLACE_BASE) => write_at_base(entry, pin, whole),
+        _ => write_behind(entry, &Behind::new(pin, is_copy)?, whole),
     }
 }
 
@@ -458,6 +546,7 @@ struct Pins {
     swept: Option<Instant>,
     clock_step: Duration,
     clock_advanced: Instant,
+    quiet: Quiet,
 }
 
 impl Pins {
@@ -466,7 +555,8 @@ impl Pins {
         let age_ms = u64::from(guard.ledger.header.max_age_ms.load(SeqCst));
         let clock_step = Duration::from_millis((age_ms / u64::from(CLOCKS_PER_AGE)).max(1));
         let clock_advanced = Instant::now();
-        Pins { guard, chunks, room: Room::default(), swept: None, clock_step, clock_advanced }
+        let (room, quiet) = (Room::default(), Quiet::new(clock_step));
+        Pins { guard, chunks, room, swept: None, clock_step, clock_advanced, quiet }
     }
 
     fn live(mut self) {
@@ -508,9 +598,36 @@ impl Pins {
         }
         self.clock_advanced = Instant::now();
         header.clock.fetch_add(1, SeqCst);
-        let next = if wanted == CLOCK_WANTED { CLOCK_UNWANTED } else { CLOCK_STANDS };
+        let waits = self.look_for_the_quiet();
+        let is_wanted = wanted == CLOCK_WANTED || waits;
+        let next = if is_wanted { CLOCK_UNWANTED } else { CLOCK_STANDS };
         // Where that fails, somebody has just begun to want it.
         let _ = header.clock_wanted.compare_exchange(wanted, next, SeqCst, SeqCst);
+    }
+
+    /// Hands to the undertaker what has waited too long in processes that are quiet; whether anything
+    /// waits at all.
+    fn look_for_the_quiet(&mut self) -> bool {
+        let guard = self.guard;
+        let pinned = guard.entries().filter(|(index, entry)| {
+            guard.held[*index].pin.load(SeqCst) != 0
+                && state_of(entry.state.load(SeqCst)) == STATE_PINNED
+                // What the program was told it could not write is its own, or its heirs'.
+                && entry.flushing.load(SeqCst) != FLUSH_FAILED
+        });
+        let words = pinned.map(|(index, entry)| quiet::Seen {
+            index,
+            process: entry.slot.load(SeqCst),
+            word: entry.word.load(SeqCst),
+        });
+        let (waits, due) = self.quiet.look(Instant::now(), words);
+        if let Some(event) = &guard.due_event
+            && !due.is_empty()
+        {
+            guard.lock_due().extend(due);
+            event.raise();
+        }
+        waits
     }
 
     fn sweep(&mut self) {
@@ -545,7 +662,7 @@ impl Pins {
     fn answer(&mut self, index: usize) {
         let entry = &self.guard.ledger.entries[index];
         let word = entry.state.load(SeqCst);
-        let is_pending = length_of(entry.word.load(SeqCst)) > 0;
+        let is_pending = waiting_of(entry.word.load(SeqCst)) > 0;
         match state_of(word) {
             STATE_ASKED => {
                 let state = match self.grant(index, entry) {

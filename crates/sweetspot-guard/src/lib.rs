@@ -60,6 +60,7 @@ mod identity;
 pub mod observation;
 pub mod probe;
 pub mod process;
+mod quiet;
 pub mod recover;
 pub mod session;
 mod sys;

@@ -21,8 +21,9 @@ use std::time::Duration;
 
 use sweetspot_core::ledger::{
     CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Header, Ledger, MAGIC, PLACE_END, PLACE_OFFSET, Slot,
-    TEXT_BYTES_MAX, chunk_start, flushed, length_of,
+    TEXT_BYTES_MAX, chunk_start,
 };
+use sweetspot_core::pending::{flushed, waiting_of};
 
 use crate::error::{Error, ErrorKind};
 use crate::finish::{self, Extent, Saving};
@@ -278,7 +279,7 @@ fn path_of(entry: &Entry) -> PathBuf {
 /// The pending bytes of an entry and where they belong; none where there are none, or where no
 /// ledger could have them.
 fn extent<'a>(ledger: &'a File, entry: &Entry) -> Option<(u64, Extent<'a>)> {
-    let bytes = length_of(entry.word.load(Relaxed));
+    let bytes = waiting_of(entry.word.load(Relaxed));
     let (at, room) = (entry.chunk_at.load(Relaxed), entry.chunk_bytes.load(Relaxed));
     let end = at.checked_add(room)?;
     let start = chunk_start(entry.base.load(Relaxed));

@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, CHUNKS_AT, CHUNKS_BYTES_MAX, Counter, FLAG_GUARD,
     FLAG_STDIO, FLAG_SUMMARY, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX,
-    TEXT_BYTES_MAX, length_of,
+    TEXT_BYTES_MAX,
 };
+use sweetspot_core::pending::waiting_of;
 use sweetspot_core::policy::{MAX_AGE_MS, MAX_AGE_NAMESPACE_MS};
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
@@ -220,7 +221,7 @@ impl Session {
             };
             let done = slot.done.load(SeqCst);
             let pending = self.ledger.entries.iter().any(|entry| {
-                entry.slot.load(SeqCst) == index as u32 && length_of(entry.word.load(SeqCst)) > 0
+                entry.slot.load(SeqCst) == index as u32 && waiting_of(entry.word.load(SeqCst)) > 0
             });
             if !pending {
                 return true;
@@ -288,7 +289,7 @@ impl Session {
 pub(crate) fn is_anything_pending(ledger: &Ledger) -> bool {
     // Before there is a guard nothing waits, and entries may have no memory.
     let has_guard = ledger.header.guard.load(SeqCst) != 0;
-    has_guard && ledger.entries.iter().any(|entry| length_of(entry.word.load(SeqCst)) > 0)
+    has_guard && ledger.entries.iter().any(|entry| waiting_of(entry.word.load(SeqCst)) > 0)
 }
 
 /// Whether the ledger at `path` is one that a `run` inside of another one can use too: the user's own,

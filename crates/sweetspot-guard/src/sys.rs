@@ -507,6 +507,37 @@ impl Epoll {
     }
 }
 
+/// What wakes a thread that waits at an [`Epoll`].
+pub(crate) struct Event(OwnedFd);
+
+impl Event {
+    pub(crate) fn new() -> io::Result<Event> {
+        // SAFETY: only values are passed; the result is a new descriptor that nobody else owns.
+        unsafe {
+            check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))
+                .map(|fd| Event(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Wakes whoever waits, now or next.
+    pub(crate) fn raise(&self) {
+        let one = 1u64;
+        // SAFETY: eight bytes are passed.
+        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of_val(&one)) };
+    }
+
+    /// What was raised is seen.
+    pub(crate) fn clear(&self) {
+        let mut count = 0u64;
+        // SAFETY: room for eight bytes is passed.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of_val(&count)) };
+    }
+}
+
 /// Stack of the process that [`detach`] makes.
 const DETACHED_STACK_BYTES: usize = 512 << 10;
 

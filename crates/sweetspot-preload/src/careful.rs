@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::atomic::single_threaded;
 use crate::next::Next;
@@ -35,10 +35,39 @@ fn begin(reason: u32) {
     process::end_short_way();
 }
 
-/// The signal mask becomes one that holds these signals.
+/// Threads that have blocked the signals of faults and not unblocked them since.
+#[unsafe(link_section = ".data")]
+static MASKED: AtomicU32 = AtomicU32::new(0);
+/// Threads of the process when the first of them did.
+#[unsafe(link_section = ".data")]
+static TASKS: AtomicU64 = AtomicU64::new(0);
+
+/// A thread has this signal mask already.
 pub fn blocking(mask: u64) {
     if mask & fault::fault_set() != 0 {
         begin(REASON_MASK);
+    }
+}
+
+/// The signal mask of this thread is about to change.
+pub fn mask_changing(change: MaskChange) {
+    let blocks = |mask: u64| mask & fault::fault_set() != 0;
+    match (blocks(change.now), blocks(change.after)) {
+        (false, true) => {
+            if MASKED.fetch_add(1, Relaxed) == 0 {
+                TASKS.store(sys::tasks(), Relaxed);
+            }
+            begin(REASON_MASK);
+        }
+        (true, false) => {
+            let less = |threads: u32| threads.checked_sub(1);
+            let last = MASKED.fetch_update(Relaxed, Relaxed, less) == Ok(1);
+            // A thread that was made meanwhile has the mask of the one that made it.
+            if last && sys::tasks() <= TASKS.load(Relaxed) {
+                REASONS.fetch_and(!REASON_MASK, Relaxed);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -141,15 +170,29 @@ fn cancellation_point() {
     }
 }
 
-/// Whether the signal mask becomes another one by a call.
-pub fn is_mask_changed(how: c_int, set: u64) -> bool {
-    let own = fault::libc_own_set();
-    let now = sys::change_signal_mask(libc::SIG_BLOCK, 0) & !own;
-    let after = match how {
-        libc::SIG_BLOCK => now | set,
-        libc::SIG_UNBLOCK => now & !set,
-        libc::SIG_SETMASK => set,
-        _ => now,
-    };
-    after & !own != now
+/// What a call makes of the signal mask of this thread.
+#[derive(Clone, Copy)]
+pub struct MaskChange {
+    pub now: u64,
+    pub after: u64,
+}
+
+impl MaskChange {
+    /// By `sigprocmask` with these arguments.
+    pub fn by(how: c_int, set: u64) -> MaskChange {
+        let others = !fault::libc_own_set();
+        let now = sys::change_signal_mask(libc::SIG_BLOCK, 0) & others;
+        let after = match how {
+            libc::SIG_BLOCK => now | set,
+            libc::SIG_UNBLOCK => now & !set,
+            libc::SIG_SETMASK => set,
+            _ => now,
+        };
+        MaskChange { now, after: after & others }
+    }
+
+    /// Whether it changes at all.
+    pub fn is_any(self) -> bool {
+        self.now != self.after
+    }
 }

@@ -44,7 +44,8 @@ use core::sync::atomic::{
     AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed, fence,
 };
 
-use sweetspot_core::ledger::{Counter, Entry, FileRecord, PLACE_BASE, PLACE_OFFSET, length_of};
+use sweetspot_core::ledger::{Counter, Entry, FileRecord, PLACE_BASE, PLACE_OFFSET};
+use sweetspot_core::pending::{length_of, waiting_of};
 use sweetspot_core::why::Why;
 use sweetspot_core::window::Pattern;
 
@@ -429,7 +430,7 @@ impl OpenFile {
 
     /// Bytes that wait.
     pub fn pending(&self) -> u64 {
-        self.entry().map_or(0, |entry| length_of(entry.word.load(Relaxed)))
+        self.entry().map_or(0, |entry| waiting_of(entry.word.load(Relaxed)))
     }
 
     /// What `position` says, with `AT_END` resolved.

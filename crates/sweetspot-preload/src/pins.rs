@@ -12,9 +12,10 @@ use core::sync::atomic::{
 
 use sweetspot_core::ledger::{
     ENTRIES_MAX, Entry, FLAG_GUARD, FLUSH_FAILED, Ledger, PLACE_OFFSET, SLOTS_MAX, STATE_ASKED,
-    STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, flushed,
-    length_of, next_state, state_of,
+    STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, next_state,
+    state_of,
 };
+use sweetspot_core::pending::{Owner, flushed, owner_of, waiting_of};
 
 use crate::arch::{OwnPage, PAGE_BYTES_MAX};
 use crate::ledger;
@@ -45,6 +46,39 @@ pub fn guarded() -> bool {
     // SAFETY: the word is a static or in the ledger, which stays mapped.
     let guard = unsafe { (*GUARD.load(Relaxed)).load(Relaxed) };
     guard != 0 && guard & OWNER_DIED == 0 && IS_OURS.0.load(Relaxed) != 0
+}
+
+/// How long the guard may have what it took of a file, in milliseconds. It has at most what fits into a
+/// buffer; only somebody who stops it keeps it that long, or a file system that hangs.
+const TAKEN_MS_MAX: u64 = 1000;
+/// How long is waited between two looks at whether it still lives.
+const TAKEN_LOOK_MS: u64 = 50;
+
+/// Waits until the guard has given back what it took of an entry. Afterwards either it has, or it is
+/// dead. One that was stopped in the middle is killed: nobody else could go on.
+pub fn wait_until_given_back(entry: &Entry) {
+    let begun_ms = crate::process::now_ms();
+    let is_taken = || owner_of(entry.word.load(Acquire)) == Owner::Guard;
+    while is_taken() && guarded() {
+        let seen = entry.given_back.load(Acquire);
+        if is_taken() {
+            sys::futex_wait(&entry.given_back, seen, TAKEN_LOOK_MS);
+        }
+        if crate::process::now_ms().saturating_sub(begun_ms) > TAKEN_MS_MAX {
+            kill_guard();
+        }
+    }
+}
+
+/// Kills the guard by its number, which is its own as long as its word says that it lives.
+fn kill_guard() {
+    const THREAD: u32 = 0x3fff_ffff;
+    // SAFETY: the word is a static or in the ledger, which stays mapped.
+    let guard = unsafe { (*GUARD.load(Relaxed)).load(Acquire) };
+    if guard & OWNER_DIED == 0 && guard & THREAD != 0 {
+        // SAFETY: no memory is handed over.
+        unsafe { sys::syscall!(SYS_kill, (guard & THREAD) as isize, libc::SIGKILL) };
+    }
 }
 
 /// Whether this memory was claimed by this very process (or by nobody).
@@ -188,7 +222,7 @@ pub fn unwritten() -> impl Iterator<Item = &'static Entry> {
         _ => &[],
     };
     entries.iter().filter(move |entry| {
-        entry.slot.load(Relaxed) == slot && length_of(entry.word.load(Relaxed)) > 0
+        entry.slot.load(Relaxed) == slot && waiting_of(entry.word.load(Relaxed)) > 0
     })
 }
 
@@ -231,7 +265,7 @@ pub fn release(pinned: Pinned) {
     let Some(ledger) = ledger::ledger() else { return };
     let _held = hold(&KEEPING);
     let entry = pinned.entry;
-    if length_of(entry.word.load(Relaxed)) > 0 {
+    if waiting_of(entry.word.load(Relaxed)) > 0 {
         // Could not be written: pin and bytes stay until this process has ended; the guard then
         // writes them, or saves them beside.
         return;
@@ -401,7 +435,7 @@ pub fn leave() {
         }
     }
     let mine = |entry: &&Entry| entry.slot.load(Relaxed) as usize == index;
-    if ledger.entries.iter().filter(mine).any(|entry| length_of(entry.word.load(Relaxed)) > 0) {
+    if ledger.entries.iter().filter(mine).any(|entry| waiting_of(entry.word.load(Relaxed)) > 0) {
         // Something could not be written: the guard must find us when we are dead.
         return;
     }
@@ -474,7 +508,7 @@ pub fn wait_finished(process: u32) {
             return;
         }
         let pending = ledger.entries.iter().any(|entry| {
-            entry.slot.load(SeqCst) as usize == index && length_of(entry.word.load(SeqCst)) > 0
+            entry.slot.load(SeqCst) as usize == index && waiting_of(entry.word.load(SeqCst)) > 0
         });
         if !pending || crate::process::now_ms().saturating_sub(begun_ms) > FINISH_MS_MAX {
             return;

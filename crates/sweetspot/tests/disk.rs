@@ -18,7 +18,8 @@ use std::time::Duration;
 /// What cannot be saved on the disk itself is saved below `home`.
 fn run(victim: &Path, disk: &Path, home: &Path, how: &str) -> Output {
     let child = Command::new(env!("CARGO_BIN_EXE_sweetspot"))
-        .args(["run", "--wait", "--"])
+        // Nothing leaves before the disk is full, though it computes for more than a second.
+        .args(["run", "--wait", "--max-age", "60000", "--"])
         .arg(victim)
         .arg(disk.join("file"))
         .arg(how)

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::*;
+use sweetspot_core::pending::{flushed, length_of};
 use sweetspot_guard::{Error, Session, Settings};
 
 /// No answer of the guard may take longer in any test.

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use client::*;
 use sweetspot_core::ledger::*;
+use sweetspot_core::pending::length_of;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 use sweetspot_guard::recover::{Fate, Mode, recover, stale_ledgers_in};

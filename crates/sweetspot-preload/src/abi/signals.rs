@@ -6,9 +6,10 @@
 use core::ffi::{c_int, c_uint};
 
 use super::Pointer;
+use crate::careful::{self, MaskChange};
+use crate::fault;
 use crate::ops::{self, deaths};
 use crate::process::passive;
-use crate::{careful, fault};
 
 talk! {
     fn killpg(group: c_int, signal: c_int) -> c_int;
@@ -60,10 +61,13 @@ pub(super) fn mask_changing(how: c_int, set: *const u64) {
         return;
     }
     let Some(set) = fault::glance(set) else { return };
-    if how != libc::SIG_UNBLOCK {
-        careful::blocking(set);
+    let is_heard = ops::is_heard();
+    if !is_heard && how != libc::SIG_SETMASK && set & fault::fault_set() == 0 {
+        return;
     }
-    if ops::is_heard() && careful::is_mask_changed(how, set) {
+    let change = MaskChange::by(how, set);
+    careful::mask_changing(change);
+    if is_heard && change.is_any() {
         ops::talk();
     }
 }

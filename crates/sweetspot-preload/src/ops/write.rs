@@ -7,13 +7,16 @@
 
 use core::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
-    Ordering::{Relaxed, Release, SeqCst},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_OFF, Counter, Entry, PLACE_BASE, PLACE_END, PLACE_OFFSET, chunk_start,
-    flushed, length_of,
+    BUFFER_AUTO, BUFFER_OFF, Counter, Entry, FLUSH_FAILED, PLACE_BASE, PLACE_END, PLACE_OFFSET,
+    chunk_start,
+};
+use sweetspot_core::pending::{
+    self, Found, Owner, length_of, length_unless_owned, owner_of, waiting_of,
 };
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
@@ -48,7 +51,7 @@ pub mod pin {
 /// Files with pending bytes; `speak` looks at it before everything else.
 #[unsafe(link_section = ".data")]
 static PENDING: AtomicU32 = AtomicU32::new(0);
-/// The list of them, oldest first, and its lock. The lock comes before that of any file.
+/// The list of them, and its lock. The lock comes before that of any file.
 #[unsafe(link_section = ".data")]
 static DIRTY: AtomicU64 = AtomicU64::new(0);
 #[unsafe(link_section = ".data")]
@@ -151,7 +154,7 @@ fn append_held(file: &'static OpenFile, word: u64, fd: i32, buffer: *const u8, l
     let chunk = file.chunk.load(Relaxed);
     let (Some(entry), true) = (file.entry(), chunk != 0) else { return false };
     let before = entry.word.load(Relaxed);
-    let pending = length_of(before);
+    let pending = length_unless_owned(before);
     let fits = pending.saturating_add(len) <= file.append_bytes_max.load(Relaxed);
     let same = table::word(fd).is_some_and(|now| now.load(Relaxed) == word);
     if !fits || !same || file.dirty.load(Relaxed) == 0 {
@@ -178,14 +181,35 @@ fn append_held(file: &'static OpenFile, word: u64, fd: i32, buffer: *const u8, l
     if unsafe { copy::copy((chunk + pending) as *mut u8, buffer, len as usize) } != 0 {
         return false;
     }
+    note_order(file, entry);
     // From here the write has happened.
-    if !swap(&entry.word, before, before + len) {
+    if !pending::Word::swap(&entry.word, before, before + len) {
         return false;
     }
     if file.window_len.load(Relaxed) != 0 {
         write_through(file, end, buffer, len);
     }
     true
+}
+
+/// The file that was written to last, so that the order of files is only looked after where it changes.
+#[unsafe(link_section = ".data")]
+static LAST_WRITTEN: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Before a write of this file waits: it is now the last one in the order of all.
+#[inline(always)]
+fn note_order(file: &OpenFile, entry: &Entry) {
+    if !core::ptr::eq(LAST_WRITTEN.load(Relaxed), file) {
+        stamp_order(file, entry);
+    }
+}
+
+#[cold]
+fn stamp_order(file: &OpenFile, entry: &Entry) {
+    LAST_WRITTEN.store((&raw const *file).cast_mut(), Relaxed);
+    if let Some(ledger) = ledger::ledger() {
+        entry.order.store(ledger.header.order.fetch_add(1, Relaxed) + 1, Relaxed);
+    }
 }
 
 /// The closed cursor of the generation after `at`.
@@ -387,9 +411,8 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     entry.base.store(position, Relaxed);
     file.end.store(position, Relaxed);
     file.chunk.store(file.mapped_chunk.load(Relaxed) + chunk_start(position), Relaxed);
-    if let Some(ledger) = ledger::ledger() {
-        entry.order.store(ledger.header.order.fetch_add(1, Relaxed) + 1, Relaxed);
-    }
+    stamp_order(file, entry);
+    ledger::want_clock();
     // After where the end is: another thread may ask without the lock (`resolved_position`).
     file.position.store(AT_END, Release);
     file.reopen_cursor();
@@ -407,6 +430,39 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     DIRTY_LAST.store(this, Relaxed);
     pending_began(file);
     Prepared::Append
+}
+
+/// Puts the files with pending bytes in the order of their last writes: whoever compares the times of two
+/// files sees which of them was written later. The lock of the list is held.
+fn sort_dirty() {
+    let order = |file: &OpenFile| file.entry().map_or(0, |entry| entry.order.load(Relaxed));
+    let mut rest = DIRTY_FIRST.swap(core::ptr::null_mut(), Relaxed);
+    let mut last: *mut OpenFile = core::ptr::null_mut();
+    // SAFETY: files on the list are statics.
+    while let Some(file) = unsafe { rest.as_ref() } {
+        let this = rest;
+        rest = file.next_dirty.load(Relaxed);
+        // Mostly they are in order, and this one comes behind the last.
+        // SAFETY: as above.
+        let mut link = match unsafe { last.as_ref() } {
+            Some(last) if order(last) <= order(file) => &last.next_dirty,
+            _ => &DIRTY_FIRST,
+        };
+        // SAFETY: as above.
+        while let Some(other) = unsafe { link.load(Relaxed).as_ref() } {
+            if order(other) > order(file) {
+                break;
+            }
+            link = &other.next_dirty;
+        }
+        let next = link.load(Relaxed);
+        file.next_dirty.store(next, Relaxed);
+        link.store(this, Relaxed);
+        if next.is_null() {
+            last = this;
+        }
+    }
+    DIRTY_LAST.store(last, Relaxed);
 }
 
 /// Writes out everything that is pending in this process, oldest first.
@@ -446,6 +502,7 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
     }
     let _signals = SignalsBlocked::new();
     let _dirty = hold(&DIRTY);
+    sort_dirty();
     let mut first: *mut OpenFile = core::ptr::null_mut();
     let mut last = first;
     // SAFETY: files on the list are statics.
@@ -489,70 +546,143 @@ pub fn flush_old(now: u64) {
 /// Writes out what is pending for one file. Its lock is held.
 fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
     let Some(entry) = file.entry() else { return Ok(()) };
-    let mut word = entry.word.load(Relaxed);
-    let mut len = length_of(word);
-    if len > 0 {
-        let fd = file.fd.load(Relaxed);
-        let base = entry.base.load(Relaxed);
-        let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
-        let trails = entry.place.load(Relaxed) != PLACE_BASE;
-        // Where the number means another file, a call made without libc changed it. The guard's pin
-        // still leads to the right one.
-        let status = status_if_of(fd, file).ok_or(libc::EBADF)?;
-        if trails {
-            store_status(entry, &status);
-            entry.before.store(shared_offset(file).unwrap_or(status.size), Relaxed);
+    wait_for_guard(file, entry)?;
+    let base = entry.base.load(Relaxed);
+    // What the guard has written in the meantime is behind us, as after a flush of our own. The end of
+    // what is pending is about to lose its meaning.
+    let word = entry.word.load(Relaxed);
+    if owner_of(word) == Owner::Returned {
+        moved_past(file, entry, base + length_of(word));
+    }
+    let len = match pending::begin_flush(&entry.word) {
+        Found::Begun(word) => {
+            let len = length_of(word);
+            let written = write_pending(file, entry, base, len);
+            if written.is_ok() {
+                moved_past(file, entry, base + len);
+            }
+            // From here the flush has happened, or did not.
+            pending::end_flush(&entry.word, word, written.is_ok());
+            entry.flushing.store(0, SeqCst);
+            written?;
+            entry.arrived.store(0, Relaxed);
+            file.count(Counter::Flushes, 1);
+            file.count(Counter::FlushBytes, len);
+            len
         }
-        entry.flushing.store(1, SeqCst);
-        loop {
-            let written = match trails {
-                true => write_behind(entry, fd, chunk, len),
-                false => write_out(fd, chunk, len, base),
-            };
-            if let Err(errno) = written {
-                entry.flushing.store(0, SeqCst);
-                return Err(errno);
-            }
-            remember_status(entry, fd);
-            // The end of what is pending is about to lose its meaning.
-            file.end.store(base + len, Relaxed);
-            let at_end = !trails && file.position.load(Relaxed) == AT_END;
-            if at_end {
-                file.position.store(base + len, Relaxed);
-            }
-            // From here the flush has happened.
-            if swap(&entry.word, word, flushed(word)) {
-                entry.arrived.store(0, Relaxed);
-                break;
-            }
-            // An append from which the lock was taken over was committed meanwhile: once more, with
-            // its bytes.
-            if at_end {
-                file.position.store(AT_END, Release);
-            }
-            word = entry.word.load(Relaxed);
-            len = length_of(word);
+        Found::Returned(word) => {
+            entry.arrived.store(0, Relaxed);
+            length_of(word)
         }
-        entry.flushing.store(0, SeqCst);
-        if !trails {
-            file.leave_offset(fd);
-        }
-        file.error.store(0, Relaxed);
-        file.count(Counter::Flushes, 1);
-        file.count(Counter::FlushBytes, len);
-        inodes::wrote(file);
-    } else {
+        // Taken again since: the process has been quiet all the while, and this is its next call.
+        Found::Guard(_) => return flush_held(file, held),
         // Nothing is committed yet, but an append that a handler interrupted may be about to, at what
         // is then no longer the position: it starts again.
-        if !swap(&entry.word, word, flushed(word)) {
-            return flush_held(file, held);
+        Found::Nothing => {
+            if !file.is_trailing() && file.position.load(Relaxed) == AT_END {
+                file.position.store(file.end.load(Relaxed), Relaxed);
+            }
+            0
         }
-        if !file.is_trailing() && file.position.load(Relaxed) == AT_END {
-            file.position.store(file.end.load(Relaxed), Relaxed);
+    };
+    if len > 0 {
+        if file.is_on() {
+            file.leave_offset(file.fd.load(Relaxed));
         }
+        file.error.store(0, Relaxed);
+        inodes::wrote(file);
     }
     account(file, len, held);
     Ok(())
+}
+
+/// What was pending up to `end` is in the file, or about to be said to be.
+fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
+    let trails = entry.place.load(Relaxed) != PLACE_BASE;
+    file.end.store(end, Relaxed);
+    if !trails && file.position.load(Relaxed) == AT_END {
+        file.position.store(end, Relaxed);
+    }
+}
+
+/// Writes `len` pending bytes where they belong.
+fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<(), i32> {
+    let fd = file.fd.load(Relaxed);
+    let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
+    let trails = entry.place.load(Relaxed) != PLACE_BASE;
+    // Where the number means another file, a call made without libc changed it. The guard's pin still
+    // leads to the right one.
+    let status = status_if_of(fd, file).ok_or(libc::EBADF)?;
+    if trails {
+        store_status(entry, &status);
+        entry.before.store(shared_offset(file).unwrap_or(status.size), Relaxed);
+    }
+    entry.flushing.store(1, SeqCst);
+    match trails {
+        true => write_behind(entry, fd, chunk, len),
+        false => write_out(fd, chunk, len, base),
+    }?;
+    remember_status(entry, fd);
+    Ok(())
+}
+
+/// Waits until the guard has given back what it took of a file. If it died meanwhile, its bytes are ours
+/// again: they are in the file, or nobody has written to it since they were taken. Else somebody may
+/// have stored something that follows from them, and they are not written here any more: whoever
+/// finishes this process saves them beside.
+fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
+    if entry.flushing.load(Relaxed) == FLUSH_FAILED {
+        return Err(libc::EIO);
+    }
+    if owner_of(entry.word.load(Relaxed)) != Owner::Guard {
+        return Ok(());
+    }
+    pins::wait_until_given_back(entry);
+    let word = entry.word.load(Acquire);
+    if owner_of(word) != Owner::Guard {
+        return Ok(());
+    }
+    let fd = file.fd.load(Relaxed);
+    let status = status_if_of(fd, file);
+    let is_unchanged = status.is_some_and(|status| {
+        status.size == entry.size.load(Relaxed)
+            && status.mtime_ns == entry.mtime_ns.load(Relaxed)
+            && status.ctime_ns == entry.ctime_ns.load(Relaxed)
+    });
+    let is_written = !is_unchanged && status.is_some() && holds_pending(file, entry, fd, word);
+    if !is_unchanged && !is_written {
+        pins::mark_failed(entry);
+    }
+    pending::take_back(&entry.word, word, is_written);
+    match is_unchanged || is_written {
+        true => Ok(()),
+        false => Err(libc::EIO),
+    }
+}
+
+/// Whether a file holds its pending bytes where they belong.
+fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
+    if entry.place.load(Relaxed) != PLACE_BASE {
+        return false;
+    }
+    let (base, len) = (entry.base.load(Relaxed), length_of(word));
+    let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
+    let mut done = 0;
+    while done < len {
+        let mut there = [0u8; 512];
+        let wanted = (len - done).min(there.len() as u64) as usize;
+        // SAFETY: a buffer of that size; the chunk holds `len` bytes.
+        let same = unsafe {
+            let answer = sys::read_at(fd, there.as_mut_ptr(), wanted, base + done);
+            let ours = core::slice::from_raw_parts((chunk + done) as *const u8, wanted);
+            answer == wanted as isize && there[..wanted] == *ours
+        };
+        if !same {
+            return false;
+        }
+        done += wanted as u64;
+    }
+    true
 }
 
 /// What waits for a file could not be written. Nothing more is to wait: each write tries that again
@@ -578,13 +708,8 @@ pub fn settle_held(file: &'static OpenFile, held: &Held) {
 /// us, or in a thread from which the lock was taken over) starts again. What it committed in the
 /// last moment is written out.
 fn cancel_appends(file: &'static OpenFile, entry: &Entry, held: &Held) {
-    loop {
-        let word = entry.word.load(Relaxed);
-        if length_of(word) > 0 {
-            if flush_held(file, held).is_err() {
-                return;
-            }
-        } else if swap(&entry.word, word, flushed(word)) {
+    while !pending::cancel(&entry.word) {
+        if flush_held(file, held).is_err() {
             return;
         }
     }
@@ -677,6 +802,7 @@ pub fn before_read(file: &OpenFile, at: u64, len: u64) {
 pub fn overlaps_pending(file: &OpenFile, at: u64, len: u64) -> bool {
     file.entry().is_some_and(|entry| {
         let base = entry.base.load(Relaxed);
+        // Also what the guard has written meanwhile: a flush takes note of it.
         let end = base + length_of(entry.word.load(Relaxed));
         end > base && at < end && at.saturating_add(len) > base
     })
@@ -883,7 +1009,7 @@ pub fn unpin(file: &OpenFile) {
     file.chunk.store(0, Relaxed);
     // SAFETY: entries are in the ledger, which stays mapped.
     if let Some(entry) = unsafe { entry.as_ref() } {
-        if length_of(entry.word.load(Relaxed)) > 0 {
+        if waiting_of(entry.word.load(Relaxed)) > 0 {
             remember_status(entry, file.fd.load(Relaxed));
             pins::mark_failed(entry);
         }
@@ -1081,16 +1207,27 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
         return None;
     }
     let at = file.take_position();
+    // Where the kernel knows the position, it is to know it afterwards, too: see `leave_offset`.
+    let is_known = file.kernel_at.load(Relaxed) == at;
     // SAFETY: the kernel checks the program's memory.
-    let answer = unsafe { sys::write_at(fd, buffer, len, at) };
+    let answer = match is_known {
+        true => unsafe { sys::write(fd, buffer, len) },
+        false => unsafe { sys::write_at(fd, buffer, len, at) },
+    };
     file.count(Counter::StraightWrites, 1);
     if answer > 0 {
         file.count(Counter::StraightWriteBytes, answer as u64);
         file.position.store(at + answer as u64, Relaxed);
+        if is_known {
+            file.kernel_at.store(at + answer as u64, Relaxed);
+        }
         update_window(file, at, buffer, answer as u64);
         inodes::wrote(file);
     }
     file.reopen_cursor();
+    if !is_known {
+        file.leave_offset(fd);
+    }
     Some(if answer < 0 { crate::fail(-answer as i32) } else { answer })
 }
 

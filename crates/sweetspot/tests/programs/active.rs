@@ -19,7 +19,7 @@ const FEWER: &[(&str, &str, u64)] = &[
     ("c_sharing", "a private file, and shared memory", 25),
     ("c_sharing", "stdio through the engine, by a rule", 90),
     ("c_sharing", "memory that may not be made executable", 15),
-    ("musl", "copy by 7 bytes", 25),
+    ("musl", "copies", 25),
     ("cobol", "sequential copy", 50),
     ("python", "buffering 0", 50),
     // Twice: to a file that it opens, and to one that was open before.

@@ -18,6 +18,7 @@ use std::thread;
 /// Programs of `programs/c`, and how each is run in a folder with a file of lines, `in.txt`.
 const CHECKED: &[(&str, &str)] = &[
     ("appends", "for way in position beside flags family; do $RUN $BIN/c/appends $way; done"),
+    ("children", "$RUN $BIN/c/children"),
     ("coherence", "$RUN $BIN/c/coherence"),
     ("copy", "$RUN $BIN/c/copy in.txt out 7; $RUN $BIN/c/copy in.txt out 65 append"),
     ("ends", "$RUN $BIN/c/ends term-handled append"),
@@ -41,12 +42,18 @@ const CHECKED: &[(&str, &str)] = &[
     ("private", "$RUN $BIN/c/private ages"),
     ("process", "$RUN $BIN/c/process"),
     ("read_what_waits", "$RUN $BIN/c/read_what_waits"),
+    ("relay", "$RUN $BIN/c/relay in.txt out fork cat in.txt"),
     ("rewrite", "$RUN $BIN/c/rewrite in.txt 61 2"),
     ("shared_offset", "$RUN $BIN/c/shared_offset"),
     ("signals_speak", "$RUN $BIN/c/signals_speak 300"),
     ("signals_window", "$RUN $BIN/c/signals_window 30"),
     ("stacks", "$RUN $BIN/c/stacks"),
     ("stdio", "$RUN $BIN/c/stdio; $RUN $BIN/c/stdio rest < in.txt > rest"),
+    (
+        "stream_and_descriptor",
+        "for way in ends reads mapped own-files library; do $RUN $BIN/c/stream_and_descriptor $way; done",
+    ),
+    ("streams_taken", "$RUN $BIN/c/streams_taken confined"),
     ("threads_spawn", "$RUN $BIN/c/threads_spawn 5"),
     ("threads_write", "$RUN $BIN/c/threads_write 20"),
     ("times", "$RUN $BIN/c/times"),
@@ -59,7 +66,6 @@ const CHECKED: &[(&str, &str)] = &[
 const NOT_CHECKED: &[(&str, &str)] = &[
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
     ("parent", "one call, which says a process number, another one each time"),
-    ("patched", "its threads take turns under valgrind, and wait for each other without sleeping"),
     ("tables", "clone() with flags that are neither a fork's nor a thread's"),
 ];
 

@@ -1,0 +1,204 @@
+//! The protocol of pending bytes: who may write them, and from which moment on they are written.
+//!
+//! A file's pending bytes have one word, {generation, owner, length}, and every step is one
+//! compare-and-swap of it:
+//!
+//! ```text
+//!   append      {g, Nobody, n}   -> {g, Nobody, n + m}    the write has happened
+//!   flush       {g, Nobody, n}   -> {g, Program, n}       the program writes them
+//!               {g, Program, n}  -> {g + 1, Nobody, 0}    the flush has happened
+//!               {g, Program, n}  -> {g, Nobody, n}        it failed: they go on waiting
+//!   take        {g, Nobody, n}   -> {g, Guard, n}         the guard writes them
+//!               {g, Guard, n}    -> {g, Returned, n}      it has; nothing waits any more
+//!               {g, Guard, n}    -> {g, Nobody, n}        it failed: they go on waiting
+//!   notice      {g, Returned, n} -> {g + 1, Nobody, 0}    the program knows
+//!   cancel      {g, Nobody, 0}   -> {g + 1, Nobody, 0}    an append in flight starts again
+//! ```
+//!
+//! So program and guard never write at the same time, and neither writes what the other has written: a
+//! program that was stopped for hours between two instructions fails its swap, instead of putting old
+//! bytes over what somebody stored after he had seen the guard's.
+//!
+//! The guard takes bytes only of a process that is *quiet*: none of its words has changed for a while.
+//! It takes those of all its files before it writes the first, so what it writes is a consistent cut;
+//! if one take fails, the process is not quiet, and all are given back.
+//!
+//! A death at any step is finished by whoever is left: bytes of `Nobody` and `Program` (the program
+//! died) and of `Guard` (the guard died) are written again; `Returned` has none. Writing the same bytes
+//! to the same place twice is harmless as long as nobody else could have written in between: the reaper
+//! comes right after a death, and who comes later compares the file's times first.
+//!
+//! The word is generic, so that `tests/pending.rs` can run every interleaving of it.
+
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Whose turn it is to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Bytes wait, or none do.
+    Nobody,
+    /// The program is flushing.
+    Program,
+    /// The guard writes for a quiet process.
+    Guard,
+    /// The guard has written, and the program does not know it yet.
+    Returned,
+}
+
+/// A word in shared memory. Every access must be sequentially consistent, and the swap atomic for other
+/// processes, too.
+pub trait Word {
+    /// What it holds.
+    fn load(&self) -> u64;
+    /// Replaces `expected`; false if it holds something else.
+    fn swap(&self, expected: u64, new: u64) -> bool;
+}
+
+impl Word for AtomicU64 {
+    #[inline(always)]
+    fn load(&self) -> u64 {
+        AtomicU64::load(self, SeqCst)
+    }
+
+    #[inline(always)]
+    fn swap(&self, expected: u64, new: u64) -> bool {
+        self.compare_exchange(expected, new, SeqCst, SeqCst).is_ok()
+    }
+}
+
+/// Bits of the length; the owner lies above it, and the generation above that. A fast path that takes
+/// everything below the generation for the length finds no room while there is an owner.
+const LENGTH_BITS: u32 = 32;
+const OWNER_BITS: u32 = 2;
+const GENERATION_SHIFT: u32 = LENGTH_BITS + OWNER_BITS;
+
+/// Bytes behind the base: pending, or of an owner.
+pub fn length_of(word: u64) -> u64 {
+    word & ((1 << LENGTH_BITS) - 1)
+}
+
+/// The owner.
+pub fn owner_of(word: u64) -> Owner {
+    match (word >> LENGTH_BITS) & ((1 << OWNER_BITS) - 1) {
+        0 => Owner::Nobody,
+        1 => Owner::Program,
+        2 => Owner::Guard,
+        _ => Owner::Returned,
+    }
+}
+
+/// Length and owner together: the length, or more than any length while there is an owner.
+#[inline(always)]
+pub fn length_unless_owned(word: u64) -> u64 {
+    word & ((1 << GENERATION_SHIFT) - 1)
+}
+
+/// Bytes that are not in the file yet, as far as the word tells.
+pub fn waiting_of(word: u64) -> u64 {
+    if owner_of(word) == Owner::Returned { 0 } else { length_of(word) }
+}
+
+/// The word with another owner.
+pub fn owned_by(word: u64, owner: Owner) -> u64 {
+    let owner = match owner {
+        Owner::Nobody => 0,
+        Owner::Program => 1,
+        Owner::Guard => 2,
+        Owner::Returned => 3,
+    };
+    word >> GENERATION_SHIFT << GENERATION_SHIFT | owner << LENGTH_BITS | length_of(word)
+}
+
+/// The word of the next generation: nothing waits.
+pub fn flushed(word: u64) -> u64 {
+    (word >> GENERATION_SHIFT).wrapping_add(1) << GENERATION_SHIFT
+}
+
+/// What a flush finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The program is the owner now: write the bytes, then [`end_flush`] with this word.
+    Begun(u64),
+    /// Nothing waits; an append in flight starts again.
+    Nothing,
+    /// The guard has written them since; they are [`length_of`] this word.
+    Returned(u64),
+    /// The guard is writing: wait until it has given them back, and look again.
+    Guard(u64),
+}
+
+/// Begins a flush, by the program. There is one at a time.
+pub fn begin_flush(word: &impl Word) -> Found {
+    loop {
+        let now = word.load();
+        let (next, found) = match (owner_of(now), length_of(now)) {
+            (Owner::Guard, _) => return Found::Guard(now),
+            (Owner::Returned, _) => (flushed(now), Found::Returned(now)),
+            (_, 0) => (flushed(now), Found::Nothing),
+            // `Program`: a flush whose thread is gone.
+            (Owner::Nobody | Owner::Program, _) => {
+                let begun = owned_by(now, Owner::Program);
+                (begun, Found::Begun(begun))
+            }
+        };
+        if word.swap(now, next) {
+            return found;
+        }
+    }
+}
+
+/// The cancel step alone. False: something waits, or is the guard's, or was returned by it: a flush comes
+/// first.
+pub fn cancel(word: &impl Word) -> bool {
+    let now = word.load();
+    length_unless_owned(now) == 0 && word.swap(now, flushed(now))
+}
+
+/// Ends it: the bytes of `begun` are in the file, or could not be written and go on waiting. The program
+/// alone may do so, and nobody else changes the word meanwhile.
+pub fn end_flush(word: &impl Word, begun: u64, is_written: bool) {
+    let next = if is_written { flushed(begun) } else { owned_by(begun, Owner::Nobody) };
+    let ended = word.swap(begun, next);
+    debug_assert!(ended, "an owner is the only one to change the word");
+}
+
+/// Takes the bytes of `seen` for the guard. False: the program has gone on since.
+pub fn take(word: &impl Word, seen: u64) -> bool {
+    let is_free = owner_of(seen) == Owner::Nobody && length_of(seen) > 0;
+    is_free && word.swap(seen, owned_by(seen, Owner::Guard))
+}
+
+/// Gives bytes back that were taken as `seen`: they are in the file, or go on waiting.
+pub fn give_back(word: &impl Word, seen: u64, is_written: bool) {
+    let owner = if is_written { Owner::Returned } else { Owner::Nobody };
+    let given = word.swap(owned_by(seen, Owner::Guard), owned_by(seen, owner));
+    debug_assert!(given, "an owner is the only one to change the word");
+}
+
+/// Takes bytes back from a guard that died while it was writing: `taken` is the word that it left. They
+/// are in the file, as whoever calls has seen, or go on waiting.
+pub fn take_back(word: &impl Word, taken: u64, is_written: bool) -> bool {
+    let owner = if is_written { Owner::Returned } else { Owner::Nobody };
+    word.swap(taken, owned_by(taken, owner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_keep_generation_owner_and_length_apart() {
+        const GIB: u64 = 1 << 30;
+        let word = flushed(flushed(0)) | GIB;
+        for owner in [Owner::Nobody, Owner::Program, Owner::Guard, Owner::Returned] {
+            let owned = owned_by(owned_by(word, Owner::Returned), owner);
+            assert_eq!((owner_of(owned), length_of(owned)), (owner, GIB));
+            assert_eq!(owned >> GENERATION_SHIFT, 2);
+            assert_eq!(flushed(owned), 3 << GENERATION_SHIFT);
+            let is_free = owner == Owner::Nobody;
+            assert_eq!(length_unless_owned(owned) <= GIB, is_free, "{owner:?} leaves no room");
+            assert_eq!(waiting_of(owned), if owner == Owner::Returned { 0 } else { GIB });
+        }
+        assert_eq!(flushed(u64::MAX), 0, "the generation wraps, and nothing else");
+    }
+}

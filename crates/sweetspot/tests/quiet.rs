@@ -1,0 +1,159 @@
+//! Nothing is older than `--max-age`, whatever the program does: a program that computes, waits for
+//! another thread or was stopped makes no call at which its bytes could leave, and the guard writes them.
+//! Afterwards the program goes on as if nothing had happened.
+
+use test_start as _;
+
+mod compiler;
+mod place;
+
+use place::Place;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Much less than the victim is quiet, and than anything takes on a busy machine.
+const MAX_AGE_MS: u64 = 300;
+/// Nothing here takes longer, on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the victim has written when it becomes quiet, and at its end.
+fn records(count: usize) -> Vec<u8> {
+    (0..count).flat_map(|number| format!("record {number}\n").into_bytes()).collect()
+}
+
+struct Victim {
+    place: Place,
+    program: String,
+}
+
+impl Victim {
+    fn new() -> Victim {
+        let place = Place::new();
+        let program = place.folder.path().join("quiet");
+        compiler::compile("quiet", &[], &program);
+        Victim { program: program.to_str().unwrap().to_owned(), place }
+    }
+
+    fn start(&self, options: &[&str], way: &str, mode: &str) -> Child {
+        let age = MAX_AGE_MS.to_string();
+        let mut command = self.place.sweetspot(&["run", "--max-age", &age]);
+        command.args(options).args(["--", &self.program, way, "file", mode]);
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn file(&self) -> Vec<u8> {
+        fs::read(self.place.work().join("file")).unwrap_or_default()
+    }
+
+    /// Waits until the file holds `expected`, while the victim lives; how long that took.
+    fn holds(&self, expected: &[u8], child: &mut Child, what: &str) -> Duration {
+        let begun = Instant::now();
+        while self.file() != expected {
+            assert!(child.try_wait().unwrap().is_none(), "{what}: written only at its end");
+            assert!(begun.elapsed() < PATIENCE, "{what}: {} bytes", self.file().len());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        begun.elapsed()
+    }
+
+    fn check(&self, way: &str, mode: &str) {
+        let old: &[u8] = match mode {
+            "write" => b"",
+            "append" => b"from before\n",
+            _ => &[b'.'; 200_000],
+        };
+        let place = |new: &[u8]| match mode {
+            "rewrite" => [&old[..1000], new, &old[1000 + new.len()..]].concat(),
+            _ => [old, new].concat(),
+        };
+        let what = format!("{way}, {mode}");
+        for options in [&["--buffer-size", "1M"][..], &[]] {
+            self.place.write("file", old);
+            let mut child = self.start(options, way, mode);
+            self.holds(&place(&records(3000)), &mut child, &what);
+            if way == "stopped" {
+                let pid = Pid::from_child(&child);
+                // It is stopped, or about to be: it must have been before it is woken.
+                until_stopped(child.id());
+                kill_process(pid, Signal::CONT).unwrap();
+            }
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{what}: {:?}", output.status);
+            let end = if mode == "rewrite" { 1000 } else { place(b"").len() } + records(3500).len();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), format!("at {end}\n"), "{what}");
+            assert!(self.file() == place(&records(3500)), "{what}: {} bytes", self.file().len());
+        }
+    }
+}
+
+fn until_stopped(pid: u32) {
+    let begun = Instant::now();
+    let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    while !state().rsplit_once(") ").unwrap().1.starts_with('T') {
+        assert!(begun.elapsed() < PATIENCE, "{}", state());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn who_computes_waits_for_a_thread_or_is_stopped_keeps_nothing_back() {
+    let victim = Victim::new();
+    for way in ["computes", "condition", "semaphore", "mutex", "futex", "barrier", "stopped"] {
+        victim.check(way, "write");
+    }
+}
+
+#[test]
+fn what_is_appended_or_rewritten_arrives_once() {
+    let victim = Victim::new();
+    victim.check("computes", "append");
+    victim.check("stopped", "append");
+    victim.check("stopped", "rewrite");
+}
+
+/// Whoever stops the guard stops nobody else: a program that finds it in the middle goes on without it.
+#[test]
+fn a_guard_that_is_stopped_holds_up_nobody() {
+    let victim = Victim::new();
+    victim.place.write("file", "");
+    let child = victim.start(&["--buffer-size", "1M"], "stopped", "write");
+    until_stopped(child.id());
+    let guard = guard_of(&victim.program);
+    kill_process(guard, Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_millis(3 * MAX_AGE_MS));
+    kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    // Killed by the program, or woken here.
+    let _ = kill_process(guard, Signal::CONT);
+    assert!(output.status.success(), "{:?}", output.status);
+    assert!(victim.file() == records(3500), "{} bytes", victim.file().len());
+}
+
+/// The guard that holds the ledger which a program has mapped.
+fn guard_of(program: &str) -> Pid {
+    let processes = || {
+        let names = fs::read_dir("/proc").unwrap().flatten();
+        names.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+    };
+    let maps = |pid: i32| fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let ledgers = |maps: &str| -> Vec<String> {
+        let lines = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
+        lines.filter(|path| path.starts_with("/dev/shm/")).map(str::to_owned).collect()
+    };
+    let is_program = |maps: &str| maps.lines().any(|line| line.ends_with(program));
+    let ledger = processes()
+        .map(maps)
+        .filter(|maps| is_program(maps))
+        .find_map(|maps| ledgers(&maps).pop())
+        .expect("the program has mapped its ledger");
+    let is_guard = |pid: &i32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name == "sweetspot-guard\n" && ledgers(&maps(*pid)).contains(&ledger)
+    };
+    let guard = processes().find(is_guard).expect("it has a guard");
+    assert!(Path::new(&format!("/proc/{guard}")).exists());
+    Pid::from_raw(guard).unwrap()
+}
