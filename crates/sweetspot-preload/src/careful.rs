@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use crate::atomic::single_threaded;
 use crate::next::Next;
@@ -40,7 +40,7 @@ fn begin(reason: u32) {
 static MASKED: AtomicU32 = AtomicU32::new(0);
 /// Threads of the process when the first of them did.
 #[unsafe(link_section = ".data")]
-static TASKS: AtomicU64 = AtomicU64::new(0);
+static TASKS: AtomicUsize = AtomicUsize::new(0);
 
 /// A thread has this signal mask already.
 pub fn blocking(mask: u64) {

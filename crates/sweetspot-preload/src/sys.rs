@@ -283,13 +283,13 @@ pub fn effective_user() -> u32 {
 }
 
 /// A number that is the larger the more threads the process has.
-pub fn tasks() -> u64 {
+pub fn tasks() -> usize {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
     let path = c"/proc/self/task".as_ptr();
     // SAFETY: a string, and a struct that the kernel fills; zeros are valid.
     unsafe {
         syscall!(SYS_newfstatat, libc::AT_FDCWD as isize, path, stat.as_mut_ptr(), 0);
-        stat.assume_init().st_nlink as u64
+        stat.assume_init().st_nlink as usize
     }
 }
 

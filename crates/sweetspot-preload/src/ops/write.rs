@@ -1210,9 +1210,11 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
     // Where the kernel knows the position, it is to know it afterwards, too: see `leave_offset`.
     let is_known = file.kernel_at.load(Relaxed) == at;
     // SAFETY: the kernel checks the program's memory.
-    let answer = match is_known {
-        true => unsafe { sys::write(fd, buffer, len) },
-        false => unsafe { sys::write_at(fd, buffer, len, at) },
+    let answer = unsafe {
+        match is_known {
+            true => sys::write(fd, buffer, len),
+            false => sys::write_at(fd, buffer, len, at),
+        }
     };
     file.count(Counter::StraightWrites, 1);
     if answer > 0 {
