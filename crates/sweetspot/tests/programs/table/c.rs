@@ -423,6 +423,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a spawn on a small stack",
+        build: &[C("spawn_stack")],
+        command: "$RUN $BIN/c/spawn_stack",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "threads are cancelled where they read and write",
         build: &[C("cancelled")],
         command: "$RUN $BIN/c/cancelled",
