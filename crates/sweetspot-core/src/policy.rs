@@ -65,7 +65,8 @@ pub const AUTO_WINDOW_SHARE: u64 = 128;
 pub const BUDGET_WINDOWS: u64 = 8;
 
 /// With a limit on addresses (`ulimit -v`) the budget is this part of it at most, and below
-/// [`ADDRESS_BYTES_MIN`] there is no ledger (it takes 2.5 MB): the program's own need comes first.
+/// [`ADDRESS_BYTES_MIN`] there is no ledger (it takes 2.5 MB), and a program is not started with the
+/// library: the program's own need comes first.
 pub const BUDGET_ADDRESSES: u64 = 16;
 /// See [`BUDGET_ADDRESSES`].
 pub const ADDRESS_BYTES_MIN: u64 = 256 << 20;

@@ -32,6 +32,8 @@ pub enum Why {
     NoGuard,
     /// The guard could not pin the file.
     PinRefused,
+    /// The guard found no folder in which to note what is pending.
+    NotNoted,
     /// The file system is nearly full.
     DiskNearlyFull,
     /// A limit on the size of files is set.
@@ -79,6 +81,7 @@ impl Why {
         Why::Stdio,
         Why::NoGuard,
         Why::PinRefused,
+        Why::NotNoted,
         Why::DiskNearlyFull,
         Why::FileSizeLimit,
         Why::Budget,
@@ -117,6 +120,9 @@ impl Why {
             Why::Stdio => "used through stdio",
             Why::NoGuard => "no guard, so writes do not wait",
             Why::PinRefused => "the guard could not pin it",
+            Why::NotNoted => {
+                "no folder to note what is pending; set XDG_STATE_HOME to one of yours"
+            }
             Why::DiskNearlyFull => "the file system is nearly full",
             Why::FileSizeLimit => "a limit on file size is set",
             Why::Budget => "memory budget used up",

@@ -21,8 +21,8 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
@@ -33,13 +33,15 @@ use sweetspot_core::ledger::{
 };
 use sweetspot_core::pending::{self, flushed, length_of, waiting_of};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
+use sweetspot_core::why::Why;
 
 use crate::chunks::{Chunk, Chunks};
 use crate::finish::{self, Extent, Saving};
 use crate::identity;
+use crate::notes::Note;
 use crate::quiet::{self, Quiet};
 use crate::session::{ENTRIES_AT, is_anything_pending};
-use crate::sys::{self, Epoll, Mapping, Resource};
+use crate::sys::{self, Epoll, Mapping, Resource, Status};
 
 /// As `ps` and `pkill` see it: 15 bytes, the most that the kernel keeps.
 const NAME: &std::ffi::CStr = c"sweetspot-guard";
@@ -58,17 +60,23 @@ const PINS_STACK_BYTES: usize = 256 << 10;
 const DUE: u64 = 0;
 
 /// Starts the guard of a ledger for `program`; the caller has one thread.
-pub(crate) fn start(file: &File, path: &Path, program: u32) -> io::Result<()> {
+pub(crate) fn start(file: &File, path: &Path, program: u32, notes: &[PathBuf]) -> io::Result<()> {
     // Before the copy is made: the number cannot have passed to another process yet.
     let program_pidfd = sys::pidfd_open(program)?;
     let file = file.try_clone()?;
     sys::detach(move || {
         // Whatever happens in here, the program runs: writes just do not wait.
-        let _ = live(file, path, program, program_pidfd);
+        let _ = live(file, path, program, program_pidfd, notes);
     })
 }
 
-fn live(file: File, path: &Path, program: u32, program_pidfd: OwnedFd) -> io::Result<()> {
+fn live(
+    file: File,
+    path: &Path,
+    program: u32,
+    program_pidfd: OwnedFd,
+    notes: &[PathBuf],
+) -> io::Result<()> {
     // The program first: it will not ask before it has been loaded.
     std::thread::sleep(HEAD_START);
     let arguments = identity::process_stat(std::process::id()).ok().map(|stat| stat.arguments);
@@ -97,6 +105,8 @@ fn live(file: File, path: &Path, program: u32, program_pidfd: OwnedFd) -> io::Re
         ledger: Mapping::new(&file)?,
         file,
         path,
+        states: notes.to_vec(),
+        note: OnceLock::new(),
         held: (0..ENTRIES_MAX).map(|_| Held::default()).collect(),
         watch: Mutex::new(Watch::default()),
         epoll: Epoll::new()?,
@@ -183,6 +193,10 @@ struct Guard {
     /// Its description has the ledger's flock.
     file: File,
     path: PathBuf,
+    /// Where the ledger may be noted; none: it is not.
+    states: Vec<PathBuf>,
+    /// The note, made before the first grant; `None`: it could not be made.
+    note: OnceLock<Option<Note>>,
     held: Vec<Held>,
     watch: Mutex<Watch>,
     epoll: Epoll,
@@ -235,8 +249,11 @@ impl Guard {
         }
         // From here nobody gets a pin, and whoever looks goes straight on.
         self.ledger.header.guard.store(sys::FUTEX_OWNER_DIED, SeqCst);
-        if !is_anything_pending(&self.ledger) && is_same_file(&self.path, &self.file) {
-            let _ = std::fs::remove_file(&self.path);
+        if !is_anything_pending(&self.ledger) {
+            if is_same_file(&self.path, &self.file) {
+                let _ = std::fs::remove_file(&self.path);
+            }
+            self.note.get().into_iter().flatten().for_each(Note::remove);
         }
         sys::exit_now(0)
     }
@@ -443,6 +460,23 @@ impl Guard {
         }
         entry.flushing.store(0, SeqCst);
         written
+    }
+
+    /// Notes the file of a pin before it is granted. In a pid namespace of its own (a container) a
+    /// note is no condition: when that ends nobody recovers anything, and `--max-age` is short.
+    fn note(&self, index: usize, pin: &OwnedFd, status: Status) -> Result<(), Refused> {
+        if self.states.is_empty() {
+            return Ok(());
+        }
+        let note = self.note.get_or_init(|| Note::make(&self.states, &self.path, &self.file).ok());
+        match note {
+            Some(note) => Ok(note.record(index, pin, status)?),
+            None if identity::is_in_own_pid_namespace() => Ok(()),
+            None => {
+                self.ledger.header.why.fetch_or(Why::NotNoted.bit(), SeqCst);
+                Err(Refused)
+            }
+        }
     }
 
     fn poke(&self) {
@@ -724,6 +758,7 @@ impl Pins {
         if !lives {
             return Err(Refused);
         }
+        guard.note(index, &pin, status)?;
         let chunk = self.chunk(index, entry.chunk_bytes.load(SeqCst))?;
 
         self.drop_pin(index);

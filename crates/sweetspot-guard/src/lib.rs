@@ -4,6 +4,7 @@
 //! session   makes the ledger, fills in the settings, reads the summary
 //! probe     asks whether one program is buffered here, without running it
 //! guard     the process that pins files and finishes what dead processes left pending
+//! notes     which ledgers are the user's own, and which files they may be written to
 //! recover   does the guard's last duty where the guard was killed too
 //! ```
 //!
@@ -57,6 +58,7 @@ mod filters;
 mod finish;
 mod guard;
 mod identity;
+mod notes;
 pub mod observation;
 pub mod probe;
 pub mod process;
@@ -66,4 +68,5 @@ pub mod session;
 mod sys;
 
 pub use error::{Error, ErrorKind};
+pub use notes::Noted;
 pub use session::{Session, Settings};

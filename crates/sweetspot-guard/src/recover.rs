@@ -1,5 +1,8 @@
 //! Finishes what is pending in a ledger whose guard was killed together with the program.
 //!
+//! Anyone who can write shared memory can put a ledger there: by itself only one that the guard has
+//! noted is finished ([`crate::notes`]).
+//!
 //! The guard has pins; here there is only a path, which nobody trusts. So bytes are written only
 //! where the file at that path is provably the one they were meant for, and unchanged since: the
 //! same device, inode and birth time, and size and times as fstat gave them after the last flush.
@@ -28,6 +31,7 @@ use sweetspot_core::pending::{flushed, waiting_of};
 use crate::error::{Error, ErrorKind};
 use crate::finish::{self, Extent, Saving};
 use crate::guard::is_same_file;
+use crate::notes::{self, Identity, Noted};
 use crate::session::{FOLDER, NAME_PREFIX};
 use crate::sys::Locked;
 use crate::{identity, sys};
@@ -66,7 +70,7 @@ pub enum Fate {
 /// A pending piece of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The path at which the file was opened; its last 256 bytes.
+    /// The path at which the file was opened; empty where it is not known whole.
     pub path: PathBuf,
     /// The process that wrote it, where that is still known.
     pub pid: Option<u32>,
@@ -77,7 +81,19 @@ pub struct Piece {
     pub fate: Fate,
 }
 
-/// Ledgers of the user in [`FOLDER`], by name; whether they are in use is for [`recover`] to say.
+/// The ledgers in [`FOLDER`] that guards of this user have noted in these state folders, by name;
+/// whether they are in use is for [`recover_noted`] to say.
+pub fn noted_ledgers(states: &[PathBuf]) -> Vec<Noted> {
+    noted_ledgers_in(states, Path::new(FOLDER))
+}
+
+/// As [`noted_ledgers`], in another folder.
+pub fn noted_ledgers_in(states: &[PathBuf], folder: &Path) -> Vec<Noted> {
+    notes::noted_in(states, folder)
+}
+
+/// Ledgers of the user in [`FOLDER`], by name, noted or not: anyone can put files of such a name
+/// there.
 pub fn stale_ledgers(uid: u32) -> Vec<PathBuf> {
     stale_ledgers_in(Path::new(FOLDER), uid)
 }
@@ -108,8 +124,31 @@ const OPEN_FLAGS: i32 = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK | lib
 /// # Errors
 /// The ledger is in use, is not the caller's own, is no ledger, or belongs to another boot or pid
 /// namespace (then only [`Mode::Discard`] is possible). Nothing was changed.
+///
+/// Nothing says that this user's guard made this ledger: what it says is for the caller to judge.
 pub fn recover(path: &Path, mode: Mode) -> Result<Vec<Piece>, Error> {
+    take(path, mode, None)
+}
+
+/// As [`recover`], of a ledger that a guard of this user has noted. Only what was noted with it is
+/// written; anything else stays in the ledger.
+///
+/// # Errors
+/// As [`recover`].
+pub fn recover_noted(noted: &Noted, mode: Mode) -> Result<Vec<Piece>, Error> {
+    let pieces = take(noted.ledger(), mode, Some(noted))?;
+    if sys::status_at(noted.ledger()).is_err() {
+        noted.remove();
+    }
+    Ok(pieces)
+}
+
+fn take(path: &Path, mode: Mode, noted: Option<&Noted>) -> Result<Vec<Piece>, Error> {
     let (file, ledger) = open_dead(path, mode)?;
+    if noted.is_some_and(|noted| !noted.is_of(&file)) {
+        // Replaced since it was looked at.
+        return Err(Error::new("use the ledger", path, ErrorKind::NotYours, None));
+    }
     let remove =
         || std::fs::remove_file(path).map_err(|error| Error::system("remove", path, error));
     let Some(ledger) = ledger else {
@@ -126,20 +165,27 @@ pub fn recover(path: &Path, mode: Mode) -> Result<Vec<Piece>, Error> {
 
     // All are examined before the first is written: two pieces may belong to one file, and writing
     // the first one changes its times.
-    let found: Vec<Option<Target>> = pending
+    let found: Vec<Found> = pending
         .iter()
-        .map(|(_, entry)| Target::find(&file, entry).filter(|_| !shares_its_place(entry, &pending)))
+        .map(|(index, entry)| Found::new(&file, *index, entry, noted))
+        .map(|found| Found {
+            target: found.target.filter(|_| !shares_its_place(found.entry, &pending)),
+            ..found
+        })
         .collect();
     let mut pieces = Vec::new();
-    for ((index, entry), target) in pending.into_iter().zip(found) {
-        let fate = match (mode, &target) {
+    for found in found {
+        let (entry, piece_path) = (found.entry, found.path.clone());
+        let fate = match (mode, &found.target) {
+            (Mode::Discard, _) => Fate::Discarded,
+            _ if !found.is_believed => Fate::Stuck(NOT_NOTED.to_owned()),
             (Mode::List, Some(_)) => Fate::CanBeWritten,
             (Mode::List, None) => Fate::WouldBeSaved,
-            (Mode::Discard, _) => Fate::Discarded,
-            (Mode::Finish, _) => finish_piece(path, &file, &ledger, index, target),
+            (Mode::Finish, _) => finish_piece(path, &file, &ledger, found),
         };
         let Some((base, Extent { bytes, .. })) = extent(&file, entry) else { continue };
-        pieces.push(Piece { path: path_of(entry), pid: owner(&ledger, entry), base, bytes, fate });
+        let pid = owner(&ledger, entry);
+        pieces.push(Piece { path: piece_path, pid, base, bytes, fate });
     }
     let keeps =
         mode == Mode::List || pieces.iter().any(|piece| matches!(piece.fate, Fate::Stuck(_)));
@@ -271,9 +317,41 @@ fn owner(ledger: &Ledger, entry: &Entry) -> Option<u32> {
     Some(slot.pid.load(Relaxed)).filter(|pid| *pid != 0)
 }
 
+/// The path in the ledger, which is cut where it is long: then it is another path, or none.
 fn path_of(entry: &Entry) -> PathBuf {
     let mut buffer = [0; TEXT_BYTES_MAX];
-    PathBuf::from(std::ffi::OsStr::from_bytes(entry.path.load(&mut buffer)))
+    let path = entry.path.load(&mut buffer);
+    let whole = if path.len() < TEXT_BYTES_MAX { path } else { b"" };
+    PathBuf::from(std::ffi::OsStr::from_bytes(whole))
+}
+
+/// Why a piece of a noted ledger is not touched.
+const NOT_NOTED: &str =
+    "the guard has not noted its file; all the same: sweetspot recover --unverified";
+
+/// What is pending in an entry, and where it belongs.
+struct Found<'a> {
+    index: usize,
+    entry: &'a Entry,
+    path: PathBuf,
+    /// The guard has noted the file, or there is no note to ask.
+    is_believed: bool,
+    target: Option<Target>,
+}
+
+impl<'a> Found<'a> {
+    fn new(ledger: &File, index: usize, entry: &'a Entry, noted: Option<&Noted>) -> Found<'a> {
+        let said = Identity {
+            device: entry.device.load(Relaxed),
+            inode: entry.inode.load(Relaxed),
+            birth_ns: entry.birth_ns.load(Relaxed),
+        };
+        let known = noted.and_then(|noted| noted.file(index)).filter(|(known, _)| *known == said);
+        let is_believed = noted.is_none() || known.is_some();
+        let path = known.map_or_else(|| path_of(entry), |(_, path)| path);
+        let target = is_believed.then(|| Target::find(ledger, entry, &path)).flatten();
+        Found { index, entry, path, is_believed, target }
+    }
 }
 
 /// The pending bytes of an entry and where they belong; none where there are none, or where no
@@ -297,8 +375,7 @@ struct Target {
 }
 
 impl Target {
-    fn find(ledger: &File, entry: &Entry) -> Option<Target> {
-        let path = path_of(entry);
+    fn find(ledger: &File, entry: &Entry, path: &Path) -> Option<Target> {
         if !path.is_absolute() {
             return None;
         }
@@ -307,7 +384,7 @@ impl Target {
         let appends = if entry.place.load(Relaxed) == PLACE_END { libc::O_APPEND } else { 0 };
         // To be read only where that is needed: it may be writable alone.
         let access = if is_flushing { libc::O_RDWR } else { libc::O_WRONLY };
-        let file = File::from(sys::open(&path, flags | access | appends, 0).ok()?);
+        let file = File::from(sys::open(path, flags | access | appends, 0).ok()?);
         let status = sys::status(&file).ok()?;
         let is_same = status.is_regular()
             && status.device == entry.device.load(Relaxed)
@@ -335,14 +412,8 @@ impl Target {
 }
 
 /// Writes a piece, or saves it beside, and takes it out of the ledger.
-fn finish_piece(
-    path: &Path,
-    file: &File,
-    ledger: &Ledger,
-    index: usize,
-    target: Option<Target>,
-) -> Fate {
-    let entry = &ledger.entries[index];
+fn finish_piece(path: &Path, file: &File, ledger: &Ledger, found: Found<'_>) -> Fate {
+    let Found { index, entry, target, path: original, .. } = found;
     let entry_at = (offset_of!(Ledger, entries) + index * size_of::<Entry>()) as u64;
     let Some((base, extent)) = extent(file, entry) else {
         return Fate::Stuck("the ledger is damaged".to_owned());
@@ -367,7 +438,6 @@ fn finish_piece(
     let fate = match target.map(|target| write(target, &extent)) {
         Some(Ok(())) => Fate::Written,
         _ => {
-            let original = path_of(entry);
             let saving = Saving {
                 extent,
                 original: Some(&original),

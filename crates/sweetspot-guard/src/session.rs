@@ -48,10 +48,14 @@ pub struct Settings {
     pub stdio: bool,
     /// Writes may wait, so a guard will be started.
     pub guard: bool,
+    /// The user's state folders: in the first that can be used the guard notes the ledger before
+    /// anything waits in it, and where there is none nothing waits. Without any it is not noted, and
+    /// `recover` takes it by name only.
+    pub notes: Vec<PathBuf>,
 }
 
 impl Default for Settings {
-    /// Automatic sizes, the age of the place, writes may wait; no summary, no rules, no stdio.
+    /// Automatic sizes, the age of the place, writes may wait; no summary, no rules, no stdio, no note.
     fn default() -> Settings {
         Settings {
             buffer: BufferSize::Auto,
@@ -60,6 +64,7 @@ impl Default for Settings {
             max_age: None,
             stdio: false,
             guard: true,
+            notes: Vec::new(),
         }
     }
 }
@@ -87,6 +92,8 @@ pub struct Session {
     path: PathBuf,
     /// Holds the flock until the guard does.
     file: Option<File>,
+    /// See [`Settings::notes`].
+    notes: Vec<PathBuf>,
 }
 
 /// The size as the ledger holds it.
@@ -142,7 +149,9 @@ impl Session {
         let (path, file) = make_file(folder)?;
         let made = fill(&file, size, settings, has_chunks);
         match made {
-            Ok(ledger) => Ok(Session { ledger, path, file: Some(file) }),
+            Ok(ledger) => {
+                Ok(Session { ledger, path, file: Some(file), notes: settings.notes.clone() })
+            }
             Err(error) => Err(not_made(&path, folder, error)),
         }
     }
@@ -195,7 +204,7 @@ impl Session {
         let Some(file) = &self.file else {
             return Err(Error::new(START, &target, ErrorKind::InUse, None));
         };
-        guard::start(file, &self.path, program).map_err(system)?;
+        guard::start(file, &self.path, program, &self.notes).map_err(system)?;
         self.file = None;
         Ok(())
     }

@@ -289,7 +289,66 @@ pub fn release(pinned: Pinned) {
     poke(ledger, index_of(ledger, entry));
     if is_copied {
         wait_given_back(entry, left);
+    } else {
+        note_release(entry, left);
     }
+}
+
+/// Releases that the guard has not been seen to answer: until then it holds the file, which keeps its
+/// file system busy and its space taken. Waiting for the answer is left to the moment at which somebody
+/// could notice ([`await_releases`]); who closes and works on pays nothing.
+struct Unanswered {
+    entry: AtomicPtr<Entry>,
+    /// Its state word as it was left; the answer is another one.
+    left: AtomicU64,
+}
+/// More than a guard that gets its turn ever has before it.
+const RELEASES_MAX: usize = 32;
+static RELEASES: [Unanswered; RELEASES_MAX] = [const {
+    Unanswered { entry: AtomicPtr::new(core::ptr::null_mut()), left: AtomicU64::new(0) }
+}; RELEASES_MAX];
+/// Of them, those that are in use, from the first one on.
+#[unsafe(link_section = ".data")]
+static RELEASED: AtomicU32 = AtomicU32::new(0);
+
+/// Keeps a release in mind. `KEEPING` is held.
+fn note_release(entry: &Entry, left: u64) {
+    if RELEASED.load(Relaxed) as usize == RELEASES_MAX {
+        await_all();
+    }
+    let count = RELEASED.load(Relaxed);
+    let release = &RELEASES[count as usize % RELEASES_MAX];
+    release.entry.store((&raw const *entry).cast_mut(), Relaxed);
+    release.left.store(left, Relaxed);
+    RELEASED.store(count + 1, Relaxed);
+}
+
+/// Waits until what was closed is free: before somebody unmounts its file system, asks for free space,
+/// removes a name, or hears of it.
+#[inline(always)]
+pub fn await_releases() {
+    if RELEASED.load(Relaxed) != 0 {
+        await_held();
+    }
+}
+
+#[cold]
+fn await_held() {
+    let _signals = crate::process::SignalsBlocked::new();
+    let _held = hold(&KEEPING);
+    await_all();
+}
+
+/// `KEEPING` is held.
+fn await_all() {
+    let count = RELEASED.load(Relaxed) as usize;
+    for release in &RELEASES[..count.min(RELEASES_MAX)] {
+        // SAFETY: entries are in the ledger, which stays mapped.
+        if let Some(entry) = unsafe { release.entry.load(Relaxed).as_ref() } {
+            wait_given_back(entry, release.left.load(Relaxed));
+        }
+    }
+    RELEASED.store(0, Relaxed);
 }
 
 /// How long the guard may take to give a copy back, in milliseconds.
@@ -447,6 +506,7 @@ pub fn leave() {
 pub fn forget_all() {
     SLOT.store(0, Relaxed);
     KEEPING.store(0, Relaxed);
+    RELEASED.store(0, Relaxed);
     RESERVED.store(0, Relaxed);
     for idle in &IDLE {
         if !idle.entry.swap(core::ptr::null_mut(), Relaxed).is_null() {

@@ -218,11 +218,16 @@ const RECOVER_EXAMPLES: &str = "\
 Examples:
   sweetspot recover --list        say what is pending, change nothing
   sweetspot recover               write it where it belongs
-  sweetspot recover --discard     lose it";
+  sweetspot recover --discard     lose it
+  sweetspot recover --unverified /dev/shm/sweetspot-1000-0123456789abcdef";
 
 const RECOVER_NOTES: &str = "\
 A program that is killed is finished by its guard at once; this is for the rest: a guard that \
 was killed too. The next `sweetspot run` of the same user does the same by itself.
+
+What is written is only what a guard of yours has noted in your state folder ($XDG_STATE_HOME or \
+~/.local/state; root's: /var/lib/sweetspot), as anything may lie in /dev/shm. A ledger without a \
+note is listed; --unverified takes it by name.
 
 What was changed since then is never overwritten: the pending bytes are saved beside the file.
 
@@ -451,6 +456,10 @@ pub struct Recover {
     /// Remove what is pending instead of writing it
     #[arg(long)]
     pub discard: bool,
+
+    /// Take LEDGER though no guard of yours has noted it: show every path, and then write
+    #[arg(long, requires = "ledger", conflicts_with_all = ["list", "discard"])]
+    pub unverified: bool,
 
     /// The ledger; without it, all that dead programs of yours left in /dev/shm
     #[arg(value_name = "LEDGER")]

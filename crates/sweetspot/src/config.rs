@@ -4,12 +4,14 @@
 //! are matched. Not here: writing the file (`tune` does that).
 //!
 //! A file found by walking upwards could have been put there by someone else (`/tmp`), and a rule
-//! can promise what is not true. So it counts only if it belongs to the user, to root, or to the
-//! owner of the current folder, and nobody else may write it.
+//! can promise what is not true. So it counts only if it, and a link that it is, belongs to the user or
+//! to root, and nobody else may write it or change its folder. Any other one is passed over, whatever
+//! it is: nobody can stop the runs of others.
 
 use crate::buffer;
 use crate::failure::Failure;
 use crate::home;
+use crate::shown::shown;
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 use std::ffi::OsStr;
@@ -114,11 +116,10 @@ pub fn machine_place() -> Option<PathBuf> {
 /// they cannot be used there is a warning.
 pub fn machine_rules(room: usize, warnings: &mut Vec<String>) -> Vec<Rule> {
     let Some(path) = machine_place() else { return Vec::new() };
-    let user = rustix::process::geteuid().as_raw();
     match path.metadata() {
-        Ok(metadata) if is_trusted(&metadata, Some(user)) => {}
+        Ok(metadata) if is_trusted(&metadata) => {}
         Ok(_) => {
-            let shown = path.display();
+            let shown = shown(&path);
             warnings.push(format!("{shown} is ignored: someone else could have written it"));
             return Vec::new();
         }
@@ -137,34 +138,58 @@ pub fn machine_rules(room: usize, warnings: &mut Vec<String>) -> Vec<Rule> {
 }
 
 fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
-    let owner = std::fs::metadata(folder).map(|metadata| metadata.uid()).ok();
+    let mut ignored = Vec::new();
+    let mut found = None;
     for folder in folder.ancestors() {
         let path = folder.join(FILE_NAME);
-        if path.symlink_metadata().is_err() {
-            continue;
+        let Ok(there) = path.symlink_metadata() else { continue };
+        if is_own(&there, folder, &path) {
+            found = Some(path);
+            break;
         }
-        match path.metadata() {
-            Ok(metadata) if !is_trusted(&metadata, owner) => warnings.push(format!(
-                "{} is ignored: it belongs to, or can be written by, someone else; \
-                 to use it: --config {}",
-                path.display(),
-                path.display()
-            )),
-            // What cannot be looked at is found, and reading it says why.
-            _ => return Some(path),
-        }
+        ignored.push(path);
     }
-    None
+    // One for all: who plants one can plant many.
+    if let Some(path) = ignored.first() {
+        let path = shown(path);
+        warnings.push(format!(
+            "{path} is ignored: it belongs to, or can be written by, someone else (also a group; \
+             look at it and its folder: ls -ld); to use it: --config {path}"
+        ));
+    }
+    found
 }
 
-fn is_trusted(metadata: &Metadata, folder_owner: Option<u32>) -> bool {
-    let user = rustix::process::geteuid().as_raw();
-    let owner = metadata.uid();
-    (owner == user || owner == 0 || Some(owner) == folder_owner) && metadata.mode() & 0o002 == 0
+/// Whether what was found there, which may be a link, is the user's own. Where a link of the user's
+/// own leads nowhere, reading it says so.
+fn is_own(there: &Metadata, folder: &Path, path: &Path) -> bool {
+    let is_safe = |folder: Metadata| {
+        // In a sticky folder others can add names, but not change this one.
+        is_of_user(&folder) && !is_open(&folder) || folder.mode() & STICKY != 0
+    };
+    is_of_user(there)
+        && folder.metadata().is_ok_and(is_safe)
+        && path.metadata().map_or(true, |metadata| is_trusted(&metadata))
+}
+
+/// The bit of a folder in which only its owner can remove or rename a file.
+const STICKY: u32 = 0o1000;
+
+fn is_of_user(metadata: &Metadata) -> bool {
+    [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid())
+}
+
+/// Whether others than the owner may write it.
+fn is_open(metadata: &Metadata) -> bool {
+    metadata.mode() & 0o022 != 0
+}
+
+fn is_trusted(metadata: &Metadata) -> bool {
+    is_of_user(metadata) && !is_open(metadata)
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let shown = path.display();
+    let shown = shown(path);
     let unreadable = |cause: &str, next: String| {
         Failure::own(format!("{shown}: cannot be read: {cause}")).next(next)
     };

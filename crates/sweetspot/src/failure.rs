@@ -2,6 +2,7 @@
 //!
 //! Not here: the program's own failures, which are its own exit status.
 
+use crate::shown;
 use std::fmt;
 use std::path::Path;
 
@@ -76,5 +77,5 @@ pub fn no_processes() -> Failure {
 /// Says one line on stderr. A stderr that is closed or full is no reason to fail.
 pub fn say(line: impl fmt::Display) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", shown::lines(&line.to_string()));
 }

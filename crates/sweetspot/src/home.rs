@@ -14,6 +14,15 @@ pub fn config() -> Option<PathBuf> {
     folder("XDG_CONFIG_HOME", ".config")
 }
 
+/// Where ledgers are noted: in the first that can be used. Root's is not where a user may have led its
+/// `HOME` (`sudo`), and the same for its jobs, which have none. A variable may be another user's (`su`).
+pub fn notes() -> Vec<PathBuf> {
+    let root = rustix::process::geteuid().is_root().then(|| PathBuf::from("/var/lib/sweetspot"));
+    let usual = std::env::home_dir().map(|home| home.join(".local/state/sweetspot"));
+    let usual = usual.filter(|usual| usual.is_absolute() && state().as_ref() != Some(usual));
+    root.into_iter().chain(state()).chain(usual).collect()
+}
+
 /// The runs that `tune` keeps.
 pub fn state() -> Option<PathBuf> {
     folder("XDG_STATE_HOME", ".local/state")

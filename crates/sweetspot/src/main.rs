@@ -30,6 +30,7 @@ mod run;
 mod sandbox;
 mod session;
 mod shell;
+mod shown;
 mod summary;
 mod top;
 mod tune;

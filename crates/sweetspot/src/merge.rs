@@ -9,6 +9,7 @@ mod text;
 use crate::arguments;
 use crate::failure::Failure;
 use crate::origin::Origin;
+use crate::shown::lines;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -28,7 +29,7 @@ pub fn summary(arguments: &arguments::Summary) -> Result<u8, Failure> {
         false => text::of(&folder),
     };
     // Who reads it may have seen enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = std::io::stdout().write_all(lines(&text).as_bytes());
     Ok(0)
 }
 

@@ -92,6 +92,17 @@ pub fn find_or_write() -> Result<PathBuf, Refusal> {
     }
 }
 
+/// What `LD_PRELOAD` says without a library of ours; `None`: nothing is left.
+pub fn without(all: &OsStr) -> Option<OsString> {
+    let is_ours = |path: &[u8]| {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        name.starts_with(b"libsweetspot") && name.ends_with(b".so")
+    };
+    let elements = all.as_bytes().split(|byte| matches!(byte, b':' | b' '));
+    let others: Vec<&[u8]> = elements.filter(|path| !path.is_empty() && !is_ours(path)).collect();
+    (!others.is_empty()).then(|| OsStr::from_bytes(&others.join(&b':')).to_owned())
+}
+
 /// `LD_PRELOAD` with our library first and then what the caller had, in the caller's separators.
 pub fn chain(library: &OsStr, others: Option<&OsStr>) -> OsString {
     let others = others.unwrap_or_default().as_bytes();

@@ -215,6 +215,9 @@ pub fn mend(why: Why, program: &str) -> Option<String> {
     let is = |name: &str| program.starts_with(name);
     let text = match why {
         Why::SharedMemory if is("mono") => "MONO_DISABLE_SHARED_AREA=1 keeps Mono from it",
+        Why::SharedMemory if ["beam", "erl", "escript", "elixir"].into_iter().any(is) => {
+            "file:open with read_ahead and delayed_write buffers in Erlang itself"
+        }
         Why::SharedMemory => {
             "in sweetspot.toml promise = \"private\" is for files that nobody else looks at"
         }
@@ -226,4 +229,29 @@ pub fn mend(why: Why, program: &str) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_helps_depends_on_the_program() {
+        for (why, program, expected) in [
+            (Why::SharedMemory, "mono-sgen", Some("MONO_DISABLE_SHARED_AREA=1")),
+            (Why::SharedMemory, "beam.smp", Some("delayed_write")),
+            (Why::SharedMemory, "erl", Some("delayed_write")),
+            (Why::SharedMemory, "rank", Some("promise = \"private\"")),
+            (Why::DeepBind, "php8.2", Some("php -n")),
+            (Why::DeepBind, "rank", None),
+            (Why::Stdio, "lua5.4", Some("--stdio")),
+        ] {
+            let found = mend(why, program);
+            let holds = match (&found, expected) {
+                (Some(found), Some(part)) => found.contains(part),
+                (found, expected) => found.is_none() && expected.is_none(),
+            };
+            assert!(holds, "{why:?} {program}: {found:?}");
+        }
+    }
 }

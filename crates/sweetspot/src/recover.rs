@@ -8,14 +8,49 @@
 
 use crate::arguments::Recover;
 use crate::failure::{Failure, say};
+use crate::home;
+use crate::shown::shown;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
-use sweetspot_guard::recover::{Fate, Mode, Piece, recover, stale_ledgers};
-use sweetspot_guard::{Error, ErrorKind};
+use sweetspot_guard::recover::{
+    Fate, Mode, Piece, noted_ledgers, recover, recover_noted, stale_ledgers,
+};
+use sweetspot_guard::{Error, ErrorKind, Noted};
 
 /// Exit status where something is not where it belongs afterwards.
 const STATUS_UNFINISHED: u8 = 1;
+/// What is said of a ledger that anyone could have put there.
+const NOT_NOTED: &str = "not noted by a guard of yours";
+
+/// A ledger, and whether a guard of this user has noted it.
+enum Candidate {
+    Noted(Noted),
+    /// It may have been put there by anyone who can write /dev/shm.
+    Found(PathBuf),
+}
+
+impl Candidate {
+    fn path(&self) -> &Path {
+        match self {
+            Candidate::Noted(noted) => noted.ledger(),
+            Candidate::Found(path) => path,
+        }
+    }
+
+    /// Looks at, finishes or discards it. One that is not noted is not finished, unless there is
+    /// nothing in it.
+    fn take(&self, mode: Mode) -> Result<Vec<Piece>, Error> {
+        match (self, mode) {
+            (Candidate::Noted(noted), _) => recover_noted(noted, mode),
+            (Candidate::Found(path), Mode::List | Mode::Discard) => recover(path, mode),
+            (Candidate::Found(path), Mode::Finish) => match recover(path, Mode::List)? {
+                pieces if pieces.is_empty() => recover(path, Mode::Finish),
+                pieces => Ok(pieces),
+            },
+        }
+    }
+}
 
 /// Looks at, finishes or discards one ledger, or all that dead programs of this user left.
 ///
@@ -28,21 +63,34 @@ pub fn run(arguments: &Recover) -> Result<u8, Failure> {
         (false, false) => Mode::Finish,
     };
     let named = arguments.ledger.as_deref();
-    let ledgers = named.map_or_else(all_ledgers, |ledger| vec![ledger.to_owned()]);
+    if let (Some(ledger), true) = (named, arguments.unverified) {
+        return unverified(ledger);
+    }
+    let ledgers = named.map_or_else(all_ledgers, |ledger| vec![candidate(ledger)]);
     let mut text = String::new();
     let mut status = 0;
-    for ledger in &ledgers {
-        match recover(ledger, mode) {
+    for candidate in &ledgers {
+        let ledger = candidate.path();
+        match candidate.take(mode) {
             Ok(pieces) => {
+                let is_left = matches!(candidate, Candidate::Found(_)) && mode != Mode::Discard;
                 describe(&mut text, ledger, &pieces);
-                if !pieces.iter().all(|piece| is_as_asked(&piece.fate)) {
+                if is_left && !pieces.is_empty() {
+                    let ledger = shown(ledger);
+                    let _ = writeln!(text, "  {NOT_NOTED}: it could write anything of yours");
+                    let _ =
+                        writeln!(text, "  to write it: sweetspot recover --unverified {ledger}");
+                    let _ = writeln!(text, "  to lose it: sweetspot recover --discard {ledger}");
+                }
+                let is_finished = mode != Mode::Finish || !is_left || pieces.is_empty();
+                if !is_finished || !pieces.iter().all(|piece| is_as_asked(&piece.fate)) {
                     status = STATUS_UNFINISHED;
                 }
             }
             Err(error) => match what_to_do(&error, named) {
                 Answer::Skip => {}
                 Answer::Say => {
-                    let _ = writeln!(text, "{}: not finished: {error}", ledger.display());
+                    let _ = writeln!(text, "{}: not finished: {error}", shown(ledger));
                     status = STATUS_UNFINISHED;
                 }
                 Answer::Fail => return Err(Failure::own(error.to_string()).next(advice(&error))),
@@ -57,12 +105,38 @@ pub fn run(arguments: &Recover) -> Result<u8, Failure> {
     Ok(status)
 }
 
-/// Finishes what dead programs of this user left, before the next one starts. Where there is
-/// nothing (nearly always) this is one look into the folder of ledgers.
+/// Finishes a ledger that no guard of this user has noted. Every path is shown first, and at a
+/// terminal it is asked for.
+fn unverified(ledger: &Path) -> Result<u8, Failure> {
+    let fail = |error: Error| Failure::own(error.to_string()).next(advice(&error));
+    let mut text = String::new();
+    describe(&mut text, ledger, &recover(ledger, Mode::List).map_err(fail)?);
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes());
+    if std::io::stdin().is_terminal() {
+        let _ = write!(out, "Write this? [y/N] ").and_then(|()| out.flush());
+        let mut answer = String::new();
+        let is_yes = std::io::stdin().read_line(&mut answer).is_ok()
+            && matches!(answer.trim(), "y" | "Y" | "yes");
+        if !is_yes {
+            return Ok(STATUS_UNFINISHED);
+        }
+    }
+    let pieces = recover(ledger, Mode::Finish).map_err(fail)?;
+    let mut text = String::new();
+    describe(&mut text, ledger, &pieces);
+    let _ = out.write_all(text.as_bytes());
+    let is_done = pieces.iter().all(|piece| is_as_asked(&piece.fate));
+    Ok(if is_done { 0 } else { STATUS_UNFINISHED })
+}
+
+/// Finishes what dead programs of this user left, before the next one starts: of noted ledgers alone.
+/// Where there is nothing (nearly always) this is one look into the folder of notes.
 pub fn finish_stale() {
-    for ledger in all_ledgers() {
-        match recover(&ledger, Mode::Finish) {
-            Ok(pieces) => pieces.iter().filter_map(|piece| warning(&ledger, piece)).for_each(say),
+    for noted in noted_ledgers(&home::notes()) {
+        let ledger = noted.ledger();
+        match recover_noted(&noted, Mode::Finish) {
+            Ok(pieces) => pieces.iter().filter_map(|piece| warning(ledger, piece)).for_each(say),
             Err(error) => complaint(&error).into_iter().for_each(say),
         }
     }
@@ -80,8 +154,21 @@ fn is_gone(error: &Error) -> bool {
     std::fs::symlink_metadata(&error.target).is_err()
 }
 
-fn all_ledgers() -> Vec<PathBuf> {
-    stale_ledgers(rustix::process::geteuid().as_raw())
+/// The ledger that was named.
+fn candidate(named: &Path) -> Candidate {
+    let path = std::fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
+    let noted = noted_ledgers(&home::notes()).into_iter().find(|noted| noted.ledger() == path);
+    noted.map_or_else(|| Candidate::Found(named.to_owned()), Candidate::Noted)
+}
+
+/// Noted ledgers first, then what else looks like one.
+fn all_ledgers() -> Vec<Candidate> {
+    let mut all: Vec<Candidate> =
+        noted_ledgers(&home::notes()).into_iter().map(Candidate::Noted).collect();
+    let mut found = stale_ledgers(rustix::process::geteuid().as_raw());
+    found.retain(|path| !all.iter().any(|noted| noted.path() == path));
+    all.extend(found.into_iter().map(Candidate::Found));
+    all
 }
 
 /// What a ledger that could not be used means.
@@ -124,7 +211,7 @@ fn describe(text: &mut String, ledger: &Path, pieces: &[Piece]) {
     if pieces.is_empty() {
         return;
     }
-    let _ = writeln!(text, "{}", ledger.display());
+    let _ = writeln!(text, "{}", shown(ledger));
     for piece in pieces {
         let _ = writeln!(text, "  {}", line(piece));
         if let Fate::Saved(saved) = &piece.fate {
@@ -140,13 +227,17 @@ fn line(piece: &Piece) -> String {
         Fate::WouldBeSaved => "to be saved beside, as the file is gone or was changed".to_owned(),
         Fate::Written => "written".to_owned(),
         Fate::Saved(saved) => {
-            format!("the file is gone or was changed, so saved as {}", saved.display())
+            format!("the file is gone or was changed, so saved as {}", shown(saved))
         }
         Fate::Discarded => "discarded".to_owned(),
         Fate::Stuck(why) => format!("stays in the ledger: {why}"),
     };
     let process = piece.pid.map_or_else(String::new, |pid| format!(" of process {pid}"));
-    format!("{}: {} bytes at {}{process}: {fate}", piece.path.display(), piece.bytes, piece.base)
+    let path = match piece.path.as_os_str().is_empty() {
+        true => "a file whose path is not known".to_owned(),
+        false => shown(&piece.path),
+    };
+    format!("{path}: {} bytes at {}{process}: {fate}", piece.bytes, piece.base)
 }
 
 /// What writes a saved piece where it was meant to be.
@@ -167,7 +258,7 @@ fn warning(ledger: &Path, piece: &Piece) -> Option<String> {
         Fate::Stuck(_) => Some(format!(
             "sweetspot: from a killed program: {}; try: sweetspot recover {}",
             line(piece),
-            ledger.display()
+            shown(ledger)
         )),
         Fate::CanBeWritten | Fate::WouldBeSaved | Fate::Written | Fate::Discarded => None,
     }

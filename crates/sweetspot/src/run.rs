@@ -21,6 +21,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use sweetspot_core::ledger::RULES_MAX;
+use sweetspot_core::policy;
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, replace};
 
@@ -67,10 +68,15 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
 
     // Whether it was active is known when it has ended.
     let waits = arguments.wait || arguments.require;
-    let library = if reach.takes_library() { library()? } else { None };
+    let has_addresses = has_addresses();
+    let library = if reach.takes_library() && has_addresses { library()? } else { None };
+    if !has_addresses {
+        leave_out(&mut environment);
+    }
     let report = match library.is_some() || !reach.takes_library() {
         true => Report::new(asked.size(), config.path, reach),
-        false => Report::without_library(),
+        false if !has_addresses => Report::without_library(FEW_ADDRESSES),
+        false => Report::without_library("there is no place for the library"),
     };
     let mut session = None;
     if let Some(library) = library {
@@ -139,8 +145,32 @@ fn library() -> Result<Option<PathBuf>, Failure> {
     }
 }
 
+/// Why a program with few addresses is started without the library.
+const FEW_ADDRESSES: &str = "the limit on addresses (ulimit -v) is too small for the library";
+
+/// Whether the program has addresses enough for the library and its own. Where the dynamic linker has
+/// too few it prints an error.
+fn has_addresses() -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
+    limit.is_none_or(|bytes| bytes >= policy::ADDRESS_BYTES_MIN)
+}
+
+/// Takes out what a `run` around this one has set.
+fn leave_out(environment: &mut Environment) {
+    let others = value(environment, preload::VARIABLE).and_then(preload::without);
+    match others {
+        Some(others) => set(environment, preload::VARIABLE, others),
+        None => environment.retain(|(name, _)| name != preload::VARIABLE),
+    }
+    environment.retain(|(name, _)| name != session::VARIABLE);
+}
+
 /// What `--require` asks for, before the run.
 fn can_be_buffered(program: &Path, environment: &Environment) -> Result<(), Failure> {
+    if !has_addresses() {
+        let cause = format!("'{}' cannot be buffered: {FEW_ADDRESSES}", program.display());
+        return Err(Failure::own(cause).next("try: ulimit -v unlimited"));
+    }
     let answer = probe::ask(program, environment);
     let Some(obstacle) = answer.obstacle() else { return Ok(()) };
     let cause = format!("'{}' cannot be buffered: {}", program.display(), obstacle.reason);

@@ -3,6 +3,7 @@
 //! Everything else in this crate sees only these types.
 
 use crate::config::{Promise, Rule};
+use crate::home;
 use crate::probe;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -162,13 +163,15 @@ impl Session {
             stdio: rule.stdio == Some(crate::config::Stdio::On),
             auto: rule.for_auto,
         });
+        let notes = home::notes();
         let wanted = guarded::Settings {
             buffer: settings.buffer,
             rules: rules.collect(),
             summary: settings.summary,
             max_age: settings.max_age_ms.map(|age| Duration::from_millis(u64::from(age))),
             stdio: settings.stdio,
-            guard: true,
+            guard: !notes.is_empty(),
+            notes,
         };
         match guarded::Session::create(&wanted) {
             Ok(ledger) => Session { ledger: Some(ledger), notes: Vec::new(), is_unfinished: false },

@@ -10,12 +10,14 @@ use crate::origin::{self, Origin};
 use crate::reach::Reach;
 use crate::run::Environment;
 use crate::session::{self, FileSummary, Summary};
+use crate::shown::shown;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::Ended;
@@ -29,7 +31,7 @@ pub enum Target {
     Stderr,
     /// After what the program wrote there.
     Stdout,
-    File(PathBuf, File),
+    File(Own),
     /// A file that is not there before. If nothing is written it goes away again.
     New(NamedTempFile),
 }
@@ -60,24 +62,25 @@ impl Target {
         if path == "-" {
             return Ok(Target::Stdout);
         }
-        let shown = path.display();
+        let shown = shown(path);
         let failure = |cause: &str| Failure::own(format!("{option}{shown}: {cause}"));
         let special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
         let mut options = OpenOptions::new();
         options.write(true).read(!special).create(!special);
-        let mut file = options.open(path).map_err(|error| {
+        let file = options.open(path).map_err(|error| {
             failure(&error.to_string()).next("name a file in a folder of yours")
         })?;
-        if !special {
-            let mut start = Vec::new();
-            let read = (&mut file).take(title.len() as u64).read_to_end(&mut start);
-            read.map_err(|error| failure(&error.to_string()))?;
-            if !start.is_empty() && start != title {
-                return Err(failure("the file holds something else, which is not overwritten")
-                    .next(format!("name another one: {option}{shown}.new")));
-            }
+        let own = Own { path: path.to_path_buf(), title: title.to_vec(), was: None, file };
+        if special {
+            return Ok(Target::File(own));
         }
-        Ok(Target::File(path.to_path_buf(), file))
+        let io = |error: std::io::Error| failure(&error.to_string());
+        if !own.is_replaceable().map_err(io)? {
+            return Err(failure("the file holds something else, which is not overwritten")
+                .next(format!("name another one: {option}{shown}.new")));
+        }
+        let was = Some(State::of(&own.file.metadata().map_err(io)?));
+        Ok(Target::File(Own { was, ..own }))
     }
 
     /// Writes the summary. The program has ended: a failure is said, and changes nothing else.
@@ -104,12 +107,19 @@ impl Target {
                 let written = stdout.write_all(text).and_then(|()| stdout.flush());
                 written.map_err(|error| failure("stdout", error))
             }
-            Target::File(path, mut file) => {
+            Target::File(own) if !own.is_as_it_was() => {
+                let cause = "somebody has written to it meanwhile, so it is left alone";
+                let instead = "what was meant for it follows here";
+                crate::failure::say(format_args!("sweetspot: {}: {cause}; {instead}", own.shown()));
+                let _ = std::io::stderr().write_all(text);
+                Ok(())
+            }
+            Target::File(mut own) => {
                 // A pipe or a terminal cannot be emptied or rewound, and need not be.
-                let _ = file.set_len(0);
-                let _ = file.rewind();
-                let written = file.write_all(text);
-                written.map_err(|error| failure(&path.display().to_string(), error))
+                let _ = own.file.set_len(0);
+                let _ = own.file.rewind();
+                let written = own.file.write_all(text);
+                written.map_err(|error| failure(&own.shown(), error))
             }
             Target::New(mut file) => {
                 let path = file.path().display().to_string();
@@ -118,6 +128,55 @@ impl Target {
                 kept.map(drop).map_err(|error| failure(&path, error))
             }
         }
+    }
+}
+
+/// A file that was opened before the program started, and is replaced only if it is still what it
+/// was then: the program may have written it.
+pub struct Own {
+    path: PathBuf,
+    file: File,
+    /// How all that is written there begins.
+    title: Vec<u8>,
+    /// None: not a regular file, so there is nothing to lose.
+    was: Option<State>,
+}
+
+/// What tells that a file was not written.
+#[derive(PartialEq, Eq)]
+struct State {
+    size: u64,
+    times: [i64; 4],
+}
+
+impl State {
+    fn of(file: &Metadata) -> State {
+        let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
+        State { size: file.len(), times }
+    }
+}
+
+impl Own {
+    fn shown(&self) -> String {
+        shown(&self.path)
+    }
+
+    /// Whether it holds nothing, or what was written for the same purpose before.
+    fn is_replaceable(&self) -> std::io::Result<bool> {
+        let mut start = Vec::new();
+        (&self.file).rewind()?;
+        (&self.file).take(self.title.len() as u64).read_to_end(&mut start)?;
+        Ok(start.is_empty() || start == self.title)
+    }
+
+    fn is_as_it_was(&self) -> bool {
+        let Some(was) = &self.was else { return true };
+        let (Ok(there), Ok(here)) = (self.path.metadata(), self.file.metadata()) else {
+            return false;
+        };
+        (there.dev(), there.ino()) == (here.dev(), here.ino())
+            && State::of(&here) == *was
+            && self.is_replaceable().unwrap_or(false)
     }
 }
 
@@ -228,35 +287,35 @@ pub struct Ran<'a> {
 
 /// What was known before the program started.
 pub struct Report {
-    state: State,
+    state: InForce,
 }
 
-enum State {
+enum InForce {
     SwitchedOff,
-    WithoutLibrary,
-    InForce { size: BufferSize, rules: Option<PathBuf>, reach: Reach },
+    WithoutLibrary(&'static str),
+    WithLibrary { size: BufferSize, rules: Option<PathBuf>, reach: Reach },
 }
 
 impl Report {
     /// The program is started untouched.
     pub fn switched_off() -> Report {
-        Report { state: State::SwitchedOff }
+        Report { state: InForce::SwitchedOff }
     }
 
-    /// The program is started untouched, as there is no place for the library.
-    pub fn without_library() -> Report {
-        Report { state: State::WithoutLibrary }
+    /// The program is started untouched, for a reason.
+    pub fn without_library(why: &'static str) -> Report {
+        Report { state: InForce::WithoutLibrary(why) }
     }
 
     /// The program is started with a buffer of `size`, and the rules in a file, if there is one.
     pub fn new(size: BufferSize, rules: Option<PathBuf>, reach: Reach) -> Report {
-        Report { state: State::InForce { size, rules, reach } }
+        Report { state: InForce::WithLibrary { size, rules, reach } }
     }
 
     /// The whole summary.
     pub fn text(&self, ran: &Ran<'_>) -> String {
         let Ran { pid, seconds, learned, .. } = *ran;
-        let program = ran.program.display();
+        let program = shown(ran.program);
         let mut text = TITLE.to_string();
         let ended = match ran.ended {
             Ended::Exited(_) => ended(ran.ended),
@@ -272,7 +331,7 @@ impl Report {
             }
         }
         if let Some(rules) = self.rules() {
-            let _ = writeln!(text, "rules     {}", rules.display());
+            let _ = writeln!(text, "rules     {}", shown(rules));
         }
         for note in learned.iter().flat_map(|learned| learned.notes(ran.program)) {
             let _ = writeln!(text, "{NOTE}{note}");
@@ -317,31 +376,33 @@ impl Report {
     /// Why nothing was buffered.
     fn inactive(&self, ran: &Ran<'_>) -> Option<String> {
         match &self.state {
-            State::SwitchedOff => Some("SWEETSPOT=off is set in the environment".to_owned()),
-            State::WithoutLibrary => Some("there is no place for the library".to_owned()),
-            State::InForce { reach: Reach::Unreachable(why), .. } => {
-                Some(format!("{} cannot be reached: {why}", ran.program.display()))
+            InForce::SwitchedOff => Some("SWEETSPOT=off is set in the environment".to_owned()),
+            InForce::WithoutLibrary(why) => Some((*why).to_owned()),
+            InForce::WithLibrary { reach: Reach::Unreachable(why), .. } => {
+                Some(format!("{} cannot be reached: {why}", shown(ran.program)))
             }
-            State::InForce { .. } => match ran.learned.and_then(|learned| learned.processes) {
-                Some(0) => Some("no process has said that it loaded the library".to_owned()),
-                _ => None,
-            },
+            InForce::WithLibrary { .. } => {
+                match ran.learned.and_then(|learned| learned.processes) {
+                    Some(0) => Some("no process has said that it loaded the library".to_owned()),
+                    _ => None,
+                }
+            }
         }
     }
 
     fn size(&self) -> BufferSize {
         match self.state {
-            State::SwitchedOff | State::WithoutLibrary => BufferSize::Off,
-            State::InForce { size, .. } => size,
+            InForce::SwitchedOff | InForce::WithoutLibrary(_) => BufferSize::Off,
+            InForce::WithLibrary { size, .. } => size,
         }
     }
 
     /// The file of the rules, where they could be in force.
     fn rules(&self) -> Option<&Path> {
         match &self.state {
-            State::InForce { reach: Reach::Unreachable(_), .. } => None,
-            State::SwitchedOff | State::WithoutLibrary => None,
-            State::InForce { rules, .. } => rules.as_deref(),
+            InForce::WithLibrary { reach: Reach::Unreachable(_), .. } => None,
+            InForce::SwitchedOff | InForce::WithoutLibrary(_) => None,
+            InForce::WithLibrary { rules, .. } => rules.as_deref(),
         }
     }
 }
@@ -406,7 +467,7 @@ fn table(files: &[FileSummary]) -> Table {
             calls => format!("{calls}: {}", file.reasons.join("; ")),
         };
         table.add_row([
-            file.path.clone(),
+            shown(&file.path),
             file.buffer.clone(),
             file.calls_before.to_string(),
             file.calls_after.to_string(),

@@ -15,6 +15,7 @@ mod sample;
 use crate::arguments::Top;
 use crate::failure::Failure;
 use crate::shell::quoted;
+use crate::shown::shown;
 use comfy_table::{CellAlignment, Table, presets};
 use price::Price;
 use program::{Obstacles, Program, command_of};
@@ -167,8 +168,8 @@ fn row(program: &Program, all: &[Activity], seconds: f64, price: Price) -> Row {
     let busiest = all.iter().max_by_key(|activity| activity.counts.calls);
     let (calls_per_second, bytes_per_second) = (calls as f64 / seconds, bytes as f64 / seconds);
     Row {
-        program: program.name(),
-        file: program.file.display().to_string(),
+        program: shown(program.name()),
+        file: shown(&program.file),
         processes: all.len(),
         pid: busiest.map_or(0, |activity| activity.pid),
         calls_per_second,
@@ -190,11 +191,11 @@ fn next(pid: u32) -> Option<String> {
     }
     let there = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
     let input = input(pid, &there).map_or(String::new(), |input| format!(" <{}", quoted(&input)));
-    let next = format!("sweetspot {NEXT_VERB} -- {command}{input}");
+    let next = shown(format!("sweetspot {NEXT_VERB} -- {command}{input}"));
     if std::env::current_dir().is_ok_and(|here| here == there) {
         return Some(next);
     }
-    Some(format!("cd {} && {next}", quoted(&there.to_string_lossy())))
+    Some(format!("cd {} && {next}", quoted(&shown(&there))))
 }
 
 /// The file that is a process's standard input, as it is called in the folder `there`.

@@ -25,6 +25,7 @@ use crate::probe;
 use crate::profile::recording::Recording;
 use crate::profile::shell_words;
 use crate::resolve;
+use crate::shown::lines;
 use indicatif::{ProgressBar, ProgressStyle};
 use predicted::{Confirmed, Predicted};
 use report::{Findings, Report, Stopped};
@@ -208,7 +209,7 @@ fn plan(arguments: &Tune, seed: u64) -> Plan {
 fn show(arguments: &Tune, report: &Report) {
     match arguments.json {
         true => print(&(serde_json::to_string(report).unwrap_or_default() + "\n")),
-        false => print(&report.text()),
+        false => print(&lines(&report.text())),
     }
 }
 
@@ -244,7 +245,7 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     trial.learn_rest(&first, recorded.as_ref().map(|recorded| &recorded.recording.profile))?;
     if arguments.dry_run {
         bar.finish_and_clear();
-        print(&report::dry_run(&trial, arguments, first.seconds, &rules_at));
+        print(&lines(&report::dry_run(&trial, arguments, first.seconds, &rules_at)));
         return Ok(0);
     }
     if let Some(Recorded { predicted, .. }) = &recorded {

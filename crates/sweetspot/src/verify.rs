@@ -23,6 +23,7 @@ use crate::arguments::Verify;
 use crate::failure::{self, Failure, say};
 use crate::reach::{self, Reach};
 use crate::sandbox::{Content, Isolation, Kept, Kind, Refused, Sandbox};
+use crate::shown::lines;
 use crate::summary::Figures;
 use crate::{buffer, config, preload, probe, recover, resolve};
 use compare::{Difference, Elsewhere, Noise, Outcome};
@@ -63,7 +64,7 @@ const INPUT_PATIENCE: Duration = Duration::from_secs(2);
 /// Where it cannot be run or compared; the exit status is 2.
 pub fn verify(arguments: &Verify) -> Result<u8, Failure> {
     let verdict = story(arguments).map_err(|failure| failure.status(STATUS_TROUBLE))?;
-    let _ = io::stdout().write_all(verdict.text(arguments).as_bytes());
+    let _ = io::stdout().write_all(lines(&verdict.text(arguments)).as_bytes());
     Ok(match verdict.word {
         Word::Identical => 0,
         Word::Differs(..) => STATUS_DIFFERS,

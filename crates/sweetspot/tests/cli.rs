@@ -355,6 +355,68 @@ fn rules_that_someone_else_could_have_written_do_not_count() {
 }
 
 #[test]
+fn rules_of_others_stop_nobody_and_count_for_nobody() {
+    let place = Place::new();
+    let job = place.work().join("above/job");
+    fs::create_dir_all(&job).unwrap();
+    let above = place.work().join("above");
+    let path = above.join("sweetspot.toml");
+    let rule = "[[rule]]\nbuffer = 1\n";
+    place.write("rule", rule);
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let check = |what: &str, is_believed: bool| {
+        let mut command = place.run(&[], &["sh", "-c", "echo $IO_BUFFER_SIZE"]);
+        let output = command.current_dir(&job).output().unwrap();
+        let (said, warned) = (stdout(&output), stderr(&output));
+        assert_eq!(said, if is_believed { "1\n" } else { "auto\n" }, "{what}: {warned}");
+        assert_eq!(warned.matches("is ignored").count(), usize::from(!is_believed), "{what}");
+        match fs::symlink_metadata(&path).unwrap().is_dir() {
+            true => fs::remove_dir(&path).unwrap(),
+            false => fs::remove_file(&path).unwrap(),
+        }
+    };
+    let write = || fs::write(&path, rule).unwrap();
+    write();
+    check("the user's own", true);
+    symlink("../rule", &path).unwrap();
+    check("a link of the user's own", true);
+    for (bits, what) in [(0o664, "for a group"), (0o646, "for all")] {
+        write();
+        mode(&path, bits);
+        check(what, false);
+    }
+    for (bits, is_believed) in [(0o775, false), (0o757, false), (0o1777, true)] {
+        write();
+        mode(&above, bits);
+        check(&format!("in a folder of mode {bits:o}"), is_believed);
+    }
+    if !is_root() {
+        return println!("skipped: only root can be two users");
+    }
+    let foreign = || std::os::unix::fs::lchown(&path, Some(54322), None).unwrap();
+    for target in ["nowhere", "../rule", "sweetspot.toml", "/proc/self/mem", "/dev/zero"] {
+        symlink(target, &path).unwrap();
+        foreign();
+        check(&format!("a link to {target}"), false);
+    }
+    fs::write(&path, "[[[ no toml").unwrap();
+    foreign();
+    check("a text", false);
+    fs::create_dir(&path).unwrap();
+    foreign();
+    check("a folder", false);
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o644.into(), 0)
+        .unwrap();
+    foreign();
+    check("a FIFO", false);
+    // Of the owner of the folder from which somebody else starts.
+    std::os::unix::fs::chown(&above, Some(54322), None).unwrap();
+    fs::write(&path, rule).unwrap();
+    foreign();
+    check("of the folder's owner", false);
+}
+
+#[test]
 fn other_libraries_stay_preloaded() {
     let place = Place::new();
     let check = |others: Option<&str>, expected: &dyn Fn(&str) -> String| {
@@ -603,6 +665,77 @@ fn the_summary_goes_where_it_is_wanted() {
     assert_eq!(fs::read_to_string(&precious).unwrap(), "years of work");
     let nowhere = ["--summary=/no/such/folder/file"];
     assert_fails(&mut place.run(&nowhere, &["echo", "ran"]), 125, &["/no/such/folder/file"]);
+}
+
+/// What the program wrote into the file of an option is never lost.
+#[test]
+fn the_summary_leaves_alone_what_the_program_wrote() {
+    let place = Place::new();
+    let file = place.work().join("out");
+    let before: [(&str, &dyn Fn()); 3] = [
+        ("absent", &|| fs::remove_file(&file).unwrap_or(())),
+        ("empty", &|| fs::write(&file, "").unwrap()),
+        ("an older summary", &|| fs::write(&file, "sweetspot summary\nof another run\n").unwrap()),
+    ];
+    let programs = [
+        "echo precious > out",
+        "echo precious >> out",
+        "echo precious > new; mv new out",
+        "rm out; echo precious > out",
+        "echo precious > out; touch -d 2001-01-01 out",
+    ];
+    for (what, prepare) in before {
+        for program in programs {
+            prepare();
+            let output = place.run(&["--summary=out"], &["sh", "-c", program]).output().unwrap();
+            assert!(output.status.success(), "{what}: {program}");
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(text.ends_with("precious\n"), "{what}: {program}: {text}");
+            let said = stderr(&output);
+            let parts = ["out", "left alone", "sweetspot summary\n", "exit status 0"];
+            assert!(parts.iter().all(|part| said.contains(part)), "{what}: {program}: {said}");
+        }
+        prepare();
+        let output = place.run(&["--summary=out"], &["cat", "out"]).output().unwrap();
+        assert_eq!(stderr(&output), "", "{what}: it was only read");
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(text.matches("sweetspot summary\n").count(), 1, "{what}: {text}");
+        assert!(text.contains("exit status 0"), "{what}: {text}");
+    }
+    fs::remove_file(&file).unwrap();
+    let mut command = place.sweetspot(&["profile", "--json", "out", "--"]);
+    let output = command.args(["sh", "-c", "echo precious > out"]).output().unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious\n", "{}", stderr(&output));
+}
+
+/// A terminal is written to, but not commanded, by names that others chose.
+#[test]
+fn names_control_no_terminal() {
+    let place = Place::new();
+    let evil = "e\x1b[2J\x1b]0;mine\x07\u{9b}31m\u{202e}";
+    let script = format!(
+        "head -c 300 /dev/zero | dd bs=1 of='{evil}' status=none; cp /bin/true ./'{evil}x'"
+    );
+    assert!(place.run(&[], &["sh", "-c", &script]).status().unwrap().success());
+    let write = format!("head -c 300 /dev/zero | dd bs=1 of='{evil}' status=none");
+    let evil_program = format!("./{evil}x");
+    for command in [
+        &["run", "--summary", "--", "sh", "-c", &write][..],
+        &["run", "--summary", "--", &evil_program],
+        &["run", "--", &format!("./{evil}")],
+        &["run", "--config", evil, "--", "true"],
+        &["run", &format!("--summary={evil}"), "--", "true"],
+        &["profile", "--", "sh", "-c", &write],
+        &["profile", "--", &evil_program],
+        &["verify", "--", "sh", "-c", &write],
+        &["recover", evil],
+        &["tune", "--from", evil],
+    ] {
+        let output = place.sweetspot(command).output().unwrap();
+        let said = stdout(&output) + &stderr(&output);
+        let controls = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
+        assert!(!said.is_empty() && !said.contains(controls), "{command:?}: {said:?}");
+    }
 }
 
 #[test]
@@ -1479,6 +1612,36 @@ fn calls_that_go_straight_on_are_counted_before_and_after() {
     let row = summary.lines().find(|line| line.contains("jumps.dat")).unwrap();
     let columns: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(columns[2..4], ["200", "200"], "{summary}");
+}
+
+#[test]
+fn with_few_addresses_a_program_starts_without_the_library() {
+    let place = Place::new();
+    for kilobytes in [3000, 5000, 8000, 12000, 20000, 100_000] {
+        let start = format!("(ulimit -v {kilobytes}; exec /bin/true)");
+        let run =
+            format!("ulimit -v {kilobytes}; exec {} run -- true", env!("CARGO_BIN_EXE_sweetspot"));
+        let native = Command::new("sh").args(["-c", &start]).output().unwrap();
+        let mut outer = place.run(&[], &["sh", "-c", &start]);
+        assert_eq!(stderr(&outer.output().unwrap()), stderr(&native), "{kilobytes}");
+        if kilobytes >= 100_000 {
+            let mut inner = place.sweetspot(&["run", "--", "sh", "-c", &run]);
+            assert_eq!(stderr(&inner.output().unwrap()), "", "{kilobytes}");
+        }
+    }
+    let limited = |option: &str| {
+        let sweetspot = env!("CARGO_BIN_EXE_sweetspot");
+        let script = format!(
+            "ulimit -v 100000; exec {sweetspot} run {option} -- sh -c 'echo [$LD_PRELOAD]'"
+        );
+        place.run(&[], &["sh", "-c", &script]).output().unwrap()
+    };
+    let output = limited("--summary");
+    assert_eq!(stdout(&output), "[]\n");
+    assert!(stderr(&output).contains("ulimit -v"), "{}", stderr(&output));
+    let output = limited("--require");
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("ulimit -v unlimited"), "{}", stderr(&output));
 }
 
 #[test]

@@ -110,3 +110,34 @@ fn a_program_that_loses_its_last_bytes_ends_with_status_74() {
         assert!(bytes > 0 && written + bytes >= 200_000, "{how}: {written} and {bytes}");
     });
 }
+
+/// The guard holds files, too. What the program has closed is free before anybody can know of the close:
+/// space of removed files, and a file system that is unmounted next.
+#[test]
+fn what_was_closed_is_free_at_once() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("free");
+    let mount = || Disk::of_size(folder.clone(), "256m");
+    let Some(disk) = mount() else {
+        assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
+        eprintln!("skipped: mounting a file system needs root");
+        return;
+    };
+    let victim = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("free-victim");
+    compiler::compile("free", &[], &victim);
+    let run = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+        command.args(["run", "--"]).arg(&victim).arg(&folder);
+        command
+    };
+    let output = run().output().expect("started");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "not free: 0 of 25\n");
+    drop(disk);
+    for round in 0..25 {
+        let disk = mount().expect("mounted before");
+        // Its own words are lost: it is about the end.
+        run().stdout(Stdio::null()).status().expect("started");
+        let unmounted = Command::new("umount").arg(&folder).status().expect("started");
+        std::mem::forget(disk);
+        assert!(unmounted.success(), "round {round}: busy after the program's end");
+    }
+}

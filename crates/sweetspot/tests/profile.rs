@@ -410,7 +410,9 @@ fn streams_of_a_process_that_gave_up_rights_have_no_gain() {
     compile(&place, "lines", source, &[]);
     let (_, profile) = place.profile(&["./lines"]);
     let sentence = profile["sentence"].as_str().unwrap();
-    assert!(sentence.ends_with("nothing to gain here: the process gave up rights, or is confined"));
+    assert!(
+        sentence.ends_with("cannot buffer it here: the process gave up rights, or is confined")
+    );
     assert_eq!(file(&profile, &place.work().join("out.txt"))["reasons"][1], "used through stdio");
 }
 
@@ -427,6 +429,7 @@ fn a_program_that_shares_memory_has_no_gain() {
         let sentence = profile["sentence"].as_str().unwrap();
         assert!(sentence.contains(reason) && !sentence.contains("try:"), "{how}: {sentence}");
         assert!(sentence.contains("promise = \"private\""), "what mends it: {sentence}");
+        assert!(!sentence.contains("nothing to gain"), "a rule would let it gain: {sentence}");
         let written = file(&profile, &place.work().join("out"));
         assert_eq!(written["verdict"], "not-buffered", "{how}: {written:#}");
         assert_eq!(written["reasons"][0], reason, "{how}");

@@ -35,6 +35,8 @@ fn turn() -> MutexGuard<'static, ()> {
 
 struct Place {
     folder: TempDir,
+    /// The folder of the files, in that of the work.
+    below: PathBuf,
 }
 
 impl Place {
@@ -44,7 +46,7 @@ impl Place {
 
     /// With another victim.
     fn of(victim: &str) -> Place {
-        let place = Place { folder: tempfile::tempdir().unwrap() };
+        let place = Place { folder: tempfile::tempdir().unwrap(), below: PathBuf::new() };
         fs::create_dir(place.work()).unwrap();
         compiler::compile(victim, &[], &place.victim());
         place
@@ -55,7 +57,7 @@ impl Place {
     }
 
     fn work(&self) -> PathBuf {
-        self.folder.path().join("work")
+        self.folder.path().join("work").join(&self.below)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -72,6 +74,7 @@ impl Place {
             command.env_remove(name);
         }
         command.env("SWEETSPOT_CACHE", self.folder.path().join("cache"));
+        command.env("XDG_STATE_HOME", self.folder.path().join("state"));
         command.current_dir(self.work()).stdin(Stdio::null());
         command
     }
@@ -248,6 +251,61 @@ fn the_next_run_finishes_it_before_its_program_starts() {
 }
 
 #[test]
+fn a_ledger_that_no_guard_noted_is_taken_by_name_alone() {
+    let _turn = turn();
+    let place = Place::new();
+    let native = place.native();
+    let noted = place.leave_pending();
+    let before = place.contents();
+    // As if somebody else had put it there.
+    let planted = noted.with_file_name(format!(
+        "sweetspot-{}-fedcba9876543210",
+        rustix::process::geteuid().as_raw()
+    ));
+    fs::rename(&noted, &planted).unwrap();
+    let name = planted.to_str().unwrap();
+    let file = place.file("0-");
+    assert_ends(&place.sweetspot(&["run", "--", "true"]), 0, &[], &[]);
+    let parts = [name, file.to_str().unwrap(), "not noted", "recover --unverified"];
+    assert_ends(&place.sweetspot(&["recover", "--list"]), 0, &parts, &[]);
+    assert_ends(&place.sweetspot(&["recover"]), 1, &parts, &[]);
+    assert_ends(&place.sweetspot(&["recover", name]), 1, &parts, &[]);
+    assert_eq!(place.contents(), before, "nobody has asked for it");
+    let parts = [file.to_str().unwrap(), ": to be written\n", ": written\n"];
+    assert_ends(&place.sweetspot(&["recover", "--unverified", name]), 0, &parts, &[]);
+    assert!(place.contents() == native);
+    assert!(!planted.exists());
+}
+
+#[test]
+fn names_that_others_put_into_shared_memory_cost_nothing() {
+    let _turn = turn();
+    let place = Place::new();
+    let uid = rustix::process::geteuid().as_raw();
+    let planted: Vec<PathBuf> =
+        (0..20).map(|n| format!("/dev/shm/sweetspot-{uid}-000000000000{n:04x}").into()).collect();
+    planted.iter().for_each(|path| fs::write(path, "").unwrap());
+    let output = place
+        .command("strace")
+        .args([
+            "-f",
+            "-e",
+            "trace=openat,open",
+            env!("CARGO_BIN_EXE_sweetspot"),
+            "run",
+            "--",
+            "true",
+        ])
+        .output();
+    planted.iter().for_each(|path| fs::remove_file(path).unwrap());
+    let Ok(output) = output else { return println!("skipped: there is no strace") };
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("openat("), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("-000000000000"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("\"/dev/shm\""), "{}", stderr(&output));
+}
+
+#[test]
 fn a_switched_off_run_touches_nothing() {
     let _turn = turn();
     let place = Place::new();
@@ -270,6 +328,22 @@ fn what_the_program_wrote_straight_on_before_is_no_change_by_others() {
     let native = place.native();
     let ledger = place.leave_pending();
     assert_ends(&place.sweetspot(&["recover", ledger.to_str().unwrap()]), 0, &[": written"], &[]);
+    assert!(place.contents() == native);
+}
+
+#[test]
+fn a_path_longer_than_the_ledger_keeps_is_whole() {
+    let _turn = turn();
+    let mut place = Place::new();
+    for _ in 0..3 {
+        place.below.push("d".repeat(120));
+    }
+    fs::create_dir_all(place.work()).unwrap();
+    let native = place.native();
+    let ledger = place.leave_pending();
+    let file = place.file("0-");
+    let parts = [file.to_str().unwrap(), ": written"];
+    assert_ends(&place.sweetspot(&["recover", ledger.to_str().unwrap()]), 0, &parts, &[]);
     assert!(place.contents() == native);
 }
 

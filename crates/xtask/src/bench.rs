@@ -8,6 +8,8 @@
 
 mod data;
 mod execute;
+mod figures;
+mod languages;
 mod library;
 mod mount;
 mod noise;
@@ -39,7 +41,7 @@ use sweetspot_lab::{
     paired::{self, Executor, Options, Stop},
     statistics,
 };
-use table::{BENCHMARKS, Benchmark, Place, Scale, TOOLS};
+use table::{BENCHMARKS, Benchmark, Place, Scale, TOOLS, Tool};
 use tempfile::TempDir;
 use tools::Tools;
 
@@ -53,6 +55,7 @@ cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs,
   --picks            which size do tune, hyperfine and a loop of dd pick for six jobs, and how far
                      is each from the best of a grid of 40 random rounds?
   --full             also those that take long
+  --install          languages: install what is missing, from Debian's packages (as root or sudo)
   --record           write measurements/DATE-MACHINE/run.json and run.md
   --part NUMBER      on a part of the data: that many times less
   --rounds NUMBER    that many rounds; else 8 to 40, until the answer is clear
@@ -62,6 +65,8 @@ cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs,
   --wrapper COMMAND  put before each buffered command, instead of `sweetspot run --`; an empty one
                      compares each command with itself, which shows the noise of this machine
 
+cargo xtask bench languages [OPTIONS]: the same for a copy of records in some thirty languages, each
+with what `profile` says of it; --record also writes the table in docs/reach.md
 cargo xtask bench noise FILE.json [RUNS]: time one command RUNS (1500) times, as a series on which
 the search for a sweet spot is tested
 cargo xtask bench null [COMPARISONS [SEED]]: compare a command with itself that many times (200), as
@@ -77,6 +82,8 @@ struct Settings {
     picks: bool,
     full: bool,
     record: bool,
+    languages: bool,
+    install: bool,
     filters: Vec<String>,
     part: u64,
     rounds: Option<usize>,
@@ -133,6 +140,8 @@ fn parse(arguments: &[&str]) -> Result<Settings, String> {
         picks: false,
         full: false,
         record: false,
+        languages: false,
+        install: false,
         filters: Vec::new(),
         part: 1,
         rounds: None,
@@ -142,6 +151,10 @@ fn parse(arguments: &[&str]) -> Result<Settings, String> {
         wrapper: None,
     };
     let mut words = arguments.iter();
+    if arguments.first() == Some(&"languages") {
+        words.next();
+        settings.languages = true;
+    }
     while let Some(&option) = words.next() {
         let mut value =
             || words.next().copied().ok_or_else(|| format!("{option} needs a value after it"));
@@ -152,6 +165,7 @@ fn parse(arguments: &[&str]) -> Result<Settings, String> {
             "--picks" => settings.picks = true,
             "--full" => settings.full = true,
             "--record" => settings.record = true,
+            "--install" if settings.languages => settings.install = true,
             "--filter" => settings.filters.push(value()?.to_owned()),
             "--part" => settings.part = number(option, value()?)?,
             "--rounds" => settings.rounds = Some(number(option, value()?)?),
@@ -181,6 +195,7 @@ impl Settings {
         };
         let all = match self.picks {
             true => picks::benchmarks(),
+            false if self.languages => languages::LANGUAGES.into(),
             false => BENCHMARKS.iter().chain(library::BENCHMARKS).copied().collect(),
         };
         all.into_iter().filter(wanted).collect()
@@ -191,9 +206,15 @@ impl Settings {
         (count / self.part.max(1)).max(1)
     }
 
+    fn tools(&self) -> &'static [Tool] {
+        if self.languages { languages::TOOLS } else { TOOLS }
+    }
+
     /// What of the settings a record may tell: no path.
     fn telling(&self) -> Vec<String> {
-        let mut words = vec!["--record".to_owned(), format!("--seed {}", self.seed)];
+        let mut words: Vec<String> =
+            self.languages.then(|| "languages".to_owned()).into_iter().collect();
+        words.extend(["--record".to_owned(), format!("--seed {}", self.seed)]);
         words.extend(self.predict.then(|| "--predict".to_owned()));
         words.extend(self.picks.then(|| "--picks".to_owned()));
         words.extend(self.full.then(|| "--full".to_owned()));
@@ -229,12 +250,16 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
     if chosen.is_empty() {
         return Err(failed("--filter", "no benchmark has such a name; see --list"));
     }
+    if settings.install {
+        languages::install();
+    }
     let (wrapper, wrapper_name) = wrapper(settings)?;
     let mut session = Session::new(settings, wrapper)?;
-    let versions: Vec<&[&str]> = TOOLS.iter().map(|tool| tool.version).collect();
+    let versions: Vec<&[&str]> = settings.tools().iter().map(|tool| tool.version).collect();
     let environment = Environment::of(&session.data, &versions)?;
     let mut record = Record::new(environment, wrapper_name, settings.telling());
     record.source = source();
+    record.load.push(load()?);
     let mut tally = Tally::default();
     for (number, benchmark) in chosen.iter().enumerate() {
         // A seed for each, so that not all have one and the same order.
@@ -248,6 +273,7 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
                     false => print!("{}", finding.text()),
                 }
                 finding.prediction.iter().for_each(|prediction| print!("{}", prediction.text()));
+                finding.said.iter().for_each(|said| print!("{}", said.text()));
                 record.findings.push(*finding);
             }
             Ok(Outcome::Skipped(reason)) => {
@@ -267,9 +293,15 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
     if settings.picks {
         print!("{}", picks::summary(record.picks()));
     }
+    record.load.push(load()?);
     match (settings.record, tally.failed) {
         (true, 0) => {
-            println!("recorded in {}", record.write(&root().join("measurements"))?.display())
+            let suffix = if settings.languages { "-languages" } else { "" };
+            let folder = record.write(&root().join("measurements"), suffix)?;
+            println!("recorded in {}", folder.display());
+            if settings.languages {
+                languages::write_table(&folder)?;
+            }
         }
         (true, _) => println!("not recorded: fix what failed first, or leave it out by --filter"),
         _ => {}
@@ -303,8 +335,8 @@ impl<'a> Session<'a> {
             .map_err(Error::system("use", &folder))?;
         let programs = scratch.path().join("programs");
         fs::create_dir(&programs).map_err(Error::system("create", &programs))?;
-        let sources = root().join("benchmarks");
-        let tools = Tools::new(&programs, &sources);
+        let sources = root().join(if settings.languages { "programs" } else { "benchmarks" });
+        let tools = Tools::new(settings.tools(), &programs, &sources);
         Ok(Session { settings, wrapper, sources, data: folder, scratch, tools })
     }
 
@@ -390,8 +422,12 @@ impl<'a> Session<'a> {
                 picks::text(&picked)
             );
         }
-        let mut finding = Finding::new(benchmark, count, seed, comparison, runner.runs)?;
+        let runs = std::mem::take(&mut runner.runs);
+        let mut finding = Finding::new(benchmark, count, seed, comparison, runs)?;
         (finding.prediction, finding.picks) = (prediction, picked);
+        if self.settings.languages {
+            finding.said = Some(languages::ask(&runner, binary)?);
+        }
         Ok(Outcome::Found(Box::new(finding)))
     }
 }
@@ -489,6 +525,14 @@ pub fn source() -> Option<String> {
     git.args(["describe", "--always", "--dirty"]).current_dir(root());
     let output = git.output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// How many processes wanted a processor in the last minute.
+fn load() -> Result<f64, Error> {
+    const PATH: &str = "/proc/loadavg";
+    let text = fs::read_to_string(PATH).map_err(Error::system("read", PATH))?;
+    let first = text.split(' ').next().and_then(|word| word.parse().ok());
+    first.ok_or_else(|| failed(PATH, "no number at its beginning"))
 }
 
 /// The project's folder.

@@ -23,18 +23,7 @@ pub fn install() -> bool {
         println!("every package that the tests need is there");
         return is_there("fsx") || !in_ci();
     }
-    println!("missing: {}", packages.join(" "));
-    let installed = match privileged() {
-        None => {
-            println!("cannot install: neither root nor sudo without a password");
-            false
-        }
-        Some(prefix) if !is_there("apt-get") => {
-            println!("cannot install: no apt-get ({prefix:?})");
-            false
-        }
-        Some(prefix) => apt(&prefix, &["update"]) && apt_install(&prefix, &packages),
-    };
+    let installed = install_packages(&packages);
     let mut left = 0;
     for (command, package) in missing() {
         println!("skipped: tests of {command} (apt-get install {package})");
@@ -44,6 +33,22 @@ pub fn install() -> bool {
         println!("{left} commands are missing; the tests that need them are skipped");
     }
     left == 0 && is_there("fsx") || !in_ci()
+}
+
+/// Installs packages by apt. True if all of them are there then.
+pub fn install_packages(packages: &[&str]) -> bool {
+    println!("missing: {}", packages.join(" "));
+    match privileged() {
+        None => {
+            println!("cannot install: neither root nor sudo without a password");
+            false
+        }
+        Some(prefix) if !is_there("apt-get") => {
+            println!("cannot install: no apt-get ({prefix:?})");
+            false
+        }
+        Some(prefix) => apt(&prefix, &["update"]) && apt_install(&prefix, packages),
+    }
 }
 
 /// The version of fsx whose operations follow from a seed as the checks know them.

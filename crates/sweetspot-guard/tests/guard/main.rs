@@ -10,7 +10,7 @@ mod client;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,9 @@ use sweetspot_core::ledger::*;
 use sweetspot_core::pending::length_of;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
-use sweetspot_guard::recover::{Fate, Mode, recover, stale_ledgers_in};
+use sweetspot_guard::recover::{
+    Fate, Mode, noted_ledgers_in, recover, recover_noted, stale_ledgers_in,
+};
 use sweetspot_guard::session::Rule;
 use sweetspot_guard::{ErrorKind, Session, Settings};
 
@@ -223,6 +225,7 @@ fn settings_arrive_and_limits_of_rules_hold() {
             max_age: Some(Duration::from_millis(250)),
             stdio: true,
             guard: false,
+            notes: Vec::new(),
         },
         &folder.0,
     )
@@ -848,6 +851,14 @@ struct Wreck {
     data: PathBuf,
     /// The process that had accepted the bytes.
     pid: u32,
+    /// Where the ledger is noted.
+    states: Vec<PathBuf>,
+}
+
+impl Drop for Wreck {
+    fn drop(&mut self) {
+        self.states.iter().for_each(|state| drop(std::fs::remove_dir_all(state)));
+    }
 }
 
 /// Where the writing process died.
@@ -859,11 +870,23 @@ enum Died {
 
 impl Wreck {
     fn new(died: Died, place: u32) -> Wreck {
+        Wreck::of(died, place, "data", Settings::default())
+    }
+
+    /// Of a file of another name, and a guard that has noted its ledger.
+    fn noted(name: &str) -> Wreck {
+        let states = vec![tempfile::tempdir().unwrap().keep()];
+        let settings = Settings { notes: states, ..Settings::default() };
+        Wreck::of(Died::BetweenCalls, PLACE_BASE, name, settings)
+    }
+
+    fn of(died: Died, place: u32, name: &str, settings: Settings) -> Wreck {
         let folder = Folder::new();
-        let program = Program::start(&folder.0, &Settings::default());
+        let program = Program::start(&folder.0, &settings);
         let client = Client::look(&program.ledger);
         let guard = client.guard();
-        let data = folder.join("data");
+        let data = folder.join(name);
+        std::fs::create_dir_all(data.parent().unwrap()).unwrap();
         let words = shared::<1>();
         let child = fork(|| {
             let client = Client::join(&program.ledger);
@@ -893,7 +916,7 @@ impl Wreck {
         kill(child);
         wait(child);
         program.end();
-        Wreck { folder, ledger: program.ledger, data, pid: child }
+        Wreck { folder, ledger: program.ledger, data, pid: child, states: settings.notes }
     }
 
     fn change(&self, at: usize, bytes: &[u8]) {
@@ -982,6 +1005,121 @@ fn recover_writes_only_where_the_file_is_the_same_and_unchanged() {
             assert_eq!(std::fs::read(&wreck.data).ok(), changed, "{what}: not overwritten");
         }
     }
+}
+
+/// Names of the notes in a state folder.
+fn notes(state: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(state.join("ledgers")).unwrap();
+    names.map(|name| name.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_noted_ledger_is_finished_whole_paths_included() {
+    let _alone = alone();
+    // In the second, the last 256 bytes are an absolute path, too.
+    let long = format!("{}/data", "d".repeat(200)).repeat(3);
+    let doubled = format!("x/{}/{}", "y".repeat(127), "z".repeat(126));
+    for name in ["data", &long, &doubled] {
+        let wreck = Wreck::noted(name);
+        let noted = noted_ledgers_in(&wreck.states, &wreck.folder.0);
+        assert_eq!(noted.len(), 1, "{name}");
+        assert_eq!(noted[0].ledger(), wreck.ledger);
+        let pieces = recover_noted(&noted[0], Mode::Finish).unwrap();
+        assert_eq!((&pieces[0].path, &pieces[0].fate), (&wreck.data, &Fate::Written));
+        assert_eq!(std::fs::read(&wreck.data).unwrap(), b"before after");
+        assert!(!wreck.ledger.exists());
+        assert!(notes(&wreck.states[0]).is_empty(), "the note goes with the ledger");
+    }
+}
+
+#[test]
+fn a_long_path_without_a_note_is_no_other_path() {
+    let _alone = alone();
+    let wreck = Wreck::of(
+        Died::BetweenCalls,
+        PLACE_BASE,
+        &format!("{}/data", "d".repeat(250)),
+        Settings::default(),
+    );
+    let pieces = recover(&wreck.ledger, Mode::List).unwrap();
+    assert_eq!((pieces[0].path.as_os_str().len(), &pieces[0].fate), (0, &Fate::WouldBeSaved));
+}
+
+#[test]
+fn only_ledgers_and_files_that_the_guard_noted_are_believed() {
+    let _alone = alone();
+    let noted = |wreck: &Wreck| noted_ledgers_in(&wreck.states, &wreck.folder.0);
+
+    // Somebody copied it, changed what he liked, and put it in place of the first.
+    let wreck = Wreck::noted("data");
+    let copy = wreck.folder.join("copy");
+    let mut copied = std::process::Command::new("cp");
+    copied.args(["-p", "--sparse=always"]);
+    assert!(copied.arg(&wreck.ledger).arg(&copy).status().unwrap().success());
+    let before = noted(&wreck);
+    std::fs::rename(&copy, &wreck.ledger).unwrap();
+    assert!(recover_noted(&before[0], Mode::Finish).is_err(), "found before, replaced since");
+    assert!(noted(&wreck).is_empty());
+    assert!(notes(&wreck.states[0]).is_empty(), "the ledger that was noted is gone for good");
+
+    // Or changed the noted one in its place.
+    let wreck = Wreck::noted("data");
+    let victim = wreck.folder.join("victim");
+    std::fs::write(&victim, b"before ").unwrap();
+    let entry = std::mem::offset_of!(Ledger, entries);
+    let inode = std::fs::metadata(&victim).unwrap().ino();
+    let path = victim.to_str().unwrap().as_bytes();
+    wreck.change(entry + std::mem::offset_of!(Entry, inode), &inode.to_ne_bytes());
+    wreck.change(entry + std::mem::offset_of!(Entry, path) + 8, path);
+    let names = wreck.folder.names();
+    for mode in [Mode::List, Mode::Finish] {
+        let pieces = recover_noted(&noted(&wreck)[0], mode).unwrap();
+        assert!(matches!(pieces[0].fate, Fate::Stuck(_)), "{pieces:?}");
+    }
+    assert_eq!(std::fs::read(&victim).unwrap(), b"before ");
+    assert_eq!(wreck.folder.names(), names, "nothing is saved where a ledger says");
+
+    // Or made the folder of notes open to others.
+    let wreck = Wreck::noted("data");
+    let folder = wreck.states[0].join("ledgers");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(noted(&wreck).is_empty());
+}
+
+#[test]
+fn nothing_waits_where_the_ledger_cannot_be_noted() {
+    let _alone = alone();
+    let folder = Folder::new();
+    let state = tempfile::tempdir().unwrap();
+    let nowhere = PathBuf::from("/proc/nowhere");
+    let check = |states: Vec<PathBuf>, expected: u8| {
+        let settings = Settings { notes: states, ..Settings::default() };
+        let program = Program::start(&folder.0, &settings);
+        in_child(|| {
+            let client = Client::join(&program.ledger);
+            client.introduce(Lie::None);
+            let path = folder.join("data");
+            let _ = std::fs::remove_file(&path);
+            let writer = client.ask(open_new(&path), &path, 4096, Lie::None);
+            assert_eq!(writer.state(), expected);
+            let why = client.ledger.header.why.load(SeqCst);
+            let is_said = why & sweetspot_core::why::Why::NotNoted.bit() != 0;
+            assert_eq!(is_said, expected == STATE_REFUSED);
+            let noted = std::fs::read_dir(state.path().join("ledgers")).map(Iterator::count);
+            assert_eq!(noted.unwrap_or(0), usize::from(expected == STATE_PINNED));
+        });
+        program.end();
+        until("the guard ends", || !program.ledger.exists());
+    };
+    // In a container nobody could recover it anyway.
+    let is_contained = std::fs::metadata("/proc/self/ns/pid").unwrap().ino() != 0xefff_fffc;
+    if is_contained {
+        println!("skipped: a pid namespace of its own needs no note");
+    } else {
+        check(vec![nowhere.clone()], STATE_REFUSED);
+    }
+    check(vec![nowhere, state.path().to_owned()], STATE_PINNED);
+    until("the note goes with the ledger", || notes(state.path()).is_empty());
 }
 
 fn uid() -> u32 {

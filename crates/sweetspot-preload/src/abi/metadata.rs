@@ -46,16 +46,6 @@ pass_on! {
     fn realpath(path: *const c_char, into: Pointer) -> Pointer;
     fn __realpath_chk(path: *const c_char, into: Pointer, size: usize) -> Pointer;
     fn canonicalize_file_name(path: *const c_char) -> Pointer;
-    fn statfs(path: *const c_char, into: Pointer) -> c_int;
-    fn statfs64(path: *const c_char, into: Pointer) -> c_int;
-    fn __statfs(path: *const c_char, into: Pointer) -> c_int;
-    fn fstatfs(fd: c_int, into: Pointer) -> c_int;
-    fn fstatfs64(fd: c_int, into: Pointer) -> c_int;
-    fn statvfs(path: *const c_char, into: Pointer) -> c_int;
-    fn statvfs64(path: *const c_char, into: Pointer) -> c_int;
-    fn fstatvfs(fd: c_int, into: Pointer) -> c_int;
-    fn fstatvfs64(fd: c_int, into: Pointer) -> c_int;
-    fn ustat(device: usize, into: Pointer) -> c_int;
     fn pathconf(path: *const c_char, name: c_int) -> isize;
     fn fpathconf(fd: c_int, name: c_int) -> isize;
     fn ftok(path: *const c_char, project: c_int) -> c_int;
@@ -196,3 +186,16 @@ macro_rules! syncs {
     })*};
 }
 syncs! { fsync fdatasync }
+
+shows_what_is_free! {
+    fn statfs(path: *const c_char, into: Pointer) -> c_int;
+    fn statfs64(path: *const c_char, into: Pointer) -> c_int;
+    fn __statfs(path: *const c_char, into: Pointer) -> c_int;
+    fn fstatfs(fd: c_int, into: Pointer) -> c_int;
+    fn fstatfs64(fd: c_int, into: Pointer) -> c_int;
+    fn statvfs(path: *const c_char, into: Pointer) -> c_int;
+    fn statvfs64(path: *const c_char, into: Pointer) -> c_int;
+    fn fstatvfs(fd: c_int, into: Pointer) -> c_int;
+    fn fstatvfs64(fd: c_int, into: Pointer) -> c_int;
+    fn ustat(device: usize, into: Pointer) -> c_int;
+}

@@ -74,6 +74,21 @@ macro_rules! pass_on {
     };
 }
 
+/// The same, for functions that show whether what was closed is free: space, names, mounts.
+macro_rules! shows_what_is_free {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
+        $(hook! {
+            fn $name($($arg: $type),*) -> $ret, next => {
+                let pass = $crate::ops::pass_on();
+                $crate::ops::before_it_is_seen_free();
+                let answer = next($($arg),*);
+                pass.done();
+                answer
+            }
+        })*
+    };
+}
+
 /// The same, for functions that look at no file: what nobody but us looks at goes on waiting.
 macro_rules! talk {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {

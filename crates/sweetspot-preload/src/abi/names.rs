@@ -8,14 +8,6 @@ use crate::ops::process;
 use crate::ops::{self, life};
 
 pass_on! {
-    fn rename(old: *const c_char, new: *const c_char) -> c_int;
-    fn renameat(
-        old_folder: c_int, old: *const c_char, new_folder: c_int, new: *const c_char
-    ) -> c_int;
-    fn renameat2(
-        old_folder: c_int, old: *const c_char, new_folder: c_int, new: *const c_char,
-        flags: c_uint
-    ) -> c_int;
     fn link(old: *const c_char, new: *const c_char) -> c_int;
     fn linkat(
         old_folder: c_int, old: *const c_char, new_folder: c_int, new: *const c_char,
@@ -23,12 +15,8 @@ pass_on! {
     ) -> c_int;
     fn symlink(target: *const c_char, name: *const c_char) -> c_int;
     fn symlinkat(target: *const c_char, folder: c_int, name: *const c_char) -> c_int;
-    fn unlink(path: *const c_char) -> c_int;
-    fn unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int;
-    fn remove(path: *const c_char) -> c_int;
     fn mkdir(path: *const c_char, mode: c_uint) -> c_int;
     fn mkdirat(folder: c_int, path: *const c_char, mode: c_uint) -> c_int;
-    fn rmdir(path: *const c_char) -> c_int;
     fn mknod(path: *const c_char, mode: c_uint, device: usize) -> c_int;
     fn mknodat(folder: c_int, path: *const c_char, mode: c_uint, device: usize) -> c_int;
     fn __xmknod(
@@ -184,4 +172,19 @@ macro_rules! moves {
 moves! {
     fn chdir(path: *const c_char);
     fn fchdir(fd: c_int);
+}
+
+shows_what_is_free! {
+    fn rename(old: *const c_char, new: *const c_char) -> c_int;
+    fn renameat(
+        old_folder: c_int, old: *const c_char, new_folder: c_int, new: *const c_char
+    ) -> c_int;
+    fn renameat2(
+        old_folder: c_int, old: *const c_char, new_folder: c_int, new: *const c_char,
+        flags: c_uint
+    ) -> c_int;
+    fn unlink(path: *const c_char) -> c_int;
+    fn unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int;
+    fn remove(path: *const c_char) -> c_int;
+    fn rmdir(path: *const c_char) -> c_int;
 }

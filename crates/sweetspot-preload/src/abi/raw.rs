@@ -391,6 +391,8 @@ fn talked(next: impl FnOnce() -> isize) -> isize {
 #[inline(always)]
 fn passed_on(next: impl FnOnce() -> isize) -> isize {
     let pass = ops::pass_on();
+    // It may be any call.
+    ops::before_it_is_seen_free();
     let answer = next();
     pass.done();
     answer

@@ -56,15 +56,6 @@ pass_on! {
     fn pidfd_getpid(fd: c_int) -> c_int;
     fn ptrace(request: c_int, process: c_int, address: Pointer, data: Pointer) -> isize;
 
-    fn mount(
-        from: *const c_char, to: *const c_char, kind: *const c_char, flags: usize, data: Pointer
-    ) -> c_int;
-    fn umount(path: *const c_char) -> c_int;
-    fn umount2(path: *const c_char, flags: c_int) -> c_int;
-    fn move_mount(
-        from_folder: c_int, from: *const c_char, to_folder: c_int, to: *const c_char,
-        flags: c_uint
-    ) -> c_int;
     fn mount_setattr(
         folder: c_int, path: *const c_char, flags: c_uint, attributes: Pointer, len: usize
     ) -> c_int;
@@ -191,4 +182,16 @@ hook! {
     fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int, next => {
         control(fd, request, argument, || next(fd, request, argument) as isize) as c_int
     }
+}
+
+shows_what_is_free! {
+    fn mount(
+        from: *const c_char, to: *const c_char, kind: *const c_char, flags: usize, data: Pointer
+    ) -> c_int;
+    fn umount(path: *const c_char) -> c_int;
+    fn umount2(path: *const c_char, flags: c_int) -> c_int;
+    fn move_mount(
+        from_folder: c_int, from: *const c_char, to_folder: c_int, to: *const c_char,
+        flags: c_uint
+    ) -> c_int;
 }

@@ -24,7 +24,7 @@ use sweetspot_core::why::Why;
 
 use crate::atomic::swap;
 use crate::process::{self as process_wide, listen, passive};
-use crate::{ledger, sys, table};
+use crate::{ledger, pins, sys, table};
 
 /// What became of a call.
 pub enum Outcome {
@@ -344,10 +344,20 @@ pub fn talk() -> Pass {
         observe::spoke();
         return Pass::NOTHING;
     }
+    pins::await_releases();
     if write::is_pending() {
         write::flush_public();
     }
     Pass::LISTEN
+}
+
+/// Before a call that shows whether what was closed is free, and one that starts a process, which may
+/// make such a call.
+#[inline(always)]
+pub fn before_it_is_seen_free() {
+    if !passive() {
+        pins::await_releases();
+    }
 }
 
 /// A call that both speaks and listens, on nothing that is buffered: the common kind.

@@ -20,7 +20,7 @@ use crate::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, SignalsBlocked, clear_passive, listen, passive,
     passive_reasons, set_passive,
 };
-use crate::{pool, reach, sys, table};
+use crate::{pins, pool, reach, sys, table};
 
 /// Threads that are inside a fork: no window opens meanwhile.
 #[unsafe(link_section = ".data")]
@@ -128,6 +128,7 @@ pub fn before_fork() {
     }
     stop_transitions();
     speak();
+    pins::await_releases();
     settle_all(Sharing::All, Some(Why::Shared));
 }
 
@@ -193,6 +194,7 @@ pub fn before_spawn_with(actions: usize) {
     }
     stop_transitions();
     speak();
+    pins::await_releases();
     settle_all(Sharing::Spawned(actions), Some(Why::Shared));
     let me = sys::thread_pointer();
     let process = sys::process_id();

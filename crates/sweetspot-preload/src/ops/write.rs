@@ -785,6 +785,8 @@ pub fn leave() {
             unpin(file);
         }
     }
+    // What was closed is free when this process has ended, or is another program.
+    pins::await_releases();
     pins::leave();
 }
 

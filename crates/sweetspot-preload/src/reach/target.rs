@@ -1,7 +1,7 @@
 //! Programs that this one becomes or starts: those that the library would harm start without it.
 //!
 //! The dynamic linker prints an error where it cannot load a library (another machine, a file that
-//! may not be read any more), a C library that is not known may lack what we need, and AddressSanitizer
+//! may not be read any more, a small limit on addresses), a C library that is not known may lack what we need, and AddressSanitizer
 //! refuses to start when it does not come first. Such a program gets an environment without us. Programs of
 //! other users (set-id) need no rule: their linker ignores us without a word.
 //!
@@ -12,7 +12,7 @@
 
 use core::ffi::c_char;
 use libc::{Elf64_Ehdr, Elf64_Phdr};
-use sweetspot_core::linkers;
+use sweetspot_core::{linkers, policy};
 
 use crate::atomic::single_threaded;
 use crate::process::under_seccomp;
@@ -247,6 +247,10 @@ fn is_harmed(target: Target, names: &Names) -> bool {
     if under_seccomp() {
         // It may not be allowed to open files.
         return false;
+    }
+    if sys::address_bytes_max() < policy::ADDRESS_BYTES_MIN {
+        // The linker would print an error where there is no room for us.
+        return true;
     }
     if elements(names.preload).any(is_address_sanitizer) {
         return true;

@@ -30,6 +30,7 @@ use crate::reach::{self, Reach};
 use crate::recover;
 use crate::run::{Environment, Start, end_as, find, is_switched_off, set, value};
 use crate::session;
+use crate::shown::plain;
 use crate::summary::Target;
 use coverage::Kernel;
 use data::{Costs, Obstacle, Profile};
@@ -148,7 +149,7 @@ fn say(profile: &Profile, target: Target) {
         Target::Stderr => Style::of_stderr(),
         _ => Style::Plain,
     };
-    let text = report::text(profile, style);
+    let text = report::text(&plain(profile), style);
     target.write(&match style {
         Style::Plain => format!("{TITLE}{text}"),
         Style::Colours => text,

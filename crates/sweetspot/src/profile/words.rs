@@ -16,12 +16,16 @@ const LARGE_BYTES: u64 = 8 << 10;
 const STDIO_SAVED: f64 = 0.85;
 /// Files that make up this part of the time in calls are those that are named.
 const MOST: f64 = 0.95;
+/// Mean size of transfers from which on stdio's own buffer is mostly full: it has 4 KiB, and what is
+/// larger than that goes around it.
+const STDIO_FULL_BYTES: u64 = 2 << 10;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
-const SENTENCES: [Why; 14] = [
+const SENTENCES: [Why; 15] = [
     Why::NoGuard,
     Why::PinRefused,
+    Why::NotNoted,
     Why::DiskNearlyFull,
     Why::FileSizeLimit,
     Why::Budget,
@@ -170,7 +174,7 @@ pub fn sentence(profile: &Profile, reach: &Reach) -> String {
                 seconds(saved),
                 shell_words(&profile.command),
             ),
-            None => format!("buffering has nothing to gain here: {}", no_gain(profile, &main)),
+            None => no_gain(profile, &main),
         },
     };
     format!("{went}{waits}{unseen}; {next}")
@@ -268,6 +272,7 @@ fn time(profile: &Profile) -> String {
     }
 }
 
+/// That there is nothing to gain, and why; or that there would be, and what hinders.
 fn no_gain(profile: &Profile, main: &[&File]) -> String {
     let share = profile.file_seconds / busy(profile);
     let saves: f64 = profile.files.iter().map(|file| file.saves_seconds.max(0.0)).sum();
@@ -275,8 +280,10 @@ fn no_gain(profile: &Profile, main: &[&File]) -> String {
     let calls: u64 = main.iter().map(|file| file.reads + file.writes).sum();
     let moved: u64 = main.iter().map(|file| file.read_bytes + file.written_bytes).sum();
     let each = mean(moved, calls);
-    match most_frequent_reason(main) {
-        _ if coverage::with_ring(&profile.processes).is_some() => Why::IoUring.text().to_string(),
+    let why = match most_frequent_reason(main) {
+        _ if coverage::with_ring(&profile.processes).is_some() => {
+            return hindered(Why::IoUring.text(), profile);
+        }
         _ if saves > GAIN_SECONDS_MIN && saves < 2.0 * start => format!(
             "it would save {}, and starting under sweetspot costs {}",
             seconds(saves),
@@ -285,12 +292,25 @@ fn no_gain(profile: &Profile, main: &[&File]) -> String {
         _ if saves > 2.0 * start => format!("it would save no more than {}", seconds(saves)),
         _ if each >= LARGE_BYTES => format!("the calls are large already ({})", bytes(each)),
         _ if share < 0.03 => "so little of the time goes into files".to_string(),
-        Some((reason, files)) => match mend(reason, profile) {
-            Some(mend) => format!("{}; {mend}", because(reason, &files)),
-            None => because(reason, &files),
-        },
+        Some((reason, _)) if is_sentence(reason) => return hindered(reason, profile),
+        Some((reason, files)) => because(reason, &files),
         None => "the calls are few or large".to_string(),
-    }
+    };
+    format!("buffering has nothing to gain here: {why}")
+}
+
+/// What hinders, though the calls are worth a buffer.
+fn hindered(reason: &str, profile: &Profile) -> String {
+    cannot(&Obstacle {
+        reason: reason.to_string(),
+        mend: mend(reason, profile),
+        ..Obstacle::default()
+    })
+}
+
+/// Whether a reason is a sentence of its own: it is about the process or the system, not the calls.
+fn is_sentence(reason: &str) -> bool {
+    SENTENCES.into_iter().any(|why| why.text() == reason)
 }
 
 /// What helps against a reason that holds for a whole process.
@@ -313,7 +333,7 @@ fn most_frequent_reason<'a>(main: &[&'a File]) -> Option<(&'a str, Vec<&'a File>
 
 /// Why there is nothing to gain on these files.
 fn because(reason: &str, on: &[&File]) -> String {
-    if SENTENCES.into_iter().any(|why| why.text() == reason) {
+    if is_sentence(reason) {
         return reason.to_string();
     }
     let how = match reason {
@@ -321,12 +341,32 @@ fn because(reason: &str, on: &[&File]) -> String {
         reason if reason == Why::NotWorthIt.text() => {
             "used in a way in which a buffer serves too few calls"
         }
+        // Where stdio leaves nothing to gain, that it is stdio is not the whole reason.
+        reason if reason == Why::Stdio.text() && is_mostly_random(on) => {
+            "used through stdio, and at random"
+        }
+        reason if reason == Why::Stdio.text() && mean_of(on) >= STDIO_FULL_BYTES => {
+            "used through stdio, which buffers by itself"
+        }
         reason => reason,
     };
     match on {
         [file] if file.together == 0 => format!("{} is {how}", short(&file.path)),
         several => format!("{} are {how}", files(number(several))),
     }
+}
+
+/// Whether most accesses to these files jump.
+fn is_mostly_random(files: &[&File]) -> bool {
+    let sum = |of: fn(&File) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
+    let in_order = sum(|file| file.pattern.sequential + file.pattern.strided);
+    sum(|file| file.pattern.random) > in_order
+}
+
+/// Mean size of the transfers on these files.
+fn mean_of(files: &[&File]) -> u64 {
+    let sum = |of: fn(&File) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
+    mean(sum(|file| file.read_bytes + file.written_bytes), sum(|file| file.reads + file.writes))
 }
 
 /// The file's name, without its folder.
@@ -435,6 +475,27 @@ mod tests {
             let reads_as_one = begins.iter().any(|begin| why.text().starts_with(begin));
             assert_eq!(is_sentence, reads_as_one, "{}", why.text());
         }
+    }
+
+    #[test]
+    fn of_stdio_it_is_said_why_it_has_nothing_to_gain() {
+        let check = |calls: u64, size: u64, random: u64, expected: &str| {
+            let pattern = Pattern { sequential: calls - random, random, ..Pattern::default() };
+            let reason = Why::Stdio.text();
+            let used = File {
+                reads: calls,
+                read_bytes: calls * size,
+                pattern,
+                ..file("/data/a", 1.0, reason)
+            };
+            assert_eq!(because(reason, &[&used]), format!("a is used through stdio{expected}"));
+        };
+        check(100, 200, 0, "");
+        check(100, 200, 50, "");
+        check(100, 200, 51, ", and at random");
+        check(100, 4096, 51, ", and at random");
+        check(100, 2047, 0, "");
+        check(100, 2048, 0, ", which buffers by itself");
     }
 
     /// A profile of `seen` reads on one file, of which the kernel counted `kernel`.

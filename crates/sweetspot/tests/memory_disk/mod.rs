@@ -1,4 +1,4 @@
-//! A disk of four megabytes in memory. Needs root to mount it.
+//! A small disk in memory. Needs root to mount it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,10 +8,16 @@ use std::process::{Command, Stdio};
 pub struct Disk(pub PathBuf);
 
 impl Disk {
-    /// Mounts one; none where that is not allowed.
+    /// Mounts one of four megabytes; none where that is not allowed.
     pub fn mount(folder: PathBuf) -> Option<Disk> {
+        Disk::of_size(folder, "4m")
+    }
+
+    /// Mounts one of another size, as mount(8) takes it.
+    pub fn of_size(folder: PathBuf, size: &str) -> Option<Disk> {
         fs::create_dir_all(&folder).ok()?;
-        let mount = ["-t", "tmpfs", "-o", "size=4m", "sweetspot-test"];
+        let size = format!("size={size}");
+        let mount = ["-t", "tmpfs", "-o", &size, "sweetspot-test"];
         let status = Command::new("mount").args(mount).arg(&folder).stderr(Stdio::null()).status();
         status.is_ok_and(|status| status.success()).then_some(Disk(folder))
     }

@@ -116,12 +116,12 @@ impl Runner<'_> {
         let command = self.command(cell);
         let mut job = match cell.way {
             Way::Buffered => Job::new(self.wrapper.iter().cloned().chain(command)),
-            Way::Sized(size) => {
+            Way::With(options) => {
                 // The last word of it is `--`.
                 let before = self.wrapper.len().saturating_sub(1);
                 let (run, dashes) = self.wrapper.split_at(before);
-                let size = ["--buffer-size", size].map(OsString::from);
-                let wrapper = run.iter().cloned().chain(size).chain(dashes.iter().cloned());
+                let options = options.iter().map(OsString::from);
+                let wrapper = run.iter().cloned().chain(options).chain(dashes.iter().cloned());
                 Job::new(wrapper.chain(command))
             }
             Way::Plain | Way::EmptyPreload => Job::new(command),

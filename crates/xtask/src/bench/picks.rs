@@ -50,7 +50,7 @@ macro_rules! grid {
         )
     };
     ($command:expr, $($size:literal),+) => {
-        &[$(Cell { name: $size, way: Way::Sized($size), command: $command, bar: None }),+]
+        &[$(Cell { name: $size, way: Way::With(&["--buffer-size", $size]), command: $command, bar: None }),+]
     };
 }
 
@@ -244,7 +244,7 @@ fn candidate<'a>(runner: &Runner<'a>) -> &'a Cell {
 }
 
 /// Runs a chooser's program and returns what it printed.
-fn run(runner: &Runner<'_>, words: &[&OsStr]) -> Result<Vec<u8>, Error> {
+pub fn run(runner: &Runner<'_>, words: &[&OsStr]) -> Result<Vec<u8>, Error> {
     let name = Path::new(words[0]).file_name().unwrap_or(words[0]).to_string_lossy().into_owned();
     let output = Command::new(words[0])
         .args(&words[1..])

@@ -3,6 +3,7 @@
 //! `UPDATE_README=1 cargo test -p xtask readme` writes them anew; the test fails where README says
 //! something else than its record.
 
+use super::figures::{named, ratio, time};
 use serde_json::Value;
 use std::fmt::Write;
 use std::fs;
@@ -120,38 +121,6 @@ fn lines(record: &Value, rows: &[Row]) -> String {
     text
 }
 
-fn named<'a>(list: &'a Value, key: &str, name: &str) -> &'a Value {
-    let all = list.as_array().map_or(&[][..], Vec::as_slice);
-    all.iter().find(|entry| entry[key] == name).unwrap_or_else(|| panic!("there is no '{name}'"))
-}
-
-/// How many times as fast, with its interval.
-fn ratio(finding: &Value, against: &str) -> String {
-    let effect = &named(&finding["effects"], "against", against)["effect"];
-    let speed = |ratio: &Value| {
-        let speed = 1.0 / ratio.as_f64().unwrap();
-        match speed {
-            speed if speed >= 29.95 => format!("{speed:.0}"),
-            speed if speed >= 1.995 => format!("{speed:.1}"),
-            speed => format!("{speed:.2}"),
-        }
-    };
-    let interval = &effect["interval"];
-    let (low, high) = (speed(&interval["high"]), speed(&interval["low"]));
-    format!("{}x ({low} to {high})", speed(&effect["ratio"]))
-}
-
-/// Three digits that count, in the unit that suits.
-fn time(seconds: f64) -> String {
-    let units = [(1.0, "s", 0.0995), (1e-3, "ms", 0.9995), (1e-6, "us", 0.9995)];
-    let found = units.into_iter().find(|(unit, _, least)| seconds >= unit * least);
-    let (unit, name, _) = found.unwrap_or((1e-9, "ns", 0.0));
-    let value = seconds / unit;
-    let before_point = value.log10().floor() as i32 + 1;
-    let digits = usize::try_from(3 - before_point).unwrap_or(0).min(3);
-    format!("{value:.digits$} {name}")
-}
-
 #[test]
 fn readme_says_what_its_record_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -172,19 +141,5 @@ fn readme_says_what_its_record_says() {
             said == measured,
             "UPDATE_README=1 cargo test -p xtask readme; it should say:\n{measured}"
         );
-    }
-}
-
-#[test]
-fn times_have_three_digits() {
-    for (seconds, expected) in [
-        (10.16, "10.2 s"),
-        (0.17361, "0.174 s"),
-        (0.0602, "60.2 ms"),
-        (0.00102, "1.02 ms"),
-        (5.1e-7, "510 ns"),
-        (1.05e-8, "10.5 ns"),
-    ] {
-        assert_eq!(time(seconds), expected);
     }
 }

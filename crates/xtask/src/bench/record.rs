@@ -3,6 +3,7 @@
 //! A record holds every single run, so that another statistic can be computed from it. It holds
 //! no path, no host name and no user name.
 
+use super::languages::Said;
 use super::picks::{self, Pick};
 use super::predict::Prediction;
 use super::table::{Benchmark, Cache, Figure, Place};
@@ -36,6 +37,8 @@ pub struct Record {
     pub options: Vec<String>,
     /// The machine.
     pub environment: Environment,
+    /// How many processes wanted a processor, at the beginning and at the end.
+    pub load: Vec<f64>,
     /// What was found, in the order in which it was measured.
     pub findings: Vec<Finding>,
     /// What could not be measured, and why.
@@ -72,6 +75,9 @@ pub struct Finding {
     /// What `sweetspot profile` said of it, if it was asked: in a file of its own.
     #[serde(skip)]
     pub prediction: Option<Prediction>,
+    /// What `profile` and the summary said, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub said: Option<Said>,
     /// Who picked which size, if that was asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub picks: Vec<Pick>,
@@ -143,6 +149,7 @@ impl Finding {
             seed,
             cells: cells.collect::<Result<_, Error>>()?,
             prediction: None,
+            said: None,
             picks: Vec::new(),
             effects: effects.collect::<Result<_, Error>>()?,
             comparison,
@@ -271,14 +278,15 @@ fn bar(finding: &EffectFinding) -> String {
 impl Record {
     /// An empty record.
     pub fn new(environment: Environment, wrapper: String, options: Vec<String>) -> Self {
-        let (findings, skipped) = (Vec::new(), Vec::new());
-        Record { schema: SCHEMA, source: None, wrapper, options, environment, findings, skipped }
+        let (findings, skipped, load) = (Vec::new(), Vec::new(), Vec::new());
+        let (schema, source) = (SCHEMA, None);
+        Record { schema, source, wrapper, options, environment, load, findings, skipped }
     }
 
-    /// Writes run.json and run.md into a new folder of `measurements`; nothing is overwritten.
-    /// Returns the folder.
-    pub fn write(&self, measurements: &Path) -> Result<PathBuf, Error> {
-        let name = format!("{}-{}", self.environment.date, self.environment.machine());
+    /// Writes run.json and run.md into a new folder of `measurements`, whose name ends with `suffix`;
+    /// nothing is overwritten. Returns the folder.
+    pub fn write(&self, measurements: &Path, suffix: &str) -> Result<PathBuf, Error> {
+        let name = format!("{}-{}{suffix}", self.environment.date, self.environment.machine());
         fs::create_dir_all(measurements).map_err(Error::system("create", measurements))?;
         let folder = new_folder(measurements, &name)?;
         let mut files = vec![("run.json", json(self)?), ("run.md", self.markdown())];
@@ -330,6 +338,14 @@ impl Record {
                     finding.what
                 );
             }
+        }
+        if self.findings.iter().any(|finding| finding.said.is_some()) {
+            text.push_str("\nWhat `profile` said, and what the summary of `run` said:\n\n");
+        }
+        for finding in &self.findings {
+            let Some(said) = &finding.said else { continue };
+            let _ = writeln!(text, "- {}: {}", finding.what, said.profile);
+            let _ = said.summary.iter().try_for_each(|line| writeln!(text, "  - {line}"));
         }
         for (name, reason) in &self.skipped {
             let _ = writeln!(text, "\nNot measured: {name}: {reason}");
@@ -392,7 +408,8 @@ impl Record {
         format!(
             "{date}, source {source}: {machine} with {processors} processors ({processor}, \
              {architecture}), {memory_gib} GiB, kernel {kernel}, {distribution}, files on {kind} \
-             ({options}), governor {governor}{reported}.\n\n\
+             ({options}), governor {governor}{reported}; load {load} at \
+             the beginning and at the end.\n\n\
              Made by `cargo xtask bench {arguments}`; buffered commands ran under `{wrapper}`. \
              Each run is a fresh process, in random order each round; outputs were equal in every \
              round, by hash. A speedup above 1 is faster; the estimate is Hodges-Lehmann on the \
@@ -401,6 +418,7 @@ impl Record {
              memory, of the largest process, from the reference to `run`. Every single run is in \
              run.json.\n",
             kind = file_system.kind,
+            load = self.load.iter().map(f64::to_string).collect::<Vec<_>>().join(" and "),
             arguments = self.options.join(" "),
             wrapper = self.wrapper,
         )

@@ -61,8 +61,8 @@ pub enum Way {
     Plain,
     /// `sweetspot run --`, or what `--wrapper` says.
     Buffered,
-    /// The same with `--buffer-size` and this size.
-    Sized(&'static str),
+    /// The same with these options of `run`.
+    With(&'static [&'static str]),
     /// `LD_PRELOAD` of a library with nothing in it.
     EmptyPreload,
 }

@@ -1,9 +1,6 @@
 //! The toolchains: whether they are there, and compiling the benchmarks' programs with them.
 
-use super::{
-    execute::fill,
-    table::{TOOLS, Tool},
-};
+use super::{execute::fill, table::Tool};
 use std::{
     collections::HashMap,
     env,
@@ -13,6 +10,8 @@ use std::{
 
 /// Compiles each tool's programs when they are first asked for.
 pub struct Tools {
+    /// All that there are.
+    list: &'static [Tool],
     programs: PathBuf,
     sources: PathBuf,
     /// For each tool that was asked for, why it cannot be used.
@@ -21,14 +20,14 @@ pub struct Tools {
 
 impl Tools {
     /// Programs go from `sources` to `programs`.
-    pub fn new(programs: &Path, sources: &Path) -> Self {
+    pub fn new(list: &'static [Tool], programs: &Path, sources: &Path) -> Self {
         let known = HashMap::new();
-        Tools { programs: programs.to_owned(), sources: sources.to_owned(), known }
+        Tools { list, programs: programs.to_owned(), sources: sources.to_owned(), known }
     }
 
     /// Why the tool `name` cannot be used; `None` when its programs are ready.
     pub fn missing(&mut self, name: &str) -> Option<String> {
-        let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) else {
+        let Some(tool) = self.list.iter().find(|tool| tool.name == name) else {
             return Some(format!("the table names no tool {name}"));
         };
         if !self.known.contains_key(tool.name) {
@@ -61,7 +60,7 @@ impl Tools {
 }
 
 /// Whether a program is there: on the `PATH`, or at the path that it is.
-fn is_installed(program: &str) -> bool {
+pub fn is_installed(program: &str) -> bool {
     if program.contains('/') {
         return Path::new(program).exists();
     }

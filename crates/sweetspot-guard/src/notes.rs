@@ -1,0 +1,231 @@
+//! Notes of ledgers: which ones the user's own programs made, and which files they may be written to.
+//!
+//! Shared memory is open to every process of the user, also to one that is confined and may not
+//! write the user's files. What such a process puts there must not be written by the user's next
+//! `run`. So a guard notes its ledger in the user's state folder, where a confined process cannot
+//! write, before it grants the first pin; with each pin it notes the file and its whole path.
+//! `recover` believes a noted ledger alone, and writes noted files alone.
+//!
+//! ```text
+//! STATE/ledgers/NAME     one file a ledger, sparse
+//!   0                    MAGIC, boot, and the ledger's device, inode and birth time
+//!   RECORDS_AT           a record for each entry: device, inode, birth time, length of the path, path
+//! ```
+//!
+//! The note goes when nothing is pending. It survives neither its ledger nor the boot.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sweetspot_core::ledger::ENTRIES_MAX;
+
+use crate::session::NAME_PREFIX;
+use crate::sys::{self, Status};
+use crate::{guard, identity};
+
+/// The folder in each state folder.
+const FOLDER: &str = "ledgers";
+/// The last digit is the layout's version.
+const MAGIC: u64 = u64::from_le_bytes(*b"swsnote1");
+/// Bytes of words at the start of a note, and of a record.
+const HEAD_BYTES: usize = 5 * 8;
+const RECORD_HEAD_BYTES: usize = 4 * 8;
+const RECORDS_AT: u64 = 64;
+/// As long as the kernel lets a path be.
+const PATH_BYTES_MAX: usize = libc::PATH_MAX as usize;
+const RECORD_BYTES: u64 = (RECORD_HEAD_BYTES + PATH_BYTES_MAX) as u64;
+/// A note of another boot may be another machine's, where homes are shared; after so long it is no
+/// living program's.
+const FOREIGN_AGE_MAX: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// What a file is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub device: u64,
+    pub inode: u64,
+    pub birth_ns: u64,
+}
+
+impl From<Status> for Identity {
+    fn from(status: Status) -> Identity {
+        Identity { device: status.device, inode: status.inode, birth_ns: status.birth_ns }
+    }
+}
+
+impl Identity {
+    fn words(self) -> [u64; 3] {
+        [self.device, self.inode, self.birth_ns]
+    }
+
+    fn from_words(words: &[u64]) -> Identity {
+        Identity { device: words[0], inode: words[1], birth_ns: words[2] }
+    }
+}
+
+/// The note of a guard that lives.
+#[derive(Debug)]
+pub(crate) struct Note {
+    file: File,
+    path: PathBuf,
+}
+
+impl Note {
+    /// Notes a ledger in the first of the state folders in which that can be done.
+    pub(crate) fn make(states: &[PathBuf], path: &Path, ledger: &File) -> io::Result<Note> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let identity = Identity::from(sys::status(ledger)?).words();
+        let words = [MAGIC, identity::boot()?, identity[0], identity[1], identity[2]];
+        let mut result = Err(io::ErrorKind::NotFound.into());
+        for state in states {
+            result = make_in(&state.join(FOLDER), name, &words);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Notes the file that an entry has a pin on.
+    pub(crate) fn record(&self, entry: usize, pin: impl AsFd, status: Status) -> io::Result<()> {
+        // The pin's path, not what the program says; whole, and from here, whatever the program's
+        // root is. A longer one than the kernel tells is unknown.
+        let link = format!("/proc/self/fd/{}", pin.as_fd().as_raw_fd());
+        let path = std::fs::read_link(link).map(PathBuf::into_os_string).unwrap_or_default();
+        let path = if path.len() > PATH_BYTES_MAX { OsString::new() } else { path };
+        let mut bytes = Vec::with_capacity(RECORD_HEAD_BYTES + path.len());
+        for word in Identity::from(status).words().into_iter().chain([path.len() as u64]) {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        bytes.extend_from_slice(path.as_bytes());
+        self.file.write_all_at(&bytes, record_at(entry))
+    }
+
+    /// Nothing is pending: the note goes.
+    pub(crate) fn remove(&self) {
+        if guard::is_same_file(&self.path, &self.file) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn record_at(entry: usize) -> u64 {
+    RECORDS_AT + entry as u64 * RECORD_BYTES
+}
+
+fn make_in(folder: &Path, name: &OsStr, words: &[u64]) -> io::Result<Note> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    if !is_private(folder) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let path = folder.join(name);
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+    let note = Note { file: sys::open(&path, flags, 0o600)?.into(), path };
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    if let Err(error) = note.file.write_all_at(&bytes, 0) {
+        note.remove();
+        return Err(error);
+    }
+    Ok(note)
+}
+
+/// Whether a folder is the user's own and nobody else can put anything there.
+fn is_private(folder: &Path) -> bool {
+    std::fs::symlink_metadata(folder).is_ok_and(|found| {
+        found.is_dir() && found.uid() == sys::effective_uid() && found.mode() & 0o022 == 0
+    })
+}
+
+/// A ledger that a guard of this user has noted, and that is still there.
+#[derive(Debug)]
+pub struct Noted {
+    ledger: PathBuf,
+    identity: Identity,
+    note: Note,
+}
+
+impl Noted {
+    /// The ledger's path.
+    pub fn ledger(&self) -> &Path {
+        &self.ledger
+    }
+
+    pub(crate) fn is_of(&self, ledger: &File) -> bool {
+        sys::status(ledger).is_ok_and(|status| Identity::from(status) == self.identity)
+    }
+
+    /// The file that was noted for an entry, and its path; none where there is no record.
+    pub(crate) fn file(&self, entry: usize) -> Option<(Identity, PathBuf)> {
+        let mut head = [0; RECORD_HEAD_BYTES];
+        self.note.file.read_exact_at(&mut head, record_at(entry)).ok()?;
+        let words = words(&head);
+        let mut path =
+            vec![0; usize::try_from(words[3]).ok().filter(|len| *len <= PATH_BYTES_MAX)?];
+        let path_at = record_at(entry) + RECORD_HEAD_BYTES as u64;
+        self.note.file.read_exact_at(&mut path, path_at).ok()?;
+        (entry < ENTRIES_MAX)
+            .then(|| (Identity::from_words(&words), OsString::from_vec(path).into()))
+    }
+
+    /// The ledger is finished and gone: so is the note.
+    pub(crate) fn remove(&self) {
+        self.note.remove();
+    }
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+    bytes.chunks(8).map(word).collect()
+}
+
+/// The ledgers in `ledgers` that guards of this user have noted in these state folders, by name.
+/// Notes whose ledger is gone are removed.
+pub fn noted_in(states: &[PathBuf], ledgers: &Path) -> Vec<Noted> {
+    let Ok(memory) = sys::status_at(ledgers) else { return Vec::new() };
+    let mut all: Vec<Noted> = states
+        .iter()
+        .map(|state| state.join(FOLDER))
+        .filter(|folder| is_private(folder))
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flat_map(|names| names.flatten())
+        .filter_map(|name| read(&name.path(), ledgers, memory.device))
+        .collect();
+    all.sort_by(|a, b| a.ledger.cmp(&b.ledger));
+    all
+}
+
+fn read(path: &Path, ledgers: &Path, device: u64) -> Option<Noted> {
+    let name = path.file_name()?;
+    if !name.as_bytes().starts_with(NAME_PREFIX.as_bytes()) {
+        return None;
+    }
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let note = Note { file: sys::open(path, flags, 0).ok()?.into(), path: path.to_owned() };
+    let mut head = [0; HEAD_BYTES];
+    // One that is being made is nobody's business yet.
+    note.file.read_exact_at(&mut head, 0).ok()?;
+    let words = words(&head);
+    let identity = Identity::from_words(&words[2..]);
+    if words[0] != MAGIC {
+        return None;
+    }
+    if words[1] != identity::boot().ok()? || identity.device != device {
+        // Of an earlier boot, or of another machine or container, whose program may live.
+        let age = note.file.metadata().and_then(|found| found.modified()).ok()?.elapsed().ok()?;
+        if age > FOREIGN_AGE_MAX {
+            note.remove();
+        }
+        return None;
+    }
+    let ledger = ledgers.join(name);
+    if !sys::status_at(&ledger).is_ok_and(|found| Identity::from(found) == identity) {
+        note.remove();
+        return None;
+    }
+    Some(Noted { ledger, identity, note })
+}
