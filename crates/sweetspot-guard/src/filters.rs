@@ -71,6 +71,8 @@ unsafe fn make_every_call() {
         syscall(SYS_readlinkat, AT_FDCWD, c"/proc/self/exe".as_ptr(), space, PAGE);
         syscall(SYS_faccessat, AT_FDCWD, c"/".as_ptr(), X_OK);
         syscall(SYS_close, fd);
+        syscall(SYS_close_range, u32::MAX, u32::MAX, CLOSE_RANGE_UNSHARE);
+        syscall(SYS_unshare, CLONE_FILES);
 
         let (read, write) = (PROT_READ, PROT_READ | PROT_WRITE);
         let private = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -94,6 +96,9 @@ unsafe fn make_every_call() {
         let process = syscall(SYS_getpid);
         syscall(SYS_rt_tgsigqueueinfo, process, thread, 0, none);
         syscall(SYS_kill, process, 0);
+        syscall(SYS_waitid, P_PID, process, space, WEXITED | WNOHANG | WNOWAIT, none);
+        syscall(SYS_tgkill, process, thread, 0);
+        syscall(SYS_nanosleep, space, none);
         syscall(SYS_geteuid);
         syscall(SYS_getppid);
         syscall(SYS_getcwd, space, PAGE);

@@ -1,28 +1,31 @@
-//! Bad addresses: what natively is EFAULT must be EFAULT here, though we copy in user space.
+//! Signal handlers: what natively is EFAULT must be EFAULT here, though we copy in user space; and a
+//! handler that ran is news.
 //!
-//! From the first window on, a handler of ours stands in front for SIGSEGV and SIGBUS. A fault
-//! inside the copy routine goes on at its landing; every other one is the program's, and reaches its
-//! handler, or has the effect that it has natively.
+//! From the first buffer on, a handler of ours stands in front of each handler of the program's, and
+//! always for SIGSEGV and SIGBUS. A fault inside the copy routine goes on at its landing; every other
+//! one is the program's, and reaches its handler, or has the effect that it has natively. Any other
+//! signal may be a word from somebody: windows must ask again, and what a dead child left is waited
+//! for, before the program's handler begins.
 //!
 //! The kernel's action has our handler, but the program's mask and flags: mask, alternate stack,
-//! restart and the return from the handler are the kernel's work as ever, and a handler that leaves
-//! by `siglongjmp` leaves nothing of ours behind.
+//! restart and the return from the handler are the kernel's work as ever. Ours jumps to the program's
+//! and leaves nothing on the stack, whether that returns, jumps away or is unwound.
 //!
 //! The program's own action is shown to whoever asks: around each function that sets or asks it,
 //! the kernel has the program's action (`uncover`), and afterwards ours again, in front of whatever
 //! the program has set (`cover`).
 //!
-//! Not here: handlers that are installed by raw system calls other than `syscall`; and a bad address
-//! while the program blocks SIGSEGV, which kills it.
+//! Not here: handlers that are installed by raw system calls other than `syscall`; a bad address while
+//! the program blocks SIGSEGV (`careful`).
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use crate::ops::process;
-use crate::process::passive;
-use crate::{arch, copy, sys};
+use crate::ops::{deaths, process};
+use crate::process::{listen, passive};
+use crate::{arch, careful, copy, sys};
 
 /// The kernel's struct sigaction.
 #[derive(Clone, Copy)]
@@ -35,11 +38,17 @@ struct Action {
 }
 
 /// The two signals by which a bad address shows.
-const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+const FAULTS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+/// One more than the highest signal.
+const SIGNALS: usize = 65;
+/// Those that the C libraries keep for themselves (to cancel threads, to change all of them): their
+/// handlers are no words of anybody.
+const LIBC_OWN: core::ops::Range<c_int> = 32..34;
 
 const SA_RESTORER: u64 = 0x0400_0000;
 
-/// What the program has set, for each of `SIGNALS`.
+/// What the program has set for a signal.
 struct Program {
     handler: AtomicUsize,
     flags: AtomicU64,
@@ -47,14 +56,15 @@ struct Program {
     mask: AtomicU64,
 }
 
-static PROGRAM: [Program; 2] = [const {
+/// By signal.
+static PROGRAM: [Program; SIGNALS] = [const {
     Program {
         handler: AtomicUsize::new(libc::SIG_DFL),
         flags: AtomicU64::new(0),
         restorer: AtomicUsize::new(0),
         mask: AtomicU64::new(0),
     }
-}; 2];
+}; SIGNALS];
 
 impl Program {
     fn load(&self) -> Action {
@@ -74,12 +84,70 @@ impl Program {
     }
 }
 
-/// Whether our handler stands in front.
+/// Whether handlers of ours stand in front.
 #[unsafe(link_section = ".data")]
 static INSTALLED: AtomicBool = AtomicBool::new(false);
+/// The signals for which the program ever set or asked anything, as a set of the kernel's.
+#[unsafe(link_section = ".data")]
+static ASKED: AtomicU64 = AtomicU64::new(0);
 
-fn index_of(signal: c_int) -> Option<usize> {
-    SIGNALS.iter().position(|ours| *ours == signal)
+fn is_fault(signal: c_int) -> bool {
+    FAULTS.contains(&signal)
+}
+
+/// The kernel's set that holds one signal.
+fn set_of(signal: c_int) -> u64 {
+    1 << (signal - 1)
+}
+
+/// The signals for which the program ever set or asked anything, so all that have a handler.
+pub fn asked_set() -> u64 {
+    ASKED.load(Relaxed)
+}
+
+/// The signals by which a bad address shows, as a set of the kernel's.
+pub fn fault_set() -> u64 {
+    FAULTS.iter().fold(0, |set, signal| set | set_of(*signal))
+}
+
+/// The signals that the C libraries keep for themselves: nobody else can block them.
+pub fn libc_own_set() -> u64 {
+    LIBC_OWN.fold(0, |set, signal| set | set_of(signal))
+}
+
+/// What is done with a signal, as others can see it.
+#[derive(PartialEq, Eq)]
+enum Kind {
+    Default,
+    Ignored,
+    Caught,
+}
+
+impl Kind {
+    fn of(handler: usize) -> Kind {
+        match handler {
+            libc::SIG_DFL => Kind::Default,
+            libc::SIG_IGN => Kind::Ignored,
+            _ => Kind::Caught,
+        }
+    }
+}
+
+/// Whether others could see that this handler is set for a signal from now on.
+pub fn is_seen_to_change(signal: c_int, handler: usize) -> bool {
+    if !is_followed(signal) {
+        return false;
+    }
+    let Some(now) = kernel_action(signal, None) else { return false };
+    let program = match is_ours(&now) {
+        true => PROGRAM[signal as usize].handler.load(Relaxed),
+        false => now.handler,
+    };
+    Kind::of(program) != Kind::of(handler)
+}
+
+fn is_followed(signal: c_int) -> bool {
+    (1..SIGNALS as c_int).contains(&signal) && !LIBC_OWN.contains(&signal)
 }
 
 /// Asks for the kernel's action, and sets it if `new` is given.
@@ -94,22 +162,36 @@ fn kernel_action(signal: c_int, new: Option<&Action>) -> Option<Action> {
 
 /// Puts our handler in front of the program's, once. Called before the first copy.
 pub fn install() {
-    if !INSTALLED.swap(true, Relaxed) {
-        (0..SIGNALS.len()).for_each(put_in_front);
+    if INSTALLED.swap(true, Relaxed) {
+        return;
+    }
+    careful::blocking(sys::change_signal_mask(libc::SIG_BLOCK, 0));
+    let asked = ASKED.load(Relaxed);
+    for signal in 1..SIGNALS as c_int {
+        if is_fault(signal) || asked & set_of(signal) != 0 {
+            put_in_front(signal);
+        }
     }
 }
 
+fn is_ours(action: &Action) -> bool {
+    action.handler == on_signal as *const () as usize
+}
+
 /// Puts our handler in front of what the kernel has now.
-fn put_in_front(index: usize) {
-    let signal = SIGNALS[index];
+fn put_in_front(signal: c_int) {
     let Some(program) = kernel_action(signal, None) else { return };
-    if program.handler == on_fault as *const () as usize {
+    let is_handler = program.handler != libc::SIG_DFL && program.handler != libc::SIG_IGN;
+    if is_ours(&program) || !is_handler && !is_fault(signal) {
         return;
     }
-    PROGRAM[index].store(&program);
-    let is_handler = program.handler != libc::SIG_DFL && program.handler != libc::SIG_IGN;
+    PROGRAM[signal as usize].store(&program);
     let (flags, mask) = match is_handler {
-        true => (program.flags & !(libc::SA_RESETHAND as u32 as u64), program.mask),
+        // Where a handler is for one time the kernel sees to that; but ours is needed again.
+        true if is_fault(signal) => {
+            (program.flags & !(libc::SA_RESETHAND as u32 as u64), program.mask)
+        }
+        true => (program.flags, program.mask),
         false => ((libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART) as u32 as u64, 0),
     };
     let restorer = match program.flags & SA_RESTORER {
@@ -117,7 +199,7 @@ fn put_in_front(index: usize) {
         _ => Some(program.restorer),
     };
     let ours = Action {
-        handler: on_fault as *const () as usize,
+        handler: on_signal as *const () as usize,
         flags: flags | libc::SA_SIGINFO as u64 | restorer.map_or(0, |_| SA_RESTORER),
         restorer: restorer.unwrap_or(0),
         mask,
@@ -126,12 +208,9 @@ fn put_in_front(index: usize) {
 }
 
 /// Gives the kernel the program's action, if it has ours now.
-fn put_aside(index: usize) {
-    let signal = SIGNALS[index];
-    let has_ours = kernel_action(signal, None)
-        .is_some_and(|now| now.handler == on_fault as *const () as usize);
-    if has_ours {
-        kernel_action(signal, Some(&PROGRAM[index].load()));
+fn put_aside(signal: c_int) {
+    if kernel_action(signal, None).is_some_and(|now| is_ours(&now)) {
+        kernel_action(signal, Some(&PROGRAM[signal as usize].load()));
     }
 }
 
@@ -140,8 +219,8 @@ fn put_aside(index: usize) {
 pub enum Uncovered {
     /// Nothing.
     No,
-    /// The program's action of this index of `SIGNALS`; the signal mask before.
-    Yes(usize, u64),
+    /// The program's action for this signal; the signal mask before.
+    Yes(c_int, u64),
 }
 
 /// 0, or the thread that has uncovered an action.
@@ -168,32 +247,37 @@ fn lock() {
 /// Before a function that sets or asks what a signal does: the kernel has the program's action.
 #[inline(always)]
 pub fn uncover(signal: c_int) -> Uncovered {
-    match index_of(signal) {
-        Some(index) if INSTALLED.load(Relaxed) => uncover_index(index),
-        _ => Uncovered::No,
+    if !is_followed(signal) {
+        return Uncovered::No;
+    }
+    ASKED.fetch_or(set_of(signal), Relaxed);
+    // A program that buffers nothing itself may have children that do.
+    let tells_of_death = signal == libc::SIGCHLD && crate::ledger::is_given();
+    match INSTALLED.load(Relaxed) || tells_of_death {
+        true => uncover_followed(signal),
+        false => Uncovered::No,
     }
 }
 
 #[cold]
-fn uncover_index(index: usize) -> Uncovered {
+fn uncover_followed(signal: c_int) -> Uncovered {
     if process::is_spawned_child() {
         // Its actions are its own, but this memory is its parent's: it goes without ours.
-        put_aside(index);
+        put_aside(signal);
         return Uncovered::No;
     }
     // Not the two themselves: a fault in the function is the program's, as ever.
-    let faults = SIGNALS.iter().fold(0u64, |set, signal| set | 1 << (signal - 1));
-    let mask = sys::set_signal_mask(!faults);
+    let mask = sys::set_signal_mask(!fault_set());
     lock();
-    put_aside(index);
-    Uncovered::Yes(index, mask)
+    put_aside(signal);
+    Uncovered::Yes(signal, mask)
 }
 
 /// After it: our handler is in front again.
 #[inline(always)]
 pub fn cover(uncovered: Uncovered) {
-    if let Uncovered::Yes(index, mask) = uncovered {
-        put_in_front(index);
+    if let Uncovered::Yes(signal, mask) = uncovered {
+        put_in_front(signal);
         LOCK.store(0, Relaxed);
         sys::set_signal_mask(mask);
     }
@@ -212,21 +296,53 @@ pub fn after_exec() {
     }
 }
 
-fn each_ignored(with: fn(usize)) {
+fn each_ignored(with: fn(c_int)) {
     if !INSTALLED.load(Relaxed) {
         return;
     }
-    for (index, program) in PROGRAM.iter().enumerate() {
-        if program.handler.load(Relaxed) == libc::SIG_IGN {
-            with(index);
+    for signal in FAULTS {
+        if PROGRAM[signal as usize].handler.load(Relaxed) == libc::SIG_IGN {
+            with(signal);
         }
     }
 }
 
-type Handler = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+/// The handler that stands in front: it keeps what the kernel handed over, and jumps to the program's.
+///
+/// # Safety
+/// Only the kernel calls it.
+#[unsafe(naked)]
+unsafe extern "C" fn on_signal() {
+    arch::jump_after!(before_handler)
+}
 
-/// The handler that stands in front.
-unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+/// Before the program's handler, whose address it returns; or that of one that does nothing.
+extern "C" fn before_handler(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) -> usize {
+    let nothing = no_handler as *const () as usize;
+    if is_fault(signal) {
+        return before_fault(signal, info, context).unwrap_or(nothing);
+    }
+    listen();
+    let program = PROGRAM.get(signal as usize);
+    careful::handler_begins(program.map_or(0, |program| program.mask.load(Relaxed)));
+    if signal == libc::SIGCHLD {
+        deaths::heard();
+    }
+    // It was set when the kernel delivered the signal, even if it has been taken away since.
+    match program.map(|program| program.handler.load(Relaxed)) {
+        Some(libc::SIG_DFL | libc::SIG_IGN) | None => nothing,
+        Some(handler) => handler,
+    }
+}
+
+extern "C" fn no_handler() {}
+
+/// The same for a signal by which a bad address shows; `None`: it is dealt with.
+fn before_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) -> Option<usize> {
     // SAFETY: the kernel hands over a valid context and information.
     let (instruction, code) = unsafe { (arch::instruction_pointer(context), (*info).si_code) };
     let by_kernel = code > 0;
@@ -234,20 +350,21 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     if by_kernel && let Some(landing) = copy::landing(unsafe { *instruction } as usize) {
         // SAFETY: as above.
         unsafe { *instruction = landing as u64 };
-        return;
+        return None;
     }
-    let Some(index) = index_of(signal) else { return };
-    let program = &PROGRAM[index];
+    listen();
+    let program = &PROGRAM[signal as usize];
     match program.handler.load(Relaxed) {
-        libc::SIG_IGN if !by_kernel => {}
-        libc::SIG_DFL | libc::SIG_IGN => end_by(signal, info, by_kernel),
+        libc::SIG_IGN if !by_kernel => None,
+        libc::SIG_DFL | libc::SIG_IGN => {
+            end_by(signal, info, by_kernel);
+            None
+        }
         handler => {
             if program.flags.load(Relaxed) & libc::SA_RESETHAND as u32 as u64 != 0 {
                 program.handler.store(libc::SIG_DFL, Relaxed);
             }
-            // SAFETY: the program's handler; one that takes only the signal ignores the rest, which
-            // the kernel hands over as well.
-            unsafe { core::mem::transmute::<usize, Handler>(handler)(signal, info, context) };
+            Some(handler)
         }
     }
 }
@@ -264,6 +381,13 @@ fn end_by(signal: c_int, info: *mut libc::siginfo_t, by_kernel: bool) {
             sys::syscall!(SYS_rt_tgsigqueueinfo, sys::process_id() as isize, thread, signal, info);
         }
     }
+}
+
+/// The same for what is looked at also in programs that buffer nothing: no handler is needed for it.
+pub fn glance(from: *const u64) -> Option<u64> {
+    let is_sound = from.is_aligned() && sys::is_readable(from as usize);
+    // SAFETY: it can be read, and is aligned, so it lies in one page.
+    is_sound.then(|| unsafe { *from })
 }
 
 /// Reads a value of the program's, who may have handed over a bad address.

@@ -27,8 +27,8 @@
 //! swap, is both.
 //!
 //! # Locks
-//! Everything that changes a window or a state is a transition: all signals blocked, the file's lock
-//! held. An append holds the lock too, but blocks no signal. So a handler may find the lock held by
+//! Everything that changes a window or a state is a transition: signals blocked
+//! (`process::SignalsBlocked`), the file's lock held. An append holds the lock too, but blocks no signal. So a handler may find the lock held by
 //! the very append that it interrupted ([`Held::nested`]): then it may write out what is committed
 //! and settle the file, but not append; the interrupted append finds its generation gone and starts
 //! again. If the handler jumped out of it, the next call from a shallower frame takes the lock over;
@@ -113,6 +113,8 @@ pub struct OpenFile {
     pub pin: AtomicU32,
     /// A descriptor of it, for flushes.
     pub fd: AtomicI32,
+    /// Where the kernel's offset was left while the position is ours.
+    pub kernel_at: AtomicU64,
     /// Where `AT_END` is while nothing waits: where what waited ended, or what will wait begins.
     pub end: AtomicU64,
     /// Appends counted when the last flush was done; flushes in a row that carried few; when free space
@@ -178,6 +180,7 @@ const NEW: OpenFile = OpenFile {
     window_at: AtomicU64::new(0),
     record: AtomicPtr::new(core::ptr::null_mut()),
     position: AtomicU64::new(0),
+    kernel_at: AtomicU64::new(0),
     end: AtomicU64::new(0),
     lock: AtomicU64::new(0),
     chunk: AtomicU64::new(0),
@@ -585,6 +588,21 @@ impl OpenFile {
             CLOSED => self.resolved_position(),
             cursor => self.window_at.load(Relaxed) + cursor,
         }
+    }
+
+    /// Tells the kernel the position, which stays ours: another process may take a descriptor of this
+    /// description without a word (`pidfd_getfd`), and goes on from there.
+    pub fn leave_offset(&self, fd: i32) {
+        let at = self.current_position();
+        if self.kernel_at.swap(at, Relaxed) != at {
+            sys::seek(fd, at as i64, libc::SEEK_SET);
+        }
+    }
+
+    /// Where the kernel's offset is, if somebody else has moved it since.
+    pub fn moved_offset(&self, fd: i32) -> Option<u64> {
+        let at = sys::seek(fd, 0, libc::SEEK_CUR);
+        (at >= 0 && at as u64 != self.kernel_at.load(Relaxed)).then_some(at as u64)
     }
 
     /// Closes the cursor, so that no hit can succeed, and returns what it was.

@@ -19,8 +19,9 @@ use sweetspot_core::policy;
 use sweetspot_core::trace::{TRACE_AT, Trace};
 use sweetspot_core::why::Why;
 
+use crate::atomic::single_threaded;
 use crate::file::{self, OpenFile};
-use crate::{process, sys};
+use crate::{aside, process, sys};
 
 /// The path from the environment: a string of the environment block, zero at its end.
 #[unsafe(link_section = ".data")]
@@ -82,12 +83,27 @@ pub fn want_clock() {
 /// Device and inode of the mapped ledger.
 static IDENTITY: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
+/// Does something for which a descriptor is needed for a moment: out of sight of other threads.
+fn for_a_moment<T>(action: impl FnOnce() -> Option<T>) -> Option<T> {
+    match single_threaded() || process::is_starting() {
+        true => action(),
+        false => aside::look(-1, action).flatten(),
+    }
+}
+
 /// Opens the ledger again, does something with it, closes it: no descriptor is kept.
 fn with_descriptor<T>(action: impl FnOnce(i32, &libc::stat) -> Option<T>) -> Option<T> {
     let path = PATH.load(Relaxed);
-    if path.is_null() {
-        return None;
+    match path.is_null() {
+        true => None,
+        false => for_a_moment(|| with_opened(path, action)),
     }
+}
+
+fn with_opened<T>(
+    path: *const u8,
+    action: impl FnOnce(i32, &libc::stat) -> Option<T>,
+) -> Option<T> {
     let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NOCTTY;
     // SAFETY: the path is a string of the environment.
     let fd = unsafe { sys::syscall!(SYS_openat, libc::AT_FDCWD as isize, path, flags, 0) };
@@ -156,13 +172,13 @@ pub fn disconnect_chunk(chunk: u64, bytes: u64) {
 pub fn read_small(path: &core::ffi::CStr, buffer: &mut [u8]) -> Option<usize> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: a string, a buffer of that size, and a descriptor of our own.
-    unsafe {
+    for_a_moment(|| unsafe {
         let fd = sys::syscall!(SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), flags, 0);
         let fd = sys::result(fd).ok()?;
         let answer = sys::syscall!(SYS_read, fd, buffer.as_mut_ptr(), buffer.len());
         sys::syscall!(SYS_close, fd);
         sys::result(answer).ok()
-    }
+    })
 }
 
 /// A regular file of ours that nobody else can open.

@@ -20,7 +20,9 @@
 
 pub mod abi;
 mod arch;
+mod aside;
 mod atomic;
+mod careful;
 mod copy;
 mod fault;
 mod file;

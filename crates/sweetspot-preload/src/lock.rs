@@ -1,6 +1,6 @@
 //! The one kind of lock: a word that holds its thread's pointer.
 //!
-//! It is held only with all signals blocked (so no handler of the same thread can meet it), only
+//! It is held only with `process::SignalsBlocked` (so no handler of the same thread can meet it), only
 //! across system calls that are no cancellation points (so it is always given back), and only for
 //! the time of a few system calls on a regular file.
 

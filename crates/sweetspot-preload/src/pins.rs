@@ -564,7 +564,7 @@ pub fn wait_finished(process: u32) {
         let done = slot.done.load(SeqCst);
         let lives = guard.load(SeqCst);
         let guarded = lives != 0 && lives & OWNER_DIED == 0;
-        if !guarded || slot.pid.load(SeqCst) != process || sys::process_exists(process as i32) {
+        if !guarded || slot.pid.load(SeqCst) != process || !sys::is_dead(process as i32) {
             return;
         }
         let pending = ledger.entries.iter().any(|entry| {

@@ -6,7 +6,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::
 use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Ledger};
 use sweetspot_core::policy;
 
-use crate::sys;
+use crate::atomic::single_threaded;
+use crate::{fault, sys};
 
 /// Why no hook does anything but pass on; 0: buffering is on. Bits of `PASSIVE_*`.
 #[unsafe(link_section = ".data")]
@@ -32,6 +33,11 @@ pub fn passive() -> bool {
 #[inline(always)]
 pub fn passive_for_good() -> bool {
     PASSIVE.load(Relaxed) & PASSIVE_FOR_GOOD != 0
+}
+
+/// Whether the constructor is still running: nothing of the program does.
+pub fn is_starting() -> bool {
+    PASSIVE.load(Relaxed) & PASSIVE_BEFORE_START != 0
 }
 
 /// The reasons in force.
@@ -177,6 +183,12 @@ pub fn tick() -> bool {
     left > 1 && clock() == CLOCK_SEEN.load(Relaxed)
 }
 
+/// From now on no hit and no append is done without a look at the time: the slow path is taken.
+pub fn end_short_way() {
+    TICKS.store(1, Relaxed);
+    CLOCK_SEEN.store(!clock(), Relaxed);
+}
+
 /// Reads the clock, advances the epoch when enough time has passed, and says when it is due next.
 #[cold]
 pub fn tock() -> u64 {
@@ -188,7 +200,7 @@ pub fn tock() -> u64 {
     let max_age = max_age_ms();
     // Where hits are slow each one reads the clock, else every 64th does (a reading costs as much
     // as a hit).
-    let slow = passed.saturating_mul(16) >= max_age;
+    let slow = passed.saturating_mul(16) >= max_age || crate::careful::is_needed();
     TICKS.store(if slow { 2 } else { policy::HITS_PER_CLOCK }, Relaxed);
     if now.saturating_sub(AGED_MS.load(Relaxed)).saturating_mul(4) >= max_age {
         AGED_MS.store(now, Relaxed);
@@ -204,19 +216,29 @@ pub fn now_ms() -> u64 {
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
-/// While it lives, no signal is delivered to this thread: a transition is never interrupted half-way
-/// by a handler that reads or writes.
-pub struct SignalsBlocked(u64);
+/// While it lives, no handler runs in this thread: a transition is never interrupted half-way by one that
+/// reads or writes. Others can see the mask, and it costs two system calls, so a program of one thread
+/// has only those signals blocked that it ever had a handler for: any other ends it, and that may
+/// happen between any two instructions.
+pub struct SignalsBlocked(Option<u64>);
 
 impl SignalsBlocked {
-    /// Blocks every signal.
+    /// Blocks the signals.
     pub fn new() -> Self {
-        SignalsBlocked(sys::set_signal_mask(u64::MAX))
+        let signals = match single_threaded() {
+            true => fault::asked_set(),
+            // Another thread may just be setting a handler.
+            false => u64::MAX,
+        };
+        let blocked = signals != 0;
+        SignalsBlocked(blocked.then(|| sys::change_signal_mask(libc::SIG_BLOCK, signals)))
     }
 }
 
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
-        sys::set_signal_mask(self.0);
+        if let Some(before) = self.0 {
+            sys::set_signal_mask(before);
+        }
     }
 }

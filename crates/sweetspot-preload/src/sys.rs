@@ -77,6 +77,9 @@ pub struct Status {
     pub inode: u64,
     pub size: u64,
     pub regular: bool,
+    /// What may be done with it, and by whom: as `st_mode`.
+    pub mode: u32,
+    pub owner: u32,
     pub mtime_ns: u64,
     pub ctime_ns: u64,
 }
@@ -86,19 +89,34 @@ pub fn status(fd: i32) -> Option<Status> {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: `stat` is large enough for the kernel's struct stat on both architectures.
     let answer = unsafe { syscall!(SYS_fstat, fd as isize, stat.as_mut_ptr()) };
-    if answer != 0 {
-        return None;
-    }
     // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
-    let stat = unsafe { stat.assume_init() };
-    Some(Status {
+    (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))
+}
+
+/// `fstatat`.
+///
+/// # Safety
+/// As of the call: a bad address is an error.
+pub unsafe fn status_at(folder: i32, path: *const core::ffi::c_char, flags: i32) -> Option<Status> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: as the caller says; `stat` is large enough.
+    let answer =
+        unsafe { syscall!(SYS_newfstatat, folder as isize, path, stat.as_mut_ptr(), flags) };
+    // SAFETY: as in `status`.
+    (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))
+}
+
+fn status_of(stat: &libc::stat) -> Status {
+    Status {
         device: stat.st_dev,
         inode: stat.st_ino,
         size: stat.st_size as u64,
         regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
+        mode: stat.st_mode,
+        owner: stat.st_uid,
         mtime_ns: (stat.st_mtime as u64).wrapping_mul(1_000_000_000) + stat.st_mtime_nsec as u64,
         ctime_ns: (stat.st_ctime as u64).wrapping_mul(1_000_000_000) + stat.st_ctime_nsec as u64,
-    })
+    }
 }
 
 /// `fstatfs`: the magic number, and the bytes that are free for everyone.
@@ -173,16 +191,53 @@ pub fn give_way() {
     unsafe { syscall!(SYS_sched_yield) };
 }
 
+/// Sleeps.
+pub fn sleep_us(microseconds: u64) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: (microseconds * 1000) as i64 };
+    // SAFETY: the time lives through the call.
+    unsafe { syscall!(SYS_nanosleep, &raw const time, 0) };
+}
+
+/// Whether the eight bytes around an address can be read: the kernel reads them as a signal set, and
+/// finds that it knows no such way to use one. No handler runs, whatever the address is.
+pub fn is_readable(address: usize) -> bool {
+    const NO_WAY: i32 = -1;
+    // SAFETY: the kernel checks the memory, and changes nothing.
+    let answer = unsafe { syscall!(SYS_rt_sigprocmask, NO_WAY, address & !7, 0, 8) };
+    answer != -(libc::EFAULT as isize)
+}
+
 /// Whether a process with this id is there (it may be a zombie).
 pub fn process_exists(process: i32) -> bool {
     // SAFETY: signal 0 is only a question.
     unsafe { syscall!(SYS_kill, process as isize, 0) != -(libc::ESRCH as isize) }
 }
 
+/// Whether a process is dead: gone, or a child that nobody has waited for yet. It stays as it is.
+pub fn is_dead(process: i32) -> bool {
+    let mut info = core::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: the kernel fills the struct, if there is something to say; zero says nothing.
+    let child = unsafe {
+        let into = info.as_mut_ptr();
+        syscall!(SYS_waitid, libc::P_PID, process as isize, into, options, 0);
+        info.assume_init().si_pid()
+    };
+    child == process || !process_exists(process)
+}
+
 /// The process id, asked of the kernel.
 pub fn process_id() -> i32 {
     // SAFETY: no arguments.
     unsafe { syscall!(SYS_getpid) as i32 }
+}
+
+/// Changes the signal mask, as `sigprocmask`, and returns the former one.
+pub fn change_signal_mask(how: i32, set: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: as in `set_signal_mask`.
+    unsafe { syscall!(SYS_rt_sigprocmask, how, &raw const set, &raw mut old, 8) };
+    old
 }
 
 /// Sets the whole signal mask and returns the former one.
@@ -218,6 +273,23 @@ pub fn on_alternate_stack() -> bool {
     unsafe {
         syscall!(SYS_sigaltstack, 0, stack.as_mut_ptr());
         stack.assume_init().ss_flags & libc::SS_ONSTACK != 0
+    }
+}
+
+/// The user by whose rights this process acts.
+pub fn effective_user() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { syscall!(SYS_geteuid) as u32 }
+}
+
+/// A number that is the larger the more threads the process has.
+pub fn tasks() -> usize {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    let path = c"/proc/self/task".as_ptr();
+    // SAFETY: a string, and a struct that the kernel fills; zeros are valid.
+    unsafe {
+        syscall!(SYS_newfstatat, libc::AT_FDCWD as isize, path, stat.as_mut_ptr(), 0);
+        stat.assume_init().st_nlink as usize
     }
 }
 

@@ -5,15 +5,16 @@
 
 use core::ffi::{c_char, c_int, c_uint};
 
+use sweetspot_core::why::Why;
+
 use super::Pointer;
-use crate::ops::{self, life, process};
+use crate::ops::{self, deaths, life, process};
 
 makes! {
     fn socket(family: c_int, kind: c_int, protocol: c_int);
     fn accept(fd: c_int, address: Pointer, len: Pointer);
     fn accept4(fd: c_int, address: Pointer, len: Pointer, flags: c_int);
     fn eventfd(value: c_uint, flags: c_int);
-    fn signalfd(fd: c_int, mask: Pointer, flags: c_int);
     fn timerfd_create(clock: c_int, flags: c_int);
     fn epoll_create(size: c_int);
     fn epoll_create1(flags: c_int);
@@ -24,14 +25,43 @@ makes! {
     fn shm_open(name: *const c_char, flags: c_int, mode: c_uint);
     fn mq_open(name: *const c_char, flags: c_int, mode: c_uint, attributes: Pointer);
     fn __mq_open_2(name: *const c_char, flags: c_int);
-    fn pidfd_open(process: c_int, flags: c_uint);
-    fn pidfd_getfd(process: c_int, fd: c_int, flags: c_uint);
     fn posix_openpt(flags: c_int);
     fn getpt();
     fn fsopen(file_system: *const c_char, flags: c_uint);
     fn fsmount(fd: c_int, flags: c_uint, attributes: c_uint);
     fn fspick(folder: c_int, path: *const c_char, flags: c_uint);
     fn open_tree(folder: c_int, path: *const c_char, flags: c_uint);
+}
+
+/// The same, where the descriptor may tell of a death.
+macro_rules! makes_tellers {
+    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            let pass = ops::pass_on();
+            let fd = next($($arg),*);
+            life::made(fd);
+            deaths::descriptor_made();
+            pass.done();
+            fd
+        }
+    })*};
+}
+makes_tellers! {
+    fn signalfd(fd: c_int, mask: Pointer, flags: c_int);
+    fn pidfd_open(process: c_int, flags: c_uint);
+}
+
+hook! {
+    fn pidfd_getfd(process: c_int, fd: c_int, flags: c_uint) -> c_int, next => {
+        // The process may be this one.
+        life::special_use(fd, Why::Shared);
+        let pass = ops::pass_on();
+        let new = next(process, fd, flags);
+        life::made(new);
+        deaths::descriptor_made();
+        pass.done();
+        new
+    }
 }
 
 hook! {

@@ -61,41 +61,77 @@ pass_on! {
     fn futimens(fd: c_int, times: Pointer) -> c_int;
     fn utimensat(folder: c_int, path: *const c_char, times: Pointer, flags: c_int) -> c_int;
 
-    fn chmod(path: *const c_char, mode: c_uint) -> c_int;
-    fn lchmod(path: *const c_char, mode: c_uint) -> c_int;
-    fn fchmod(fd: c_int, mode: c_uint) -> c_int;
-    fn fchmodat(folder: c_int, path: *const c_char, mode: c_uint, flags: c_int) -> c_int;
-    fn chown(path: *const c_char, owner: c_uint, group: c_uint) -> c_int;
-    fn lchown(path: *const c_char, owner: c_uint, group: c_uint) -> c_int;
-    fn fchown(fd: c_int, owner: c_uint, group: c_uint) -> c_int;
-    fn fchownat(
-        folder: c_int, path: *const c_char, owner: c_uint, group: c_uint, flags: c_int
-    ) -> c_int;
-
     fn getxattr(path: *const c_char, name: *const c_char, into: Pointer, len: usize) -> isize;
     fn lgetxattr(path: *const c_char, name: *const c_char, into: Pointer, len: usize) -> isize;
     fn fgetxattr(fd: c_int, name: *const c_char, into: Pointer, len: usize) -> isize;
     fn listxattr(path: *const c_char, into: Pointer, len: usize) -> isize;
     fn llistxattr(path: *const c_char, into: Pointer, len: usize) -> isize;
     fn flistxattr(fd: c_int, into: Pointer, len: usize) -> isize;
-    fn setxattr(
-        path: *const c_char, name: *const c_char, value: Pointer, len: usize, flags: c_int
-    ) -> c_int;
-    fn lsetxattr(
-        path: *const c_char, name: *const c_char, value: Pointer, len: usize, flags: c_int
-    ) -> c_int;
-    fn fsetxattr(
-        fd: c_int, name: *const c_char, value: Pointer, len: usize, flags: c_int
-    ) -> c_int;
-    fn removexattr(path: *const c_char, name: *const c_char) -> c_int;
-    fn lremovexattr(path: *const c_char, name: *const c_char) -> c_int;
-    fn fremovexattr(fd: c_int, name: *const c_char) -> c_int;
 
     fn truncate(path: *const c_char, len: i64) -> c_int;
     fn truncate64(path: *const c_char, len: i64) -> c_int;
     fn sync() -> ();
     fn syncfs(fd: c_int) -> c_int;
     fn bdflush(function: c_int, data: isize) -> c_int;
+}
+
+// Afterwards the guard might not be able to write for this process.
+macro_rules! rights {
+    ($before:expr; $(fn $name:ident($($arg:ident: $type:ty),* $(,)?) => $($of:ident),*;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            ($before)($($of),*);
+            let pass = crate::ops::pass_on();
+            let answer = next($($arg),*);
+            pass.done();
+            answer
+        }
+    })*};
+}
+rights! { crate::ops::life::rights_changing;
+    fn fchmod(fd: c_int, mode: c_uint) => fd;
+    fn fchown(fd: c_int, owner: c_uint, group: c_uint) => fd;
+    fn fsetxattr(
+        fd: c_int, name: *const c_char, value: Pointer, len: usize, flags: c_int
+    ) => fd;
+    fn fremovexattr(fd: c_int, name: *const c_char) => fd;
+}
+
+fn of_name(path: *const c_char) {
+    of_name_at(libc::AT_FDCWD, path, 0);
+}
+
+fn of_link(path: *const c_char) {
+    of_name_at(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW);
+}
+
+fn of_name_at(folder: c_int, path: *const c_char, flags: c_int) {
+    // SAFETY: the program hands over the same path.
+    unsafe { crate::ops::life::rights_changing_at(folder, path, flags) };
+}
+
+rights! { of_name;
+    fn chmod(path: *const c_char, mode: c_uint) => path;
+    fn chown(path: *const c_char, owner: c_uint, group: c_uint) => path;
+    fn setxattr(
+        path: *const c_char, name: *const c_char, value: Pointer, len: usize, flags: c_int
+    ) => path;
+    fn removexattr(path: *const c_char, name: *const c_char) => path;
+}
+rights! { of_link;
+    fn lchmod(path: *const c_char, mode: c_uint) => path;
+    fn lchown(path: *const c_char, owner: c_uint, group: c_uint) => path;
+    fn lsetxattr(
+        path: *const c_char, name: *const c_char, value: Pointer, len: usize, flags: c_int
+    ) => path;
+    fn lremovexattr(path: *const c_char, name: *const c_char) => path;
+}
+rights! { of_name_at;
+    fn fchmodat(
+        folder: c_int, path: *const c_char, mode: c_uint, flags: c_int
+    ) => folder, path, flags;
+    fn fchownat(
+        folder: c_int, path: *const c_char, owner: c_uint, group: c_uint, flags: c_int
+    ) => folder, path, flags;
 }
 
 // What could not be written may not come back into a file that was cut off meanwhile.

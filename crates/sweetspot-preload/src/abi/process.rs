@@ -6,11 +6,11 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::fault;
-use crate::ops::life;
 use crate::ops::process::{
-    after_exec, after_fork, after_spawn, before_exec, before_fork, before_spawn, end, end_because,
-    end_status,
+    after_exec, after_fork, after_spawn, before_exec, before_fork, before_spawn, before_spawn_with,
+    end, end_because, end_status, forget_actions, named_in_actions,
 };
+use crate::ops::{deaths, life};
 use crate::reach::target::{self, Environment, Target};
 
 macro_rules! forks {
@@ -108,13 +108,15 @@ fn with_environment(
     unsafe { next(path, arguments, environment) }
 }
 
-/// Starts another program, in an environment without us where we would harm it.
+/// Starts another program, in an environment without us where we would harm it, by a list of file
+/// actions or none.
 fn starting<R>(
     target: Target,
+    actions: Pointer,
     environment: Environment,
     spawn: impl FnOnce(Environment) -> R,
 ) -> R {
-    before_spawn();
+    before_spawn_with(actions as usize);
     fault::before_exec();
     let answer =
         target::start(target, environment, |changed| spawn(changed.unwrap_or(environment)));
@@ -129,7 +131,7 @@ macro_rules! spawns {
             child: *mut c_int, file: *const c_char, actions: Pointer, attributes: Pointer,
             arguments: Pointer, environment: Environment,
         ) -> c_int, next => {
-            starting($target(file), environment, |environment| {
+            starting($target(file), actions, environment, |environment| {
                 next(child, file, actions, attributes, arguments, environment)
             })
         }
@@ -147,6 +149,8 @@ pub(super) fn starting_shell<R>(shell: impl FnOnce() -> R) -> R {
     let answer = target::start_shell(shell);
     fault::after_exec();
     after_spawn();
+    // `system` has waited for it.
+    deaths::heard();
     answer
 }
 
@@ -166,11 +170,12 @@ macro_rules! watched_spawns {
             fd: *const c_int, file: *const c_char, actions: Pointer, attributes: Pointer,
             arguments: Pointer, environment: Environment,
         ) -> c_int, next => {
-            let answer = starting($target(file), environment, |environment| {
+            let answer = starting($target(file), actions, environment, |environment| {
                 next(fd, file, actions, attributes, arguments, environment)
             });
             if answer == 0 {
                 life::made_several(fd, 1);
+                deaths::descriptor_made();
             }
             answer
         }
@@ -225,11 +230,23 @@ hook! {
     fn posix_spawn_file_actions_adddup2(
         actions: *mut c_void, fd: c_int, new: c_int,
     ) -> c_int, next => {
-        // The child will have a duplicate, even of what is closed at exec.
-        life::special_use(fd, Why::Shared);
-        next(actions, fd, new)
+        let answer = next(actions, fd, new);
+        if answer == 0 {
+            named_in_actions(actions as usize, fd);
+        }
+        answer
     }
 }
+
+macro_rules! action_lists {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(actions: *mut c_void) -> c_int, next => {
+            forget_actions(actions as usize);
+            next(actions)
+        }
+    })*};
+}
+action_lists! { posix_spawn_file_actions_init posix_spawn_file_actions_destroy }
 
 // The child of a vfork returns to where its parent will return: nothing of ours may be on the
 // stack in between.
@@ -303,17 +320,27 @@ extern "C" fn start(started: *mut c_void) -> c_int {
     (started.function)(started.argument)
 }
 
+/// The same in other namespaces.
+extern "C" fn start_apart(started: *mut c_void) -> c_int {
+    after_fork(0);
+    end_because(Why::Confined);
+    // SAFETY: as in `start`.
+    let started = unsafe { &*started.cast::<Started>() };
+    (started.function)(started.argument)
+}
+
 /// How the process that a `clone` makes is related to this one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kin {
     /// A copy of the memory.
     Fork,
+    /// The same, in other namespaces: with what this process shares it may not be trusted.
+    Apart,
     /// It borrows the memory until it execs.
     Vfork,
     /// It shares everything that we keep: a thread.
     Thread,
-    /// It shares the memory, but not the descriptors or the thread's register; or it lives in
-    /// another namespace.
+    /// It shares the memory, but not the descriptors or the thread's register.
     Other,
 }
 
@@ -330,7 +357,8 @@ pub(super) fn kin(flags: u64) -> Kin {
     match (has(libc::CLONE_VM), has(libc::CLONE_FILES)) {
         (true, true) if has(libc::CLONE_THREAD) && has(libc::CLONE_SETTLS) => Kin::Thread,
         (true, false) if has(libc::CLONE_VFORK) && !has(libc::CLONE_SETTLS) => Kin::Vfork,
-        (false, false) if !has(namespaces) => Kin::Fork,
+        (false, false) if has(namespaces) => Kin::Apart,
+        (false, false) => Kin::Fork,
         _ => Kin::Other,
     }
 }
@@ -344,12 +372,16 @@ macro_rules! clones {
             let Some(started) = function.map(|function| Started { function, argument }) else {
                 return next(function, stack, flags, argument, parent, local, child);
             };
+            if flags & libc::CLONE_PIDFD != 0 {
+                deaths::descriptor_made();
+            }
             match kin(flags as u32 as u64) {
                 Kin::Thread => next(function, stack, flags, argument, parent, local, child),
-                Kin::Fork => {
+                kin @ (Kin::Fork | Kin::Apart) => {
                     before_fork();
                     let started = (&raw const started).cast_mut().cast();
-                    let answer = next(Some(start), stack, flags, started, parent, local, child);
+                    let begin = if kin == Kin::Apart { start_apart } else { start };
+                    let answer = next(Some(begin), stack, flags, started, parent, local, child);
                     after_fork(if answer == 0 { -1 } else { answer });
                     answer
                 }

@@ -10,10 +10,10 @@ use sweetspot_core::why::Why;
 
 use super::process::{Kin, at, becoming, kin};
 use super::read_write::follow;
-use super::{dup, rights, system, transfer};
+use super::{dup, rights, signals, system, transfer};
 use crate::arch::old;
 use crate::fault;
-use crate::ops::{self, Outcome, life, process};
+use crate::ops::{self, Outcome, deaths, life, process};
 use crate::process::set_under_seccomp;
 use crate::reach::target::{Environment, Target};
 use crate::table::DESCRIPTORS_MAX;
@@ -32,13 +32,30 @@ extern "C" fn before_syscall(number: c_long, a: usize, b: usize) -> usize {
         _ if is_vfork(number) => (libc::CLONE_VM as u64 | libc::CLONE_VFORK as u64, 0),
         _ => return followed as *const () as usize,
     };
+    if flags & libc::CLONE_PIDFD as u64 != 0 {
+        deaths::descriptor_made();
+    }
     match kin(flags) {
-        Kin::Fork if stack == 0 => return followed as *const () as usize,
+        Kin::Fork | Kin::Apart if stack == 0 => return followed as *const () as usize,
         Kin::Thread => {}
         Kin::Vfork => process::before_spawn(),
         Kin::Fork | Kin::Other => process::end_because(Why::Shared),
+        // It begins where nothing of ours is called: it inherits what this process has.
+        Kin::Apart => process::end_because(Why::Confined),
     }
     syscall::next()
+}
+
+/// Whether a call makes a process in other namespaces.
+fn is_apart(number: c_long, a: usize) -> bool {
+    let flags = match number {
+        libc::SYS_clone => a as u64,
+        libc::SYS_clone3 => {
+            fault::peek(a as *const CloneArguments).map_or(0, |arguments| arguments.flags)
+        }
+        _ => 0,
+    };
+    kin(flags) == Kin::Apart
 }
 
 /// The head of the kernel's struct clone_args.
@@ -82,7 +99,6 @@ fn is_silent(number: c_long) -> bool {
             | libc::SYS_set_robust_list
             | libc::SYS_get_robust_list
             | libc::SYS_set_tid_address
-            | libc::SYS_rt_sigprocmask
             | libc::SYS_sigaltstack
             | libc::SYS_brk
             | libc::SYS_munmap
@@ -92,7 +108,6 @@ fn is_silent(number: c_long) -> bool {
             | libc::SYS_set_mempolicy
             | libc::SYS_mbind
             | libc::SYS_capget
-            | libc::SYS_umask
     )
 }
 
@@ -170,11 +185,52 @@ unsafe extern "C" fn followed(
         libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_fsync | libc::SYS_fdatasync => {
             unless(life::hand_over_content(fd), || passed_on(next))
         }
+        libc::SYS_fchmod | libc::SYS_fchown | libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
+            life::rights_changing(fd);
+            passed_on(next)
+        }
+        libc::SYS_fchmodat | FCHMODAT2 | libc::SYS_fchownat => {
+            let flags = match number {
+                libc::SYS_fchmodat => 0,
+                FCHMODAT2 => d,
+                _ => e,
+            };
+            rights_of(fd, b, flags as c_int, next)
+        }
+        old::CHMOD | old::CHOWN | libc::SYS_setxattr | libc::SYS_removexattr => {
+            rights_of(libc::AT_FDCWD, a, 0, next)
+        }
+        old::LCHOWN | libc::SYS_lsetxattr | libc::SYS_lremovexattr => {
+            rights_of(libc::AT_FDCWD, a, libc::AT_SYMLINK_NOFOLLOW, next)
+        }
         libc::SYS_sendfile => between(fd, b as c_int, next),
         libc::SYS_splice | libc::SYS_copy_file_range => between(fd, c as c_int, next),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
             life::protecting(c as c_int);
             next()
+        }
+        libc::SYS_pidfd_getfd => {
+            life::special_use(b as c_int, Why::Shared);
+            let new = passed_on(next);
+            life::made(new as c_int);
+            deaths::descriptor_made();
+            new
+        }
+        libc::SYS_wait4 => {
+            let child = passed_on(next);
+            deaths::reaped(child as c_int);
+            child
+        }
+        libc::SYS_waitid | libc::SYS_rt_sigtimedwait => {
+            let answer = passed_on(next);
+            deaths::heard();
+            answer
+        }
+        libc::SYS_pidfd_open | libc::SYS_signalfd4 => {
+            let fd = passed_on(next);
+            life::made(fd as c_int);
+            deaths::descriptor_made();
+            fd
         }
         libc::SYS_sendmsg => {
             transfer::sending(b as *const _);
@@ -200,7 +256,13 @@ unsafe extern "C" fn followed(
             }
             answer
         }
+        libc::SYS_rt_sigprocmask => {
+            signals::mask_changing(fd, b as *const u64);
+            next()
+        }
+        libc::SYS_umask | libc::SYS_personality => talked(next),
         libc::SYS_rt_sigaction => {
+            signals::disposition_changing(fd, || fault::peek(b as *const usize));
             let uncovered = fault::uncover(fd);
             let answer = next();
             fault::cover(uncovered);
@@ -211,6 +273,9 @@ unsafe extern "C" fn followed(
             process::before_fork();
             let child = next();
             process::after_fork(child as c_int);
+            if child == 0 && is_apart(number, a) {
+                process::end_because(Why::Confined);
+            }
             child
         }
         libc::SYS_execve => {
@@ -229,7 +294,7 @@ unsafe extern "C" fn followed(
         }
         libc::SYS_prctl => {
             rights::confining(fd);
-            next()
+            talked(next)
         }
         libc::SYS_setrlimit | libc::SYS_prlimit64 => {
             let answer = passed_on(next);
@@ -258,6 +323,9 @@ unsafe extern "C" fn followed(
                 }
             }
             let answer = passed_on(next);
+            if answer > 0 {
+                deaths::told();
+            }
             if (0..DESCRIPTORS_MAX as isize).contains(&answer) {
                 life::perhaps_made(answer as c_int);
             }
@@ -290,6 +358,16 @@ fn confines(number: c_long) -> bool {
     )
 }
 
+/// `fchmodat2` (Linux 6.6).
+const FCHMODAT2: c_long = 452;
+
+/// The rights on a file change, by path.
+fn rights_of(folder: c_int, path: usize, flags: c_int, next: impl FnOnce() -> isize) -> isize {
+    // SAFETY: the program hands over the same path.
+    unsafe { life::rights_changing_at(folder, path as *const _, flags) };
+    passed_on(next)
+}
+
 /// Between two descriptors, at the kernel's offsets.
 fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
     let (first, second) = (life::hand_over_content(one), life::hand_over_content(other));
@@ -299,6 +377,14 @@ fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
 /// Calls, unless there is an error.
 fn unless(error: Option<c_int>, call: impl FnOnce() -> isize) -> isize {
     error.map_or_else(call, crate::fail)
+}
+
+/// Is seen, calls, listens; no file is looked at.
+fn talked(next: impl FnOnce() -> isize) -> isize {
+    let pass = ops::talk();
+    let answer = next();
+    pass.done();
+    answer
 }
 
 /// Speaks, calls, listens.

@@ -52,8 +52,11 @@ pub(super) fn confining(operation: c_int) {
 
 hook! {
     fn prctl(operation: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int, next => {
+        let pass = crate::ops::talk();
         confining(operation);
-        next(operation, a, b, c, d)
+        let answer = next(operation, a, b, c, d);
+        pass.done();
+        answer
     }
 }
 

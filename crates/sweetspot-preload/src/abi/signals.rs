@@ -6,10 +6,12 @@
 use core::ffi::{c_int, c_uint};
 
 use super::Pointer;
+use crate::careful::{self, MaskChange};
 use crate::fault;
+use crate::ops::{self, deaths};
+use crate::process::passive;
 
 talk! {
-    fn kill(process: c_int, signal: c_int) -> c_int;
     fn killpg(group: c_int, signal: c_int) -> c_int;
     fn tgkill(process: c_int, thread: c_int, signal: c_int) -> c_int;
     fn raise(signal: c_int) -> c_int;
@@ -26,10 +28,86 @@ talk! {
     fn timer_delete(timer: Pointer) -> c_int;
 }
 
+hook! {
+    fn kill(process: c_int, signal: c_int) -> c_int, next => {
+        let pass = ops::talk();
+        let answer = next(process, signal);
+        if answer != 0 {
+            // Perhaps there is no such process any more.
+            deaths::heard();
+        }
+        pass.done();
+        answer
+    }
+}
+
+/// The handler that a structure begins with.
+fn first_word(new: Pointer) -> Option<usize> {
+    fault::peek(new.cast())
+}
+
+/// Before a handler is set (or none, if that is only asked): others can see which signals a process
+/// catches or ignores.
+pub(super) fn disposition_changing(signal: c_int, handler: impl FnOnce() -> Option<usize>) {
+    if ops::is_heard() && handler().is_some_and(|handler| fault::is_seen_to_change(signal, handler))
+    {
+        ops::talk();
+    }
+}
+
+/// Before the signal mask changes (or not): others can see it.
+pub(super) fn mask_changing(how: c_int, set: *const u64) {
+    if set.is_null() || passive() && !ops::is_heard() {
+        return;
+    }
+    let Some(set) = fault::glance(set) else { return };
+    let is_heard = ops::is_heard();
+    if !is_heard && how != libc::SIG_SETMASK && set & fault::fault_set() == 0 {
+        return;
+    }
+    let change = MaskChange::by(how, set);
+    careful::mask_changing(change);
+    if is_heard && change.is_any() {
+        ops::talk();
+    }
+}
+
+macro_rules! masks {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(how: c_int, set: *const u64, old: Pointer) -> c_int, next => {
+            mask_changing(how, set);
+            next(how, set, old)
+        }
+    })*};
+}
+masks! { sigprocmask pthread_sigmask }
+
+/// The older ways: their signals are seen when they have changed.
+macro_rules! old_masks {
+    ($(fn $name:ident($arg:ident: c_int) -> c_int;)*) => {$(hook! {
+        fn $name($arg: c_int) -> c_int, next => {
+            let pass = ops::talk();
+            let answer = next($arg);
+            careful::blocking(crate::sys::change_signal_mask(libc::SIG_BLOCK, 0));
+            pass.done();
+            answer
+        }
+    })*};
+}
+old_masks! {
+    fn sigblock(mask: c_int) -> c_int;
+    fn sigsetmask(mask: c_int) -> c_int;
+    fn sighold(signal: c_int) -> c_int;
+    fn sigrelse(signal: c_int) -> c_int;
+}
+
 /// Functions that set or ask what a signal does; their first argument is the signal.
 macro_rules! dispositions {
-    ($(fn $name:ident($signal:ident: c_int $(, $arg:ident: $type:ty)*) -> $ret:ty;)*) => {$(hook! {
+    ($(
+        fn $name:ident($signal:ident: c_int $(, $arg:ident: $type:ty)*) -> $ret:ty, $handler:expr;
+    )*) => {$(hook! {
         fn $name($signal: c_int $(, $arg: $type)*) -> $ret, next => {
+            disposition_changing($signal, || $handler);
             let uncovered = fault::uncover($signal);
             let answer = next($signal $(, $arg)*);
             fault::cover(uncovered);
@@ -38,15 +116,15 @@ macro_rules! dispositions {
     })*};
 }
 dispositions! {
-    fn sigaction(signal: c_int, new: Pointer, old: Pointer) -> c_int;
-    fn __sigaction(signal: c_int, new: Pointer, old: Pointer) -> c_int;
-    fn signal(signal: c_int, handler: Pointer) -> Pointer;
-    fn bsd_signal(signal: c_int, handler: Pointer) -> Pointer;
-    fn ssignal(signal: c_int, handler: Pointer) -> Pointer;
-    fn sysv_signal(signal: c_int, handler: Pointer) -> Pointer;
-    fn __sysv_signal(signal: c_int, handler: Pointer) -> Pointer;
-    fn sigset(signal: c_int, handler: Pointer) -> Pointer;
-    fn sigignore(signal: c_int) -> c_int;
-    fn siginterrupt(signal: c_int, interrupt: c_int) -> c_int;
-    fn sigvec(signal: c_int, new: Pointer, old: Pointer) -> c_int;
+    fn sigaction(signal: c_int, new: Pointer, old: Pointer) -> c_int, first_word(new);
+    fn __sigaction(signal: c_int, new: Pointer, old: Pointer) -> c_int, first_word(new);
+    fn signal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn bsd_signal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn ssignal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn sysv_signal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn __sysv_signal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn sigset(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn sigignore(signal: c_int) -> c_int, Some(libc::SIG_IGN);
+    fn siginterrupt(signal: c_int, interrupt: c_int) -> c_int, None;
+    fn sigvec(signal: c_int, new: Pointer, old: Pointer) -> c_int, first_word(new);
 }

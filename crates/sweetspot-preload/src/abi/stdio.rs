@@ -6,7 +6,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use super::Pointer;
 use super::process::starting_shell;
-use crate::ops::{self, life, observe};
+use crate::ops::{self, deaths, life, observe};
 use crate::reach::streams;
 use crate::{errno, set_errno};
 
@@ -42,7 +42,7 @@ fn made(stream: *mut c_void, mode: &[u8]) {
     streams::made(stream);
     if !stream.is_null() && may_map(mode) {
         // libc maps the file when the stream is first read.
-        life::mapping(descriptor(stream), libc::PROT_READ, libc::MAP_SHARED);
+        life::mapping(descriptor(stream), libc::PROT_READ, libc::MAP_PRIVATE);
     }
 }
 
@@ -94,7 +94,18 @@ macro_rules! closes {
         }
     })*};
 }
-closes! { fclose _IO_fclose pclose }
+closes! { fclose _IO_fclose }
+
+hook! {
+    fn pclose(stream: *mut c_void) -> c_int, next => {
+        life::stream_closing(descriptor(stream));
+        let pass = ops::pass_on();
+        let answer = next(stream);
+        deaths::heard();
+        pass.done();
+        answer
+    }
+}
 
 macro_rules! freopens {
     ($($name:ident)*) => {$(hook! {

@@ -109,6 +109,11 @@ pass_on! {
     fn __backtrace_symbols_fd(addresses: Pointer, count: c_int, fd: c_int) -> ();
 }
 
+talk! {
+    fn umask(mask: c_uint) -> c_uint;
+    fn personality(persona: usize) -> c_int;
+}
+
 jump! { syslog, before_syslog }
 jump! { __syslog_chk, before_checked_syslog }
 
@@ -126,9 +131,14 @@ extern "C" fn before_checked_syslog() -> usize {
 const FICLONERANGE: usize = 0x4020_940d;
 const FICLONE: usize = 0x4004_9409;
 
+/// `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`: a file may become one that nobody can write.
+const SET_FLAGS: usize = 0x4008_6602;
+const SET_ATTRIBUTES: usize = 0x401c_5820;
+
 /// Before `ioctl`: what it does to files is known for few requests.
 fn before_ioctl(fd: c_int, request: usize, argument: usize) {
     match request as u32 as usize {
+        SET_FLAGS | SET_ATTRIBUTES => life::rights_changing(fd),
         FICLONE => life::hand_over(argument as c_int),
         FICLONERANGE => {
             if let Some(from) = fault::peek(argument as *const i64) {

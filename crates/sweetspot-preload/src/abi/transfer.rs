@@ -7,7 +7,7 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::fault;
-use crate::ops::{self, life};
+use crate::ops::{self, deaths, life};
 
 /// Between two descriptors, at the kernel's offsets.
 macro_rules! between {
@@ -163,7 +163,10 @@ pub(super) fn sending(message: *const libc::msghdr) {
 /// After a message came: descriptors in it are new.
 pub(super) fn received(message: *const libc::msghdr) {
     if !crate::process::passive() {
-        each_passed(message, life::made);
+        each_passed(message, |fd| {
+            life::made(fd);
+            deaths::descriptor_made();
+        });
     }
 }
 

@@ -3,8 +3,25 @@
 use core::ffi::{c_int, c_uint};
 
 use super::Pointer;
+use crate::careful;
+use crate::ops::deaths;
 
-talk! {
+/// What is told through a descriptor may be a death.
+macro_rules! told {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> c_int;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            let pass = crate::ops::talk();
+            let answer = next($($arg),*);
+            if answer > 0 {
+                deaths::told();
+            }
+            pass.done();
+            answer
+        }
+    })*};
+}
+
+told! {
     fn poll(list: Pointer, count: usize, timeout: c_int) -> c_int;
     fn __poll(list: Pointer, count: usize, timeout: c_int) -> c_int;
     fn __poll_chk(list: Pointer, count: usize, timeout: c_int, size: usize) -> c_int;
@@ -29,6 +46,9 @@ talk! {
     fn epoll_pwait2(
         fd: c_int, events: Pointer, count: c_int, timeout: Pointer, mask: Pointer
     ) -> c_int;
+}
+
+talk! {
     fn epoll_ctl(fd: c_int, operation: c_int, of: c_int, event: Pointer) -> c_int;
     fn eventfd_read(fd: c_int, value: Pointer) -> c_int;
     fn eventfd_write(fd: c_int, value: u64) -> c_int;
@@ -52,17 +72,9 @@ talk! {
     fn sigpause(mask: c_int) -> c_int;
     fn __sigpause(signal_or_mask: c_int, is_signal: c_int) -> c_int;
     fn __xpg_sigpause(signal: c_int) -> c_int;
-    fn sigwait(set: Pointer, signal: Pointer) -> c_int;
-    fn sigwaitinfo(set: Pointer, into: Pointer) -> c_int;
-    fn sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer) -> c_int;
     fn sigpending(into: Pointer) -> c_int;
 
     // Threads share what is kept here, but who waits for one may wait for long.
-    fn pthread_join(thread: Pointer, answer: Pointer) -> c_int;
-    fn pthread_timedjoin_np(thread: Pointer, answer: Pointer, until: Pointer) -> c_int;
-    fn pthread_clockjoin_np(
-        thread: Pointer, answer: Pointer, clock: c_int, until: Pointer
-    ) -> c_int;
     fn thrd_join(thread: Pointer, answer: Pointer) -> c_int;
 
     fn msgget(key: c_int, flags: c_int) -> c_int;
@@ -82,6 +94,36 @@ talk! {
     ) -> c_int;
 }
 
+macro_rules! joins {
+    ($(fn $name:ident(thread: usize $(, $arg:ident: $type:ty)*);)*) => {$(hook! {
+        fn $name(thread: usize $(, $arg: $type)*) -> c_int, next => {
+            let pass = crate::ops::talk();
+            let answer = next(thread $(, $arg)*);
+            if answer == 0 {
+                careful::ended(thread);
+            }
+            pass.done();
+            answer
+        }
+    })*};
+}
+joins! {
+    fn pthread_join(thread: usize, answer: Pointer);
+    fn pthread_timedjoin_np(thread: usize, answer: Pointer, until: Pointer);
+    fn pthread_clockjoin_np(thread: usize, answer: Pointer, clock: c_int, until: Pointer);
+}
+
+hook! {
+    fn pthread_cancel(thread: usize) -> c_int, next => {
+        let pass = crate::ops::talk();
+        // Before: it may have ended when this comes back.
+        careful::cancelled(thread);
+        let answer = next(thread);
+        pass.done();
+        answer
+    }
+}
+
 hook! {
     fn mq_close(queue: c_int) -> c_int, next => {
         crate::ops::life::closing(queue);
@@ -96,7 +138,7 @@ macro_rules! waits {
         fn $name($($arg: $type),*) -> c_int, next => {
             let pass = crate::ops::pass_on();
             let child = next($($arg),*);
-            crate::ops::process::reaped(child);
+            deaths::reaped(child);
             pass.done();
             child
         }
@@ -115,13 +157,25 @@ hook! {
     fn waitid(kind: c_uint, id: c_uint, into: Pointer, options: c_int) -> c_int, next => {
         let pass = crate::ops::pass_on();
         let answer = next(kind, id, into, options);
-        if answer == 0 && !into.is_null() {
-            // siginfo_t's si_pid, at the same place for every SIGCHLD.
-            if let Some(child) = crate::fault::peek(into.cast::<c_int>().wrapping_add(4)) {
-                crate::ops::process::reaped(child);
-            }
-        }
+        deaths::heard();
         pass.done();
         answer
     }
+}
+
+macro_rules! waits_for_signals {
+    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            let pass = crate::ops::talk();
+            let answer = next($($arg),*);
+            deaths::heard();
+            pass.done();
+            answer
+        }
+    })*};
+}
+waits_for_signals! {
+    fn sigwait(set: Pointer, signal: Pointer);
+    fn sigwaitinfo(set: Pointer, into: Pointer);
+    fn sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer);
 }

@@ -288,12 +288,15 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
         settle_mapped(fd, &status);
     }
     if shared {
-        match sharers(fd) {
-            Sharers::Nobody => {}
-            Sharers::Children => process::shares_with_children(),
-            Sharers::Anybody if writable => process::agrees_silently(),
-            // It may yet be made writable.
-            Sharers::Anybody => SHARED_READ_ONLY.store(true, Relaxed),
+        match news_through(fd, &status) {
+            News::None => {}
+            News::Heard => process::hears_silently(),
+            News::Both if writable => process::agrees_silently(),
+            News::Both => {
+                process::hears_silently();
+                // It may yet be made writable.
+                SHARED_READ_ONLY.store(true, Relaxed);
+            }
         }
     }
 }
@@ -323,32 +326,86 @@ pub fn protecting(protection: i32) {
     }
 }
 
-/// Who else can map a file.
-enum Sharers {
-    /// The mapping carries no message, or cannot be written through.
-    Nobody,
-    /// It has no name: only who inherits or is sent the descriptor.
-    Children,
-    Anybody,
+/// What can pass through a shared mapping without a call. That a file has no name (any more) does not
+/// help: another process may have it open, or have it handed on or sent, or find it in /proc.
+enum News {
+    /// It carries no message.
+    None,
+    /// Others may write there what is read here.
+    Heard,
+    /// And the other way round.
+    Both,
 }
 
-/// Folders of files that are mapped writable and carry no message: the JVM's performance counters.
-const NO_MESSAGE: [&[u8]; 1] = [b"/hsperfdata_"];
+/// Parts of the paths of files that are mapped and carry no message: the JVM's performance counters,
+/// its modules and classes; memory that the JVM and .NET map twice.
+const NO_MESSAGE: [&[u8]; 5] =
+    [b"/hsperfdata_", b"/lib/modules", b".jsa", b"/memfd:java_heap", b"/memfd:doublemapper"];
 
-fn sharers(fd: i32) -> Sharers {
-    let may_write =
-        sys::open_flags(fd).is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDWR);
-    if !may_write {
-        return Sharers::Nobody;
-    }
+/// Where a system keeps the files that are its own.
+const OF_THE_SYSTEM: [&[u8]; 3] = [b"/usr/", b"/lib", b"/opt/"];
+
+fn news_through(fd: i32, status: &sys::Status) -> News {
     let mut path = [0; 512];
     let path = crate::ledger::path_of(fd, &mut path);
     if NO_MESSAGE.iter().any(|name| path.windows(name.len()).any(|window| window == *name)) {
-        Sharers::Nobody
-    } else if path.ends_with(b" (deleted)") {
-        Sharers::Children
-    } else {
-        Sharers::Anybody
+        return News::None;
+    }
+    let is_writable =
+        sys::open_flags(fd).is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDWR);
+    match is_writable {
+        true => News::Both,
+        false if may_be_written(path, status) => News::Heard,
+        false => News::None,
+    }
+}
+
+/// Whether somebody may write to a file that is only read here. Root may always; of what only root may
+/// write, and of the files of the system, it is taken that nobody speaks through them.
+fn may_be_written(path: &[u8], status: &sys::Status) -> bool {
+    const BY_ANYBODY: u32 = 0o222;
+    const BY_OTHERS_THAN_OWNER: u32 = 0o022;
+    if status.mode & BY_ANYBODY == 0 {
+        return false;
+    }
+    let by_root_alone = status.owner == 0 && status.mode & BY_OTHERS_THAN_OWNER == 0;
+    let of_the_system = || OF_THE_SYSTEM.iter().any(|folder| path.starts_with(folder));
+    !by_root_alone || sys::effective_user() == 0 && !of_the_system()
+}
+
+/// Before the rights on a file change, by descriptor: the guard gives its handle back, for it may not
+/// be able to write there afterwards.
+pub fn rights_changing(fd: i32) {
+    if !passive()
+        && crate::pins::has_slot()
+        && let Some(status) = sys::status(fd)
+    {
+        give_handles_back(&status);
+    }
+}
+
+/// The same by path.
+///
+/// # Safety
+/// As of `fstatat`: a bad address is an error.
+pub unsafe fn rights_changing_at(folder: i32, path: *const core::ffi::c_char, flags: i32) {
+    if passive() || !crate::pins::has_slot() {
+        return;
+    }
+    let flags = flags & (libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH);
+    // SAFETY: as the caller says.
+    if let Some(status) = unsafe { sys::status_at(folder, path, flags) } {
+        give_handles_back(&status);
+    }
+}
+
+fn give_handles_back(of: &sys::Status) {
+    for fd in table::all() {
+        let Some((file, _)) = table::open_file(fd) else { continue };
+        let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
+        if inode == (of.device, of.inode) {
+            write::give_handle_back(fd, file);
+        }
     }
 }
 

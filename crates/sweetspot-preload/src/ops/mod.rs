@@ -3,6 +3,7 @@
 //! `abi` asks, gets an [`Outcome`], and only `abi` calls the next definition; so that "call the
 //! original" is a value and not an accident.
 
+pub mod deaths;
 pub mod embed;
 pub mod inodes;
 pub mod life;
@@ -61,6 +62,8 @@ enum Kind {
     Nothing,
     /// It may have brought news.
     Listen,
+    /// And among them that of a death.
+    Death,
     /// A read, write or seek that is counted as under way.
     Read,
     ReadAt,
@@ -74,6 +77,8 @@ impl Pass {
     pub const NOTHING: Pass = Pass { kind: Kind::Nothing, fd: -1, len: 0 };
     /// The call may bring news.
     pub const LISTEN: Pass = Pass { kind: Kind::Listen, fd: -1, len: 0 };
+    /// The call may bring news of a death, too.
+    pub const DEATH: Pass = Pass { kind: Kind::Death, fd: -1, len: 0 };
 
     /// Tidies up after the call that gave `answer`, and hands the answer back.
     #[inline(always)]
@@ -81,6 +86,10 @@ impl Pass {
         match self.kind {
             Kind::Nothing => {}
             Kind::Listen => listen(),
+            Kind::Death => {
+                listen();
+                deaths::heard();
+            }
             _ => self.learn(answer),
         }
         answer
@@ -319,6 +328,12 @@ pub fn speak() {
     if write::is_pending() {
         write::flush_all();
     }
+}
+
+/// Whether it matters to anybody that this process speaks: something waits, or is said to (`profile`).
+#[inline(always)]
+pub fn is_heard() -> bool {
+    write::is_pending() || observe::is_on()
 }
 
 /// The same where only others hear of it, and the call looks at no file: what nobody else looks at

@@ -1389,8 +1389,9 @@ pub enum Sharing {
     Inherited,
 }
 
-/// Before a new process shares descriptors with this one, or this one becomes another program.
-pub fn shares(sharing: Sharing) {
+/// Before a new process shares descriptors with this one, also those that are `named`, or this one
+/// becomes another program.
+pub fn shares(sharing: Sharing, named: impl Fn(i32) -> bool) {
     if !is_on() || is_borrowed() {
         return;
     }
@@ -1401,7 +1402,7 @@ pub fn shares(sharing: Sharing) {
     spoke();
     each(|seen, fd| {
         let kept = seen.flags.load(Relaxed) & CLOSE_ON_EXEC != 0;
-        if (sharing == Sharing::All || !kept)
+        if (sharing == Sharing::All || !kept || named(fd))
             && let Some(counts) = Counts::of(seen, fd)
         {
             settle_shared(seen, &counts);

@@ -5,7 +5,9 @@
 //! execs: whatever it does must not touch what is kept here, and only descriptors that survive the
 //! exec are shared.
 
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::why::Why;
@@ -31,10 +33,65 @@ pub fn forking() -> bool {
 
 /// Which descriptors a new process will share with us.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sharing {
+pub enum Sharing {
     All,
     /// Those that are not closed at exec.
     Inherited,
+    /// And those that these file actions of a spawn duplicate, whatever the numbers mean by then.
+    Spawned(usize),
+}
+
+impl Sharing {
+    /// Whether a descriptor that is closed at exec is handed on all the same.
+    fn names(self, fd: i32) -> bool {
+        match self {
+            Sharing::All => true,
+            Sharing::Inherited => false,
+            Sharing::Spawned(actions) => is_named(actions, fd),
+        }
+    }
+}
+
+/// A descriptor that a list of file actions duplicates. Which file that is, is decided when a process
+/// is made by them: the number may mean nothing yet when it is written down.
+struct Named {
+    /// The address of the list; 0: free.
+    actions: AtomicUsize,
+    fd: AtomicI32,
+}
+
+/// More than all the lists that a program keeps at a time have; beyond, every spawn by a list counts
+/// as sharing everything.
+const NAMED_MAX: usize = 256;
+static NAMED: [Named; NAMED_MAX] =
+    [const { Named { actions: AtomicUsize::new(0), fd: AtomicI32::new(-1) } }; NAMED_MAX];
+#[unsafe(link_section = ".data")]
+static NAMED_TOO_MANY: AtomicBool = AtomicBool::new(false);
+
+/// A list of file actions is going to duplicate a descriptor.
+pub fn named_in_actions(actions: usize, fd: i32) {
+    let is_free =
+        |named: &&Named| named.actions.compare_exchange(0, actions, Relaxed, Relaxed).is_ok();
+    match NAMED.iter().find(is_free) {
+        Some(named) => named.fd.store(fd, Relaxed),
+        None => NAMED_TOO_MANY.store(true, Relaxed),
+    }
+}
+
+/// A list of file actions begins, or has ended.
+pub fn forget_actions(actions: usize) {
+    for named in &NAMED {
+        if named.actions.load(Relaxed) == actions {
+            named.fd.store(-1, Relaxed);
+            named.actions.store(0, Relaxed);
+        }
+    }
+}
+
+fn is_named(actions: usize, fd: i32) -> bool {
+    let is_it =
+        |named: &Named| named.actions.load(Relaxed) == actions && named.fd.load(Relaxed) == fd;
+    actions != 0 && (NAMED_TOO_MANY.load(Relaxed) || NAMED.iter().any(is_it))
 }
 
 /// Settles everything; what will be shared goes straight on, for the reason given.
@@ -50,7 +107,7 @@ fn settle_all(sharing: Sharing, why: Option<Why>) {
             },
             _ => continue,
         };
-        let kept = sharing == Sharing::Inherited && Learning(learned).has(Learning::CLOSE_ON_EXEC);
+        let kept = Learning(learned).has(Learning::CLOSE_ON_EXEC) && !sharing.names(fd);
         // What came from outside was shared before, and is written as such.
         let kept = kept || table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
         settle(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::Straight));
@@ -60,7 +117,7 @@ fn settle_all(sharing: Sharing, why: Option<Why>) {
 /// Before a fork. To be followed by `after_fork` in both processes.
 pub fn before_fork() {
     if passive() {
-        observe::shares(observe::Sharing::All);
+        observe::shares(observe::Sharing::All, |_| false);
     }
     let may_agree = !passive() || observe::is_on();
     if may_agree && SHARES_WRITABLE.load(Relaxed) {
@@ -112,31 +169,40 @@ pub fn after_fork(child: i32) {
 struct Spawner {
     thread: AtomicU64,
     process: AtomicI32,
+    /// The list of file actions by which they spawn; 0: none.
+    actions: AtomicUsize,
 }
 
 const SPAWNERS_MAX: usize = 64;
-static SPAWNERS: [Spawner; SPAWNERS_MAX] =
-    [const { Spawner { thread: AtomicU64::new(0), process: AtomicI32::new(0) } }; SPAWNERS_MAX];
+static SPAWNERS: [Spawner; SPAWNERS_MAX] = [const {
+    Spawner { thread: AtomicU64::new(0), process: AtomicI32::new(0), actions: AtomicUsize::new(0) }
+}; SPAWNERS_MAX];
 #[unsafe(link_section = ".data")]
 static SPAWNING: AtomicU32 = AtomicU32::new(0);
 
 /// Before a vfork or spawn by this thread. Ends by itself when the parent goes on (or with
 /// `after_spawn`).
 pub fn before_spawn() {
+    before_spawn_with(0);
+}
+
+/// The same, by a list of file actions (0: none).
+pub fn before_spawn_with(actions: usize) {
     if passive() {
-        observe::shares(observe::Sharing::Inherited);
+        observe::shares(observe::Sharing::Inherited, |fd| is_named(actions, fd));
         return;
     }
     stop_transitions();
     speak();
     pins::await_releases();
-    settle_all(Sharing::Inherited, Some(Why::Shared));
+    settle_all(Sharing::Spawned(actions), Some(Why::Shared));
     let me = sys::thread_pointer();
     let process = sys::process_id();
     loop {
         for spawner in &SPAWNERS {
             if spawner.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok() {
                 spawner.process.store(process, Relaxed);
+                spawner.actions.store(actions, Relaxed);
                 SPAWNING.fetch_add(1, Relaxed);
                 set_passive(PASSIVE_SPAWN);
                 return;
@@ -151,9 +217,10 @@ pub fn after_spawn() {
     let me = sys::thread_pointer();
     for spawner in &SPAWNERS {
         if spawner.thread.load(Relaxed) == me {
+            let actions = spawner.actions.load(Relaxed);
             spawner.thread.store(0, Relaxed);
             // What another thread opened meanwhile may be shared too.
-            settle_all(Sharing::Inherited, Some(Why::Shared));
+            settle_all(Sharing::Spawned(actions), Some(Why::Shared));
             FORKING.fetch_sub(1, Relaxed);
             if SPAWNING.fetch_sub(1, Relaxed) == 1 {
                 clear_passive(PASSIVE_SPAWN);
@@ -315,6 +382,28 @@ pub fn shares_memory() -> bool {
     SHARES_MEMORY.load(Relaxed)
 }
 
+/// Whether this process may hear from others through memory that it only reads.
+#[unsafe(link_section = ".data")]
+static HEARS: AtomicBool = AtomicBool::new(false);
+
+/// Whether a load may be news: then no window answers, but for files that nobody else looks at.
+pub fn may_hear() -> bool {
+    HEARS.load(Relaxed)
+}
+
+/// Another process may write to memory that this one reads: a load there is a word that is not seen.
+/// Reads go straight on for good.
+pub fn hears_silently() {
+    if passive() || HEARS.swap(true, Relaxed) {
+        return;
+    }
+    for fd in table::all() {
+        if table::open_file(fd).is_some_and(|(file, _)| file.is_on() && !file.is_private()) {
+            settle(fd, Next::Learn);
+        }
+    }
+}
+
 /// This process and another one share writable memory: a store there is a word that nobody hears.
 /// Everything goes straight on for good, but for files of which a rule promises that nobody looks at
 /// them before they are closed.
@@ -382,12 +471,4 @@ fn status_number(name: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, |number: u64, digit| {
         number.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
     }))
-}
-
-/// A wait returned this child: if it is dead, everything that it left pending is in its files before
-/// this returns.
-pub fn reaped(child: i32) {
-    if child > 0 && !passive() {
-        crate::pins::wait_finished(child as u32);
-    }
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::file::{CLOSED, Held, Hit, OpenFile};
 use crate::process::{self, EPOCH, SignalsBlocked, listen, passive, passive_for_good};
-use crate::{arch, copy, ledger, pool, sys, table};
+use crate::{arch, careful, copy, ledger, pool, sys, table};
 
 /// `read`.
 #[inline(always)]
@@ -119,6 +119,7 @@ fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec>
 }
 
 fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
+    let _care = careful::take();
     if observe::is_on() || passive() {
         return match target {
             Target::Buffer(_) => observe::call(observe::Kind::Read, fd, len as u64, offset),
@@ -191,7 +192,8 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
     }
     // Not followed: at the kernel's offset.
     if table::word(fd).is_some_and(|word| table::tag(word.load(Relaxed)) == table::OTHER) {
-        return Outcome::PassOn(talk());
+        let pass = talk();
+        return Outcome::PassOn(if super::deaths::may_be_told() { Pass::DEATH } else { pass });
     }
     speak();
     Outcome::PassOn(Pass::LISTEN)

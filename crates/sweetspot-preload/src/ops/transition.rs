@@ -193,7 +193,8 @@ fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
     if MADE_UP.contains(&magic) {
         return Err(Refusal::Final(Why::NotRegular));
     }
-    if super::process::shares_memory() && !ledger::is_private(fd) {
+    let hears = super::process::shares_memory() || super::process::may_hear();
+    if hears && !ledger::is_private(fd) {
         return Err(Refusal::Final(Why::SharedMemory));
     }
     let buffer = match known.map(|file| file.buffer.load(Relaxed)) {
@@ -223,6 +224,7 @@ fn turn_on(file: &'static OpenFile, learned: u64, facts: &Facts, fd: i32) {
     file.ctime_ns.store(facts.status.ctime_ns, Relaxed);
     file.flags.store(facts.flags as u32, Relaxed);
     file.position.store(facts.position, Relaxed);
+    file.kernel_at.store(facts.position, Relaxed);
     file.buffer.store(facts.buffer, Relaxed);
     file.learned.store(learned, Relaxed);
     ledger::record(file, fd);

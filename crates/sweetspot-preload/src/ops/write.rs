@@ -30,7 +30,7 @@ use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
 use crate::lock::hold;
 use crate::pins::{self, Pinned};
 use crate::process::{self, SignalsBlocked, passive, passive_for_good};
-use crate::{copy, fault, ledger, sys, table};
+use crate::{careful, copy, fault, ledger, sys, table};
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
 /// each write makes every window ask again (410 ns a window), afterwards only those of its inode.
@@ -233,6 +233,7 @@ fn write_through(file: &'static OpenFile, at: u64, buffer: *const u8, len: u64) 
 }
 
 fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
+    let _care = careful::take();
     if observe::is_on() || passive() {
         return match source {
             Source::Buffer(_, len) => observe::call(observe::Kind::Write, fd, len as u64, offset),
@@ -278,6 +279,7 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
                 match prepare(file, fd, len as u64) {
                     Prepared::Append => {}
                     Prepared::Replaced => life::forget(fd),
+                    Prepared::Shared => settle::settle(fd, settle::Next::Straight(Why::Shared)),
                     Prepared::Failed => {
                         if let Some(errno) = failing_descriptor(fd) {
                             return Outcome::Done(crate::fail(errno));
@@ -338,6 +340,8 @@ enum Prepared {
     /// The descriptor means another file than the one that is kept for it: it was closed, and another
     /// file opened, by system calls of the program's own.
     Replaced,
+    /// Another process has taken a descriptor of this description, and moved its offset.
+    Shared,
 }
 
 /// Makes room for an append, or says why there is none.
@@ -393,6 +397,14 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         // What went straight on since the last flush came before what waits from now on: only what
         // changes the file after this moment is somebody else's, for whom `recover` makes way.
         store_status(entry, &status);
+    }
+    if file.is_on()
+        && let Some(moved) = file.moved_offset(fd)
+    {
+        if file.take_position() == file.kernel_at.load(Relaxed) {
+            file.position.store(moved, Relaxed);
+        }
+        return Prepared::Shared;
     }
     let position =
         if file.is_trailing() { expected_place(file, entry) } else { file.take_position() };
@@ -583,6 +595,9 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
         }
     };
     if len > 0 {
+        if file.is_on() {
+            file.leave_offset(file.fd.load(Relaxed));
+        }
         file.error.store(0, Relaxed);
         inodes::wrote(file);
     }
@@ -1062,14 +1077,22 @@ pub fn limits_changed() {
         if file.pin.load(Relaxed) == pin::NEVER {
             continue;
         }
-        settle::settle(fd, settle::Next::Learn);
-        let _signals = SignalsBlocked::new();
-        let held = file.hold();
-        if !held.nested && file.chunk.load(Relaxed) == 0 {
+        if give_handle_back(fd, file) {
             give_up(file, Why::FileSizeLimit);
-            unpin(file);
         }
     }
+}
+
+/// Settles a file and has the guard let go of it; false: not now. Its writes may earn that anew.
+pub fn give_handle_back(fd: i32, file: &'static OpenFile) -> bool {
+    settle::settle(fd, settle::Next::Learn);
+    let _signals = SignalsBlocked::new();
+    let held = file.hold();
+    let can = !held.nested && file.chunk.load(Relaxed) == 0;
+    if can {
+        unpin(file);
+    }
+    can
 }
 
 /// Asks for a pin on a file that is open for writing. The registry is held.
@@ -1205,6 +1228,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
             file.learned.store(value, Relaxed);
             file.close_cursor();
             file.position.store(if trails { AT_END } else { position as u64 }, Relaxed);
+            file.kernel_at.store(position as u64, Relaxed);
         }
         file.chunk.store(file.mapped_chunk.load(Relaxed), Relaxed);
         let state = if trails { table::TRAILING } else { table::ON };
@@ -1226,16 +1250,29 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
         return None;
     }
     let at = file.take_position();
+    // Where the kernel knows the position, it is to know it afterwards, too: see `leave_offset`.
+    let is_known = file.kernel_at.load(Relaxed) == at;
     // SAFETY: the kernel checks the program's memory.
-    let answer = unsafe { sys::write_at(fd, buffer, len, at) };
+    let answer = unsafe {
+        match is_known {
+            true => sys::write(fd, buffer, len),
+            false => sys::write_at(fd, buffer, len, at),
+        }
+    };
     file.count(Counter::StraightWrites, 1);
     if answer > 0 {
         file.count(Counter::StraightWriteBytes, answer as u64);
         file.position.store(at + answer as u64, Relaxed);
+        if is_known {
+            file.kernel_at.store(at + answer as u64, Relaxed);
+        }
         update_window(file, at, buffer, answer as u64);
         inodes::wrote(file);
     }
     file.reopen_cursor();
+    if !is_known {
+        file.leave_offset(fd);
+    }
     Some(if answer < 0 { crate::fail(-answer as i32) } else { answer })
 }
 

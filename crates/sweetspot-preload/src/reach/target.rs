@@ -5,19 +5,18 @@
 //! refuses to start when it does not come first. Such a program gets an environment without us. Programs of
 //! other users (set-id) need no rule: their linker ignores us without a word.
 //!
-//! The child of a vfork comes here too, in its parent's memory: nothing is kept, and files are read
-//! by system calls onto the stack. What cannot be told (no descriptor is left, a damaged file)
+//! The child of a vfork comes here too, in its parent's memory: nothing is kept. Files are looked at
+//! aside (`crate::aside`), without a descriptor of the program's, and little is needed of the caller's
+//! stack, which may be a small alternate one. What cannot be told (a damaged file, a bad address)
 //! leaves the environment as it is; the kernel or the linker then says what is wrong.
 
-use core::ffi::{CStr, c_char};
-use core::mem::MaybeUninit;
-
+use core::ffi::c_char;
 use libc::{Elf64_Ehdr, Elf64_Phdr};
 use sweetspot_core::{linkers, policy};
 
 use crate::atomic::single_threaded;
-use crate::process::{SignalsBlocked, under_seccomp};
-use crate::{ledger, next, sys};
+use crate::process::under_seccomp;
+use crate::{aside, ledger, next, sys};
 
 /// A list of `NAME=VALUE`, as exec takes it.
 pub type Environment = *const *const c_char;
@@ -83,29 +82,98 @@ const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const LEFT_OUT: [&[u8]; 2] = [b"SWEETSPOT_LEDGER=", b"SWEETSPOT_SUMMARY="];
 
 impl Names {
-    /// None: the environment does not name our library, or cannot be looked at.
+    /// None: the environment does not name our library, or there is a bad address in it: then the
+    /// kernel must say so.
     fn of(given: Environment) -> Option<Names> {
         let ours = next::own_path()?;
-        let preload = entries(given).find(|entry| entry.starts_with(PRELOAD))?;
+        let (mut preload, mut sound) = (None, true);
+        for entry in entries(given) {
+            match entry {
+                Ok(entry) if preload.is_none() && entry.starts_with(PRELOAD) => {
+                    preload = Some(entry);
+                }
+                Ok(_) => {}
+                Err(BadAddress) => sound = false,
+            }
+        }
+        let preload = preload.filter(|_| sound)?;
         elements(preload).any(|element| element == ours).then_some(Names { preload, ours })
     }
 }
 
-/// The texts of an environment. One that is no address at all has none; with another bad one the
-/// program would have failed by EFAULT, and here by a fault.
-fn entries(given: Environment) -> impl Iterator<Item = &'static [u8]> {
-    let sound = (4096..crate::arch::USER_END).contains(&(given as usize)) && given.is_aligned();
+/// An address of the program's where nothing can be read.
+struct BadAddress;
+
+/// Which page was last found to be readable: texts lie beside each other.
+struct Readable {
+    page: usize,
+}
+
+/// No page that is asked for.
+const NO_PAGE: usize = usize::MAX;
+/// The smallest page, in bytes; what is readable is so in whole pages.
+const PAGE_BYTES: usize = 4096;
+
+impl Readable {
+    /// Whether this address can be read.
+    fn is(&mut self, address: usize) -> bool {
+        let page = address / PAGE_BYTES;
+        if page != self.page && sys::is_readable(address) {
+            self.page = page;
+        }
+        page == self.page
+    }
+
+    /// The text that begins here, if all of it can be read.
+    fn text(&mut self, text: *const c_char) -> Result<&'static [u8], BadAddress> {
+        let start = text as usize;
+        let mut end = start;
+        loop {
+            if !self.is(end) {
+                return Err(BadAddress);
+            }
+            let page_end = (end / PAGE_BYTES + 1).saturating_mul(PAGE_BYTES);
+            while end < page_end {
+                // SAFETY: the page can be read, and is the caller's until the program has started.
+                if unsafe { *(end as *const u8) } == 0 {
+                    // SAFETY: as above, from the first byte to this one.
+                    return Ok(unsafe {
+                        core::slice::from_raw_parts(start as *const u8, end - start)
+                    });
+                }
+                end += 1;
+            }
+        }
+    }
+}
+
+/// The texts of an environment, up to the first bad address.
+fn entries(given: Environment) -> impl Iterator<Item = Result<&'static [u8], BadAddress>> {
+    let mut readable = [Readable { page: NO_PAGE }, Readable { page: NO_PAGE }];
+    let mut ended = given.is_null();
     (0..).map_while(move |index| {
-        if !sound {
+        if ended {
             return None;
         }
-        // SAFETY: the list ends with null, which ends this walk; its texts are C strings, which the
-        // caller keeps until the program has started.
-        unsafe {
-            let entry = *given.add(index);
-            (!entry.is_null()).then(|| CStr::from_ptr(entry).to_bytes())
+        let place = given.wrapping_add(index);
+        if !place.is_aligned() || !readable[0].is(place as usize) {
+            ended = true;
+            return Some(Err(BadAddress));
         }
+        // SAFETY: it can be read, and is aligned, so it lies in one page.
+        let entry = unsafe { *place };
+        if entry.is_null() {
+            return None;
+        }
+        let text = readable[1].text(entry);
+        ended = text.is_err();
+        Some(text)
     })
+}
+
+/// The texts of an environment that has none.
+fn sound_entries(given: Environment) -> impl Iterator<Item = &'static [u8]> {
+    entries(given).map_while(Result::ok)
 }
 
 /// The libraries that a text `LD_PRELOAD=...` names.
@@ -115,35 +183,24 @@ fn elements(preload: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|element| !element.is_empty())
 }
 
-/// Pointers and text that fit on the stack, in words.
-const SMALL_WORDS: usize = 512;
-
-/// Calls `start` with a copy of the environment without us. A list too long for the stack is put
-/// into fresh memory, which the child of a vfork leaves to its parent.
+/// Calls `start` with a copy of the environment without us, in fresh memory, which the child of a
+/// vfork leaves to its parent.
 #[inline(never)]
 fn without<R>(
     given: Environment,
     names: &Names,
     start: impl FnOnce(Option<Environment>) -> R,
 ) -> R {
-    let count = entries(given).count() + 1;
-    let words = count + names.preload.len() / 8 + 1;
-    let mut small = [MaybeUninit::<usize>::uninit(); SMALL_WORDS];
-    let bytes = words * size_of::<usize>();
-    let memory = match words <= SMALL_WORDS {
-        true => small.as_mut_ptr().cast::<u8>(),
-        false => match sys::map_memory(bytes) {
-            Some(memory) => memory,
-            None => return start(None),
-        },
-    };
-    // SAFETY: `words` words of memory: `count` of them are pointers, the text follows.
+    let count = sound_entries(given).count() + 1;
+    let bytes = (count + names.preload.len() / 8 + 1) * size_of::<usize>();
+    let Some(memory) = sys::map_memory(bytes) else { return start(None) };
+    // SAFETY: that many bytes of memory: `count` words of them are pointers, the text follows.
     unsafe {
         let list = memory.cast::<*const c_char>();
         let text = memory.add(count * size_of::<usize>());
         let others = write_without(names, text);
         let mut kept = 0;
-        for (index, entry) in entries(given).enumerate() {
+        for (index, entry) in sound_entries(given).take(count - 1).enumerate() {
             let is_preload = entry.starts_with(PRELOAD);
             if is_preload && !others || LEFT_OUT.iter().any(|name| entry.starts_with(name)) {
                 continue;
@@ -153,9 +210,7 @@ fn without<R>(
         }
         list.add(kept).write(core::ptr::null());
         let answer = start(Some(list));
-        if words > SMALL_WORDS {
-            sys::syscall!(SYS_munmap, memory, bytes);
-        }
+        sys::syscall!(SYS_munmap, memory, bytes);
         answer
     }
 }
@@ -197,14 +252,19 @@ fn is_harmed(target: Target, names: &Names) -> bool {
         // The linker would print an error where there is no room for us.
         return true;
     }
-    let _signals = SignalsBlocked::new();
-    if elements(names.preload).any(is_address_sanitizer) || !can_be_read(names.ours) {
+    if elements(names.preload).any(is_address_sanitizer) {
         return true;
     }
-    match File::of(target) {
-        Some(file) => file.is_harmed(INTERPRETERS_MAX),
-        None => false,
-    }
+    let keep = match target {
+        Target::At(folder, _) => folder.max(-1),
+        Target::InPath(_) | Target::Open(_) => -1,
+    };
+    let look = || {
+        let harmed = |file: File| file.is_harmed(INTERPRETERS_MAX);
+        !can_be_read(names.ours) || File::of(target).is_some_and(harmed)
+    };
+    // Where nobody can look: as given.
+    aside::look(keep, look).unwrap_or(false)
 }
 
 /// Whether a library is AddressSanitizer's, which must be the first.
@@ -226,29 +286,24 @@ fn can_be_read(path: &'static [u8]) -> bool {
 /// Scripts that name scripts: the kernel follows four.
 const INTERPRETERS_MAX: u32 = 5;
 
-/// A file that is closed when dropped, unless it is the program's own.
+/// A regular file, open in a table that ends with the look.
 struct File {
     fd: i32,
-    ours: bool,
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        if self.ours {
-            // SAFETY: our own descriptor.
-            unsafe { sys::syscall!(SYS_close, self.fd as isize) };
-        }
-    }
 }
 
 impl File {
     /// # Safety
     /// As `openat`: a bad address is an error.
     unsafe fn open(folder: i32, path: *const c_char) -> Result<File, sys::Errno> {
+        // SAFETY: as the caller says.
+        if unsafe { sys::status_at(folder, path, 0) }.is_some_and(|status| !status.regular) {
+            // No program; and whoever waits at the other end of a pipe would be woken.
+            return Err(sys::Errno(libc::EACCES));
+        }
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
         // SAFETY: as the caller says.
         let fd = unsafe { sys::syscall!(SYS_openat, folder as isize, path, flags, 0) };
-        sys::result(fd).map(|fd| File { fd: fd as i32, ours: true })
+        sys::result(fd).map(|fd| File { fd: fd as i32 })
     }
 
     fn of(target: Target) -> Option<File> {
@@ -269,27 +324,23 @@ impl File {
     #[inline(never)]
     fn in_path(name: *const c_char) -> Option<File> {
         const BYTES: usize = libc::PATH_MAX as usize;
-        if name.is_null() {
-            return None;
-        }
-        // SAFETY: libc reads the name too.
-        let name = unsafe { CStr::from_ptr(name) };
-        if name.to_bytes().contains(&b'/') {
+        let text = Readable { page: NO_PAGE }.text(name).ok()?;
+        if text.contains(&b'/') {
             // SAFETY: a C string.
-            return unsafe { File::open(libc::AT_FDCWD, name.as_ptr()) }.ok();
+            return unsafe { File::open(libc::AT_FDCWD, name) }.ok();
         }
-        let given = entries(own_environment()).find_map(|entry| entry.strip_prefix(b"PATH="));
+        let mut own = sound_entries(own_environment());
+        let given = own.find_map(|entry| entry.strip_prefix(b"PATH="));
         let mut path = [0u8; BYTES];
         for folder in given.unwrap_or(b"/bin:/usr/bin").split(|byte| *byte == b':') {
-            let name = name.to_bytes();
-            let len = folder.len() + 1 + name.len();
+            let len = folder.len() + 1 + text.len();
             if len >= BYTES {
                 continue;
             }
             path[..folder.len()].copy_from_slice(folder);
             // An empty folder is this one.
             path[folder.len()] = b'/';
-            path[folder.len() + 1..len].copy_from_slice(name);
+            path[folder.len() + 1..len].copy_from_slice(text);
             path[len] = 0;
             let start = usize::from(folder.is_empty());
             let path = path[start..].as_ptr();
@@ -298,10 +349,11 @@ impl File {
                 sys::syscall!(SYS_faccessat, libc::AT_FDCWD as isize, path, libc::X_OK) == 0
             };
             if can_be_executed {
-                // SAFETY: as above. A folder can be opened too, but not executed.
-                let file = unsafe { File::open(libc::AT_FDCWD, path.cast()) }.ok()?;
-                if sys::status(file.fd).is_some_and(|status| status.regular) {
-                    return Some(file);
+                // SAFETY: as above. A folder, too, can seem to be executable.
+                match unsafe { File::open(libc::AT_FDCWD, path.cast()) } {
+                    Ok(file) => return Some(file),
+                    Err(sys::Errno(libc::EACCES)) => {}
+                    Err(_) => return None,
                 }
             }
         }

@@ -36,6 +36,9 @@ pub mod old {
     pub const CREAT: c_long = -5;
     pub const DUP2: c_long = -6;
     pub const PIPE: c_long = -7;
+    pub const CHMOD: c_long = -8;
+    pub const CHOWN: c_long = -9;
+    pub const LCHOWN: c_long = -10;
 }
 
 /// Makes a system call with up to six arguments.
@@ -57,6 +60,47 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
             in("x4") args[4],
             in("x5") args[5],
             options(nostack),
+        );
+    }
+    answer
+}
+
+/// Makes a thread with these flags of `clone`, which calls `function` on its own stack and ends. The
+/// answer is as of the call.
+///
+/// # Safety
+/// The stack ends at `stack`, and is nobody else's while the thread lives. Signals are blocked.
+#[inline(never)]
+pub unsafe fn run_thread(
+    flags: usize,
+    stack: usize,
+    function: extern "C" fn(usize),
+    argument: usize,
+) -> isize {
+    let answer: isize;
+    // SAFETY: the system call convention; the thread keeps all registers but the stack pointer, and
+    // never leaves this block.
+    unsafe {
+        asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, x10",
+            "blr x9",
+            "mov x0, xzr",
+            "mov x8, {exit}",
+            "svc 0",
+            "brk 1",
+            "2:",
+            exit = const libc::SYS_exit,
+            in("x8") libc::SYS_clone,
+            inlateout("x0") flags as isize => answer,
+            in("x1") stack,
+            in("x2") 0usize,
+            in("x3") 0usize,
+            in("x4") 0usize,
+            in("x9") function as usize,
+            in("x10") argument,
         );
     }
     answer

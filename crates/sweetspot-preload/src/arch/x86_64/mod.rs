@@ -36,6 +36,9 @@ pub mod old {
     pub const CREAT: c_long = libc::SYS_creat;
     pub const DUP2: c_long = libc::SYS_dup2;
     pub const PIPE: c_long = libc::SYS_pipe;
+    pub const CHMOD: c_long = libc::SYS_chmod;
+    pub const CHOWN: c_long = libc::SYS_chown;
+    pub const LCHOWN: c_long = libc::SYS_lchown;
 }
 
 /// Makes a system call with up to six arguments.
@@ -59,6 +62,50 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
             lateout("rcx") _,
             lateout("r11") _,
             options(nostack),
+        );
+    }
+    answer
+}
+
+/// Makes a thread with these flags of `clone`, which calls `function` on its own stack and ends. The
+/// answer is as of the call.
+///
+/// # Safety
+/// The stack ends at `stack`, and is nobody else's while the thread lives. Signals are blocked.
+#[inline(never)]
+pub unsafe fn run_thread(
+    flags: usize,
+    stack: usize,
+    function: extern "C" fn(usize),
+    argument: usize,
+) -> isize {
+    let answer: isize;
+    // SAFETY: the system call convention; the thread keeps all registers but the stack pointer, and
+    // never leaves this block.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r13",
+            "call r12",
+            "xor edi, edi",
+            "mov eax, {exit}",
+            "syscall",
+            "ud2",
+            "2:",
+            exit = const libc::SYS_exit,
+            inlateout("rax") libc::SYS_clone as isize => answer,
+            in("rdi") flags,
+            in("rsi") stack,
+            in("rdx") 0usize,
+            in("r10") 0usize,
+            in("r8") 0usize,
+            in("r12") function as usize,
+            in("r13") argument,
+            lateout("rcx") _,
+            lateout("r11") _,
         );
     }
     answer

@@ -415,6 +415,75 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what a new process is given, and what not",
+        build: &[C("handed_on")],
+        needs: &["bash"],
+        command: "$RUN $BIN/c/handed_on",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a spawn on a small stack",
+        build: &[C("spawn_stack")],
+        command: "$RUN $BIN/c/spawn_stack",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "threads are cancelled where they read and write",
+        build: &[C("cancelled")],
+        command: "$RUN $BIN/c/cancelled",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "words that pass without a call",
+        build: &[C("unheard")],
+        command: "$RUN $BIN/c/unheard signal; $RUN $BIN/c/unheard mapping; \
+                  for way in inherit send link deleted fetch; do \
+                  $RUN $BIN/c/unheard memory $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what /proc shows of a process",
+        build: &[C("unheard")],
+        command: "$RUN $BIN/c/unheard shown",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "every way to learn of a death",
+        build: &[C("deaths")],
+        command: "$RUN $BIN/c/deaths",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a child in namespaces of its own",
+        build: &[C("apart")],
+        command: "$RUN $BIN/c/apart",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "the right to write is taken away, then kill",
+        build: &[C("rights")],
+        needs: &["setpriv"],
+        // What root may do in spite of the mode is taken from it, too.
+        command: "as=; [ $(id -u) = 0 ] && as='setpriv --bounding-set -dac_override,-dac_read_search'; \
+                  $as $RUN $BIN/c/rights",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "bad addresses while their signals are blocked",
+        build: &[C("blocked_faults")],
+        command: "$RUN $BIN/c/blocked_faults",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "counters under locks",
         build: &[C("order")],
         command: "$RUN $BIN/c/order locks",

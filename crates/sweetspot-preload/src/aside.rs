@@ -1,0 +1,105 @@
+//! A look at something that needs a descriptor, without one in the program's table.
+//!
+//! A descriptor that is there only for a moment can be noticed: it takes the lowest number from an
+//! `open` of another thread, is replaced by its `dup2`, and closing it drops the process' record
+//! locks on that file. So a thread that lives for the look alone gets a table of its own, with nothing
+//! in it, and whatever it opens is gone with it. It shares the memory, so what it maps stays.
+//!
+//! The program cannot meet it: it is no child that could be waited for, all signals are blocked in
+//! it, and the caller goes on only when it is gone. It has a stack of its own, so that a look needs
+//! little of the program's, which may be an alternate one and small.
+#![allow(unsafe_code)]
+
+use crate::process::SignalsBlocked;
+use crate::{arch, sys};
+
+/// The stack of the thread; what is not touched costs nothing.
+const STACK_BYTES: usize = 64 << 10;
+
+/// Turns of waiting for the end of the thread, which has begun.
+const TURNS_MAX: u32 = 1000;
+
+/// A look, and what came of it.
+struct Job<F, T> {
+    look: Option<F>,
+    /// A descriptor of the program's that it needs, or -1.
+    keep: i32,
+    answer: Option<T>,
+}
+
+/// Makes a look, for which `keep` is the only descriptor of the program's that is there (-1: none).
+/// `None`: there could be no such thread.
+///
+/// The look may make system calls, and touch memory that is known to be there: a fault would end the
+/// program.
+#[inline(never)]
+pub fn look<T>(keep: i32, look: impl FnOnce() -> T) -> Option<T> {
+    let _signals = SignalsBlocked::new();
+    let stack = sys::map_memory(STACK_BYTES)?;
+    let mut job = Job { look: Some(look), keep, answer: None };
+    let answer = {
+        let at = (&raw mut job) as usize;
+        // SAFETY: fresh memory; the job lives until the thread is gone.
+        unsafe { arch::run_thread(FLAGS, stack as usize + STACK_BYTES, begin_for(&job), at) }
+    };
+    if let Ok(thread) = sys::result(answer) {
+        wait_for_end(thread);
+    }
+    // SAFETY: the thread is gone, or there was none.
+    unsafe { sys::syscall!(SYS_munmap, stack, STACK_BYTES) };
+    job.answer
+}
+
+/// The caller sleeps until the thread has let go of the memory.
+const FLAGS: usize = (libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_VFORK) as usize;
+
+fn begin_for<F: FnOnce() -> T, T>(_: &Job<F, T>) -> extern "C" fn(usize) {
+    begin::<F, T>
+}
+
+extern "C" fn begin<F: FnOnce() -> T, T>(job: usize) {
+    // SAFETY: the caller's job; it sleeps meanwhile.
+    let job = unsafe { &mut *(job as *mut Job<F, T>) };
+    if has_own_table(job.keep)
+        && let Some(look) = job.look.take()
+    {
+        job.answer = Some(look());
+    }
+}
+
+/// Gives this thread a table of its own, with no more in it than `keep`.
+fn has_own_table(keep: i32) -> bool {
+    let first = (keep + 1) as u32;
+    // SAFETY: no memory is handed over; as this thread shares the table, a new one is made.
+    unsafe {
+        let own = sys::syscall!(SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) == 0;
+        if own && first > 1 {
+            sys::syscall!(SYS_close_range, 0, first - 2, 0);
+        }
+        // Where that call may not be made: a copy of all.
+        own || sys::syscall!(SYS_unshare, libc::CLONE_FILES) == 0
+    }
+}
+
+/// Waits until the thread is none of this process any more: some calls are refused to a process
+/// that has two.
+fn wait_for_end(thread: usize) {
+    let process = sys::process_id() as usize;
+    for turn in 0..TURNS_MAX {
+        // SAFETY: signal 0 is only a question.
+        if unsafe { sys::syscall!(SYS_tgkill, process, thread, 0) } != 0 {
+            return;
+        }
+        match turn {
+            0..8 => core::hint::spin_loop(),
+            8..64 => sys::give_way(),
+            _ => sys::sleep_us(50),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+/* A child is killed while it writes, by a system call that no library sees; however its parent learns
+ * of that, the file then holds all that the child had written. */
+#include "log.h"
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+extern char **environ;
+enum { RECORD = 100, RECORDS = 1200 };
+
+static long raw(long number, long a, long b) {
+#if defined(__x86_64__)
+    long answer;
+    __asm__ volatile("syscall" : "=a"(answer) : "a"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
+    return answer;
+#else
+    register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1) : "memory");
+    return x0;
+#endif
+}
+
+/* Writes, and is killed. */
+static int child(void) {
+    char record[RECORD];
+    memset(record, 'x', RECORD);
+    int fd = open("file", O_CREAT | O_TRUNC | O_WRONLY, 0644);
+    for (int i = 0; i < RECORDS; i++) {
+        write(fd, record, RECORD);
+        if (i == 100 || i == 300 || i == 500) usleep(15000);
+    }
+    raw(SYS_kill, raw(SYS_getpid, 0, 0), SIGKILL);
+    return 1;
+}
+
+static char program[4096];
+static pid_t start(void) {
+    char *arguments[] = {program, "child", NULL};
+    pid_t process;
+    posix_spawn(&process, program, NULL, NULL, arguments, environ);
+    return process;
+}
+
+static volatile sig_atomic_t told;
+static void on_child(int number) { (void)number, told = 1; }
+static long short_by[16];
+
+static void look(int way) {
+    struct stat stat_of = {0};
+    stat("file", &stat_of);
+    short_by[way] += RECORD * RECORDS - stat_of.st_size;
+    unlink("file");
+}
+
+static const char *const ways[] = {"system", "pclose", "waitid that leaves it", "a descriptor of it",
+    "the same by epoll", "a handler", "waitpid that does not wait", "ignored", "raw wait4", "raw waitid",
+    "sigwait", "a descriptor of signals", "kill"};
+
+int main(int count, char **arguments) {
+    if (count > 1 && !strcmp(arguments[1], "child")) return child();
+    readlink("/proc/self/exe", program, sizeof program - 1);
+    char command[5000];
+    int status, number;
+    pid_t process;
+    siginfo_t information;
+    struct timespec until, now;
+    snprintf(command, sizeof command, "exec '%s' child", program);
+    for (int round = 0; round < 3; round++) {
+        status = system(command), look(0);
+        FILE *stream = popen(command, "r");
+        while (fgetc(stream) != EOF) continue;
+        pclose(stream), look(1);
+        process = start(), waitid(P_PID, (id_t)process, &information, WEXITED | WNOWAIT), look(2);
+        waitpid(process, &status, 0);
+        for (int by_epoll = 0; by_epoll < 2; by_epoll++) {
+            process = start();
+            int fd = (int)syscall(SYS_pidfd_open, process, 0), epoll = epoll_create1(EPOLL_CLOEXEC);
+            struct pollfd waited = {fd, POLLIN, 0};
+            struct epoll_event event = {.events = EPOLLIN};
+            epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+            if (by_epoll) epoll_wait(epoll, &event, 1, 9000); else poll(&waited, 1, 9000);
+            look(3 + by_epoll), close(fd), close(epoll);
+            waitpid(process, &status, 0);
+        }
+        signal(SIGCHLD, on_child), told = 0, process = start();
+        clock_gettime(CLOCK_MONOTONIC, &until), until.tv_sec += 9;
+        do clock_gettime(CLOCK_MONOTONIC, &now); while (!told && now.tv_sec < until.tv_sec);
+        look(5), signal(SIGCHLD, SIG_DFL), waitpid(process, &status, 0);
+        process = start();
+        while (waitpid(process, &status, WNOHANG) == 0) usleep(100);
+        look(6);
+        signal(SIGCHLD, SIG_IGN), process = start();
+        while (wait(&status) > 0 || errno != ECHILD) continue;
+        look(7), signal(SIGCHLD, SIG_DFL);
+        process = start(), syscall(SYS_wait4, process, &status, 0, NULL), look(8);
+        process = start(), syscall(SYS_waitid, P_PID, process, &information, WEXITED, NULL), look(9);
+        sigset_t set;
+        sigemptyset(&set), sigaddset(&set, SIGCHLD), sigprocmask(SIG_BLOCK, &set, NULL);
+        process = start(), sigwait(&set, &number), look(10), waitpid(process, &status, 0);
+        int fd = signalfd(-1, &set, SFD_CLOEXEC);
+        struct signalfd_siginfo read_of;
+        process = start(), read(fd, &read_of, sizeof read_of), look(11);
+        waitpid(process, &status, 0), close(fd), sigprocmask(SIG_UNBLOCK, &set, NULL);
+        signal(SIGCHLD, SIG_IGN), process = start();
+        while (kill(process, 0) == 0) usleep(100);
+        look(12), signal(SIGCHLD, SIG_DFL);
+    }
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
+        say("%s: %ld bytes short\n", ways[way], short_by[way]);
+    log_out();
+    return 0;
+}
