@@ -308,6 +308,8 @@ pub struct Entry {
     pub base: AtomicU64,
     /// When the last pending byte came after one of another file, in the order of all; smaller is older.
     pub order: AtomicU64,
+    /// The wall clock at that moment, in nanoseconds, as coarse as the times of files.
+    pub written_ns: AtomicU64,
     /// The owner: index into `Ledger::slots`. 0: none yet, so the first slot is never claimed. Of a
     /// free entry it is 0: a process that claims one may be interrupted before it stores its own.
     pub slot: AtomicU32,

@@ -119,6 +119,15 @@ fn status_of(stat: &libc::stat) -> Status {
     }
 }
 
+/// `futimens`: the time of modification alone, in nanoseconds.
+pub fn set_modified(fd: i32, modified_ns: u64) {
+    let time =
+        |ns: i64| libc::timespec { tv_sec: (modified_ns / 1_000_000_000) as i64, tv_nsec: ns };
+    let times = [time(libc::UTIME_OMIT), time((modified_ns % 1_000_000_000) as i64)];
+    // SAFETY: two times, which live through the call.
+    unsafe { syscall!(SYS_utimensat, fd as isize, 0, times.as_ptr(), 0) };
+}
+
 /// `fstatfs`: the magic number, and the bytes that are free for everyone.
 pub fn file_system(fd: i32) -> Option<(u64, u64)> {
     let mut stat = core::mem::MaybeUninit::<libc::statfs64>::zeroed();

@@ -209,6 +209,7 @@ fn stamp_order(file: &OpenFile, entry: &Entry) {
     LAST_WRITTEN.store((&raw const *file).cast_mut(), Relaxed);
     if let Some(ledger) = ledger::ledger() {
         entry.order.store(ledger.header.order.fetch_add(1, Relaxed) + 1, Relaxed);
+        entry.written_ns.store(crate::wall_ns(), Relaxed);
     }
 }
 
@@ -514,9 +515,11 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
     sort_dirty();
     let mut first: *mut OpenFile = core::ptr::null_mut();
     let mut last = first;
+    let mut earlier: Option<Flushed> = None;
     // SAFETY: files on the list are statics.
     while let Some(file) = unsafe { DIRTY_FIRST.load(Relaxed).as_ref() } {
         let held = file.hold();
+        let before_ns = file.entry().map_or(0, |entry| entry.mtime_ns.load(Relaxed));
         DIRTY_FIRST.store(file.next_dirty.load(Relaxed), Relaxed);
         let left = match is_due(file) {
             true => flush_held(file, &held).map(|()| false),
@@ -526,6 +529,11 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
             Ok(false) => {
                 file.dirty.store(0, Relaxed);
                 pending_ended(file);
+                if let Some(entry) = file.entry() {
+                    let flushed = Flushed { entry, fd: file.fd.load(Relaxed), before_ns };
+                    earlier.iter().for_each(|earlier| tell_apart(earlier, &flushed));
+                    earlier = Some(flushed);
+                }
                 continue;
             }
             Ok(true) => {}
@@ -543,6 +551,28 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
     }
     DIRTY_FIRST.store(first, Relaxed);
     DIRTY_LAST.store(last, Relaxed);
+}
+
+/// A file that this flush has written.
+struct Flushed {
+    entry: &'static Entry,
+    fd: i32,
+    /// Its time of modification before.
+    before_ns: u64,
+}
+
+/// Two files that were written at different times leave in the same moment, and the kernel stamps both
+/// with it. Whoever compares them (make, `test -nt`) is to see which was written later: the earlier one
+/// gets the time at which the program wrote to it.
+fn tell_apart(earlier: &Flushed, later: &Flushed) {
+    let written_ns = earlier.entry.written_ns.load(Relaxed);
+    let is_same = earlier.entry.mtime_ns.load(Relaxed) >= later.entry.mtime_ns.load(Relaxed);
+    let was_earlier = written_ns < later.entry.written_ns.load(Relaxed);
+    if is_same && was_earlier && written_ns > earlier.before_ns {
+        // It may be refused to who does not own the file.
+        sys::set_modified(earlier.fd, written_ns);
+        remember_status(earlier.entry, earlier.fd);
+    }
 }
 
 /// Writes out what is pending for longer than the maximum age. Called where the clock was read.
