@@ -87,9 +87,11 @@ pub fn noted_ledgers(states: &[PathBuf]) -> Vec<Noted> {
     noted_ledgers_in(states, Path::new(FOLDER))
 }
 
-/// As [`noted_ledgers`], in another folder.
+/// As [`noted_ledgers`], in another folder. Those whose guard lives are left out.
 pub fn noted_ledgers_in(states: &[PathBuf], folder: &Path) -> Vec<Noted> {
-    notes::noted_in(states, folder)
+    let mut all = notes::noted_in(states, folder);
+    all.retain(|noted| is_unlocked(noted.ledger()));
+    all
 }
 
 /// Ledgers of the user in [`FOLDER`], by name, noted or not: anyone can put files of such a name
@@ -106,13 +108,15 @@ pub fn stale_ledgers_in(folder: &Path, uid: u32) -> Vec<PathBuf> {
         .flatten()
         .filter(|name| name.file_name().as_bytes().starts_with(prefix.as_bytes()))
         .map(|name| name.path())
-        .filter(|path| {
-            let file = sys::open(path, OPEN_FLAGS, 0);
-            file.is_ok_and(|file| Locked::try_new(file.into()).is_ok())
-        })
+        .filter(|path| is_unlocked(path))
         .collect();
     paths.sort();
     paths
+}
+
+/// Whether no guard holds the lock of what is there.
+fn is_unlocked(path: &Path) -> bool {
+    sys::open(path, OPEN_FLAGS, 0).is_ok_and(|file| Locked::try_new(file.into()).is_ok())
 }
 
 /// O_NONBLOCK: a FIFO in its place must not hold anyone up.

@@ -32,10 +32,11 @@ use crate::arguments::SandboxStep;
 use crate::failure::{Failure, say};
 use crate::home;
 use owners::Owners;
+use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use sweetspot_guard::notes;
@@ -301,14 +302,56 @@ fn free_bytes(folder: &Path) -> Option<u64> {
     Some(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
-/// A folder that is removed when dropped, whatever modes the program gave to what is in it.
-struct Scratch(PathBuf);
+/// How the names of the folders begin in which `tune` keeps what its runs say.
+pub const TUNE_PREFIX: &str = "sweetspot-tune-";
+/// How names of scratch folders begin.
+const SCRATCH_PREFIX: &str = "sweetspot-sandbox-";
+
+/// A folder that is removed when dropped, whatever modes the program gave to what is in it. It is
+/// locked as long as this lives: one that is not was left by a process that was killed.
+struct Scratch(PathBuf, #[expect(dead_code, reason = "holds the lock")] fs::File);
 
 impl Scratch {
     fn new(place: &Path) -> io::Result<Scratch> {
         let place = fs::canonicalize(place)?;
-        let folder = tempfile::Builder::new().prefix("sweetspot-sandbox-").tempdir_in(place)?;
-        Ok(Scratch(folder.keep()))
+        sweep(&place);
+        // Under its own name it is locked from the beginning.
+        let folder = tempfile::Builder::new().prefix("sweetspot-new-").tempdir_in(&place)?;
+        let lock = lock(folder.path())?;
+        let made = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = made.replace("sweetspot-new-", SCRATCH_PREFIX);
+        let path = place.join(name);
+        fs::rename(folder.path(), &path)?;
+        // What it was called is not there any more.
+        let _ = folder.keep();
+        Ok(Scratch(path, lock))
+    }
+}
+
+/// Keeps a folder from being swept as long as the answer lives.
+pub fn lock(folder: &Path) -> io::Result<fs::File> {
+    let lock = fs::File::open(folder)?;
+    flock(&lock, FlockOperation::NonBlockingLockShared)?;
+    Ok(lock)
+}
+
+/// Removes what sandboxes of this user that were killed left in a folder.
+fn sweep(place: &Path) {
+    let user = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_scratch =
+            [SCRATCH_PREFIX, TUNE_PREFIX].iter().any(|prefix| name.starts_with(prefix));
+        let is_own = || entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
+        if !is_scratch || !is_own() {
+            continue;
+        }
+        // A run whose parent was killed may go on for a while: it holds the lock, too.
+        let is_left = fs::File::open(entry.path())
+            .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
+        if is_left {
+            let _ = remove_tree(&entry.path());
+        }
     }
 }
 

@@ -530,3 +530,41 @@ fn what_is_no_file_is_isolated_too() {
         assert_eq!(Command::new("ipcs").output().unwrap().stdout, before, "nothing is left");
     }
 }
+
+/// What a sandbox leaves that is killed is removed by the next one; that of a living one stays.
+#[test]
+fn what_a_killed_sandbox_left_is_swept() {
+    for user in users() {
+        let place = Place::new(user);
+        let left = || -> Vec<PathBuf> {
+            let names =
+                [place.work(), "/dev/shm".into()].into_iter().flat_map(fs::read_dir).flatten();
+            let names = names.map(|name| name.unwrap().path());
+            names.filter(|name| name.to_string_lossy().contains("sweetspot-sandbox-")).collect()
+        };
+        let mut command = place.verify(&[], &["sh", "-c", "touch begun; sleep 2"]);
+        command.env("TMPDIR", place.work()).stdout(Stdio::null()).stderr(Stdio::null());
+        let before = left();
+        let mut child = command.spawn().unwrap();
+        let started = Instant::now();
+        let new = || left().into_iter().filter(|path| !before.contains(path)).collect::<Vec<_>>();
+        while new().is_empty() || started.elapsed() < Duration::from_millis(700) {
+            assert!(started.elapsed() < Duration::from_secs(20), "no sandbox was made");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let of_killed = new();
+        let again = || {
+            let mut command = place.verify(&[], &["true"]);
+            command.env("TMPDIR", place.work()).output().unwrap();
+        };
+        again();
+        assert!(of_killed.iter().all(|path| path.exists()), "it lives: {of_killed:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        while of_killed.iter().any(|path| path.exists()) {
+            assert!(started.elapsed() < Duration::from_secs(40), "{of_killed:?} is left");
+            std::thread::sleep(Duration::from_millis(200));
+            again();
+        }
+    }
+}

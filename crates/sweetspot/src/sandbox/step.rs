@@ -7,6 +7,7 @@ use super::lay::{self, Laid, said};
 use crate::arguments::SandboxStep;
 use crate::failure::Failure;
 use crate::resolve;
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, setsid, wait};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -59,6 +60,13 @@ pub fn run(arguments: &SandboxStep) -> Result<u8, Failure> {
     // Opened before anything is mounted over its folder.
     let mut file = File::create(&path)
         .map_err(|error| Failure::own(format!("{}: {error}", path.display())))?;
+    // Whoever made the sandbox may be killed: it stays until this has ended.
+    let folders = [Some(&arguments.folder), arguments.shared_folder.as_ref()];
+    let scratches = folders.into_iter().flatten().filter_map(|folder| folder.parent());
+    let _locks: Vec<File> = scratches
+        .filter_map(|scratch| File::open(scratch).ok())
+        .filter(|lock| flock(lock, FlockOperation::NonBlockingLockShared).is_ok())
+        .collect();
     let mut report = Report::default();
     let status = match attempt(arguments, &mut report) {
         Ok(()) => 0,

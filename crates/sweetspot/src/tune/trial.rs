@@ -12,6 +12,7 @@ use crate::arguments::Tune;
 use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
 use crate::profile::data::Profile;
+use crate::sandbox;
 use crate::{buffer, preload, session};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -36,6 +37,8 @@ pub struct Trial<'a> {
     folder: PathBuf,
     /// Takes what the command says.
     scratch: TempDir,
+    /// Keeps it from being swept.
+    _lock: std::fs::File,
     /// The sandbox, if it runs in one.
     apart: Option<Apart>,
     files: Files,
@@ -75,9 +78,10 @@ impl<'a> Trial<'a> {
     /// # Errors
     /// Where there is no room for what it says.
     pub fn new(arguments: &'a Tune) -> Result<Trial<'a>, Failure> {
-        let scratch = tempfile::Builder::new()
-            .prefix("sweetspot-tune-")
+        let (lock, scratch) = tempfile::Builder::new()
+            .prefix(sandbox::TUNE_PREFIX)
             .tempdir()
+            .and_then(|scratch| Ok((sandbox::lock(scratch.path())?, scratch)))
             .map_err(|error| Failure::own(format!("no temporary folder: {error}")))?;
         let folder = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())
@@ -95,6 +99,7 @@ impl<'a> Trial<'a> {
             arguments,
             folder,
             scratch,
+            _lock: lock,
             apart,
             files: Files::default(),
             expected: Outputs::default(),
