@@ -18,7 +18,7 @@ const FEWER: &[(&str, &str, u64)] = &[
     ("c_sharing", "a private file, and words to others", 65),
     ("c_sharing", "a private file, and shared memory", 25),
     ("c_sharing", "stdio through the engine, by a rule", 90),
-    ("c_sharing", "memory that may not be made executable", 15),
+    ("c_sharing", "memory that may not be made executable", 25),
     ("musl", "copies", 25),
     ("cobol", "sequential copy", 50),
     ("python", "buffering 0", 50),

@@ -17,7 +17,10 @@ use std::thread;
 
 /// Programs of `programs/c`, and how each is run in a folder with a file of lines, `in.txt`.
 const CHECKED: &[(&str, &str)] = &[
+    ("apart", "$RUN $BIN/c/apart"),
     ("appends", "for way in position beside flags family; do $RUN $BIN/c/appends $way; done"),
+    ("blocked_faults", "$RUN $BIN/c/blocked_faults"),
+    ("cancelled", "$RUN $BIN/c/cancelled"),
     ("children", "$RUN $BIN/c/children"),
     ("coherence", "$RUN $BIN/c/coherence"),
     ("copy", "$RUN $BIN/c/copy in.txt out 7; $RUN $BIN/c/copy in.txt out 65 append"),
@@ -32,6 +35,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("fork_append", "$RUN $BIN/c/fork_append fork 5; $RUN $BIN/c/fork_append exec 5"),
     ("fork_memory", "$RUN $BIN/c/fork_memory"),
     ("fuzz_calls", "for way in mixed appending; do $RUN $BIN/c/fuzz_calls 7 150 $way; done"),
+    ("handed_on", "$RUN $BIN/c/handed_on"),
     ("hear", "$RUN $BIN/c/hear"),
     ("knows", "$RUN $BIN/c/knows everywhere file"),
     ("large", "$RUN $BIN/c/large"),
@@ -43,6 +47,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("process", "$RUN $BIN/c/process"),
     ("read_what_waits", "$RUN $BIN/c/read_what_waits"),
     ("relay", "$RUN $BIN/c/relay in.txt out fork cat in.txt"),
+    ("rights", "$RUN $BIN/c/rights"),
     ("rewrite", "$RUN $BIN/c/rewrite in.txt 61 2"),
     ("shared_offset", "$RUN $BIN/c/shared_offset"),
     ("signals_speak", "$RUN $BIN/c/signals_speak 300"),
@@ -57,6 +62,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("threads_spawn", "$RUN $BIN/c/threads_spawn 5"),
     ("threads_write", "$RUN $BIN/c/threads_write 20"),
     ("times", "$RUN $BIN/c/times"),
+    ("unheard", "$RUN $BIN/c/unheard signal"),
     ("vfork_child", "$RUN $BIN/c/vfork_child"),
     ("walk", "mkdir tree; $RUN $BIN/c/walk tree"),
     ("watchers", "$RUN $BIN/c/watchers"),
@@ -64,8 +70,10 @@ const CHECKED: &[(&str, &str)] = &[
 
 /// Programs that valgrind cannot run, or of which there is nothing to check, and why.
 const NOT_CHECKED: &[(&str, &str)] = &[
+    ("deaths", "it learns of deaths by pidfds, which valgrind does not know, and waits for them"),
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
     ("parent", "one call, which says a process number, another one each time"),
+    ("spawn_stack", "it paints the stack below its own frame, to see how much of it is used"),
     ("tables", "clone() with flags that are neither a fork's nor a thread's"),
 ];
 
