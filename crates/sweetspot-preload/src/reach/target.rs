@@ -11,6 +11,7 @@
 //! leaves the environment as it is; the kernel or the linker then says what is wrong.
 
 use core::ffi::c_char;
+use core::mem::MaybeUninit;
 use libc::{Elf64_Ehdr, Elf64_Phdr};
 use sweetspot_core::{linkers, policy};
 
@@ -193,8 +194,47 @@ fn without<R>(
 ) -> R {
     let count = sound_entries(given).count() + 1;
     let bytes = (count + names.preload.len() / 8 + 1) * size_of::<usize>();
-    let Some(memory) = sys::map_memory(bytes) else { return start(None) };
-    // SAFETY: that many bytes of memory: `count` words of them are pointers, the text follows.
+    let Some(memory) = sys::map_memory(bytes) else {
+        return match bytes <= SMALL_BYTES {
+            true => without_on_stack(given, names, count, start),
+            false => start(None),
+        };
+    };
+    // SAFETY: that many bytes of memory.
+    let answer = start(Some(unsafe { copy_without(memory, given, names, count) }));
+    // SAFETY: mapped above, and nobody's any more.
+    unsafe { sys::syscall!(SYS_munmap, memory, bytes) };
+    answer
+}
+
+/// An environment that is put on the stack where no memory is to be had: under a limit on addresses that
+/// leaves no room for the library either.
+const SMALL_BYTES: usize = 4096;
+
+#[cold]
+#[inline(never)]
+fn without_on_stack<R>(
+    given: Environment,
+    names: &Names,
+    count: usize,
+    start: impl FnOnce(Option<Environment>) -> R,
+) -> R {
+    let mut memory = [MaybeUninit::<usize>::uninit(); SMALL_BYTES / size_of::<usize>()];
+    // SAFETY: the caller has seen that it fits.
+    start(Some(unsafe { copy_without(memory.as_mut_ptr().cast(), given, names, count) }))
+}
+
+/// Copies an environment of `count` words without us.
+///
+/// # Safety
+/// There must be memory for so many words, and for the text of the variable behind them.
+unsafe fn copy_without(
+    memory: *mut u8,
+    given: Environment,
+    names: &Names,
+    count: usize,
+) -> Environment {
+    // SAFETY: as the caller says: `count` words of it are pointers, the text follows.
     unsafe {
         let list = memory.cast::<*const c_char>();
         let text = memory.add(count * size_of::<usize>());
@@ -209,9 +249,7 @@ fn without<R>(
             kept += 1;
         }
         list.add(kept).write(core::ptr::null());
-        let answer = start(Some(list));
-        sys::syscall!(SYS_munmap, memory, bytes);
-        answer
+        list
     }
 }
 
