@@ -2,6 +2,7 @@
  * their numbers meant when the list was written; record locks of the parent, which stay; a descriptor
  * of one's own that is fetched through the kernel; and bad addresses, which are errors. */
 #include "log.h"
+#include "newer.h"
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
