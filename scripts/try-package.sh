@@ -76,8 +76,8 @@ esac
 before=$(files)
 case $package in
 *.deb)
-    # A root that was only unpacked knows of no package.
-    inside dpkg ${emulator:+--force-depends} --install "$package" >/dev/null
+    # A root that was only unpacked knows of no package; a small one leaves out manuals.
+    inside dpkg ${emulator:+--force-depends} --path-include='/usr/*' --install "$package" >/dev/null
     ;;
 *.whl) pip install --quiet --no-index --no-cache-dir "$package" ;;
 *) inside tar -C /usr/local --strip-components=1 --no-same-owner -xf "$package" ;;

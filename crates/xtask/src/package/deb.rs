@@ -38,6 +38,8 @@ const AFTER_REMOVAL: &str = "\
 set -e
 if [ \"$1\" = purge ]; then
     rm -rf /var/cache/sweetspot
+    # What a killed run of root's left is not the package's.
+    rmdir /var/lib/sweetspot/ledgers /var/lib/sweetspot 2>/dev/null || true
 fi
 ";
 
