@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
     struct sigaction action = {.sa_handler = is_exec ? starts_nothing_and_maps : forks_and_maps,
                                .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
-    for (int turn = 0; handled < signals_max; turn++) {
+    while (handled < signals_max) {
         int fd = open("records", O_WRONLY | O_CREAT | O_TRUNC, 0644);
         for (int i = 0; i < 70; i++) {
             if (write(fd, record, 10) != 10) return 5;
