@@ -10,11 +10,16 @@
 //! little of the program's, which may be an alternate one and small.
 #![allow(unsafe_code)]
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use crate::process::SignalsBlocked;
 use crate::{arch, sys};
 
 /// The stack of the thread; what is not touched costs nothing.
 const STACK_BYTES: usize = 64 << 10;
+
+/// The caller asks again this often, should nothing wake it.
+const WAIT_MS: u64 = 10;
 
 /// Turns of waiting for the end of the thread, which has begun.
 const TURNS_MAX: u32 = 1000;
@@ -37,12 +42,18 @@ pub fn look<T>(keep: i32, look: impl FnOnce() -> T) -> Option<T> {
     let _signals = SignalsBlocked::new();
     let stack = sys::map_memory(STACK_BYTES)?;
     let mut job = Job { look: Some(look), keep, answer: None };
+    let running = AtomicU32::new(1);
     let answer = {
         let at = (&raw mut job) as usize;
         // SAFETY: fresh memory; the job lives until the thread is gone.
-        unsafe { arch::run_thread(FLAGS, stack as usize + STACK_BYTES, begin_for(&job), at) }
+        unsafe {
+            arch::run_thread(FLAGS, stack as usize + STACK_BYTES, begin_for(&job), at, &running)
+        }
     };
     if let Ok(thread) = sys::result(answer) {
+        while running.load(Ordering::Acquire) != 0 {
+            sys::futex_wait(&running, 1, WAIT_MS);
+        }
         wait_for_end(thread);
     }
     // SAFETY: the thread is gone, or there was none.
@@ -50,14 +61,15 @@ pub fn look<T>(keep: i32, look: impl FnOnce() -> T) -> Option<T> {
     job.answer
 }
 
-/// The caller sleeps until the thread has let go of the memory.
+/// The kernel clears a word when the thread has let go of the memory, and the caller waits for that.
+/// (`CLONE_VFORK` would wait too, but a process that is stopped meanwhile would never be seen to stop.)
 const FLAGS: usize = (libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
     | libc::CLONE_SIGHAND
     | libc::CLONE_THREAD
     | libc::CLONE_SYSVSEM
-    | libc::CLONE_VFORK) as usize;
+    | libc::CLONE_CHILD_CLEARTID) as usize;
 
 fn begin_for<F: FnOnce() -> T, T>(_: &Job<F, T>) -> extern "C" fn(usize) {
     begin::<F, T>

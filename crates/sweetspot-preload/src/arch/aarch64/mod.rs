@@ -6,7 +6,7 @@ mod jump;
 mod signal;
 
 use core::arch::asm;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub use copy::copy;
 pub(crate) use jump::{jump_after, with_caller, with_list};
@@ -66,16 +66,18 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
 }
 
 /// Makes a thread with these flags of `clone`, which calls `function` on its own stack and ends. The
-/// answer is as of the call.
+/// answer is as of the call. `CLONE_CHILD_CLEARTID` is about `running`.
 ///
 /// # Safety
-/// The stack ends at `stack`, and is nobody else's while the thread lives. Signals are blocked.
+/// The stack ends at `stack`, and is nobody else's while the thread lives, as `running` is. Signals
+/// are blocked.
 #[inline(never)]
 pub unsafe fn run_thread(
     flags: usize,
     stack: usize,
     function: extern "C" fn(usize),
     argument: usize,
+    running: &AtomicU32,
 ) -> isize {
     let answer: isize;
     // SAFETY: the system call convention; the thread keeps all registers but the stack pointer, and
@@ -98,7 +100,7 @@ pub unsafe fn run_thread(
             in("x1") stack,
             in("x2") 0usize,
             in("x3") 0usize,
-            in("x4") 0usize,
+            in("x4") running.as_ptr(),
             in("x9") function as usize,
             in("x10") argument,
         );

@@ -6,7 +6,7 @@ mod jump;
 mod signal;
 
 use core::arch::asm;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub use copy::copy;
 pub(crate) use jump::{jump_after, with_caller, with_list};
@@ -68,16 +68,18 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
 }
 
 /// Makes a thread with these flags of `clone`, which calls `function` on its own stack and ends. The
-/// answer is as of the call.
+/// answer is as of the call. `CLONE_CHILD_CLEARTID` is about `running`.
 ///
 /// # Safety
-/// The stack ends at `stack`, and is nobody else's while the thread lives. Signals are blocked.
+/// The stack ends at `stack`, and is nobody else's while the thread lives, as `running` is. Signals
+/// are blocked.
 #[inline(never)]
 pub unsafe fn run_thread(
     flags: usize,
     stack: usize,
     function: extern "C" fn(usize),
     argument: usize,
+    running: &AtomicU32,
 ) -> isize {
     let answer: isize;
     // SAFETY: the system call convention; the thread keeps all registers but the stack pointer, and
@@ -100,7 +102,7 @@ pub unsafe fn run_thread(
             in("rdi") flags,
             in("rsi") stack,
             in("rdx") 0usize,
-            in("r10") 0usize,
+            in("r10") running.as_ptr(),
             in("r8") 0usize,
             in("r12") function as usize,
             in("r13") argument,
