@@ -1,30 +1,18 @@
 /* A child is killed while it writes, by a system call that no library sees; however its parent learns
  * of that, the file then holds all that the child had written. */
 #include "log.h"
+#include "raw.h"
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
 extern char **environ;
 enum { RECORD = 100, RECORDS = 1200 };
-
-static long raw(long number, long a, long b) {
-#if defined(__x86_64__)
-    long answer;
-    __asm__ volatile("syscall" : "=a"(answer) : "a"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
-    return answer;
-#else
-    register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1) : "memory");
-    return x0;
-#endif
-}
 
 /* Writes, and is killed. */
 static int child(void) {
@@ -35,7 +23,7 @@ static int child(void) {
         write(fd, record, RECORD);
         if (i == 100 || i == 300 || i == 500) usleep(15000);
     }
-    raw(SYS_kill, raw(SYS_getpid, 0, 0), SIGKILL);
+    raw(SYS_kill, raw(SYS_getpid, 0, 0, 0, 0), SIGKILL, 0, 0);
     return 1;
 }
 

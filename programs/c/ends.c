@@ -201,7 +201,16 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 300; i++) read(fd, line, 5);
         _exit(24);
     }
-    IS("stop") { if (fork() == 0) { usleep(50000); kill(getppid(), SIGCONT); _exit(0); } raise(SIGSTOP); write(fd, "continued;", 10); wait(NULL); return 21; }
+    IS("stop") {
+        /* Told to go on until it does: told once, it might be so before it stops. */
+        pid_t child = fork();
+        if (child == 0) for (;;) { usleep(50000); kill(getppid(), SIGCONT); }
+        raise(SIGSTOP);
+        write(fd, "continued;", 10);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        return 21;
+    }
     IS("no-new-privileges") { prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); prctl(PR_SET_DUMPABLE, 0); for (int i = 0; i < 300; i++) write(fd, "dumpable;", 9); return 22; }
     return 97;
 }

@@ -5,45 +5,25 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <sys/wait.h>
 #include "../../crates/sweetspot-preload/include/sweetspot.h"
 #include "log.h"
+#include "raw.h"
 
 static char record[200];
 
 /* By instructions of its own, of which nobody hears. */
-static long unheard(long number, long a, long b, long c, long d) {
-#if defined __aarch64__
-    register long answer __asm__("x0") = a;
-    register long second __asm__("x1") = b, third __asm__("x2") = c, fourth __asm__("x3") = d;
-    register long call __asm__("x8") = number;
-    __asm__ volatile("svc 0"
-                     : "+r"(answer)
-                     : "r"(call), "r"(second), "r"(third), "r"(fourth)
-                     : "memory");
-#else
-    long answer;
-    register long fourth __asm__("r10") = d;
-    __asm__ volatile("syscall"
-                     : "=a"(answer)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth)
-                     : "rcx", "r11", "memory");
-#endif
-    return answer;
-}
-
 static long long size_of(int fd) {
     struct stat data;
-    return unheard(SYS_fstat, fd, (long)&data, 0, 0) ? -1 : data.st_size;
+    return raw(SYS_fstat, fd, (long)&data, 0, 0) ? -1 : data.st_size;
 }
 
 /* Without a word to anyone. */
 static void nap(long nanoseconds) {
     struct timespec time = {0, nanoseconds};
-    unheard(SYS_nanosleep, (long)&time, 0, 0, 0);
+    raw(SYS_nanosleep, (long)&time, 0, 0, 0);
 }
 
 static void write_records(int fd, int count) {
@@ -89,11 +69,11 @@ static void say_errors(int fd) {
 static void full(int fd) {
     write_until_it_waits(fd);
     static char zeros[1 << 16];
-    long filler = unheard(SYS_openat, AT_FDCWD, (long)"filler", O_WRONLY | O_CREAT, 0644);
+    long filler = raw(SYS_openat, AT_FDCWD, (long)"filler", O_WRONLY | O_CREAT, 0644);
     for (int bytes = sizeof zeros; bytes; bytes /= 2)
-        while (unheard(SYS_write, filler, (long)zeros, bytes, 0) == bytes) {}
+        while (raw(SYS_write, filler, (long)zeros, bytes, 0) == bytes) {}
     say_errors(fd);
-    unheard(SYS_ftruncate, filler, 0, 0, 0);
+    raw(SYS_ftruncate, filler, 0, 0, 0);
     say_errors(fd);
     say("missing %lld\n", (long long)(lseek(fd, 0, SEEK_CUR) - size_of(fd)));
 }
@@ -103,9 +83,9 @@ static void limit(int fd) {
     write_until_it_waits(fd);
     struct rlimit is, was;
     is.rlim_cur = (rlim_t)size_of(fd), is.rlim_max = RLIM_INFINITY;
-    unheard(SYS_prlimit64, 0, RLIMIT_FSIZE, (long)&is, (long)&was);
+    raw(SYS_prlimit64, 0, RLIMIT_FSIZE, (long)&is, (long)&was);
     say_errors(fd);
-    unheard(SYS_prlimit64, 0, RLIMIT_FSIZE, (long)&was, 0);
+    raw(SYS_prlimit64, 0, RLIMIT_FSIZE, (long)&was, 0);
     say_errors(fd);
 }
 

@@ -2,19 +2,8 @@
  * own, which no library sees. What is written afterwards is for the other file.
  * Usage: own_calls [append] */
 #include "log.h"
+#include "raw.h"
 #include <sys/stat.h>
-#include <sys/syscall.h>
-
-static long own_call(long number, long first, long second, long third) {
-#ifdef __x86_64__
-    long answer = number;
-    __asm__ volatile("syscall" : "+a"(answer) : "D"(first), "S"(second), "d"(third)
-                     : "rcx", "r11", "memory");
-    return answer;
-#else
-    return syscall(number, first, second, third);
-#endif
-}
 
 int main(int argc, char **argv) {
     (void)argv;
@@ -28,10 +17,10 @@ int main(int argc, char **argv) {
     /* A word: nothing waits any more. */
     if (write(pipes[1], "w", 1) != 1) return 5;
 #ifdef SYS_open
-    own_call(SYS_close, fd, 0, 0);
-    other = (int)own_call(SYS_open, (long)"second", flags, 0644);
+    raw(SYS_close, fd, 0, 0, 0);
+    other = (int)raw(SYS_openat, AT_FDCWD, (long)"second", flags, 0644);
 #else
-    own_call(SYS_close, fd, 0, 0);
+    raw(SYS_close, fd, 0, 0, 0);
     other = open("second", flags, 0644);
 #endif
     if (other != fd) return 4;

@@ -460,6 +460,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "stopped at any moment",
+        build: &[C("stopped")],
+        command: "$RUN $BIN/c/stopped",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a child in namespaces of its own",
         build: &[C("apart")],
         command: "$RUN $BIN/c/apart",
