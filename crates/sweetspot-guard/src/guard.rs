@@ -8,7 +8,8 @@
 //! - *pins* answers asks and alone allocates and frees chunks and pins. It never touches file data.
 //! - the *undertaker* sleeps until a process dies and then writes what that one left. It also writes for
 //!   a living process what has waited for the maximum age, if that process is quiet (`quiet`). It may
-//!   block on a slow file system; asks are answered meanwhile.
+//!   block on a slow file system; asks are answered meanwhile. It begins with the first ask: before,
+//!   no death leaves anything, and a thread counts among the processes that a user may have.
 //!
 //! What a process stores in shared memory is believed only where it can do no harm beyond the
 //! process' own rights: which file is written is decided by the pin, which bytes by the chunk that
@@ -55,8 +56,14 @@ const HEAD_START: Duration = Duration::from_micros(200);
 const ROOM_AGE: Duration = Duration::from_secs(1);
 /// How often the slots of the dead are looked for at most.
 const SWEEP_AGE: Duration = Duration::from_secs(1);
-/// The thread that answers asks calls nothing deep.
-const PINS_STACK_BYTES: usize = 256 << 10;
+/// The undertaker calls nothing deep.
+const UNDERTAKER_STACK_BYTES: usize = 1 << 20;
+/// Without an undertaker deaths are looked for after this part of the time since the guard began, so
+/// that it ends soon after a short program and does not keep a machine awake below a long one.
+const LIFE_PER_LOOK: u32 = 8;
+/// At most, and at least.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+const LOOK_MIN: Duration = Duration::from_millis(1);
 /// The id of `due_event` among those of processes, which count from 1.
 const DUE: u64 = 0;
 
@@ -126,10 +133,7 @@ fn live(
     // What the maker has not done already; processes touch it once they see the guard's word.
     sys::allocate(&guard.file, ENTRIES_AT as u64, (size_of::<Ledger>() - ENTRIES_AT) as u64)?;
     sys::own_until_death(&guard.ledger.header.guard)?;
-    std::thread::Builder::new()
-        .stack_size(PINS_STACK_BYTES)
-        .spawn(move || Pins::new(guard).live())?;
-    guard.bury_the_dead()
+    Pins::new(guard).live()
 }
 
 /// What the guard holds for an entry. Written by the pins thread, before the entry's state says so.
@@ -229,25 +233,33 @@ impl Guard {
 
     // ---- the undertaker ----------------------------------------------------------------------
 
-    /// Waits for deaths until nobody is left, then ends the process.
+    /// Waits for deaths until nobody is left.
     fn bury_the_dead(&self) -> io::Result<()> {
         loop {
-            let id = self.epoll.wait()?;
-            if id == DUE {
-                self.take_all_due();
-                continue;
-            }
-            let Some(watched) = self.lock_watch().living.get(&id).map(|(watched, _)| *watched)
-            else {
-                continue;
-            };
-            self.finish(id, watched);
-            // Only now: whoever is watched is not taken on again under another id.
-            self.lock_watch().living.remove(&id);
-            if self.is_over() {
-                break;
+            if let Some(id) = self.epoll.wait(None)? {
+                self.see_to(id);
             }
         }
+    }
+
+    /// Sees to what the undertaker woke for; after the last death the process ends.
+    fn see_to(&self, id: u64) {
+        if id == DUE {
+            self.take_all_due();
+            return;
+        }
+        let Some(watched) = self.lock_watch().living.get(&id).map(|(watched, _)| *watched) else {
+            return;
+        };
+        self.finish(id, watched);
+        // Only now: whoever is watched is not taken on again under another id.
+        self.lock_watch().living.remove(&id);
+        if self.is_over() {
+            self.end();
+        }
+    }
+
+    fn end(&self) -> ! {
         // From here nobody gets a pin, and whoever looks goes straight on.
         self.ledger.header.guard.store(sys::FUTEX_OWNER_DIED, SeqCst);
         if !is_anything_pending(&self.ledger) {
@@ -578,6 +590,9 @@ struct Pins {
     guard: &'static Guard,
     chunks: Chunks,
     room: Room,
+    /// Whether there is an undertaker, and until then since when there is none.
+    has_undertaker: bool,
+    begun: Instant,
     swept: Option<Instant>,
     clock_step: Duration,
     clock_advanced: Instant,
@@ -589,12 +604,22 @@ impl Pins {
         let chunks = Chunks::new(CHUNKS_BYTES_MAX, sys::page_bytes().max(4096));
         let age_ms = u64::from(guard.ledger.header.max_age_ms.load(SeqCst));
         let clock_step = Duration::from_millis((age_ms / u64::from(CLOCKS_PER_AGE)).max(1));
-        let clock_advanced = Instant::now();
+        let begun = Instant::now();
         let (room, quiet) = (Room::default(), Quiet::new(clock_step));
-        Pins { guard, chunks, room, swept: None, clock_step, clock_advanced, quiet }
+        Pins {
+            guard,
+            chunks,
+            room,
+            has_undertaker: false,
+            begun,
+            swept: None,
+            clock_step,
+            clock_advanced: begun,
+            quiet,
+        }
     }
 
-    fn live(mut self) {
+    fn live(mut self) -> io::Result<()> {
         let header = &self.guard.ledger.header;
         // As in a new ledger: somebody may have asked before this thread began.
         let mut answered_to = 0;
@@ -617,12 +642,47 @@ impl Pins {
             // Whoever asked before the line above did not wake us, but has advanced `asks`; whoever
             // asks after it wakes us.
             if header.asks.load(SeqCst) == asks {
-                let stands = header.clock_wanted.load(SeqCst) == CLOCK_STANDS;
-                sys::futex_wait(&header.asks, asks, (!stands).then_some(self.clock_step));
+                sys::futex_wait(&header.asks, asks, self.nap());
             }
             header.guard_naps.store(0, SeqCst);
             self.advance_clock();
+            self.look_for_deaths()?;
         }
+    }
+
+    /// How long this thread may sleep, should nobody wake it.
+    fn nap(&self) -> Option<Duration> {
+        let stands = self.guard.ledger.header.clock_wanted.load(SeqCst) == CLOCK_STANDS;
+        let clock = (!stands).then_some(self.clock_step);
+        let look = (self.begun.elapsed() / LIFE_PER_LOOK).clamp(LOOK_MIN, LOOK_MAX);
+        let look = (!self.has_undertaker).then_some(look);
+        [clock, look].into_iter().flatten().min()
+    }
+
+    /// Does the undertaker's work while there is none.
+    fn look_for_deaths(&self) -> io::Result<()> {
+        while !self.has_undertaker
+            && let Some(id) = self.guard.epoll.wait(Some(Duration::ZERO))?
+        {
+            self.guard.see_to(id);
+        }
+        Ok(())
+    }
+
+    /// Lets the undertaker begin, unless it has; what is granted afterwards is finished, whoever dies.
+    fn need_undertaker(&mut self) -> io::Result<()> {
+        if self.has_undertaker {
+            return Ok(());
+        }
+        let guard = self.guard;
+        let undertaker = move || {
+            // A guard that waits for no death would be worse than none.
+            let _ = guard.bury_the_dead();
+            sys::exit_now(1)
+        };
+        std::thread::Builder::new().stack_size(UNDERTAKER_STACK_BYTES).spawn(undertaker)?;
+        self.has_undertaker = true;
+        Ok(())
     }
 
     /// Advances the clock by which programs notice that time passes. It stands when nobody has wanted
@@ -741,6 +801,7 @@ impl Pins {
         if slot == 0 || slot as usize >= SLOTS_MAX || fd < 0 {
             return Err(Refused);
         }
+        self.need_undertaker()?;
         let (owner, pid) = self.owner(slot)?;
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
         let pin = if is_copy { self.copy(owner, fd)? } else { pin(pid, fd)? };

@@ -498,12 +498,16 @@ impl Epoll {
         .map(drop)
     }
 
-    /// Sleeps until a watched descriptor is readable.
-    pub(crate) fn wait(&self) -> io::Result<u64> {
+    /// Sleeps until a watched descriptor is readable, at most `limit`; `None`: none is.
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<Option<u64>> {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
+        let limit_ms =
+            limit.map_or(-1, |limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
         // SAFETY: room for one event is passed, and said so.
-        retry(|| unsafe { check(libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, -1)) })?;
-        Ok(event.u64)
+        let count = retry(|| unsafe {
+            check(libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, limit_ms))
+        })?;
+        Ok((count > 0).then_some(event.u64))
     }
 }
 
