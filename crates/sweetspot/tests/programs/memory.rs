@@ -58,6 +58,7 @@ const CHECKED: &[(&str, &str)] = &[
         "stream_and_descriptor",
         "for way in ends reads mapped own-files library; do $RUN $BIN/c/stream_and_descriptor $way; done",
     ),
+    ("stopped", "$RUN $BIN/c/stopped"),
     ("streams_taken", "$RUN $BIN/c/streams_taken confined"),
     ("threads_spawn", "$RUN $BIN/c/threads_spawn 5"),
     ("threads_write", "$RUN $BIN/c/threads_write 20"),
