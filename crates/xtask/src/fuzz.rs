@@ -31,7 +31,9 @@ use std::time::SystemTime;
 use victim::Kit;
 
 const USAGE: &str = "\
-cargo xtask fuzz kill [--kills N] [--seed S]      N victims, killed at random moments (300)
+cargo xtask fuzz kill [--kills N] [--slower N] [--seed S]
+                                                  N victims, killed at random moments (300), which come
+                                                  N times as late on a machine that is so slow (1)
 cargo xtask fuzz steps [--limit N] [--seed S]     a victim killed after each instruction of a
                                                   stretch; with a limit, after N of them
 cargo xtask fuzz contract [--ops N] [--seed S]    random programs of N calls in all, compared with
@@ -57,6 +59,8 @@ struct Settings {
     seed: Option<u64>,
     /// `fail` and `full`: the first system call that fails.
     from: Option<u64>,
+    /// `kill`: how many times as late its moments come.
+    slower: Option<u64>,
 }
 
 /// Runs `cargo xtask fuzz` with the words after `fuzz`.
@@ -90,7 +94,10 @@ pub fn main(words: &[&str]) -> ExitCode {
     let every = settings.count.unwrap_or(1);
     let which = fail::Which { every, from: settings.from.unwrap_or(1 + seed % every.max(1)) };
     let on_victims = |kit| match name {
-        "kill" => kill::run(kit, settings.count.unwrap_or(300), seed),
+        "kill" => {
+            let slower = settings.slower.unwrap_or(1).max(1);
+            kill::run(kit, settings.count.unwrap_or(300), slower, seed)
+        }
         "steps" => steps::run(kit, settings.count, seed),
         "order" => order::run(kit, settings.count.unwrap_or(20_000), seed),
         "fail" => fail::run(kit, &which, seed),
@@ -115,7 +122,7 @@ pub fn main(words: &[&str]) -> ExitCode {
 }
 
 fn parse(words: &[&str], counted: &str) -> Result<Settings, String> {
-    let mut settings = Settings { count: None, seed: None, from: None };
+    let mut settings = Settings { count: None, seed: None, from: None, slower: None };
     let mut words = words.iter();
     while let Some(&option) = words.next() {
         let value = words.next().ok_or_else(|| format!("{option} needs a value after it"))?;
@@ -124,6 +131,7 @@ fn parse(words: &[&str], counted: &str) -> Result<Settings, String> {
         match option {
             "--seed" => settings.seed = Some(number),
             "--from" if counted == "--every" => settings.from = Some(number),
+            "--slower" if counted == "--kills" => settings.slower = Some(number),
             _ if option == counted => settings.count = Some(number),
             _ => return Err(format!("unknown option {option}")),
         }
@@ -148,7 +156,7 @@ mod tests {
 
     #[test]
     fn killed_programs_lose_and_double_nothing() {
-        let line = check(|kit| kill::run(kit, 250, 1));
+        let line = check(|kit| kill::run(kit, 250, 1, 1));
         assert!(line.starts_with("250 kills, ") && line.ends_with(", 0 lost, 0 doubled"), "{line}");
     }
 
@@ -192,7 +200,7 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let settings = |count, seed| Ok(Settings { count, seed, from: None });
+        let settings = |count, seed| Ok(Settings { count, seed, from: None, slower: None });
         assert_eq!(parse(&[], "--kills"), settings(None, None));
         assert_eq!(parse(&["--kills", "7", "--seed", "9"], "--kills"), settings(Some(7), Some(9)));
         for wrong in [&["--kills"][..], &["--kills", "many"], &["--limit", "7"]] {

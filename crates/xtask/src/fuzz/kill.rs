@@ -63,22 +63,22 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Kills `kills` victims. Returns the closing line.
+/// Kills `kills` victims, at moments `slower` times as late as usual. Returns the closing line.
 ///
 /// # Errors
 /// The first victim that lost or doubled something, with what repeats it; or that no guard ever had
 /// anything to finish.
-pub fn run(kit: Kit, kills: u64, seed: u64) -> Result<String, String> {
+pub fn run(kit: Kit, kills: u64, slower: u64, seed: u64) -> Result<String, String> {
     let mut tally = Tally::default();
     for number in 0..kills {
         let work = kit.work()?;
         // Each kill follows from one seed, so that it can be repeated alone.
         let own = seed + number;
-        if let Err(wrong) = kill(&kit, work.path(), own, &mut tally) {
+        if let Err(wrong) = kill(&kit, work.path(), slower, own, &mut tally) {
             let kept = work.keep();
             kit.keep();
             return Err(format!(
-                "{wrong}\n  after {number} kills; files in {}\n  again: cargo xtask fuzz kill --kills 1 --seed {own}",
+                "{wrong}\n  after {number} kills; files in {}\n  again: cargo xtask fuzz kill --kills 1 --slower {slower} --seed {own}",
                 kept.display()
             ));
         }
@@ -90,7 +90,7 @@ pub fn run(kit: Kit, kills: u64, seed: u64) -> Result<String, String> {
     Ok(tally.to_string())
 }
 
-fn kill(kit: &Kit, folder: &Path, seed: u64, tally: &mut Tally) -> Result<(), String> {
+fn kill(kit: &Kit, folder: &Path, slower: u64, seed: u64, tally: &mut Tally) -> Result<(), String> {
     let mut random = Random::new(seed);
     let way = random.pick(WAYS);
     let mode = match (way, random.pick(MODES)) {
@@ -103,7 +103,9 @@ fn kill(kit: &Kit, folder: &Path, seed: u64, tally: &mut Tally) -> Result<(), St
     let plan = Plan { seed, mode, size, waits: matches!(way, Way::Parent) };
     let named = |wrong: String| format!("{way:?} {plan:?}: {wrong}");
     let mut victim = Victim::start(kit, plan, folder).map_err(named)?;
-    let outcome = end(kit, &mut victim, way, &mut random, tally);
+    let mut life = || life(&mut random) * u32::try_from(slower).unwrap_or(u32::MAX);
+    let moments = (life(), life());
+    let outcome = end(kit, &mut victim, way, moments, &mut random, tally);
     if outcome.is_err() {
         let _ = victim.kill();
     }
@@ -122,10 +124,10 @@ fn end(
     kit: &Kit,
     victim: &mut Victim,
     way: Way,
+    (after, later): (Duration, Duration),
     random: &mut Random,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let after = life(random);
     match way {
         Way::AtOnce => {
             let before = victim.kill_at_once(after)?;
@@ -138,7 +140,7 @@ fn end(
             if victim.started != victim.pid {
                 signal(victim.started, libc::SIGKILL);
                 reap(victim.started)?;
-                pause(life(random));
+                pause(later);
             }
             victim.stop()?;
             victim.count()?;
@@ -153,7 +155,7 @@ fn end(
             pause(after);
             signal(guard, libc::SIGKILL);
             reap(guard)?;
-            pause(life(random));
+            pause(later);
             victim.end()?;
             victim.check_ended()?;
             recover(kit, victim)

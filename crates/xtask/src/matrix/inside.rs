@@ -18,6 +18,8 @@ use tempfile::TempDir;
 const STEP_SECONDS_MAX: &str = "1500";
 /// At most one call in so many is left where something is buffered.
 const CALLS_PER_LEFT_MIN: u64 = 4;
+/// How many times as slow as others an emulated machine is, about.
+const EMULATED: &str = "20";
 /// Tries at counting: a program of milliseconds may be over before the guard has begun.
 const COUNTS_MAX: u32 = 5;
 
@@ -260,8 +262,9 @@ impl Inside {
     }
 
     fn kills(&self) -> Answer {
-        let kills = if self.extent == Extent::Machine { "40" } else { "200" };
-        self.fuzz(&["kill", "--kills", kills])
+        let (kills, slower) =
+            if self.extent == Extent::Machine { ("40", EMULATED) } else { ("200", "1") };
+        self.fuzz(&["kill", "--kills", kills, "--slower", slower])
     }
 
     fn fuzz(&self, words: &[&str]) -> Answer {
