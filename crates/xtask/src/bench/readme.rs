@@ -1,6 +1,7 @@
-//! The tables "Measured" of README.md, from the record that README names: no figure is typed by hand.
+//! The tables of docs/measured.md, and the short one in README.md, from the record that the page names:
+//! no figure is typed by hand.
 //!
-//! `UPDATE_README=1 cargo test -p xtask readme` writes them anew; the test fails where README says
+//! `UPDATE_README=1 cargo test -p xtask pages_say` writes them anew; the test fails where a page says
 //! something else than its record.
 
 use super::figures::{named, ratio, time};
@@ -74,8 +75,20 @@ const THE_REST: [Row; 11] = [
     row("stdio-copy", "a C program with `fgetc` and `fputs`"),
 ];
 
-/// Both tables, from a record.
-fn measured(record: &Value, folder: &str) -> String {
+/// The rows of both tables that README shows.
+const IN_README: [&str; 8] = [
+    "cobol-copy",
+    "cobol-copy-fuse",
+    "java-readline",
+    "rust-println",
+    "python-copy",
+    "dd-200",
+    "git-status",
+    "dd-1m",
+];
+
+/// Where and how a record was measured.
+fn origin(record: &Value, folder: &str) -> String {
     let environment = &record["environment"];
     let said = |name: &str| environment[name].as_str().unwrap_or_default().to_owned();
     let kernel: Vec<String> = said("kernel").split('.').take(2).map(str::to_owned).collect();
@@ -83,7 +96,7 @@ fn measured(record: &Value, folder: &str) -> String {
         Some(true) => "a virtual machine",
         _ => "a machine",
     };
-    let mut text = format!(
+    format!(
         "One session on {machine} with {} cores ({}), Linux {}, {}, warm cache;\nmedians, and the \
          ratio from alternating pairs with its 95 % interval; outputs equal in every round\n\
          (`{folder}`).\n\n",
@@ -91,16 +104,28 @@ fn measured(record: &Value, folder: &str) -> String {
         said("processor"),
         kernel.join("."),
         environment["file_system"]["kind"].as_str().unwrap_or_default(),
-    );
-    text.push_str("| program, unchanged | plain | under `run` | ratio |\n|---|---|---|---|\n");
-    text.push_str(&lines(record, &GAINS));
-    text.push_str("\nWhat buffering cannot help, in the same session:\n\n");
-    text.push_str("| program | plain | under `run` | ratio |\n|---|---|---|---|\n");
-    text.push_str(&lines(record, &THE_REST));
-    text
+    )
 }
 
-fn lines(record: &Value, rows: &[Row]) -> String {
+const HEAD: &str = "| program, unchanged | plain | under `run` | ratio |\n|---|---|---|---|\n";
+
+/// Both tables, from a record.
+fn whole(record: &Value, folder: &str) -> String {
+    format!(
+        "{}{HEAD}{}\nWhat buffering cannot help, in the same session:\n\n{HEAD}{}",
+        origin(record, folder),
+        lines(record, GAINS.iter()),
+        lines(record, THE_REST.iter())
+    )
+}
+
+/// The table of README.
+fn short(record: &Value, folder: &str) -> String {
+    let rows = GAINS.iter().chain(&THE_REST).filter(|row| IN_README.contains(&row.name));
+    format!("{}{HEAD}{}", origin(record, folder), lines(record, rows))
+}
+
+fn lines<'a>(record: &Value, rows: impl Iterator<Item = &'a Row>) -> String {
     let mut text = String::new();
     for row in rows {
         let finding = named(&record["findings"], "name", row.name);
@@ -122,24 +147,32 @@ fn lines(record: &Value, rows: &[Row]) -> String {
 }
 
 #[test]
-fn readme_says_what_its_record_says() {
+fn pages_say_what_their_record_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let (before, rest) = readme.split_once(BEGIN).expect("README has the mark of the beginning");
-    let (said, after) = rest.split_once(END).expect("README has the mark of the end");
-    let at = said.find("`measurements/").expect("README names its record");
-    let folder = said[at + 1..].split('`').next().unwrap();
-    let record = fs::read_to_string(root.join(folder).join("run.json"))
-        .unwrap_or_else(|error| panic!("{folder}/run.json: {error}"));
-    let record: Value = serde_json::from_str(&record).unwrap();
-    let measured = measured(&record, folder);
-    if std::env::var_os("UPDATE_README").is_some() {
-        let whole = format!("{before}{BEGIN}{measured}{END}{after}");
-        fs::write(root.join("README.md"), whole).unwrap();
-    } else {
-        assert!(
-            said == measured,
-            "UPDATE_README=1 cargo test -p xtask readme; it should say:\n{measured}"
-        );
+    for (name, is_short) in [("docs/measured.md", false), ("README.md", true)] {
+        let page = fs::read_to_string(root.join(name)).unwrap();
+        let (before, rest) = page.split_once(BEGIN).expect("the mark of the beginning");
+        let (said, after) = rest.split_once(END).expect("the mark of the end");
+        let at = said.find("`measurements/").expect("the page names its record");
+        let folder = said[at + 1..].split('`').next().unwrap();
+        let record = fs::read_to_string(root.join(folder).join("run.json"))
+            .unwrap_or_else(|error| panic!("{folder}/run.json: {error}"));
+        let record: Value = serde_json::from_str(&record).unwrap();
+        let measured = if is_short { short(&record, folder) } else { whole(&record, folder) };
+        if std::env::var_os("UPDATE_README").is_some() {
+            fs::write(root.join(name), format!("{before}{BEGIN}{measured}{END}{after}")).unwrap();
+        } else {
+            assert!(
+                said == measured,
+                "UPDATE_README=1 cargo test -p xtask pages_say; {name} should say:\n{measured}"
+            );
+        }
     }
+}
+
+#[test]
+fn readme_is_short() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let lines = fs::read_to_string(root.join("README.md")).unwrap().lines().count();
+    assert!(lines <= 150, "{lines} lines: what README need not say belongs into docs/");
 }
