@@ -278,8 +278,8 @@ fn everyday() -> impl Iterator<Item = Script> {
             "make and gcc",
             &["make", "gcc"],
             "cp $SRC/c/*.c $SRC/c/*.h .; printf 'S=$(wildcard *.c)\\nall: $(S:.c=.o)\\n%%.o: %%.c\\n\\tgcc -w \
-             -O1 -c $< -o $@\\n' > Makefile",
-            "$RUN make -j2 > $OUTSIDE/log 2>&1; echo $?; $RUN ar rcsD all.a *.o; $RUN gcc -O2 -flto -w \
+             -O1 -I$(from) -c $< -o $@\\n' > Makefile",
+            "$RUN make -j2 from=$SRC/c > $OUTSIDE/log 2>&1; echo $?; $RUN ar rcsD all.a *.o; $RUN gcc -O2 -flto -w \
              copy.c -o copy; $RUN ./copy all.a out 100; $RUN strip -o small copy; $RUN objdump -d copy.o",
         ),
         long(script(

@@ -193,8 +193,11 @@ impl Inside {
     fn programs(&self) -> Answer {
         let mut command = self.limited(&self.harness);
         command.arg("--test-threads=2");
+        if self.extent != Extent::Full {
+            command.env("SWEETSPOT_TEST_SIZES", "auto");
+        }
         if self.extent == Extent::Machine {
-            command.env("SWEETSPOT_TEST_BIN", &self.folder).env("SWEETSPOT_TEST_SIZES", "auto");
+            command.env("SWEETSPOT_TEST_BIN", &self.folder);
             // A kernel is what is new here, and emulation is slow: programs that share what the
             // kernel keeps for them.
             let groups = ["c_calls", "c_sharing", "shell"];
