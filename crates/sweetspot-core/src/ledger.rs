@@ -38,7 +38,7 @@
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot03");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot04");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
@@ -163,6 +163,8 @@ pub struct Header {
     pub clock_wanted: AtomicU32,
     /// Bits of `ANSWER_*`: what the library found out by [`FLAG_PROBE`].
     pub answer: AtomicU32,
+    /// The sum of `Slot::waiting`, at least.
+    pub waiting: AtomicU32,
 }
 
 /// How often the guard advances its clock in the time that a byte may wait.
@@ -244,7 +246,8 @@ pub struct Slot {
     pub pid_namespace: AtomicU64,
     /// Advanced by the guard when everything of this process has been written after its death.
     pub done: AtomicU32,
-    _reserved: AtomicU32,
+    /// Files of which something waits (or has waited, where it died).
+    pub waiting: AtomicU32,
 }
 
 /// What one process did with one file, for the summary.

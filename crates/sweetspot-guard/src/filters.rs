@@ -97,6 +97,7 @@ unsafe fn make_every_call() {
         let process = syscall(SYS_getpid);
         syscall(SYS_rt_tgsigqueueinfo, process, thread, 0, none);
         syscall(SYS_kill, process, 0);
+        syscall(SYS_move_pages, process, 0, none, none, none, 0);
         syscall(SYS_waitid, P_PID, process, space, WEXITED | WNOHANG | WNOWAIT, none);
         syscall(SYS_tgkill, process, thread, 0);
         syscall(SYS_nanosleep, space, none);

@@ -415,6 +415,8 @@ impl Guard {
             return;
         }
         slot.ready.store(0, SeqCst);
+        let waiting = slot.waiting.swap(0, SeqCst);
+        self.ledger.header.waiting.fetch_sub(waiting, SeqCst);
         slot.done.fetch_add(1, SeqCst);
         // Last, as a new process may claim it from then on.
         slot.pid.store(0, SeqCst);

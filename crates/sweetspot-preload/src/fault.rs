@@ -329,9 +329,8 @@ extern "C" fn before_handler(
     listen();
     let program = PROGRAM.get(signal as usize);
     careful::handler_begins(program.map_or(0, |program| program.mask.load(Relaxed)));
-    if signal == libc::SIGCHLD {
-        deaths::heard();
-    }
+    // Whatever it stands for: a parent's death, a lost terminal, a clone's own signal.
+    deaths::heard();
     // It was set when the kernel delivered the signal, even if it has been taken away since.
     match program.map(|program| program.handler.load(Relaxed)) {
         Some(libc::SIG_DFL | libc::SIG_IGN) | None => nothing,

@@ -19,7 +19,6 @@ use sweetspot_core::policy;
 use sweetspot_core::trace::{TRACE_AT, Trace};
 use sweetspot_core::why::Why;
 
-use crate::atomic::single_threaded;
 use crate::file::{self, OpenFile};
 use crate::{aside, process, sys};
 
@@ -83,20 +82,12 @@ pub fn want_clock() {
 /// Device and inode of the mapped ledger.
 static IDENTITY: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Does something for which a descriptor is needed for a moment: out of sight of other threads.
-fn for_a_moment<T>(action: impl FnOnce() -> Option<T>) -> Option<T> {
-    match single_threaded() || process::is_starting() {
-        true => action(),
-        false => aside::look(-1, action).flatten(),
-    }
-}
-
 /// Opens the ledger again, does something with it, closes it: no descriptor is kept.
 fn with_descriptor<T>(action: impl FnOnce(i32, &libc::stat) -> Option<T>) -> Option<T> {
     let path = PATH.load(Relaxed);
     match path.is_null() {
         true => None,
-        false => for_a_moment(|| with_opened(path, action)),
+        false => aside::look(-1, || with_opened(path, action)).flatten(),
     }
 }
 
@@ -172,13 +163,14 @@ pub fn disconnect_chunk(chunk: u64, bytes: u64) {
 pub fn read_small(path: &core::ffi::CStr, buffer: &mut [u8]) -> Option<usize> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: a string, a buffer of that size, and a descriptor of our own.
-    for_a_moment(|| unsafe {
+    let read = || unsafe {
         let fd = sys::syscall!(SYS_openat, libc::AT_FDCWD as isize, path.as_ptr(), flags, 0);
         let fd = sys::result(fd).ok()?;
         let answer = sys::syscall!(SYS_read, fd, buffer.as_mut_ptr(), buffer.len());
         sys::syscall!(SYS_close, fd);
         sys::result(answer).ok()
-    })
+    };
+    aside::look(-1, read).flatten()
 }
 
 /// A regular file of ours that nobody else can open.

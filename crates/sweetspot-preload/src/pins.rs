@@ -517,13 +517,55 @@ pub fn forget_all() {
 
 /// Field 22 of /proc/self/stat: when this process started, in ticks after boot.
 fn start_ticks() -> Option<u64> {
-    let mut buffer = [0u8; 1024];
+    const START: usize = 22;
+    let mut buffer = [0; 1024];
     let len = ledger::read_small(c"/proc/self/stat", &mut buffer)?;
-    let text = &buffer[..len];
+    sys::decimal(stat_field(&buffer[..len], START)?)
+}
+
+/// `/proc/PID/stat`.
+pub fn stat_of(process: i32, buffer: &mut [u8; 1024]) -> Option<&[u8]> {
+    const BEFORE: &[u8] = b"/proc/";
+    const AFTER: &[u8] = b"/stat\0";
+    let mut path = [0; 32];
+    path[..BEFORE.len()].copy_from_slice(BEFORE);
+    let (mut end, mut unit) = (BEFORE.len(), 1_000_000_000);
+    while unit > 0 {
+        let digit = process / unit % 10;
+        // A number with zeros in front names nothing there.
+        if end > BEFORE.len() || digit != 0 {
+            path[end] = b'0' + digit as u8;
+            end += 1;
+        }
+        unit /= 10;
+    }
+    path[end..end + AFTER.len()].copy_from_slice(AFTER);
+    let path = core::ffi::CStr::from_bytes_until_nul(&path).ok()?;
+    let len = ledger::read_small(path, buffer)?;
+    Some(&buffer[..len])
+}
+
+/// A field of it, from the third on, counted as its manual does.
+pub fn stat_field(text: &[u8], number: usize) -> Option<&[u8]> {
     // The second field is the name in brackets, which may hold anything.
     let after_name = text.iter().rposition(|byte| *byte == b')')? + 2;
-    let field = text[after_name..].split(|byte| *byte == b' ').nth(22 - 3)?;
-    sys::decimal(field)
+    text.get(after_name..)?.split(|byte| *byte == b' ').nth(number - 3)
+}
+
+/// One file more of which something waits (`more`), or one less.
+pub fn count_waiting(more: bool) {
+    let slot = SLOT.load(Relaxed) as usize;
+    let Some(ledger) = ledger::ledger().filter(|_| slot != 0) else { return };
+    // First more in all than in one: others look at the sum before they look at each.
+    let change = if more { 1 } else { u32::MAX };
+    ledger.header.waiting.fetch_add(change, SeqCst);
+    ledger.slots[slot].waiting.fetch_add(change, SeqCst);
+}
+
+/// Whether anything may wait in another process of the tree.
+pub fn others_wait(ledger: &Ledger) -> bool {
+    let own = ledger.slots[SLOT.load(Relaxed) as usize].waiting.load(SeqCst);
+    ledger.header.waiting.load(SeqCst) != own
 }
 
 /// Inode of this process' pid namespace.
@@ -547,12 +589,18 @@ fn pid_namespace() -> Option<u64> {
 /// How long to wait for the guard to finish a dead child, in milliseconds.
 const FINISH_MS_MAX: u64 = 10_000;
 
-/// Waits until the guard has written what a dead process of this tree left pending.
+/// Waits until the guard has written what a process of this tree left pending, if that is dead.
 pub fn wait_finished(process: u32) {
-    if !ledger::is_given() {
+    if !ledger::is_given() || !sys::is_dead(process as i32) {
         return;
     }
-    let Some(ledger) = ledger::ledger() else { return };
+    if let Some(ledger) = ledger::ledger() {
+        wait_until_finished(ledger, process);
+    }
+}
+
+/// The same for one that is known to end.
+pub fn wait_until_finished(ledger: &Ledger, process: u32) {
     let Some((index, slot)) =
         ledger.slots.iter().enumerate().find(|(_, slot)| slot.pid.load(SeqCst) == process)
     else {
@@ -564,7 +612,7 @@ pub fn wait_finished(process: u32) {
         let done = slot.done.load(SeqCst);
         let lives = guard.load(SeqCst);
         let guarded = lives != 0 && lives & OWNER_DIED == 0;
-        if !guarded || slot.pid.load(SeqCst) != process || !sys::is_dead(process as i32) {
+        if !guarded || slot.pid.load(SeqCst) != process {
             return;
         }
         let pending = ledger.entries.iter().any(|entry| {

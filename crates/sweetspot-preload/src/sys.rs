@@ -235,6 +235,13 @@ pub fn is_dead(process: i32) -> bool {
     child == process || !process_exists(process)
 }
 
+/// Whether a process has given up its memory, as one that ends does before anything of its own is free;
+/// also where the kernel does not say.
+pub fn has_no_memory(process: i32) -> bool {
+    // SAFETY: no pages are moved or asked for: what is checked is only whether there is memory.
+    unsafe { syscall!(SYS_move_pages, process as isize, 0, 0, 0, 0, 0) != 0 }
+}
+
 /// The process id, asked of the kernel.
 pub fn process_id() -> i32 {
     // SAFETY: no arguments.

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use sweetspot_core::why::Why;
 
-use crate::{fault, ops};
+use crate::{aside, fault, ops};
 
 hook! {
     fn dup(fd: c_int) -> c_int, next => {
@@ -80,11 +80,15 @@ pub(super) fn control(
         | libc::F_OFD_GETLK
         | libc::F_OFD_SETLK
         | libc::F_OFD_SETLKW => {
+            if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
+                aside::descriptors_are_noticed();
+            }
             if lock_follows_position(fd, argument) {
                 ops::life::hand_over(fd);
             }
             let pass = ops::pass_on();
             let answer = next();
+            ops::deaths::heard();
             pass.done();
             answer
         }

@@ -6,19 +6,49 @@
 use core::ffi::c_int;
 
 use super::Pointer;
+use crate::aside;
+use crate::ops::{self, deaths, life};
+
+// The kernel frees the locks of a process that is killed before anybody can wait for it.
+macro_rules! taken {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
+        $(hook! {
+            fn $name($($arg: $type),*) -> c_int, next => {
+                let pass = ops::talk();
+                let answer = next($($arg),*);
+                deaths::heard();
+                pass.done();
+                answer
+            }
+        })*
+    };
+}
+
+taken! {
+    fn flock(fd: c_int, operation: c_int);
+    fn semop(id: c_int, operations: Pointer, count: usize);
+    fn semtimedop(id: c_int, operations: Pointer, count: usize, timeout: Pointer);
+    fn semctl(id: c_int, index: c_int, command: c_int, argument: usize);
+}
 
 talk! {
-    fn flock(fd: c_int, operation: c_int) -> c_int;
     fn semget(key: c_int, count: c_int, flags: c_int) -> c_int;
-    fn semop(id: c_int, operations: Pointer, count: usize) -> c_int;
-    fn semtimedop(id: c_int, operations: Pointer, count: usize, timeout: Pointer) -> c_int;
-    fn semctl(id: c_int, index: c_int, command: c_int, argument: usize) -> c_int;
     fn lckpwdf() -> c_int;
     fn ulckpwdf() -> c_int;
 }
 
-// The region begins at the position.
-hand_over! {
-    fn lockf(fd: c_int, command: c_int, len: i64) -> c_int;
-    fn lockf64(fd: c_int, command: c_int, len: i64) -> c_int;
+macro_rules! record_locks {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(fd: c_int, command: c_int, len: i64) -> c_int, next => {
+            aside::descriptors_are_noticed();
+            // The region begins at the position.
+            life::hand_over(fd);
+            let pass = ops::pass_on();
+            let answer = next(fd, command, len);
+            deaths::heard();
+            pass.done();
+            answer
+        }
+    })*};
 }
+record_locks! { lockf lockf64 }

@@ -5,13 +5,13 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::fault;
 use crate::ops::process::{
     after_exec, after_fork, after_spawn, before_exec, before_fork, before_spawn, before_spawn_with,
-    end, end_because, end_status, forget_actions, named_in_actions,
+    begin_actions, end, end_because, end_status, forget_actions, named_in_actions,
 };
 use crate::ops::{deaths, life};
 use crate::reach::target::{self, Environment, Target};
+use crate::{aside, fault};
 
 macro_rules! forks {
     ($($name:ident)*) => {$(hook! {
@@ -238,15 +238,19 @@ hook! {
     }
 }
 
-macro_rules! action_lists {
-    ($($name:ident)*) => {$(hook! {
-        fn $name(actions: *mut c_void) -> c_int, next => {
-            forget_actions(actions as usize);
-            next(actions)
-        }
-    })*};
+hook! {
+    fn posix_spawn_file_actions_init(actions: *mut c_void) -> c_int, next => {
+        begin_actions(actions as usize);
+        next(actions)
+    }
 }
-action_lists! { posix_spawn_file_actions_init posix_spawn_file_actions_destroy }
+
+hook! {
+    fn posix_spawn_file_actions_destroy(actions: *mut c_void) -> c_int, next => {
+        forget_actions(actions as usize);
+        next(actions)
+    }
+}
 
 // The child of a vfork returns to where its parent will return: nothing of ours may be on the
 // stack in between.
@@ -392,6 +396,7 @@ macro_rules! clones {
                     answer
                 }
                 Kin::Other => {
+                    aside::descriptors_are_noticed();
                     end_because(Why::Shared);
                     next(function, stack, flags, argument, parent, local, child)
                 }

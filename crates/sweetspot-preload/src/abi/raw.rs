@@ -12,11 +12,11 @@ use super::process::{Kin, at, becoming, kin};
 use super::read_write::follow;
 use super::{dup, rights, signals, system, transfer};
 use crate::arch::old;
-use crate::fault;
 use crate::ops::{self, Outcome, deaths, life, process};
 use crate::process::set_under_seccomp;
 use crate::reach::target::{Environment, Target};
 use crate::table::DESCRIPTORS_MAX;
+use crate::{aside, fault};
 
 jump! { syscall, before_syscall }
 
@@ -39,7 +39,10 @@ extern "C" fn before_syscall(number: c_long, a: usize, b: usize) -> usize {
         Kin::Fork | Kin::Apart if stack == 0 => return followed as *const () as usize,
         Kin::Thread => {}
         Kin::Vfork => process::before_spawn(),
-        Kin::Fork | Kin::Other => process::end_because(Why::Shared),
+        Kin::Fork | Kin::Other => {
+            aside::descriptors_are_noticed();
+            process::end_because(Why::Shared);
+        }
         // It begins where nothing of ours is called: it inherits what this process has.
         Kin::Apart => process::end_because(Why::Confined),
     }

@@ -6,6 +6,17 @@ use super::Pointer;
 use crate::fault;
 use crate::ops::{self, life};
 
+hook! {
+    fn getppid() -> c_int, next => {
+        let pass = ops::pass_on();
+        let parent = next();
+        // Another one than before: the former has died.
+        ops::deaths::heard();
+        pass.done();
+        parent
+    }
+}
+
 pass_on! {
     fn tcgetattr(fd: c_int, into: Pointer) -> c_int;
     fn tcsetattr(fd: c_int, when: c_int, from: Pointer) -> c_int;
@@ -36,7 +47,6 @@ pass_on! {
     fn __setpgid(process: c_int, group: c_int) -> c_int;
     fn setpgrp() -> c_int;
     fn setsid() -> c_int;
-    fn getppid() -> c_int;
     fn getpgid(process: c_int) -> c_int;
     fn __getpgid(process: c_int) -> c_int;
     fn getsid(process: c_int) -> c_int;

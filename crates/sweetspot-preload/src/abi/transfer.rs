@@ -114,9 +114,6 @@ pass_on! {
     ) -> isize;
 }
 
-/// Control messages of one `sendmsg` that are looked through; more are malformed.
-const MESSAGES_MAX: usize = 64;
-
 /// Descriptors in one control message (the kernel's SCM_MAX_FD).
 const PASSED_MAX: usize = 253;
 
@@ -128,10 +125,8 @@ fn each_passed(message: *const libc::msghdr, with: fn(c_int)) {
     }
     let control = message.msg_control as *const u8;
     let (header_len, mut at) = (size_of::<libc::cmsghdr>(), 0usize);
-    for _ in 0..MESSAGES_MAX {
-        if at.saturating_add(header_len) > message.msg_controllen {
-            return;
-        }
+    // The kernel takes as many as there is room for.
+    while at.saturating_add(header_len) <= message.msg_controllen {
         let Some(header) = fault::peek(control.wrapping_add(at).cast::<libc::cmsghdr>()) else {
             return;
         };

@@ -3,7 +3,7 @@
 //!
 //! The guard writes it as soon as the kernel tells it of the death, so this process waits for the guard
 //! wherever it may have been told, too: a wait, a handler, a signal that was waited for, a descriptor
-//! that stands for a process.
+//! that stands for a process, a lock that became free.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -53,11 +53,33 @@ pub fn heard() {
         return;
     }
     let Some(ledger) = ledger::ledger() else { return };
+    if !pins::others_wait(ledger) {
+        return;
+    }
     let own = sys::process_id() as u32;
-    for slot in &ledger.slots {
+    for slot in ledger.slots.iter().filter(|slot| slot.waiting.load(Relaxed) != 0) {
         let process = slot.pid.load(Relaxed);
-        if process != 0 && process != own && sys::is_dead(process as i32) {
-            pins::wait_finished(process);
+        if process != 0 && process != own && is_ending(process as i32) {
+            pins::wait_until_finished(ledger, process);
         }
     }
+}
+
+/// Whether a process is dead, or has begun to end: then its locks may be free already.
+fn is_ending(process: i32) -> bool {
+    sys::is_dead(process) || sys::has_no_memory(process) && is_exiting(process)
+}
+
+/// Whether the kernel says of a process that it ends. One whose first thread has ended before the others
+/// has no memory there either, and lives.
+fn is_exiting(process: i32) -> bool {
+    const STATE: usize = 3;
+    const FLAGS: usize = 9;
+    const THREADS: usize = 20;
+    const EXITING: u64 = 4;
+    let mut buffer = [0; 1024];
+    let Some(text) = pins::stat_of(process, &mut buffer) else { return true };
+    let number = |field| pins::stat_field(text, field).and_then(sys::decimal).unwrap_or(0);
+    let is_zombie = pins::stat_field(text, STATE) == Some(b"Z");
+    number(FLAGS) & EXITING != 0 && !(is_zombie && number(THREADS) > 1)
 }

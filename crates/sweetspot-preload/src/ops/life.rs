@@ -277,8 +277,12 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
     }
     let Some(status) = sys::status(fd) else { return };
     if !status.regular {
-        if shared && writable {
-            process::shares_with_children();
+        match status.mode & libc::S_IFMT {
+            _ if !shared => {}
+            // Those that are mapped (/dev/zero, graphics, networks) are the process' own, or its children's.
+            libc::S_IFCHR | libc::S_IFBLK => process::shares_with_children(),
+            // Maps and rings of the kernel's, which others may have open.
+            _ => process::agrees_silently(),
         }
         return;
     }
@@ -339,8 +343,9 @@ enum News {
 
 /// Parts of the paths of files that are mapped and carry no message: the JVM's performance counters,
 /// its modules and classes; memory that the JVM and .NET map twice.
-const NO_MESSAGE: [&[u8]; 5] =
-    [b"/hsperfdata_", b"/lib/modules", b".jsa", b"/memfd:java_heap", b"/memfd:doublemapper"];
+const NO_MESSAGE: [&[u8]; 3] = [b"/hsperfdata_", b"/memfd:java_heap", b"/memfd:doublemapper"];
+/// The same for the ends of their paths.
+const NO_MESSAGE_ENDS: [&[u8]; 2] = [b"/lib/modules", b".jsa"];
 
 /// Where a system keeps the files that are its own.
 const OF_THE_SYSTEM: [&[u8]; 3] = [b"/usr/", b"/lib", b"/opt/"];
@@ -348,11 +353,13 @@ const OF_THE_SYSTEM: [&[u8]; 3] = [b"/usr/", b"/lib", b"/opt/"];
 fn news_through(fd: i32, status: &sys::Status) -> News {
     let mut path = [0; 512];
     let path = crate::ledger::path_of(fd, &mut path);
-    if NO_MESSAGE.iter().any(|name| path.windows(name.len()).any(|window| window == *name)) {
-        return News::None;
-    }
     let is_writable =
         sys::open_flags(fd).is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDWR);
+    if NO_MESSAGE.iter().any(|name| path.windows(name.len()).any(|window| window == *name))
+        || !is_writable && NO_MESSAGE_ENDS.iter().any(|name| path.ends_with(name))
+    {
+        return News::None;
+    }
     match is_writable {
         true => News::Both,
         false if may_be_written(path, status) => News::Heard,

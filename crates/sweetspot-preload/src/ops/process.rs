@@ -68,6 +68,10 @@ static NAMED: [Named; NAMED_MAX] =
 #[unsafe(link_section = ".data")]
 static NAMED_TOO_MANY: AtomicBool = AtomicBool::new(false);
 
+/// Lists that were begun where they are. A list that is not among them is a copy of another one, byte by
+/// byte, and may name anything.
+static LISTS: [AtomicUsize; NAMED_MAX] = [const { AtomicUsize::new(0) }; NAMED_MAX];
+
 /// A list of file actions is going to duplicate a descriptor.
 pub fn named_in_actions(actions: usize, fd: i32) {
     let is_free =
@@ -78,8 +82,18 @@ pub fn named_in_actions(actions: usize, fd: i32) {
     }
 }
 
-/// A list of file actions begins, or has ended.
+/// A list of file actions begins.
+pub fn begin_actions(actions: usize) {
+    forget_actions(actions);
+    // Where there is no room, it counts as a copy.
+    let _ = LISTS.iter().find(|list| list.compare_exchange(0, actions, Relaxed, Relaxed).is_ok());
+}
+
+/// A list of file actions has ended.
 pub fn forget_actions(actions: usize) {
+    for list in &LISTS {
+        let _ = list.compare_exchange(actions, 0, Relaxed, Relaxed);
+    }
     for named in &NAMED {
         if named.actions.load(Relaxed) == actions {
             named.fd.store(-1, Relaxed);
@@ -91,7 +105,8 @@ pub fn forget_actions(actions: usize) {
 fn is_named(actions: usize, fd: i32) -> bool {
     let is_it =
         |named: &Named| named.actions.load(Relaxed) == actions && named.fd.load(Relaxed) == fd;
-    actions != 0 && (NAMED_TOO_MANY.load(Relaxed) || NAMED.iter().any(is_it))
+    let is_copy = || LISTS.iter().all(|list| list.load(Relaxed) != actions);
+    actions != 0 && (NAMED_TOO_MANY.load(Relaxed) || NAMED.iter().any(is_it) || is_copy())
 }
 
 /// Settles everything; what will be shared goes straight on, for the reason given.

@@ -77,6 +77,7 @@ fn pending_began(file: &OpenFile) {
     inodes::pending_began(file);
     PUBLIC.fetch_add(u32::from(!file.is_private()), SeqCst);
     PENDING.fetch_add(1, SeqCst);
+    pins::count_waiting(true);
 }
 
 /// One less.
@@ -84,6 +85,7 @@ fn pending_ended(file: &OpenFile) {
     inodes::pending_ended(file);
     PUBLIC.fetch_sub(u32::from(!file.is_private()), SeqCst);
     PENDING.fetch_sub(1, SeqCst);
+    pins::count_waiting(false);
 }
 
 /// The program's side of a write.

@@ -324,9 +324,16 @@ fn can_be_read(path: &'static [u8]) -> bool {
 /// Scripts that name scripts: the kernel follows four.
 const INTERPRETERS_MAX: u32 = 5;
 
-/// A regular file, open in a table that ends with the look.
+/// A regular file, open as long as the look needs it.
 struct File {
     fd: i32,
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: our own descriptor.
+        unsafe { sys::syscall!(SYS_close, self.fd as isize) };
+    }
 }
 
 impl File {

@@ -35,6 +35,8 @@ const CHECKED: &[(&str, &str)] = &[
     ("fork_append", "$RUN $BIN/c/fork_append fork 5; $RUN $BIN/c/fork_append exec 5"),
     ("fork_memory", "$RUN $BIN/c/fork_memory"),
     ("fuzz_calls", "for way in mixed appending; do $RUN $BIN/c/fuzz_calls 7 150 $way; done"),
+    ("freed", "$RUN $BIN/c/freed"),
+    ("given_away", "$RUN $BIN/c/given_away"),
     ("handed_on", "$RUN $BIN/c/handed_on"),
     ("hear", "$RUN $BIN/c/hear"),
     ("knows", "$RUN $BIN/c/knows everywhere file"),

@@ -415,6 +415,20 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what a killed child locked is free",
+        build: &[C("freed")],
+        command: "$RUN $BIN/c/freed",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "shared in ways that are easily missed",
+        build: &[C("given_away")],
+        command: "$RUN $BIN/c/given_away",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what a new process is given, and what not",
         build: &[C("handed_on")],
         needs: &["bash"],
