@@ -6,7 +6,7 @@
 //! in it, and whatever it opens is gone with it. It shares the memory, so what it maps stays.
 //!
 //! A process that has one thread, no record lock, and its table for itself, cannot notice: it looks by
-//! itself. That saves each start of a program two turns of the scheduler.
+//! itself, on the same stack. That saves each start of a program two turns of the scheduler.
 //!
 //! The program cannot meet it: it is no child that could be waited for, all signals are blocked in
 //! it, and the caller goes on only when it is gone. It has a stack of its own, so that a look needs
@@ -54,27 +54,28 @@ struct Job<F, T> {
 #[inline(never)]
 pub fn look<T>(keep: i32, look: impl FnOnce() -> T) -> Option<T> {
     let _signals = SignalsBlocked::new();
-    let is_alone = single_threaded() && !NOTICEABLE.load(Ordering::Relaxed);
-    if is_alone || process::is_starting() {
+    if process::is_starting() {
         return Some(look());
     }
     let stack = sys::map_memory(STACK_BYTES)?;
+    let top = stack as usize + STACK_BYTES;
     let mut job = Job { look: Some(look), keep, answer: None };
-    let running = AtomicU32::new(1);
-    let answer = {
-        let at = (&raw mut job) as usize;
+    let at = (&raw mut job) as usize;
+    if single_threaded() && !NOTICEABLE.load(Ordering::Relaxed) {
+        // SAFETY: fresh memory, and a job that lives meanwhile.
+        unsafe { arch::call_on(top, make_for(&job), at) };
+    } else {
+        let running = AtomicU32::new(1);
         // SAFETY: fresh memory; the job lives until the thread is gone.
-        unsafe {
-            arch::run_thread(FLAGS, stack as usize + STACK_BYTES, begin_for(&job), at, &running)
+        let answer = unsafe { arch::run_thread(FLAGS, top, begin_for(&job), at, &running) };
+        if let Ok(thread) = sys::result(answer) {
+            while running.load(Ordering::Acquire) != 0 {
+                sys::futex_wait(&running, 1, WAIT_MS);
+            }
+            wait_for_end(thread);
         }
-    };
-    if let Ok(thread) = sys::result(answer) {
-        while running.load(Ordering::Acquire) != 0 {
-            sys::futex_wait(&running, 1, WAIT_MS);
-        }
-        wait_for_end(thread);
     }
-    // SAFETY: the thread is gone, or there was none.
+    // SAFETY: nobody is on it any more, or ever was.
     unsafe { sys::syscall!(SYS_munmap, stack, STACK_BYTES) };
     job.answer
 }
@@ -95,12 +96,20 @@ fn begin_for<F: FnOnce() -> T, T>(_: &Job<F, T>) -> extern "C" fn(usize) {
 
 extern "C" fn begin<F: FnOnce() -> T, T>(job: usize) {
     // SAFETY: the caller's job; it sleeps meanwhile.
-    let job = unsafe { &mut *(job as *mut Job<F, T>) };
-    if has_own_table(job.keep)
-        && let Some(look) = job.look.take()
-    {
-        job.answer = Some(look());
+    let keep = unsafe { (*(job as *const Job<F, T>)).keep };
+    if has_own_table(keep) {
+        make::<F, T>(job);
     }
+}
+
+fn make_for<F: FnOnce() -> T, T>(_: &Job<F, T>) -> extern "C" fn(usize) {
+    make::<F, T>
+}
+
+extern "C" fn make<F: FnOnce() -> T, T>(job: usize) {
+    // SAFETY: the caller's job, which nobody else uses meanwhile.
+    let job = unsafe { &mut *(job as *mut Job<F, T>) };
+    job.answer = job.look.take().map(|look| look());
 }
 
 /// Gives this thread a table of its own, with no more in it than `keep`.

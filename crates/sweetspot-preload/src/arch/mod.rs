@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `call` | a system call, without libc |
 //! | `old` | numbers of calls that only older machines have; none of them equal to another call's |
+//! | `call_on` | a call on another stack |
 //! | `run_thread` | a thread that runs one function and ends, without libc |
 //! | `thread_pointer`, `stack_pointer` | registers |
 //! | `swap_alone` | compare-and-swap against handlers of the same thread only |

@@ -65,6 +65,28 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
     answer
 }
 
+/// Calls a function on another stack.
+///
+/// # Safety
+/// The stack ends at `stack`, and is nobody else's meanwhile.
+#[inline(never)]
+pub unsafe fn call_on(stack: usize, function: extern "C" fn(usize), argument: usize) {
+    // SAFETY: x20 is kept by what is called, and the stack is aligned: it ends with a page.
+    unsafe {
+        asm!(
+            "mov x20, sp",
+            "mov sp, {stack}",
+            "blr {function}",
+            "mov sp, x20",
+            stack = in(reg) stack,
+            function = in(reg) function,
+            in("x0") argument,
+            out("x20") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
 /// Makes a thread with these flags of `clone`, which calls `function` on its own stack and ends. The
 /// answer is as of the call. `CLONE_CHILD_CLEARTID` is about `running`.
 ///

@@ -67,6 +67,28 @@ pub unsafe fn call(number: i64, args: [usize; 6]) -> isize {
     answer
 }
 
+/// Calls a function on another stack.
+///
+/// # Safety
+/// The stack ends at `stack`, and is nobody else's meanwhile.
+#[inline(never)]
+pub unsafe fn call_on(stack: usize, function: extern "C" fn(usize), argument: usize) {
+    // SAFETY: r12 is kept by what is called, and the stack is aligned: it ends with a page.
+    unsafe {
+        asm!(
+            "mov r12, rsp",
+            "mov rsp, {stack}",
+            "call {function}",
+            "mov rsp, r12",
+            stack = in(reg) stack,
+            function = in(reg) function,
+            in("rdi") argument,
+            out("r12") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
 /// Makes a thread with these flags of `clone`, which calls `function` on its own stack and ends. The
 /// answer is as of the call. `CLONE_CHILD_CLEARTID` is about `running`.
 ///
