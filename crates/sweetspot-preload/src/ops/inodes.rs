@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::file::{self, OpenFile};
-use crate::process::{EPOCH, listen};
+use crate::process::{listen, listen_with};
 
 const BUCKETS: usize = 1024;
 
@@ -108,11 +108,7 @@ pub fn others_use(file: &OpenFile) -> bool {
 /// Bytes of this file went to the kernel: other windows on it must ask again. Its own holds them.
 pub fn wrote(file: &OpenFile) {
     if others_use(file) {
-        let fresh = file.epoch.load(Relaxed) == EPOCH.load(Relaxed);
-        listen();
-        if fresh {
-            file.epoch.store(EPOCH.load(Relaxed), Relaxed);
-        }
+        file.epoch.store(listen_with(file.epoch.load(Relaxed)), Relaxed);
     }
 }
 

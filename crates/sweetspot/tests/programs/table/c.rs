@@ -308,6 +308,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a thread writes while another's window is filled",
+        build: &[C("threads_tell")],
+        command: "$RUN $BIN/c/threads_tell filling 1000",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a handler speaks in the middle of writes",
         build: &[C("signals_speak")],
         command: "$RUN $BIN/c/signals_speak 3000",
