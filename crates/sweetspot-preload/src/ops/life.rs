@@ -310,6 +310,7 @@ fn settle_mapped(fd: i32, status: &sys::Status) {
     speak();
     inodes::mapped(status.device, status.inode);
     for other in table::all() {
+        settle::wait_for_transition(other);
         let same = table::open_file(other).is_some_and(|(file, _)| {
             file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
         });

@@ -368,11 +368,17 @@ fn fill(
     // the new window shows, or one that meets both would mix them.
     file.window_len.store(0, Relaxed);
     file.close_cursor();
+    let had_window = file.buffer_bytes.load(Relaxed) > 0;
     let Some(bytes) = make_room(file, bytes, len) else {
         file.note(Why::Budget);
         settle::settle_held(file, fd, settle::Next::BackOff, held);
         return Step::Again;
     };
+    if !had_window && inodes::meets_pending(file) {
+        // They began to wait since it was looked for them: the next turn writes them out first.
+        file.reopen_cursor();
+        return Step::Again;
+    }
     let window = place_for(file, at, bytes);
     file.window.store(window, Relaxed);
     file.filled_ms.store(now, Relaxed);

@@ -441,6 +441,11 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     }
     DIRTY_LAST.store(this, Relaxed);
     pending_began(file);
+    if inodes::meets_use(file) {
+        // That began since it was looked for: nothing waits beside it.
+        take_off(file);
+        return Prepared::Straight;
+    }
     Prepared::Append
 }
 

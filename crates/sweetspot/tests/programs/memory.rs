@@ -63,7 +63,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("stopped", "$RUN $BIN/c/stopped"),
     ("streams_taken", "$RUN $BIN/c/streams_taken confined"),
     ("threads_spawn", "$RUN $BIN/c/threads_spawn 5"),
-    ("threads_tell", "$RUN $BIN/c/threads_tell filling 100"),
+    ("threads_tell", "for way in filling opening; do $RUN $BIN/c/threads_tell $way 100; done"),
     ("threads_write", "$RUN $BIN/c/threads_write 20"),
     ("times", "$RUN $BIN/c/times"),
     ("unheard", "$RUN $BIN/c/unheard signal"),

@@ -315,6 +315,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a window opens while writes of another thread begin to wait",
+        build: &[C("threads_tell")],
+        command: "$RUN $BIN/c/threads_tell opening 2000",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a handler speaks in the middle of writes",
         build: &[C("signals_speak")],
         command: "$RUN $BIN/c/signals_speak 3000",
