@@ -106,6 +106,8 @@ pub struct OpenFile {
     /// 1 while on the list of files with pending bytes.
     pub dirty: AtomicU32,
     pub next_dirty: AtomicPtr<OpenFile>,
+    /// Time of modification before the flush that is under way; see `ops::write`.
+    pub before_ns: AtomicU64,
     /// Where the chunk is mapped, also while writes go straight on.
     pub mapped_chunk: AtomicU64,
     pub mapped_bytes: AtomicU64,
@@ -189,6 +191,7 @@ const NEW: OpenFile = OpenFile {
     frame: AtomicU64::new(0),
     dirty: AtomicU32::new(0),
     next_dirty: AtomicPtr::new(core::ptr::null_mut()),
+    before_ns: AtomicU64::new(0),
     mapped_chunk: AtomicU64::new(0),
     mapped_bytes: AtomicU64::new(0),
     pin: AtomicU32::new(0),

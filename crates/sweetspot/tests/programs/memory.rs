@@ -55,6 +55,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("signals_speak", "$RUN $BIN/c/signals_speak 300"),
     ("signals_window", "$RUN $BIN/c/signals_window 30"),
     ("stacks", "$RUN $BIN/c/stacks"),
+    ("stamps", "$RUN $BIN/c/stamps last"),
     ("stdio", "$RUN $BIN/c/stdio; $RUN $BIN/c/stdio rest < in.txt > rest"),
     (
         "stream_and_descriptor",

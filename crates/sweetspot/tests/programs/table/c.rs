@@ -401,6 +401,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "which file is newer",
+        build: &[C("stamps")],
+        command: "for way in last quiet; do $RUN $BIN/c/stamps $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "times that are set stand",
         build: &[C("times")],
         command: "$RUN $BIN/c/times",
