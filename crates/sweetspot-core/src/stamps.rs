@@ -32,6 +32,17 @@ pub fn told_apart(earlier: &Stamped, later: &Stamped, began_ns: u64) -> Option<u
     (is_needed && has_room && is_true).then_some(wanted_ns)
 }
 
+/// Whether a change after `at_ns` would have left its mark in these times of a file: they must be older by
+/// the age that a window may have. They are no finer than a tick of the kernel's clock, which is much
+/// less; on some file systems they are whole seconds, on others (FAT) every other one.
+pub fn is_settled(modified_ns: u64, changed_ns: u64, at_ns: u64, age_ns: u64) -> bool {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let is_whole = |ns: u64| ns.is_multiple_of(SECOND_NS);
+    let whole_seconds = is_whole(modified_ns) && is_whole(changed_ns);
+    let margin_ns = if whole_seconds { age_ns.max(2 * SECOND_NS) } else { age_ns };
+    modified_ns.max(changed_ns) < at_ns.saturating_sub(margin_ns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +65,19 @@ mod tests {
         // Written in the same moment: as old as the other, not older.
         assert_eq!(told_apart(&file(old + 20, old, BEGAN), &later, BEGAN), None);
         assert_eq!(told_apart(&file(old + 20, old, BEGAN + 1), &later, BEGAN), Some(BEGAN));
+    }
+
+    #[test]
+    fn times_of_whole_seconds_settle_after_two() {
+        const SECOND: u64 = 1_000_000_000;
+        let (age, whole) = (SECOND / 10, BEGAN / SECOND * SECOND);
+        assert!(is_settled(BEGAN, BEGAN, BEGAN + age + 1, age));
+        assert!(!is_settled(BEGAN, BEGAN, BEGAN + age, age));
+        assert!(!is_settled(whole, whole, whole + 2 * SECOND, age));
+        assert!(is_settled(whole, whole, whole + 2 * SECOND + 1, age));
+        // A time that somebody has set, on a file system with fine ones.
+        assert!(is_settled(whole, BEGAN, BEGAN + age + 1, age));
+        assert!(!is_settled(whole, whole, whole + 3 * SECOND, 3 * SECOND));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use core::sync::atomic::{
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::policy::NEAR_BYTES;
+use sweetspot_core::stamps::is_settled;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
@@ -452,7 +453,7 @@ fn make_room(file: &OpenFile, bytes: u64, len: u64) -> Option<u64> {
 ///
 /// A window older than the maximum age is never confirmed. Else both times of the file must be what
 /// they were, and older than the filling by the maximum age: a change leaves its mark in ctime, but
-/// before the data arrive, and no finer than a tick.
+/// before the data arrive, and no finer than a tick, or than the file system keeps its times.
 fn unchanged(file: &OpenFile, fd: i32, now: u64) -> bool {
     let max_age = process::max_age_ms();
     if now.saturating_sub(file.filled_ms.load(Relaxed)) >= max_age {
@@ -466,8 +467,8 @@ fn unchanged(file: &OpenFile, fd: i32, now: u64) -> bool {
     file.mtime_ns.store(status.mtime_ns, Relaxed);
     file.ctime_ns.store(status.ctime_ns, Relaxed);
     file.size.store(status.size, Relaxed);
-    let settled = file.filled_wall_ns.load(Relaxed).saturating_sub(max_age * 1_000_000);
-    same && status.mtime_ns < settled && status.ctime_ns < settled
+    let filled_ns = file.filled_wall_ns.load(Relaxed);
+    same && is_settled(status.mtime_ns, status.ctime_ns, filled_ns, max_age * 1_000_000)
 }
 
 /// Whether the window is as the file is.
