@@ -181,6 +181,11 @@ pub fn duplicated(old: i32, new: i32) {
         observe::duplicated(old, new);
         return;
     }
+    if table::word(new).is_none() {
+        // Nobody knows the number yet; whoever uses it later is not seen to use the same position.
+        special_use(old, Why::Shared);
+        return;
+    }
     forget(new);
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();

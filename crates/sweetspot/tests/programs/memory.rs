@@ -39,6 +39,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("given_away", "$RUN $BIN/c/given_away"),
     ("handed_on", "$RUN $BIN/c/handed_on"),
     ("hear", "$RUN $BIN/c/hear"),
+    ("high_numbers", "$RUN $BIN/c/high_numbers"),
     ("knows", "$RUN $BIN/c/knows everywhere file"),
     ("large", "$RUN $BIN/c/large"),
     ("memory_locked", "cp in.txt in; $RUN $BIN/c/memory_locked"),

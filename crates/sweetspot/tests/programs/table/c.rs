@@ -301,6 +301,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "duplicates with very high numbers",
+        build: &[C("high_numbers")],
+        command: "$RUN $BIN/c/high_numbers",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "threads write from the start",
         build: &[C("threads_write")],
         command: "$RUN $BIN/c/threads_write 150",
