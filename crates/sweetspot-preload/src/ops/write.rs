@@ -1079,8 +1079,8 @@ fn give_up(file: &OpenFile, why: Why) {
     file.pin.store(pin::NEVER, Relaxed);
 }
 
-/// Another thread's append holds the lock and was perhaps left for good: writes out what it
-/// committed, and lets go of its chunk without ever using it again. The lock is held.
+/// Another append held the lock and was perhaps left for good: writes out what it committed, and lets go
+/// of its chunk without ever using it again. The lock is held.
 pub fn abandon(file: &'static OpenFile) {
     let held = Held::assumed(file);
     settle_held(file, &held);

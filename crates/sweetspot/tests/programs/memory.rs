@@ -80,6 +80,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
     ("parent", "one call, which says a process number, another one each time"),
     ("spawn_stack", "it paints the stack below its own frame, to see how much of it is used"),
+    ("switched", "its timer fires faster than valgrind runs a coroutine"),
     ("tables", "clone() with flags that are neither a fork's nor a thread's"),
 ];
 

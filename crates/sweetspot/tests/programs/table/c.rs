@@ -554,6 +554,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "coroutines that a timer switches in the middle of writes",
+        build: &[C("switched")],
+        command: "$RUN $BIN/c/switched 100000",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "inotify, leases, busy programs, seals",
         build: &[C("watchers")],
         command: "$RUN $BIN/c/watchers",
