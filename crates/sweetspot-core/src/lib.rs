@@ -14,6 +14,7 @@ pub mod pending;
 pub mod policy;
 pub mod shadow;
 pub mod size;
+pub mod stamps;
 pub mod trace;
 pub mod why;
 pub mod window;

@@ -34,6 +34,7 @@ use sweetspot_core::ledger::{
 };
 use sweetspot_core::pending::{self, flushed, length_of, waiting_of};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
+use sweetspot_core::stamps::{Stamped, told_apart};
 use sweetspot_core::why::Why;
 
 use crate::chunks::{Chunk, Chunks};
@@ -449,14 +450,56 @@ impl Guard {
             taken.push((entry, *index, *word));
         }
         taken.sort_unstable_by_key(|(entry, ..)| entry.order.load(SeqCst));
-        for (entry, index, word) in taken {
-            let written = self.write_taken(index, entry, word);
-            give_back(entry, word, written.is_ok());
+        let began_ns = sys::coarse_clock_ns();
+        let mut written: Vec<_> = taken
+            .iter()
+            .map(|&(entry, index, word)| self.write_taken(index, entry, word))
+            .collect();
+        self.tell_apart(&taken, &mut written, began_ns);
+        for ((entry, _, word), written) in taken.iter().zip(written) {
+            if let Ok((_, left)) = &written {
+                entry.size.store(left.size, SeqCst);
+                entry.mtime_ns.store(left.mtime_ns, SeqCst);
+                entry.ctime_ns.store(left.ctime_ns, SeqCst);
+            }
+            entry.flushing.store(0, SeqCst);
+            give_back(entry, *word, written.is_ok());
         }
     }
 
-    /// What cannot be written goes on waiting: the program learns it at its next call.
-    fn write_taken(&self, index: usize, entry: &Entry, word: u64) -> io::Result<()> {
+    /// Gives files that were just written times by which they are told apart, from the last one on, as
+    /// their program would have.
+    fn tell_apart(
+        &self,
+        taken: &[(&Entry, usize, u64)],
+        written: &mut [io::Result<(u64, Status)>],
+        began_ns: u64,
+    ) {
+        let mut later: Option<Stamped> = None;
+        for ((entry, index, _), written) in taken.iter().zip(written).rev() {
+            let (Ok((before_ns, left)), Some(pin)) = (written, self.held[*index].pin()) else {
+                continue;
+            };
+            let written_ns = entry.written_ns.load(SeqCst);
+            let mut stamped =
+                Stamped { written_ns, before_ns: *before_ns, modified_ns: left.mtime_ns };
+            let wanted = later.and_then(|later| told_apart(&stamped, &later, began_ns));
+            // What somebody else has written since has its own time.
+            if let Some(wanted_ns) = wanted
+                && sys::status(pin).is_ok_and(|status| status == *left)
+            {
+                // It may be refused to who does not own the file.
+                let _ = sys::set_modified(pin, wanted_ns);
+                *left = sys::status(pin).unwrap_or(*left);
+                stamped.modified_ns = left.mtime_ns;
+            }
+            later = Some(stamped);
+        }
+    }
+
+    /// What cannot be written goes on waiting: the program learns it at its next call. Else when the file
+    /// was modified before, and what it is now.
+    fn write_taken(&self, index: usize, entry: &Entry, word: u64) -> io::Result<(u64, Status)> {
         let held = &self.held[index];
         let pin = held.pin().ok_or(io::ErrorKind::NotFound)?;
         let is_copy = held.is_copy.load(SeqCst);
@@ -467,14 +510,9 @@ impl Guard {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let whole = Extent { ledger: &self.file, at, bytes };
-        let written = write_where_it_belongs(entry, pin, is_copy, &whole);
-        if let (Ok(()), Ok(status)) = (&written, sys::status(pin)) {
-            entry.size.store(status.size, SeqCst);
-            entry.mtime_ns.store(status.mtime_ns, SeqCst);
-            entry.ctime_ns.store(status.ctime_ns, SeqCst);
-        }
-        entry.flushing.store(0, SeqCst);
-        written
+        let before = sys::status(pin)?;
+        write_where_it_belongs(entry, pin, is_copy, &whole)?;
+        Ok((before.mtime_ns, sys::status(pin).unwrap_or(before)))
     }
 
     /// Notes the file of a pin before it is granted. In a pid namespace of its own (a container) a

@@ -122,6 +122,23 @@ pub(crate) fn status(fd: impl AsFd) -> io::Result<Status> {
     statx(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH)
 }
 
+/// Sets the time of modification alone, in nanoseconds, also through an `O_PATH` descriptor.
+pub(crate) fn set_modified(fd: impl AsFd, modified_ns: u64) -> io::Result<()> {
+    let name = c_string(OsStr::new(&format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())))?;
+    let time = |ns| libc::timespec { tv_sec: (modified_ns / 1_000_000_000) as i64, tv_nsec: ns };
+    let times = [time(libc::UTIME_OMIT), time((modified_ns % 1_000_000_000) as i64)];
+    // SAFETY: a live C string, and two times.
+    unsafe { check(libc::utimensat(libc::AT_FDCWD, name.as_ptr(), times.as_ptr(), 0)) }.map(drop)
+}
+
+/// The wall clock as the kernel stamps files with it, in nanoseconds.
+pub(crate) fn coarse_clock_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the struct is filled by the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &mut time) };
+    (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// What is at a path; a link is not followed.
 pub(crate) fn status_at(path: &Path) -> io::Result<Status> {
     statx(libc::AT_FDCWD, &c_string(path.as_os_str())?, libc::AT_SYMLINK_NOFOLLOW)

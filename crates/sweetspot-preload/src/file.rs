@@ -32,8 +32,9 @@
 //! the very append that it interrupted ([`Held::nested`]): then it may write out what is committed
 //! and settle the file, but not append; the interrupted append finds its generation gone and starts
 //! again. If the handler jumped out of it, the next call from a shallower frame takes the lock over;
-//! another thread does so after [`STEAL_MS`], and then the file goes straight on and its chunk is
-//! never used again, because the old owner may still be copying into it.
+//! another thread does so after [`STEAL_MS`]. Then the file goes straight on and its chunk is never used
+//! again, because the old owner may still be copying into it: another thread, or a coroutine that only
+//! looked as if it had been left, because it has a stack of its own.
 //!
 //! Locks are taken in one order: the list of dirty files, the registry, a file, and last the pool's
 //! or that of kept entries, whose holders never wait.
@@ -106,6 +107,8 @@ pub struct OpenFile {
     /// 1 while on the list of files with pending bytes.
     pub dirty: AtomicU32,
     pub next_dirty: AtomicPtr<OpenFile>,
+    /// Time of modification before the flush that is under way; see `ops::write`.
+    pub before_ns: AtomicU64,
     /// Where the chunk is mapped, also while writes go straight on.
     pub mapped_chunk: AtomicU64,
     pub mapped_bytes: AtomicU64,
@@ -189,6 +192,7 @@ const NEW: OpenFile = OpenFile {
     frame: AtomicU64::new(0),
     dirty: AtomicU32::new(0),
     next_dirty: AtomicPtr::new(core::ptr::null_mut()),
+    before_ns: AtomicU64::new(0),
     mapped_chunk: AtomicU64::new(0),
     mapped_bytes: AtomicU64::new(0),
     pin: AtomicU32::new(0),
@@ -358,9 +362,9 @@ impl OpenFile {
                 if !self.append_was_left() {
                     return Held { file: self, nested: true };
                 }
-                self.frame.store(0, Relaxed);
+                // Only a guess: a coroutine that a handler left goes on later, on a stack of its own.
                 if swap(&self.lock, me, me | TRANSITION) {
-                    return Held { file: self, nested: false };
+                    return self.taken_over();
                 }
             } else if turns < 64 {
                 core::hint::spin_loop();
@@ -372,17 +376,22 @@ impl OpenFile {
                 }
                 let late = now.saturating_sub(since_ms) > STEAL_MS && holder & TRANSITION == 0;
                 if late && swap(&self.lock, holder, me | TRANSITION) {
-                    self.frame.store(0, Relaxed);
-                    ops::write::abandon(self);
-                    return Held { file: self, nested: false };
+                    return self.taken_over();
                 }
             }
             turns += 1;
         }
     }
 
+    /// The lock was taken from an append that may yet go on.
+    fn taken_over(&'static self) -> Held {
+        self.frame.store(0, Relaxed);
+        ops::write::abandon(self);
+        Held { file: self, nested: false }
+    }
+
     /// Whether the append of this thread that holds the lock will never go on: a signal handler
-    /// jumped out of it, to a frame above it.
+    /// jumped out of it, to a frame above it. A guess: see [`OpenFile::taken_over`].
     fn append_was_left(&self) -> bool {
         let frame = self.frame.load(Relaxed);
         let here = sys::stack_pointer();

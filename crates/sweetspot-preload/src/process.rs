@@ -1,7 +1,10 @@
 //! What the process knows as a whole: settings, the epoch of what it has learned, time, and whether
 //! buffering is on at all.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Ledger};
 use sweetspot_core::policy;
@@ -74,11 +77,23 @@ pub fn set_under_seccomp() {
 #[unsafe(link_section = ".data")]
 pub static EPOCH: AtomicU64 = AtomicU64::new(1);
 
-/// Something new may have been learned. Not a locked add: two threads that listen at the same time
-/// may advance it by one together, and each of them sees it advanced.
+/// Something new may have been learned: from which epoch this one was reached. With threads a locked
+/// add: two that listen at the same time advance it twice, and each knows what came before it.
 #[inline(always)]
-pub fn listen() {
-    EPOCH.store(EPOCH.load(Relaxed).wrapping_add(1), Relaxed);
+pub fn listen() -> u64 {
+    if single_threaded() {
+        let epoch = EPOCH.load(Relaxed);
+        EPOCH.store(epoch.wrapping_add(1), Relaxed);
+        return epoch;
+    }
+    EPOCH.fetch_add(1, SeqCst)
+}
+
+/// The same of a window that was as the file is in an epoch: the one in which it may answer. What was
+/// learned by somebody else in between is not in it.
+pub fn listen_with(window_epoch: u64) -> u64 {
+    let knew_all = listen() == window_epoch;
+    if knew_all { window_epoch.wrapping_add(1) } else { window_epoch }
 }
 
 /// Size in force, as `Header::buffer`.

@@ -3,11 +3,19 @@
 //! Counters by hash say quickly that nothing concerns a file. Where they say that something may, the
 //! open files themselves are asked: in a job with thousands of files some hashes are equal, and what
 //! waits would go out at each read of one of them.
+//!
+//! Two threads may begin at the same time, one to keep a window of a file and one to let its bytes wait,
+//! and both may look before either has given its sign. So whoever has given a sign looks a second time
+//! ([`meets_pending`], [`meets_use`]): of the two at least one finds the other.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
 
 use crate::file::{self, OpenFile};
-use crate::process::{EPOCH, listen};
+use crate::process::{listen, listen_with};
 
 const BUCKETS: usize = 1024;
 
@@ -105,25 +113,37 @@ pub fn others_use(file: &OpenFile) -> bool {
     others_have_window(file) || others_pending(file)
 }
 
+/// The second look, after [`window_opened`]: whether another open file of the same inode has pending
+/// bytes.
+pub fn meets_pending(file: &OpenFile) -> bool {
+    fence(SeqCst);
+    others_pending(file)
+}
+
+/// The second look, after [`pending_began`]: whether another open file of the same inode has a window
+/// or pending bytes.
+pub fn meets_use(file: &OpenFile) -> bool {
+    fence(SeqCst);
+    others_use(file)
+}
+
 /// Bytes of this file went to the kernel: other windows on it must ask again. Its own holds them.
 pub fn wrote(file: &OpenFile) {
+    // A window that opens after this look is filled with them.
+    fence(SeqCst);
     if others_use(file) {
-        let fresh = file.epoch.load(Relaxed) == EPOCH.load(Relaxed);
-        listen();
-        if fresh {
-            file.epoch.store(EPOCH.load(Relaxed), Relaxed);
-        }
+        file.epoch.store(listen_with(file.epoch.load(Relaxed)), Relaxed);
     }
 }
 
 /// The inode was mapped into memory: what is stored there arrives without a call.
 pub fn mapped(device: u64, inode: u64) {
     let bucket = hash(device, inode) % MAPPED_BITS;
-    MAPPED[bucket / 64].fetch_or(1 << (bucket % 64), Relaxed);
+    MAPPED[bucket / 64].fetch_or(1 << (bucket % 64), SeqCst);
 }
 
 /// Whether the inode was (perhaps) mapped.
 pub fn is_mapped(device: u64, inode: u64) -> bool {
     let bucket = hash(device, inode) % MAPPED_BITS;
-    MAPPED[bucket / 64].load(Relaxed) & (1 << (bucket % 64)) != 0
+    MAPPED[bucket / 64].load(SeqCst) & (1 << (bucket % 64)) != 0
 }

@@ -181,6 +181,11 @@ pub fn duplicated(old: i32, new: i32) {
         observe::duplicated(old, new);
         return;
     }
+    if table::word(new).is_none() {
+        // Nobody knows the number yet; whoever uses it later is not seen to use the same position.
+        special_use(old, Why::Shared);
+        return;
+    }
     forget(new);
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
@@ -310,6 +315,7 @@ fn settle_mapped(fd: i32, status: &sys::Status) {
     speak();
     inodes::mapped(status.device, status.inode);
     for other in table::all() {
+        settle::wait_for_transition(other);
         let same = table::open_file(other).is_some_and(|(file, _)| {
             file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
         });

@@ -85,7 +85,9 @@ impl Pass {
     pub fn finish(self, answer: isize) -> isize {
         match self.kind {
             Kind::Nothing => {}
-            Kind::Listen => listen(),
+            Kind::Listen => {
+                listen();
+            }
             Kind::Death => {
                 listen();
                 deaths::heard();

@@ -6,7 +6,8 @@
 //! exec are shared.
 
 use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+    AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
 };
 
 use sweetspot_core::learning::Learning;
@@ -394,7 +395,7 @@ static SHARES_MEMORY: AtomicBool = AtomicBool::new(false);
 
 /// Whether only files that nobody else looks at are buffered.
 pub fn shares_memory() -> bool {
-    SHARES_MEMORY.load(Relaxed)
+    SHARES_MEMORY.load(SeqCst)
 }
 
 /// Whether this process may hear from others through memory that it only reads.
@@ -403,16 +404,17 @@ static HEARS: AtomicBool = AtomicBool::new(false);
 
 /// Whether a load may be news: then no window answers, but for files that nobody else looks at.
 pub fn may_hear() -> bool {
-    HEARS.load(Relaxed)
+    HEARS.load(SeqCst)
 }
 
 /// Another process may write to memory that this one reads: a load there is a word that is not seen.
 /// Reads go straight on for good.
 pub fn hears_silently() {
-    if passive() || HEARS.swap(true, Relaxed) {
+    if passive() || HEARS.swap(true, SeqCst) {
         return;
     }
     for fd in table::all() {
+        super::settle::wait_for_transition(fd);
         if table::open_file(fd).is_some_and(|(file, _)| file.is_on() && !file.is_private()) {
             settle(fd, Next::Learn);
         }
@@ -427,11 +429,12 @@ pub fn agrees_silently() {
         end_because(Why::SharedMemory);
         return;
     }
-    if passive() || SHARES_MEMORY.swap(true, Relaxed) {
+    if passive() || SHARES_MEMORY.swap(true, SeqCst) {
         return;
     }
     speak();
     for fd in table::all() {
+        super::settle::wait_for_transition(fd);
         let is_private = match table::open_file(fd) {
             Some((file, _)) => file.is_private(),
             // Whether it may be buffered is asked when it has earned that.

@@ -9,6 +9,7 @@ use core::sync::atomic::{
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::policy::NEAR_BYTES;
+use sweetspot_core::stamps::is_settled;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
@@ -17,7 +18,7 @@ use super::{
     transition, write,
 };
 use crate::file::{CLOSED, Held, Hit, OpenFile};
-use crate::process::{self, EPOCH, SignalsBlocked, listen, passive, passive_for_good};
+use crate::process::{self, EPOCH, SignalsBlocked, listen, listen_with, passive, passive_for_good};
 use crate::{arch, careful, copy, ledger, pool, sys, table};
 
 /// `read`.
@@ -178,7 +179,7 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
             write::before_read(file, at, bytes_max.max(len as u64));
             match miss(file, fd, target, len, offset, now) {
                 Step::Done(answer) => return Outcome::Done(answer),
-                Step::Ready(len) => hit = answer(file, word, fd, target, len, offset),
+                Step::Ready(len) => hit = hit_pieces(file, target, len, offset, Fresh::InThisCall),
                 Step::Again => continue,
                 Step::Straight => return Outcome::PassOn(Pass::LISTEN),
             }
@@ -246,7 +247,7 @@ fn answer(
     match (target, offset) {
         (Target::Buffer(buffer), None) => file.hit(word, fd, buffer, len),
         (Target::Buffer(buffer), Some(offset)) => file.hit_at(word, fd, buffer, len, offset as u64),
-        (Target::Vector(vector, count), offset) => hit_vector(file, vector, count, len, offset),
+        (Target::Vector(..), offset) => hit_pieces(file, target, len, offset, Fresh::InItsEpoch),
     }
 }
 
@@ -254,7 +255,7 @@ fn answer(
 enum Step {
     /// The call is done.
     Done(isize),
-    /// The window now holds that many of the bytes that were asked for.
+    /// The window now holds that many of the bytes that were asked for, as they were in this call.
     Ready(usize),
     /// Something changed: look again.
     Again,
@@ -293,7 +294,7 @@ fn miss(
     let len = len as u64;
     let (window_at, window_len) = (file.window_at.load(Relaxed), file.window_len.load(Relaxed));
     let inside = at >= window_at && at.saturating_add(len) <= window_at + window_len;
-    let epoch = EPOCH.load(Relaxed);
+    let epoch = EPOCH.load(Acquire);
     if inside && (file.epoch.load(Relaxed) == epoch || unchanged(file, fd, now)) {
         file.epoch.store(epoch, Relaxed);
         file.reopen_cursor();
@@ -368,20 +369,28 @@ fn fill(
     // the new window shows, or one that meets both would mix them.
     file.window_len.store(0, Relaxed);
     file.close_cursor();
+    let had_window = file.buffer_bytes.load(Relaxed) > 0;
     let Some(bytes) = make_room(file, bytes, len) else {
         file.note(Why::Budget);
         settle::settle_held(file, fd, settle::Next::BackOff, held);
         return Step::Again;
     };
+    if !had_window && inodes::meets_pending(file) {
+        // They began to wait since it was looked for them: the next turn writes them out first.
+        file.reopen_cursor();
+        return Step::Again;
+    }
     let window = place_for(file, at, bytes);
     file.window.store(window, Relaxed);
     file.filled_ms.store(now, Relaxed);
     file.filled_wall_ns.store(crate::wall_ns(), Relaxed);
+    // What others learn from here on may be of bytes that are not read any more.
+    let epoch = EPOCH.load(Acquire);
     // SAFETY: the buffer is ours and at least that large.
     let answer = unsafe { sys::read_at(fd, window as *mut u8, bytes as usize, at) };
     file.count(Counter::Fills, 1);
     // What was read may be news, about this file and about every other.
-    listen();
+    let epoch = listen_with(epoch);
     if answer <= 0 {
         // No hit follows that would count this call: the end was found, or an error.
         file.count(Counter::Hits, 1);
@@ -394,7 +403,7 @@ fn fill(
     file.window_at.store(at, Relaxed);
     file.close_cursor();
     file.window_len.store(answer as u64, Relaxed);
-    file.epoch.store(EPOCH.load(Relaxed), Relaxed);
+    file.epoch.store(epoch, Relaxed);
     file.hits_before.store(file.counted(Counter::Hits), Relaxed);
     file.bytes_before.store(file.counted(Counter::HitBytes), Relaxed);
     file.reopen_cursor();
@@ -444,7 +453,7 @@ fn make_room(file: &OpenFile, bytes: u64, len: u64) -> Option<u64> {
 ///
 /// A window older than the maximum age is never confirmed. Else both times of the file must be what
 /// they were, and older than the filling by the maximum age: a change leaves its mark in ctime, but
-/// before the data arrive, and no finer than a tick.
+/// before the data arrive, and no finer than a tick, or than the file system keeps its times.
 fn unchanged(file: &OpenFile, fd: i32, now: u64) -> bool {
     let max_age = process::max_age_ms();
     if now.saturating_sub(file.filled_ms.load(Relaxed)) >= max_age {
@@ -458,25 +467,43 @@ fn unchanged(file: &OpenFile, fd: i32, now: u64) -> bool {
     file.mtime_ns.store(status.mtime_ns, Relaxed);
     file.ctime_ns.store(status.ctime_ns, Relaxed);
     file.size.store(status.size, Relaxed);
-    let settled = file.filled_wall_ns.load(Relaxed).saturating_sub(max_age * 1_000_000);
-    same && status.mtime_ns < settled && status.ctime_ns < settled
+    let filled_ns = file.filled_wall_ns.load(Relaxed);
+    same && is_settled(status.mtime_ns, status.ctime_ns, filled_ns, max_age * 1_000_000)
 }
 
-/// Answers a read into several buffers out of the window: one commit for all of them.
-fn hit_vector(
+/// Whether the window is as the file is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fresh {
+    /// In its epoch alone.
+    InItsEpoch,
+    /// It was filled or confirmed in this very call: what came since may come after the call as well.
+    /// So a call ends where other threads never stop learning.
+    InThisCall,
+}
+
+/// Answers a read into any number of buffers out of the window: one commit for all of them.
+fn hit_pieces(
     file: &'static OpenFile,
-    vector: *const libc::iovec,
-    count: i32,
+    target: Target,
     len: usize,
     offset: Option<i64>,
+    fresh: Fresh,
 ) -> Hit {
+    let whole;
+    let (vector, count) = match target {
+        Target::Vector(vector, count) => (vector, count),
+        Target::Buffer(buffer) => {
+            whole = libc::iovec { iov_base: buffer.cast(), iov_len: len };
+            (&raw const whole, 1)
+        }
+    };
     let at = file.cursor.load(Acquire);
     let from = match offset {
         Some(offset) => (offset as u64).wrapping_sub(file.window_at.load(Relaxed)),
         None => at & CLOSED,
     };
     let window_len = file.window_len.load(Relaxed);
-    let fresh = file.epoch.load(Relaxed) == EPOCH.load(Relaxed);
+    let fresh = fresh == Fresh::InThisCall || file.epoch.load(Relaxed) == EPOCH.load(Relaxed);
     if !fresh || from > window_len || len as u64 > window_len - from {
         return Hit::Miss;
     }

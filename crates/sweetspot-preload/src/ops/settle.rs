@@ -55,7 +55,7 @@ pub fn settle(fd: i32, next: Next) {
 /// Waits until no other thread is about to take the position of a descriptor's file: it has looked at
 /// what this thread is about to change, and would go on as if nothing had happened. It holds the
 /// registry, so no fork comes in between, and blocks signals, so this thread is never the one.
-fn wait_for_transition(fd: i32) {
+pub fn wait_for_transition(fd: i32) {
     while table::learning_word(fd).is_some_and(|word| {
         let value = word.load(Relaxed);
         table::tag(value) == table::LEARNING && Learning(value).has(Learning::LOCKED)

@@ -19,6 +19,7 @@ use sweetspot_core::pending::{
     self, Found, Owner, length_of, length_unless_owned, owner_of, waiting_of,
 };
 use sweetspot_core::policy;
+use sweetspot_core::stamps::{Stamped, told_apart};
 use sweetspot_core::why::Why;
 
 use super::{
@@ -441,6 +442,11 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     }
     DIRTY_LAST.store(this, Relaxed);
     pending_began(file);
+    if inodes::meets_use(file) {
+        // That began since it was looked for: nothing waits beside it.
+        take_off(file);
+        return Prepared::Straight;
+    }
     Prepared::Append
 }
 
@@ -517,11 +523,12 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
     sort_dirty();
     let mut first: *mut OpenFile = core::ptr::null_mut();
     let mut last = first;
-    let mut earlier: Option<Flushed> = None;
+    let mut written: *mut OpenFile = core::ptr::null_mut();
+    let began_ns = crate::wall_ns();
     // SAFETY: files on the list are statics.
     while let Some(file) = unsafe { DIRTY_FIRST.load(Relaxed).as_ref() } {
         let held = file.hold();
-        let before_ns = file.entry().map_or(0, |entry| entry.mtime_ns.load(Relaxed));
+        file.before_ns.store(NOT_WRITTEN, Relaxed);
         DIRTY_FIRST.store(file.next_dirty.load(Relaxed), Relaxed);
         let left = match is_due(file) {
             true => flush_held(file, &held).map(|()| false),
@@ -531,10 +538,9 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
             Ok(false) => {
                 file.dirty.store(0, Relaxed);
                 pending_ended(file);
-                if let Some(entry) = file.entry() {
-                    let flushed = Flushed { entry, fd: file.fd.load(Relaxed), before_ns };
-                    earlier.iter().for_each(|earlier| tell_apart(earlier, &flushed));
-                    earlier = Some(flushed);
+                if file.before_ns.load(Relaxed) != NOT_WRITTEN {
+                    file.next_dirty.store(written, Relaxed);
+                    written = (&raw const *file).cast_mut();
                 }
                 continue;
             }
@@ -553,28 +559,46 @@ fn flush(is_due: impl Fn(&OpenFile) -> bool) {
     }
     DIRTY_FIRST.store(first, Relaxed);
     DIRTY_LAST.store(last, Relaxed);
+    tell_apart(written, began_ns);
 }
 
-/// A file that this flush has written.
-struct Flushed {
-    entry: &'static Entry,
-    fd: i32,
-    /// Its time of modification before.
-    before_ns: u64,
-}
+/// `OpenFile::before_ns` of a file to which a flush has written nothing.
+const NOT_WRITTEN: u64 = u64::MAX;
 
-/// Two files that were written at different times leave in the same moment, and the kernel stamps both
-/// with it. Whoever compares them (make, `test -nt`) is to see which was written later: the earlier one
-/// gets the time at which the program wrote to it.
-fn tell_apart(earlier: &Flushed, later: &Flushed) {
-    let written_ns = earlier.entry.written_ns.load(Relaxed);
-    let is_same = earlier.entry.mtime_ns.load(Relaxed) >= later.entry.mtime_ns.load(Relaxed);
-    let was_earlier = written_ns < later.entry.written_ns.load(Relaxed);
-    if is_same && was_earlier && written_ns > earlier.before_ns {
-        // It may be refused to who does not own the file.
-        sys::set_modified(earlier.fd, written_ns);
-        remember_status(earlier.entry, earlier.fd);
+/// Gives the files that a flush has written times by which they are told apart, from the last one on.
+/// The lock of the list is held, so that none of them is closed here.
+fn tell_apart(last: *mut OpenFile, began_ns: u64) {
+    let mut later: Option<Stamped> = None;
+    let mut next = last;
+    // SAFETY: files on the list are statics.
+    while let Some(file) = unsafe { next.as_ref() } {
+        next = file.next_dirty.load(Relaxed);
+        let Some(entry) = file.entry() else { continue };
+        let mut stamped = Stamped {
+            written_ns: entry.written_ns.load(Relaxed),
+            before_ns: file.before_ns.load(Relaxed),
+            modified_ns: entry.mtime_ns.load(Relaxed),
+        };
+        let wanted = later.and_then(|later| told_apart(&stamped, &later, began_ns));
+        let fd = file.fd.load(Relaxed);
+        // What somebody else has written since has its own time.
+        if let Some(wanted_ns) = wanted
+            && status_if_of(fd, file).is_some_and(|status| is_as_left(&status, entry))
+        {
+            // It may be refused to who does not own the file.
+            sys::set_modified(fd, wanted_ns);
+            remember_status(entry, fd);
+            stamped.modified_ns = entry.mtime_ns.load(Relaxed);
+        }
+        later = Some(stamped);
     }
+}
+
+/// Whether a file is as our last write left it.
+fn is_as_left(status: &sys::Status, entry: &Entry) -> bool {
+    status.size == entry.size.load(Relaxed)
+        && status.mtime_ns == entry.mtime_ns.load(Relaxed)
+        && status.ctime_ns == entry.ctime_ns.load(Relaxed)
 }
 
 /// Writes out what is pending for longer than the maximum age. Called where the clock was read.
@@ -654,6 +678,7 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
     // Where the number means another file, a call made without libc changed it. The guard's pin still
     // leads to the right one.
     let status = status_if_of(fd, file).ok_or(libc::EBADF)?;
+    file.before_ns.store(status.mtime_ns, Relaxed);
     if trails {
         store_status(entry, &status);
         entry.before.store(shared_offset(file).unwrap_or(status.size), Relaxed);
@@ -685,11 +710,7 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
     }
     let fd = file.fd.load(Relaxed);
     let status = status_if_of(fd, file);
-    let is_unchanged = status.is_some_and(|status| {
-        status.size == entry.size.load(Relaxed)
-            && status.mtime_ns == entry.mtime_ns.load(Relaxed)
-            && status.ctime_ns == entry.ctime_ns.load(Relaxed)
-    });
+    let is_unchanged = status.is_some_and(|status| is_as_left(&status, entry));
     let is_written = !is_unchanged && status.is_some() && holds_pending(file, entry, fd, word);
     if !is_unchanged && !is_written {
         pins::mark_failed(entry);
@@ -1058,8 +1079,8 @@ fn give_up(file: &OpenFile, why: Why) {
     file.pin.store(pin::NEVER, Relaxed);
 }
 
-/// Another thread's append holds the lock and was perhaps left for good: writes out what it
-/// committed, and lets go of its chunk without ever using it again. The lock is held.
+/// Another append held the lock and was perhaps left for good: writes out what it committed, and lets go
+/// of its chunk without ever using it again. The lock is held.
 pub fn abandon(file: &'static OpenFile) {
     let held = Held::assumed(file);
     settle_held(file, &held);

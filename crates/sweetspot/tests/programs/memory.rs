@@ -39,6 +39,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("given_away", "$RUN $BIN/c/given_away"),
     ("handed_on", "$RUN $BIN/c/handed_on"),
     ("hear", "$RUN $BIN/c/hear"),
+    ("high_numbers", "$RUN $BIN/c/high_numbers"),
     ("knows", "$RUN $BIN/c/knows everywhere file"),
     ("large", "$RUN $BIN/c/large"),
     ("memory_locked", "cp in.txt in; $RUN $BIN/c/memory_locked"),
@@ -55,6 +56,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("signals_speak", "$RUN $BIN/c/signals_speak 300"),
     ("signals_window", "$RUN $BIN/c/signals_window 30"),
     ("stacks", "$RUN $BIN/c/stacks"),
+    ("stamps", "$RUN $BIN/c/stamps last"),
     ("stdio", "$RUN $BIN/c/stdio; $RUN $BIN/c/stdio rest < in.txt > rest"),
     (
         "stream_and_descriptor",
@@ -63,6 +65,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("stopped", "$RUN $BIN/c/stopped"),
     ("streams_taken", "$RUN $BIN/c/streams_taken confined"),
     ("threads_spawn", "$RUN $BIN/c/threads_spawn 5"),
+    ("threads_tell", "for way in filling opening; do $RUN $BIN/c/threads_tell $way 100; done"),
     ("threads_write", "$RUN $BIN/c/threads_write 20"),
     ("times", "$RUN $BIN/c/times"),
     ("unheard", "$RUN $BIN/c/unheard signal"),
@@ -77,6 +80,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
     ("parent", "one call, which says a process number, another one each time"),
     ("spawn_stack", "it paints the stack below its own frame, to see how much of it is used"),
+    ("switched", "its timer fires faster than valgrind runs a coroutine"),
     ("tables", "clone() with flags that are neither a fork's nor a thread's"),
 ];
 

@@ -301,9 +301,30 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "duplicates with very high numbers",
+        build: &[C("high_numbers")],
+        command: "$RUN $BIN/c/high_numbers",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "threads write from the start",
         build: &[C("threads_write")],
         command: "$RUN $BIN/c/threads_write 150",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a thread writes while another's window is filled",
+        build: &[C("threads_tell")],
+        command: "$RUN $BIN/c/threads_tell filling 1000",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a window opens while writes of another thread begin to wait",
+        build: &[C("threads_tell")],
+        command: "$RUN $BIN/c/threads_tell opening 2000",
         ..DEFAULT
     },
     Case {
@@ -383,6 +404,13 @@ pub const SHARING: &[Case] = &[
         name: "one file, many descriptions",
         build: &[C("coherence")],
         command: "$RUN $BIN/c/coherence",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "which file is newer",
+        build: &[C("stamps")],
+        command: "for way in last quiet; do $RUN $BIN/c/stamps $way; done",
         ..DEFAULT
     },
     Case {
@@ -522,6 +550,13 @@ pub const SHARING: &[Case] = &[
         name: "small stacks, coroutines, jumps out of handlers",
         build: &[C("stacks")],
         command: "$RUN $BIN/c/stacks",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "coroutines that a timer switches in the middle of writes",
+        build: &[C("switched")],
+        command: "$RUN $BIN/c/switched 100000",
         ..DEFAULT
     },
     Case {

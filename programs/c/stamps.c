@@ -1,0 +1,90 @@
+/* The times of two files that were written one after the other, while both could wait: the later one is
+ * the newer one, and none is older than the last bytes in it.
+ * Usage: stamps last | quiet */
+#include "log.h"
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+extern char **environ;
+enum { RECORDS = 400, MORE = 3, BYTES = 10 };
+
+static long long now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+static void compute(int milliseconds) {
+    long long end = now_ns() + milliseconds * 1000000ll;
+    while (now_ns() < end) {}
+}
+static long long modified(const char *name) {
+    struct stat data;
+    return stat(name, &data) ? 0 : data.st_mtim.tv_sec * 1000000000ll + data.st_mtim.tv_nsec;
+}
+static long size_of(const char *name) {
+    struct stat data;
+    return stat(name, &data) ? 0 : (long)data.st_size;
+}
+static void records(int fd, int count) {
+    for (int i = 0; i < count; i++) {
+        if (write(fd, "a record\r\n", BYTES) != BYTES) say("short\n");
+        /* The guard gets its turn. */
+        if (i == 200 || i == 300) usleep(30000);
+    }
+}
+static int begin(const char *name) {
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    records(fd, RECORDS);
+    return fd;
+}
+
+/* Somebody who copies the first file while this computes has not seen its last bytes. */
+static void last(void) {
+    int first = begin("first"), second = begin("second");
+    usleep(20000);
+    records(first, MORE);
+    compute(200);
+    long long copied = now_ns();
+    compute(30);
+    records(first, MORE);
+    compute(30);
+    records(second, MORE);
+    say("newer than the copy: %d\n", modified("first") > copied);
+    say("the later one is newer: %d\n", modified("second") > modified("first"));
+    close(first);
+    close(second);
+}
+
+static int child(void) {
+    int first = begin("first"), second = begin("second");
+    usleep(20000);
+    records(first, MORE);
+    compute(60);
+    records(second, MORE);
+    compute(2000);
+    return 0;
+}
+
+/* A child writes, and then computes: whoever writes for it tells them apart as well. */
+static void quiet(char *program) {
+    char *arguments[] = {program, "child", NULL};
+    pid_t process;
+    int status;
+    unlink("second");
+    if (posix_spawn(&process, program, NULL, NULL, arguments, environ)) exit(97);
+    for (int i = 0; i < 5000 && size_of("second") < (RECORDS + MORE) * BYTES; i++) usleep(2000);
+    say("the later one is newer: %d\n", modified("second") > modified("first"));
+    waitpid(process, &status, 0);
+    say("status %d\n", status);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) return 96;
+    if (!strcmp(argv[1], "child")) return child();
+    if (!strcmp(argv[1], "last")) last();
+    else quiet(argv[0]);
+    log_out();
+    return 0;
+}
