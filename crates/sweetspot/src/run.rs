@@ -17,6 +17,7 @@ use crate::recover;
 use crate::resolve;
 use crate::session::{self, Session, Settings};
 use crate::summary::{Ran, Report, Wanted};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -68,14 +69,14 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
 
     // Whether it was active is known when it has ended.
     let waits = arguments.wait || arguments.require;
-    let has_addresses = has_addresses();
-    let library = if reach.takes_library() && has_addresses { library()? } else { None };
-    if !has_addresses {
+    let has_room = has_room();
+    let library = if reach.takes_library() && has_room { library()? } else { None };
+    if !has_room {
         leave_out(&mut environment);
     }
     let report = match library.is_some() || !reach.takes_library() {
         true => Report::new(asked.size(), config.path, reach),
-        false if !has_addresses => Report::without_library(FEW_ADDRESSES),
+        false if !has_room => Report::without_library(NO_ROOM),
         false => Report::without_library("there is no place for the library"),
     };
     let mut session = None;
@@ -145,14 +146,17 @@ fn library() -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-/// Why a program with few addresses is started without the library.
-const FEW_ADDRESSES: &str = "the limit on addresses (ulimit -v) is too small for the library";
+/// Why a program that may map little is started without the library.
+const NO_ROOM: &str =
+    "a limit on addresses (ulimit -v) or data (ulimit -d) leaves no room for the library";
 
-/// Whether the program has addresses enough for the library and its own. Where the dynamic linker has
-/// too few it prints an error.
-fn has_addresses() -> bool {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
-    limit.is_none_or(|bytes| bytes >= policy::ADDRESS_BYTES_MIN)
+/// Whether the limits on addresses and on data leave room for the library and the program's own needs.
+/// Where the dynamic linker finds too little it prints an error.
+pub fn has_room() -> bool {
+    [Resource::As, Resource::Data]
+        .into_iter()
+        .filter_map(|limit| getrlimit(limit).current)
+        .all(|bytes| bytes >= policy::ADDRESS_BYTES_MIN)
 }
 
 /// Takes out what a `run` around this one has set.
@@ -167,9 +171,9 @@ fn leave_out(environment: &mut Environment) {
 
 /// What `--require` asks for, before the run.
 fn can_be_buffered(program: &Path, environment: &Environment) -> Result<(), Failure> {
-    if !has_addresses() {
-        let cause = format!("'{}' cannot be buffered: {FEW_ADDRESSES}", program.display());
-        return Err(Failure::own(cause).next("try: ulimit -v unlimited"));
+    if !has_room() {
+        let cause = format!("'{}' cannot be buffered: {NO_ROOM}", program.display());
+        return Err(Failure::own(cause).next("try: ulimit -v unlimited; ulimit -d unlimited"));
     }
     let answer = probe::ask(program, environment);
     let Some(obstacle) = answer.obstacle() else { return Ok(()) };
