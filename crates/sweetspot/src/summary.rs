@@ -8,7 +8,7 @@ use crate::buffer;
 use crate::failure::Failure;
 use crate::origin::{self, Origin};
 use crate::reach::Reach;
-use crate::run::Environment;
+use crate::run::{Environment, SWITCHED_OFF};
 use crate::session::{self, FileSummary, Summary};
 use crate::shown::shown;
 use comfy_table::{CellAlignment, Table, presets};
@@ -376,7 +376,7 @@ impl Report {
     /// Why nothing was buffered.
     fn inactive(&self, ran: &Ran<'_>) -> Option<String> {
         match &self.state {
-            InForce::SwitchedOff => Some("SWEETSPOT=off is set in the environment".to_owned()),
+            InForce::SwitchedOff => Some(SWITCHED_OFF.to_owned()),
             InForce::WithoutLibrary(why) => Some((*why).to_owned()),
             InForce::WithLibrary { reach: Reach::Unreachable(why), .. } => {
                 Some(format!("{} cannot be reached: {why}", shown(ran.program)))

@@ -1164,6 +1164,30 @@ fn where_nobody_may_copy_a_descriptor_it_is_said() {
 }
 
 #[test]
+fn what_is_required_is_refused_where_buffering_is_switched_off() {
+    let place = Place::new();
+    let check = |options: &[&str], variable: (&str, &str), parts: &[&str]| {
+        let mut command = place.run(&[&["--require"], options].concat(), &["touch", "ran"]);
+        assert_fails(command.env(variable.0, variable.1), 125, parts);
+        assert!(!place.work().join("ran").exists(), "it has run: {options:?} {variable:?}");
+    };
+    let nothing = ("NOTHING", "");
+    let (switched, size) = ("SWEETSPOT=off is set", "the buffer size in force is off");
+    check(&[], ("SWEETSPOT", "off"), &["'/", switched, "unset SWEETSPOT", "without --require"]);
+    check(&["--summary"], ("SWEETSPOT", "OFF"), &[switched]);
+    check(&["--buffer-size=off"], nothing, &[size, "--buffer-size auto"]);
+    check(&["-DIO-BUFFER-SIZE=-1"], nothing, &[size]);
+    check(&[], ("IO_BUFFER_SIZE", "off"), &[size]);
+    check(&[], ("IO_BUFFER_SIZE", "lots"), &["'lots'", size]);
+    place.write("sweetspot.toml", "[[rule]]\nprogram = \"touch\"\nbuffer = \"off\"\n");
+    check(&[], nothing, &[size]);
+    // Some files are to be buffered.
+    let first = "[[rule]]\nfile = \"*.dat\"\nbuffer = \"64K\"\n";
+    place.write("sweetspot.toml", format!("{first}[[rule]]\nbuffer = \"off\"\n"));
+    assert_says(&mut place.run(&["--require"], &["true"]), "");
+}
+
+#[test]
 #[cfg(target_arch = "x86_64")]
 fn what_is_required_is_looked_at_when_the_program_has_ended() {
     let place = Place::new();
