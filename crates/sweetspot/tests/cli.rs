@@ -405,8 +405,7 @@ fn rules_of_others_stop_nobody_and_count_for_nobody() {
     fs::create_dir(&path).unwrap();
     foreign();
     check("a folder", false);
-    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o644.into(), 0)
-        .unwrap();
+    make_fifo(&path);
     foreign();
     check("a FIFO", false);
     // Of the owner of the folder from which somebody else starts.
@@ -414,6 +413,48 @@ fn rules_of_others_stop_nobody_and_count_for_nobody() {
     fs::write(&path, rule).unwrap();
     foreign();
     check("of the folder's owner", false);
+}
+
+/// What is found may be anything; what is named may be a pipe.
+#[test]
+fn rules_are_never_waited_for_where_nobody_named_them() {
+    let place = Place::new();
+    let path = place.work().join("sweetspot.toml");
+    let echo = ["sh", "-c", "echo $IO_BUFFER_SIZE"];
+    let check = |what: &str| {
+        let mut child = place
+            .run(&[], &echo)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(wait(&mut child).success(), "{what}");
+        let output = child.wait_with_output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(stdout(&output), "auto\n", "{what}: {said}");
+        assert_eq!(said.matches("is ignored: it is no regular file").count(), 1, "{what}: {said}");
+        fs::remove_file(&path).unwrap();
+    };
+    make_fifo(&path);
+    check("a FIFO");
+    make_fifo(&place.work().join("fifo"));
+    symlink("fifo", &path).unwrap();
+    check("a link to a FIFO");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    check("a socket");
+
+    let sweetspot = env!("CARGO_BIN_EXE_sweetspot");
+    let script = format!(
+        "unset IO_BUFFER_SIZE; exec {sweetspot} run --config <(echo [[rule]]; echo buffer = 7) -- \
+         sh -c 'echo $IO_BUFFER_SIZE'"
+    );
+    assert_says(&mut place.run(&[], &["bash", "-c", &script]), "7\n");
+}
+
+fn make_fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, mknodat};
+    mknodat(CWD, path, FileType::Fifo, 0o600.into(), 0).unwrap();
 }
 
 #[test]
@@ -665,6 +706,21 @@ fn the_summary_goes_where_it_is_wanted() {
     assert_eq!(fs::read_to_string(&precious).unwrap(), "years of work");
     let nowhere = ["--summary=/no/such/folder/file"];
     assert_fails(&mut place.run(&nowhere, &["echo", "ran"]), 125, &["/no/such/folder/file"]);
+}
+
+#[test]
+fn a_fifo_takes_the_summary_if_somebody_reads_it() {
+    let place = Place::new();
+    let path = place.work().join("fifo");
+    make_fifo(&path);
+    let option = ["--summary=fifo"];
+    let parts = ["--summary=fifo: nobody reads there", "cat fifo &"];
+    assert_fails(&mut place.run(&option, &["echo", "ran"]), 125, &parts);
+    // The reader may come a moment later.
+    let mut child = place.run(&option, &["true"]).spawn().unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(wait(&mut child).success());
+    assert!(text.starts_with("sweetspot summary\n") && text.contains("exit status 0"), "{text}");
 }
 
 /// What the program wrote into the file of an option is never lost.
