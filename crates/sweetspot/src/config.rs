@@ -290,14 +290,14 @@ impl<'de> Deserialize<'de> for SizeText {
 fn parse(text: &str, path: &Path, warnings: &mut Vec<String>) -> Result<Vec<Rule>, Failure> {
     let place = |at: usize| {
         let line = 1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..at.min(text.len())]).count();
-        format!("{}:{line}", path.display())
+        format!("{}:{line}", shown(path))
     };
     let file: FileText = toml::from_str(text).map_err(|error| {
         let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
         // Where the text is no TOML, the parser goes on and may report what follows from it.
         let (_, broken) = toml::de::DeTable::parse_recoverable(text);
         let first = broken.into_iter().min_by_key(start).unwrap_or(error);
-        let cause = first.message().replace('\n', ", ");
+        let cause = shown(first.message().replace('\n', ", "));
         Failure::own(format!("{}: {cause}", place(start(&first)))).next(
             "a rule looks like this: [[rule]] on a line, then program = \"seqcopy\", buffer = \"64K\"",
         )
@@ -325,7 +325,7 @@ fn check(
         text => Ok(text.map(Spanned::into_inner)),
     };
     let word = |text: &Spanned<String>, key: &str, known: &str| {
-        let (place, typed) = (place(text.span().start), text.get_ref());
+        let (place, typed) = (place(text.span().start), shown(text.get_ref()));
         Failure::own(format!("{place}: {key} = \"{typed}\" is not known"))
             .next(format!("try: {key} = {known}"))
     };

@@ -132,7 +132,7 @@ impl Target {
                 written.map_err(|error| failure(&own.shown(), error))
             }
             Target::New(mut file) => {
-                let path = file.path().display().to_string();
+                let path = shown(file.path());
                 let written = file.write_all(text);
                 let kept = written.and_then(|()| file.keep().map_err(|failed| failed.error));
                 kept.map(drop).map_err(|error| failure(&path, error))

@@ -794,6 +794,44 @@ fn names_control_no_terminal() {
     }
 }
 
+/// A name is one line wherever it is said, and a command that is offered can be typed.
+#[test]
+fn names_begin_no_lines_of_their_own() {
+    let place = Place::new();
+    let evil = "e\nsweetspot: all is well\x1b[2J";
+    let sh = |command: &mut Command| assert!(command.status().unwrap().success());
+    sh(place.run(&["--summary=kept/"], &["true"]).stdin(Stdio::null()));
+    fs::write(place.work().join("kept").join(evil), "nothing of ours").unwrap();
+    place.write(&format!("{evil}.toml"), "[[rule]]\nstdio = \"a\\nsweetspot: all is well\"\n");
+    place.write(&format!("{evil}.go"), "");
+    let (config, program) = (format!("{evil}.toml"), format!("./{evil}.go"));
+    for command in [
+        &["run", "--config", &config, "--", "true"][..],
+        &["run", "--config", evil, "--", "true"],
+        &["run", &format!("--summary={evil}/x/y"), "--", "true"],
+        &["run", "--buffer-size", evil, "--", "true"],
+        &["run", &format!("-D{evil}"), "--", "true"],
+        &["run", "--", &program],
+        &["run", "--require", "--", &program],
+        &["run", "--", evil],
+        &["summary", "kept"],
+        &["summary", evil],
+        &["recover", evil],
+        &["recover", "--discard", evil],
+        &["profile", "--compare", evil, evil],
+        &["tune", "--from", evil],
+        &["report", evil],
+    ] {
+        let output = place.sweetspot(command).stdin(Stdio::null()).output().unwrap();
+        let said = stdout(&output) + &stderr(&output);
+        assert!(!said.is_empty(), "{command:?}");
+        let controls = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!said.contains(controls), "{command:?}: {said:?}");
+        let is_faked = |line: &str| line.starts_with("sweetspot: all is well");
+        assert!(!said.lines().any(is_faked), "{command:?}: {said}");
+    }
+}
+
 #[test]
 fn files_that_only_went_straight_on_are_listed_with_the_reason() {
     let place = Place::new();
