@@ -113,6 +113,7 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     enter_namespaces()?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|errno| said("keep mounts to itself", errno))?;
+    close_the_kernel()?;
     // Planned again inside, where nobody else mounts or unmounts anything any more.
     let mounted = mounted_here()?;
     let plan = plan_here()?;
@@ -186,6 +187,21 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     Ok(laid)
 }
 
+/// Lets settings of the kernel only be read. They are the machine's, whatever namespace asks.
+fn close_the_kernel() -> Result<(), String> {
+    for file in mounts::SETTINGS.map(Path::new) {
+        // A mount of its own can be closed by itself. Recursive: what is mounted below stays there.
+        mount_bind_recursive(file, file)
+            .map_err(Into::into)
+            .or_else(|error| if_gone(error, || Ok(())))
+            .map_err(|error| said(&format!("close {} to writing", shown(file)), error))?;
+    }
+    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
+    // What this user cannot even look at is closed to them already.
+    let closes = |mount: &&Mount| mount.holds_settings() && mount.folder.symlink_metadata().is_ok();
+    mounts::read(&text).iter().filter(closes).try_for_each(close)
+}
+
 fn mounted_here() -> Result<Vec<PathBuf>, String> {
     let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
     Ok(mounts::read(&text).into_iter().map(|mount| mount.folder).collect())
@@ -232,11 +248,12 @@ fn bytes_of(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
 }
 
-/// Namespaces of its own for mounts and for System V and POSIX messages; where the right to that is missing, in a user namespace in which
-/// everybody keeps the numbers that they have outside.
+/// Namespaces of its own for mounts, for System V and POSIX messages, and for the machine's name; where
+/// the right to that is missing, in a user namespace in which everybody keeps the numbers that they have
+/// outside.
 fn enter_namespaces() -> Result<(), String> {
     // Segments, semaphores and queues of a run go with it.
-    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC;
+    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
     if unshare(own).is_ok() {
         return Ok(());
     }
