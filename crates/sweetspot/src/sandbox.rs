@@ -24,7 +24,7 @@ mod mounts;
 mod owners;
 mod step;
 
-pub use changes::{BLOCK_BYTES, Changes, Content, Entry, Kept, Kind, hashes};
+pub use changes::{BLOCK_BYTES, Changes, Content, Entry, Kept, Kind, hashes, next_data};
 pub use owners::folders_of;
 pub use step::{End, run as run_step};
 
