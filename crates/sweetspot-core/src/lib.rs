@@ -13,6 +13,7 @@ pub mod observe;
 pub mod pending;
 pub mod policy;
 pub mod shadow;
+pub mod shown;
 pub mod size;
 pub mod stamps;
 pub mod trace;

@@ -64,9 +64,9 @@ pub const AUTO_WINDOW_SHARE: u64 = 128;
 /// Windows of the size in force that are within the budget, however large they are.
 pub const BUDGET_WINDOWS: u64 = 8;
 
-/// With a limit on addresses (`ulimit -v`) the budget is this part of it at most, and below
-/// [`ADDRESS_BYTES_MIN`] there is no ledger (it takes 2.5 MB), and a program is not started with the
-/// library: the program's own need comes first.
+/// With a limit on addresses (`ulimit -v`) or data (`ulimit -d`) the budget is this part of it at most,
+/// and below [`ADDRESS_BYTES_MIN`] there is no ledger (it takes 2.5 MB), and a program is not started
+/// with the library: the program's own need comes first.
 pub const BUDGET_ADDRESSES: u64 = 16;
 /// See [`BUDGET_ADDRESSES`].
 pub const ADDRESS_BYTES_MIN: u64 = 256 << 20;

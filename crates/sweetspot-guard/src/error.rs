@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use sweetspot_core::shown::Shown;
 
 /// Something that could not be done, with the file it was to be done to.
 #[derive(Debug)]
@@ -106,7 +108,8 @@ impl ErrorKind {
 
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "cannot {} {}: ", self.operation, self.target.display())?;
+        let shown = Shown(self.target.as_os_str().as_bytes());
+        write!(formatter, "cannot {} {}: ", self.operation, shown)?;
         match (&self.source, self.kind) {
             (Some(source), ErrorKind::System) => write!(formatter, "{source}"),
             (Some(source), kind) => write!(formatter, "{} ({source})", kind.advice()),

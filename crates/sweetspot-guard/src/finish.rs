@@ -4,11 +4,11 @@
 //! still the one it was). Writing the same bytes to the same place again does no harm, so whoever
 //! is interrupted here starts again. What is appended is looked for first ([`arrived`]).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,6 +21,8 @@ use crate::sys;
 const PIECE_BYTES: usize = 1 << 20;
 /// Names that are tried for a saved piece before giving up.
 const SAVE_NAMES_MAX: u32 = 100;
+/// The longest name in a folder, in bytes (`NAME_MAX` of Linux).
+const NAME_BYTES_MAX: usize = 255;
 
 /// Pending bytes in a ledger.
 pub(crate) struct Extent<'a> {
@@ -160,7 +162,8 @@ pub(crate) struct Saving<'a> {
 
 /// Saves a piece as `FILE.sweetspot-saved-PID-at-OFFSET`: beside the file, or else in the user's
 /// state folder, or else in `last_folder`. Nothing that exists is overwritten. The path tells how to
-/// put the bytes back: `dd if=SAVED of=FILE bs=1 seek=OFFSET conv=notrunc`.
+/// put the bytes back: `dd if=SAVED of=FILE bs=1 seek=OFFSET conv=notrunc`. Of a very long name only
+/// the beginning stands there.
 pub(crate) fn save_beside(saving: &Saving<'_>, last_folder: &Path) -> io::Result<PathBuf> {
     let original = saving.original.filter(|path| path.is_absolute());
     let name = original.and_then(Path::file_name).unwrap_or("pending".as_ref());
@@ -171,7 +174,7 @@ pub(crate) fn save_beside(saving: &Saving<'_>, last_folder: &Path) -> io::Result
     ];
     let mut result = Err(io::Error::from(io::ErrorKind::NotFound));
     for folder in folders.into_iter().flatten() {
-        result = save_in(saving, &folder, name.to_owned());
+        result = save_in(saving, &folder, name);
         if result.is_ok() {
             break;
         }
@@ -179,15 +182,14 @@ pub(crate) fn save_beside(saving: &Saving<'_>, last_folder: &Path) -> io::Result
     result
 }
 
-fn save_in(saving: &Saving<'_>, folder: &Path, mut name: OsString) -> io::Result<PathBuf> {
-    name.push(format!(".sweetspot-saved-{}-at-{}", saving.pid, saving.base));
+fn save_in(saving: &Saving<'_>, folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     for attempt in 0..SAVE_NAMES_MAX {
-        let mut name = name.clone();
+        let mut suffix = format!(".sweetspot-saved-{}-at-{}", saving.pid, saving.base);
         if attempt > 0 {
-            name.push(format!(".{attempt}"));
+            suffix += &format!(".{attempt}");
         }
-        let path = folder.join(name);
+        let path = folder.join(with_suffix(name, &suffix));
         match sys::open(&path, flags, 0o600) {
             Ok(file) => {
                 let written = write_and_close(&saving.extent, file.into(), 0);
@@ -202,6 +204,20 @@ fn save_in(saving: &Saving<'_>, folder: &Path, mut name: OsString) -> io::Result
         }
     }
     Err(io::Error::from(io::ErrorKind::AlreadyExists))
+}
+
+/// A name with something behind it, which stays whole: of a name that would become too long the end is
+/// cut off, between two characters.
+fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
+    let mut name = name.as_bytes();
+    let room = NAME_BYTES_MAX.saturating_sub(suffix.len());
+    if name.len() > room {
+        let is_border = |at: &usize| name[*at] & 0xc0 != 0x80;
+        // A name that is no UTF-8 need not have one.
+        let border = (room.saturating_sub(3)..=room).rev().find(is_border);
+        name = &name[..border.unwrap_or(room)];
+    }
+    OsString::from_vec([name, suffix.as_bytes()].concat())
 }
 
 /// `$XDG_STATE_HOME/sweetspot`, or `~/.local/state/sweetspot`, made where it is missing.
@@ -242,6 +258,44 @@ mod tests {
         let extent = Extent { ledger: &ledger, at: 0, bytes: pending.len() as u64 };
         let range = before.len() as u64..(before.len() + since.len()) as u64;
         arrived(&extent, &target, range).unwrap()
+    }
+
+    #[test]
+    fn files_with_the_longest_names_are_saved_beside_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = |last: &str| "ä".repeat(127) + last;
+        let mut saved = Vec::new();
+        for (name, bytes) in [(long("1"), b"one"), (long("2"), b"two"), (long(""), b"six")] {
+            let mut ledger = tempfile::tempfile().unwrap();
+            ledger.write_all(bytes).unwrap();
+            let original = folder.path().join(name);
+            File::create(&original).unwrap();
+            let extent = Extent { ledger: &ledger, at: 0, bytes: bytes.len() as u64 };
+            let (pid, base) = (u32::MAX, i64::MAX as u64);
+            let saving = Saving { extent, original: Some(&original), pid, base };
+            let path = save_beside(&saving, Path::new("/nowhere")).unwrap();
+            assert_eq!(path.parent(), Some(folder.path()), "beside it");
+            assert_eq!(std::fs::read(&path).unwrap(), bytes);
+            let name = path.file_name().unwrap().to_str().expect("cut between characters");
+            assert!(name.contains(&format!(".sweetspot-saved-{pid}-at-{base}")), "{name}");
+            saved.push(path);
+        }
+        saved.dedup();
+        assert_eq!(saved.len(), 3);
+    }
+
+    #[test]
+    fn names_are_cut_only_where_they_must_be() {
+        let check = |name: &[u8], kept: usize| {
+            let found = with_suffix(OsStr::from_bytes(name), ".saved");
+            assert_eq!(found.as_bytes(), [&name[..kept], b".saved"].concat());
+        };
+        check(b"", 0);
+        check(&[b'x'; 249], 249);
+        check(&[b'x'; 250], 249);
+        check(&[&[b'x'; 248][..], "äx".as_bytes()].concat(), 248);
+        check(&[&[b'x'; 246][..], "\u{10348}x".as_bytes()].concat(), 246);
+        check(&[0x80; 255], 249);
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn with_opened<T>(
 }
 
 fn map() -> Option<*mut Ledger> {
-    if sys::address_bytes_max() < policy::ADDRESS_BYTES_MIN {
+    if sys::address_or_data_bytes_max() < policy::ADDRESS_BYTES_MIN {
         return None;
     }
     with_descriptor(|fd, stat| {

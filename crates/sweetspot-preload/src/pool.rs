@@ -68,7 +68,7 @@ fn budget(bytes_max: u64) -> u64 {
     policy::BUDGET_BYTES
         .max(bytes_max.saturating_mul(policy::BUDGET_WINDOWS))
         .min(crate::ledger::memory_bytes_max())
-        .min(sys::address_bytes_max() / policy::BUDGET_ADDRESSES)
+        .min(sys::address_or_data_bytes_max() / policy::BUDGET_ADDRESSES)
 }
 
 /// Whether as many pending bytes are within the budget besides what is in use.

@@ -314,9 +314,10 @@ pub fn file_size_unlimited() -> bool {
     limit_of(libc::RLIMIT_FSIZE as i32) == u64::MAX
 }
 
-/// Bytes of addresses that the process may have.
-pub fn address_bytes_max() -> u64 {
-    limit_of(libc::RLIMIT_AS as i32)
+/// Bytes that the process may map: the smaller of its limits on addresses and on data, which counts
+/// all private memory that can be written.
+pub fn address_or_data_bytes_max() -> u64 {
+    limit_of(libc::RLIMIT_AS as i32).min(limit_of(libc::RLIMIT_DATA as i32))
 }
 
 /// The limit on a resource that is in force; `u64::MAX`: none.

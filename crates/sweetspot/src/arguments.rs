@@ -299,7 +299,8 @@ pub struct Run {
     #[arg(long)]
     pub stdio: bool,
 
-    /// Fail with 125 where the program cannot be buffered, or was not when it has ended
+    /// Fail with 125 where buffering is switched off, the program cannot be buffered, or was not when
+    /// it has ended
     #[arg(long)]
     pub require: bool,
 

@@ -6,6 +6,7 @@
 
 use crate::config::Rule;
 use crate::failure::Failure;
+use crate::shown::shown;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use sweetspot_core::size::{BufferSize, Parsed, parse};
@@ -42,7 +43,7 @@ pub fn defined(text: &OsStr) -> Result<OsString, Failure> {
     let equals = bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len());
     let (name, value) = bytes.split_at(equals);
     if !DEFINED.iter().any(|known| name.eq_ignore_ascii_case(known)) || value.is_empty() {
-        let shown = text.display();
+        let shown = shown(text);
         return Err(Failure::own(format!("-D{shown}: only IO-BUFFER-SIZE=N can be set this way"))
             .next("try: -DIO-BUFFER-SIZE=64K"));
     }
@@ -58,7 +59,7 @@ pub fn read(text: &OsStr, origin: &str, warnings: &mut Vec<String>) -> Result<Bu
     match parse(text.as_bytes()) {
         Parsed::Size(size) => Ok(size),
         Parsed::NotANumber => {
-            let shown = text.display();
+            let shown = shown(text);
             warnings.push(format!(
                 "{origin}: '{shown}' is not a size (such as 64K, auto or off), so nothing is buffered"
             ));
@@ -66,7 +67,7 @@ pub fn read(text: &OsStr, origin: &str, warnings: &mut Vec<String>) -> Result<Bu
         }
         Parsed::TooLarge => Err(Failure::own(format!(
             "{origin}: '{}' is more than the largest buffer, 1 GiB",
-            text.display()
+            shown(text)
         ))
         .next("try: 64K, or auto to let sweetspot choose")),
     }

@@ -6,12 +6,14 @@
 //! A file found by walking upwards could have been put there by someone else (`/tmp`), and a rule
 //! can promise what is not true. So it counts only if it, and a link that it is, belongs to the user or
 //! to root, and nobody else may write it or change its folder. Any other one is passed over, whatever
-//! it is: nobody can stop the runs of others.
+//! it is: nobody can stop the runs of others. So is what is no file (a FIFO would have to be waited
+//! for). A file that is named may be anything: `--config <(...)` is a pipe.
 
 use crate::buffer;
 use crate::failure::Failure;
 use crate::home;
 use crate::shown::shown;
+use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 use std::ffi::OsStr;
@@ -97,12 +99,13 @@ pub fn load(
     folder: Option<&Path>,
     warnings: &mut Vec<String>,
 ) -> Result<Config, Failure> {
-    let found = match explicit {
-        Some(path) => Some(path.to_path_buf()),
-        None => folder.and_then(|folder| search(folder, warnings)),
+    let (path, text) = match explicit {
+        Some(path) => (path.to_path_buf(), read(path, Waiting::Allowed)?),
+        None => match folder.and_then(|folder| search(folder, warnings)) {
+            Some(path) => (path.clone(), read(&path, Waiting::Never)?),
+            None => return Ok(Config::default()),
+        },
     };
-    let Some(path) = found else { return Ok(Config::default()) };
-    let text = read(&path)?;
     let rules = parse(&text, &path, warnings)?;
     Ok(Config { path: Some(path), rules })
 }
@@ -117,15 +120,18 @@ pub fn machine_place() -> Option<PathBuf> {
 pub fn machine_rules(room: usize, warnings: &mut Vec<String>) -> Vec<Rule> {
     let Some(path) = machine_place() else { return Vec::new() };
     match path.metadata() {
-        Ok(metadata) if is_trusted(&metadata) => {}
-        Ok(_) => {
-            let shown = shown(&path);
-            warnings.push(format!("{shown} is ignored: someone else could have written it"));
+        Ok(metadata) if is_trusted(&metadata) && metadata.is_file() => {}
+        Ok(metadata) => {
+            let why = match metadata.is_file() {
+                true => "someone else could have written it",
+                false => NO_FILE,
+            };
+            warnings.push(format!("{} is ignored: {why}", shown(&path)));
             return Vec::new();
         }
         Err(_) => return Vec::new(),
     }
-    let rules = read(&path).and_then(|text| parse(&text, &path, warnings));
+    let rules = read(&path, Waiting::Never).and_then(|text| parse(&text, &path, warnings));
     let rules = rules.unwrap_or_else(|failure| {
         let failure = failure.to_string();
         warnings.push(failure.lines().next().unwrap_or_default().to_owned());
@@ -137,25 +143,30 @@ pub fn machine_rules(room: usize, warnings: &mut Vec<String>) -> Vec<Rule> {
     rules.map(only_size).take(room).collect()
 }
 
+/// Why a FIFO, a socket or a device is passed over.
+const NO_FILE: &str = "it is no regular file";
+
 fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
     let mut ignored = Vec::new();
     let mut found = None;
     for folder in folder.ancestors() {
         let path = folder.join(FILE_NAME);
         let Ok(there) = path.symlink_metadata() else { continue };
-        if is_own(&there, folder, &path) {
+        let why = if !is_own(&there, folder, &path) {
+            "it belongs to, or can be written by, someone else (also a group; look at it and its \
+             folder: ls -ld)"
+        } else if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            NO_FILE
+        } else {
             found = Some(path);
             break;
-        }
-        ignored.push(path);
+        };
+        ignored.push((path, why));
     }
     // One for all: who plants one can plant many.
-    if let Some(path) = ignored.first() {
+    if let Some((path, why)) = ignored.first() {
         let path = shown(path);
-        warnings.push(format!(
-            "{path} is ignored: it belongs to, or can be written by, someone else (also a group; \
-             look at it and its folder: ls -ld); to use it: --config {path}"
-        ));
+        warnings.push(format!("{path} is ignored: {why}; to use it: --config {path}"));
     }
     found
 }
@@ -188,7 +199,14 @@ fn is_trusted(metadata: &Metadata) -> bool {
     is_of_user(metadata) && !is_open(metadata)
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
+/// Whether reading may wait for somebody who writes.
+enum Waiting {
+    Allowed,
+    /// What was just a file may be a FIFO by now.
+    Never,
+}
+
+fn read(path: &Path, waiting: Waiting) -> Result<String, Failure> {
     let shown = shown(path);
     let unreadable = |cause: &str, next: String| {
         Failure::own(format!("{shown}: cannot be read: {cause}")).next(next)
@@ -206,7 +224,13 @@ fn read(path: &Path) -> Result<String, Failure> {
         let next = format!("name the file in it: --config {shown}/{FILE_NAME}");
         return Err(unreadable("it is a folder", next));
     }
-    let file = std::fs::File::open(path).map_err(io)?;
+    let flags = match waiting {
+        Waiting::Allowed => OFlags::empty(),
+        Waiting::Never => OFlags::NONBLOCK | OFlags::NOCTTY,
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| io(errno.into()))?;
+    let file = std::fs::File::from(file);
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         let next = "check that it is the right file".to_string();
@@ -266,14 +290,14 @@ impl<'de> Deserialize<'de> for SizeText {
 fn parse(text: &str, path: &Path, warnings: &mut Vec<String>) -> Result<Vec<Rule>, Failure> {
     let place = |at: usize| {
         let line = 1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..at.min(text.len())]).count();
-        format!("{}:{line}", path.display())
+        format!("{}:{line}", shown(path))
     };
     let file: FileText = toml::from_str(text).map_err(|error| {
         let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
         // Where the text is no TOML, the parser goes on and may report what follows from it.
         let (_, broken) = toml::de::DeTable::parse_recoverable(text);
         let first = broken.into_iter().min_by_key(start).unwrap_or(error);
-        let cause = first.message().replace('\n', ", ");
+        let cause = shown(first.message().replace('\n', ", "));
         Failure::own(format!("{}: {cause}", place(start(&first)))).next(
             "a rule looks like this: [[rule]] on a line, then program = \"seqcopy\", buffer = \"64K\"",
         )
@@ -301,7 +325,7 @@ fn check(
         text => Ok(text.map(Spanned::into_inner)),
     };
     let word = |text: &Spanned<String>, key: &str, known: &str| {
-        let (place, typed) = (place(text.span().start), text.get_ref());
+        let (place, typed) = (place(text.span().start), shown(text.get_ref()));
         Failure::own(format!("{place}: {key} = \"{typed}\" is not known"))
             .next(format!("try: {key} = {known}"))
     };

@@ -10,6 +10,7 @@
 use crate::arguments::Demo;
 use crate::failure::{Failure, say};
 use crate::resolve;
+use crate::shown::shown;
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -76,7 +77,7 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
     bar.set_message("making the records");
     let (input, output) = (folder.join("records.dat"), folder.join("copy.dat"));
     make_records(&input, arguments.records)
-        .map_err(|error| failure(format!("{}: {error}", input.display())))?;
+        .map_err(|error| failure(format!("{}: {error}", shown(&input))))?;
     let program = CopyProgram::find(folder, &bar);
     let copy = Copy { program: &program, input: &input, output: &output, folder, watch };
     bar.set_message(format!("profile {}", program.name()));
@@ -99,7 +100,7 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
             compare(&input, &output, way)?;
             // Its pages need not be written to disk during the next run.
             std::fs::remove_file(&output)
-                .map_err(|error| failure(format!("{}: {error}", output.display())))?;
+                .map_err(|error| failure(format!("{}: {error}", shown(&output))))?;
             bar.inc(1);
         }
         if number > 0 {
@@ -116,7 +117,7 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
 }
 
 fn check_room(folder: &Path, wanted: u64) -> Result<(), Failure> {
-    let shown = folder.parent().unwrap_or(folder).display();
+    let shown = shown(folder.parent().unwrap_or(folder));
     let room = rustix::fs::statvfs(folder)
         .map_err(|error| failure(format!("{shown}: {}", std::io::Error::from(error))))?;
     let free = room.f_bavail.saturating_mul(room.f_frsize);
@@ -180,7 +181,7 @@ impl CopyProgram {
                 Err(cause) => bar.suspend(|| {
                     say(format_args!(
                         "sweetspot: {} cannot compile here, dd is used instead: {cause}",
-                        compiler.display()
+                        shown(&compiler)
                     ));
                 }),
             }
@@ -287,7 +288,7 @@ impl Copy<'_> {
         let verb: Vec<&OsStr> = verb.into_iter().chain([report.as_os_str()]).collect();
         self.start(&verb, self.input, " under profile", &[0])?;
         let text = std::fs::read_to_string(&json);
-        let text = text.map_err(|error| failure(format!("{}: {error}", json.display())))?;
+        let text = text.map_err(|error| failure(format!("{}: {error}", shown(&json))))?;
         Ok(field(&text, "sentence").unwrap_or_default())
     }
 
@@ -296,7 +297,7 @@ impl Copy<'_> {
         let part = self.folder.join("part.dat");
         let store = self.folder.join("runs.sqlite");
         make_records(&part, records)
-            .map_err(|error| failure(format!("{}: {error}", part.display())))?;
+            .map_err(|error| failure(format!("{}: {error}", shown(&part))))?;
         let verb = ["tune", "--json", "--keep-rules", "--budget", TUNE_BUDGET, "--store"];
         let verb: Vec<&OsStr> =
             verb.map(OsStr::new).into_iter().chain([store.as_os_str()]).collect();
@@ -353,7 +354,7 @@ fn field(json: &str, name: &str) -> Option<String> {
 
 fn compare(input: &Path, output: &Path, way: Way) -> Result<(), Failure> {
     let read = |path: &Path| {
-        File::open(path).map_err(|error| failure(format!("{}: {error}", path.display())))
+        File::open(path).map_err(|error| failure(format!("{}: {error}", shown(path))))
     };
     let (mut original, mut copy) = (read(input)?, read(output)?);
     let (mut expected, mut found) = (Vec::new(), Vec::new());

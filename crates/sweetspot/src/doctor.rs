@@ -17,6 +17,7 @@ use crate::arguments::Doctor;
 use crate::failure::Failure;
 use crate::preload;
 use crate::probe::{self, Answer, Calls};
+use crate::shown::shown;
 pub use machine::mend_confinement;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -155,7 +156,7 @@ fn running() -> (Vec<Finding>, &'static str) {
             return (findings, NOTHING);
         }
     };
-    findings.push(Finding::ok(part, "library", library.display().to_string()));
+    findings.push(Finding::ok(part, "library", shown(&library)));
     let trial = match trial::of(&library) {
         Ok(trial) => trial,
         Err(failure) => {

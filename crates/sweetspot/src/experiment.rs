@@ -2,6 +2,7 @@
 //! how failures of an experiment are said.
 
 use crate::failure::Failure;
+use crate::shown::shown;
 use crate::{buffer, session};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -113,7 +114,7 @@ impl Circumstances {
         if *self == now {
             None
         } else if let Some((then, _)) = file {
-            Some(then.0.display().to_string())
+            Some(shown(&then.0))
         } else if self.files != now.files {
             Some("what the command reads".to_string())
         } else if self.version != now.version {

@@ -6,6 +6,7 @@
 
 use crate::arguments::{Arguments, Generate, Generated};
 use crate::failure::Failure;
+use crate::shown::shown;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -29,7 +30,7 @@ pub fn generate(arguments: &Generate) -> Result<u8, Failure> {
         Generated::Man => pages(folder),
         Generated::Completions => completions(folder),
     });
-    written.map_err(|error| Failure::own(format!("{}: {error}", folder.display())))?;
+    written.map_err(|error| Failure::own(format!("{}: {error}", shown(folder))))?;
     Ok(0)
 }
 

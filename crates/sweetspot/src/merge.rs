@@ -9,7 +9,7 @@ mod text;
 use crate::arguments;
 use crate::failure::Failure;
 use crate::origin::Origin;
-use crate::shown::lines;
+use crate::shown::{lines, plain};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -26,7 +26,7 @@ pub fn summary(arguments: &arguments::Summary) -> Result<u8, Failure> {
     let folder = read::all(&arguments.paths)?;
     let text = match arguments.json {
         true => format!("{}\n", serde_json::to_string_pretty(&folder).unwrap_or_default()),
-        false => text::of(&folder),
+        false => text::of(&plain(&folder)),
     };
     // Who reads it may have seen enough.
     let _ = std::io::stdout().write_all(lines(&text).as_bytes());

@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::run::{Environment, value};
+use crate::shown::shown;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -105,7 +106,7 @@ pub fn file_in(
             .tempfile_in(folder)
     };
     make().map_err(|error| {
-        Failure::own(format!("{option}{}: {error}", folder.display()))
+        Failure::own(format!("{option}{}: {error}", shown(folder)))
             .next("name a folder of yours, with a slash at its end")
     })
 }

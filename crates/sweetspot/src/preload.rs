@@ -12,6 +12,7 @@
 //! Not here: what the library does, and whether the program can load it (`reach`).
 
 use crate::failure::Failure;
+use crate::shown::shown;
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fchmod, fstatvfs};
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, Metadata};
@@ -176,16 +177,16 @@ fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Refusal> {
         Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
         _ => real,
     };
-    let shown = real.display();
+    let named = shown(&real);
     if real.as_os_str().as_bytes().iter().any(|byte| SPECIAL.contains(byte)) {
-        let cause = format!("{shown}: {VARIABLE} cannot hold a path with a space, a colon or a $");
+        let cause = format!("{named}: {VARIABLE} cannot hold a path with a space, a colon or a $");
         return Err(Refusal::NoPlace(Failure::own(cause).next(way_out())));
     }
     match real.symlink_metadata() {
         Err(_) => make(&real).map_err(|error| cannot_write(&real, &error))?,
         Ok(metadata) if metadata.is_dir() => {}
         Ok(_) => {
-            let cause = format!("{shown}: not a folder of its own (a link or a file)");
+            let cause = format!("{named}: not a folder of its own (a link or a file)");
             let next = format!("move it away, or: {}", way_out());
             return Err(Refusal::Unsafe(Failure::own(cause).next(next)));
         }
@@ -195,8 +196,8 @@ fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Refusal> {
             ancestor.symlink_metadata().map_err(|error| cannot_write(ancestor, &error))?;
         let place = if ancestor == real { Place::Library } else { Place::Above };
         if let Some(cause) = danger(&metadata, place) {
-            let shown = ancestor.display();
-            let cause = format!("{shown}: {cause}, so the preload library is not safe there");
+            let above = shown(ancestor);
+            let cause = format!("{above}: {cause}, so the preload library is not safe there");
             return Err(Refusal::Unsafe(Failure::own(cause).next(way_out())));
         }
     }
@@ -262,7 +263,7 @@ enum Unusable {
 
 impl Unusable {
     fn refusal(&self, library: &Path) -> Refusal {
-        let shown = library.display();
+        let shown = shown(library);
         let cause = match self {
             Unusable::Missing => "it has vanished".to_string(),
             Unusable::Unreadable(error) => format!("it cannot be read: {error}"),
@@ -351,7 +352,7 @@ fn write(folder: &Path, library: &Path) -> std::io::Result<()> {
 }
 
 fn cannot_write(folder: &Path, error: &std::io::Error) -> Refusal {
-    let cause = format!("{}: the preload library cannot be kept there: {error}", folder.display());
+    let cause = format!("{}: the preload library cannot be kept there: {error}", shown(folder));
     Refusal::NoPlace(Failure::own(cause).next(way_out()))
 }
 

@@ -92,8 +92,11 @@ pub fn ask(program: &Path, environment: &Environment) -> Answer {
     if executable.linker.is_none() {
         return Answer::Unknown("it is a dynamic linker, which starts another program".to_owned());
     }
-    if let Some(reason) = limit() {
-        return Answer::Unknown(reason);
+    if !run::has_room() {
+        return Answer::Unknown(format!(
+            "a limit on addresses (ulimit -v) or data (ulimit -d) below {} MiB leaves no room to ask",
+            ADDRESS_BYTES_MIN >> 20
+        ));
     }
     let facts = kept::Facts::of(&executable, environment);
     if facts.as_ref().is_some_and(kept::Facts::are_known) {
@@ -109,17 +112,6 @@ pub fn ask(program: &Path, environment: &Environment) -> Answer {
         facts.keep();
     }
     answer
-}
-
-/// A limit under which the library finds no room to answer.
-fn limit() -> Option<String> {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
-    limit.is_some_and(|bytes| bytes < ADDRESS_BYTES_MIN).then(|| {
-        format!(
-            "a limit on addresses (ulimit -v) below {} MiB leaves no room to ask",
-            ADDRESS_BYTES_MIN >> 20
-        )
-    })
 }
 
 /// Asks the library inside the program.

@@ -8,6 +8,7 @@
 //! Not here: what the program starts later; the library asks the same at each exec.
 
 use crate::resolve;
+use crate::shown::shown;
 use object::elf::{
     DT_NEEDED, DT_SONAME, DT_STRSZ, DT_STRTAB, ELF_NOTE_GNU, EM_AARCH64, EM_X86_64, FileHeader64,
     Machine, NT_GNU_BUILD_ID, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE,
@@ -106,11 +107,11 @@ impl fmt::Display for Why {
                 return write!(
                     formatter,
                     "its C library is neither glibc nor musl (its dynamic linker is {})",
-                    linker.display()
+                    shown(linker)
                 );
             }
             Why::MissingInterpreter(interpreter) => {
-                return write!(formatter, "its interpreter {} is missing", interpreter.display());
+                return write!(formatter, "its interpreter {} is missing", shown(interpreter));
             }
         })
     }

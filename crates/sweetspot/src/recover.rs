@@ -9,6 +9,7 @@
 use crate::arguments::Recover;
 use crate::failure::{Failure, say};
 use crate::home;
+use crate::shell::quoted;
 use crate::shown::shown;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -193,7 +194,7 @@ fn what_to_do(error: &Error, named: Option<&Path>) -> Answer {
 fn advice(error: &Error) -> String {
     match error.kind {
         ErrorKind::Elsewhere | ErrorKind::OtherVersion => {
-            format!("to lose what is in it: sweetspot recover --discard {}", error.target.display())
+            format!("to lose what is in it: sweetspot recover --discard {}", shown(&error.target))
         }
         _ => "to see all ledgers of yours that need it: sweetspot recover --list".to_owned(),
     }
@@ -242,7 +243,6 @@ fn line(piece: &Piece) -> String {
 
 /// What writes a saved piece where it was meant to be.
 fn command(piece: &Piece, saved: &Path) -> String {
-    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     format!(
         "dd if={} of={} seek={} oflag=seek_bytes conv=notrunc",
         quoted(saved),
@@ -303,10 +303,13 @@ mod tests {
     fn a_saved_piece_comes_with_the_command_that_puts_it_there() {
         let piece = piece(Fate::Saved("/data/s".into()));
         let mut text = String::new();
-        describe(&mut text, Path::new("/l"), &[piece]);
-        let expected =
-            r"dd if='/data/s' of='/data/it'\''s' seek=4096 oflag=seek_bytes conv=notrunc";
+        describe(&mut text, Path::new("/l"), std::slice::from_ref(&piece));
+        let expected = r"dd if=/data/s of='/data/it'\''s' seek=4096 oflag=seek_bytes conv=notrunc";
         assert!(text.contains(expected), "{text}");
         assert!(text.starts_with("/l\n  /data/it's: 200 bytes at 4096 of process 7: "), "{text}");
+
+        let piece = Piece { path: "/data/a\nb\x1b[2J".into(), ..piece };
+        let said = command(&piece, Path::new("/data/s"));
+        assert!(said.contains(r"of=$'/data/a\nb\x1b[2J' seek"), "{said}");
     }
 }

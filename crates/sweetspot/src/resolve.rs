@@ -5,6 +5,7 @@
 
 use crate::access::may;
 use crate::failure::{Failure, STATUS_CANNOT_EXECUTE, STATUS_NOT_FOUND};
+use crate::shown::shown;
 use rustix::fs::Access;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -63,38 +64,38 @@ fn executable(file: PathBuf) -> Result<PathBuf, Missing> {
 
 /// What the user is told, with the exit status that env and timeout would give.
 pub fn failure(name: &OsStr, missing: &Missing) -> Failure {
-    let shown = name.display();
+    let named = shown(name);
     match missing {
         Missing::Nowhere => {
             let failure = |cause: &str| {
-                Failure::own(format!("cannot start '{shown}': {cause}")).status(STATUS_NOT_FOUND)
+                Failure::own(format!("cannot start '{named}': {cause}")).status(STATUS_NOT_FOUND)
             };
             let here = Path::new(".").join(name);
             if name.as_bytes().contains(&b'/') {
-                failure("there is no such file").next(format!("check the path: ls -l {shown}"))
+                failure("there is no such file").next(format!("check the path: ls -l {named}"))
             } else if name.as_bytes().starts_with(b"-") {
                 failure("it is not in PATH").next("options stand before --, the program after it")
             } else if !name.is_empty() && here.is_file() {
-                failure("it is not in PATH").next(format!("did you mean ./{shown}"))
+                failure("it is not in PATH").next(format!("did you mean ./{named}"))
             } else {
                 failure("it is not in PATH")
                     .next("check the spelling, or give its path, such as ./program")
             }
         }
         Missing::Hidden(file) => Failure::own(format!(
-            "cannot start '{shown}': there is no right to look for it: {}",
-            file.display()
+            "cannot start '{named}': there is no right to look for it: {}",
+            shown(file)
         ))
         .status(STATUS_CANNOT_EXECUTE)
         .next("check the spelling, or take that folder out of PATH"),
         Missing::NotExecutable(file) => {
-            let file = file.display();
+            let file = shown(file);
             let (cause, next) = if Path::new(name).is_dir() {
                 ("it is a folder", format!("name a program in it, such as {file}/program"))
             } else {
                 ("there is no right to execute it", format!("try: chmod +x {file}"))
             };
-            Failure::own(format!("cannot start '{shown}': {cause}: {file}"))
+            Failure::own(format!("cannot start '{named}': {cause}: {file}"))
                 .status(STATUS_CANNOT_EXECUTE)
                 .next(next)
         }
@@ -114,10 +115,7 @@ pub fn refused(name: &OsString, file: &Path, error: &std::io::Error) -> Failure 
         ErrorKind::ArgumentListTooLong => "there are too many arguments; see xargs",
         _ => "see what it is: file",
     };
-    let next = if next.ends_with("file") {
-        format!("{next} {}", file.display())
-    } else {
-        next.to_string()
-    };
-    Failure::own(format!("cannot start '{}': {error}", name.display())).status(status).next(next)
+    let next =
+        if next.ends_with("file") { format!("{next} {}", shown(file)) } else { next.to_string() };
+    Failure::own(format!("cannot start '{}': {error}", shown(name))).status(status).next(next)
 }

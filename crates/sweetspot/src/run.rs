@@ -11,12 +11,14 @@ use crate::buffer::{self, Asked};
 use crate::config;
 use crate::failure::{Failure, say};
 use crate::preload::{self, Refusal};
-use crate::probe;
+use crate::probe::{self, Obstacle};
 use crate::reach;
 use crate::recover;
 use crate::resolve;
 use crate::session::{self, Session, Settings};
+use crate::shown::shown;
 use crate::summary::{Ran, Report, Wanted};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -27,6 +29,8 @@ use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, replace};
 
 /// Switches everything off.
 pub const SWITCH: &str = "SWEETSPOT";
+/// Why nothing is buffered then.
+pub const SWITCHED_OFF: &str = "SWEETSPOT=off is set in the environment";
 
 /// Names and values of variables, in their order.
 pub type Environment = Vec<(OsString, OsString)>;
@@ -43,6 +47,9 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     };
     if is_switched_off(&environment) {
         let program = find(&arguments.command[0], &environment)?;
+        if arguments.require {
+            return Err(cannot_be_buffered(&program, SWITCHED_OFF, Some("try: unset SWEETSPOT")));
+        }
         let start = Start { program: &program, arguments: &arguments.command, environment };
         let ended = match target {
             Some(target) => start.and_report(target, None, Report::switched_off())?,
@@ -56,11 +63,12 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     let (asked, config) = sizes_and_rules(arguments, &environment, &mut warnings)?;
     let program = find(&arguments.command[0], &environment)?;
     let reach = reach::inspect(&program, value(&environment, "PATH"));
-    if arguments.require {
-        can_be_buffered(&program, &environment)?;
-    }
     for warning in warnings {
         say(format_args!("sweetspot: {warning}"));
+    }
+    if arguments.require {
+        is_to_be_buffered(&program, asked, &config)?;
+        can_be_buffered(&program, &environment)?;
     }
 
     // What a killed run of the same job left must be in its files before this one reads them.
@@ -68,14 +76,14 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
 
     // Whether it was active is known when it has ended.
     let waits = arguments.wait || arguments.require;
-    let has_addresses = has_addresses();
-    let library = if reach.takes_library() && has_addresses { library()? } else { None };
-    if !has_addresses {
+    let has_room = has_room();
+    let library = if reach.takes_library() && has_room { library()? } else { None };
+    if !has_room {
         leave_out(&mut environment);
     }
     let report = match library.is_some() || !reach.takes_library() {
         true => Report::new(asked.size(), config.path, reach),
-        false if !has_addresses => Report::without_library(FEW_ADDRESSES),
+        false if !has_room => Report::without_library(NO_ROOM),
         false => Report::without_library("there is no place for the library"),
     };
     let mut session = None;
@@ -145,14 +153,17 @@ fn library() -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-/// Why a program with few addresses is started without the library.
-const FEW_ADDRESSES: &str = "the limit on addresses (ulimit -v) is too small for the library";
+/// Why a program that may map little is started without the library.
+const NO_ROOM: &str =
+    "a limit on addresses (ulimit -v) or data (ulimit -d) leaves no room for the library";
 
-/// Whether the program has addresses enough for the library and its own. Where the dynamic linker has
-/// too few it prints an error.
-fn has_addresses() -> bool {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
-    limit.is_none_or(|bytes| bytes >= policy::ADDRESS_BYTES_MIN)
+/// Whether the limits on addresses and on data leave room for the library and the program's own needs.
+/// Where the dynamic linker finds too little it prints an error.
+pub fn has_room() -> bool {
+    [Resource::As, Resource::Data]
+        .into_iter()
+        .filter_map(|limit| getrlimit(limit).current)
+        .all(|bytes| bytes >= policy::ADDRESS_BYTES_MIN)
 }
 
 /// Takes out what a `run` around this one has set.
@@ -165,24 +176,43 @@ fn leave_out(environment: &mut Environment) {
     environment.retain(|(name, _)| name != session::VARIABLE);
 }
 
+/// What `--require` asks for, before anything is tried: a size other than `off`, if only for some
+/// files.
+fn is_to_be_buffered(program: &Path, asked: Asked, config: &config::Config) -> Result<(), Failure> {
+    let rules = config.rules.iter().filter(|rule| !rule.for_auto);
+    let mut sizes = rules.filter_map(|rule| rule.buffer).chain([asked.size()]);
+    if sizes.any(|size| size != BufferSize::Off) {
+        return Ok(());
+    }
+    let mend = "try: --buffer-size auto";
+    Err(cannot_be_buffered(program, "the buffer size in force is off", Some(mend)))
+}
+
 /// What `--require` asks for, before the run.
 fn can_be_buffered(program: &Path, environment: &Environment) -> Result<(), Failure> {
-    if !has_addresses() {
-        let cause = format!("'{}' cannot be buffered: {FEW_ADDRESSES}", program.display());
-        return Err(Failure::own(cause).next("try: ulimit -v unlimited"));
+    if !has_room() {
+        let mend = "try: ulimit -v unlimited; ulimit -d unlimited";
+        return Err(cannot_be_buffered(program, NO_ROOM, Some(mend)));
     }
-    let answer = probe::ask(program, environment);
-    let Some(obstacle) = answer.obstacle() else { return Ok(()) };
-    let cause = format!("'{}' cannot be buffered: {}", program.display(), obstacle.reason);
-    let mend = obstacle.mend.as_ref().map(|mend| format!("{mend}\n  ")).unwrap_or_default();
-    Err(Failure::own(cause).next(format!("{mend}without --require it runs, unbuffered")))
+    match probe::ask(program, environment).obstacle() {
+        Some(Obstacle { reason, mend }) => {
+            Err(cannot_be_buffered(program, reason, mend.as_deref()))
+        }
+        None => Ok(()),
+    }
+}
+
+fn cannot_be_buffered(program: &Path, reason: &str, mend: Option<&str>) -> Failure {
+    let mend = mend.map(|mend| format!("{mend}\n  ")).unwrap_or_default();
+    Failure::own(format!("'{}' cannot be buffered: {reason}", shown(program)))
+        .next(format!("{mend}without --require it runs, unbuffered"))
 }
 
 /// What `--require` asks for, after the run: what keeps the library out of a program (a policy of
 /// the system, a cleared environment) cannot always be known before.
 fn was_active(session: Option<&Session>, program: &Path) -> Result<(), Failure> {
     let learned = session.map(Session::summary).unwrap_or_default();
-    let shown = program.display();
+    let shown = shown(program);
     let cause = match (learned.processes, learned.nothing(program)) {
         (Some(0), _) => "no process has loaded the library".to_owned(),
         // A program that had nothing to be buffered is none that could not be.

@@ -24,13 +24,14 @@ mod mounts;
 mod owners;
 mod step;
 
-pub use changes::{BLOCK_BYTES, Changes, Content, Entry, Kept, Kind, hashes};
+pub use changes::{BLOCK_BYTES, Changes, Content, Entry, Kept, Kind, hashes, next_data};
 pub use owners::folders_of;
 pub use step::{End, run as run_step};
 
 use crate::arguments::SandboxStep;
 use crate::failure::{Failure, say};
 use crate::home;
+use crate::shown::shown;
 use owners::Owners;
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsString;
@@ -117,7 +118,7 @@ impl Sandbox {
 
     fn at(isolation: Isolation, owners: Owners, place: &Path) -> Result<Sandbox, Refused> {
         let no_scratch = |error: io::Error| {
-            Refused::NoScratch(format!("no temporary folder in {}: {error}", place.display()))
+            Refused::NoScratch(format!("no temporary folder in {}: {error}", shown(place)))
         };
         let sandbox = Sandbox {
             isolation,
@@ -146,7 +147,7 @@ impl Sandbox {
         if report.laid.is_closed(&here) {
             return Err(format!(
                 "{} cannot be covered, because a file system is mounted below it",
-                here.display()
+                shown(&here)
             ));
         }
         Ok(())
@@ -358,7 +359,7 @@ fn sweep(place: &Path) {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = remove_tree(&self.0) {
-            let folder = self.0.display();
+            let folder = shown(&self.0);
             say(format_args!("sweetspot: {folder} is left: {error}\n  try: rm -rf {folder}"));
         }
     }

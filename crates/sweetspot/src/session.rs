@@ -5,10 +5,12 @@
 use crate::config::{Promise, Rule};
 use crate::home;
 use crate::probe;
+use crate::shown::shown;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 use sweetspot_core::ledger::Counter;
+use sweetspot_core::shown::Shown;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 use sweetspot_guard::session as guarded;
@@ -258,14 +260,14 @@ fn unfinished(learned: &guarded::Summary, ledger: &Path, is_pending: bool) -> Ve
     if is_pending {
         notes.push(format!(
             "some bytes are still pending; finish them with: sweetspot recover {}",
-            ledger.display()
+            shown(ledger)
         ));
     }
     if learned.saved > 0 {
         notes.push(format!(
             "{} pieces could not be written where they belong and were saved, the last one as {}",
             learned.saved,
-            String::from_utf8_lossy(&learned.saved_path)
+            Shown(&learned.saved_path)
         ));
     }
     if learned.stuck > 0 {
@@ -273,7 +275,7 @@ fn unfinished(learned: &guarded::Summary, ledger: &Path, is_pending: bool) -> Ve
             "{} pieces could be neither written nor saved and stay in the ledger; when there is \
              room again, finish them with: sweetspot recover {}",
             learned.stuck,
-            ledger.display()
+            shown(ledger)
         ));
     }
     notes

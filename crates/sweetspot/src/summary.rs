@@ -8,17 +8,20 @@ use crate::buffer;
 use crate::failure::Failure;
 use crate::origin::{self, Origin};
 use crate::reach::Reach;
-use crate::run::Environment;
+use crate::run::{Environment, SWITCHED_OFF};
 use crate::session::{self, FileSummary, Summary};
 use crate::shown::shown;
 use comfy_table::{CellAlignment, Table, presets};
+use rustix::fs::{Mode, OFlags, fcntl_setfl};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::Ended;
 use tempfile::NamedTempFile;
@@ -64,11 +67,18 @@ impl Target {
         }
         let shown = shown(path);
         let failure = |cause: &str| Failure::own(format!("{option}{shown}: {cause}"));
-        let special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
-        let mut options = OpenOptions::new();
-        options.write(true).read(!special).create(!special);
-        let file = options.open(path).map_err(|error| {
-            failure(&error.to_string()).next("name a file in a folder of yours")
+        let kind = path.metadata().ok().map(|metadata| metadata.file_type());
+        let special = kind.is_some_and(|kind| !kind.is_file());
+        let is_fifo = kind.is_some_and(|kind| kind.is_fifo());
+        let opened = match is_fifo {
+            true => open_fifo(path),
+            false => OpenOptions::new().write(true).read(!special).create(!special).open(path),
+        };
+        let nobody = Some(Errno::NXIO.raw_os_error());
+        let file = opened.map_err(|error| match is_fifo && error.raw_os_error() == nobody {
+            true => failure("nobody reads there")
+                .next(format!("start its reader first, such as: cat {shown} &")),
+            false => failure(&error.to_string()).next("name a file in a folder of yours"),
         })?;
         let own = Own { path: path.to_path_buf(), title: title.to_vec(), was: None, file };
         if special {
@@ -122,10 +132,32 @@ impl Target {
                 written.map_err(|error| failure(&own.shown(), error))
             }
             Target::New(mut file) => {
-                let path = file.path().display().to_string();
+                let path = shown(file.path());
                 let written = file.write_all(text);
                 let kept = written.and_then(|()| file.keep().map_err(|failed| failed.error));
                 kept.map(drop).map_err(|error| failure(&path, error))
+            }
+        }
+    }
+}
+
+/// How long the reader of a FIFO may take to open it: started together with `sweetspot`, it may come
+/// a moment later.
+const READER_WAIT: Duration = Duration::from_secs(1);
+
+/// Opens a FIFO if it has a reader. Writing to it later waits for that reader, as usual.
+fn open_fifo(path: &Path) -> std::io::Result<File> {
+    let started = Instant::now();
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    loop {
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Err(Errno::NXIO) if started.elapsed() < READER_WAIT => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => {
+                let file = opened?;
+                fcntl_setfl(&file, OFlags::empty())?;
+                return Ok(file.into());
             }
         }
     }
@@ -376,7 +408,7 @@ impl Report {
     /// Why nothing was buffered.
     fn inactive(&self, ran: &Ran<'_>) -> Option<String> {
         match &self.state {
-            InForce::SwitchedOff => Some("SWEETSPOT=off is set in the environment".to_owned()),
+            InForce::SwitchedOff => Some(SWITCHED_OFF.to_owned()),
             InForce::WithoutLibrary(why) => Some((*why).to_owned()),
             InForce::WithLibrary { reach: Reach::Unreachable(why), .. } => {
                 Some(format!("{} cannot be reached: {why}", shown(ran.program)))

@@ -185,17 +185,17 @@ fn row(program: &Program, all: &[Activity], seconds: f64, price: Price) -> Row {
 /// without that it would wait for the terminal.
 fn next(pid: u32) -> Option<String> {
     let words = command_of(pid);
-    let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let command = words.iter().map(quoted).collect::<Vec<_>>().join(" ");
     if command.is_empty() {
         return None;
     }
     let there = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-    let input = input(pid, &there).map_or(String::new(), |input| format!(" <{}", quoted(&input)));
-    let next = shown(format!("sweetspot {NEXT_VERB} -- {command}{input}"));
+    let input = input(pid, &there).map_or(String::new(), |input| format!(" <{}", quoted(input)));
+    let next = format!("sweetspot {NEXT_VERB} -- {command}{input}");
     if std::env::current_dir().is_ok_and(|here| here == there) {
         return Some(next);
     }
-    Some(format!("cd {} && {next}", quoted(&shown(&there))))
+    Some(format!("cd {} && {next}", quoted(there)))
 }
 
 /// The file that is a process's standard input, as it is called in the folder `there`.

@@ -25,7 +25,9 @@ use crate::probe;
 use crate::profile::recording::Recording;
 use crate::profile::shell_words;
 use crate::resolve;
+use crate::shell::quoted;
 use crate::shown::lines;
+use crate::shown::shown;
 use indicatif::{ProgressBar, ProgressStyle};
 use predicted::{Confirmed, Predicted};
 use report::{Findings, Report, Stopped};
@@ -112,7 +114,7 @@ fn tell_from(arguments: &Tune, path: &Path) -> Result<u8, Failure> {
         predicted.notes.clone(),
         vec![format!(
             "six runs confirm it or not: sweetspot tune --from {} -- {}",
-            shell_words(&[path.display().to_string()]),
+            quoted(path),
             shell_words(&recording.profile.command)
         )],
     ];
@@ -312,11 +314,8 @@ fn reachable(arguments: &Tune) -> Result<PathBuf, Failure> {
         resolve::find(name, path.as_deref()).map_err(|missing| resolve::failure(name, &missing))?;
     let answer = probe::ask(&program, &std::env::vars_os().collect());
     if let Some(obstacle) = answer.obstacle() {
-        return Err(Failure::own(format!(
-            "'{}' cannot be buffered: {obstacle}",
-            program.display()
-        ))
-        .next("so there is no size to find; it runs as fast as it can without sweetspot"));
+        return Err(Failure::own(format!("'{}' cannot be buffered: {obstacle}", shown(&program)))
+            .next("so there is no size to find; it runs as fast as it can without sweetspot"));
     }
     Ok(program)
 }
@@ -631,7 +630,7 @@ fn store_path(arguments: &Tune) -> Result<PathBuf, Failure> {
             .next("name a file: --store FILE")
     })?;
     std::fs::create_dir_all(&folder).map_err(|error| {
-        Failure::own(format!("{}: {error}", folder.display()))
+        Failure::own(format!("{}: {error}", shown(&folder)))
             .next("keep the runs elsewhere: --store FILE")
     })?;
     Ok(folder.join("runs.sqlite"))

@@ -24,6 +24,7 @@ use crate::failure::{self, Failure, say};
 use crate::reach::{self, Reach};
 use crate::sandbox::{Content, Isolation, Kept, Kind, Refused, Sandbox};
 use crate::shown::lines;
+use crate::shown::shown;
 use crate::summary::Figures;
 use crate::{buffer, config, preload, probe, recover, resolve};
 use compare::{Difference, Elsewhere, Noise, Outcome};
@@ -85,7 +86,7 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
     };
     let answer = probe::ask(&program, &std::env::vars_os().collect());
     if let (Some(obstacle), false) = (answer.obstacle(), takes_library) {
-        let shown = program.display();
+        let shown = shown(&program);
         return Ok(Verdict::never_run(format!("{shown} cannot be buffered: {obstacle}")));
     }
     let mut warnings = Vec::new();
@@ -161,7 +162,7 @@ fn check_environment() -> Result<(), Failure> {
     if let Some(value) = set(buffer::VARIABLE)
         && !matches!(parse(value.as_encoded_bytes()), Parsed::Size(_))
     {
-        let (name, value) = (buffer::VARIABLE, value.display());
+        let (name, value) = (buffer::VARIABLE, shown(&value));
         return Err(Failure::own(format!("{name}: '{value}' is not a size (such as 64K or auto)"))
             .next(format!("try: env -u {name} sweetspot verify ...")));
     }
@@ -254,7 +255,7 @@ impl<'a> Runs<'a> {
         let number = self.count;
         self.bar.set_message(match way {
             Way::Plain => format!("run {number}: as it is"),
-            Way::Buffered(Some(size)) => format!("run {number}: buffered by {}", size.display()),
+            Way::Buffered(Some(size)) => format!("run {number}: buffered by {}", shown(size)),
             Way::Buffered(None) => format!("run {number}: buffered"),
         });
         self.prepare()?;
@@ -277,7 +278,7 @@ impl<'a> Runs<'a> {
         if self.sandbox.is_full() {
             return Err(Failure::own(format!(
                 "{}: the disk is full, so what the run did tells nothing",
-                self.sandbox.scratch().display()
+                shown(self.sandbox.scratch())
             ))
             .next("name a folder on a larger one: --dir DIR"));
         }
@@ -424,8 +425,7 @@ impl<'a> Runs<'a> {
     fn notes(&self, plain: &Outcome, command: &[OsString]) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(place) = &self.place {
-            let folders: Vec<_> =
-                place.folders().map(|folder| folder.display().to_string()).collect();
+            let folders: Vec<_> = place.folders().map(shown).collect();
             notes.push(format!("in place: looked at all below {}", folders.join(", ")));
         } else {
             notes.push("every run began with the same files; nothing of yours was changed".into());
@@ -433,13 +433,13 @@ impl<'a> Runs<'a> {
         if self.place.is_none() && plain.end != crate::sandbox::End::Exited(0) {
             notes.push(format!(
                 "if {} ends otherwise outside of the sandbox, use --in-place or --prepare",
-                command[0].display()
+                shown(&command[0])
             ));
         }
         if let Some(file) = self.sandbox.fixed().first() {
             notes.push(format!(
                 "{} belongs to another user or group, so it could not be written in the sandbox{}",
-                file.display(),
+                shown(file),
                 match self.sandbox.fixed().len() - 1 {
                     0 => String::new(),
                     more => format!("; nor could {more} more"),

@@ -12,6 +12,7 @@ mod explain;
 mod outcome;
 
 use crate::failure::{Failure, say};
+use crate::shown::shown;
 pub use arguments::Work;
 use arguments::{Compare, Copy, Generate, Lines, Records, Transform, Verb};
 use explain::{STATUS_DIFFERENT, STATUS_FAILED, STATUS_TROUBLE, explain};
@@ -109,12 +110,8 @@ fn make(arguments: &Generate) -> Result<u8, Failure> {
     let mut outcome = Outcome::new("generate", started);
     outcome.set("files", made.files).set("bytes", made.bytes);
     outcome.hash(&arguments.folder);
-    let said = format!(
-        "made {} files, {} bytes in {}",
-        made.files,
-        made.bytes,
-        arguments.folder.display()
-    );
+    let said =
+        format!("made {} files, {} bytes in {}", made.files, made.bytes, shown(&arguments.folder));
     outcome.show(arguments.json, Some(&said));
     Ok(0)
 }
@@ -170,9 +167,9 @@ fn do_compare(arguments: &Compare) -> Result<u8, Failure> {
     outcome.set("equal", found.is_none()).set("at", found.map(|difference| difference.at));
     outcome.set("bytes", compared.into_inner());
     let said = found.map(|found| match (found.one, found.other) {
-        (None, _) => format!("{} ends after byte {}", one.display(), found.at),
-        (_, None) => format!("{} ends after byte {}", other.display(), found.at),
-        _ => format!("{} {} differ: byte {}", one.display(), other.display(), found.at + 1),
+        (None, _) => format!("{} ends after byte {}", shown(one), found.at),
+        (_, None) => format!("{} ends after byte {}", shown(other), found.at),
+        _ => format!("{} {} differ: byte {}", shown(one), shown(other), found.at + 1),
     });
     outcome.show(arguments.read.json, said.as_deref());
     Ok(if found.is_none() { 0 } else { STATUS_DIFFERENT })
@@ -269,7 +266,7 @@ fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
         if !arguments.read.json {
             match no_files {
                 true => print_line(&seen.lines.to_string()),
-                false => print_line(&format!("{} {}", seen.lines, file.display())),
+                false => print_line(&format!("{} {}", seen.lines, shown(file))),
             }
         }
         total.lines += seen.lines;
@@ -389,7 +386,7 @@ fn work_on_records(arguments: &Records) -> Result<u8, Failure> {
     if let Some(made) = arguments.to.as_ref().or(arguments.rewrite.then_some(&arguments.file)) {
         outcome.hash(made);
     }
-    let said = format!("{} {}", seen.lines, arguments.file.display());
+    let said = format!("{} {}", seen.lines, shown(&arguments.file));
     outcome.show(arguments.read.json, Some(&said));
     Ok(0)
 }

@@ -405,8 +405,7 @@ fn rules_of_others_stop_nobody_and_count_for_nobody() {
     fs::create_dir(&path).unwrap();
     foreign();
     check("a folder", false);
-    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o644.into(), 0)
-        .unwrap();
+    make_fifo(&path);
     foreign();
     check("a FIFO", false);
     // Of the owner of the folder from which somebody else starts.
@@ -414,6 +413,48 @@ fn rules_of_others_stop_nobody_and_count_for_nobody() {
     fs::write(&path, rule).unwrap();
     foreign();
     check("of the folder's owner", false);
+}
+
+/// What is found may be anything; what is named may be a pipe.
+#[test]
+fn rules_are_never_waited_for_where_nobody_named_them() {
+    let place = Place::new();
+    let path = place.work().join("sweetspot.toml");
+    let echo = ["sh", "-c", "echo $IO_BUFFER_SIZE"];
+    let check = |what: &str| {
+        let mut child = place
+            .run(&[], &echo)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(wait(&mut child).success(), "{what}");
+        let output = child.wait_with_output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(stdout(&output), "auto\n", "{what}: {said}");
+        assert_eq!(said.matches("is ignored: it is no regular file").count(), 1, "{what}: {said}");
+        fs::remove_file(&path).unwrap();
+    };
+    make_fifo(&path);
+    check("a FIFO");
+    make_fifo(&place.work().join("fifo"));
+    symlink("fifo", &path).unwrap();
+    check("a link to a FIFO");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    check("a socket");
+
+    let sweetspot = env!("CARGO_BIN_EXE_sweetspot");
+    let script = format!(
+        "unset IO_BUFFER_SIZE; exec {sweetspot} run --config <(echo [[rule]]; echo buffer = 7) -- \
+         sh -c 'echo $IO_BUFFER_SIZE'"
+    );
+    assert_says(&mut place.run(&[], &["bash", "-c", &script]), "7\n");
+}
+
+fn make_fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, mknodat};
+    mknodat(CWD, path, FileType::Fifo, 0o600.into(), 0).unwrap();
 }
 
 #[test]
@@ -667,6 +708,21 @@ fn the_summary_goes_where_it_is_wanted() {
     assert_fails(&mut place.run(&nowhere, &["echo", "ran"]), 125, &["/no/such/folder/file"]);
 }
 
+#[test]
+fn a_fifo_takes_the_summary_if_somebody_reads_it() {
+    let place = Place::new();
+    let path = place.work().join("fifo");
+    make_fifo(&path);
+    let option = ["--summary=fifo"];
+    let parts = ["--summary=fifo: nobody reads there", "cat fifo &"];
+    assert_fails(&mut place.run(&option, &["echo", "ran"]), 125, &parts);
+    // The reader may come a moment later.
+    let mut child = place.run(&option, &["true"]).spawn().unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(wait(&mut child).success());
+    assert!(text.starts_with("sweetspot summary\n") && text.contains("exit status 0"), "{text}");
+}
+
 /// What the program wrote into the file of an option is never lost.
 #[test]
 fn the_summary_leaves_alone_what_the_program_wrote() {
@@ -735,6 +791,44 @@ fn names_control_no_terminal() {
         let said = stdout(&output) + &stderr(&output);
         let controls = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
         assert!(!said.is_empty() && !said.contains(controls), "{command:?}: {said:?}");
+    }
+}
+
+/// A name is one line wherever it is said, and a command that is offered can be typed.
+#[test]
+fn names_begin_no_lines_of_their_own() {
+    let place = Place::new();
+    let evil = "e\nsweetspot: all is well\x1b[2J";
+    let sh = |command: &mut Command| assert!(command.status().unwrap().success());
+    sh(place.run(&["--summary=kept/"], &["true"]).stdin(Stdio::null()));
+    fs::write(place.work().join("kept").join(evil), "nothing of ours").unwrap();
+    place.write(&format!("{evil}.toml"), "[[rule]]\nstdio = \"a\\nsweetspot: all is well\"\n");
+    place.write(&format!("{evil}.go"), "");
+    let (config, program) = (format!("{evil}.toml"), format!("./{evil}.go"));
+    for command in [
+        &["run", "--config", &config, "--", "true"][..],
+        &["run", "--config", evil, "--", "true"],
+        &["run", &format!("--summary={evil}/x/y"), "--", "true"],
+        &["run", "--buffer-size", evil, "--", "true"],
+        &["run", &format!("-D{evil}"), "--", "true"],
+        &["run", "--", &program],
+        &["run", "--require", "--", &program],
+        &["run", "--", evil],
+        &["summary", "kept"],
+        &["summary", evil],
+        &["recover", evil],
+        &["recover", "--discard", evil],
+        &["profile", "--compare", evil, evil],
+        &["tune", "--from", evil],
+        &["report", evil],
+    ] {
+        let output = place.sweetspot(command).stdin(Stdio::null()).output().unwrap();
+        let said = stdout(&output) + &stderr(&output);
+        assert!(!said.is_empty(), "{command:?}");
+        let controls = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!said.contains(controls), "{command:?}: {said:?}");
+        let is_faked = |line: &str| line.starts_with("sweetspot: all is well");
+        assert!(!said.lines().any(is_faked), "{command:?}: {said}");
     }
 }
 
@@ -1161,6 +1255,30 @@ fn where_nobody_may_copy_a_descriptor_it_is_said() {
         let expected = "the system lets nobody copy it";
         assert_eq!(!said.contains(expected), is_copied, "{how}: {said}");
     }
+}
+
+#[test]
+fn what_is_required_is_refused_where_buffering_is_switched_off() {
+    let place = Place::new();
+    let check = |options: &[&str], variable: (&str, &str), parts: &[&str]| {
+        let mut command = place.run(&[&["--require"], options].concat(), &["touch", "ran"]);
+        assert_fails(command.env(variable.0, variable.1), 125, parts);
+        assert!(!place.work().join("ran").exists(), "it has run: {options:?} {variable:?}");
+    };
+    let nothing = ("NOTHING", "");
+    let (switched, size) = ("SWEETSPOT=off is set", "the buffer size in force is off");
+    check(&[], ("SWEETSPOT", "off"), &["'/", switched, "unset SWEETSPOT", "without --require"]);
+    check(&["--summary"], ("SWEETSPOT", "OFF"), &[switched]);
+    check(&["--buffer-size=off"], nothing, &[size, "--buffer-size auto"]);
+    check(&["-DIO-BUFFER-SIZE=-1"], nothing, &[size]);
+    check(&[], ("IO_BUFFER_SIZE", "off"), &[size]);
+    check(&[], ("IO_BUFFER_SIZE", "lots"), &["'lots'", size]);
+    place.write("sweetspot.toml", "[[rule]]\nprogram = \"touch\"\nbuffer = \"off\"\n");
+    check(&[], nothing, &[size]);
+    // Some files are to be buffered.
+    let first = "[[rule]]\nfile = \"*.dat\"\nbuffer = \"64K\"\n";
+    place.write("sweetspot.toml", format!("{first}[[rule]]\nbuffer = \"off\"\n"));
+    assert_says(&mut place.run(&["--require"], &["true"]), "");
 }
 
 #[test]
@@ -1616,33 +1734,37 @@ fn calls_that_go_straight_on_are_counted_before_and_after() {
 }
 
 #[test]
-fn with_few_addresses_a_program_starts_without_the_library() {
+fn with_little_room_a_program_starts_without_the_library() {
     let place = Place::new();
-    for kilobytes in [3000, 5000, 8000, 12000, 20000, 100_000] {
-        let start = format!("(ulimit -v {kilobytes}; exec /bin/true)");
-        let run =
-            format!("ulimit -v {kilobytes}; exec {} run -- true", env!("CARGO_BIN_EXE_sweetspot"));
-        let native = Command::new("sh").args(["-c", &start]).output().unwrap();
-        let mut outer = place.run(&[], &["sh", "-c", &start]);
-        assert_eq!(stderr(&outer.output().unwrap()), stderr(&native), "{kilobytes}");
-        if kilobytes >= 100_000 {
-            let mut inner = place.sweetspot(&["run", "--", "sh", "-c", &run]);
-            assert_eq!(stderr(&inner.output().unwrap()), "", "{kilobytes}");
+    let sweetspot = env!("CARGO_BIN_EXE_sweetspot");
+    let said = |output: Output| (output.status.code(), stderr(&output));
+    // Addresses, and data: of those fewer are needed.
+    for (limit, enough_for_sweetspot) in [("-v", 100_000), ("-d", 3000)] {
+        for kilobytes in [1000, 3000, 5000, 8000, 12000, 20000, 100_000] {
+            let limit = format!("ulimit {limit} {kilobytes}");
+            let start = format!("({limit}; exec /bin/true)");
+            let native = said(Command::new("sh").args(["-c", &start]).output().unwrap());
+            let outer = said(place.run(&[], &["sh", "-c", &start]).output().unwrap());
+            assert_eq!(outer, native, "{limit}");
+            if kilobytes >= enough_for_sweetspot {
+                let run = format!("{limit}; exec {sweetspot} run -- true");
+                let inner = said(place.run(&[], &["sh", "-c", &run]).output().unwrap());
+                assert_eq!(inner, native, "{limit}");
+            }
         }
+        let limited = |option: &str| {
+            let run = format!("exec {sweetspot} run {option} -- sh -c 'echo [$LD_PRELOAD]'");
+            let script = format!("ulimit {limit} 100000; {run}");
+            place.run(&[], &["sh", "-c", &script]).output().unwrap()
+        };
+        let output = limited("--summary");
+        assert_eq!(stdout(&output), "[]\n");
+        assert!(stderr(&output).contains(&format!("ulimit {limit}")), "{}", stderr(&output));
+        let output = limited("--require");
+        assert_eq!(output.status.code(), Some(125));
+        let mend = format!("ulimit {limit} unlimited");
+        assert!(stderr(&output).contains(&mend), "{}", stderr(&output));
     }
-    let limited = |option: &str| {
-        let sweetspot = env!("CARGO_BIN_EXE_sweetspot");
-        let script = format!(
-            "ulimit -v 100000; exec {sweetspot} run {option} -- sh -c 'echo [$LD_PRELOAD]'"
-        );
-        place.run(&[], &["sh", "-c", &script]).output().unwrap()
-    };
-    let output = limited("--summary");
-    assert_eq!(stdout(&output), "[]\n");
-    assert!(stderr(&output).contains("ulimit -v"), "{}", stderr(&output));
-    let output = limited("--require");
-    assert_eq!(output.status.code(), Some(125));
-    assert!(stderr(&output).contains("ulimit -v unlimited"), "{}", stderr(&output));
 }
 
 #[test]

@@ -531,6 +531,38 @@ fn what_is_no_file_is_isolated_too() {
     }
 }
 
+/// The machine's name and the kernel's settings stay as they are. Nothing is written here, whatever the
+/// sandbox allows: it is only asked for, and the name is that of a namespace of the test's own.
+#[test]
+fn the_machine_keeps_its_name_and_its_settings() {
+    let settings = "/proc/sys/vm/swappiness /proc/sys/kernel /proc/sysrq-trigger /sys /sys/kernel \
+                    /sys/fs/cgroup /sys/fs/cgroup/*";
+    let script = format!(
+        "{BUFFERED}for name in {settings}; do test ! -w $name || echo $name >&2; done\n\
+         ! hostname sandboxed 2> /dev/null || hostname >&2"
+    );
+    for user in users() {
+        let place = Place::new(user);
+        let verify = place.verify(&[], &["sh", "-c", &script]);
+        let mut apart = Command::new("unshare");
+        let own = ["--uts", "sh", "-c", "hostname before; \"$@\"; echo $?; hostname", "sh"];
+        if !is_root() {
+            apart.args(["--user", "--map-root-user"]);
+        }
+        apart.args(own).arg(verify.get_program()).args(verify.get_args()).stdin(Stdio::null());
+        for (name, value) in verify.get_envs() {
+            match value {
+                Some(value) => apart.env(name, value),
+                None => apart.env_remove(name),
+            };
+        }
+        let output = apart.current_dir(place.work()).output().unwrap();
+        let bytes = if user == User::Ours { "sandboxed\n".len() } else { 0 };
+        let text = said(&output, 0, &["identical\n", &format!("stderr of {bytes}"), "before\n"]);
+        assert!(text.contains("\n0\nbefore\n"), "{text}");
+    }
+}
+
 /// What a sandbox leaves that is killed is removed by the next one; that of a living one stays.
 #[test]
 fn what_a_killed_sandbox_left_is_swept() {

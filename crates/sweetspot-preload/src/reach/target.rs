@@ -1,7 +1,7 @@
 //! Programs that this one becomes or starts: those that the library would harm start without it.
 //!
 //! The dynamic linker prints an error where it cannot load a library (another machine, a file that
-//! may not be read any more, a small limit on addresses), a C library that is not known may lack what we need, and AddressSanitizer
+//! may not be read any more, a small limit on addresses or data), a C library that is not known may lack what we need, and AddressSanitizer
 //! refuses to start when it does not come first. Such a program gets an environment without us. Programs of
 //! other users (set-id) need no rule: their linker ignores us without a word.
 //!
@@ -207,8 +207,8 @@ fn without<R>(
     answer
 }
 
-/// An environment that is put on the stack where no memory is to be had: under a limit on addresses that
-/// leaves no room for the library either.
+/// An environment that is put on the stack where no memory is to be had: under a limit on addresses
+/// or data that leaves no room for the library either.
 const SMALL_BYTES: usize = 4096;
 
 #[cold]
@@ -286,7 +286,7 @@ fn is_harmed(target: Target, names: &Names) -> bool {
         // It may not be allowed to open files.
         return false;
     }
-    if sys::address_bytes_max() < policy::ADDRESS_BYTES_MIN {
+    if sys::address_or_data_bytes_max() < policy::ADDRESS_BYTES_MIN {
         // The linker would print an error where there is no room for us.
         return true;
     }

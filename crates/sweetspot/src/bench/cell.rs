@@ -9,6 +9,7 @@ use super::place::{cannot, own_binary, utf8};
 use crate::arguments::Measure;
 use crate::experiment::{NOT_PASSED_ON, lab, print, tail};
 use crate::failure::Failure;
+use crate::shown::shown;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -118,7 +119,7 @@ impl Run<'_> {
     fn prepare(&self) -> Result<(), Failure> {
         for input in &self.request.inputs {
             if Checked::now(&input.path)? != *input {
-                let what = format!("{} has changed since it was checked", input.path.display());
+                let what = format!("{} has changed since it was checked", shown(&input.path));
                 return Err(Failure::own(what)
                     .next("a subject may be writing to the data: give it a copy of its own"));
             }

@@ -7,6 +7,7 @@ use super::subjects::Skipped;
 use crate::arguments::Bench;
 use crate::experiment::lab;
 use crate::failure::Failure;
+use crate::shown::shown;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -93,7 +94,7 @@ fn room(place: &Place, inventory: &Inventory) -> Result<String, Failure> {
         "  {} more are needed in {}, which has {} left;\n  and room for the output of one run, which \
          is removed after it",
         in_mib(missing),
-        place.data.display(),
+        shown(&place.data),
         in_mib(free)
     );
     Ok(text)

@@ -11,6 +11,7 @@
 use crate::arguments::Bench;
 use crate::experiment::lab;
 use crate::failure::Failure;
+use crate::shown::shown;
 use crate::{home, preload};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
@@ -87,7 +88,7 @@ impl Place {
     /// Where something in it is not understood; the message names the line.
     pub fn plan(&self, scale: Option<&str>) -> Result<Plan, Failure> {
         Plan::read(&self.text, scale).map_err(|error| {
-            let place = format!("{}:{}", self.file.display(), error.line);
+            let place = format!("{}:{}", shown(&self.file), error.line);
             Failure::own(format!("{place}: {}", error.what)).next(error.next)
         })
     }
@@ -172,7 +173,7 @@ pub fn own_binary() -> Result<PathBuf, Failure> {
 /// Where it is none.
 pub fn utf8(path: &Path) -> Result<&str, Failure> {
     path.to_str().ok_or_else(|| {
-        Failure::own(format!("{}: the path is no text in UTF-8", path.display()))
+        Failure::own(format!("{}: the path is no text in UTF-8", shown(path)))
             .next("choose another folder: --dir DIR")
     })
 }
@@ -188,7 +189,7 @@ fn locked(path: &Path) -> Result<File, Failure> {
 
 /// An error about a path.
 pub fn cannot(operation: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Failure {
-    let path = path.display().to_string();
+    let path = shown(path);
     move |error| {
         Failure::own(format!("cannot {operation} {path}: {error}"))
             .next("another folder can be used: --dir DIR")
@@ -202,11 +203,11 @@ fn made(folder: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn canonical(file: &Path) -> Result<PathBuf, Failure> {
-    file.canonicalize().map_err(|error| Failure::own(format!("{}: {error}", file.display())))
+    file.canonicalize().map_err(|error| Failure::own(format!("{}: {error}", shown(file))))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    let shown = file.display();
+    let shown = shown(file);
     let failure = |cause: String| {
         Failure::own(format!("{shown}: the plan cannot be read: {cause}"))
             .next("name a TOML file, or a folder with plan.toml in it: sweetspot bench PLAN")

@@ -3,6 +3,7 @@
 
 use super::place::Place;
 use crate::failure::Failure;
+use crate::shown::shown;
 use std::io::Read;
 use sweetspot_lab::plan::{Cell, Plan, Published as Source};
 
@@ -31,7 +32,7 @@ impl Published {
     pub fn read(plan: &Plan, place: &Place) -> Result<Published, Failure> {
         let Some(source) = &plan.published else { return Ok(Published::default()) };
         let path = place.folder.join(&source.file);
-        let shown = path.display().to_string();
+        let shown = shown(&path);
         let file = std::fs::File::open(&path)
             .map_err(|error| Failure::own(format!("{shown}: {error}")).next(NEXT))?;
         Published::from(plan, source, file, &shown)
@@ -50,7 +51,7 @@ impl Published {
     pub fn kept(plan: &Plan, text: Option<&str>) -> Result<Published, Failure> {
         match plan.published.as_ref().zip(text) {
             Some((source, text)) => {
-                let shown = source.file.display().to_string();
+                let shown = shown(&source.file);
                 Published::from(plan, source, text.as_bytes(), &shown)
             }
             None => Ok(Published::default()),

@@ -14,6 +14,7 @@ use super::report::Report;
 use super::session::store_path;
 use crate::arguments::Bench;
 use crate::failure::{Failure, say};
+use crate::shown::shown;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
@@ -67,7 +68,7 @@ impl<'a> Queue<'a> {
     /// Where the unit cannot be written.
     pub fn install(&self) -> Result<(), Failure> {
         let failure = |path: &Path| {
-            let shown = path.display().to_string();
+            let shown = shown(path);
             move |error: std::io::Error| {
                 Failure::own(format!("cannot write {shown}: {error}")).next(
                     "units of systemd are root's: the same command with sudo, and --resume if the \
@@ -163,7 +164,7 @@ impl<'a> Queue<'a> {
         };
         let path = store_path(self.arguments, self.place).with_extension(name);
         fs::write(&path, text)
-            .map_err(|error| Failure::own(format!("cannot write {}: {error}", path.display())))?;
+            .map_err(|error| Failure::own(format!("cannot write {}: {error}", shown(&path))))?;
         self.remove();
         Ok(())
     }
@@ -174,7 +175,7 @@ impl<'a> Queue<'a> {
             if let Err(error) = fs::remove_file(&path)
                 && error.kind() != ErrorKind::NotFound
             {
-                say(format_args!("sweetspot: cannot remove {}: {error}", path.display()));
+                say(format_args!("sweetspot: cannot remove {}: {error}", shown(&path)));
             }
         }
     }

@@ -12,6 +12,7 @@ use super::subjects::{self, Skipped, plan_hash};
 use crate::arguments::Bench;
 use crate::experiment::{Circumstances, lab, seed_by_lot};
 use crate::failure::{Failure, say};
+use crate::shown::shown;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -148,7 +149,7 @@ impl<'a> Session<'a> {
             }
             None if arguments.resume => {
                 let at = store_path(arguments, place);
-                let what = format!("{} has no unfinished session of this plan", at.display());
+                let what = format!("{} has no unfinished session of this plan", shown(&at));
                 return Err(Failure::own(what).next("begin one: the same command without --resume"));
             }
             older => {

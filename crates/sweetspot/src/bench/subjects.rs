@@ -6,6 +6,7 @@ use super::place::{KEY_DIGITS, Place, cannot, own_binary};
 use crate::experiment::tail;
 use crate::failure::Failure;
 use crate::resolve;
+use crate::shown::shown;
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::fs;
@@ -102,14 +103,14 @@ fn build_one(subject: &Subject, place: &Place, bar: &ProgressBar) -> Result<(), 
     let _ = fs::remove_file(&stamp);
     bar.set_message(format!("building '{}'", subject.name));
     for command in commands {
-        let shown = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let typed = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let mut job = Job::new(command);
         let (out, said) = (place.runs.path().join("built"), place.runs.path().join("said"));
         (job.folder, job.stdout) = (Some(place.folder.clone()), Some(out.clone()));
         job.stderr = Some(said.clone());
         let failure = |what: String| {
-            let at = place.folder.display();
-            Failure::own(format!("'{}' cannot be built: {shown}: {what}", subject.name))
+            let at = shown(&place.folder);
+            Failure::own(format!("'{}' cannot be built: {typed}: {what}", subject.name))
                 .next(format!("try the command by hand, in {at}"))
         };
         let measured = measure::run(&job).map_err(|error| failure(error.to_string()))?;

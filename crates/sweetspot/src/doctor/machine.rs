@@ -5,6 +5,7 @@ use crate::home;
 use crate::preload::{FOLDER_OF_ROOT, FOLDER_VARIABLE};
 use crate::sandbox::{Isolation, Refused, Sandbox};
 use crate::shell::quoted;
+use crate::shown::shown;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 use std::fs;
@@ -186,12 +187,12 @@ fn writable(name: &'static str, folder: Option<PathBuf>) -> Finding {
         let mend = "name one: export HOME=DIR".to_owned();
         return Finding::lacks(part, name, "there is no home folder to keep them in").mend(mend);
     };
-    let shown = folder.display();
+    let shown = shown(&folder);
     let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
     match tempfile::tempfile_in(there) {
         Ok(_) => Finding::ok(part, name, format!("kept in {shown}")),
         Err(error) => {
-            let mend = format!("sudo chown -R \"$(id -u)\" {}", quoted(&there.to_string_lossy()));
+            let mend = format!("sudo chown -R \"$(id -u)\" {}", quoted(there));
             Finding::lacks(part, name, format!("nothing can be kept in {shown}: {error}"))
                 .mend(mend)
         }
@@ -207,7 +208,7 @@ pub fn yours() -> Vec<Finding> {
         all.into_iter().flatten().filter(|folder| folder.is_dir()).collect();
     folders.dedup();
     let says = |folder: &Path| {
-        let remove = quoted(&folder.to_string_lossy());
+        let remove = quoted(folder);
         format!("{} KiB; to remove it: rm -rf {remove}", bytes(folder).div_ceil(1024))
     };
     folders.iter().map(|folder| Finding::ok(Part::Yours, "kept", says(folder))).collect()

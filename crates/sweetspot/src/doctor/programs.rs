@@ -4,6 +4,7 @@
 
 use super::{Finding, Part};
 use crate::resolve;
+use crate::shown::shown;
 use std::ffi::OsStr;
 
 /// Command, what it is for, and how it is installed on Debian.
@@ -22,7 +23,7 @@ pub fn findings() -> impl Iterator<Item = Finding> {
     TOOLCHAINS.into_iter().map(move |(command, language, install)| {
         match resolve::find(OsStr::new(command), path.as_deref()) {
             Ok(file) => {
-                let says = format!("for {language}: {}", file.display());
+                let says = format!("for {language}: {}", shown(&file));
                 Finding::ok(Part::Classics, command, says)
             }
             Err(_) => Finding::lacks(Part::Classics, command, format!("for {language}"))

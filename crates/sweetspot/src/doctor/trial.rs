@@ -6,6 +6,7 @@
 use crate::failure::Failure;
 use crate::reach::{self, Reach};
 use crate::session::{self, FileSummary, Session, Settings, Summary};
+use crate::shown::shown;
 use crate::{buffer, preload, resolve, run};
 use rustix::process::{WaitId, WaitIdOptions};
 use std::ffi::OsStr;
@@ -73,7 +74,7 @@ pub fn of(library: &Path) -> Result<Trial, Failure> {
     let program = resolve::find(OsStr::new(PROGRAM), path.as_deref())
         .map_err(|missing| resolve::failure(OsStr::new(PROGRAM), &missing))?;
     if let Reach::Unreachable(why) = reach::inspect(&program, path.as_deref()) {
-        return Err(Failure::own(format!("{} cannot be reached: {why}", program.display())));
+        return Err(Failure::own(format!("{} cannot be reached: {why}", shown(&program))));
     }
     let folder = folder().map_err(|error| failed("no folder for its files", &error))?;
     let mut trial = Trial::default();

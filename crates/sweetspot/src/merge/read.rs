@@ -3,6 +3,7 @@
 use super::{FileSum, Folder, Run, SCHEMA, Skipped, merge};
 use crate::failure::Failure;
 use crate::profile::data::{self, FileKind, Profile};
+use crate::shown::shown;
 use crate::summary::{self, Record};
 use serde::Deserialize;
 use std::fs;
@@ -27,7 +28,7 @@ pub fn all(paths: &[PathBuf]) -> Result<Folder, Failure> {
         }
     }
     if summaries.is_empty() && profiles.is_empty() {
-        let shown: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+        let shown: Vec<_> = paths.iter().map(shown).collect();
         let why = match folder.skipped.first() {
             None => "nothing is in it".to_owned(),
             Some(first) => format!("no file of a run is in it; {}: {}", first.file, first.why),
@@ -46,7 +47,7 @@ pub fn all(paths: &[PathBuf]) -> Result<Folder, Failure> {
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
-        let failure = |error| Failure::own(format!("{}: {error}", path.display()));
+        let failure = |error| Failure::own(format!("{}: {error}", shown(path)));
         if !path.metadata().map_err(failure)?.is_dir() {
             files.push(path.clone());
             continue;

@@ -3,6 +3,7 @@
 use super::data::{File, Profile, SCHEMA};
 use super::words::{bytes, count, ratio, seconds};
 use crate::failure::Failure;
+use crate::shown::shown;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -22,7 +23,7 @@ pub fn compare(before: &Path, after: &Path) -> Result<u8, Failure> {
 }
 
 fn read(path: &Path) -> Result<Profile, Failure> {
-    let shown = format!("--compare {}", path.display());
+    let shown = format!("--compare {}", shown(path));
     let content = std::fs::read_to_string(path)
         .map_err(|error| Failure::own(format!("{shown}: {error}")).next(AGAIN))?;
     understood(&content, &shown)

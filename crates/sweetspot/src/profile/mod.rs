@@ -30,6 +30,7 @@ use crate::reach::{self, Reach};
 use crate::recover;
 use crate::run::{Environment, Start, end_as, find, is_switched_off, set, value};
 use crate::session;
+use crate::shell::quoted;
 use crate::shown::plain;
 use crate::summary::Target;
 use coverage::Kernel;
@@ -296,12 +297,5 @@ fn costs(profile: &Profile, observed: &[(OsString, OsString)]) -> Costs {
 
 /// The program and its arguments, as a shell would take them.
 pub fn shell_words(command: &[String]) -> String {
-    let plain = |word: &String| {
-        !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c))
-    };
-    let quoted = |word: &String| match plain(word) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    };
     command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }

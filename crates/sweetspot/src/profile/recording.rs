@@ -6,6 +6,7 @@
 
 use super::data::Profile;
 use crate::failure::Failure;
+use crate::shown::shown;
 use flate2::read::GzDecoder;
 use flate2::{Compression, GzBuilder};
 use serde::{Deserialize, Serialize};
@@ -110,7 +111,7 @@ impl Recording {
     /// # Errors
     /// Where it is none, or one of another version.
     pub fn read(path: &Path) -> Result<Recording, Failure> {
-        let shown = path.display();
+        let shown = shown(path);
         let failure = |cause: String| {
             Failure::own(format!("{shown}: {cause}"))
                 .next(format!("make one: sweetspot profile --record {shown} -- CMD"))

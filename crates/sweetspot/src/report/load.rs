@@ -7,6 +7,7 @@ use crate::arguments;
 use crate::experiment::lab;
 use crate::failure::Failure;
 use crate::profile::compare;
+use crate::shown::shown;
 use crate::summary;
 use crate::{bench, tune};
 use std::fs::File;
@@ -47,11 +48,11 @@ fn starts(path: &Path) -> Result<Vec<u8>, Failure> {
         File::open(path)?.take(DATABASE.len() as u64).read_to_end(&mut start)?;
         Ok(start)
     };
-    read().map_err(|error| Failure::own(format!("{}: {error}", path.display())).next(WANTED))
+    read().map_err(|error| Failure::own(format!("{}: {error}", shown(path))).next(WANTED))
 }
 
 fn add_text(report: &mut Report, path: &Path) -> Result<(), Failure> {
-    let shown = path.display().to_string();
+    let shown = shown(path);
     let failure = |what: &str| Failure::own(format!("{shown}: {what}")).next(WANTED);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| failure(&error.to_string()))?;
@@ -91,7 +92,7 @@ fn add_text(report: &mut Report, path: &Path) -> Result<(), Failure> {
 }
 
 fn add_store(report: &mut Report, path: &Path, wanted: Option<i64>) -> Result<(), Failure> {
-    let shown = path.display();
+    let shown = shown(path);
     let store = Store::open_to_read(path).map_err(|error| lab(error).next(WANTED))?;
     let kept = store.kept().map_err(|error| lab(error).next(WANTED))?;
     let with_runs: Vec<&Kept> = kept.iter().filter(|kept| kept.runs > 0).collect();

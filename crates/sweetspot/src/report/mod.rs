@@ -23,6 +23,7 @@ mod text;
 use crate::arguments;
 use crate::experiment::print;
 use crate::failure::Failure;
+use crate::shown::shown;
 use crate::summary::Target;
 use content::{Block, Section};
 use data::Report;
@@ -85,7 +86,7 @@ fn first_figure(sections: &[Section], path: &Path) -> Result<String, Failure> {
         _ => None,
     });
     let figure = figure.ok_or_else(|| {
-        Failure::own(format!("--figure {}: there is nothing that could be drawn", path.display()))
+        Failure::own(format!("--figure {}: there is nothing that could be drawn", shown(path)))
             .next("try again when more runs are finished")
     })?;
     Ok(figure.chart.file())
@@ -99,6 +100,6 @@ fn brief(sections: &[Section], written: &[&std::path::PathBuf]) -> String {
             _ => None,
         });
     let mut lines: Vec<String> = answers.map(str::to_owned).collect();
-    lines.extend(written.iter().map(|path| format!("Written: {}", path.display())));
+    lines.extend(written.iter().map(|path| format!("Written: {}", shown(path))));
     lines.join("\n") + "\n"
 }

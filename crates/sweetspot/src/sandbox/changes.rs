@@ -3,14 +3,16 @@
 //! Only what can be seen in the end counts. How an overlay keeps it (whiteouts for names that are
 //! gone, a mark on folders that were replaced) does not leave this module.
 
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Attributes of this prefix are the overlay's own.
 const OVERLAYS_OWN: &[u8] = b"user.overlay.";
@@ -80,17 +82,40 @@ impl Content {
     }
 }
 
-/// A hash for each block of a file.
+/// A hash for each block of a file. Blocks that are holes are not read.
+///
+/// # Errors
+/// Where it cannot be read.
 pub fn hashes(path: &Path) -> io::Result<Vec<[u8; 32]>> {
+    static OF_A_HOLE: LazyLock<[u8; 32]> =
+        LazyLock::new(|| Sha256::digest(vec![0; BLOCK_BYTES as usize]).into());
     let mut file = File::open(path)?;
     let mut hashes = Vec::new();
     let mut block = Vec::new();
     loop {
+        let at = hashes.len() as u64 * BLOCK_BYTES;
+        let holes = (next_data(&file, at)? - at) / BLOCK_BYTES;
+        hashes.resize(hashes.len() + holes as usize, *OF_A_HOLE);
+        file.seek(SeekFrom::Start(at + holes * BLOCK_BYTES))?;
         block.clear();
         if (&mut file).take(BLOCK_BYTES).read_to_end(&mut block)? == 0 {
             return Ok(hashes);
         }
         hashes.push(Sha256::digest(&block).into());
+    }
+}
+
+/// Where data begins in a file, from a place on: before it are only holes, which read as zeros. Its end,
+/// if there is none any more.
+///
+/// # Errors
+/// Where the file cannot be looked at.
+pub fn next_data(file: &File, at: u64) -> io::Result<u64> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
+        Ok(next) => Ok(next),
+        Err(Errno::NXIO) => Ok(file.metadata()?.len().max(at)),
+        // This file system knows no holes.
+        Err(_) => Ok(at),
     }
 }
 

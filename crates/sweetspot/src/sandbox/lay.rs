@@ -12,6 +12,7 @@ use super::mounts::{self, Mount, OVERLAYS_MAX, Plan};
 use crate::access::may;
 use crate::arguments::SandboxStep;
 use crate::home;
+use crate::shown::shown;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Access, Gid, Mode, OFlags, Uid};
 use rustix::mount::{
@@ -112,6 +113,7 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     enter_namespaces()?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|errno| said("keep mounts to itself", errno))?;
+    close_the_kernel()?;
     // Planned again inside, where nobody else mounts or unmounts anything any more.
     let mounted = mounted_here()?;
     let plan = plan_here()?;
@@ -185,6 +187,21 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     Ok(laid)
 }
 
+/// Lets settings of the kernel only be read. They are the machine's, whatever namespace asks.
+fn close_the_kernel() -> Result<(), String> {
+    for file in mounts::SETTINGS.map(Path::new) {
+        // A mount of its own can be closed by itself. Recursive: what is mounted below stays there.
+        mount_bind_recursive(file, file)
+            .map_err(Into::into)
+            .or_else(|error| if_gone(error, || Ok(())))
+            .map_err(|error| said(&format!("close {} to writing", shown(file)), error))?;
+    }
+    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
+    // What this user cannot even look at is closed to them already.
+    let closes = |mount: &&Mount| mount.holds_settings() && mount.folder.symlink_metadata().is_ok();
+    mounts::read(&text).iter().filter(closes).try_for_each(close)
+}
+
 fn mounted_here() -> Result<Vec<PathBuf>, String> {
     let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
     Ok(mounts::read(&text).into_iter().map(|mount| mount.folder).collect())
@@ -231,11 +248,12 @@ fn bytes_of(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
 }
 
-/// Namespaces of its own for mounts and for System V and POSIX messages; where the right to that is missing, in a user namespace in which
-/// everybody keeps the numbers that they have outside.
+/// Namespaces of its own for mounts, for System V and POSIX messages, and for the machine's name; where
+/// the right to that is missing, in a user namespace in which everybody keeps the numbers that they have
+/// outside.
 fn enter_namespaces() -> Result<(), String> {
     // Segments, semaphores and queues of a run go with it.
-    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC;
+    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
     if unshare(own).is_ok() {
         return Ok(());
     }
@@ -253,8 +271,7 @@ fn enter_namespaces() -> Result<(), String> {
 
 /// Opens a folder as a mount of its own, which stays writable when what is around it is closed.
 fn mount_of_its_own(folder: &Path) -> Result<OwnedFd, String> {
-    mount_bind(folder, folder)
-        .map_err(|errno| said(&format!("mount {}", folder.display()), errno))?;
+    mount_bind(folder, folder).map_err(|errno| said(&format!("mount {}", shown(folder)), errno))?;
     open_path(folder)
 }
 
@@ -362,7 +379,7 @@ struct Place {
 impl Place {
     fn upper(&self, top: &Top) -> Result<PathBuf, String> {
         let upper = upper_folder(&self.run, self.number);
-        let failed = |error| said(&format!("prepare {}", top.folder.display()), error);
+        let failed = |error| said(&format!("prepare {}", shown(&top.folder)), error);
         fs::create_dir_all(&upper).map_err(failed)?;
         top.give_looks_to(&upper).map_err(failed)?;
         Ok(upper)
@@ -374,7 +391,7 @@ impl Place {
             let is_unknown = error.kind() == std::io::ErrorKind::InvalidInput && !knows_userxattr();
             let hint =
                 if is_unknown { ": userxattr of overlayfs came with Linux 5.11" } else { "" };
-            said(&format!("lay an overlay over {}", top.folder.display()), error) + hint
+            said(&format!("lay an overlay over {}", shown(&top.folder)), error) + hint
         };
         let upper = self.upper(top)?;
         let work = self.run.join("work").join(self.number.to_string());
@@ -397,7 +414,7 @@ impl Place {
 
     fn lay_substitute(&self, top: &Top, kept: &[Kept]) -> Result<(), String> {
         let upper = self.upper(top)?;
-        let failed = |error| said(&format!("substitute {}", top.folder.display()), error);
+        let failed = |error| said(&format!("substitute {}", shown(&top.folder)), error);
         kept.iter().try_for_each(|name| name.put(&upper)).map_err(failed)?;
         // Recursive: what was put into it comes with it.
         mount_bind_recursive(&upper, &top.folder).map_err(|errno| failed(errno.into()))
@@ -458,7 +475,7 @@ impl Top {
 
 fn open_path(path: &Path) -> Result<OwnedFd, String> {
     rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| said(&format!("open {}", path.display()), errno))
+        .map_err(|errno| said(&format!("open {}", shown(path)), errno))
 }
 
 fn path_of(fd: &OwnedFd) -> PathBuf {
@@ -481,5 +498,5 @@ fn close(mount: &Mount) -> Result<(), String> {
     let closed = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV;
     let flags = kept.fold(closed, |all, (_, flag)| all | *flag);
     mount_remount(&mount.folder, flags, "")
-        .map_err(|errno| said(&format!("close {} to writing", mount.folder.display()), errno))
+        .map_err(|errno| said(&format!("close {} to writing", shown(&mount.folder)), errno))
 }

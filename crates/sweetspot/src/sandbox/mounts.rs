@@ -5,8 +5,9 @@
 //! files that lie directly in a folder on the way are then closed to writing.
 //!
 //! Invariant: after `plan` is carried out every path on storage either lies below an overlay or can
-//! only be read. Kernel file systems (`/proc`, `/sys`, `/dev` with all that is below them) are left
-//! as they are; `step` gives each run shared memory of its own.
+//! only be read. So can the kernel's settings ([`SETTINGS`]). The rest of the kernel's file systems
+//! (`/proc`, `/dev` with all that is below them) is left as it is; `step` gives each run shared memory
+//! of its own.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -38,6 +39,9 @@ const OF_THE_KERNEL: &[&str] = &[
 ];
 /// Folders that belong to the kernel whatever is mounted on them: in containers `/dev` is a tmpfs.
 const FOLDERS_OF_THE_KERNEL: &[&str] = &["/proc", "/sys", "/dev"];
+/// What changes the machine when it is written: what containers, too, let be read only.
+pub const SETTINGS: [&str; 6] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", "/sys"];
 /// More overlays than this are not tried: each costs a mount at every run.
 pub const OVERLAYS_MAX: usize = 500;
 
@@ -53,6 +57,14 @@ pub struct Mount {
 impl Mount {
     fn has(&self, option: &str) -> bool {
         self.options.iter().any(|known| known == option)
+    }
+
+    /// Whether settings of the kernel could be changed there. (Looking at an autofs would mount
+    /// something.)
+    pub fn holds_settings(&self) -> bool {
+        self.file_system != "autofs"
+            && !self.has("ro")
+            && SETTINGS.iter().any(|folder| self.folder.starts_with(folder))
     }
 
     fn holds_files(&self) -> bool {
@@ -205,6 +217,27 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert!(mounts[4].has("nodev") && mounts[5].has("ro") && !mounts[4].has("ro"));
+    }
+
+    #[test]
+    fn settings_are_found() {
+        let mount = |folder: &str, file_system: &str, options: &str| Mount {
+            folder: folder.into(),
+            file_system: file_system.to_owned(),
+            options: vec![options.to_owned()],
+        };
+        for (folder, file_system, options, expected) in [
+            ("/sys", "sysfs", "rw", true),
+            ("/sys/fs/cgroup/cpu", "cgroup", "rw", true),
+            ("/proc/sys", "proc", "rw", true),
+            ("/proc/sys/fs/binfmt_misc", "autofs", "rw", false),
+            ("/proc/sys", "proc", "ro", false),
+            ("/proc", "proc", "rw", false),
+            ("/system", "ext4", "rw", false),
+        ] {
+            let found = mount(folder, file_system, options).holds_settings();
+            assert_eq!(found, expected, "{folder} {file_system} {options}");
+        }
     }
 
     #[test]

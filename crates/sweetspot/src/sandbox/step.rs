@@ -7,6 +7,7 @@ use super::lay::{self, Laid, said};
 use crate::arguments::SandboxStep;
 use crate::failure::Failure;
 use crate::resolve;
+use crate::shown::shown;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, setsid, wait};
 use serde::{Deserialize, Serialize};
@@ -58,8 +59,8 @@ pub const REPORT: &str = "report";
 pub fn run(arguments: &SandboxStep) -> Result<u8, Failure> {
     let path = arguments.folder.join(REPORT);
     // Opened before anything is mounted over its folder.
-    let mut file = File::create(&path)
-        .map_err(|error| Failure::own(format!("{}: {error}", path.display())))?;
+    let mut file =
+        File::create(&path).map_err(|error| Failure::own(format!("{}: {error}", shown(&path))))?;
     // Whoever made the sandbox may be killed: it stays until this has ended.
     let folders = [Some(&arguments.folder), arguments.shared_folder.as_ref()];
     let scratches = folders.into_iter().flatten().filter_map(|folder| folder.parent());
@@ -76,7 +77,7 @@ pub fn run(arguments: &SandboxStep) -> Result<u8, Failure> {
         }
     };
     let text = serde_json::to_vec(&report).unwrap_or_default();
-    file.write_all(&text).map_err(|error| Failure::own(format!("{}: {error}", path.display())))?;
+    file.write_all(&text).map_err(|error| Failure::own(format!("{}: {error}", shown(&path))))?;
     Ok(status)
 }
 

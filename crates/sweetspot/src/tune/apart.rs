@@ -7,6 +7,7 @@ use super::files::Outputs;
 use crate::arguments::Tune;
 use crate::failure::Failure;
 use crate::sandbox::{End, Isolation, Kept, Ran, Refused, Sandbox};
+use crate::shown::shown;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ impl Apart {
         let fixed = self.sandbox.fixed().first().map(|file| {
             format!(
                 "{} belongs to another user or group, so it could not be written in the sandbox",
-                file.display()
+                shown(file)
             )
         });
         std::iter::once(SAID.to_string()).chain(fixed).collect()
@@ -96,7 +97,7 @@ impl Apart {
         if self.sandbox.is_full() {
             return Err(Failure::own(format!(
                 "{}: the disk is full, so what the run did tells nothing",
-                self.sandbox.scratch().display()
+                shown(self.sandbox.scratch())
             ))
             .next("name a folder on a larger one: TMPDIR=DIR sweetspot tune ..."));
         }

@@ -7,6 +7,7 @@ use super::{Kept, tune_command};
 use crate::arguments::Tune;
 use crate::config;
 use crate::failure::Failure;
+use crate::shown::shown;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -27,7 +28,7 @@ const RECORDS_MAX: u64 = 500_000;
 /// # Errors
 /// As `tune`; and where nothing can be made in `folder`.
 pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
-    let failure = |error: std::io::Error| Failure::own(format!("{}: {error}", folder.display()));
+    let failure = |error: std::io::Error| Failure::own(format!("{}: {error}", shown(folder)));
     let folder = folder.canonicalize().map_err(failure)?;
     let at = config::machine_place().ok_or_else(|| {
         Failure::own("there is no home folder to keep the answer in")
@@ -35,7 +36,7 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
     })?;
     let pattern = folder.to_str().map(|folder| format!("{}/*", folder.trim_end_matches('/')));
     let pattern = pattern.filter(|pattern| pattern.len() <= TEXT_BYTES_MAX).ok_or_else(|| {
-        Failure::own(format!("{}: the name cannot stand in a rule", folder.display()))
+        Failure::own(format!("{}: the name cannot stand in a rule", shown(&folder)))
             .next("name a folder above it")
     })?;
     let scratch = tempfile::Builder::new()
@@ -46,7 +47,7 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
     make(&scratch.path().join("in"), records).map_err(failure)?;
     if let Some(parent) = at.parent() {
         std::fs::create_dir_all(parent)
-            .map_err(|error| Failure::own(format!("{}: {error}", parent.display())))?;
+            .map_err(|error| Failure::own(format!("{}: {error}", shown(parent))))?;
     }
     // What it writes is looked for in the current folder.
     std::env::set_current_dir(scratch.path()).map_err(failure)?;
@@ -61,7 +62,7 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
 
 /// How many records take as long as is wanted.
 fn records(folder: &Path) -> Result<u64, Failure> {
-    let failure = |error: std::io::Error| Failure::own(format!("{}: {error}", folder.display()));
+    let failure = |error: std::io::Error| Failure::own(format!("{}: {error}", shown(folder)));
     make(&folder.join("in"), RECORDS_FIRST).map_err(failure)?;
     let mut job = Job::new(["dd", "if=in", "of=out", "bs=200", "status=none"]);
     job.folder = Some(folder.to_owned());

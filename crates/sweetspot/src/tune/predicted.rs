@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::profile::RUN_ERROR;
 use crate::profile::recording::Recording;
 use crate::profile::replay;
+use crate::shown::shown;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_core::size::BufferSize;
@@ -56,7 +57,7 @@ impl Predicted {
         for setting in sizes.settings().filter(|setting| *setting != OFF) {
             let buffer = sizes.buffer(setting);
             let Some(found) = replay::predict(recording, &lines, buffer) else {
-                let shown = path.display();
+                let shown = shown(path);
                 return Err(Failure::own(format!("{shown}: the program made no call on a file"))
                     .next("there is nothing to buffer; it runs as fast as it can"));
             };

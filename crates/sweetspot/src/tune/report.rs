@@ -5,6 +5,7 @@ use super::rules::{Rule, Tuned};
 use super::settings::{Ladder, spoken, typed};
 use super::trial::{Trial, called};
 use crate::arguments::Tune;
+use crate::shown::shown;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -523,7 +524,7 @@ pub fn dry_run(trial: &Trial, arguments: &Tune, seconds: f64, rules: &Path) -> S
         [] => "none known".to_string(),
         paths => listed(paths),
     };
-    let inputs = trial.files().inputs().iter().map(|path| path.display().to_string()).collect();
+    let inputs = trial.files().inputs().iter().map(shown).collect();
     let sizes: Vec<String> = (arguments.sizes.settings())
         .map(|setting| arguments.sizes.buffer(setting))
         .filter(|buffer| matches!(buffer, BufferSize::Bytes(_)))
@@ -538,7 +539,7 @@ pub fn dry_run(trial: &Trial, arguments: &Tune, seconds: f64, rules: &Path) -> S
         list(inputs),
         list(trial.checked()),
         sizes.join(", "),
-        rules.display()
+        shown(rules)
     );
     for note in &trial.notes {
         let _ = writeln!(text, "Note: {note}.");

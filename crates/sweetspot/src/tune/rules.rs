@@ -6,6 +6,7 @@
 use super::settings::typed;
 use crate::config;
 use crate::failure::Failure;
+use crate::shown::shown;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ pub fn place(explicit: Option<&Path>, folder: &Path) -> Result<PathBuf, Failure>
 /// # Errors
 /// Where it cannot be read, understood or written; it is as it was then.
 pub fn write(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
-    let shown = path.display();
+    let shown = shown(path);
     let failure = |error: std::io::Error| {
         Failure::own(format!("{shown}: {error}")).next(format!(
             "nothing was changed; to use the answer by hand: sweetspot run --buffer-size {} -- ...",
@@ -86,7 +87,7 @@ fn shadowed(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
     let pattern = first.program.as_deref().map_or(String::new(), |p| format!(" for '{p}'"));
     Ok(Some(format!(
         "an earlier rule{pattern} in {} wins over it: move or remove that one",
-        path.display()
+        shown(path)
     )))
 }
 

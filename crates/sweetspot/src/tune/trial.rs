@@ -13,6 +13,7 @@ use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
 use crate::profile::data::Profile;
 use crate::sandbox;
+use crate::shown::shown;
 use crate::{buffer, preload, session};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -135,7 +136,7 @@ impl<'a> Trial<'a> {
         }
         let altered = self.files.altered_input(&first.contents, &self.expected);
         if let (Some(path), None) = (altered, &self.arguments.prepare) {
-            let shown = path.display();
+            let shown = shown(path);
             return Err(Failure::own(format!(
                 "'{}' reads {shown} and has changed it, so that every run after the first began with \
                  something else",
@@ -214,7 +215,7 @@ impl<'a> Trial<'a> {
             self.notes.push(format!(
                 "{} holds too many files to look at each; outputs were learned from some of them \
                  and from what the library saw",
-                self.folder.display()
+                shown(&self.folder)
             ));
         }
         if let Some(gone) = self.files.removed.first()
@@ -223,7 +224,7 @@ impl<'a> Trial<'a> {
             return Err(Failure::own(format!(
                 "'{}' removes {}, so it cannot be run again and again",
                 self.name(),
-                gone.display()
+                shown(gone)
             ))
             .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
         }
@@ -315,7 +316,7 @@ impl<'a> Trial<'a> {
     fn shown(&self, path: &Path) -> String {
         match path == self.stdout() {
             true => "its standard output".to_string(),
-            false => path.display().to_string(),
+            false => shown(path),
         }
     }
 
@@ -355,7 +356,7 @@ impl<'a> Trial<'a> {
             return Err(Failure::own(format!(
                 "{}, which '{}' reads, has changed: by the program itself or by someone else, so \
                  its runs cannot be compared",
-                path.display(),
+                shown(path),
                 self.name()
             ))
             .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
@@ -375,7 +376,7 @@ impl<'a> Trial<'a> {
         let mut job = Job::new(["/bin/sh".as_ref(), "-c".as_ref(), command.as_os_str()]);
         let said = self.scratch.path().join("prepare");
         (job.stderr, job.limit) = (Some(said.clone()), RUN_LIMIT);
-        let shown = command.display();
+        let shown = shown(command);
         let status = measure::run(&job)
             .map_err(|error| Failure::own(format!("--prepare '{shown}': {error}")))?
             .status;

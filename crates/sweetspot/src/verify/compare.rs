@@ -7,6 +7,7 @@
 
 use super::content::{self, Place, Span};
 use crate::sandbox::{Changes, Content, End, Entry, Kind};
+use crate::shown::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -330,7 +331,7 @@ fn entry_differences(
         both.map(|entry| format!("owner {}, group {}", entry.owner.0, entry.owner.1)),
     );
     let links = |entry: &Entry, partner: Option<PathBuf>| match partner {
-        Some(partner) => format!("{} names, one of them {}", entry.links, partner.display()),
+        Some(partner) => format!("{} names, one of them {}", entry.links, shown(&partner)),
         None => format!("{} names", entry.links),
     };
     differ(Aspect::Links, [links(left, left_partner), links(right, right_partner)]);
@@ -360,7 +361,7 @@ fn words_of_kind(entry: &Entry) -> String {
     match &entry.kind {
         Kind::File(_) => "a file".to_owned(),
         Kind::Folder => "a folder".to_owned(),
-        Kind::Link(target) => format!("a link to {}", target.display()),
+        Kind::Link(target) => format!("a link to {}", shown(target)),
         Kind::Other(kind, number) => format!("of type {kind:o}, number {number}"),
     }
 }
@@ -411,7 +412,7 @@ pub fn reversed(plain: &[Outcome], run: &Outcome, noise: &Noise) -> Option<Rever
         difference: Difference {
             item: Item::File(later),
             aspect: Aspect::Order,
-            sides: ["after", "before"].map(|word| format!("modified {word} {}", earlier.display())),
+            sides: ["after", "before"].map(|word| format!("modified {word} {}", shown(&earlier))),
             place: None,
         },
         is_beyond_the_limit,

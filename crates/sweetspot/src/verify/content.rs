@@ -4,11 +4,11 @@
 //! but for times if they have as many lines, and the lines that differ become equal when everything
 //! is taken out that says when, how long, how fast, or in which process.
 
-use crate::sandbox::{BLOCK_BYTES, Content, Kept, hashes};
+use crate::sandbox::{BLOCK_BYTES, Content, Kept, hashes, next_data};
 use regex::bytes::{Captures, Regex};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
@@ -57,8 +57,11 @@ fn compare(mut left: File, mut right: File) -> io::Result<Option<Place>> {
     let (mut at, mut lines) = (0, 1);
     let mut blocks = [Vec::new(), Vec::new()];
     loop {
+        // What is a hole in both need not be read.
+        at = next_data(&left, at)?.min(next_data(&right, at)?);
         for (file, block) in [&mut left, &mut right].into_iter().zip(&mut blocks) {
             block.clear();
+            file.seek(SeekFrom::Start(at))?;
             file.take(BLOCK_BYTES).read_to_end(block)?;
         }
         let [left, right] = &blocks;
@@ -175,6 +178,7 @@ fn is_of_the_run(digits: &[u8], span: &Span) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::FileExt;
     use std::path::Path;
 
     fn content(folder: &Path, name: &str, bytes: &[u8]) -> Content {
@@ -214,6 +218,36 @@ mod tests {
         check(&base[..2 * block + 9], Some(2 * block + 9));
         check(&[], Some(0));
         check(&[&base[..], b"x"].concat(), Some(base.len()));
+    }
+
+    /// Reading so much would take minutes.
+    #[test]
+    fn holes_are_compared_without_reading_them() {
+        const BYTES: u64 = 1 << 37;
+        let folder = tempfile::tempdir().unwrap();
+        let sparse = |name: &str, len: u64, data: &[u64]| {
+            let path = folder.path().join(name);
+            let file = File::create(&path).unwrap();
+            file.set_len(len).unwrap();
+            data.iter().for_each(|at| file.write_all_at(b"x", *at).unwrap());
+            Content { len, kept: Kept::At(path) }
+        };
+        let place = BYTES / 3;
+        let left = sparse("left", BYTES, &[7, place]);
+        let check = |right: &Content, expected: Option<u64>| {
+            let found = first_difference(&left, right).unwrap().map(|found| found.at);
+            assert_eq!(found, expected);
+            let mut hashed = right.clone();
+            hashed.keep_hashes_only().unwrap();
+            let found = first_difference(&left, &hashed).unwrap().map(|found| found.at);
+            assert_eq!(found, expected.map(|at| at / BLOCK_BYTES * BLOCK_BYTES));
+        };
+        check(&sparse("same", BYTES, &[7, place]), None);
+        check(&sparse("other", BYTES, &[7, place - 1, place]), Some(place - 1));
+        check(&sparse("more", BYTES, &[7, place, BYTES - 1]), Some(BYTES - 1));
+        check(&sparse("less", BYTES, &[7]), Some(place));
+        check(&sparse("short", place, &[7]), Some(place));
+        check(&sparse("long", BYTES + 5, &[7, place]), Some(BYTES));
     }
 
     #[test]

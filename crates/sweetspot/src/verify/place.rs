@@ -5,6 +5,7 @@
 
 use crate::failure::Failure;
 use crate::sandbox::{Changes, Content, Entry, Kept, Kind, folders_of};
+use crate::shown::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
@@ -72,11 +73,12 @@ impl Place {
                 if seen.len() > FILES_MAX {
                     return Err(Failure::own(format!(
                         "more than {FILES_MAX} files lie below {}",
-                        folder
-                            .ancestors()
-                            .find(|above| self.folders.contains(*above))
-                            .unwrap_or(&folder)
-                            .display()
+                        shown(
+                            folder
+                                .ancestors()
+                                .find(|above| self.folders.contains(*above))
+                                .unwrap_or(&folder)
+                        )
                     ))
                     .next("run it in a folder of its own"));
                 }

@@ -4,6 +4,7 @@ use super::compare::{Aspect, Difference, Item, Noise, Outcome, words_of_end};
 use super::files;
 use crate::arguments::Verify;
 use crate::shell::quoted;
+use crate::shown::shown;
 use crate::summary::Figures;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -65,7 +66,7 @@ impl Verdict {
         let temporary = noise
             .temporary
             .iter()
-            .map(|folder| format!("{}: temporary names in it", folder.display()));
+            .map(|folder| format!("{}: temporary names in it", shown(folder)));
         let lines = |(item, lines): (&Item, &BTreeSet<usize>)| {
             let count = lines.len();
             let lines = if count == 1 { "line" } else { "lines" };
@@ -159,7 +160,7 @@ fn name(item: &Item) -> String {
         Item::End => "the end".to_owned(),
         Item::Stdout => "stdout".to_owned(),
         Item::Stderr => "stderr".to_owned(),
-        Item::File(path) => path.display().to_string(),
+        Item::File(path) => shown(path),
     }
 }
 
@@ -182,7 +183,7 @@ fn of(aspect: Aspect) -> &'static str {
 fn again(arguments: &Verify, size: Option<&OsString>) -> String {
     let mut words = "sweetspot verify ".to_owned();
     if let Some(size) = size {
-        let _ = write!(words, "--sizes {} ", size.display());
+        let _ = write!(words, "--sizes {} ", quoted(size));
     }
     if arguments.stdio {
         words.push_str("--stdio ");
@@ -190,7 +191,7 @@ fn again(arguments: &Verify, size: Option<&OsString>) -> String {
     words.push_str("--");
     for word in &arguments.command {
         words.push(' ');
-        words.push_str(&quoted(&word.to_string_lossy()));
+        words.push_str(&quoted(word));
     }
     words
 }
@@ -212,7 +213,7 @@ fn compared(plain: &Outcome) -> String {
 
 impl Buffered {
     fn text(&self) -> String {
-        let size = self.size.as_ref().map_or("size in force".into(), |size| size.to_string_lossy());
+        let size = self.size.as_ref().map_or("size in force".into(), shown);
         let what = match (&self.figures.inactive, self.figures.calls) {
             (Some(why), _) => return format!("no: {why}"),
             (None, Some((calls, left))) => format!("{calls} calls became {left}"),
