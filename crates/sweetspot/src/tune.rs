@@ -424,7 +424,7 @@ impl<'a> Bench<'a> {
                     return Ok(Some(Stopped::Interrupted));
                 }
             }
-            self.rounds.push(Round { phase, order, figures });
+            self.rounds.push(Round::new(phase, order, figures));
         }
     }
 
