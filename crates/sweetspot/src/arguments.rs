@@ -34,7 +34,7 @@ For programs that you cannot change:
   run      Run it with buffering underneath its own reads and writes
   verify   Run it as it is and buffered, and compare all that can be seen
   summary  Show what many runs left in a folder as one: totals, the slowest, files
-  tune     Find the smallest buffer that is as good as any for it, and keep it for `run`
+  tune     Measure whether buffering pays for it, and whether it needs a size of its own
   recover  Finish what was pending where a program was killed together with its guard
 
 For experiments:
@@ -60,7 +60,7 @@ Examples:
   sweetspot top                                   which of the programs that run now need it?
   sweetspot profile -- ./seqcopy                  what I/O does it do, what would buffering save?
   sweetspot verify -- ./seqcopy in.dat out.dat    prove on your own job that it changes nothing
-  sweetspot tune -- ./seqcopy in.dat out.dat      find the smallest buffer that is as good as any
+  sweetspot tune -- ./seqcopy in.dat out.dat      does buffering pay, and must I set a size?
   sweetspot bench plan.toml                       measure what a plan says, in rounds that are fair
   sweetspot report plan.sqlite --html page.html   show what was measured, also while it is
   sweetspot doctor                                does it work on this machine, what is missing?
@@ -104,7 +104,8 @@ executed; 127: it was not found.";
 const TUNE_EXAMPLES: &str = "\
 Examples:
   sweetspot tune -- ./seqcopy in.dat out.dat
-  sweetspot tune --budget 20m --sizes 4K..1M -- java -cp app.jar Batch
+  sweetspot tune --patience 3 -- ./seqcopy in.dat out.dat    more runs, on a busy machine
+  sweetspot tune --smallest --sizes 4K..1M -- java -cp app.jar Batch
   sweetspot tune --prepare 'cp master.dat work.dat' -- ./update work.dat
   sweetspot tune --sandbox -- ./update work.dat          change nothing of mine
   sweetspot tune --resume -- ./seqcopy in.dat out.dat    go on after a kill or a Ctrl-C
@@ -113,16 +114,18 @@ Examples:
   sweetspot tune --machine /mnt/nas                      what should auto mean there?";
 
 const TUNE_NOTES: &str = "\
-The command runs some 90 times, without buffering and with buffers of different sizes, in an \
-order that is fair to all. What it writes must come out the same each time. Where that takes longer \
-than --budget, one run is recorded, and six more confirm what it predicts, if there is time for them.
+The command runs 14 to 30 times, in pairs and in an order that is fair. First: is it faster with \
+automatic buffers than without? Then: is any size faster than those? What it writes must come out the \
+same each time. Where 30 runs take longer than --budget, one run is recorded, and six more confirm what \
+it predicts, if there is time for them.
 
-The answer becomes a rule in the sweetspot.toml that is found from here upwards, or in a new one \
-here; `sweetspot run` uses it. Rules that you wrote are not touched. Ctrl-C finishes the run \
-that is under way and says what is known so far; a second Ctrl-C stops at once.
+A size becomes a rule only where it is shown to be faster than auto, or with --smallest. The rule goes \
+into the sweetspot.toml that is found from here upwards, or into a new one here; `sweetspot run` uses \
+it. Rules that you wrote are not touched. Ctrl-C finishes the current run and says what is known so \
+far; a second Ctrl-C stops at once.
 
-The exit status is 0 when the answer is confirmed, 1 when it is not, 125 when sweetspot or the \
-command failed.";
+The exit status is 0 when the first question, or with --smallest the search, has an answer; 1 when it \
+is open; 125 when sweetspot or the command failed.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -496,11 +499,11 @@ pub struct Profile {
     pub command: Vec<OsString>,
 }
 
-/// Find the smallest buffer that is as good as any for a command, and keep it for `run`
+/// Measure whether buffering pays for a command, and whether it needs a size of its own
 #[derive(Args, Clone)]
 #[command(help_template = TEMPLATE, before_help = TUNE_EXAMPLES, after_help = TUNE_NOTES, args_override_self = true)]
 pub struct Tune {
-    /// How far from the best the answer may be
+    /// The margin: a difference this small does not matter
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = tune::percent)]
     pub within: f64,
 
@@ -520,7 +523,7 @@ pub struct Tune {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = tune::duration)]
     pub budget: Duration,
 
-    /// Take up to N times as many rounds to be sure, on a machine that is not quiet
+    /// Make up to N times as many runs to be sure, on a busy machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=20))]
     pub patience: u8,
 
@@ -537,7 +540,11 @@ pub struct Tune {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "cold", "resume"])]
     pub from: Option<PathBuf>,
 
-    /// Measure every size after the answer is found, for the whole curve
+    /// Find the smallest buffer within the margin of the best, in some 90 runs
+    #[arg(long)]
+    pub smallest: bool,
+
+    /// Find the smallest buffer, then measure every size for the whole curve
     #[arg(long)]
     pub curve: bool,
 
