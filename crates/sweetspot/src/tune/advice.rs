@@ -172,8 +172,9 @@ fn times(ratio: f64) -> String {
     }
 }
 
+/// At least that share, in whole percents. What a ratio is off by for its last digit does not count.
 fn percent(share: f64) -> String {
-    format!("{:.0} %", (share * 100.0).ceil())
+    format!("{:.0} %", (share * 100.0 - 1e-6).ceil())
 }
 
 #[cfg(test)]
