@@ -9,8 +9,8 @@ use sweetspot_lab::questions::{self, Answer, Compared, Figure, Reply};
 use sweetspot_lab::search::{OFF, Plan, Setting};
 use sweetspot_lab::statistics::{self, Interval};
 
-/// Nobody is asked for more patience than `tune` takes.
-const PATIENCE_MAX: usize = 20;
+/// More patience is not proposed to anyone: the advice serves.
+const PATIENCE_SENSIBLE: usize = 5;
 /// Buffering saves calls where at most this share of them is left.
 const CALLS_LEFT_MAX: f64 = 0.5;
 
@@ -90,8 +90,8 @@ impl Advice<'_> {
                 _ => format!("Set no size: auto is as fast as {named}, the best size tried."),
             },
             Reply::Open => format!(
-                "Set no size: {named}, the best size tried, is not shown to be faster than auto ({} \
-                 times as fast{}).{}",
+                "Set no size: auto is not shown to be slower than {named}, the best size tried (it takes {} \
+                 times as long{}).{}",
                 times(size.speed),
                 between(size),
                 self.more(size)
@@ -130,7 +130,7 @@ impl Advice<'_> {
     }
 
     fn more_patience(&self, patience: usize, what: &str) -> String {
-        match patience <= PATIENCE_MAX && self.is_complete {
+        match patience <= PATIENCE_SENSIBLE && self.is_complete {
             true => format!(" More runs {what}: sweetspot tune --patience {patience} -- ..."),
             false => String::new(),
         }
@@ -228,8 +228,8 @@ mod tests {
             ),
             (
                 size(Reply::Open, [0.9, 1.02, 1.1]),
-                "Set no size: 128 KiB, the best size tried, is not shown to be faster than auto (1.02 \
-                 times as fast, 0.90 to 1.10). More runs (about 24 pairs) may settle it: sweetspot tune \
+                "Set no size: auto is not shown to be slower than 128 KiB, the best size tried (it takes \
+                 1.02 times as long, 0.90 to 1.10). More runs (about 24 pairs) may settle it: sweetspot tune \
                  --patience 3 -- ...",
             ),
             (
