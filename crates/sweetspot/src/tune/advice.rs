@@ -28,7 +28,7 @@ impl Advice<'_> {
     /// What to do first, then why.
     pub fn text(&self) -> String {
         let Some(worth) = &self.answer.worth else {
-            return "No answer yet: there were too few runs.".to_string();
+            return "No answer yet, as no pair has run. Until then leave it as it is.".to_string();
         };
         match worth.reply {
             Reply::Yes => format!(
@@ -258,6 +258,7 @@ mod tests {
              it was faster in 5 of 6 pairs (1.30 times as fast, 0.90 to 1.80). More runs (about 24 pairs) may \
              settle it: sweetspot tune --patience 3 -- ...",
         );
-        assert_eq!(said(None, None), "No answer yet: there were too few runs.");
+        let none = "No answer yet, as no pair has run. Until then leave it as it is.";
+        assert_eq!(said(None, None), none);
     }
 }
