@@ -8,6 +8,7 @@
 //! | [`matrix`] | its rounds: what runs next, what the runs so far say |
 //! | [`grammar`] | how times and shares are typed |
 //! | [`schedule`] | the order of the runs, from a seed |
+//! | [`questions`] | is buffering worth it, and must a size be set? In 12 to 28 runs |
 //! | [`search`] | the smallest buffer within a margin of the best, in few runs |
 //! | [`paired`] | runs cells in rounds, compares their outputs, estimates ratios with an interval |
 //! | [`cost`] | what a run costs: a fixed part, a call, a byte; fitted to many runs |
@@ -39,6 +40,7 @@ pub mod measure;
 pub mod output;
 pub mod paired;
 pub mod plan;
+pub mod questions;
 pub mod schedule;
 pub mod search;
 pub mod statistics;

@@ -162,14 +162,25 @@ pub struct Measurement {
 }
 
 /// A run was disturbed when others took this share of its time, or more.
-const DISTURBED_SHARE: f64 = 0.1;
+pub const DISTURBED_SHARE: f64 = 0.1;
 
 impl Measurement {
-    /// Whether something waited for a processor or memory for much of its time.
-    pub fn is_disturbed(&self) -> bool {
+    /// In how large a share of its time something waited for a processor or memory, or others had the
+    /// processor: 0.1 is a tenth. Above 1 where several causes came together.
+    pub fn disturbed_share(&self) -> f64 {
         let Disturbance { stolen, processor_pressure, memory_pressure, .. } = self.disturbance;
         let others = stolen + processor_pressure + memory_pressure;
-        others.as_secs_f64() > DISTURBED_SHARE * self.wall.as_secs_f64()
+        others.as_secs_f64() / self.wall.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// Whether something waited for a processor or memory for much of its time.
+    pub fn is_disturbed(&self) -> bool {
+        self.disturbed_share() > DISTURBED_SHARE
+    }
+
+    /// Processor time in seconds, of the process and of those that it waited for.
+    pub fn processor_seconds(&self) -> f64 {
+        (self.user + self.system).as_secs_f64()
     }
 }
 

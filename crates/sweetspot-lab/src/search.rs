@@ -23,6 +23,7 @@
 
 use crate::{
     Error,
+    measure::Measurement,
     schedule::Schedule,
     statistics::{self, Estimate, Interval},
 };
@@ -102,7 +103,7 @@ impl Plan {
     }
 }
 
-/// What a round is for. In the order of the search.
+/// What a round is for. In the order of the search, of which the last is no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -112,6 +113,8 @@ pub enum Phase {
     Bisect,
     Confirm,
     Curve,
+    /// Of [`crate::questions`], whose other rounds scout and confirm: automatic against no buffering.
+    Worth,
 }
 
 /// Settings that ran one after the other, and what each took.
@@ -122,10 +125,35 @@ pub struct Round {
     pub order: Vec<Setting>,
     /// In the same order: seconds, or whatever is better when less.
     pub figures: Vec<f64>,
+    /// Likewise: seconds of processor time. Empty where they are not known.
+    #[serde(default)]
+    pub processor: Vec<f64>,
+    /// Likewise: the share of each run's time in which the machine was disturbed
+    /// ([`Measurement::disturbed_share`]). Empty where it is not known.
+    #[serde(default)]
+    pub disturbance: Vec<f64>,
 }
 
 impl Round {
-    fn figure(&self, setting: Setting) -> Option<f64> {
+    /// A round of which only the figures are known.
+    pub fn new(phase: Phase, order: Vec<Setting>, figures: Vec<f64>) -> Round {
+        Round { phase, order, figures, processor: Vec::new(), disturbance: Vec::new() }
+    }
+
+    /// A round of what was measured, in the order in which it ran: the figure is the wall time.
+    pub fn measured(phase: Phase, runs: &[(Setting, Measurement)]) -> Round {
+        let each = |of: fn(&Measurement) -> f64| runs.iter().map(|(_, run)| of(run)).collect();
+        Round {
+            phase,
+            order: runs.iter().map(|(setting, _)| *setting).collect(),
+            figures: each(|run| run.wall.as_secs_f64()),
+            processor: each(Measurement::processor_seconds),
+            disturbance: each(Measurement::disturbed_share),
+        }
+    }
+
+    /// The figure of one setting, if it ran.
+    pub fn figure(&self, setting: Setting) -> Option<f64> {
         let place = self.order.iter().position(|ran| *ran == setting)?;
         Some(self.figures[place])
     }
@@ -297,11 +325,7 @@ impl Search<'_> {
     }
 
     fn order(&self, phase: Phase, settings: Vec<Setting>, number: usize) -> Vec<Setting> {
-        let seed = settings.iter().fold(self.plan.seed ^ phase as u64, |seed, setting| {
-            (seed.rotate_left(7) ^ *setting as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        });
-        let order = Schedule::new(settings.len(), seed).nth(number).unwrap_or_default();
-        order.into_iter().map(|place| settings[place]).collect()
+        order(self.plan.seed, phase, settings, number)
     }
 
     /// Every second size; the largest is one of them.
@@ -602,6 +626,20 @@ impl Search<'_> {
         let margin = self.margin(0.0, CONFIRM_POINTS);
         Ok(margin.side(&estimate) == Side::Within)
     }
+}
+
+/// The order of the round of that number, of all rounds of these settings in `phase`.
+pub(crate) fn order(
+    seed: u64,
+    phase: Phase,
+    settings: Vec<Setting>,
+    number: usize,
+) -> Vec<Setting> {
+    let seed = settings.iter().fold(seed ^ phase as u64, |seed, setting| {
+        (seed.rotate_left(7) ^ *setting as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    });
+    let order = Schedule::new(settings.len(), seed).nth(number).unwrap_or_default();
+    order.into_iter().map(|place| settings[place]).collect()
 }
 
 fn logarithms(rounds: &[&Round], setting: Setting, reference: Setting) -> Vec<f64> {

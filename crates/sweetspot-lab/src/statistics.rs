@@ -95,7 +95,20 @@ pub fn ratio(
 
 /// The Hodges-Lehmann estimate of the centre of `samples`, with its Wilcoxon signed-rank interval.
 pub fn location(samples: &[f64], confidence: f64) -> Result<Estimate, StatisticsError> {
-    let averages = walsh_averages(samples)?;
+    weighted_location(samples, &vec![1.0; samples.len()], confidence)
+}
+
+/// [`location`] with a positive weight for each sample: one of half the weight pulls half as hard.
+///
+/// The interval stays exact. It holds every centre `c` for which the signed ranks of `w (x - c)` are
+/// not too one-sided. Signs are tosses of a coin whatever the weights are, if the weights know nothing
+/// of the signs. Such a rank sum counts the pairs of samples whose weighted mean lies above `c`.
+pub fn weighted_location(
+    samples: &[f64],
+    weights: &[f64],
+    confidence: f64,
+) -> Result<Estimate, StatisticsError> {
+    let averages = walsh_averages(samples, weights)?;
     let interval = signed_rank_quantile(samples.len(), (1.0 - confidence) / 2.0)
         .map(|rank| Interval { low: averages[rank - 1], high: averages[averages.len() - rank] });
     Ok(Estimate { value: middle(&averages), interval, samples: samples.len() })
@@ -216,16 +229,25 @@ pub fn bootstrap(
     Ok(Interval { low: quantile(&values, tail)?, high: quantile(&values, 1.0 - tail)? })
 }
 
-/// The means of all pairs of samples, each with itself included, sorted.
-fn walsh_averages(samples: &[f64]) -> Result<Vec<f64>, StatisticsError> {
+/// The weighted means of all pairs of samples, each with itself included, sorted.
+fn walsh_averages(samples: &[f64], weights: &[f64]) -> Result<Vec<f64>, StatisticsError> {
     if samples.len() > SAMPLES_MAX {
         return Err(StatisticsError::TooMany);
     }
-    let samples = sorted(samples)?;
-    let mut averages: Vec<f64> = samples
-        .iter()
-        .enumerate()
-        .flat_map(|(at, &a)| samples[at..].iter().map(move |&b| a.midpoint(b)))
+    if samples.len() != weights.len() {
+        return Err(StatisticsError::Unpaired);
+    }
+    sorted(samples)?; // refuses what is empty or not finite
+    if weights.iter().any(|weight| !(weight.is_finite() && *weight > 0.0)) {
+        return Err(StatisticsError::NotFinite);
+    }
+    let all: Vec<(f64, f64)> = std::iter::zip(samples, weights).map(|(x, w)| (*x, *w)).collect();
+    // From the middle of the two, so that the mean of equals is exact.
+    let mean = |(a, of_a): (f64, f64), (b, of_b): (f64, f64)| {
+        a.midpoint(b) + (b - a) / 2.0 * (of_b - of_a) / (of_b + of_a)
+    };
+    let mut averages: Vec<f64> = (all.iter().enumerate())
+        .flat_map(|(at, &a)| all[at..].iter().map(move |&b| mean(a, b)))
         .collect();
     averages.sort_unstable_by(f64::total_cmp);
     Ok(averages)

@@ -263,10 +263,10 @@ mod tests {
         let store = Store::open(&path).unwrap();
         let (found, rounds) = store.unfinished("job").unwrap().unwrap();
         assert_eq!(found, session);
-        let round = |figure| Round {
-            phase: Phase::Scout,
-            order: vec![1, 2],
-            figures: vec![figure, figure],
+        let round = |figure| {
+            let nothing = Measurement::of_nothing();
+            let measured = Round::measured(Phase::Scout, &[(1, nothing), (2, nothing)]);
+            Round { figures: vec![figure, figure], ..measured }
         };
         assert_eq!(rounds, [round(0.5), round(1.5)]);
         add(&store, &session, 2, 0).unwrap();

@@ -121,7 +121,7 @@ impl Trial {
                             shape.time(plan, *setting) * noise[at % noise.len()]
                         })
                         .collect();
-                    rounds.push(Round { phase, order, figures });
+                    rounds.push(Round::new(phase, order, figures));
                 }
             }
         }
@@ -287,14 +287,9 @@ fn short_ladders_and_wrong_figures() {
         assert!(trial.answer.choice <= sizes, "{sizes} sizes: {:?}", trial.answer);
     }
     let plan = Plan { sizes: 3, within: 0.05, seed: 1, curve_rounds: 0, patience: 1 };
-    let round = |figure: f64| Round {
-        phase: search::Phase::Scout,
-        order: vec![1, 3],
-        figures: vec![figure, 1.0],
-    };
-    let mut rounds: Vec<Round> = (0..2)
-        .map(|_| Round { phase: search::Phase::Pilot, order: vec![0], figures: vec![1.0] })
-        .collect();
+    let round = |figure: f64| Round::new(search::Phase::Scout, vec![1, 3], vec![figure, 1.0]);
+    let mut rounds: Vec<Round> =
+        (0..2).map(|_| Round::new(search::Phase::Pilot, vec![0], vec![1.0])).collect();
     rounds.extend([round(1.0), round(0.0), round(1.0)]);
     assert!(search::step(&plan, &rounds).is_err(), "no time is zero");
 }

@@ -34,7 +34,7 @@ For programs that you cannot change:
   run      Run it with buffering underneath its own reads and writes
   verify   Run it as it is and buffered, and compare all that can be seen
   summary  Show what many runs left in a folder as one: totals, the slowest, files
-  tune     Find the smallest buffer that is as good as any for it, and keep it for `run`
+  tune     Measure whether buffering pays for it, and whether it needs a size of its own
   recover  Finish what was pending where a program was killed together with its guard
 
 For experiments:
@@ -60,7 +60,7 @@ Examples:
   sweetspot top                                   which of the programs that run now need it?
   sweetspot profile -- ./seqcopy                  what I/O does it do, what would buffering save?
   sweetspot verify -- ./seqcopy in.dat out.dat    prove on your own job that it changes nothing
-  sweetspot tune -- ./seqcopy in.dat out.dat      find the smallest buffer that is as good as any
+  sweetspot tune -- ./seqcopy in.dat out.dat      does buffering pay, and must I set a size?
   sweetspot bench plan.toml                       measure what a plan says, in rounds that are fair
   sweetspot report plan.sqlite --html page.html   show what was measured, also while it is
   sweetspot doctor                                does it work on this machine, what is missing?
@@ -79,7 +79,8 @@ A buffer size N is a number of bytes, or one with a suffix (64K, 64KiB, 1M); 0 o
 sweetspot chooses; off or a negative number: no buffering. Without one, IO_BUFFER_SIZE from the \
 environment decides, then sweetspot.toml (looked for from the current folder upwards; the file \
 named by SWEETSPOT_RULES instead, where that is set), then auto. SWEETSPOT=off in the \
-environment starts the program untouched.
+environment starts the program untouched. Where a program cannot be buffered, one line says why, on \
+a terminal only.
 
 The exit status is the program's own. 74: it ended with 0, but its last bytes could not be \
 written; 125: sweetspot itself failed; 126: the program cannot be executed; 127: it was not \
@@ -104,7 +105,8 @@ executed; 127: it was not found.";
 const TUNE_EXAMPLES: &str = "\
 Examples:
   sweetspot tune -- ./seqcopy in.dat out.dat
-  sweetspot tune --budget 20m --sizes 4K..1M -- java -cp app.jar Batch
+  sweetspot tune --patience 3 -- ./seqcopy in.dat out.dat    more runs, on a busy machine
+  sweetspot tune --smallest --sizes 4K..1M -- java -cp app.jar Batch
   sweetspot tune --prepare 'cp master.dat work.dat' -- ./update work.dat
   sweetspot tune --sandbox -- ./update work.dat          change nothing of mine
   sweetspot tune --resume -- ./seqcopy in.dat out.dat    go on after a kill or a Ctrl-C
@@ -113,21 +115,24 @@ Examples:
   sweetspot tune --machine /mnt/nas                      what should auto mean there?";
 
 const TUNE_NOTES: &str = "\
-The command runs some 90 times, without buffering and with buffers of different sizes, in an \
-order that is fair to all. What it writes must come out the same each time. Where that takes longer \
-than --budget, one run is recorded, and six more confirm what it predicts, if there is time for them.
+The command runs 14 to 30 times, in pairs and in an order that is fair. First: is it faster with \
+automatic buffers than without? Then: is any size faster than those? What it writes must come out the \
+same each time. Where 30 runs take longer than --budget, one run is recorded, and six more confirm what \
+it predicts, if there is time for them.
 
-The answer becomes a rule in the sweetspot.toml that is found from here upwards, or in a new one \
-here; `sweetspot run` uses it. Rules that you wrote are not touched. Ctrl-C finishes the run \
-that is under way and says what is known so far; a second Ctrl-C stops at once.
+A size becomes a rule only where it is shown to be faster than auto, or with --smallest. The rule goes \
+into the sweetspot.toml that is found from here upwards, or into a new one here; `sweetspot run` uses \
+it. Rules that you wrote are not touched. Ctrl-C finishes the current run and says what is known so \
+far; a second Ctrl-C stops at once.
 
-The exit status is 0 when the answer is confirmed, 1 when it is not, 125 when sweetspot or the \
-command failed.";
+The exit status is 0 when the first question, or with --smallest the search, has an answer; 1 when it \
+is open; 125 when sweetspot or the command failed.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
   sweetspot bench plan.toml
   sweetspot bench --dry-run plan.toml         cells, order, room and time; nothing runs
+  sweetspot bench --budget 10m plan.toml      begin no round after ten minutes
   sweetspot bench --check plan.toml           and a cell against itself: can the rest be trusted?
   sweetspot bench --resume plan.toml          go on after a kill or a Ctrl-C";
 
@@ -138,10 +143,11 @@ round, in random order, each as a fresh process whose output is checked; the ans
 then a table.
 
 Every run is kept in one SQLite file. Ctrl-C finishes the run that is under way and says what is \
-known so far; a second Ctrl-C stops at once.
+known so far; a second Ctrl-C stops at once. When --budget is used up, it ends likewise after the current \
+round; --resume goes on.
 
 The exit status is 0 when all is measured and every claim holds; 1 when a claim does not hold or \
-is open, a cell was given up, or it was interrupted; 125 when sweetspot or the plan failed.";
+is open, a cell was given up, or it was stopped early; 125 when sweetspot or the plan failed.";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
@@ -298,6 +304,10 @@ pub struct Run {
     /// Buffer calls made by C's stdio like any others
     #[arg(long)]
     pub stdio: bool,
+
+    /// Do not say on the terminal that the program cannot be buffered
+    #[arg(long, conflicts_with = "require")]
+    pub quiet: bool,
 
     /// Fail with 125 where buffering is switched off, the program cannot be buffered, or was not when
     /// it has ended
@@ -497,11 +507,11 @@ pub struct Profile {
     pub command: Vec<OsString>,
 }
 
-/// Find the smallest buffer that is as good as any for a command, and keep it for `run`
+/// Measure whether buffering pays for a command, and whether it needs a size of its own
 #[derive(Args, Clone)]
 #[command(help_template = TEMPLATE, before_help = TUNE_EXAMPLES, after_help = TUNE_NOTES, args_override_self = true)]
 pub struct Tune {
-    /// How far from the best the answer may be
+    /// The margin: a difference this small does not matter
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = tune::percent)]
     pub within: f64,
 
@@ -521,7 +531,7 @@ pub struct Tune {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = tune::duration)]
     pub budget: Duration,
 
-    /// Take up to N times as many rounds to be sure, on a machine that is not quiet
+    /// Make up to N times as many runs to be sure, on a busy machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=20))]
     pub patience: u8,
 
@@ -538,7 +548,11 @@ pub struct Tune {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "cold", "resume"])]
     pub from: Option<PathBuf>,
 
-    /// Measure every size after the answer is found, for the whole curve
+    /// Find the smallest buffer within the margin of the best, in some 90 runs
+    #[arg(long)]
+    pub smallest: bool,
+
+    /// Find the smallest buffer, then measure every size for the whole curve
     #[arg(long)]
     pub curve: bool,
 
@@ -602,6 +616,10 @@ pub struct Bench {
     /// Take the levels of this scale of the plan
     #[arg(long, value_name = "NAME")]
     pub scale: Option<String>,
+
+    /// Begin no round after this time: 90s, 5m, 1h
+    #[arg(long, value_name = "TIME", conflicts_with = "between", value_parser = tune::duration)]
+    pub budget: Option<Duration>,
 
     /// So many rounds, whatever the plan says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
@@ -744,46 +762,96 @@ pub struct Doctor {
 /// Exit status for what was mistyped, other than after `run`.
 const STATUS_USAGE: u8 = 2;
 
+/// What a verb cannot do without: what is missing, and what to type.
+const WANTED: [(&str, &str, &str); 7] = [
+    ("run", "no program to run", "sweetspot run -- ./program"),
+    ("profile", "no program to run", "sweetspot profile -- ./program"),
+    ("verify", "no command to run", "sweetspot verify -- ./program its arguments"),
+    ("tune", "no command to measure", "sweetspot tune -- ./program its arguments"),
+    ("bench", "no plan", "sweetspot bench plan.toml"),
+    ("report", "nothing to show", "sweetspot report plan.sqlite"),
+    ("summary", "no folder of summaries", "sweetspot summary job/"),
+];
+
 /// Answers to what was typed: help on stdout, mistakes on stderr. Returns the exit status.
 pub fn answer(error: &clap::Error) -> u8 {
-    let verb = std::env::args_os().nth(1);
-    let runs = |verb: &std::ffi::OsStr| verb == "run" || verb == "profile";
-    let after_run = verb.as_deref().is_some_and(runs);
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let _ = error.print();
-            return 0;
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            say("sweetspot: no command\n  try: sweetspot run -- ./program, or: sweetspot --help");
-        }
-        ErrorKind::MissingRequiredArgument if after_run => {
-            let verb = verb.unwrap_or_default();
-            let verb = verb.display();
-            say(format_args!(
-                "sweetspot {verb}: no program to run\n  try: sweetspot {verb} -- ./program"
-            ));
-        }
-        ErrorKind::InvalidSubcommand => {
-            let typed = match error.get(ContextKind::InvalidSubcommand) {
-                Some(ContextValue::String(typed)) => typed.clone(),
-                _ => String::new(),
-            };
-            let next = match error.get(ContextKind::SuggestedSubcommand) {
-                Some(ContextValue::Strings(verbs)) if !verbs.is_empty() => {
-                    format!("did you mean: sweetspot {}", verbs[0])
-                }
-                _ => format!(
-                    "to run a program: sweetspot run -- {typed}; all verbs: sweetspot --help"
-                ),
-            };
-            say(format_args!("sweetspot: no verb '{typed}'\n  {next}"));
-        }
-        _ => {
+    if let ErrorKind::DisplayHelp | ErrorKind::DisplayVersion = error.kind() {
+        let _ = error.print();
+        return 0;
+    }
+    let verb = std::env::args_os().nth(1).unwrap_or_default();
+    let verb = verb.to_string_lossy();
+    match mistake(error, &verb) {
+        Some((what, next)) => say(format_args!("sweetspot{what}\n  {next}")),
+        None => {
             let _ = error.print();
         }
     }
-    if after_run { STATUS_OWN } else { STATUS_USAGE }
+    if verb == "run" || verb == "profile" { STATUS_OWN } else { STATUS_USAGE }
+}
+
+/// What was wrong with what was typed, and what to type next. `None`: clap says it best.
+fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
+    let context = |kind: ContextKind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
+        _ => None,
+    };
+    let help = format!("all options: sweetspot {verb} --help");
+    // `--budget <TIME>`: people type the name.
+    let named = |option: Option<String>| {
+        option.map(|option| option.split([' ', '=', '[']).next().unwrap_or_default().to_owned())
+    };
+    let invalid = named(context(ContextKind::InvalidArg));
+    Some(match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => (
+            ": no command".to_owned(),
+            "try: sweetspot run -- ./program, or: sweetspot --help".to_owned(),
+        ),
+        ErrorKind::MissingRequiredArgument => {
+            let (_, missing, example) = WANTED.iter().find(|(name, ..)| *name == verb)?;
+            // An option that wants another one is no missing command.
+            if !invalid?.starts_with('<') {
+                return None;
+            }
+            (format!(" {verb}: {missing}"), format!("try: {example}"))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let typed = context(ContextKind::InvalidSubcommand).unwrap_or_default();
+            let next = match context(ContextKind::SuggestedSubcommand) {
+                Some(verb) => format!("did you mean: sweetspot {verb}"),
+                None => {
+                    format!(
+                        "to run a program: sweetspot run -- {typed}; all verbs: sweetspot --help"
+                    )
+                }
+            };
+            (format!(": no verb '{typed}'"), next)
+        }
+        ErrorKind::UnknownArgument => {
+            let next = match context(ContextKind::SuggestedArg) {
+                Some(option) => format!("did you mean: {option}; {help}"),
+                None => help,
+            };
+            (format!(" {verb}: no option '{}'", invalid?), next)
+        }
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            let (option, value) =
+                (invalid?, context(ContextKind::InvalidValue).unwrap_or_default());
+            let why = std::error::Error::source(error).map(|why| format!(": {why}"));
+            let what = match value.as_str() {
+                "" => format!("{option} wants a value"),
+                value => format!("{option} cannot be '{value}'{}", why.unwrap_or_default()),
+            };
+            (format!(" {verb}: {what}"), help)
+        }
+        ErrorKind::ArgumentConflict => {
+            let other = named(context(ContextKind::PriorArg))?;
+            let both = format!("{} and {other} exclude each other", invalid?);
+            (format!(" {verb}: {both}"), format!("leave out one of them; {help}"))
+        }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -801,6 +869,56 @@ mod tests {
             let line = format!("\n  {} ", verb.get_name());
             assert!(help.contains(&line), "{} is missing in:\n{help}", verb.get_name());
         }
+    }
+
+    #[test]
+    fn mistakes_are_said_with_what_to_type_next() {
+        let check = |typed: &str, what: &str, next: &str| {
+            let words = std::iter::once("sweetspot").chain(typed.split_whitespace());
+            let Err(error) = Arguments::try_parse_from(words) else { panic!("{typed} is fine") };
+            let verb = typed.split_whitespace().next().unwrap_or_default();
+            let found = mistake(&error, verb);
+            assert_eq!(found, Some((what.to_owned(), next.to_owned())), "{typed}");
+        };
+        let tune_help = "all options: sweetspot tune --help";
+        check(
+            "tune",
+            " tune: no command to measure",
+            "try: sweetspot tune -- ./program its arguments",
+        );
+        check("bench", " bench: no plan", "try: sweetspot bench plan.toml");
+        check("run", " run: no program to run", "try: sweetspot run -- ./program");
+        check(
+            "tune --budgt 3s -- ls",
+            " tune: no option '--budgt'",
+            "did you mean: --budget; all options: sweetspot tune --help",
+        );
+        check(
+            "bench --warmup 3 plan.toml",
+            " bench: no option '--warmup'",
+            "all options: sweetspot bench --help",
+        );
+        check(
+            "tune --sizes 4K -- ls",
+            " tune: --sizes cannot be '4K': two sizes are wanted, such as 4K..16M",
+            tune_help,
+        );
+        check(
+            "bench --budget soon plan.toml",
+            " bench: --budget cannot be 'soon': a time such as 90s, 5m or 1h is wanted",
+            "all options: sweetspot bench --help",
+        );
+        check(
+            "tune --patience 50 ls",
+            " tune: --patience cannot be '50': 50 is not in 1..=20",
+            tune_help,
+        );
+        check("tune --from", " tune: --from wants a value", tune_help);
+        check(
+            "tune --warm --cold -- ls",
+            " tune: --warm and --cold exclude each other",
+            "leave out one of them; all options: sweetspot tune --help",
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `sweetspot demo`: what it gains on this machine, with a real program that is there.
 //!
 //! A COBOL program (compiled here from its source) or `dd` copies records of 200 bytes. It goes the
-//! way of a user: `profile` says what it does, `tune` finds a size (with fewer records), and then it
+//! way of a user: `profile` says what it does, `tune` what buffers gain (with fewer records), and then it
 //! runs without and with that in alternating pairs; each copy is compared with the original, byte by
 //! byte. Everything happens in a temporary folder, which is removed also on Ctrl-C.
 //!
@@ -36,7 +36,7 @@ const SPARE_BYTES: u64 = 32 << 20;
 /// Exit status of a demo that failed.
 const STATUS_FAILED: u8 = 1;
 const COMPARED_BYTES: usize = 1 << 20;
-/// `tune` runs the program some 90 times, so it gets this part of the records.
+/// `tune` runs the program up to 30 times, so it gets this part of the records.
 const TUNED_PART: u64 = 10;
 /// How long `tune` may take.
 const TUNE_BUDGET: &str = "60s";
@@ -83,7 +83,7 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
     bar.set_message(format!("profile {}", program.name()));
     let profiled = copy.profile()?;
     bar.inc(1);
-    bar.set_message(format!("tune {}, some 90 runs", program.name()));
+    bar.set_message(format!("tune {}, up to 30 runs", program.name()));
     let tuned = copy.tune(arguments.records.div_ceil(TUNED_PART))?;
     bar.inc(1);
 

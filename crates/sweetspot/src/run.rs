@@ -12,7 +12,7 @@ use crate::config;
 use crate::failure::{Failure, say};
 use crate::preload::{self, Refusal};
 use crate::probe::{self, Obstacle};
-use crate::reach;
+use crate::reach::{self, Reach};
 use crate::recover;
 use crate::resolve;
 use crate::session::{self, Session, Settings};
@@ -20,6 +20,7 @@ use crate::shown::shown;
 use crate::summary::{Ran, Report, Wanted};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use sweetspot_core::ledger::RULES_MAX;
@@ -69,6 +70,11 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     if arguments.require {
         is_to_be_buffered(&program, asked, &config)?;
         can_be_buffered(&program, &environment)?;
+    }
+
+    let is_told_otherwise = arguments.quiet || arguments.require || target.is_some();
+    if !is_told_otherwise && !nothing_can_wait(&asked) && std::io::stderr().is_terminal() {
+        tell_what_cannot_be_buffered(&program, &reach);
     }
 
     // What a killed run of the same job left must be in its files before this one reads them.
@@ -135,6 +141,20 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         was_active(session.as_ref(), &program)?;
     }
     end_as(ended)
+}
+
+/// Says in one line that nothing will be buffered, and why, as far as the program's file tells. To people
+/// at a terminal only: in a pipe or under cron it would be noise.
+fn tell_what_cannot_be_buffered(program: &Path, reach: &Reach) {
+    let why = match reach {
+        Reach::Unreachable(why) => why.to_string(),
+        Reach::Reachable if !has_room() => NO_ROOM.to_owned(),
+        Reach::Reachable => return,
+    };
+    say(format_args!(
+        "sweetspot: {} is not buffered: {why} (--quiet hides this)",
+        program.display()
+    ));
 }
 
 /// The library. Where there is no place for it the program runs untouched, and it is said why.

@@ -1,12 +1,14 @@
-//! `sweetspot tune`: finds the smallest buffer that is as good as any for a command, and keeps it.
+//! `sweetspot tune`: finds out whether buffering a command is worth it and whether a size must be set for
+//! it; with `--smallest`, the smallest buffer that is as good as any.
 //!
-//! The story: learn what the command reads and writes; let the search of `sweetspot-lab` say what
-//! to run next, and run it, until the answer is confirmed or time is up; look whether single files
-//! want something else; write the rule; say what was found.
+//! The story: learn what the command reads and writes; let `questions` or `search` of `sweetspot-lab`
+//! say what to run next, and run it, until there is an answer or time is up; after a search, look whether
+//! single files want something else; write the rule, if one is wanted; say what was found.
 //!
 //! Invariants: nothing is written to `sweetspot.toml` that was not confirmed on fresh runs with
 //! equal outputs. Nothing that the command writes is removed or restored but by `--prepare`.
 
+mod advice;
 mod apart;
 mod files;
 mod machine;
@@ -30,7 +32,7 @@ use crate::shown::lines;
 use crate::shown::shown;
 use indicatif::{ProgressBar, ProgressStyle};
 use predicted::{Confirmed, Predicted};
-use report::{Findings, Report, Stopped};
+use report::{Findings, Found, Report, Stopped};
 use rules::Rule;
 use serde::{Deserialize, Serialize};
 use settings::typed;
@@ -42,15 +44,17 @@ use sweetspot_core::size::BufferSize;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::paired::{self, Observation, Options, Stop, Verdict};
-use sweetspot_lab::search::{self, Answer, Plan, Round, Setting, Step};
+use sweetspot_lab::questions::{self, Reply};
+use sweetspot_lab::search::{self, Answer, Phase, Plan, Round, Setting, Step};
 use sweetspot_lab::statistics;
 use sweetspot_lab::store::{self, Session, Store};
 use trial::{Trial, called};
 
 /// Exit status where no answer was confirmed.
 const STATUS_UNDECIDED: u8 = 1;
-/// Runs that a search takes, about.
-const RUNS_USUAL: u64 = 90;
+/// Runs that both questions take at most, and those that a search takes about.
+const RUNS_OF_QUESTIONS: u64 = 30;
+const RUNS_OF_SEARCH: u64 = 90;
 /// Rounds of the whole curve.
 const CURVE_ROUNDS: usize = 5;
 /// Files for which a rule of their own is tried.
@@ -81,8 +85,9 @@ impl Recorded {
         let path = trial.record().ok()?;
         let mut recorded = Recorded::read(arguments, &path).ok()?;
         recorded.predicted.notes.push(format!(
-            "some {RUNS_USUAL} runs would take longer than --budget, so one was recorded, and sizes \
-             were tried on its calls; a longer budget or --patience searches"
+            "some {} runs would take longer than --budget, so one was recorded, and sizes were tried on \
+             its calls; a longer budget or --patience measures",
+            runs_usual(arguments)
         ));
         Some(recorded)
     }
@@ -100,11 +105,21 @@ impl Recorded {
     }
 }
 
-/// Whether a search would not end within its budget, and nobody asked for one in particular.
+/// Whether the smallest size is asked for, instead of whether buffering is worth it.
+fn is_smallest(arguments: &Tune) -> bool {
+    arguments.smallest || arguments.curve
+}
+
+/// Runs that it takes, those of learning among them.
+fn runs_usual(arguments: &Tune) -> u64 {
+    if is_smallest(arguments) { RUNS_OF_SEARCH } else { RUNS_OF_QUESTIONS }
+}
+
+/// Whether so many runs would not end within the budget, and nobody asked for them in particular.
 fn is_too_long(arguments: &Tune, seconds: f64) -> bool {
     let Tune { budget, patience, curve, cold, resume, sandbox, dry_run, .. } = arguments;
     let asked = *patience > 1 || *curve || *cold || *resume || *sandbox || *dry_run;
-    !asked && seconds * RUNS_USUAL as f64 > budget.as_secs_f64()
+    !asked && seconds * runs_usual(arguments) as f64 > budget.as_secs_f64()
 }
 
 /// Says what a kept recording predicts; nothing runs. Returns the exit status.
@@ -138,7 +153,7 @@ fn tell_predicted(
         runs,
         checked: Vec::new(),
         notes,
-        answer: None,
+        found: Found::Smallest(None),
         stopped: None,
     };
     let mut report = findings.report().map_err(lab)?;
@@ -170,13 +185,14 @@ fn tell_confirmed(
         runs: trial.runs,
         checked: trial.checked(),
         notes: trial.notes.clone(),
-        answer: Some(answer),
+        found: Found::Smallest(Some(answer)),
         stopped: None,
     };
     let mut report = findings.report().map_err(lab)?;
     report.sentence = predicted.confirmed_sentence(confirmed, &arguments.sizes, arguments.within);
     report.predicted.clone_from(&predicted.rows);
-    if !arguments.keep_rules {
+    // A size that is no better than auto needs no rule, unless the size itself is asked for.
+    if !arguments.keep_rules && (is_smallest(arguments) || !answer.auto_is_within) {
         let rule = Rule { file: None, buffer: arguments.sizes.buffer(answer.setting(&plan)) };
         keep(rules_at, Some(program_name(arguments)), &[rule], &mut report)?;
     }
@@ -233,7 +249,7 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
         Some(kept) => kept.at.clone(),
         None => rules::place(arguments.config.as_deref(), trial.folder())?,
     };
-    let bar = ProgressBar::new(RUNS_USUAL).with_style(
+    let bar = ProgressBar::new(runs_usual(arguments)).with_style(
         // What is cut off where the terminal is narrow stands last.
         ProgressStyle::with_template("run {pos} of about {len}, {eta} left; {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
@@ -241,7 +257,7 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     bar.set_message("learning what it reads and writes");
     let first = trial.learn_first()?;
     if recorded.is_none() && kept.is_none() && is_too_long(arguments, first.seconds) {
-        bar.set_message("recording a run, as ninety take too long");
+        bar.set_message("recording a run, as all of them take too long");
         recorded = Recorded::make(arguments, &mut trial);
     }
     trial.learn_rest(&first, recorded.as_ref().map(|recorded| &recorded.recording.profile))?;
@@ -278,32 +294,54 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
                 return tell_confirmed(arguments, predicted, &confirmed, &trial, &rules_at);
             }
             Some(missed) => {
-                trial.notes.push(format!("the prediction missed, so a search decided: {missed}"));
+                trial.notes.push(format!("the prediction missed, so measuring decided: {missed}"));
             }
         }
     }
     let mut bench = Bench::open(arguments, &program, trial, bar, interrupted)?;
-    let mut stopped = bench.search()?;
-    let answer = search::guess(&bench.plan, &bench.rounds).map_err(lab)?;
-    let confirmed = answer.filter(|answer| answer.confirmed);
-    let mut found = Vec::new();
-    if let Some(answer) = confirmed {
-        if kept.is_none() {
-            found = bench.rules_for_files(&answer)?;
-            stopped = stopped.or(bench.interrupted().then_some(Stopped::Interrupted));
+    let mut stopped = bench.measure()?;
+    let found = bench.found()?;
+    let mut rules = Vec::new();
+    match found {
+        Found::Worth(answer) => {
+            let better = answer.size.filter(|size| size.reply == Reply::Yes);
+            let buffer = better.map(|size| arguments.sizes.buffer(size.setting));
+            rules.extend(buffer.map(|buffer| Rule { file: None, buffer }));
         }
-        let buffer = arguments.sizes.buffer(answer.setting(&bench.plan));
-        found.push(Rule { file: kept.as_ref().map(|kept| kept.pattern.clone()), buffer });
+        Found::Smallest(Some(answer)) if answer.confirmed => {
+            if kept.is_none() {
+                rules = bench.rules_for_files(&answer)?;
+                stopped = stopped.or(bench.interrupted().then_some(Stopped::Interrupted));
+            }
+            let buffer = arguments.sizes.buffer(answer.setting(&bench.plan));
+            rules.push(Rule { file: kept.as_ref().map(|kept| kept.pattern.clone()), buffer });
+        }
+        Found::Smallest(_) => {}
     }
-    let mut report = bench.report(answer, stopped)?;
+    let mut report = bench.report(found, stopped)?;
     report.predicted = recorded.map(|recorded| recorded.predicted.rows).unwrap_or_default();
-    if !found.is_empty() && !arguments.keep_rules {
-        let name = kept.is_none().then(|| program_name(arguments));
-        keep(&rules_at, name, &found, &mut report)?;
+    let name = kept.is_none().then(|| program_name(arguments));
+    if !rules.is_empty() && !arguments.keep_rules {
+        keep(&rules_at, name, &rules, &mut report)?;
+    } else if let (true, Some(name)) = (needs_no_rule(&found), name)
+        && !arguments.keep_rules
+        && rules::has_own(&rules_at, &name)
+    {
+        // What it says would not be what `run` does.
+        rules::write(&rules_at, &rules::Tuned { program: Some(&name), date: "", rules: &[] })?;
+        report
+            .notes
+            .push(format!("the rule of an earlier tune is gone from {}", rules_at.display()));
     }
     bench.end(&report)?;
     show(arguments, &report);
-    Ok(if confirmed.is_some() { 0 } else { STATUS_UNDECIDED })
+    Ok(if report.confirmed { 0 } else { STATUS_UNDECIDED })
+}
+
+/// Whether it is known that no rule makes the program faster.
+fn needs_no_rule(found: &Found) -> bool {
+    let Found::Worth(answer) = found else { return false };
+    answer.worth() == Reply::No || answer.size.is_some_and(|size| size.reply == Reply::No)
 }
 
 /// The program's file, if buffers can reach it: for another one there is nothing to tune.
@@ -384,30 +422,40 @@ impl<'a> Bench<'a> {
         };
         let plan = plan(arguments, now.circumstances.seed);
         let done: usize = rounds.iter().map(|round| round.order.len()).sum();
-        bar.set_length(RUNS_USUAL.max(done as u64 + 10));
+        bar.set_length(runs_usual(arguments).max(done as u64 + 10));
         bar.set_position(done as u64);
         let begun = Instant::now();
         Ok(Bench { arguments, plan, trial, store, session, rounds, bar, interrupted, begun })
     }
 
-    /// Runs what the search wants until it is done, or must stop.
-    fn search(&mut self) -> Result<Option<Stopped>, Failure> {
-        loop {
-            let Step::Round { phase, order } =
-                search::step(&self.plan, &self.rounds).map_err(lab)?
-            else {
-                return Ok(None);
-            };
+    /// What is to run next; `None`: all has been asked.
+    fn next(&self) -> Result<Option<(Phase, Vec<Setting>)>, Failure> {
+        if !is_smallest(self.arguments) {
+            return questions::next(&self.plan, &self.rounds).map_err(lab);
+        }
+        Ok(match search::step(&self.plan, &self.rounds).map_err(lab)? {
+            Step::Round { phase, order } => Some((phase, order)),
+            Step::Done(_) => None,
+        })
+    }
+
+    fn found(&self) -> Result<Found, Failure> {
+        Found::after(is_smallest(self.arguments), &self.plan, &self.rounds).map_err(lab)
+    }
+
+    /// Runs what is wanted until there is nothing more, or it must stop.
+    fn measure(&mut self) -> Result<Option<Stopped>, Failure> {
+        while let Some((phase, order)) = self.next()? {
             if let Some(stopped) = self.must_stop() {
                 return Ok(Some(stopped));
             }
             let after = self.bar.position() + order.len() as u64;
             self.bar.set_length(self.bar.length().unwrap_or_default().max(after));
-            let mut figures = Vec::with_capacity(order.len());
+            let mut measured = Vec::with_capacity(order.len());
             for (place, setting) in order.iter().enumerate() {
                 self.show(phase, *setting);
                 let measurement = self.trial.run(&self.arguments.sizes, *setting)?;
-                figures.push(measurement.wall.as_secs_f64());
+                measured.push((*setting, measurement));
                 let run = store::Run {
                     round: self.rounds.len(),
                     place,
@@ -423,8 +471,9 @@ impl<'a> Bench<'a> {
                     return Ok(Some(Stopped::Interrupted));
                 }
             }
-            self.rounds.push(Round { phase, order, figures });
+            self.rounds.push(Round::measured(phase, &measured));
         }
+        Ok(None)
     }
 
     fn must_stop(&self) -> Option<Stopped> {
@@ -438,25 +487,29 @@ impl<'a> Bench<'a> {
     }
 
     /// The live line: what runs, and what is known.
-    fn show(&self, phase: search::Phase, setting: Setting) {
+    fn show(&self, phase: Phase, setting: Setting) {
         if self.bar.is_hidden() {
             return;
         }
         let what = called(&self.arguments.sizes, setting);
         let phase = format!("{phase:?}").to_lowercase();
-        let guess = search::guess(&self.plan, &self.rounds).ok().flatten();
-        let guess = guess.map_or_else(String::new, |guess| self.so_far(&guess));
+        let known = match self.found() {
+            Ok(Found::Smallest(Some(guess))) => self.so_far(&guess),
+            Ok(Found::Worth(questions::Answer { worth: Some(worth), .. })) => {
+                format!("; so far {:.2} times as fast with auto", worth.speed)
+            }
+            _ => String::new(),
+        };
         let round = self.rounds.len() + 1;
-        self.bar.set_message(format!("round {round}, {phase}: {what}{guess}"));
+        self.bar.set_message(format!("round {round}, {phase}: {what}{known}"));
     }
 
     /// The best guess, and how it stands to the best other size.
     fn so_far(&self, guess: &Answer) -> String {
         let Answer { choice, rival, .. } = *guess;
         let confidence = paired::CONFIDENCE_FIXED;
-        let ratio = search::ratio(&self.rounds, search::Phase::Scout, choice, rival, confidence)
-            .ok()
-            .flatten();
+        let ratio =
+            search::ratio(&self.rounds, Phase::Scout, choice, rival, confidence).ok().flatten();
         let stands = ratio.map_or_else(String::new, |ratio| match ratio.interval {
             Some(interval) => format!(
                 ", {:.2} ({:.2} to {:.2}) of the best",
@@ -562,7 +615,7 @@ impl<'a> Bench<'a> {
         Duration::from_secs_f64(2.0 * pairs as f64 * slowest)
     }
 
-    fn report(&self, answer: Option<Answer>, stopped: Option<Stopped>) -> Result<Report, Failure> {
+    fn report(&self, found: Found, stopped: Option<Stopped>) -> Result<Report, Failure> {
         let runs = self.store.ran(&self.session).map_err(lab)?;
         let measurements: Vec<_> = runs.iter().map(|run| (run.setting, run.measurement)).collect();
         Findings {
@@ -574,7 +627,7 @@ impl<'a> Bench<'a> {
             runs: self.trial.runs,
             checked: self.trial.checked(),
             notes: self.trial.notes.clone(),
-            answer,
+            found,
             stopped,
         }
         .report()
@@ -614,6 +667,7 @@ fn subject(arguments: &Tune, folder: &Path) -> String {
         "within": arguments.within,
         "cold": arguments.cold,
         "curve": arguments.curve,
+        "smallest": is_smallest(arguments),
         "patience": arguments.patience,
         "sandbox": arguments.sandbox,
         "prepare": arguments.prepare.as_ref().map(|command| command.to_string_lossy()),

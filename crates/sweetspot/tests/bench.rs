@@ -485,6 +485,20 @@ fn ctrl_c_says_what_is_known_and_a_session_goes_on() {
 }
 
 #[test]
+fn a_budget_ends_it_after_a_round_and_it_goes_on() {
+    // A round naps for 0.2 seconds at the least, and there are seven with the one to warm up.
+    let bench = Bench::new(PLAN);
+    let report = bench.json(&["--budget=1s"], 1);
+    assert_eq!(report["stopped"], "budget", "{report:#}");
+    let shown = text(&bench.run(&["--budget=1s", "--seed=4"]));
+    assert!(shown.contains("The time is up: this is what is known so far."), "{shown}");
+    // Whether what is claimed holds is another question, which a busy machine leaves open.
+    let whole = bench.run(&["--resume", "--json"]);
+    let report: Value = serde_json::from_slice(&whole.stdout).unwrap();
+    assert_eq!((&report["rounds"], &report["stopped"]), (&6.into(), &Value::Null));
+}
+
+#[test]
 fn a_changed_machine_is_refused_unless_told_otherwise() {
     let bench = Bench::new(
         &PLAN

@@ -240,5 +240,5 @@ fn a_mistake_costs_no_run() {
     check("$SWEETSPOT_BINARY summary nowhere", 125, "nowhere: No such file");
     check("mkdir none; $SWEETSPOT_BINARY summary none", 125, "none: nothing is in it");
     check("$SWEETSPOT_BINARY summary file", 125, "file: no file of a run is in it");
-    check("$SWEETSPOT_BINARY summary", 2, "<DIR>");
+    check("$SWEETSPOT_BINARY summary", 2, "no folder of summaries\n  try: sweetspot summary job/");
 }

@@ -366,3 +366,35 @@ fn job_control_is_the_programs_own() {
         }
     }
 }
+
+/// People are told that a program cannot be buffered. Whoever reads a pipe or cron's mail is not.
+#[test]
+fn what_cannot_be_buffered_is_said_on_a_terminal_only() {
+    let folder = tempfile::tempdir().unwrap();
+    // A format that the kernel does not know: the shell runs it.
+    let mut header = b"\x7fELF\x01\x01\x01".to_vec();
+    header.resize(64, 0);
+    let program = folder.path().join("other");
+    fs::write(&program, header).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&program, mode).unwrap();
+    let mut terminal = Terminal::new(SHELLS[1], folder.path());
+    let run = |options: &str| {
+        format!("{} run {options} -- ./other; echo \"seen: $?\"", env!("CARGO_BIN_EXE_sweetspot"))
+    };
+    for (options, redirection, is_told) in
+        [("", "", true), ("--quiet", "", false), ("", " 2>said", false)]
+    {
+        let line = run(options).replace("./other;", &format!("./other{redirection};"));
+        terminal.line(&line);
+        terminal.wait_until(&line, |this| seen(&this.news()).len() == 1);
+        let told = terminal.news().contains("/other is not buffered: ");
+        assert_eq!(told, is_told, "{line}; on the screen:\n{}", terminal.screen());
+    }
+    let said = fs::read_to_string(folder.path().join("said")).unwrap();
+    assert!(!said.contains("is not buffered"), "{said}");
+    // What is buffered is not mentioned.
+    terminal.line(&run("").replace("./other", "true"));
+    terminal.wait_until("true", |this| seen(&this.news()) == ["0"]);
+    assert!(!terminal.news().contains("is not buffered"), "{}", terminal.screen());
+}

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Few sizes, and any of them is good enough: the answer is certain and comes soon.
-const EASY: [&str; 2] = ["--sizes=4K..16K", "--within=100%"];
+const EASY: [&str; 3] = ["--smallest", "--sizes=4K..16K", "--within=100%"];
 /// Nothing here takes longer, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -91,6 +91,54 @@ fn confirmed(mut tune: impl FnMut() -> Output) -> Output {
     const TRIES: usize = 4;
     let mut outputs = (0..TRIES).map(|_| tune());
     outputs.find(is_confirmed).unwrap_or_else(|| panic!("undecided {TRIES} times"))
+}
+
+#[test]
+fn what_gains_nothing_is_said_first_and_gets_no_rule() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("")).unwrap();
+    let rules = "[[rule]]\nprogram = \"a*\"\nbuffer = \"4K\"\n";
+    let old = "\n[[rule]]\nprogram = \"sh\"\nbuffer = \"1M\"\ntuned = \"2026-01-01\"\n";
+    fs::write(place.path("sweetspot.toml"), format!("{rules}{old}")).unwrap();
+    // It would have to be twice as fast.
+    let output = confirmed(|| place.shell(&["--within=100%"], "sleep 0.1; echo said >out"));
+    let said = text(&output);
+    assert!(said.starts_with("Leave it as it is: `sweetspot run` "), "{said}");
+    for part in
+        ["14 runs, each a fresh", "Compared by wall time.", "work/out", "earlier tune is gone"]
+    {
+        assert!(said.contains(part), "{part:?} is missing in\n{said}");
+    }
+    assert_eq!(fs::read_to_string(place.path("sweetspot.toml")).unwrap(), rules);
+}
+
+/// Takes long without buffers, less with automatic ones, and hardly any time with one size.
+const BEST_AT_16K: &str =
+    "case \"$IO_BUFFER_SIZE\" in '') sleep 1.5 ;; 16384) sleep 0.02 ;; *) sleep 0.6 ;; esac";
+
+#[test]
+fn a_size_that_is_faster_than_auto_becomes_a_rule() {
+    let place = Place::new();
+    let options = ["--json", "--sizes=4K..16K", "--within=20%"];
+    let mut told = serde_json::Value::Null;
+    let has_size = |told: &serde_json::Value| told["questions"]["size"]["reply"] == "yes";
+    for _ in 0..4 {
+        let output = place.shell(&options, BEST_AT_16K);
+        is_confirmed(&output);
+        told = serde_json::from_slice(&output.stdout).unwrap();
+        if has_size(&told) {
+            break;
+        }
+    }
+    assert!(has_size(&told), "{told:#}");
+    let sentence = told["sentence"].as_str().unwrap();
+    assert!(sentence.starts_with("Use `sweetspot run`: it is "), "{sentence}");
+    assert!(sentence.contains(". Set the size to 16 KiB: that is "), "{sentence}");
+    assert_eq!((&told["buffer"], &told["base"]), (&"16K".into(), &"auto".into()));
+    let runs = told["runs"].as_u64().unwrap();
+    assert!((14..=30).contains(&runs), "{runs} runs");
+    let rules = fs::read_to_string(place.path("sweetspot.toml")).unwrap();
+    assert!(rules.contains("program = \"sh\"\nbuffer = \"16K\"\n"), "{rules}");
 }
 
 #[test]
@@ -376,7 +424,7 @@ fn a_dry_run_measures_nothing() {
     fs::write(place.path("in.dat"), "x").unwrap();
     let output = place.tune(&["--dry-run"], &["cp", "in.dat", "out.dat"]).output().unwrap();
     let said = text(&output);
-    for part in ["about 90 runs", "inputs   ", "in.dat", "outputs  ", "out.dat", "sweetspot.toml"] {
+    for part in ["about 30 runs", "inputs   ", "in.dat", "outputs  ", "out.dat", "sweetspot.toml"] {
         assert!(said.contains(part), "{part:?} is missing in\n{said}");
     }
     assert!(!place.folder.path().join("state").exists(), "no session began");
@@ -623,12 +671,12 @@ fn from_a_recording_nothing_runs_and_nothing_is_written() {
 fn a_prediction_is_confirmed_by_six_runs_or_a_search_decides() {
     let place = Place::with_input();
     let recording = place.record(&COPY);
-    let options = ["--json", "--sizes=4K..256K", "--within=100%"];
+    let options = ["--json", "--smallest", "--sizes=4K..256K", "--within=100%"];
     let output = place.tune_from(&recording, &options, &COPY);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let notes = told["notes"].to_string();
-    let missed = notes.contains("the prediction missed, so a search decided: ");
+    let missed = notes.contains("the prediction missed, so measuring decided: ");
     assert_eq!(told["runs"].as_u64().unwrap() == 7, !missed, "{told:#}");
     assert!(told["checked"].to_string().contains("out.dat"), "{told:#}");
     assert_eq!(told["predicted"].as_array().unwrap().len(), 9, "{told:#}");
@@ -653,7 +701,7 @@ fn a_prediction_that_misses_is_said() {
     let notes = told["notes"].to_string();
     for part in [
         "what was recorded is another command: dd if=in.dat",
-        "the prediction missed, so a search decided: with ",
+        "the prediction missed, so measuring decided: with ",
         "was predicted",
     ] {
         assert!(notes.contains(part), "{part:?} is missing in {notes}");
@@ -664,7 +712,7 @@ fn a_prediction_that_misses_is_said() {
 fn a_command_too_long_for_the_budget_is_recorded_once_and_tried_six_times() {
     let place = Place::with_input();
     // Less than ninety runs take at the least, and several times what six take here.
-    let options = ["--json", "--budget=8s", "--sizes=4K..16K", "--within=100%"];
+    let options = ["--json", "--smallest", "--budget=8s", "--sizes=4K..16K", "--within=100%"];
     let told = |options: &[&str], command: &[&str]| -> serde_json::Value {
         let output = place.tune(options, command).output().unwrap();
         assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
@@ -679,7 +727,7 @@ fn a_command_too_long_for_the_budget_is_recorded_once_and_tried_six_times() {
     let recorded = recorded.find(|told| !too_long(told)).expect("six runs within the budget");
     let notes = recorded["notes"].to_string();
     assert!(notes.contains("would take longer than --budget, so one was recorded"), "{notes}");
-    let missed = notes.contains("the prediction missed, so a search decided: ");
+    let missed = notes.contains("the prediction missed, so measuring decided: ");
     assert_eq!(recorded["runs"].as_u64().unwrap() == 8, !missed, "{recorded:#}");
     // Nothing of its own is among what is compared.
     let checked = recorded["checked"].as_array().unwrap();
@@ -687,7 +735,7 @@ fn a_command_too_long_for_the_budget_is_recorded_once_and_tried_six_times() {
         checked.len() == 1 && checked[0].as_str().unwrap().ends_with("/out.dat"),
         "{checked:?}"
     );
-    // Where a search is asked for, that is what is done.
+    // Where measuring is asked for, that is what is done.
     let options = ["--json", "--budget=1s", "--sizes=4K..16K", "--patience=2"];
     let searched = told(&options, &["sh", "-c", "sleep 0.1; cat in.dat > out.dat"]);
     assert_eq!(searched["predicted"].as_array().unwrap().len(), 0, "{searched:#}");

@@ -71,6 +71,7 @@ cargo xtask bench noise FILE.json [RUNS]: time one command RUNS (1500) times, as
 the search for a sweet spot is tested
 cargo xtask bench null [COMPARISONS [SEED]]: compare a command with itself that many times (200), as
 the benchmarks are compared; fails where it is said to differ more often than 5 % of the time
+cargo xtask bench null questions [COMPARISONS [SEED]]: the same with the two questions of `tune`
 ";
 
 /// What was typed.

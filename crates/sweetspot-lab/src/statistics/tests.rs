@@ -313,3 +313,28 @@ fn what_has_no_step_seldom_seems_to_have_one() {
     assert!(change_point(&[1.0; 20]).unwrap().p == 1.0);
     assert_eq!(change_point(&[1.0; 5]), None);
 }
+
+#[test]
+fn weights_pull_as_the_definition_says() {
+    // By the definition: the centres at which the signed ranks of w (x - c) are balanced, found by
+    // trying centres one by one.
+    let samples = [0.3, -0.1, 0.9, 0.45, 0.2, -0.55, 1.4, 0.05];
+    let weights = [1.0, 1.0, 0.25, 1.0, 0.5, 0.1, 0.3, 1.0];
+    let above = |centre: f64| -> usize {
+        let scaled: Vec<f64> =
+            std::iter::zip(samples, weights).map(|(x, w)| w * (x - centre)).collect();
+        let rank = |of: f64| scaled.iter().filter(|other| other.abs() <= of.abs()).count();
+        scaled.iter().filter(|value| **value > 0.0).map(|value| rank(*value)).sum()
+    };
+    let found = weighted_location(&samples, &weights, 0.95).unwrap();
+    let Interval { low, high } = found.interval.unwrap();
+    // Three of the 36 sums may lie outside at each end: P(W <= 3) is 5 of 256, below 2.5 %.
+    let step = 1e-6;
+    assert_eq!((above(low - step), above(low + step)), (33, 32));
+    assert_eq!((above(high - step), above(high + step)), (4, 3));
+    assert!(above(found.value - step) >= 18 && above(found.value + step) <= 18);
+    let equal = weighted_location(&samples, &[0.3; 8], 0.95).unwrap();
+    assert_eq!(equal, location(&samples, 0.95).unwrap());
+    assert_eq!(weighted_location(&samples, &[1.0; 7], 0.95), Err(StatisticsError::Unpaired));
+    assert_eq!(weighted_location(&[1.0], &[0.0], 0.95), Err(StatisticsError::NotFinite));
+}

@@ -131,10 +131,10 @@ impl Store {
 pub fn whole_rounds(runs: &[Ran]) -> Vec<Round> {
     let rounds = runs.chunk_by(|one, next| one.round == next.round);
     let whole = rounds.filter(|round| round.len() == round[0].runs_of_round);
-    let round = |runs: &[Ran]| Round {
-        phase: runs[0].phase,
-        order: runs.iter().map(|run| run.setting).collect(),
-        figures: runs.iter().map(|run| run.figure).collect(),
+    let round = |runs: &[Ran]| {
+        let measured: Vec<_> = runs.iter().map(|run| (run.setting, run.measurement)).collect();
+        let figures = runs.iter().map(|run| run.figure).collect();
+        Round { figures, ..Round::measured(runs[0].phase, &measured) }
     };
     whole.map(round).collect()
 }

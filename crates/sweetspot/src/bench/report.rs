@@ -26,6 +26,8 @@ pub const QUANTILES: [(&str, f64); 4] = [("P50", 0.5), ("P90", 0.9), ("P99", 0.9
 #[serde(rename_all = "lowercase")]
 pub enum Stopped {
     Interrupted,
+    /// The time of `--budget` is up.
+    Budget,
     /// The machine is restarted before it goes on.
     Restart,
 }
@@ -361,10 +363,14 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);
         self.question.iter().for_each(|question| text.push_str(&format!("{question}\n")));
-        if self.stopped.is_some() {
-            text.push_str(
-                "\nInterrupted: this is what is known so far. Go on with the same command and \
-                 --resume.\n",
+        if let Some(stopped) = self.stopped {
+            let why = match stopped {
+                Stopped::Budget => "The time is up",
+                Stopped::Interrupted | Stopped::Restart => "Interrupted",
+            };
+            let _ = writeln!(
+                text,
+                "\n{why}: this is what is known so far. Go on with the same command and --resume."
             );
         }
         text.push('\n');

@@ -212,6 +212,10 @@ impl<'a> Session<'a> {
             if self.interrupted.load(Relaxed) {
                 return Ok(Some(Stopped::Interrupted));
             }
+            let budget = self.prepared.arguments.budget;
+            if place == 0 && budget.is_some_and(|budget| self.begun.elapsed() >= budget) {
+                return Ok(Some(Stopped::Budget));
+            }
             match until {
                 Until::OneRun if self.runs.len() > before => return Ok(Some(Stopped::Restart)),
                 Until::WarmedUp if round > 0 => return Ok(Some(Stopped::Restart)),

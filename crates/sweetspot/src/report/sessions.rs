@@ -84,7 +84,7 @@ pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, swee
     let mut session = Session {
         kind: Kind::Tune,
         title: shell_words(&stored.command),
-        sentences: vec![report.sentence.clone()],
+        sentences: std::iter::once(&report.sentence).chain(&report.compared).cloned().collect(),
         how,
         rounds: rounds.len(),
         seed: plan.seed,

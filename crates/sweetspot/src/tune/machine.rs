@@ -52,8 +52,12 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
     // What it writes is looked for in the current folder.
     std::env::set_current_dir(scratch.path()).map_err(failure)?;
     let command = ["dd", "if=in", "of=out", "bs=200", "status=none"];
-    let arguments =
-        Tune { command: command.map(Into::into).into(), machine: None, ..arguments.clone() };
+    let arguments = Tune {
+        command: command.map(Into::into).into(),
+        machine: None,
+        smallest: true,
+        ..arguments.clone()
+    };
     let ended = tune_command(&arguments, Some(Kept { at, pattern }));
     // A folder that is in use cannot be removed everywhere.
     let _ = std::env::set_current_dir("/");

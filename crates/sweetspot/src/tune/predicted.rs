@@ -175,16 +175,14 @@ impl Predicted {
             if round % 2 == 1 {
                 order.reverse();
             }
-            let mut figures = Vec::new();
-            for setting in &order {
+            let before = measurements.len();
+            for setting in order {
                 if interrupted.load(Relaxed) {
                     return Ok(None);
                 }
-                let measurement = trial.run(sizes, *setting)?;
-                figures.push(measurement.wall.as_secs_f64());
-                measurements.push((*setting, measurement));
+                measurements.push((setting, trial.run(sizes, setting)?));
             }
-            rounds.push(Round { phase: Phase::Confirm, order, figures });
+            rounds.push(Round::measured(Phase::Confirm, &measurements[before..]));
         }
         let confirmed = Confirmed { rounds, measurements, missed: None };
         Ok(Some(Confirmed { missed: self.missed(&confirmed, sizes), ..confirmed }))
@@ -341,11 +339,7 @@ mod tests {
         predicted.rows[2].high = 6.0;
         // The second round takes longer by that much for no buffering, and less for the others.
         let missed = |figures: [f64; 3], noise: f64| {
-            let round = |order: Vec<Setting>, figures: Vec<f64>| Round {
-                phase: Phase::Confirm,
-                order,
-                figures,
-            };
+            let round = |order, figures| Round::new(Phase::Confirm, order, figures);
             let there = round(vec![OFF, 2, 3], figures.to_vec());
             let back = round(
                 vec![3, 2, OFF],

@@ -1,6 +1,7 @@
 //! What was found, in the order in which people want it: a sentence, a table, a curve, and what was
 //! checked; or the same as JSON.
 
+use super::advice::Advice;
 use super::rules::{Rule, Tuned};
 use super::settings::{Ladder, spoken, typed};
 use super::trial::{Trial, called};
@@ -13,6 +14,7 @@ use std::path::Path;
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::paired::CONFIDENCE_FIXED;
+use sweetspot_lab::questions::{self, Reply};
 use sweetspot_lab::search::{self, Answer, OFF, Phase, Plan, Round, Setting};
 use sweetspot_lab::statistics::{self, Estimate, Interval};
 
@@ -36,6 +38,57 @@ pub enum Stopped {
     Budget,
 }
 
+/// What was asked, and what is known of it.
+#[derive(Clone, Copy)]
+pub enum Found {
+    /// Whether buffering is worth it, and whether a size must be set.
+    Worth(questions::Answer),
+    /// The smallest buffer within the margin of the best.
+    Smallest(Option<Answer>),
+}
+
+impl Found {
+    /// What is known after `rounds`.
+    ///
+    /// # Errors
+    /// Where figures are no numbers.
+    pub fn after(
+        is_smallest: bool,
+        plan: &Plan,
+        rounds: &[Round],
+    ) -> Result<Found, sweetspot_lab::Error> {
+        Ok(match is_smallest {
+            true => Found::Smallest(search::guess(plan, rounds)?),
+            false => Found::Worth(questions::answer(plan, rounds)?),
+        })
+    }
+
+    /// What to use, if that is known.
+    pub fn setting(&self, plan: &Plan) -> Option<Setting> {
+        match self {
+            Found::Worth(answer) => answer.setting(plan),
+            Found::Smallest(answer) => {
+                answer.filter(|answer| answer.confirmed).map(|answer| answer.setting(plan))
+            }
+        }
+    }
+
+    /// The answer of a search for the smallest size.
+    fn smallest(&self) -> Option<Answer> {
+        match self {
+            Found::Worth(_) => None,
+            Found::Smallest(answer) => *answer,
+        }
+    }
+
+    fn worth(&self) -> Option<questions::Answer> {
+        match self {
+            Found::Worth(answer) => Some(*answer),
+            Found::Smallest(_) => None,
+        }
+    }
+}
+
 /// Everything that a report is made of.
 pub struct Findings<'a> {
     pub sizes: &'a Ladder,
@@ -47,7 +100,7 @@ pub struct Findings<'a> {
     pub runs: usize,
     pub checked: Vec<String>,
     pub notes: Vec<String>,
-    pub answer: Option<Answer>,
+    pub found: Found,
     pub stopped: Option<Stopped>,
 }
 
@@ -56,14 +109,20 @@ pub struct Findings<'a> {
 pub struct Report {
     pub schema: u32,
     pub sentence: String,
+    /// Whether buffering is worth it and whether a size must be set; null where the smallest size was
+    /// searched for.
+    pub questions: Option<questions::Answer>,
+    /// Which figure was compared, in words.
+    pub compared: Option<String>,
     pub confirmed: bool,
     pub stopped: Option<Stopped>,
     /// What to use, in the grammar of sizes.
     pub buffer: Option<String>,
-    /// The smallest that is as good as the best, and what it was confirmed against.
+    /// Of a search: the smallest that is as good as the best, and what it was confirmed against.
     pub smallest: Option<String>,
     pub rival: Option<String>,
-    /// What the ratios of the settings are relative to: the choice or its rival, whichever ran more.
+    /// What the ratios of the settings are relative to: auto; or of a search the choice or its rival,
+    /// whichever ran more.
     pub base: Option<String>,
     pub auto_is_within: bool,
     pub within: f64,
@@ -115,17 +174,33 @@ impl Findings<'_> {
     /// Where figures are no numbers.
     pub fn report(&self) -> Result<Report, sweetspot_lab::Error> {
         let buffer = |setting| typed(self.sizes.buffer(setting));
-        let confirmed = self.answer.filter(|answer| answer.confirmed);
+        let setting = self.found.setting(self.plan);
+        let smallest = self.found.smallest();
+        let questions = self.found.worth();
+        let advice = questions.as_ref().map(|answer| Advice {
+            sizes: self.sizes,
+            plan: self.plan,
+            answer,
+            measurements: self.measurements,
+            is_complete: self.stopped.is_none(),
+        });
+        let size = questions.and_then(|answer| answer.size);
         Ok(Report {
             schema: SCHEMA,
-            sentence: self.sentence()?,
-            confirmed: confirmed.is_some(),
+            sentence: match &advice {
+                Some(advice) => advice.text(),
+                None => self.sentence()?,
+            },
+            questions,
+            compared: advice.map(|advice| advice.figure()),
+            confirmed: setting.is_some(),
             stopped: self.stopped,
-            buffer: confirmed.map(|answer| buffer(answer.setting(self.plan))),
-            smallest: self.answer.map(|answer| buffer(answer.choice)),
-            rival: self.answer.map(|answer| buffer(answer.rival)),
-            base: self.answer.map(|answer| buffer(self.base(&answer))),
-            auto_is_within: confirmed.is_some_and(|answer| answer.auto_is_within),
+            buffer: setting.map(buffer),
+            smallest: smallest.map(|answer| buffer(answer.choice)),
+            rival: smallest.map(|answer| buffer(answer.rival)),
+            base: self.base().map(buffer),
+            auto_is_within: smallest.is_some_and(|answer| answer.auto_is_within)
+                || size.is_some_and(|size| size.reply == Reply::No),
             within: self.plan.within,
             cache: self.cache.to_owned(),
             seed: self.plan.seed,
@@ -144,7 +219,7 @@ impl Findings<'_> {
     fn sentence(&self) -> Result<String, sweetspot_lab::Error> {
         let percent = format!("{} %", self.plan.within * 100.0);
         let called = |setting| called(self.sizes, setting);
-        let Some(answer) = self.answer else {
+        let Some(answer) = self.found.smallest() else {
             return Ok("No answer yet: there were too few runs.".to_string());
         };
         let speed = |setting| self.speed(setting);
@@ -241,12 +316,22 @@ impl Findings<'_> {
         ))
     }
 
-    /// Of the choice and its rival, the one that more settings were compared with.
-    fn base(&self, answer: &Answer) -> Setting {
-        let runs = |setting: Setting| {
-            self.rounds.iter().filter(|round| round.order.contains(&setting)).count()
+    /// What the others are compared with: auto; or of the choice of a search and its rival the one that
+    /// more settings ran beside.
+    fn base(&self) -> Option<Setting> {
+        let runs = |setting: &Setting| {
+            self.rounds.iter().filter(|round| round.order.contains(setting)).count()
         };
-        if runs(answer.choice) > runs(answer.rival) { answer.choice } else { answer.rival }
+        match self.found {
+            Found::Worth(_) => Some(self.plan.auto()).filter(|auto| runs(auto) > 0),
+            Found::Smallest(answer) => {
+                answer.map(
+                    |Answer { choice, rival, .. }| {
+                        if runs(&choice) > runs(&rival) { choice } else { rival }
+                    },
+                )
+            }
+        }
     }
 
     fn rows(&self) -> Result<Vec<Row>, sweetspot_lab::Error> {
@@ -260,19 +345,15 @@ impl Findings<'_> {
             if figures.is_empty() {
                 continue;
             }
-            let ratio = match self.answer {
-                Some(answer) => search::ratio(
-                    self.rounds,
-                    Phase::Scout,
-                    setting,
-                    self.base(&answer),
-                    CONFIDENCE_FIXED,
-                )?,
+            let ratio = match self.base() {
+                Some(base) => {
+                    search::ratio(self.rounds, Phase::Scout, setting, base, CONFIDENCE_FIXED)?
+                }
                 None => None,
             };
             let peaks = self.measurements.iter().filter(|(ran, _)| *ran == setting);
             let peaks: Vec<f64> = peaks.map(|(_, m)| m.peak_memory_bytes as f64).collect();
-            let is_base = self.answer.is_some_and(|answer| self.base(&answer) == setting);
+            let is_base = self.base() == Some(setting);
             let interval = ratio.and_then(|ratio| ratio.interval).filter(|_| !is_base);
             rows.push(Row {
                 setting,
@@ -362,15 +443,18 @@ impl Report {
                 false => format!("in random rounds from seed {}", self.seed),
             }
         );
+        if let Some(compared) = &self.compared {
+            let _ = writeln!(text, "{compared}");
+        }
         if self.disturbed_runs > 0 {
-            let advice = match !self.confirmed && 2 * self.disturbed_runs > self.runs {
-                true => " The machine is busy: try again when it is quieter.",
-                false => "",
+            let what = match self.questions {
+                Some(_) => "their\nrounds count less, and none was dropped",
+                None => "\nnone was dropped",
             };
             let _ = writeln!(
                 text,
                 "During {} of them something waited for a processor or memory for more than a \
-                 tenth of the time;\nnone was dropped.{advice}",
+                 tenth of the time; {what}.",
                 self.disturbed_runs
             );
         }
@@ -459,7 +543,9 @@ impl Report {
 
     fn mark(&self, buffer: &String) -> &'static str {
         let is = |text: &Option<String>| text.as_ref() == Some(buffer);
-        if is(&self.buffer) && is(&self.smallest) {
+        if is(&self.buffer) && self.questions.is_some() {
+            "<- use this"
+        } else if is(&self.buffer) && is(&self.smallest) {
             "<- the smallest as good, in force"
         } else if is(&self.buffer) {
             "<- as good, in force"
@@ -530,7 +616,7 @@ pub fn dry_run(trial: &Trial, arguments: &Tune, seconds: f64, rules: &Path) -> S
         .filter(|buffer| matches!(buffer, BufferSize::Bytes(_)))
         .map(spoken)
         .collect();
-    let runs = super::RUNS_USUAL as f64;
+    let runs = super::runs_usual(arguments) as f64;
     let mut text = format!(
         "One run took {seconds:.3} s. Tuning takes about {runs} runs, {:.0} s at most as slow as \
          that one; the budget is {} s.\n\ninputs   {}\noutputs  {}\nsizes    {}\nrule     {}\n",

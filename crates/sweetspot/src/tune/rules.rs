@@ -75,6 +75,20 @@ pub fn write(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
     shadowed(path, tuned)
 }
 
+/// Whether the file at `path` has rules of `tune` about this program. A file that cannot be read or
+/// understood has none.
+pub fn has_own(path: &Path, program: &str) -> bool {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let document: DocumentMut = text.parse().unwrap_or_default();
+    let is_own = |table: &Table| {
+        table.contains_key("tuned") && table.get("program").and_then(Item::as_str) == Some(program)
+    };
+    document
+        .get("rule")
+        .and_then(Item::as_array_of_tables)
+        .is_some_and(|all| all.iter().any(is_own))
+}
+
 /// Says which rule of the user's stands before ours and wins.
 fn shadowed(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
     let Some(name) = tuned.program.map(std::ffi::OsStr::new) else { return Ok(None) };
@@ -172,6 +186,7 @@ mod tests {
         assert!(found.starts_with(OTHERS) && file_at < found.find("64K").unwrap(), "{found}");
         assert_eq!(found.matches("tuned").count(), 2);
         assert_eq!(updated(&found, &[rule(None, 65536)]), once, "and go again");
+        assert_eq!(updated(&found, &[]), OTHERS, "as do all where none is wanted");
     }
 
     #[test]
@@ -185,6 +200,8 @@ mod tests {
         assert!(text.starts_with("[[rule]]\nprogram = \"job\"\n"), "{text}");
         let rules = config::load(Some(&path), None, &mut Vec::new()).unwrap().rules;
         assert_eq!(rules[0].buffer, Some(BufferSize::Bytes(65536)));
+        assert!(has_own(&path, "job") && !has_own(&path, "other"));
+        assert!(!has_own(&folder.path().join("missing"), "job"));
     }
 
     #[test]

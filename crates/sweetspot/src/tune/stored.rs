@@ -1,12 +1,12 @@
 //! What a session of `tune` found, from the runs that are kept: now or later, finished or not.
 
-use super::report::{Findings, Report};
+use super::report::{Findings, Found, Report};
 use super::settings::{self, Ladder};
 use super::{Begun, CURVE_ROUNDS, lab};
 use crate::failure::Failure;
 use serde::Deserialize;
 use sweetspot_lab::environment::Environment;
-use sweetspot_lab::search::{self, Plan, Round};
+use sweetspot_lab::search::{Plan, Round};
 use sweetspot_lab::store::{self, Kept, Ran, Store};
 
 /// What was asked for; [`super::subject`] writes it.
@@ -19,10 +19,17 @@ struct Subject {
     curve: bool,
     #[serde(default = "one")]
     patience: usize,
+    /// Older sessions asked for nothing else.
+    #[serde(default = "yes")]
+    smallest: bool,
 }
 
 fn one() -> usize {
     1
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What only the session itself knew.
@@ -87,7 +94,7 @@ pub fn read(store: &Store, kept: &Kept) -> Result<Stored, Failure> {
         runs: runs.len(),
         checked,
         notes,
-        answer: search::guess(&plan, &rounds).map_err(lab)?,
+        found: Found::after(subject.smallest, &plan, &rounds).map_err(lab)?,
         stopped: None,
     }
     .report()

@@ -4,7 +4,9 @@
 //!   on it (`sweetspot-lab`): its runs follow one another without pause, so that it has this
 //!   machine's drift, outliers and autocorrelation.
 //! - `cargo xtask bench null` compares the command with itself, again and again, as `bench` compares
-//!   commands that differ, and counts how often it is wrong.
+//!   commands that differ, and counts how often it is wrong. `cargo xtask bench null questions` does so
+//!   with the questions of `tune`: every setting is the same command; then no buffering copies twice as
+//!   much.
 
 use serde::Serialize;
 use std::{
@@ -16,9 +18,11 @@ use std::{
 use sweetspot_lab::{
     Error,
     environment::Environment,
-    measure::{self, Job},
+    measure::{self, Job, Measurement},
     paired::{self, Observation, Options, Verdict},
+    questions::{self, Answer},
     schedule::Random,
+    search::{OFF, Plan, Round},
     statistics,
 };
 use tempfile::TempDir;
@@ -26,8 +30,8 @@ use tempfile::TempDir;
 const NOISE_USAGE: &str =
     "cargo xtask bench noise FILE.json [RUNS]: time one command RUNS (1500) times";
 const RUNS_DEFAULT: usize = 1500;
-const NULL_USAGE: &str = "cargo xtask bench null [COMPARISONS [SEED]]: compare a command with \
-                          itself that many times (200): how often is it said to differ?";
+const NULL_USAGE: &str = "cargo xtask bench null [questions] [COMPARISONS [SEED]]: compare a command \
+                          with itself that many times (200): how often is it said to differ?";
 const COMPARISONS_DEFAULT: usize = 200;
 /// Records of 200 bytes that the command copies: some 20 ms.
 const RECORDS: usize = 20_000;
@@ -68,7 +72,11 @@ pub fn main(words: &[&str]) -> ExitCode {
 
 /// Runs `cargo xtask bench null` with the words after it.
 pub fn null(words: &[&str]) -> ExitCode {
-    let (count, seed) = match words {
+    let (is_about_questions, numbers) = match words {
+        ["questions", numbers @ ..] => (true, numbers),
+        numbers => (false, numbers),
+    };
+    let (count, seed) = match numbers {
         [] => (Some(COMPARISONS_DEFAULT), Some(0)),
         [count] => (count.parse().ok(), Some(0)),
         [count, seed] => (count.parse().ok(), seed.parse().ok()),
@@ -78,6 +86,23 @@ pub fn null(words: &[&str]) -> ExitCode {
         eprintln!("{NULL_USAGE}");
         return ExitCode::from(2);
     };
+    if is_about_questions {
+        return match ask_about_itself(count, seed) {
+            Ok([better, no_gain]) => {
+                println!(
+                    "{better} of {count} searches called something better where all settings were one \
+                     command (at most 5 % may); {no_gain} of {count} said that it is not worth it where \
+                     no buffering had twice as much to do (none may)"
+                );
+                let is_good = better * 20 <= count && no_gain == 0;
+                if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            }
+            Err(error) => {
+                eprintln!("xtask bench null: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     match compare_with_itself(count, seed) {
         Ok(wrong) => {
             let limit = most_by_chance(count);
@@ -121,6 +146,48 @@ fn compare_with_itself(count: usize, seed: u64) -> Result<usize, Error> {
     Ok(wrong)
 }
 
+/// Asks `tune`'s questions about the command `count` times: how often is something called better where
+/// nothing is, and buffering not worth it where no buffering takes twice as long?
+fn ask_about_itself(count: usize, seed: u64) -> Result<[usize; 2], Error> {
+    let (_folder, once) = copying()?;
+    let mut twice = once.clone();
+    twice.command = ["dd", "if=in2", "of=out", "bs=200", "status=none"].map(Into::into).into();
+    let mut wrong = [0; 2];
+    let (mut seeds, start) = (Random::new(seed), Instant::now());
+    for number in 1..=count {
+        for (wrong, off) in std::iter::zip(&mut wrong, [&once, &twice]) {
+            let plan =
+                Plan { sizes: 13, within: 0.05, seed: seeds.bits(), curve_rounds: 0, patience: 1 };
+            let is_alike = std::ptr::eq(off, &once);
+            let answer = ask(&plan, &once, off)?;
+            let chosen = answer.setting(&plan);
+            let is_wrong = match is_alike {
+                true => chosen.is_some_and(|setting| setting != OFF),
+                false => chosen == Some(OFF),
+            };
+            *wrong += usize::from(is_wrong);
+        }
+        if number.is_multiple_of(10) {
+            let seconds = start.elapsed().as_secs_f64();
+            println!("{number:>4} of {count} after {seconds:>4.0} s: {wrong:?} wrong");
+        }
+    }
+    Ok(wrong)
+}
+
+/// Asks once, where no buffering runs `off` and every other setting `job`.
+fn ask(plan: &Plan, job: &Job, off: &Job) -> Result<Answer, Error> {
+    let mut rounds = Vec::new();
+    while let Some((phase, order)) = questions::next(plan, &rounds)? {
+        let runs: Result<Vec<_>, Error> = order
+            .into_iter()
+            .map(|setting| Ok((setting, measured(if setting == OFF { off } else { job })?)))
+            .collect();
+        rounds.push(Round::measured(phase, &runs?));
+    }
+    questions::answer(plan, &rounds)
+}
+
 /// The 97.5 % point of how many of `count` comparisons go wrong, if 5 % of all do.
 fn most_by_chance(count: usize) -> usize {
     const WRONG: f64 = 0.05;
@@ -139,16 +206,23 @@ fn most_by_chance(count: usize) -> usize {
 fn copying() -> Result<(TempDir, Job), Error> {
     let folder = tempfile::tempdir().map_err(Error::system("make a folder in", "/tmp"))?;
     let path = |name: &str| -> PathBuf { folder.path().join(name) };
-    fs::write(path("in"), vec![b'x'; RECORDS * 200]).map_err(Error::system("write", path("in")))?;
+    for (name, records) in [("in", RECORDS), ("in2", 2 * RECORDS)] {
+        let content = vec![b'x'; records * 200];
+        fs::write(path(name), content).map_err(Error::system("write", path(name)))?;
+    }
     let mut job = Job::new(["dd", "if=in", "of=out", "bs=200", "status=none"]);
     job.folder = Some(folder.path().to_owned());
     Ok((folder, job))
 }
 
 fn seconds(job: &Job) -> Result<f64, Error> {
+    Ok(measured(job)?.wall.as_secs_f64())
+}
+
+fn measured(job: &Job) -> Result<Measurement, Error> {
     let measurement = measure::run(job)?;
     match measurement.status.success() {
-        true => Ok(measurement.wall.as_secs_f64()),
+        true => Ok(measurement),
         false => {
             let reason = measurement.status.to_string();
             Err(Error::Failed { program: "dd".to_owned(), reason })
