@@ -9,6 +9,7 @@
 mod data;
 mod execute;
 mod figures;
+mod instructions;
 mod languages;
 mod library;
 mod mount;
@@ -72,6 +73,8 @@ the search for a sweet spot is tested
 cargo xtask bench null [COMPARISONS [SEED]]: compare a command with itself that many times (200), as
 the benchmarks are compared; fails where it is said to differ more often than 5 % of the time
 cargo xtask bench null questions [COMPARISONS [SEED]]: the same with the two questions of `tune`
+cargo xtask bench instructions: the instructions that the library adds to a call, and to the start of
+a process, as valgrind counts them; fails where that is more than its budget
 ";
 
 /// What was typed.
@@ -101,6 +104,9 @@ pub fn main(arguments: &[&str]) -> ExitCode {
     }
     if let ["null", words @ ..] = arguments {
         return noise::null(words);
+    }
+    if let ["instructions"] = arguments {
+        return instructions::main();
     }
     if arguments.iter().any(|word| ["--help", "-h", "help"].contains(word)) {
         print!("{USAGE}");
