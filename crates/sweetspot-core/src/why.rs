@@ -56,8 +56,10 @@ pub enum Why {
     StreamsUnknown,
     /// The C library's data may not be changed (sealed memory).
     StreamsLocked,
-    /// A library was loaded whose calls are not seen (RTLD_DEEPBIND, dlmopen).
+    /// A library was loaded whose calls are not seen (RTLD_DEEPBIND, dlmopen, RTLD_NEXT).
     DeepBind,
+    /// Another library behind this one reads or writes in libc's place.
+    OtherLibrary,
     /// The process locks all its memory (mlockall).
     MemoryLocked,
     /// A rule, or the size, says off.
@@ -94,6 +96,7 @@ impl Why {
         Why::StreamsUnknown,
         Why::StreamsLocked,
         Why::DeepBind,
+        Why::OtherLibrary,
         Why::MemoryLocked,
         Why::Off,
     ];
@@ -136,7 +139,10 @@ impl Why {
             Why::StreamsLocked => {
                 "the system allows no change to the C library's tables of streams"
             }
-            Why::DeepBind => "a library was loaded whose calls are not seen (RTLD_DEEPBIND)",
+            Why::DeepBind => {
+                "a library was loaded whose calls are not seen (RTLD_DEEPBIND or RTLD_NEXT)"
+            }
+            Why::OtherLibrary => "a library reads or writes in place of the C library",
             Why::MemoryLocked => "the process locks its memory (mlockall)",
             Why::Off => "switched off",
         }

@@ -21,7 +21,7 @@ use crate::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, SignalsBlocked, clear_passive, listen, passive,
     passive_reasons, set_passive,
 };
-use crate::{pins, pool, reach, sys, table};
+use crate::{next, pins, pool, reach, sys, table};
 
 /// Threads that are inside a fork: no window opens meanwhile.
 #[unsafe(link_section = ".data")]
@@ -301,10 +301,14 @@ pub fn go_on() {
     }
 }
 
-/// Whether anything may be buffered here: only where what stdio does is seen. Where it never will be,
-/// the process is passive from here on, so that no call tries again what cannot be, and each costs what
-/// it costs where buffering is off. No lock is held.
+/// Whether anything may be buffered here: only where what stdio does is seen, and where libc reads and
+/// writes. Where that never will be, the process is passive from here on, so that no call tries again
+/// what cannot be, and each costs what it costs where buffering is off. No lock is held.
 pub fn can_buffer() -> bool {
+    if !next::data_is_libcs() {
+        end_because(Why::OtherLibrary);
+        return false;
+    }
     if reach::stdio_is_seen() {
         return true;
     }
