@@ -47,6 +47,10 @@ const CHECKED: &[(&str, &str)] = &[
     ("neighbours", "$RUN $BIN/c/neighbours apart 0"),
     ("order", "$RUN $BIN/c/order pipe; $RUN $BIN/c/order stamp"),
     ("outside", "$RUN $BIN/c/outside both > out 3> said"),
+    (
+        "own_files",
+        "for function in localtime wcsftime gettext; do $RUN $BIN/c/own_files $function; done",
+    ),
     ("private", "$RUN $BIN/c/private ages"),
     ("process", "$RUN $BIN/c/process"),
     ("read_what_waits", "$RUN $BIN/c/read_what_waits"),

@@ -626,6 +626,15 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "time zones and messages that were just written",
+        build: &[C("own_files")],
+        command: "for function in tzset localtime localtime_r gmtime ctime ctime_r mktime strftime wcsftime \
+                      gettext dgettext dcgettext ngettext dngettext dcngettext; do \
+                  $RUN $BIN/c/own_files $function; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a static program",
         needs: &["gcc"],
         prepare: "seq 5000 > in.txt; gcc @$SRC/c/options.txt -static -o static $SRC/c/copy.c",
