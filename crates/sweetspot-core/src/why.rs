@@ -48,6 +48,8 @@ pub enum Why {
     IoUring,
     /// The file was locked, leased, sealed or used asynchronously.
     SpecialUse,
+    /// The process counts writes (inotify, fanotify, F_NOTIFY).
+    Watched,
     /// A pending write failed earlier.
     WriteFailed,
     /// A seccomp filter is in force that was not there when `run` started.
@@ -91,6 +93,7 @@ impl Why {
         Why::SharedMemory,
         Why::IoUring,
         Why::SpecialUse,
+        Why::Watched,
         Why::WriteFailed,
         Why::Seccomp,
         Why::StreamsUnknown,
@@ -133,6 +136,7 @@ impl Why {
             Why::SharedMemory => "the process shares writable memory with another",
             Why::IoUring => "the process uses io_uring",
             Why::SpecialUse => "locked, leased or used asynchronously",
+            Why::Watched => "the process is told of each write (inotify)",
             Why::WriteFailed => "an earlier write failed",
             Why::Seccomp => "a seccomp filter is in force that was not there when `run` started",
             Why::StreamsUnknown => "the streams of this C library are not of a kind that is known",

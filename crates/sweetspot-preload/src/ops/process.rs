@@ -448,6 +448,31 @@ pub fn agrees_silently() {
     }
 }
 
+/// Whether this process is told of each write to some file.
+#[unsafe(link_section = ".data")]
+static COUNTS_WRITES: AtomicBool = AtomicBool::new(false);
+
+/// Whether only writes to files that nobody else looks at wait.
+pub fn counts_writes() -> bool {
+    COUNTS_WRITES.load(Relaxed)
+}
+
+/// From now on this process is told of each write to some file: several that leave as one would be
+/// one. Which file that is, nobody knows but the kernel, so none wait any more, but for files of which
+/// a rule promises that nobody looks at them.
+pub fn will_count_writes() {
+    if passive() || COUNTS_WRITES.swap(true, Relaxed) {
+        return;
+    }
+    speak();
+    for fd in table::all() {
+        let public = table::open_file(fd).filter(|(file, _)| !file.is_private());
+        if public.is_some_and(|(file, _)| super::write::may_wait(file)) {
+            settle(fd, Next::Straight(Why::Watched));
+        }
+    }
+}
+
 /// Whether this is the child of a vfork or spawn, which runs in its parent's memory.
 pub fn is_spawned_child() -> bool {
     if passive_reasons() & PASSIVE_SPAWN == 0 {

@@ -25,6 +25,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("coherence", "$RUN $BIN/c/coherence"),
     ("copy", "$RUN $BIN/c/copy in.txt out 7; $RUN $BIN/c/copy in.txt out 65 append"),
     ("ends", "$RUN $BIN/c/ends term-handled append"),
+    ("counts_writes", "$RUN $BIN/c/counts_writes inotify"),
     ("errors_descriptors", "$RUN $BIN/c/errors_descriptors"),
     ("errors_limits", "$RUN $BIN/c/errors_limits"),
     ("errors_read", "$RUN $BIN/c/errors_read"),

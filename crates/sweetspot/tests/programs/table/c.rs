@@ -635,6 +635,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a program that is told of its own writes",
+        build: &[C("counts_writes")],
+        command: "for way in inotify raw-inotify signal; do $RUN $BIN/c/counts_writes $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a static program",
         needs: &["gcc"],
         prepare: "seq 5000 > in.txt; gcc @$SRC/c/options.txt -static -o static $SRC/c/copy.c",
