@@ -66,7 +66,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("stdio", "$RUN $BIN/c/stdio; $RUN $BIN/c/stdio rest < in.txt > rest"),
     (
         "stream_and_descriptor",
-        "for way in ends reads mapped own-files library; do $RUN $BIN/c/stream_and_descriptor $way; done",
+        "for way in ends reads mapped own-files leaves library; do $RUN $BIN/c/stream_and_descriptor $way; done",
     ),
     ("stopped", "$RUN $BIN/c/stopped"),
     ("streams_taken", "$RUN $BIN/c/streams_taken confined"),

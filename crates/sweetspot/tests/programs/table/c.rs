@@ -626,6 +626,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what streams call, called by its name",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor leaves",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "time zones and messages that were just written",
         build: &[C("own_files")],
         command: "for function in tzset localtime localtime_r gmtime ctime ctime_r mktime strftime wcsftime \
