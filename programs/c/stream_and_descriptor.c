@@ -3,6 +3,7 @@
  * Usage: stream_and_descriptor ends | reads | mapped | own-files | library */
 #define _GNU_SOURCE
 #include "log.h"
+#include <sys/stat.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <time.h>
@@ -131,6 +132,35 @@ static void library(const char *from) {
     close(fd);
 }
 
+/* What glibc's streams call to reach their file, called by its name. */
+static void leaves(void) {
+#ifdef __GLIBC__
+    extern ssize_t _IO_file_write(FILE *, const void *, ssize_t);
+    extern ssize_t _IO_file_read(FILE *, void *, ssize_t);
+    extern off_t _IO_file_seek(FILE *, off_t, int);
+    extern int _IO_file_stat(FILE *, void *);
+    static char many[53 * 200], back[20];
+    memset(many, 'm', sizeof many);
+    FILE *stream = fopen("leaves", "w+");
+    int fd = fileno(stream);
+    for (int round = 0; round < 3; round++) {
+        struct stat status;
+        write_pieces(fd, many, sizeof many, 20);
+        say("stat %d,", _IO_file_stat(stream, &status));
+        say(" size %ld,", (long)status.st_size);
+        write_pieces(fd, many, sizeof many, 20);
+        say(" at %ld,", (long)_IO_file_seek(stream, 0, SEEK_CUR));
+        write_pieces(fd, many, sizeof many, 20);
+        say(" written %zd", _IO_file_write(stream, "the other way\n", 14));
+        lseek(fd, -20, SEEK_CUR);
+        say(" read %zd:", _IO_file_read(stream, back, 20));
+        say(" %.20s", back);
+    }
+    fclose(stream);
+    say_file("leaves");
+#endif
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
     if (!strcmp(argv[1], "ends")) {
@@ -147,6 +177,8 @@ int main(int argc, char **argv) {
         mapped("rm", 1);
     } else if (!strcmp(argv[1], "own-files")) {
         own_files();
+    } else if (!strcmp(argv[1], "leaves")) {
+        leaves();
     } else {
         struct link_map *map;
         void *libm = dlopen("libm.so.6", RTLD_NOW);

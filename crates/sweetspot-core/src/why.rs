@@ -48,6 +48,8 @@ pub enum Why {
     IoUring,
     /// The file was locked, leased, sealed or used asynchronously.
     SpecialUse,
+    /// The process counts writes (inotify, fanotify, F_NOTIFY).
+    Watched,
     /// A pending write failed earlier.
     WriteFailed,
     /// A seccomp filter is in force that was not there when `run` started.
@@ -56,8 +58,10 @@ pub enum Why {
     StreamsUnknown,
     /// The C library's data may not be changed (sealed memory).
     StreamsLocked,
-    /// A library was loaded whose calls are not seen (RTLD_DEEPBIND, dlmopen).
+    /// A library was loaded whose calls are not seen (RTLD_DEEPBIND, dlmopen, RTLD_NEXT).
     DeepBind,
+    /// Another library behind this one reads or writes in libc's place.
+    OtherLibrary,
     /// The process locks all its memory (mlockall).
     MemoryLocked,
     /// A rule, or the size, says off.
@@ -89,11 +93,13 @@ impl Why {
         Why::SharedMemory,
         Why::IoUring,
         Why::SpecialUse,
+        Why::Watched,
         Why::WriteFailed,
         Why::Seccomp,
         Why::StreamsUnknown,
         Why::StreamsLocked,
         Why::DeepBind,
+        Why::OtherLibrary,
         Why::MemoryLocked,
         Why::Off,
     ];
@@ -130,13 +136,17 @@ impl Why {
             Why::SharedMemory => "the process shares writable memory with another",
             Why::IoUring => "the process uses io_uring",
             Why::SpecialUse => "locked, leased or used asynchronously",
+            Why::Watched => "the process is told of each write (inotify)",
             Why::WriteFailed => "an earlier write failed",
             Why::Seccomp => "a seccomp filter is in force that was not there when `run` started",
             Why::StreamsUnknown => "the streams of this C library are not of a kind that is known",
             Why::StreamsLocked => {
                 "the system allows no change to the C library's tables of streams"
             }
-            Why::DeepBind => "a library was loaded whose calls are not seen (RTLD_DEEPBIND)",
+            Why::DeepBind => {
+                "a library was loaded whose calls are not seen (RTLD_DEEPBIND or RTLD_NEXT)"
+            }
+            Why::OtherLibrary => "a library reads or writes in place of the C library",
             Why::MemoryLocked => "the process locks its memory (mlockall)",
             Why::Off => "switched off",
         }

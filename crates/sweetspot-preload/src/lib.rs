@@ -58,7 +58,8 @@ fn errno() -> i32 {
     unsafe { *__errno_location() }
 }
 
-/// libc's clock_gettime, which asks the vDSO; 0 before the start.
+/// libc's clock_gettime, which asks the vDSO; 0 before the start, and where another library stands in
+/// front of it.
 #[unsafe(link_section = ".data")]
 static CLOCK_GETTIME: AtomicUsize = AtomicUsize::new(0);
 

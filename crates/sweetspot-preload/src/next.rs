@@ -4,13 +4,18 @@
 //! resolving three hundred symbols at start would cost every process 0.1 ms. Instead the list of
 //! loaded objects is taken once, at start, and a symbol is looked up in their hash tables when it is
 //! first needed: no lock, no memory, safe in a signal handler.
+//!
+//! The list is read where the loader keeps it for debuggers. `dl_iterate_phdr` is no way to it: other
+//! libraries stand in front of that, look for the true one by `dlsym`, and so come back here.
 #![allow(unsafe_code)]
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int};
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use libc::{Elf64_Ehdr, Elf64_Phdr};
+
+use crate::{arch, sys};
 
 /// The address of a function behind ours, found when first asked for.
 ///
@@ -39,13 +44,9 @@ impl Next {
     #[cold]
     #[inline(never)]
     fn find(&self, name: &'static CStr) -> usize {
-        let address = match lookup(name) {
-            0 => match lookup_without_64(name) {
-                0 => missing as *const () as usize,
-                address => address,
-            },
-            address => address,
-        };
+        let ways = [lookup, lookup_without_64, lookup_later];
+        let address = ways.into_iter().map(|way| way(name)).find(|found| *found != 0);
+        let address = address.unwrap_or(missing as *const () as usize);
         self.address.store(address, Relaxed);
         address
     }
@@ -61,6 +62,16 @@ fn lookup_without_64(name: &CStr) -> usize {
     space[..at].copy_from_slice(&name[..at]);
     space[at..].copy_from_slice(&name[at + 2..]);
     CStr::from_bytes_with_nul(space).map_or(0, lookup)
+}
+
+/// Before glibc 2.34 the functions of the loader are in a library of their own, which a program may get
+/// with another one after its start.
+fn lookup_later(name: &CStr) -> usize {
+    let hash = gnu_hash(name);
+    let behind = loaded().skip_while(|map| map.dynamic != own_dynamic()).skip(1);
+    // SAFETY: a loaded library; the caller's, or one that it needs.
+    let mut found = behind.map(|map| unsafe { lookup_in(map.base, map.dynamic, name, hash) });
+    found.find(|address| *address != 0).unwrap_or(0)
 }
 
 /// More than the longest name of a function with `64` in it.
@@ -93,67 +104,86 @@ static NEEDS_URING: AtomicBool = AtomicBool::new(false);
 /// See `has_glibc`.
 #[unsafe(link_section = ".data")]
 static HAS_GLIBC: AtomicBool = AtomicBool::new(false);
-/// The path by which this library was loaded, as the loader keeps it.
+/// This library, as the loader keeps it.
 #[unsafe(link_section = ".data")]
-static OWN_PATH: AtomicPtr<c_char> = AtomicPtr::new(core::ptr::null_mut());
+static OWN: AtomicPtr<LinkMap> = AtomicPtr::new(core::ptr::null_mut());
+
+/// What a loader keeps of an object for debuggers (`<link.h>`): the same with glibc and musl.
+#[repr(C)]
+struct LinkMap {
+    base: usize,
+    path: *const c_char,
+    dynamic: usize,
+    next: *const LinkMap,
+}
+
+/// Where debuggers find the list.
+#[repr(C)]
+struct Debug {
+    _version: c_int,
+    first: *const LinkMap,
+}
+
+/// All loaded objects, the program first, in the order of loading. What was there at the start stays
+/// where it is.
+fn loaded() -> impl Iterator<Item = &'static LinkMap> {
+    let debug = match arch::address_if_any!("_r_debug") {
+        0 => match arch::address_if_any!("_dl_debug_addr") {
+            0 => core::ptr::null(),
+            // SAFETY: musl's variable, a pointer.
+            address => unsafe { *(address as *const *const Debug) },
+        },
+        address => address as *const Debug,
+    };
+    // SAFETY: the loader's record, which it fills before any code of the program runs.
+    let first = unsafe { debug.as_ref() }.map_or(core::ptr::null(), |debug| debug.first);
+    // SAFETY: an object of its list, or the end of that.
+    let object = |at: *const LinkMap| unsafe { at.as_ref() };
+    core::iter::successors(object(first), move |map| object(map.next))
+}
+
+impl LinkMap {
+    fn path(&self) -> Option<&'static [u8]> {
+        // SAFETY: a string of the loader's, which keeps it as long as the object.
+        (!self.path.is_null()).then(|| unsafe { CStr::from_ptr(self.path) }.to_bytes())
+    }
+}
 
 /// The path by which this library was loaded; `None` before the start.
 pub fn own_path() -> Option<&'static [u8]> {
-    let path = OWN_PATH.load(Relaxed);
-    // SAFETY: a string of the loader's, which never unloads us.
-    (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
+    own()?.path()
 }
 
-unsafe extern "C" {
-    fn dl_iterate_phdr(
-        callback: unsafe extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int,
-        data: *mut c_void,
-    ) -> c_int;
+/// This library; `None` before the start.
+fn own() -> Option<&'static LinkMap> {
+    // SAFETY: null, or the loader's record, which stays: it never unloads us.
+    unsafe { OWN.load(Relaxed).as_ref() }
 }
 
-/// Takes the list of objects that were loaded after this library. Called once, at start.
-pub fn take_objects() {
-    let mut passed_ours = false;
-    // SAFETY: the callback only reads what it is given and the flag.
-    unsafe { dl_iterate_phdr(take_object, (&raw mut passed_ours).cast()) };
-}
-
-unsafe extern "C" fn take_object(
-    info: *mut libc::dl_phdr_info,
-    _size: usize,
-    passed_ours: *mut c_void,
-) -> c_int {
-    // SAFETY: the loader hands over a valid record, and `take_objects` a pointer to its flag.
-    let (info, passed_ours) = unsafe { (&*info, &mut *passed_ours.cast::<bool>()) };
-    let base = info.dlpi_addr as usize;
-    let mut dynamic = 0;
-    let mut ours = false;
-    for index in 0..usize::from(info.dlpi_phnum) {
-        // SAFETY: the loader's table has that many headers.
-        let header = unsafe { &*info.dlpi_phdr.add(index) };
-        let start = base.wrapping_add(header.p_vaddr as usize);
-        match header.p_type {
-            libc::PT_DYNAMIC => dynamic = start,
-            libc::PT_LOAD => {
-                let here = take_object as *const () as usize;
-                ours |= (start..start + header.p_memsz as usize).contains(&here);
-            }
-            _ => {}
-        }
+/// The address of our own dynamic section, which the linker makes.
+fn own_dynamic() -> usize {
+    unsafe extern "C" {
+        static _DYNAMIC: [u64; 2];
     }
-    if ours {
-        *passed_ours = true;
-        OWN_PATH.store(info.dlpi_name.cast_mut(), Relaxed);
-    } else if *passed_ours && dynamic != 0 {
-        // SAFETY: the loader hands over a valid record.
-        let name = unsafe { path_of(info) }.map_or(b"".as_slice(), file_name);
+    &raw const _DYNAMIC as usize
+}
+
+/// Takes the list of objects that were loaded after this library. Called once, at start; another
+/// library may come in between and cause the same list to be taken, by a function of libc's that it
+/// stands in front of.
+pub fn take_objects() {
+    let mut objects = loaded().skip_while(|map| map.dynamic != own_dynamic());
+    let Some(own) = objects.next() else { return };
+    OWN.store(core::ptr::from_ref(own).cast_mut(), Relaxed);
+    let mut count = 0;
+    for map in objects.filter(|map| map.dynamic != 0) {
+        let name = map.path().map_or(b"".as_slice(), file_name);
         let is_glibc = name == GLIBC;
-        let count = COUNT.load(Relaxed);
         // Without libc every call would fail, and it may come late in a program of many libraries.
         let place = match count < OBJECTS_MAX {
             true => count,
             false if is_glibc || name.starts_with(MUSL) => OBJECTS_MAX - 1,
-            false => return 0,
+            false => continue,
         };
         if is_glibc {
             HAS_GLIBC.store(true, Relaxed);
@@ -161,11 +191,11 @@ unsafe extern "C" fn take_object(
         if is_uring(name) {
             NEEDS_URING.store(true, Relaxed);
         }
-        OBJECTS[place].base.store(base, Relaxed);
-        OBJECTS[place].dynamic.store(dynamic, Relaxed);
-        COUNT.store(place + 1, Relaxed);
+        OBJECTS[place].base.store(map.base, Relaxed);
+        OBJECTS[place].dynamic.store(map.dynamic, Relaxed);
+        count = place + 1;
     }
-    0
+    COUNT.store(count, Relaxed);
 }
 
 /// The C libraries, by the names of their files.
@@ -177,22 +207,73 @@ pub fn has_glibc() -> bool {
     HAS_GLIBC.load(Relaxed)
 }
 
-/// The path of an object.
-///
-/// # Safety
-/// Its name must be a string or null.
-unsafe fn path_of(info: &libc::dl_phdr_info) -> Option<&'static [u8]> {
-    let path = info.dlpi_name;
-    // SAFETY: as the caller says; the loader keeps it as long as the object.
-    (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
+/// Whether the first definition behind ours is libc's own, and not another library's that stands in
+/// front of it. Of a name that is nowhere, too: nobody stands in front of it.
+pub fn is_libcs(name: &CStr) -> bool {
+    find(name).is_none_or(|found| found.object.is_libcs())
 }
 
-/// Whether the first definition behind ours is libc's own, and not another library's that stands in
-/// front of it.
-pub fn is_libcs(name: &CStr) -> bool {
-    // A function that nobody stands in front of.
-    let libc = find(c"getauxval").map(|found| &raw const *found.object);
-    find(name).map(|found| &raw const *found.object) == libc
+/// Whether libc's are the first definitions behind ours of what is answered here without them. Another
+/// library, which would not see what is answered, may change bytes; only of sanitizers it is known that
+/// they look on, and that a call which they miss harms nobody.
+pub fn data_is_libcs() -> bool {
+    const NAMES: &[u8] = b"read\0__read\0__read_chk\0write\0__write\0\
+        pread\0pread64\0__pread64\0__pread_chk\0__pread64_chk\0pwrite\0pwrite64\0__pwrite64\0\
+        readv\0preadv\0preadv64\0preadv2\0preadv64v2\0writev\0pwritev\0pwritev64\0pwritev2\0pwritev64v2\0\
+        lseek\0lseek64\0llseek\0__lseek\0";
+    /// 0: not asked; 1: they are; 2: they are not.
+    #[unsafe(link_section = ".data")]
+    static ANSWER: AtomicU32 = AtomicU32::new(0);
+    if ANSWER.load(Relaxed) == 0 {
+        let looks_on = |name: &CStr| find(name).is_some_and(|found| found.object.is_sanitizer());
+        let is_good = |name: &[u8]| {
+            CStr::from_bytes_with_nul(name).is_ok_and(|name| is_libcs(name) || looks_on(name))
+        };
+        let all = NAMES.split_inclusive(|byte| *byte == 0).all(is_good);
+        ANSWER.store(if all { 1 } else { 2 }, Relaxed);
+    }
+    ANSWER.load(Relaxed) == 1
+}
+
+/// Whether an address lies in the C library.
+pub fn is_in_libc(address: usize) -> bool {
+    objects().iter().any(|object| object.holds(address) && object.is_libcs())
+}
+
+/// What stands in front of libc's function of this name: the address of our own; 0: nothing.
+pub fn hook(name: &CStr) -> usize {
+    // Where this is asked before our constructor.
+    objects();
+    // SAFETY: the loader's record of this library.
+    own().map_or(0, |own| unsafe { lookup_in(own.base, own.dynamic, name, gnu_hash(name)) })
+}
+
+/// What the search for the next definition of a name leads to, for code at an address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// Libc's own.
+    Libcs,
+    /// What the loader says: ours, or that of another library which was there at the start.
+    Other,
+    /// Nobody but the loader knows: the code belongs to a library that was loaded later.
+    Unknown,
+}
+
+/// Asks for the next definition of `name` behind the code at `address`. Ours have no versions: where
+/// one is asked for they are passed over.
+pub fn after(address: usize, name: &CStr, has_version: bool) -> After {
+    let asks = objects().iter().position(|object| object.holds(address));
+    let is_before = |map: &&LinkMap| map.dynamic != own_dynamic();
+    if asks.is_none() && !loaded().take_while(is_before).any(|map| Object::of(map).holds(address)) {
+        return After::Unknown;
+    }
+    let behind = asks.map_or(objects(), |asks| &objects()[asks + 1..]);
+    let is_behind = |found: Found| behind.iter().any(|each| core::ptr::eq(each, found.object));
+    match asks.is_some() || has_version {
+        // Nobody stands between them.
+        true if is_libcs(name) && find(name).is_some_and(is_behind) => After::Libcs,
+        _ => After::Other,
+    }
 }
 
 fn file_name(path: &[u8]) -> &[u8] {
@@ -220,17 +301,25 @@ pub fn lookup(name: &CStr) -> usize {
     find(name).map_or(0, |found| found.address)
 }
 
-/// The first definition of `name` behind ours.
-pub fn find(name: &CStr) -> Option<Found> {
+/// The objects behind ours.
+fn objects() -> &'static [Object] {
     if COUNT.load(Relaxed) == 0 {
         // Called before our constructor, by another library's.
         take_objects();
     }
-    let bytes = name.to_bytes();
-    let hash = bytes
-        .iter()
-        .fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
-    OBJECTS[..COUNT.load(Relaxed)].iter().find_map(|object| {
+    &OBJECTS[..COUNT.load(Relaxed)]
+}
+
+/// The hash of a name in the newer tables.
+fn gnu_hash(name: &CStr) -> u32 {
+    let next = |hash: u32, byte: &u8| hash.wrapping_mul(33).wrapping_add(u32::from(*byte));
+    name.to_bytes().iter().fold(5381, next)
+}
+
+/// The first definition of `name` behind ours.
+pub fn find(name: &CStr) -> Option<Found> {
+    let hash = gnu_hash(name);
+    objects().iter().find_map(|object| {
         // SAFETY: the object is a loaded library, kept loaded because the program was linked
         // against it.
         let address = unsafe {
@@ -241,11 +330,34 @@ pub fn find(name: &CStr) -> Option<Found> {
 }
 
 impl Object {
+    fn of(map: &LinkMap) -> Object {
+        Object { base: AtomicUsize::new(map.base), dynamic: AtomicUsize::new(map.dynamic) }
+    }
+
+    /// Whether it is the C library, or one of the parts of which glibc consisted before 2.34.
+    fn is_libcs(&self) -> bool {
+        // A function that nobody stands in front of.
+        matches!(self.name(), b"libpthread.so.0" | b"libdl.so.2" | b"librt.so.1")
+            || find(c"getauxval").is_some_and(|libc| core::ptr::eq(libc.object, self))
+    }
+
+    /// Whether it is a sanitizer of gcc's or LLVM's.
+    fn is_sanitizer(&self) -> bool {
+        self.name().starts_with(b"libtsan.so") || self.name().starts_with(b"libclang_rt.")
+    }
+
+    /// The name that it gives itself.
+    fn name(&self) -> &'static [u8] {
+        // SAFETY: a loaded library that stays.
+        unsafe { Names::of(self.base.load(Relaxed), self.dynamic.load(Relaxed)).own_name() }
+    }
+
     /// Its program headers; none where its first page does not hold them.
     fn segments(&self) -> &'static [Elf64_Phdr] {
         let base = self.base.load(Relaxed);
         if base == 0 {
-            return &[];
+            // A program that is at a place of its own.
+            return sys::program_headers();
         }
         // SAFETY: a loaded library begins with its header, which the first segment holds, and with it
         // the program headers: the loaders themselves read them there.
@@ -289,12 +401,15 @@ struct Symbol {
 }
 
 /// The tables of an object by which names are found.
+#[derive(Default)]
 struct Names {
     strings: usize,
     symbols: usize,
     versions: usize,
     gnu_hash: usize,
     hash: usize,
+    /// Where its own name is in the strings; 0: it has none.
+    own: usize,
 }
 
 /// Looks `name` up in one object; the default version wins.
@@ -302,29 +417,9 @@ struct Names {
 /// # Safety
 /// `dynamic` must be the dynamic section of an object loaded at `base`.
 unsafe fn lookup_in(base: usize, dynamic: usize, name: &CStr, hash: u32) -> usize {
-    const DT_HASH: u64 = 4;
-    const DT_STRTAB: u64 = 5;
-    const DT_SYMTAB: u64 = 6;
-    const DT_VERSYM: u64 = 0x6fff_fff0;
-    const DT_GNU_HASH: u64 = 0x6fff_fef5;
-    let mut names = Names { strings: 0, symbols: 0, versions: 0, gnu_hash: 0, hash: 0 };
-    let mut entry = dynamic as *const [u64; 2];
-    // SAFETY: the dynamic section ends with a null entry; the tables it names are mapped.
+    // SAFETY: as the caller says.
     unsafe {
-        while (*entry)[0] != 0 {
-            // glibc has added the base already, musl and the vDSO have not.
-            let value = (*entry)[1] as usize;
-            let value = if value < base { base + value } else { value };
-            match (*entry)[0] {
-                DT_STRTAB => names.strings = value,
-                DT_SYMTAB => names.symbols = value,
-                DT_VERSYM => names.versions = value,
-                DT_GNU_HASH => names.gnu_hash = value,
-                DT_HASH => names.hash = value,
-                _ => {}
-            }
-            entry = entry.add(1);
-        }
+        let names = Names::of(base, dynamic);
         match &names {
             Names { strings: 0, .. } | Names { symbols: 0, .. } => 0,
             Names { gnu_hash: 0, hash: 0, .. } => 0,
@@ -335,6 +430,51 @@ unsafe fn lookup_in(base: usize, dynamic: usize, name: &CStr, hash: u32) -> usiz
 }
 
 impl Names {
+    /// # Safety
+    /// As [`lookup_in`].
+    unsafe fn of(base: usize, dynamic: usize) -> Names {
+        const DT_HASH: u64 = 4;
+        const DT_STRTAB: u64 = 5;
+        const DT_SYMTAB: u64 = 6;
+        const DT_SONAME: u64 = 14;
+        const DT_VERSYM: u64 = 0x6fff_fff0;
+        const DT_GNU_HASH: u64 = 0x6fff_fef5;
+        let mut names = Names::default();
+        let mut entry = dynamic as *const [u64; 2];
+        // SAFETY: the dynamic section ends with a null entry; the tables it names are mapped.
+        while let [tag, value] = unsafe { *entry }
+            && tag != 0
+        {
+            // glibc has added the base already, musl and the vDSO have not.
+            let address = value as usize;
+            let address = if address < base { base + address } else { address };
+            match tag {
+                DT_STRTAB => names.strings = address,
+                DT_SYMTAB => names.symbols = address,
+                DT_SONAME => names.own = value as usize,
+                DT_VERSYM => names.versions = address,
+                DT_GNU_HASH => names.gnu_hash = address,
+                DT_HASH => names.hash = address,
+                _ => {}
+            }
+            // SAFETY: this was not the last one.
+            entry = unsafe { entry.add(1) };
+        }
+        names
+    }
+
+    /// The name that the object gives itself.
+    ///
+    /// # Safety
+    /// Its tables must be mapped.
+    unsafe fn own_name(&self) -> &'static [u8] {
+        if self.strings == 0 || self.own == 0 {
+            return b"";
+        }
+        // SAFETY: a string of the table.
+        unsafe { CStr::from_ptr((self.strings + self.own) as *const c_char) }.to_bytes()
+    }
+
     /// The address of symbol `index`, if it is a definition of that name, and whether it is of the
     /// default version.
     ///

@@ -45,7 +45,10 @@ extern "C" fn start(
     let environment = if set.is_null() { environment } else { set };
     let variable = |name| variable(environment, name);
     next::take_objects();
-    crate::CLOCK_GETTIME.store(next::lookup(c"clock_gettime"), Relaxed);
+    // Another library's may tell a time that is not the one by which the kernel stamps files.
+    if next::is_libcs(c"clock_gettime") {
+        crate::CLOCK_GETTIME.store(next::lookup(c"clock_gettime"), Relaxed);
+    }
     let single_threaded = next::lookup(c"__libc_single_threaded");
     if single_threaded != 0 {
         atomic::watch_threads(single_threaded as *mut _);
@@ -125,16 +128,24 @@ extern "C" fn last_word(status: i32, _: *mut c_void) {
     }
 }
 
+/// The value of an environment variable as the program has it now. It is read where libc reads it in
+/// the same call, unlocked as there.
+pub fn variable_now(name: &[u8]) -> Option<&'static [u8]> {
+    // SAFETY: a variable of libc.
+    variable(unsafe { environ }, name)
+}
+
 /// The value of an environment variable.
 fn variable(mut entry: *const *const c_char, name: &[u8]) -> Option<&'static [u8]> {
-    // SAFETY: a list of strings that ends with null; it is not changed while constructors run.
+    // SAFETY: a list of strings that ends with null; whoever asks knows that it does not change.
     unsafe {
         if entry.is_null() {
             return None;
         }
         while !(*entry).is_null() {
-            let text = CStr::from_ptr(*entry).to_bytes();
-            if let Some(rest) = text.strip_prefix(name)
+            // Most begin with another letter.
+            if **entry as u8 == name[0]
+                && let Some(rest) = CStr::from_ptr(*entry).to_bytes().strip_prefix(name)
                 && let Some(value) = rest.strip_prefix(b"=")
             {
                 return Some(value);

@@ -168,15 +168,28 @@ pub fn map_memory(bytes: usize) -> Option<*mut u8> {
 /// The bytes of a page: 4, 16 or 64 KiB, by machine and kernel.
 pub fn page_bytes() -> usize {
     const AT_PAGESZ: usize = 6;
+    auxiliary(AT_PAGESZ).max(PAGE_BYTES_MIN)
+}
+
+/// What the kernel has said about the process at its start; 0: nothing.
+fn auxiliary(what: usize) -> usize {
     let getauxval = crate::next::lookup(c"getauxval");
     if getauxval == 0 {
-        return PAGE_BYTES_MIN;
+        return 0;
     }
     // SAFETY: libc's function with its signature; it looks into a list.
-    let found = unsafe {
-        core::mem::transmute::<usize, unsafe extern "C" fn(usize) -> usize>(getauxval)(AT_PAGESZ)
-    };
-    found.max(PAGE_BYTES_MIN)
+    unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(usize) -> usize>(getauxval)(what) }
+}
+
+/// The headers of the program.
+pub fn program_headers() -> &'static [libc::Elf64_Phdr] {
+    const AT_PHDR: usize = 3;
+    const AT_PHNUM: usize = 5;
+    match auxiliary(AT_PHDR) {
+        0 => &[],
+        // SAFETY: they are in the program's memory, that many.
+        first => unsafe { core::slice::from_raw_parts(first as *const _, auxiliary(AT_PHNUM)) },
+    }
 }
 
 const PAGE_BYTES_MIN: usize = 4096;

@@ -4,6 +4,7 @@ use core::ffi::c_int;
 
 use sweetspot_core::why::Why;
 
+use super::waiting::watching;
 use crate::{aside, fault, ops};
 
 hook! {
@@ -97,6 +98,7 @@ pub(super) fn control(
             ops::life::hand_over(fd);
             next()
         }
+        libc::F_NOTIFY => watching(argument as u64, next),
         // Leases, seals, signals, or something newer.
         _ => {
             ops::life::special_use(fd, Why::SpecialUse);

@@ -1,4 +1,5 @@
-//! Mappings: files in memory, and memory that other processes share; libraries loaded later.
+//! Mappings: files in memory, and memory that other processes share; libraries loaded later, and
+//! functions found by their names.
 //!
 //! What is stored in a mapping arrives without a call, and so does what others store there: a file
 //! that is mapped goes straight on, and a process that shares writable memory with another one is
@@ -9,7 +10,7 @@ use core::ffi::{CStr, c_char, c_int, c_long};
 use super::Pointer;
 use sweetspot_core::why::Why;
 
-use crate::next::is_uring;
+use crate::next::{self, After, is_uring};
 use crate::ops::{self, life, process};
 
 macro_rules! mappings {
@@ -89,6 +90,114 @@ extern "C" fn before_dlmopen(namespace: c_long, path: *const c_char) -> usize {
     }
     loading(path);
     dlmopen::next()
+}
+
+// Functions by their names. Who asks the loader for one of libc's in which a hook stands in front is
+// given the hook, as whoever is linked to it. Here, too, the loader looks at who calls it.
+macro_rules! finds {
+    ($($name:ident as $from:ident, $before:ident, $ask:ident;)*) => {$(
+        #[doc = "Keeps its arguments, and learns where it returns to."]
+        ///
+        /// # Safety
+        /// As the C function of this name.
+        #[cfg_attr(preload_abi, unsafe(no_mangle))]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            crate::arch::with_caller!($from)
+        }
+        next! { $name }
+
+        #[unsafe(naked)]
+        unsafe extern "C" fn $from() {
+            crate::arch::jump_after!($before)
+        }
+
+        /// Asks the loader where it does not matter who asks. What has no version has one argument less.
+        unsafe extern "C" fn $ask(
+            handle: usize, name: *const c_char, version: *const c_char,
+        ) -> usize {
+            type Find = unsafe extern "C" fn(usize, *const c_char, *const c_char) -> usize;
+            // SAFETY: the next definition of this name has this signature.
+            let next: Find = unsafe { core::mem::transmute($name::next()) };
+            // SAFETY: the caller made the same call, with a string for a name.
+            unsafe { in_front(next(handle, name, version), CStr::from_ptr(name)) }
+        }
+    )*};
+}
+finds! {
+    dlsym as dlsym_from, before_dlsym, ask_dlsym;
+    dlvsym as dlvsym_from, before_dlvsym, ask_dlvsym;
+}
+
+extern "C" fn before_dlsym(
+    handle: usize,
+    name: *const c_char,
+    _: usize,
+    _: usize,
+    _: usize,
+    caller: usize,
+) -> usize {
+    // By default the first definition is found, and hooks stand first.
+    if handle == libc::RTLD_DEFAULT as usize {
+        return dlsym::next();
+    }
+    finding(handle, name, caller, false)
+}
+
+extern "C" fn before_dlvsym(
+    handle: usize,
+    name: *const c_char,
+    _: usize,
+    _: usize,
+    _: usize,
+    caller: usize,
+) -> usize {
+    // Hooks have no versions: where one is asked for they are not found by default, either.
+    finding(handle, name, caller, true)
+}
+
+/// Where the search for a function by its name goes on: in the loader, in what asks the loader, or in
+/// what only names the hook.
+fn finding(handle: usize, name: *const c_char, caller: usize, has_version: bool) -> usize {
+    let next = if has_version { dlvsym::next } else { dlsym::next };
+    if name.is_null() {
+        return next();
+    }
+    // SAFETY: the loader reads the same string.
+    let name = unsafe { CStr::from_ptr(name) };
+    if next::hook(name) == 0 {
+        return next();
+    }
+    if handle != libc::RTLD_NEXT as usize {
+        let ask = if has_version { ask_dlvsym } else { ask_dlsym };
+        return ask as *const () as usize;
+    }
+    match next::after(caller, name, has_version) {
+        After::Libcs => the_hook as *const () as usize,
+        After::Other => next(),
+        After::Unknown => {
+            process::end_because(Why::DeepBind);
+            next()
+        }
+    }
+}
+
+/// What the loader found by a name in which a hook stands; or the hook, if it is libc's.
+fn in_front(found: usize, name: &CStr) -> usize {
+    if !next::is_in_libc(found) {
+        return found;
+    }
+    if !next::is_libcs(name) {
+        // Between the hook and libc stands another library's, which may be the one that asks.
+        process::end_because(Why::DeepBind);
+        return found;
+    }
+    next::hook(name)
+}
+
+unsafe extern "C" fn the_hook(_handle: usize, name: *const c_char) -> usize {
+    // SAFETY: it was read before.
+    next::hook(unsafe { CStr::from_ptr(name) })
 }
 
 /// A library is about to be loaded.

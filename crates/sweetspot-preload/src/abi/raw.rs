@@ -10,6 +10,7 @@ use sweetspot_core::why::Why;
 
 use super::process::{Kin, at, becoming, kin};
 use super::read_write::follow;
+use super::waiting::watching;
 use super::{dup, rights, signals, system, transfer};
 use crate::arch::old;
 use crate::ops::{self, Outcome, deaths, life, process};
@@ -263,6 +264,7 @@ unsafe extern "C" fn followed(
             signals::mask_changing(fd, b as *const u64);
             next()
         }
+        libc::SYS_inotify_add_watch | libc::SYS_fanotify_mark => watching(c as u64, next),
         libc::SYS_umask | libc::SYS_personality => talked(next),
         libc::SYS_rt_sigaction => {
             signals::disposition_changing(fd, || fault::peek(b as *const usize));

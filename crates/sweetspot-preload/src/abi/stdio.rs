@@ -7,7 +7,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use super::Pointer;
 use super::process::starting_shell;
 use crate::ops::{self, deaths, life, observe};
-use crate::reach::streams;
+use crate::reach::streams::{self, Stream, glibc};
 use crate::{errno, set_errno};
 
 unsafe extern "C" {
@@ -199,4 +199,24 @@ extern "C" fn before_dprintf(fd: c_int) -> usize {
 extern "C" fn before_checked_dprintf(fd: c_int) -> usize {
     life::hand_over(fd);
     __dprintf_chk::next()
+}
+
+/// What the tables of glibc's streams call, called by its name.
+macro_rules! leaves {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty, $ours:path;)*) => {$(
+        /// # Safety
+        /// As the C function of this name.
+        #[cfg_attr(preload_abi, unsafe(no_mangle))]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> $ret {
+            // SAFETY: the same call.
+            unsafe { $ours($($arg),*) }
+        }
+    )*};
+}
+leaves! {
+    _IO_file_read(stream: Stream, into: *mut c_void, len: isize) -> isize, glibc::read;
+    _IO_file_write(stream: Stream, from: *const c_void, len: isize) -> isize, glibc::write;
+    _IO_file_seek(stream: Stream, offset: i64, whence: c_int) -> i64, glibc::seek;
+    _IO_file_close(stream: Stream) -> c_int, glibc::close;
+    _IO_file_stat(stream: Stream, into: *mut c_void) -> c_int, glibc::stat;
 }

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_uint};
 
 use super::Pointer;
 use crate::careful;
-use crate::ops::deaths;
+use crate::ops::{deaths, process};
 
 /// What is told through a descriptor may be a death.
 macro_rules! told {
@@ -48,17 +48,40 @@ told! {
     ) -> c_int;
 }
 
+hook! {
+    fn inotify_add_watch(fd: c_int, path: Pointer, mask: c_uint) -> c_int, next => {
+        watching(u64::from(mask), || next(fd, path, mask) as isize) as c_int
+    }
+}
+
+hook! {
+    fn fanotify_mark(
+        fd: c_int, flags: c_uint, mask: u64, folder: c_int, path: Pointer,
+    ) -> c_int, next => {
+        watching(mask, || next(fd, flags, mask, folder, path) as isize) as c_int
+    }
+}
+
+/// What the process is told of from now on is in `mask`; this bit of it (`DN_MODIFY`, too) means the
+/// same to all who watch.
+pub(super) fn watching(mask: u64, next: impl FnOnce() -> isize) -> isize {
+    const { assert!(libc::IN_MODIFY as u64 == libc::FAN_MODIFY) };
+    if mask & libc::FAN_MODIFY != 0 {
+        process::will_count_writes();
+    }
+    let pass = crate::ops::talk();
+    let answer = next();
+    pass.done();
+    answer
+}
+
 talk! {
     fn epoll_ctl(fd: c_int, operation: c_int, of: c_int, event: Pointer) -> c_int;
     fn eventfd_read(fd: c_int, value: Pointer) -> c_int;
     fn eventfd_write(fd: c_int, value: u64) -> c_int;
     fn timerfd_settime(fd: c_int, flags: c_int, new: Pointer, old: Pointer) -> c_int;
     fn timerfd_gettime(fd: c_int, into: Pointer) -> c_int;
-    fn inotify_add_watch(fd: c_int, path: Pointer, mask: c_uint) -> c_int;
     fn inotify_rm_watch(fd: c_int, watch: c_int) -> c_int;
-    fn fanotify_mark(
-        fd: c_int, flags: c_uint, mask: u64, folder: c_int, path: Pointer
-    ) -> c_int;
 
     fn nanosleep(time: Pointer, left: Pointer) -> c_int;
     fn __nanosleep(time: Pointer, left: Pointer) -> c_int;

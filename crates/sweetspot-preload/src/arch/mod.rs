@@ -13,6 +13,7 @@
 //! | `restorer` | how a handler returns, where the kernel wants to be told |
 //! | `jump_after`, `with_list` | bodies of functions with variable arguments |
 //! | `with_caller` | body of a function that learns where its call returns to |
+//! | `address_if_any` | the address of a symbol that not every C library has |
 //! | `PAGE_BYTES_MAX`, `OwnPage` | how large pages may be; what has pages of its own |
 //! | `USER_END` | where the memory of programs ends |
 //! | `MACHINE` | the machine, as ELF names it |

@@ -8,6 +8,7 @@ pub mod embed;
 pub mod inodes;
 pub mod life;
 pub mod observe;
+pub mod own_files;
 pub mod process;
 pub mod read;
 pub mod seek;

@@ -21,7 +21,7 @@ use crate::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, SignalsBlocked, clear_passive, listen, passive,
     passive_reasons, set_passive,
 };
-use crate::{pins, pool, reach, sys, table};
+use crate::{next, pins, pool, reach, sys, table};
 
 /// Threads that are inside a fork: no window opens meanwhile.
 #[unsafe(link_section = ".data")]
@@ -301,10 +301,14 @@ pub fn go_on() {
     }
 }
 
-/// Whether anything may be buffered here: only where what stdio does is seen. Where it never will be,
-/// the process is passive from here on, so that no call tries again what cannot be, and each costs what
-/// it costs where buffering is off. No lock is held.
+/// Whether anything may be buffered here: only where what stdio does is seen, and where libc reads and
+/// writes. Where that never will be, the process is passive from here on, so that no call tries again
+/// what cannot be, and each costs what it costs where buffering is off. No lock is held.
 pub fn can_buffer() -> bool {
+    if !next::data_is_libcs() {
+        end_because(Why::OtherLibrary);
+        return false;
+    }
     if reach::stdio_is_seen() {
         return true;
     }
@@ -441,6 +445,31 @@ pub fn agrees_silently() {
             None => continue,
         };
         settle(fd, if is_private { Next::Learn } else { Next::Straight(Why::SharedMemory) });
+    }
+}
+
+/// Whether this process is told of each write to some file.
+#[unsafe(link_section = ".data")]
+static COUNTS_WRITES: AtomicBool = AtomicBool::new(false);
+
+/// Whether only writes to files that nobody else looks at wait.
+pub fn counts_writes() -> bool {
+    COUNTS_WRITES.load(Relaxed)
+}
+
+/// From now on this process is told of each write to some file: several that leave as one would be
+/// one. Which file that is, nobody knows but the kernel, so none wait any more, but for files of which
+/// a rule promises that nobody looks at them.
+pub fn will_count_writes() {
+    if passive() || COUNTS_WRITES.swap(true, Relaxed) {
+        return;
+    }
+    speak();
+    for fd in table::all() {
+        let public = table::open_file(fd).filter(|(file, _)| !file.is_private());
+        if public.is_some_and(|(file, _)| super::write::may_wait(file)) {
+            settle(fd, Next::Straight(Why::Watched));
+        }
     }
 }
 

@@ -1164,6 +1164,8 @@ fn ask(file: &'static OpenFile, fd: i32) {
     ledger::record(file, fd);
     let against = if super::process::shares_memory() && !file.is_private() {
         Some(Why::SharedMemory)
+    } else if super::process::counts_writes() && !file.is_private() {
+        Some(Why::Watched)
     } else if flags & special != 0 {
         Some(Why::OpenFlags)
     } else if !status.regular {
@@ -1396,7 +1398,12 @@ pub fn earn(fd: i32) {
     }
     drop(registry);
     drop(signals);
-    if matches!(file.pin.load(Relaxed), pin::ASKED | pin::HELD) {
+    if may_wait(file) {
         attach(file, fd);
     }
+}
+
+/// Whether writes to a file wait, or may begin to.
+pub fn may_wait(file: &OpenFile) -> bool {
+    matches!(file.pin.load(Relaxed), pin::ASKED | pin::HELD)
 }

@@ -22,9 +22,8 @@ const OWN: [&str; 3] = ["sweetspot_advise", "sweetspot_flush", "sweetspot_status
 
 /// What the library may need of libc: musl has these too, and a program of musl's that finds one
 /// missing does not start.
-const IMPORTS: [&str; 13] = [
+const IMPORTS: [&str; 12] = [
     "__errno_location",
-    "dl_iterate_phdr",
     "environ",
     "fileno",
     "memcpy",

@@ -22,7 +22,7 @@ const STDIO_FULL_BYTES: u64 = 2 << 10;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
-const SENTENCES: [Why; 15] = [
+const SENTENCES: [Why; 17] = [
     Why::NoGuard,
     Why::PinRefused,
     Why::NotNoted,
@@ -32,11 +32,13 @@ const SENTENCES: [Why; 15] = [
     Why::Confined,
     Why::SharedMemory,
     Why::IoUring,
+    Why::Watched,
     Why::WriteFailed,
     Why::Seccomp,
     Why::StreamsUnknown,
     Why::StreamsLocked,
     Why::DeepBind,
+    Why::OtherLibrary,
     Why::MemoryLocked,
 ];
 

@@ -180,3 +180,20 @@ pub unsafe fn swap_alone(word: &AtomicU64, expected: u64, new: u64) -> bool {
     }
     found == expected
 }
+
+/// The address of a symbol that there may be in this process; 0: there is none.
+macro_rules! address_if_any {
+    ($name:literal) => {{
+        let address: usize;
+        // SAFETY: what the loader has found is read from where it has put it.
+        unsafe { core::arch::asm!(
+            concat!(".weak ", $name),
+            concat!("adrp {0}, :got:", $name),
+            concat!("ldr {0}, [{0}, :got_lo12:", $name, "]"),
+            out(reg) address,
+            options(nostack, pure, readonly, preserves_flags),
+        ) };
+        address
+    }};
+}
+pub(crate) use address_if_any;

@@ -176,3 +176,19 @@ pub unsafe fn swap_alone(word: &AtomicU64, expected: u64, new: u64) -> bool {
     }
     done != 0
 }
+
+/// The address of a symbol that there may be in this process; 0: there is none.
+macro_rules! address_if_any {
+    ($name:literal) => {{
+        let address: usize;
+        // SAFETY: what the loader has found is read from where it has put it.
+        unsafe { core::arch::asm!(
+            concat!(".weak ", $name),
+            concat!("mov {}, qword ptr [rip + ", $name, "@GOTPCREL]"),
+            out(reg) address,
+            options(nostack, pure, readonly, preserves_flags),
+        ) };
+        address
+    }};
+}
+pub(crate) use address_if_any;

@@ -135,11 +135,12 @@ pub fn take_tables() -> Result<(), Why> {
 /// A jump table has 21 words.
 const TABLE_BYTES: usize = 21 * size_of::<usize>();
 
-/// The original of a leaf, kept before ours was put in its place, as the C function that it is.
+/// The original of a leaf as the C function that it is; it has the name that the leaf has in libc, where
+/// ours stands in its place only in the tables.
 macro_rules! original {
     ($leaf:ident as fn($($type:ty),*) -> $ret:ty) => {
         transmute::<usize, unsafe extern "C" fn($($type),*) -> $ret>(
-            LEAVES[$leaf].original.load(Relaxed),
+            LEAVES[$leaf].original(),
         )
     };
 }
@@ -150,7 +151,7 @@ unsafe fn descriptor(stream: Stream) -> c_int {
     unsafe { (*stream.cast::<File>()).fd }
 }
 
-unsafe extern "C" fn read(stream: Stream, buffer: *mut c_void, len: isize) -> isize {
+pub unsafe extern "C" fn read(stream: Stream, buffer: *mut c_void, len: isize) -> isize {
     // SAFETY: as libc has called us.
     let fd = unsafe { descriptor(stream) };
     let outcome =
@@ -165,7 +166,7 @@ unsafe extern "C" fn read(stream: Stream, buffer: *mut c_void, len: isize) -> is
 }
 
 /// The original writes until all is written, keeps the offset and notes an error in the stream.
-unsafe extern "C" fn write(stream: Stream, buffer: *const c_void, len: isize) -> isize {
+pub unsafe extern "C" fn write(stream: Stream, buffer: *const c_void, len: isize) -> isize {
     // SAFETY: as libc has called us.
     let fd = unsafe { descriptor(stream) };
     let mut done = 0;
@@ -194,7 +195,7 @@ unsafe extern "C" fn write(stream: Stream, buffer: *const c_void, len: isize) ->
     done
 }
 
-unsafe extern "C" fn seek(stream: Stream, offset: i64, whence: c_int) -> i64 {
+pub unsafe extern "C" fn seek(stream: Stream, offset: i64, whence: c_int) -> i64 {
     // SAFETY: as libc has called us.
     let fd = unsafe { descriptor(stream) };
     let outcome = ask(fd, Kind::Seek, whence as u64, || ops::seek::seek(fd, offset, whence));
@@ -207,7 +208,7 @@ unsafe extern "C" fn seek(stream: Stream, offset: i64, whence: c_int) -> i64 {
     outcome.finish(answer as isize) as i64
 }
 
-unsafe extern "C" fn close(stream: Stream) -> c_int {
+pub unsafe extern "C" fn close(stream: Stream) -> c_int {
     // SAFETY: as libc has called us.
     let failed = ops::life::closing(unsafe { descriptor(stream) });
     // SAFETY: the same call.
@@ -216,7 +217,7 @@ unsafe extern "C" fn close(stream: Stream) -> c_int {
 }
 
 /// How large is the file? `fseek` from the end asks so.
-unsafe extern "C" fn stat(stream: Stream, into: *mut c_void) -> c_int {
+pub unsafe extern "C" fn stat(stream: Stream, into: *mut c_void) -> c_int {
     let pass = ops::pass_on();
     // SAFETY: the same call.
     let answer = unsafe { original!(STAT as fn(Stream, *mut c_void) -> c_int)(stream, into) };

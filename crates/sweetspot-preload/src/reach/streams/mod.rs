@@ -15,7 +15,7 @@
 //! this process.
 #![allow(unsafe_code)]
 
-mod glibc;
+pub mod glibc;
 mod musl;
 
 use core::ffi::c_void;

@@ -600,6 +600,55 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "functions of libc found by their names",
+        build: &[C("found_by_name"), CLibrary("asks_next")],
+        prepare: "cp $BIN/c/asks_next asks_next.so",
+        command: "$RUN $BIN/c/found_by_name ./asks_next.so; \
+                  LD_PRELOAD=$PWD/asks_next.so $RUN $BIN/c/found_by_name from the-start",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a preloaded library that changes bytes",
+        build: &[C("copy"), CLibrary("changes_bytes")],
+        prepare: "yes 'Some Text' | head -3000 > in.txt; cp $BIN/c/changes_bytes changes_bytes.so",
+        command: "LD_PRELOAD=$PWD/changes_bytes.so $RUN $BIN/c/copy in.txt out 7; \
+                  LD_PRELOAD=$PWD/changes_bytes.so $RUN sh -c '$BIN/c/copy out out2 9; cat out2 > out3'",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a preloaded library with a time of its own",
+        build: &[C("two_times"), CLibrary("another_time")],
+        prepare: "cp $BIN/c/another_time another_time.so",
+        command: "LD_PRELOAD=$PWD/another_time.so $RUN $BIN/c/two_times",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what streams call, called by its name",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor leaves",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "time zones and messages that were just written",
+        build: &[C("own_files")],
+        command: "for function in tzset localtime localtime_r gmtime ctime ctime_r mktime strftime wcsftime \
+                      gettext dgettext dcgettext ngettext dngettext dcngettext; do \
+                  $RUN $BIN/c/own_files $function; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a program that is told of its own writes",
+        build: &[C("counts_writes")],
+        command: "for way in inotify raw-inotify signal; do $RUN $BIN/c/counts_writes $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a static program",
         needs: &["gcc"],
         prepare: "seq 5000 > in.txt; gcc @$SRC/c/options.txt -static -o static $SRC/c/copy.c",
