@@ -272,7 +272,9 @@ impl Copy<'_> {
     /// Seconds from the start of the program to its end.
     fn time(&self, way: Way, buffer: &str) -> Result<f64, Failure> {
         let size = format!("--buffer-size={buffer}");
-        let run = ["run", "--require", &size, "--config=/dev/null"].map(OsStr::new);
+        // With `off`, nothing is to be buffered: what `run` itself costs is measured.
+        let waits = if buffer == "off" { "--wait" } else { "--require" };
+        let run = ["run", waits, &size, "--config=/dev/null"].map(OsStr::new);
         let verb: &[&OsStr] = match way {
             Way::Plain => &[],
             Way::Buffered => &run,

@@ -502,7 +502,7 @@ fn switched_off_means_untouched() {
     let place = Place::new();
     place.write("sweetspot.toml", "not toml");
     let print = ["sh", "-c", "echo \"[$LD_PRELOAD][$IO_BUFFER_SIZE][$SWEETSPOT_LEDGER]\""];
-    for options in [&[][..], &["--wait"], &["--require"], &["--buffer-size=64K"]] {
+    for options in [&[][..], &["--wait"], &["--buffer-size=64K"]] {
         let mut command = place.run(options, &print);
         assert_says(command.env("SWEETSPOT", "off").env("IO_BUFFER_SIZE", "7x"), "[][7x][]\n");
     }
