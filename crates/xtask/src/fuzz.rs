@@ -139,16 +139,20 @@ fn parse(words: &[&str], counted: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
+/// Held by each test that starts victims, one after the other: each uses both processors, a `run`
+/// finishes what it finds, and whoever waits for all children waits for those of others, too.
+#[cfg(test)]
+pub fn turn() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Mutex, PoisonError};
-
-    /// One after the other: each uses both processors, and a `run` finishes what it finds.
-    static TURN: Mutex<()> = Mutex::new(());
 
     fn check(work: impl FnOnce(Kit) -> Result<String, String>) -> String {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = turn();
         let line = Kit::build().and_then(work).unwrap_or_else(|wrong| panic!("{wrong}"));
         eprintln!("{line}");
         line
@@ -193,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_verbs_of_the_library_do_what_std_does() {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = turn();
         let line = library::run(2, 1).unwrap_or_else(|wrong| panic!("{wrong}"));
         assert!(line.starts_with("7 targets, "), "{line}");
     }

@@ -357,7 +357,7 @@ fn listen(command: &mut Command, name: &str) -> Result<Vec<Step>, String> {
 
 /// Lets a command be killed when this process ends, in whatever way.
 #[expect(unsafe_code, reason = "what a child does before it becomes the command")]
-pub fn ends_with_us(command: &mut Command) -> &mut Command {
+fn ends_with_us(command: &mut Command) -> &mut Command {
     // SAFETY: one system call with values only.
     unsafe {
         command.pre_exec(|| {

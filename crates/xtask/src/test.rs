@@ -6,9 +6,8 @@
 #![allow(unsafe_code)]
 
 use crate::needs;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Tests that passed and failed.
@@ -55,10 +54,7 @@ pub fn run(filter: &[&str]) -> bool {
     step("tests", &mut |count| cargo_test(filter, count));
     if filter.is_empty() {
         step("packages", &mut |_| crate::package::quick());
-        // Beside the next one: both wait as often as they compute.
-        let mut systems = Beside::start(&["matrix", "--short"]);
         step("conformance", &mut |_| crate::conformance::quick());
-        step("systems", &mut |_| systems.as_mut().is_ok_and(Beside::finish));
     }
     println!();
     for Done { name, took, passed } in &done {
@@ -67,33 +63,6 @@ pub fn run(filter: &[&str]) -> bool {
     }
     println!("{} passed, {} failed", count.passed, count.failed);
     count.failed == 0
-}
-
-/// A command of this program that runs beside a step, and says what it says when that has ended.
-struct Beside {
-    child: Child,
-    said: File,
-}
-
-impl Beside {
-    fn start(words: &[&str]) -> std::io::Result<Beside> {
-        let said = tempfile::tempfile()?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(said.try_clone()?)
-            .stderr(said.try_clone()?);
-        Ok(Beside { child: crate::matrix::ends_with_us(&mut command).spawn()?, said })
-    }
-
-    fn finish(&mut self) -> bool {
-        let passed = self.child.wait().is_ok_and(|status| status.success());
-        let mut text = String::new();
-        let read = self.said.rewind().and_then(|()| self.said.read_to_string(&mut text));
-        print!("{text}");
-        read.is_ok() && passed
-    }
 }
 
 /// Compiles what others build upon with the oldest compiler that it promises to be content with.

@@ -221,6 +221,7 @@ mod tests {
 
     #[test]
     fn no_call_takes_more_instructions_than_it_did() {
+        let _turn = crate::fuzz::turn();
         if Command::new("valgrind").arg("--version").output().is_err() {
             assert!(std::env::var_os("CI").is_none(), "missing in CI: valgrind");
             return eprintln!("skipped: valgrind is not installed");
