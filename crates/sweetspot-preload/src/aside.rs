@@ -40,31 +40,33 @@ pub fn descriptors_are_noticed() {
 
 /// A look, and what came of it.
 struct Job<F, T> {
-    look: Option<F>,
+    look: F,
     /// A descriptor of the program's that it needs, or -1.
     keep: i32,
     answer: Option<T>,
 }
 
 /// Makes a look, for which `keep` is the only descriptor of the program's that need be there (-1: none).
-/// `None`: there could be no such thread.
+/// `None`: it saw nothing, or there could be no thread for it.
 ///
 /// The look may make system calls, and touch memory that is known to be there: a fault would end the
-/// program. It closes what it opens.
+/// program. It closes what it opens. Where it sees nothing it may be made a second time: the program's
+/// table may be full.
 #[inline(never)]
-pub fn look<T>(keep: i32, look: impl FnOnce() -> T) -> Option<T> {
+pub fn look<T>(keep: i32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let _signals = SignalsBlocked::new();
     if process::is_starting() {
-        return Some(look());
+        return look();
     }
     let stack = sys::map_memory(STACK_BYTES)?;
     let top = stack as usize + STACK_BYTES;
-    let mut job = Job { look: Some(look), keep, answer: None };
+    let mut job = Job { look, keep, answer: None };
     let at = (&raw mut job) as usize;
     if single_threaded() && !NOTICEABLE.load(Ordering::Relaxed) {
         // SAFETY: fresh memory, and a job that lives meanwhile.
         unsafe { arch::call_on(top, make_for(&job), at) };
-    } else {
+    }
+    if job.answer.is_none() {
         let running = AtomicU32::new(1);
         // SAFETY: fresh memory; the job lives until the thread is gone.
         let answer = unsafe { arch::run_thread(FLAGS, top, begin_for(&job), at, &running) };
@@ -90,11 +92,11 @@ const FLAGS: usize = (libc::CLONE_VM
     | libc::CLONE_SYSVSEM
     | libc::CLONE_CHILD_CLEARTID) as usize;
 
-fn begin_for<F: FnOnce() -> T, T>(_: &Job<F, T>) -> extern "C" fn(usize) {
+fn begin_for<F: FnMut() -> Option<T>, T>(_: &Job<F, T>) -> extern "C" fn(usize) {
     begin::<F, T>
 }
 
-extern "C" fn begin<F: FnOnce() -> T, T>(job: usize) {
+extern "C" fn begin<F: FnMut() -> Option<T>, T>(job: usize) {
     // SAFETY: the caller's job; it sleeps meanwhile.
     let keep = unsafe { (*(job as *const Job<F, T>)).keep };
     if has_own_table(keep) {
@@ -102,14 +104,14 @@ extern "C" fn begin<F: FnOnce() -> T, T>(job: usize) {
     }
 }
 
-fn make_for<F: FnOnce() -> T, T>(_: &Job<F, T>) -> extern "C" fn(usize) {
+fn make_for<F: FnMut() -> Option<T>, T>(_: &Job<F, T>) -> extern "C" fn(usize) {
     make::<F, T>
 }
 
-extern "C" fn make<F: FnOnce() -> T, T>(job: usize) {
+extern "C" fn make<F: FnMut() -> Option<T>, T>(job: usize) {
     // SAFETY: the caller's job, which nobody else uses meanwhile.
     let job = unsafe { &mut *(job as *mut Job<F, T>) };
-    job.answer = job.look.take().map(|look| look());
+    job.answer = (job.look)();
 }
 
 /// Gives this thread a table of its own, with no more in it than `keep`.

@@ -83,17 +83,17 @@ pub fn want_clock() {
 static IDENTITY: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 /// Opens the ledger again, does something with it, closes it: no descriptor is kept.
-fn with_descriptor<T>(action: impl FnOnce(i32, &libc::stat) -> Option<T>) -> Option<T> {
+fn with_descriptor<T>(mut action: impl FnMut(i32, &libc::stat) -> Option<T>) -> Option<T> {
     let path = PATH.load(Relaxed);
     match path.is_null() {
         true => None,
-        false => aside::look(-1, || with_opened(path, action)).flatten(),
+        false => aside::look(-1, || with_opened(path, &mut action)),
     }
 }
 
 fn with_opened<T>(
     path: *const u8,
-    action: impl FnOnce(i32, &libc::stat) -> Option<T>,
+    mut action: impl FnMut(i32, &libc::stat) -> Option<T>,
 ) -> Option<T> {
     let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NOCTTY;
     // SAFETY: the path is a string of the environment.
@@ -170,7 +170,7 @@ pub fn read_small(path: &core::ffi::CStr, buffer: &mut [u8]) -> Option<usize> {
         sys::syscall!(SYS_close, fd);
         sys::result(answer).ok()
     };
-    aside::look(-1, read).flatten()
+    aside::look(-1, read)
 }
 
 /// A regular file of ours that nobody else can open.

@@ -591,10 +591,11 @@ const FINISH_MS_MAX: u64 = 10_000;
 
 /// Waits until the guard has written what a process of this tree left pending, if that is dead.
 pub fn wait_finished(process: u32) {
-    if !ledger::is_given() || !sys::is_dead(process as i32) {
+    if !ledger::is_given() {
         return;
     }
-    if let Some(ledger) = ledger::ledger() {
+    let Some(ledger) = ledger::ledger() else { return };
+    if others_wait(ledger) && sys::is_dead(process as i32) {
         wait_until_finished(ledger, process);
     }
 }

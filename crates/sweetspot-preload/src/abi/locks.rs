@@ -10,21 +10,7 @@ use crate::aside;
 use crate::ops::{self, deaths, life};
 
 // The kernel frees the locks of a process that is killed before anybody can wait for it.
-macro_rules! taken {
-    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
-        $(hook! {
-            fn $name($($arg: $type),*) -> c_int, next => {
-                let pass = ops::talk();
-                let answer = next($($arg),*);
-                deaths::heard();
-                pass.done();
-                answer
-            }
-        })*
-    };
-}
-
-taken! {
+hears_of_deaths! {
     fn flock(fd: c_int, operation: c_int);
     fn semop(id: c_int, operations: Pointer, count: usize);
     fn semtimedop(id: c_int, operations: Pointer, count: usize, timeout: Pointer);

@@ -95,7 +95,7 @@ extern "C" fn before_dlmopen(namespace: c_long, path: *const c_char) -> usize {
 // Functions by their names. Who asks the loader for one of libc's in which a hook stands in front is
 // given the hook, as whoever is linked to it. Here, too, the loader looks at who calls it.
 macro_rules! finds {
-    ($($name:ident as $from:ident, $before:ident, $ask:ident;)*) => {$(
+    ($($name:ident as $from:ident, $before:ident, $ask:ident, $has_version:literal;)*) => {$(
         #[doc = "Keeps its arguments, and learns where it returns to."]
         ///
         /// # Safety
@@ -112,6 +112,12 @@ macro_rules! finds {
             crate::arch::jump_after!($before)
         }
 
+        extern "C" fn $before(
+            handle: usize, name: *const c_char, _: usize, _: usize, _: usize, caller: usize,
+        ) -> usize {
+            finding(handle, name, caller, $has_version)
+        }
+
         /// Asks the loader where it does not matter who asks. What has no version has one argument less.
         unsafe extern "C" fn $ask(
             handle: usize, name: *const c_char, version: *const c_char,
@@ -125,42 +131,18 @@ macro_rules! finds {
     )*};
 }
 finds! {
-    dlsym as dlsym_from, before_dlsym, ask_dlsym;
-    dlvsym as dlvsym_from, before_dlvsym, ask_dlvsym;
-}
-
-extern "C" fn before_dlsym(
-    handle: usize,
-    name: *const c_char,
-    _: usize,
-    _: usize,
-    _: usize,
-    caller: usize,
-) -> usize {
-    // By default the first definition is found, and hooks stand first.
-    if handle == libc::RTLD_DEFAULT as usize {
-        return dlsym::next();
-    }
-    finding(handle, name, caller, false)
-}
-
-extern "C" fn before_dlvsym(
-    handle: usize,
-    name: *const c_char,
-    _: usize,
-    _: usize,
-    _: usize,
-    caller: usize,
-) -> usize {
-    // Hooks have no versions: where one is asked for they are not found by default, either.
-    finding(handle, name, caller, true)
+    dlsym as dlsym_from, before_dlsym, ask_dlsym, false;
+    dlvsym as dlvsym_from, before_dlvsym, ask_dlvsym, true;
 }
 
 /// Where the search for a function by its name goes on: in the loader, in what asks the loader, or in
 /// what only names the hook.
 fn finding(handle: usize, name: *const c_char, caller: usize, has_version: bool) -> usize {
     let next = if has_version { dlvsym::next } else { dlsym::next };
-    if name.is_null() {
+    // By default the first definition is found, and hooks stand first. They have no versions: where one
+    // is asked for they are not found so, either.
+    let finds_hooks = handle == libc::RTLD_DEFAULT as usize && !has_version;
+    if finds_hooks || name.is_null() {
         return next();
     }
     // SAFETY: the loader reads the same string.

@@ -103,6 +103,21 @@ macro_rules! talk {
     };
 }
 
+/// The same, for functions after which this process may know of the death of another one.
+macro_rules! hears_of_deaths {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
+        $(hook! {
+            fn $name($($arg: $type),*) -> c_int, next => {
+                let pass = $crate::ops::talk();
+                let answer = next($($arg),*);
+                $crate::ops::deaths::heard();
+                pass.done();
+                answer
+            }
+        })*
+    };
+}
+
 /// The same, for functions whose first argument is a descriptor at whose position, or with whose
 /// content, something is done: the kernel must know both.
 macro_rules! hand_over {

@@ -186,18 +186,7 @@ hook! {
     }
 }
 
-macro_rules! waits_for_signals {
-    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
-        fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = crate::ops::talk();
-            let answer = next($($arg),*);
-            deaths::heard();
-            pass.done();
-            answer
-        }
-    })*};
-}
-waits_for_signals! {
+hears_of_deaths! {
     fn sigwait(set: Pointer, signal: Pointer);
     fn sigwaitinfo(set: Pointer, into: Pointer);
     fn sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer);

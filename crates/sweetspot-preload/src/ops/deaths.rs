@@ -78,7 +78,10 @@ fn is_exiting(process: i32) -> bool {
     const THREADS: usize = 20;
     const EXITING: u64 = 4;
     let mut buffer = [0; 1024];
-    let Some(text) = pins::stat_of(process, &mut buffer) else { return true };
+    let Some(text) = pins::stat_of(process, &mut buffer) else {
+        // Gone by now, or nobody can tell: who lives is not waited for.
+        return sys::is_dead(process);
+    };
     let number = |field| pins::stat_field(text, field).and_then(sys::decimal).unwrap_or(0);
     let is_zombie = pins::stat_field(text, STATE) == Some(b"Z");
     number(FLAGS) & EXITING != 0 && !(is_zombie && number(THREADS) > 1)

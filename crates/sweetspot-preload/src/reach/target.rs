@@ -6,7 +6,7 @@
 //! other users (set-id) need no rule: their linker ignores us without a word.
 //!
 //! The child of a vfork comes here too, in its parent's memory: nothing is kept. Files are looked at
-//! aside (`crate::aside`), without a descriptor of the program's, and little is needed of the caller's
+//! aside (`crate::aside`), without a descriptor that anybody could notice, and little is needed of the caller's
 //! stack, which may be a small alternate one. What cannot be told (a damaged file, a bad address)
 //! leaves the environment as it is; the kernel or the linker then says what is wrong.
 
@@ -299,7 +299,8 @@ fn is_harmed(target: Target, names: &Names) -> bool {
     };
     let look = || {
         let harmed = |file: File| file.is_harmed(INTERPRETERS_MAX);
-        !can_be_read(names.ours) || File::of(target).is_some_and(harmed)
+        let can_be_read = can_be_read(names.ours)?;
+        Some(!can_be_read || File::of(target).is_some_and(harmed))
     };
     // Where nobody can look: as given.
     aside::look(keep, look).unwrap_or(false)
@@ -312,12 +313,13 @@ fn is_address_sanitizer(path: &[u8]) -> bool {
 }
 
 /// Whether a library can still be opened. The process may have given up rights, or have gone to
-/// another root.
-fn can_be_read(path: &'static [u8]) -> bool {
+/// another root. `None`: at present no file can be.
+fn can_be_read(path: &'static [u8]) -> Option<bool> {
     // SAFETY: it was made of a C string.
     match unsafe { File::open(libc::AT_FDCWD, path.as_ptr().cast()) } {
-        Ok(_) => true,
-        Err(errno) => matches!(errno.0, libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR),
+        Ok(_) => Some(true),
+        Err(sys::Errno(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR)) => None,
+        Err(_) => Some(false),
     }
 }
 
