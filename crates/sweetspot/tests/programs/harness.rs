@@ -303,7 +303,8 @@ impl Place {
         let stderr = collect(child.stderr.take().expect("piped"));
         let (sender, ended) = channel();
         thread::spawn(move || sender.send(child.wait()));
-        let deadline = Instant::now() + Duration::from_secs(case.seconds_max);
+        let seconds_max = case.seconds_max * patience();
+        let deadline = Instant::now() + Duration::from_secs(seconds_max);
         let remaining = || deadline.saturating_duration_since(Instant::now());
         let mut status = match ended.recv_timeout(remaining()) {
             Ok(Ok(status)) => match (status.code(), status.signal()) {
@@ -311,7 +312,7 @@ impl Place {
                 (None, signal) => format!("signal {}", signal.unwrap_or(0)),
             },
             Ok(Err(error)) => format!("no status: {error}"),
-            Err(_) => format!("still running after {} s", case.seconds_max),
+            Err(_) => format!("still running after {seconds_max} s"),
         };
         let mut output = |receiver: Receiver<Vec<u8>>, name: &str| {
             receiver.recv_timeout(remaining().max(Duration::from_secs(1))).unwrap_or_else(|_| {
@@ -326,6 +327,12 @@ impl Place {
         }
         Ok(Seen { ended: status, stdout, stderr, files: snapshot(folder)? })
     }
+}
+
+/// How many times as slow as others this machine is, at most.
+fn patience() -> u64 {
+    let times = std::env::var("SWEETSPOT_TEST_PATIENCE");
+    times.map_or(1, |times| times.parse().expect("SWEETSPOT_TEST_PATIENCE is a number"))
 }
 
 /// Starts a process while no other thread of this test runner does.

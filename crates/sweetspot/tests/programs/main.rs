@@ -13,7 +13,8 @@
 //! the buffer size), `SWEETSPOT_TEST_SIZES` the sizes, and `SWEETSPOT_TEST_ONLY` keeps the
 //! programs whose name contains a text; `SWEETSPOT_TEST_TIMES` and `SWEETSPOT_TEST_SHOW` print what
 //! each took and what it does natively. `SWEETSPOT_TEST_BIN` is a folder of executables, where there
-//! is no compiler.
+//! is no compiler; `SWEETSPOT_TEST_PATIENCE` is how many times as long a program may take, where the
+//! machine is emulated.
 
 use test_start as _;
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 /// A fuzzer or a group of programs that takes longer hangs, seconds.
-const STEP_SECONDS_MAX: &str = "1500";
+const STEP_SECONDS_MAX: &str = "2400";
 /// At most one call in so many is left where something is buffered.
 const CALLS_PER_LEFT_MIN: u64 = 4;
 /// How many times as slow as others an emulated machine is, about.
@@ -198,6 +198,7 @@ impl Inside {
         }
         if self.extent == Extent::Machine {
             command.env("SWEETSPOT_TEST_BIN", &self.folder);
+            command.env("SWEETSPOT_TEST_PATIENCE", EMULATED);
             // A kernel is what is new here, and emulation is slow: programs that share what the
             // kernel keeps for them.
             let groups = ["c_calls", "c_sharing", "shell"];
