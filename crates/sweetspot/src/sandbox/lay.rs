@@ -150,8 +150,7 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
                 laid => laid?,
             },
             Some(Below::Substitute(kept)) => {
-                place.lay_substitute(top, kept)?;
-                laid.put.extend(kept.iter().map(|name| bytes_of(&name.path)));
+                laid.put.extend(place.lay_substitute(top, kept)?);
             }
             None => {
                 laid.closed.push(bytes_of(&top.folder));
@@ -162,8 +161,7 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     }
     if let Some((top, kept)) = devices {
         let place = Place { run: path_of(&run), number: laid.folders.len() };
-        place.lay_substitute(&top, &kept)?;
-        laid.put.extend(kept.iter().map(|name| bytes_of(&name.path)));
+        laid.put.extend(place.lay_substitute(&top, &kept)?);
         laid.folders.push(DEVICES.into());
     }
     if let (Some(shared), Ok(memory)) = (shared, memory) {
@@ -193,7 +191,7 @@ fn close_the_kernel() -> Result<(), String> {
         // A mount of its own can be closed by itself. Recursive: what is mounted below stays there.
         mount_bind_recursive(file, file)
             .map_err(Into::into)
-            .or_else(|error| if_gone(error, || Ok(())))
+            .or_else(if_gone)
             .map_err(|error| said(&format!("close {} to writing", shown(file)), error))?;
     }
     let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
@@ -340,34 +338,38 @@ impl Kept {
         Ok(Some((top, kept)))
     }
 
-    /// Puts the name into the folder `upper`.
-    fn put(&self, upper: &Path) -> std::io::Result<()> {
+    /// Puts the name into the folder `upper`. False: what it names has gone meanwhile.
+    fn put(&self, upper: &Path) -> std::io::Result<bool> {
         let at = upper.join(self.path.file_name().unwrap_or_default());
         match &self.what {
-            What::Place => fs::create_dir(at),
-            What::Link(target) => symlink(target, at),
+            What::Place => fs::create_dir(at)?,
+            What::Link(target) => symlink(target, at)?,
             What::Folder(fd) => {
                 fs::create_dir(&at)?;
-                mount_bind_recursive(path_of(fd), &at)
-                    .map_err(Into::into)
-                    .or_else(|error| if_gone(error, || fs::remove_dir(&at)))
+                if !is_shown(fd, &at)? {
+                    return fs::remove_dir(&at).map(|()| false);
+                }
             }
             What::File(fd) => {
                 fs::File::create(&at)?;
-                mount_bind(path_of(fd), &at)
-                    .map_err(Into::into)
-                    .or_else(|error| if_gone(error, || fs::remove_file(&at)))
+                if !is_shown(fd, &at)? {
+                    return fs::remove_file(&at).map(|()| false);
+                }
             }
         }
+        Ok(true)
     }
 }
 
-/// Others remove files while we look at them: what is gone needs nothing, but perhaps a cleanup.
-fn if_gone(
-    error: std::io::Error,
-    cleanup: impl FnOnce() -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    if error.kind() == std::io::ErrorKind::NotFound { cleanup() } else { Err(error) }
+/// Shows a file or folder at another place, unless it has gone meanwhile.
+fn is_shown(fd: &OwnedFd, at: &Path) -> std::io::Result<bool> {
+    let mounted = mount_bind_recursive(path_of(fd), at).map(|()| true);
+    mounted.map_err(Into::into).or_else(|error| if_gone(error).map(|()| false))
+}
+
+/// Others remove files while we look at them: what is gone needs nothing.
+fn if_gone(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 /// Where one top is laid: below the folder of the run, seen through a descriptor, by a number.
@@ -408,16 +410,23 @@ impl Place {
         // A device that somebody has made in a folder is one all the same.
         mount("sweetspot", &top.folder, "overlay", MountFlags::NODEV, options.as_c_str())
             .map_err(Into::into)
-            .or_else(|error| if_gone(error, || Ok(())))
+            .or_else(if_gone)
             .map_err(failed)
     }
 
-    fn lay_substitute(&self, top: &Top, kept: &[Kept]) -> Result<(), String> {
+    /// Returns the names that it shows.
+    fn lay_substitute(&self, top: &Top, kept: &[Kept]) -> Result<Vec<Vec<u8>>, String> {
         let upper = self.upper(top)?;
         let failed = |error| said(&format!("substitute {}", shown(&top.folder)), error);
-        kept.iter().try_for_each(|name| name.put(&upper)).map_err(failed)?;
+        let mut put = Vec::new();
+        for name in kept {
+            if name.put(&upper).map_err(failed)? {
+                put.push(bytes_of(&name.path));
+            }
+        }
         // Recursive: what was put into it comes with it.
-        mount_bind_recursive(&upper, &top.folder).map_err(|errno| failed(errno.into()))
+        mount_bind_recursive(&upper, &top.folder).map_err(|errno| failed(errno.into()))?;
+        Ok(put)
     }
 }
 
