@@ -7,9 +7,10 @@
 //! Two threads, no lock across a call that may block on data:
 //! - *pins* answers asks and alone allocates and frees chunks and pins. It never touches file data.
 //! - the *undertaker* sleeps until a process dies and then writes what that one left. It also writes for
-//!   a living process what has waited for the maximum age, if that process is quiet (`quiet`). It may
-//!   block on a slow file system; asks are answered meanwhile. It begins with the first ask: before,
-//!   no death leaves anything, and a thread counts among the processes that a user may have.
+//!   a living process what has waited for the maximum age, if that process is quiet (`quiet`), or what
+//!   another process wants in its files now. It may block on a slow file system; asks are answered
+//!   meanwhile. It begins with the first ask: before, no death leaves anything, and a thread counts among
+//!   the processes that a user may have.
 //!
 //! What a process stores in shared memory is believed only where it can do no harm beyond the
 //! process' own rights: which file is written is decided by the pin, which bytes by the chunk that
@@ -32,7 +33,7 @@ use sweetspot_core::ledger::{
     STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot,
     chunk_start, next_state, state_of,
 };
-use sweetspot_core::pending::{self, flushed, length_of, waiting_of};
+use sweetspot_core::pending::{self, Owner, flushed, length_of, owner_of, waiting_of};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 use sweetspot_core::stamps::{Stamped, told_apart};
 use sweetspot_core::why::Why;
@@ -431,9 +432,38 @@ impl Guard {
         due.iter().for_each(|take| self.take(take));
     }
 
+    /// Hands takes to the undertaker.
+    fn hand_over(&self, takes: Vec<quiet::Take>) {
+        if let Some(event) = &self.due_event
+            && !takes.is_empty()
+        {
+            self.lock_due().extend(takes);
+            event.raise();
+        }
+    }
+
     fn lock_due(&self) -> std::sync::MutexGuard<'_, Vec<quiet::Take>> {
         // As with `watch`.
         self.due.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// What is to be taken of the process of a slot, whether it is quiet or not. Words of which nothing
+    /// waits belong to it: that they are still the same shows that all were so at one moment. What
+    /// the process itself is writing is left to it.
+    fn all_of(&self, slot: u32) -> quiet::Take {
+        let its_own = self.pinned().filter(|(_, entry)| entry.slot.load(SeqCst) == slot);
+        let words = its_own.map(|(index, entry)| (index, entry.word.load(SeqCst)));
+        words.filter(|(_, word)| owner_of(*word) == Owner::Nobody).collect()
+    }
+
+    /// Entries whose bytes the guard may write while their process lives.
+    fn pinned(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        self.entries().filter(|(index, entry)| {
+            self.held[*index].pin.load(SeqCst) != 0
+                && state_of(entry.state.load(SeqCst)) == STATE_PINNED
+                // What the program was told it could not write is its own, or its heirs'.
+                && entry.flushing.load(SeqCst) != FLUSH_FAILED
+        })
     }
 
     /// Writes all that was seen to wait in one process: all of it is taken before the first is written,
@@ -442,12 +472,18 @@ impl Guard {
         let mut taken: Vec<(&Entry, usize, u64)> = Vec::new();
         for (index, word) in take {
             let entry = &self.ledger.entries[*index];
-            if !pending::take(&entry.word, *word) {
-                // It has gone on meanwhile, and sees to it by itself.
+            let is_there = match length_of(*word) {
+                0 => entry.word.load(SeqCst) == *word,
+                _ => pending::take(&entry.word, *word),
+            };
+            if !is_there {
+                // It has gone on meanwhile, and sees to it by itself, or whoever asked asks again.
                 taken.iter().for_each(|(entry, _, word)| give_back(entry, *word, false));
                 return;
             }
-            taken.push((entry, *index, *word));
+            if length_of(*word) > 0 {
+                taken.push((entry, *index, *word));
+            }
         }
         taken.sort_unstable_by_key(|(entry, ..)| entry.order.load(SeqCst));
         let began_ns = sys::coarse_clock_ns();
@@ -746,24 +782,13 @@ impl Pins {
     /// waits at all.
     fn look_for_the_quiet(&mut self) -> bool {
         let guard = self.guard;
-        let pinned = guard.entries().filter(|(index, entry)| {
-            guard.held[*index].pin.load(SeqCst) != 0
-                && state_of(entry.state.load(SeqCst)) == STATE_PINNED
-                // What the program was told it could not write is its own, or its heirs'.
-                && entry.flushing.load(SeqCst) != FLUSH_FAILED
-        });
-        let words = pinned.map(|(index, entry)| quiet::Seen {
+        let words = guard.pinned().map(|(index, entry)| quiet::Seen {
             index,
             process: entry.slot.load(SeqCst),
             word: entry.word.load(SeqCst),
         });
         let (waits, due) = self.quiet.look(Instant::now(), words);
-        if let Some(event) = &guard.due_event
-            && !due.is_empty()
-        {
-            guard.lock_due().extend(due);
-            event.raise();
-        }
+        guard.hand_over(due);
         waits
     }
 
@@ -793,6 +818,16 @@ impl Pins {
                 answered += 1;
             }
         }
+        let mut takes = Vec::new();
+        for (word_index, word) in guard.ledger.header.take_bits.iter().enumerate() {
+            let mut bits = word.swap(0, SeqCst);
+            while bits != 0 {
+                takes.push(guard.all_of((word_index * 64) as u32 + bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+        }
+        answered += takes.len();
+        guard.hand_over(takes);
         answered
     }
 

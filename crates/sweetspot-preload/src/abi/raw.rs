@@ -216,8 +216,7 @@ unsafe extern "C" fn followed(
         libc::SYS_pidfd_getfd => {
             life::special_use(b as c_int, Why::Shared);
             let new = passed_on(next);
-            life::made(new as c_int);
-            deaths::descriptor_made();
+            life::fetched(fd, new as c_int);
             new
         }
         libc::SYS_wait4 => {
@@ -225,11 +224,19 @@ unsafe extern "C" fn followed(
             deaths::reaped(child as c_int);
             child
         }
-        libc::SYS_waitid | libc::SYS_rt_sigtimedwait => {
+        libc::SYS_waitid => {
+            let answer = passed_on(next);
+            deaths::reported(answer, c as *const _);
+            answer
+        }
+        libc::SYS_rt_sigtimedwait => {
             let answer = passed_on(next);
             deaths::heard();
             answer
         }
+        libc::SYS_kill | libc::SYS_rt_sigqueueinfo => sent(b, fd, next),
+        libc::SYS_tgkill => sent(c, fd, next),
+        libc::SYS_tkill | libc::SYS_pidfd_send_signal => sent(b, 0, next),
         libc::SYS_pidfd_open | libc::SYS_signalfd4 => {
             let fd = passed_on(next);
             life::made(fd as c_int);
@@ -400,6 +407,16 @@ fn passed_on(next: impl FnOnce() -> isize) -> isize {
     ops::before_it_is_seen_free();
     let answer = next();
     pass.done();
+    answer
+}
+
+/// Sends a signal, to a process or to several (0, or less).
+fn sent(signal: usize, to: c_int, next: impl FnOnce() -> isize) -> isize {
+    let answer = talked(next);
+    match answer {
+        0 => deaths::sent(signal as c_int, to),
+        _ => deaths::heard(),
+    }
     answer
 }
 

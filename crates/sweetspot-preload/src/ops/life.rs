@@ -39,6 +39,15 @@ pub fn made(fd: i32) {
     crate::process::listen();
 }
 
+/// A descriptor was taken from another process by one of it; it is never buffered.
+pub fn fetched(pidfd: i32, fd: i32) {
+    made(fd);
+    super::deaths::descriptor_made();
+    if fd >= 0 && !crate::process::under_seccomp() && !process::is_spawned_child() {
+        crate::others::fetched(pidfd, fd);
+    }
+}
+
 /// Whether the position of a descriptor may be ours.
 pub fn is_followed(fd: i32) -> bool {
     !passive() && table::open_file(fd).is_some()

@@ -353,6 +353,9 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     if failing(file).is_some() {
         return Prepared::Failed;
     }
+    if is_fetched(file) {
+        return shared(file, fd);
+    }
     if file.chunk.load(Relaxed) == 0 {
         if matches!(file.pin.load(Relaxed), pin::ASKED | pin::HELD) {
             attach(file, fd);
@@ -402,12 +405,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         // changes the file after this moment is somebody else's, for whom `recover` makes way.
         store_status(entry, &status);
     }
-    if file.is_on()
-        && let Some(moved) = file.moved_offset(fd)
-    {
-        if file.take_position() == file.kernel_at.load(Relaxed) {
-            file.position.store(moved, Relaxed);
-        }
+    if file.is_on() && follow_offset(file, fd) {
         return Prepared::Shared;
     }
     let position =
@@ -651,14 +649,43 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
         }
     };
     if len > 0 {
-        if file.is_on() {
-            file.leave_offset(file.fd.load(Relaxed));
+        let fd = file.fd.load(Relaxed);
+        if file.is_on() && !(is_fetched(file) && follow_offset(file, fd)) {
+            file.leave_offset(fd);
         }
         file.error.store(0, Relaxed);
         inodes::wrote(file);
     }
     account(file, len, held);
     Ok(())
+}
+
+/// Whether another process has taken a descriptor of this description.
+fn is_fetched(file: &OpenFile) -> bool {
+    file.entry().is_some_and(|entry| entry.is_shared.load(SeqCst) != 0)
+}
+
+/// The same for a write: all that waited is written, and the position is where the other one left it.
+fn shared(file: &'static OpenFile, fd: i32) -> Prepared {
+    flush_all();
+    let _signals = SignalsBlocked::new();
+    let held = file.hold();
+    if file.is_on() && !held.nested {
+        follow_offset(file, fd);
+    }
+    Prepared::Shared
+}
+
+/// Whether somebody else has moved the kernel's offset; a position that was there has moved with it. The
+/// lock is held.
+fn follow_offset(file: &OpenFile, fd: i32) -> bool {
+    let Some(moved) = file.moved_offset(fd) else { return false };
+    let position = file.take_position();
+    // What the guard has written since ends there, or began.
+    if position == file.kernel_at.load(Relaxed) || position == file.end.load(Relaxed) {
+        file.position.store(moved, Relaxed);
+    }
+    true
 }
 
 /// What was pending up to `end` is in the file, or about to be said to be.
