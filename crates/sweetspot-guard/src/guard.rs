@@ -29,9 +29,9 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     CHUNKS_AT, CHUNKS_BYTES_MAX, CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE,
-    ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, PLACE_BASE, PLACE_OFFSET, SLOTS_MAX, STATE_ASKED,
-    STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot,
-    chunk_start, next_state, state_of,
+    ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, PLACE_BASE, PLACE_END, PLACE_OFFSET, SLOTS_MAX,
+    STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED,
+    STATE_RELEASE, Slot, chunk_start, next_state, state_of,
 };
 use sweetspot_core::pending::{self, Owner, flushed, length_of, owner_of, waiting_of};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
@@ -362,7 +362,8 @@ impl Guard {
         let whole = Extent { ledger: &self.file, at: held.chunk_at.load(SeqCst) + start, bytes };
         let unchanged = self.may_still_be_written(entry, pin);
         let is_copy = held.is_copy.load(SeqCst);
-        let written = unchanged.and_then(|()| write_where_it_belongs(entry, pin, is_copy, &whole));
+        let write = |()| write_where_it_belongs(entry, pin, is_copy, None, &whole);
+        let written = unchanged.and_then(write);
         if written.is_err() {
             let original = finish::known_path(pin);
             let (base, extent) = finish::left(entry, whole);
@@ -547,8 +548,27 @@ impl Guard {
         }
         let whole = Extent { ledger: &self.file, at, bytes };
         let before = sys::status(pin)?;
-        write_where_it_belongs(entry, pin, is_copy, &whole)?;
+        let its_own = (!is_copy).then(|| self.its_own(index, entry, pin)).flatten();
+        write_where_it_belongs(entry, pin, is_copy, its_own, &whole)?;
         Ok((before.mtime_ns, sys::status(pin).unwrap_or(before)))
+    }
+
+    /// A copy of the description to which the process itself would write, for the moment: who watches the
+    /// file sees no open and no close by it. `None`: the system refuses that (Yama, seccomp), or its number
+    /// means another description by now.
+    fn its_own(&self, index: usize, entry: &Entry, pin: BorrowedFd<'_>) -> Option<File> {
+        let owner = self.held[index].owner.load(SeqCst);
+        let copy = {
+            let watch = self.lock_watch();
+            let (_, pidfd) = watch.living.get(&owner)?;
+            sys::copy_of(pidfd.as_fd(), entry.fd.load(SeqCst)).ok()?
+        };
+        let (status, wanted) = (sys::status(&copy).ok()?, sys::status(pin).ok()?);
+        let flags = sys::open_flags(&copy).ok()?;
+        let is_it = (status.device, status.inode) == (wanted.device, wanted.inode)
+            && matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
+            && (flags & libc::O_APPEND != 0) == (entry.place.load(SeqCst) == PLACE_END);
+        is_it.then(|| copy.into())
     }
 
     /// Notes the file of a pin before it is granted. In a pid namespace of its own (a container) a
@@ -582,25 +602,32 @@ fn give_back(entry: &Entry, seen: u64, is_written: bool) {
     sys::futex_wake(&entry.given_back);
 }
 
-/// Writes what is pending, as `Entry::place` says.
+/// Writes what is pending, as `Entry::place` says, by a description of the process itself where there is
+/// one.
 fn write_where_it_belongs(
     entry: &Entry,
     pin: BorrowedFd<'_>,
     is_copy: bool,
+    its_own: Option<File>,
     whole: &Extent<'_>,
 ) -> io::Result<()> {
     match (is_copy, entry.place.load(SeqCst)) {
-        (false, PLACE_BASE) => write_at_base(entry, pin, whole),
-        _ => write_behind(entry, &Behind::new(pin, is_copy)?, whole),
+        (false, PLACE_BASE) => write_at_base(entry, pin, its_own, whole),
+        _ => write_behind(entry, &Behind::new(pin, is_copy, its_own)?, whole),
     }
 }
 
 /// Writes all that is pending where it belongs; again, perhaps.
-fn write_at_base(entry: &Entry, pin: BorrowedFd<'_>, whole: &Extent<'_>) -> io::Result<()> {
+fn write_at_base(
+    entry: &Entry,
+    pin: BorrowedFd<'_>,
+    its_own: Option<File>,
+    whole: &Extent<'_>,
+) -> io::Result<()> {
     // If this process is killed in the middle, `recover` finds a death inside a flush.
     entry.flushing.store(1, SeqCst);
     // O_WRONLY: a file may be writable and not readable.
-    let target = reopen(pin, libc::O_WRONLY)?;
+    let target = its_own.map_or_else(|| reopen(pin, libc::O_WRONLY), Ok)?;
     finish::write_and_close(whole, target, entry.base.load(SeqCst))
 }
 
@@ -613,12 +640,13 @@ struct Behind<'a> {
 }
 
 impl<'a> Behind<'a> {
-    fn new(pin: BorrowedFd<'a>, is_copy: bool) -> io::Result<Behind<'a>> {
+    fn new(pin: BorrowedFd<'a>, is_copy: bool, its_own: Option<File>) -> io::Result<Behind<'a>> {
         let has_offset = is_copy && sys::open_flags(pin)? & libc::O_APPEND == 0;
-        let target = match is_copy {
+        let target = match its_own {
+            Some(target) => target,
             // The same description: its offset moves for whoever shares it, too.
-            true => File::from(pin.try_clone_to_owned()?),
-            false => reopen(pin, libc::O_WRONLY | libc::O_APPEND)?,
+            None if is_copy => File::from(pin.try_clone_to_owned()?),
+            None => reopen(pin, libc::O_WRONLY | libc::O_APPEND)?,
         };
         Ok(Behind { pin, target, has_offset })
     }

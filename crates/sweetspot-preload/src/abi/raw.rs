@@ -93,7 +93,6 @@ fn is_silent(number: c_long) -> bool {
             | libc::SYS_getrandom
             | libc::SYS_getcpu
             | libc::SYS_sched_yield
-            | libc::SYS_sched_getaffinity
             | libc::SYS_clock_gettime
             | libc::SYS_clock_getres
             | libc::SYS_gettimeofday
@@ -187,6 +186,9 @@ unsafe extern "C" fn followed(
         libc::SYS_ioctl => system::control(fd, b, c, next),
         libc::SYS_mmap => unless(life::mapping(e as c_int, c as c_int, d as c_int), next),
         libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_fsync | libc::SYS_fdatasync => {
+            if number == libc::SYS_fallocate {
+                ops::write::written_straight(d as u64);
+            }
             unless(life::hand_over_content(fd), || passed_on(next))
         }
         libc::SYS_fchmod | libc::SYS_fchown | libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
@@ -383,7 +385,11 @@ fn rights_of(folder: c_int, path: usize, flags: c_int, next: impl FnOnce() -> is
 /// Between two descriptors, at the kernel's offsets.
 fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
     let (first, second) = (life::hand_over_content(one), life::hand_over_content(other));
-    unless(first.or(second), || passed_on(next))
+    unless(first.or(second), || {
+        let answer = passed_on(next);
+        life::transferred(one, other, answer);
+        answer
+    })
 }
 
 /// Calls, unless there is an error.

@@ -144,6 +144,8 @@ pub fn forget(fd: i32) {
                 .find(|other| table::open_file(*other).is_some_and(|(_, word)| word == open))
         {
             file.fd.store(other, Relaxed);
+            // The guard, too, looks for it there.
+            file.entry().into_iter().for_each(|entry| entry.fd.store(other, Relaxed));
         }
         return;
     }
@@ -464,6 +466,7 @@ fn incomplete(fd: i32) -> Option<i32> {
 
 /// Bytes were moved inside the kernel, from one descriptor to another.
 pub fn transferred(from: i32, to: i32, answer: isize) {
+    write::written_straight(answer.max(0) as u64);
     if passive() {
         observe::transferred(from, to, answer);
     }

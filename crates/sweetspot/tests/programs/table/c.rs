@@ -516,6 +516,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "who watches a file that is written",
+        build: &[C("watched_writer")],
+        command: "$RUN $BIN/c/watched_writer",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "stopped at any moment",
         build: &[C("stopped")],
         command: "$RUN $BIN/c/stopped",
