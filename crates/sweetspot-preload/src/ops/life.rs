@@ -321,6 +321,23 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
     }
 }
 
+/// Before a library is loaded by its path, which the loader maps.
+///
+/// # Safety
+/// As of `fstatat`: a bad address is an error.
+pub unsafe fn loading(path: *const core::ffi::c_char) {
+    if passive() {
+        return;
+    }
+    // SAFETY: as the caller says.
+    if let Some(status) = unsafe { sys::status_at(libc::AT_FDCWD, path, 0) } {
+        settle_mapped(NONE, &status);
+    }
+}
+
+/// No descriptor.
+const NONE: i32 = -1;
+
 /// A file is about to be mapped: no descriptor of it is buffered any more.
 fn settle_mapped(fd: i32, status: &sys::Status) {
     speak();
