@@ -4,15 +4,19 @@
 #include "log.h"
 #include <dirent.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/msg.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,8 +28,13 @@
 
 static const char *const ways[] = {"read", "readv", "poll", "select", "epoll", "eventfd", "recv",
                                    "fgetc", "sigwait", "pause", "msgrcv", "semop", "access",
-                                   "readlink", "open", "stat", "opendir", "read a file", "flock"};
+                                   "readlink", "open", "stat", "opendir", "read a file", "flock",
+                                   "getrlimit", "getdtablesize", "sysconf", "sched_getscheduler",
+                                   "sched_getaffinity", "pthread_getaffinity_np", "raw sched_getaffinity"};
 #define WAYS (int)(sizeof ways / sizeof *ways)
+/* Limits that the writer sets for the reader, and processors: all that there are, or the first of them. */
+#define LIMIT(way, round) (unsigned long)(20 * (way) + (round))
+static cpu_set_t processors[2];
 static int told[2], sockets[2], event, epoll, semaphores, messages;
 static FILE *stream;
 static volatile sig_atomic_t heard;
@@ -41,6 +50,7 @@ static void tell(int way, long round) {
     long one = 1;
     struct { long type; char text[4]; } message = {1, "go"};
     struct sembuf up = {0, 1, 0};
+    cpu_set_t may;
     snprintf(name, sizeof name, "heard-%ld", round);
     switch (way) {
     case 5: write(event, &one, 8); break;
@@ -57,6 +67,22 @@ static void tell(int way, long round) {
         break;
     }
     case 18: break;
+    case 19: case 20: case 21: {
+        struct rlimit limit;
+        prlimit(getppid(), RLIMIT_NOFILE, NULL, &limit);
+        limit.rlim_cur = LIMIT(way, round);
+        prlimit(getppid(), RLIMIT_NOFILE, &limit, NULL);
+        break;
+    }
+    case 22: {
+        while (sched_getscheduler(getppid()) != SCHED_OTHER) nap(100);
+        sched_setscheduler(getppid(), SCHED_BATCH, &(struct sched_param){0});
+        break;
+    }
+    case 23: case 24: case 25:
+        do sched_getaffinity(getppid(), sizeof may, &may); while (!CPU_EQUAL(&may, &processors[1]));
+        sched_setaffinity(getppid(), sizeof may, &processors[0]);
+        break;
     default: write(told[1], "x", 1);
     }
 }
@@ -73,6 +99,8 @@ static void hear(int way, long round, int file) {
     fd_set set;
     sigset_t signals;
     int number;
+    struct rlimit limit;
+    cpu_set_t may;
     snprintf(name, sizeof name, "heard-%ld", round);
     switch (way) {
     case 0: read(told[0], &byte, 1); break;
@@ -94,6 +122,19 @@ static void hear(int way, long round, int file) {
     case 16: for (DIR *all; (all = opendir(name)) == NULL;) {} break;
     case 17: while (pread(file, &byte, 1, round) != 1) {} break;
     case 18: flock(told[0], LOCK_SH); flock(told[0], LOCK_UN); break;
+    case 19: do getrlimit(RLIMIT_NOFILE, &limit); while (limit.rlim_cur < LIMIT(way, round)); break;
+    case 20: while (getdtablesize() < (int)LIMIT(way, round)) {} break;
+    case 21: while (sysconf(_SC_OPEN_MAX) < (long)LIMIT(way, round)) {} break;
+    case 22: while (sched_getscheduler(0) != SCHED_BATCH) {} break;
+    case 23: do sched_getaffinity(0, sizeof may, &may); while (!CPU_EQUAL(&may, &processors[0])); break;
+    case 24: do pthread_getaffinity_np(pthread_self(), sizeof may, &may);
+        while (!CPU_EQUAL(&may, &processors[0]));
+        break;
+    case 25: do {
+            CPU_ZERO(&may);
+            syscall(SYS_sched_getaffinity, 0, sizeof may, &may);
+        } while (!CPU_EQUAL(&may, &processors[0]));
+        break;
     }
 }
 
@@ -101,6 +142,8 @@ static void hear(int way, long round, int file) {
 static void tidy(int way) {
     char byte;
     if (way >= 2 && way <= 4) read(told[0], &byte, 1);
+    if (way == 22) sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+    if (way >= 23) sched_setaffinity(0, sizeof *processors, &processors[1]);
 }
 
 static void write_rounds(int way) {
@@ -174,11 +217,22 @@ static void hear_all(int way) {
 
 int main(void) {
     sigset_t signals;
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 100;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    sched_getaffinity(0, sizeof *processors, &processors[1]);
+    for (int cpu = 0; CPU_COUNT(&processors[0]) == 0; cpu++)
+        if (CPU_ISSET(cpu, &processors[1])) CPU_SET(cpu, &processors[0]);
     signal(SIGRTMIN, on_signal);
     sigemptyset(&signals);
     sigaddset(&signals, SIGRTMIN);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    for (int way = 0; way < WAYS; way++) hear_all(way);
+    for (int way = 0; way < WAYS; way++) {
+        /* Where there is one processor, nobody can be told by it. */
+        if (way >= 23 && CPU_EQUAL(&processors[0], &processors[1])) continue;
+        hear_all(way);
+    }
     log_out();
     return 0;
 }

@@ -1,14 +1,16 @@
 /* Writes records until one does not fit, and says how many did and what is in the file: the call that
    fails must be the one that fails without a buffer.
 
-   room HOW FOLDER: a full disk (full, many, append, late) or the largest size that the file system
-   allows for a file (largest, jump, largest-append). */
+   room HOW FOLDER: a full disk (full, many, append, late), one that is filled
+   while records wait, by calls that do not (beside-written, beside-sent, beside-allocated), or the largest size that the file
+   system allows for a file (largest, jump, largest-append); or the last position that it has (positions). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,11 +37,52 @@ static long long largest(int fd) {
     return (long long)low;
 }
 
+/* Fills the disk but for some records by another file, in a way of its own, while those of `fd` wait. */
+static int fill_beside(int fd, const char *way) {
+    static char block[1 << 16];
+    enum { LEFT = 300000 };
+    int other = open("other", O_CREAT | O_RDWR | O_TRUNC, 0644), zeros = open("/dev/zero", O_RDONLY);
+    for (int n = 0; n < 2000; n++) {
+        if (write(fd, record, RECORD) != RECORD) return 1;
+        pause_at(n);
+    }
+    off_t at = 0;
+    for (ssize_t answer = 1; answer > 0; at += answer) {
+        if (strcmp(way, "written") == 0) answer = write(other, block, sizeof block);
+        else if (strcmp(way, "sent") == 0) answer = sendfile(other, zeros, NULL, sizeof block);
+        else answer = fallocate(other, 0, at, sizeof block) ? -1 : (ssize_t)sizeof block;
+    }
+    struct stat status;
+    return fstat(other, &status) || ftruncate(other, status.st_size - LEFT) || close(other) || close(zeros);
+}
+
+/* What seeks around a place answer, in a file that is read record by record. */
+static int positions(void) {
+    char byte;
+    int fd = open("file", O_CREAT | O_RDWR | O_TRUNC, 0644), other = open("file", O_RDONLY);
+    if (fd < 0 || other < 0 || write(fd, record, RECORD) != RECORD || ftruncate(fd, 1 << 20)) return 3;
+    long long limit = largest(other), places[] = {limit + 1, 1LL << 32, limit, limit + 4096, limit - 1};
+    if (limit == 0x7fffffffffffffffLL) return 77;
+    for (int i = 0; i < 5; i++) {
+        lseek(fd, 0, SEEK_SET);
+        for (int n = 0; n < 100; n++)
+            if (read(fd, &byte, 1) != 1) return 4;
+        errno = 0;
+        printf("%lld", (long long)lseek(fd, places[i], SEEK_SET)), printf(" %d,", errno);
+        printf(" %lld", (long long)lseek(fd, 0, SEEK_CUR));
+        printf(" %lld,", (long long)lseek(fd, limit, SEEK_CUR)), printf(" %d,", errno);
+        printf(" %lld\n", (long long)lseek(fd, 0, SEEK_CUR));
+    }
+    return 0;
+}
+
 int main(int count, char **words) {
     if (count < 3 || chdir(words[2]) != 0) return 2;
     const char *how = words[1];
+    if (strcmp(how, "positions") == 0) return positions();
     int is_disk = strcmp(how, "full") == 0 || strcmp(how, "many") == 0 ||
-                  strcmp(how, "append") == 0 || strcmp(how, "late") == 0;
+                  strcmp(how, "append") == 0 || strcmp(how, "late") == 0 ||
+                  strncmp(how, "beside-", 7) == 0;
     int files = strcmp(how, "many") == 0 ? FILES_MAX : 1;
     int appends = strstr(how, "append") ? O_APPEND : 0;
     int fds[FILES_MAX];
@@ -67,6 +110,7 @@ int main(int count, char **words) {
         /* Most of the disk is taken at once by a call of its own. */
         if (ftruncate(fds[0], 0) != 0 || posix_fallocate(fds[0], 4 << 20, 1 << 20) != 0) return 5;
     }
+    if (strncmp(how, "beside-", 7) == 0 && fill_beside(fds[0], how + 7)) return 5;
     long long taken = 0, held = 0;
     ssize_t answer = 0;
     int n = 0;

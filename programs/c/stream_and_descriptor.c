@@ -119,7 +119,8 @@ static void own_files(void) {
     close(table);
 }
 
-/* A library that was written here, piece by piece, and is loaded before it is closed. */
+/* A library that was written here, piece by piece, and is loaded before it is closed. What is written to
+ * it later stands in memory at once: that is its file. */
 static void library(const char *from) {
     static char bytes[8 << 20];
     int in = open(from, O_RDONLY);
@@ -129,6 +130,22 @@ static void library(const char *from) {
     void *mine = dlopen("./mine.so", RTLD_NOW);
     double (*absolute)(double) = mine ? (double (*)(double))dlsym(mine, "fabs") : NULL;
     say("library: %s %g\n", mine ? "loaded" : dlerror(), absolute ? absolute(-3) : 0.0);
+    /* Bytes of its head that nobody looks at. */
+    enum { UNUSED_AT = 9, UNUSED = 7 };
+    struct link_map *map = NULL;
+    if (!mine || dlinfo(mine, RTLD_DI_LINKMAP, &map)) exit(3);
+    const volatile char *head = (const volatile char *)map->l_addr;
+    for (int again = 0; again < 2; again++) {
+        long late = 0;
+        lseek(fd, 0, SEEK_END), write_pieces(fd, bytes, 60000, 100);
+        for (int i = 0; i < 200; i++) {
+            char byte = (char)('a' + i % 26);
+            lseek(fd, UNUSED_AT + i % UNUSED, SEEK_SET);
+            late += write(fd, &byte, 1) != 1 || head[UNUSED_AT + i % UNUSED] != byte;
+        }
+        say("late in memory: %ld of 200\n", late);
+        close(fd), fd = open("mine.so", O_RDWR);
+    }
     close(fd);
 }
 

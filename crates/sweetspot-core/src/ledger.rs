@@ -38,7 +38,7 @@
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot05");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
@@ -144,6 +144,8 @@ pub struct Header {
     pub pid_namespace: AtomicU64,
     /// Of each entry that waits for the guard, one bit.
     pub ask_bits: [AtomicU64; ENTRIES_MAX / 64],
+    /// Of each slot whose process may live, and what waits of it is to be in its files now, one bit.
+    pub take_bits: [AtomicU64; SLOTS_MAX / 64],
     /// Pending pieces of dead processes that could not be written where they belong, and were saved
     /// beside.
     pub saved: AtomicU32,
@@ -334,6 +336,8 @@ pub struct Entry {
     pub place: AtomicU32,
     /// Advanced by the guard, which then wakes who waits for it, when it has given back what it took.
     pub given_back: AtomicU32,
+    /// 1: another process has taken a descriptor of the description, without a word to its owner.
+    pub is_shared: AtomicU32,
     /// Without a place of their own: of the pending bytes, those at the beginning that are written.
     pub arrived: AtomicU64,
     /// Likewise, while `flushing` is 1: where the file ended, or the offset was, just before the write.

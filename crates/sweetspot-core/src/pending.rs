@@ -19,9 +19,10 @@
 //! program that was stopped for hours between two instructions fails its swap, instead of putting old
 //! bytes over what somebody stored after he had seen the guard's.
 //!
-//! The guard takes bytes only of a process that is *quiet*: none of its words has changed for a while.
-//! It takes those of all its files before it writes the first, so what it writes is a consistent cut;
-//! if one take fails, the process is not quiet, and all are given back.
+//! The guard takes bytes by itself only of a process that is *quiet*: none of its words has changed for a
+//! while. Of others it does where it is asked to. It takes those of all files of a process before it
+//! writes the first, and only if none has changed since it looked at them, so what it writes is a
+//! consistent cut; if one take fails, the process goes on, and all are given back.
 //!
 //! A death at any step is finished by whoever is left: bytes of `Nobody` and `Program` (the program
 //! died) and of `Guard` (the guard died) are written again; `Returned` has none. Writing the same bytes
@@ -75,6 +76,11 @@ const GENERATION_SHIFT: u32 = LENGTH_BITS + OWNER_BITS;
 /// Bytes behind the base: pending, or of an owner.
 pub fn length_of(word: u64) -> u64 {
     word & ((1 << LENGTH_BITS) - 1)
+}
+
+/// What every flush advances, and every notice of a take.
+pub fn generation_of(word: u64) -> u64 {
+    word >> GENERATION_SHIFT
 }
 
 /// The owner.
@@ -193,7 +199,7 @@ mod tests {
         for owner in [Owner::Nobody, Owner::Program, Owner::Guard, Owner::Returned] {
             let owned = owned_by(owned_by(word, Owner::Returned), owner);
             assert_eq!((owner_of(owned), length_of(owned)), (owner, GIB));
-            assert_eq!(owned >> GENERATION_SHIFT, 2);
+            assert_eq!(generation_of(owned), 2);
             assert_eq!(flushed(owned), 3 << GENERATION_SHIFT);
             let is_free = owner == Owner::Nobody;
             assert_eq!(length_unless_owned(owned) <= GIB, is_free, "{owner:?} leaves no room");

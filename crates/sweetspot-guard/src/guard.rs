@@ -7,9 +7,10 @@
 //! Two threads, no lock across a call that may block on data:
 //! - *pins* answers asks and alone allocates and frees chunks and pins. It never touches file data.
 //! - the *undertaker* sleeps until a process dies and then writes what that one left. It also writes for
-//!   a living process what has waited for the maximum age, if that process is quiet (`quiet`). It may
-//!   block on a slow file system; asks are answered meanwhile. It begins with the first ask: before,
-//!   no death leaves anything, and a thread counts among the processes that a user may have.
+//!   a living process what has waited for the maximum age, if that process is quiet (`quiet`), or what
+//!   another process wants in its files now. It may block on a slow file system; asks are answered
+//!   meanwhile. It begins with the first ask: before, no death leaves anything, and a thread counts among
+//!   the processes that a user may have.
 //!
 //! What a process stores in shared memory is believed only where it can do no harm beyond the
 //! process' own rights: which file is written is decided by the pin, which bytes by the chunk that
@@ -28,11 +29,11 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     CHUNKS_AT, CHUNKS_BYTES_MAX, CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE,
-    ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, PLACE_BASE, PLACE_OFFSET, SLOTS_MAX, STATE_ASKED,
-    STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, Slot,
-    chunk_start, next_state, state_of,
+    ENTRIES_MAX, Entry, FLUSH_FAILED, Ledger, PLACE_BASE, PLACE_END, PLACE_OFFSET, SLOTS_MAX,
+    STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED, STATE_REFUSED,
+    STATE_RELEASE, Slot, chunk_start, next_state, state_of,
 };
-use sweetspot_core::pending::{self, flushed, length_of, waiting_of};
+use sweetspot_core::pending::{self, Owner, flushed, length_of, owner_of, waiting_of};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 use sweetspot_core::stamps::{Stamped, told_apart};
 use sweetspot_core::why::Why;
@@ -361,7 +362,8 @@ impl Guard {
         let whole = Extent { ledger: &self.file, at: held.chunk_at.load(SeqCst) + start, bytes };
         let unchanged = self.may_still_be_written(entry, pin);
         let is_copy = held.is_copy.load(SeqCst);
-        let written = unchanged.and_then(|()| write_where_it_belongs(entry, pin, is_copy, &whole));
+        let write = |()| write_where_it_belongs(entry, pin, is_copy, None, &whole);
+        let written = unchanged.and_then(write);
         if written.is_err() {
             let original = finish::known_path(pin);
             let (base, extent) = finish::left(entry, whole);
@@ -431,9 +433,38 @@ impl Guard {
         due.iter().for_each(|take| self.take(take));
     }
 
+    /// Hands takes to the undertaker.
+    fn hand_over(&self, takes: Vec<quiet::Take>) {
+        if let Some(event) = &self.due_event
+            && !takes.is_empty()
+        {
+            self.lock_due().extend(takes);
+            event.raise();
+        }
+    }
+
     fn lock_due(&self) -> std::sync::MutexGuard<'_, Vec<quiet::Take>> {
         // As with `watch`.
         self.due.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// What is to be taken of the process of a slot, whether it is quiet or not. Words of which nothing
+    /// waits belong to it: that they are still the same shows that all were so at one moment. What
+    /// the process itself is writing is left to it.
+    fn all_of(&self, slot: u32) -> quiet::Take {
+        let its_own = self.pinned().filter(|(_, entry)| entry.slot.load(SeqCst) == slot);
+        let words = its_own.map(|(index, entry)| (index, entry.word.load(SeqCst)));
+        words.filter(|(_, word)| owner_of(*word) == Owner::Nobody).collect()
+    }
+
+    /// Entries whose bytes the guard may write while their process lives.
+    fn pinned(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        self.entries().filter(|(index, entry)| {
+            self.held[*index].pin.load(SeqCst) != 0
+                && state_of(entry.state.load(SeqCst)) == STATE_PINNED
+                // What the program was told it could not write is its own, or its heirs'.
+                && entry.flushing.load(SeqCst) != FLUSH_FAILED
+        })
     }
 
     /// Writes all that was seen to wait in one process: all of it is taken before the first is written,
@@ -442,12 +473,18 @@ impl Guard {
         let mut taken: Vec<(&Entry, usize, u64)> = Vec::new();
         for (index, word) in take {
             let entry = &self.ledger.entries[*index];
-            if !pending::take(&entry.word, *word) {
-                // It has gone on meanwhile, and sees to it by itself.
+            let is_there = match length_of(*word) {
+                0 => entry.word.load(SeqCst) == *word,
+                _ => pending::take(&entry.word, *word),
+            };
+            if !is_there {
+                // It has gone on meanwhile, and sees to it by itself, or whoever asked asks again.
                 taken.iter().for_each(|(entry, _, word)| give_back(entry, *word, false));
                 return;
             }
-            taken.push((entry, *index, *word));
+            if length_of(*word) > 0 {
+                taken.push((entry, *index, *word));
+            }
         }
         taken.sort_unstable_by_key(|(entry, ..)| entry.order.load(SeqCst));
         let began_ns = sys::coarse_clock_ns();
@@ -511,8 +548,27 @@ impl Guard {
         }
         let whole = Extent { ledger: &self.file, at, bytes };
         let before = sys::status(pin)?;
-        write_where_it_belongs(entry, pin, is_copy, &whole)?;
+        let its_own = (!is_copy).then(|| self.its_own(index, entry, pin)).flatten();
+        write_where_it_belongs(entry, pin, is_copy, its_own, &whole)?;
         Ok((before.mtime_ns, sys::status(pin).unwrap_or(before)))
+    }
+
+    /// A copy of the description to which the process itself would write, for the moment: who watches the
+    /// file sees no open and no close by it. `None`: the system refuses that (Yama, seccomp), or its number
+    /// means another description by now.
+    fn its_own(&self, index: usize, entry: &Entry, pin: BorrowedFd<'_>) -> Option<File> {
+        let owner = self.held[index].owner.load(SeqCst);
+        let copy = {
+            let watch = self.lock_watch();
+            let (_, pidfd) = watch.living.get(&owner)?;
+            sys::copy_of(pidfd.as_fd(), entry.fd.load(SeqCst)).ok()?
+        };
+        let (status, wanted) = (sys::status(&copy).ok()?, sys::status(pin).ok()?);
+        let flags = sys::open_flags(&copy).ok()?;
+        let is_it = (status.device, status.inode) == (wanted.device, wanted.inode)
+            && matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
+            && (flags & libc::O_APPEND != 0) == (entry.place.load(SeqCst) == PLACE_END);
+        is_it.then(|| copy.into())
     }
 
     /// Notes the file of a pin before it is granted. In a pid namespace of its own (a container) a
@@ -546,25 +602,32 @@ fn give_back(entry: &Entry, seen: u64, is_written: bool) {
     sys::futex_wake(&entry.given_back);
 }
 
-/// Writes what is pending, as `Entry::place` says.
+/// Writes what is pending, as `Entry::place` says, by a description of the process itself where there is
+/// one.
 fn write_where_it_belongs(
     entry: &Entry,
     pin: BorrowedFd<'_>,
     is_copy: bool,
+    its_own: Option<File>,
     whole: &Extent<'_>,
 ) -> io::Result<()> {
     match (is_copy, entry.place.load(SeqCst)) {
-        (false, PLACE_BASE) => write_at_base(entry, pin, whole),
-        _ => write_behind(entry, &Behind::new(pin, is_copy)?, whole),
+        (false, PLACE_BASE) => write_at_base(entry, pin, its_own, whole),
+        _ => write_behind(entry, &Behind::new(pin, is_copy, its_own)?, whole),
     }
 }
 
 /// Writes all that is pending where it belongs; again, perhaps.
-fn write_at_base(entry: &Entry, pin: BorrowedFd<'_>, whole: &Extent<'_>) -> io::Result<()> {
+fn write_at_base(
+    entry: &Entry,
+    pin: BorrowedFd<'_>,
+    its_own: Option<File>,
+    whole: &Extent<'_>,
+) -> io::Result<()> {
     // If this process is killed in the middle, `recover` finds a death inside a flush.
     entry.flushing.store(1, SeqCst);
     // O_WRONLY: a file may be writable and not readable.
-    let target = reopen(pin, libc::O_WRONLY)?;
+    let target = its_own.map_or_else(|| reopen(pin, libc::O_WRONLY), Ok)?;
     finish::write_and_close(whole, target, entry.base.load(SeqCst))
 }
 
@@ -577,12 +640,13 @@ struct Behind<'a> {
 }
 
 impl<'a> Behind<'a> {
-    fn new(pin: BorrowedFd<'a>, is_copy: bool) -> io::Result<Behind<'a>> {
+    fn new(pin: BorrowedFd<'a>, is_copy: bool, its_own: Option<File>) -> io::Result<Behind<'a>> {
         let has_offset = is_copy && sys::open_flags(pin)? & libc::O_APPEND == 0;
-        let target = match is_copy {
+        let target = match its_own {
+            Some(target) => target,
             // The same description: its offset moves for whoever shares it, too.
-            true => File::from(pin.try_clone_to_owned()?),
-            false => reopen(pin, libc::O_WRONLY | libc::O_APPEND)?,
+            None if is_copy => File::from(pin.try_clone_to_owned()?),
+            None => reopen(pin, libc::O_WRONLY | libc::O_APPEND)?,
         };
         Ok(Behind { pin, target, has_offset })
     }
@@ -746,24 +810,13 @@ impl Pins {
     /// waits at all.
     fn look_for_the_quiet(&mut self) -> bool {
         let guard = self.guard;
-        let pinned = guard.entries().filter(|(index, entry)| {
-            guard.held[*index].pin.load(SeqCst) != 0
-                && state_of(entry.state.load(SeqCst)) == STATE_PINNED
-                // What the program was told it could not write is its own, or its heirs'.
-                && entry.flushing.load(SeqCst) != FLUSH_FAILED
-        });
-        let words = pinned.map(|(index, entry)| quiet::Seen {
+        let words = guard.pinned().map(|(index, entry)| quiet::Seen {
             index,
             process: entry.slot.load(SeqCst),
             word: entry.word.load(SeqCst),
         });
         let (waits, due) = self.quiet.look(Instant::now(), words);
-        if let Some(event) = &guard.due_event
-            && !due.is_empty()
-        {
-            guard.lock_due().extend(due);
-            event.raise();
-        }
+        guard.hand_over(due);
         waits
     }
 
@@ -793,6 +846,16 @@ impl Pins {
                 answered += 1;
             }
         }
+        let mut takes = Vec::new();
+        for (word_index, word) in guard.ledger.header.take_bits.iter().enumerate() {
+            let mut bits = word.swap(0, SeqCst);
+            while bits != 0 {
+                takes.push(guard.all_of((word_index * 64) as u32 + bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+        }
+        answered += takes.len();
+        guard.hand_over(takes);
         answered
     }
 

@@ -125,7 +125,7 @@ pub struct OpenFile {
     pub appends_before: AtomicU64,
     pub poor_flushes: AtomicU32,
     pub space_asked: AtomicU32,
-    /// Up to here the file system lets the file grow, as far as was asked.
+    /// Up to here the file system has positions for it, and lets it grow, as far as was asked.
     pub grows_to: AtomicU64,
     /// Errno of a flush that failed and was not reported yet.
     pub error: AtomicI32,
@@ -606,6 +606,28 @@ impl OpenFile {
         if self.kernel_at.swap(at, Relaxed) != at {
             sys::seek(fd, at as i64, libc::SEEK_SET);
         }
+    }
+
+    /// Whether the file system is known to have this position.
+    #[cold]
+    pub fn has_position(&self, position: i64) -> bool {
+        position >= 0 && position as u64 <= self.grows_to.load(Relaxed)
+    }
+
+    /// Whether it has, asked by a seek, as nothing else says it; the offset is put back. The lock is
+    /// held.
+    pub fn may_be_at(&self, fd: i32, position: u64) -> bool {
+        if position <= self.grows_to.load(Relaxed) {
+            return true;
+        }
+        let offset = sys::seek(fd, 0, libc::SEEK_CUR);
+        let seek = |to: i64| sys::seek(fd, to, libc::SEEK_SET);
+        let may = i64::try_from(position).is_ok_and(|position| seek(position) >= 0);
+        seek(offset as i64);
+        if may {
+            self.grows_to.store(position, Relaxed);
+        }
+        may
     }
 
     /// Where the kernel's offset is, if somebody else has moved it since.

@@ -338,10 +338,19 @@ pub fn has_rules() -> bool {
 pub type PathBuffer = [u8; 512];
 
 /// The link in /proc to what a descriptor is: a string that ends with zero.
-pub fn link_of(fd: i32) -> [u8; 22] {
-    let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0";
-    let mut digits = [0u8; 7];
-    let (mut rest, mut at) = (fd as u32, digits.len());
+pub fn link_of(fd: i32) -> ProcPath {
+    proc_path(b"/proc/self/fd/", fd, b"")
+}
+
+/// A name in /proc: a string that ends with zero.
+pub type ProcPath = [u8; 40];
+
+/// The name in /proc with a number in it, which is not negative.
+pub fn proc_path(before: &[u8], number: i32, after: &[u8]) -> ProcPath {
+    let mut path = [0; 40];
+    path[..before.len()].copy_from_slice(before);
+    let mut digits = [0u8; 10];
+    let (mut rest, mut at) = (number as u32, digits.len());
     loop {
         at -= 1;
         digits[at] = b'0' + (rest % 10) as u8;
@@ -350,9 +359,24 @@ pub fn link_of(fd: i32) -> [u8; 22] {
             break;
         }
     }
-    let len = digits.len() - at;
-    link[14..14 + len].copy_from_slice(&digits[at..]);
-    link
+    let digits = &digits[at..];
+    let end = before.len() + digits.len();
+    path[before.len()..end].copy_from_slice(digits);
+    path[end..end + after.len()].copy_from_slice(after);
+    path
+}
+
+/// A number behind a name at the beginning of a line of a small file of the kernel's; `None`: not all of
+/// the file can be read. A line that is not there counts as 0.
+pub fn number_in(path: &core::ffi::CStr, name: &[u8]) -> Option<u64> {
+    let mut buffer = [0; 4096];
+    let len = read_small(path, &mut buffer);
+    let len = len.filter(|len| (1..buffer.len()).contains(len))?;
+    let mut lines = buffer[..len].split(|byte| *byte == b'\n');
+    let digits = lines.find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    Some(digits.iter().fold(0, |number: u64, digit| {
+        number.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
+    }))
 }
 
 /// The path of a descriptor, for rules and for display.

@@ -30,6 +30,7 @@ mod ledger;
 mod lock;
 mod next;
 mod ops;
+mod others;
 mod pins;
 mod pool;
 mod probe;

@@ -88,7 +88,18 @@ pub fn is_fork_unseen() -> bool {
 
 /// Whether this process has (or had) anything in the ledger.
 pub fn has_slot() -> bool {
-    SLOT.load(Relaxed) != 0
+    slot() != 0
+}
+
+/// The slot of this process; 0: none.
+pub fn slot() -> u32 {
+    SLOT.load(Relaxed)
+}
+
+/// Whether the guard of a ledger lives, whether this process has anything to do with it or not.
+pub fn is_guard_alive(ledger: &Ledger) -> bool {
+    let guard = ledger.header.guard.load(SeqCst);
+    guard != 0 && guard & OWNER_DIED == 0
 }
 
 /// An entry that is mapped here: which one, and where its chunk is.
@@ -187,6 +198,7 @@ pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
     entry.open_flags.store(ask.open_flags, Relaxed);
     entry.place.store(ask.place, Relaxed);
     entry.arrived.store(0, Relaxed);
+    entry.is_shared.store(0, Relaxed);
     entry.chunk_bytes.store(ask.chunk_bytes.max(pinned.chunk_bytes), Relaxed);
     let mut path = [0; 512];
     entry.path.store(ledger::path_of(ask.fd, &mut path));
@@ -429,6 +441,11 @@ fn index_of(ledger: &Ledger, entry: &Entry) -> usize {
 /// Tells the guard that an entry waits for it.
 fn poke(ledger: &Ledger, index: usize) {
     ledger.header.ask_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
+    wake_guard(ledger);
+}
+
+/// Makes the guard look at what it is asked.
+pub fn wake_guard(ledger: &Ledger) {
     ledger.header.asks.fetch_add(1, SeqCst);
     if ledger.header.guard_naps.load(SeqCst) == 1 {
         sys::futex_wake(&ledger.header.asks);
@@ -525,21 +542,7 @@ fn start_ticks() -> Option<u64> {
 
 /// `/proc/PID/stat`.
 pub fn stat_of(process: i32, buffer: &mut [u8; 1024]) -> Option<&[u8]> {
-    const BEFORE: &[u8] = b"/proc/";
-    const AFTER: &[u8] = b"/stat\0";
-    let mut path = [0; 32];
-    path[..BEFORE.len()].copy_from_slice(BEFORE);
-    let (mut end, mut unit) = (BEFORE.len(), 1_000_000_000);
-    while unit > 0 {
-        let digit = process / unit % 10;
-        // A number with zeros in front names nothing there.
-        if end > BEFORE.len() || digit != 0 {
-            path[end] = b'0' + digit as u8;
-            end += 1;
-        }
-        unit /= 10;
-    }
-    path[end..end + AFTER.len()].copy_from_slice(AFTER);
+    let path = ledger::proc_path(b"/proc/", process, b"/stat");
     let path = core::ffi::CStr::from_bytes_until_nul(&path).ok()?;
     let len = ledger::read_small(path, buffer)?;
     Some(&buffer[..len])
@@ -562,12 +565,6 @@ pub fn count_waiting(more: bool) {
     ledger.slots[slot].waiting.fetch_add(change, SeqCst);
 }
 
-/// Whether anything may wait in another process of the tree.
-pub fn others_wait(ledger: &Ledger) -> bool {
-    let own = ledger.slots[SLOT.load(Relaxed) as usize].waiting.load(SeqCst);
-    ledger.header.waiting.load(SeqCst) != own
-}
-
 /// Inode of this process' pid namespace.
 fn pid_namespace() -> Option<u64> {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
@@ -584,44 +581,4 @@ fn pid_namespace() -> Option<u64> {
         (answer, stat.assume_init())
     };
     (answer == 0).then_some(stat.st_ino)
-}
-
-/// How long to wait for the guard to finish a dead child, in milliseconds.
-const FINISH_MS_MAX: u64 = 10_000;
-
-/// Waits until the guard has written what a process of this tree left pending, if that is dead.
-pub fn wait_finished(process: u32) {
-    if !ledger::is_given() {
-        return;
-    }
-    let Some(ledger) = ledger::ledger() else { return };
-    if others_wait(ledger) && sys::is_dead(process as i32) {
-        wait_until_finished(ledger, process);
-    }
-}
-
-/// The same for one that is known to end.
-pub fn wait_until_finished(ledger: &Ledger, process: u32) {
-    let Some((index, slot)) =
-        ledger.slots.iter().enumerate().find(|(_, slot)| slot.pid.load(SeqCst) == process)
-    else {
-        return;
-    };
-    let guard = &ledger.header.guard;
-    let begun_ms = crate::process::now_ms();
-    loop {
-        let done = slot.done.load(SeqCst);
-        let lives = guard.load(SeqCst);
-        let guarded = lives != 0 && lives & OWNER_DIED == 0;
-        if !guarded || slot.pid.load(SeqCst) != process {
-            return;
-        }
-        let pending = ledger.entries.iter().any(|entry| {
-            entry.slot.load(SeqCst) as usize == index && waiting_of(entry.word.load(SeqCst)) > 0
-        });
-        if !pending || crate::process::now_ms().saturating_sub(begun_ms) > FINISH_MS_MAX {
-            return;
-        }
-        sys::futex_wait(&slot.done, done, 100);
-    }
 }

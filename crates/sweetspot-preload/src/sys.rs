@@ -235,17 +235,38 @@ pub fn process_exists(process: i32) -> bool {
     unsafe { syscall!(SYS_kill, process as isize, 0) != -(libc::ESRCH as isize) }
 }
 
-/// Whether a process is dead: gone, or a child that nobody has waited for yet. It stays as it is.
-pub fn is_dead(process: i32) -> bool {
+/// How another process fares.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// Gone, or a child that nobody has waited for yet.
+    Dead,
+    /// A child that has stopped, of which nobody was told by a wait yet.
+    Stopped,
+    /// Anything else, as far as can be seen.
+    Lives,
+}
+
+/// How a process fares. It stays as it is.
+pub fn life_of(process: i32) -> Life {
     let mut info = core::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
-    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    let options = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
     // SAFETY: the kernel fills the struct, if there is something to say; zero says nothing.
-    let child = unsafe {
+    let (child, code) = unsafe {
         let into = info.as_mut_ptr();
         syscall!(SYS_waitid, libc::P_PID, process as isize, into, options, 0);
-        info.assume_init().si_pid()
+        let info = info.assume_init();
+        (info.si_pid(), info.si_code)
     };
-    child == process || !process_exists(process)
+    match code {
+        libc::CLD_STOPPED | libc::CLD_TRAPPED if child == process => Life::Stopped,
+        _ if child == process || !process_exists(process) => Life::Dead,
+        _ => Life::Lives,
+    }
+}
+
+/// Whether a process is dead.
+pub fn is_dead(process: i32) -> bool {
+    life_of(process) == Life::Dead
 }
 
 /// Whether a process has given up its memory, as one that ends does before anything of its own is free;

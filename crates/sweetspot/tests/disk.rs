@@ -156,8 +156,13 @@ fn what_was_closed_is_free_at_once() {
     }
 }
 
-/// What a victim of its own says, without and with a buffer of each size.
+/// What a victim of its own says, without and with a buffer of each size, on a disk of so many megabytes.
 fn check_room(name: &str, ways: &[&str], disk_megabytes: Option<u32>) {
+    check_room_on(name, ways, disk_megabytes.map(|size| move |folder| Disk::mount(folder, size)));
+}
+
+/// The same on a disk that is mounted in a folder, or on none.
+fn check_room_on(name: &str, ways: &[&str], mount: Option<impl Fn(PathBuf) -> Option<Disk>>) {
     let victim = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-victim"));
     let _turn = turn();
     compiler::compile("room", &[], &victim);
@@ -165,7 +170,7 @@ fn check_room(name: &str, ways: &[&str], disk_megabytes: Option<u32>) {
         let mut expected = None;
         for size in ["off", "auto", "512", "64K", "1M"] {
             let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-            let disk = disk_megabytes.map(|size| Disk::mount(folder.path().join("disk"), size));
+            let disk = mount.as_ref().map(|mount| mount(folder.path().join("disk")));
             let place = match &disk {
                 None => folder.path(),
                 Some(Some(disk)) => &disk.0,
@@ -191,6 +196,17 @@ fn check_room(name: &str, ways: &[&str], disk_megabytes: Option<u32>) {
 #[test]
 fn a_small_disk_takes_what_fits_and_refuses_the_rest() {
     check_room("small-disk", &["full", "many", "append", "late"], Some(6));
+}
+
+#[test]
+fn a_disk_that_the_program_fills_beside_takes_what_fits() {
+    let ways = ["beside-written", "beside-sent", "beside-allocated"];
+    check_room("filled-beside", &ways, Some(DISK_MEGABYTES));
+}
+
+#[test]
+fn positions_end_where_those_of_the_file_system_end() {
+    check_room_on("positions", &["positions"], Some(Disk::mount_old));
 }
 
 #[test]

@@ -57,8 +57,7 @@ hook! {
         life::special_use(fd, Why::Shared);
         let pass = ops::pass_on();
         let new = next(process, fd, flags);
-        life::made(new);
-        deaths::descriptor_made();
+        life::fetched(process, new);
         pass.done();
         new
     }

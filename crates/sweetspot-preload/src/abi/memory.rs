@@ -186,9 +186,18 @@ unsafe extern "C" fn the_hook(_handle: usize, name: *const c_char) -> usize {
 fn loading(path: *const c_char) {
     // Its file may have just been written here, and its constructors may look at others.
     ops::pass_on().done();
+    if path.is_null() {
+        return;
+    }
     // SAFETY: the loader reads the same string.
-    if !path.is_null() && is_uring(unsafe { CStr::from_ptr(path) }.to_bytes()) {
+    let name = unsafe { CStr::from_ptr(path) }.to_bytes();
+    if is_uring(name) {
         process::end_because(Why::IoUring);
+    }
+    // Others are searched for among the libraries of the system.
+    if name.contains(&b'/') {
+        // SAFETY: as above.
+        unsafe { life::loading(path) };
     }
 }
 

@@ -136,8 +136,9 @@ rights! { of_name_at;
 
 // What could not be written may not come back into a file that was cut off meanwhile.
 macro_rules! resizes {
-    ($fail:expr; $(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*);)*) => {$(hook! {
+    ($fail:expr; $(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*) takes $len:expr;)*) => {$(hook! {
         fn $name(fd: c_int $(, $arg: $type)*) -> c_int, next => {
+            crate::ops::write::written_straight($len as u64);
             if let Some(errno) = crate::ops::life::hand_over_content(fd) {
                 return ($fail)(errno);
             }
@@ -149,15 +150,15 @@ macro_rules! resizes {
     })*};
 }
 resizes! { |errno| crate::fail(errno) as c_int;
-    fn ftruncate(fd: c_int, len: i64);
-    fn ftruncate64(fd: c_int, len: i64);
-    fn fallocate(fd: c_int, mode: c_int, from: i64, len: i64);
-    fn fallocate64(fd: c_int, mode: c_int, from: i64, len: i64);
+    fn ftruncate(fd: c_int, len: i64) takes 0;
+    fn ftruncate64(fd: c_int, len: i64) takes 0;
+    fn fallocate(fd: c_int, mode: c_int, from: i64, len: i64) takes len;
+    fn fallocate64(fd: c_int, mode: c_int, from: i64, len: i64) takes len;
 }
 // These return the error, and leave errno alone.
 resizes! { core::convert::identity;
-    fn posix_fallocate(fd: c_int, from: i64, len: i64);
-    fn posix_fallocate64(fd: c_int, from: i64, len: i64);
+    fn posix_fallocate(fd: c_int, from: i64, len: i64) takes len;
+    fn posix_fallocate64(fd: c_int, from: i64, len: i64) takes len;
 }
 
 hand_over! {

@@ -93,7 +93,6 @@ fn is_silent(number: c_long) -> bool {
             | libc::SYS_getrandom
             | libc::SYS_getcpu
             | libc::SYS_sched_yield
-            | libc::SYS_sched_getaffinity
             | libc::SYS_clock_gettime
             | libc::SYS_clock_getres
             | libc::SYS_gettimeofday
@@ -187,6 +186,9 @@ unsafe extern "C" fn followed(
         libc::SYS_ioctl => system::control(fd, b, c, next),
         libc::SYS_mmap => unless(life::mapping(e as c_int, c as c_int, d as c_int), next),
         libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_fsync | libc::SYS_fdatasync => {
+            if number == libc::SYS_fallocate {
+                ops::write::written_straight(d as u64);
+            }
             unless(life::hand_over_content(fd), || passed_on(next))
         }
         libc::SYS_fchmod | libc::SYS_fchown | libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
@@ -216,8 +218,7 @@ unsafe extern "C" fn followed(
         libc::SYS_pidfd_getfd => {
             life::special_use(b as c_int, Why::Shared);
             let new = passed_on(next);
-            life::made(new as c_int);
-            deaths::descriptor_made();
+            life::fetched(fd, new as c_int);
             new
         }
         libc::SYS_wait4 => {
@@ -225,11 +226,19 @@ unsafe extern "C" fn followed(
             deaths::reaped(child as c_int);
             child
         }
-        libc::SYS_waitid | libc::SYS_rt_sigtimedwait => {
+        libc::SYS_waitid => {
+            let answer = passed_on(next);
+            deaths::reported(answer, c as *const _);
+            answer
+        }
+        libc::SYS_rt_sigtimedwait => {
             let answer = passed_on(next);
             deaths::heard();
             answer
         }
+        libc::SYS_kill | libc::SYS_rt_sigqueueinfo => sent(b, fd, next),
+        libc::SYS_tgkill => sent(c, fd, next),
+        libc::SYS_tkill | libc::SYS_pidfd_send_signal => sent(b, 0, next),
         libc::SYS_pidfd_open | libc::SYS_signalfd4 => {
             let fd = passed_on(next);
             life::made(fd as c_int);
@@ -376,7 +385,11 @@ fn rights_of(folder: c_int, path: usize, flags: c_int, next: impl FnOnce() -> is
 /// Between two descriptors, at the kernel's offsets.
 fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
     let (first, second) = (life::hand_over_content(one), life::hand_over_content(other));
-    unless(first.or(second), || passed_on(next))
+    unless(first.or(second), || {
+        let answer = passed_on(next);
+        life::transferred(one, other, answer);
+        answer
+    })
 }
 
 /// Calls, unless there is an error.
@@ -400,6 +413,16 @@ fn passed_on(next: impl FnOnce() -> isize) -> isize {
     ops::before_it_is_seen_free();
     let answer = next();
     pass.done();
+    answer
+}
+
+/// Sends a signal, to a process or to several (0, or less).
+fn sent(signal: usize, to: c_int, next: impl FnOnce() -> isize) -> isize {
+    let answer = talked(next);
+    match answer {
+        0 => deaths::sent(signal as c_int, to),
+        _ => deaths::heard(),
+    }
     answer
 }
 

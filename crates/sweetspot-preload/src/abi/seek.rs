@@ -16,7 +16,7 @@ macro_rules! seeks {
                 // SAFETY: the program made the same call.
                 return unsafe { observe::ways::seek(fd, offset, whence, 0, $name::next()) } as i64;
             }
-            follow!(ops::seek::not_moved(fd, whence), next(fd, offset, whence) as isize) as i64
+            follow!(ops::seek::not_moved(fd, offset, whence), next(fd, offset, whence) as isize) as i64
         }
     })*};
 }

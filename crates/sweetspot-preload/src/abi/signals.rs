@@ -11,34 +11,41 @@ use crate::fault;
 use crate::ops::{self, deaths};
 use crate::process::passive;
 
+/// Sends a signal to another process, by its number or to several (0); it may stop there.
+macro_rules! sends {
+    ($(fn $name:ident($($arg:ident: $type:ty),*), $signal:ident, $to:expr;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            let pass = ops::talk();
+            let answer = next($($arg),*);
+            match answer {
+                0 => deaths::sent($signal, $to),
+                // Perhaps there is no such process any more.
+                _ => deaths::heard(),
+            }
+            pass.done();
+            answer
+        }
+    })*};
+}
+sends! {
+    fn kill(process: c_int, signal: c_int), signal, process;
+    fn killpg(group: c_int, signal: c_int), signal, 0;
+    fn tgkill(process: c_int, thread: c_int, signal: c_int), signal, process;
+    fn sigqueue(process: c_int, signal: c_int, value: Pointer), signal, process;
+    fn pidfd_send_signal(fd: c_int, signal: c_int, info: Pointer, flags: c_uint), signal, 0;
+}
+
 talk! {
-    fn killpg(group: c_int, signal: c_int) -> c_int;
-    fn tgkill(process: c_int, thread: c_int, signal: c_int) -> c_int;
     fn raise(signal: c_int) -> c_int;
     fn gsignal(signal: c_int) -> c_int;
-    fn sigqueue(process: c_int, signal: c_int, value: Pointer) -> c_int;
     fn pthread_kill(thread: Pointer, signal: c_int) -> c_int;
     fn pthread_sigqueue(thread: Pointer, signal: c_int, value: Pointer) -> c_int;
-    fn pidfd_send_signal(fd: c_int, signal: c_int, info: Pointer, flags: c_uint) -> c_int;
     fn alarm(seconds: c_uint) -> c_uint;
     fn ualarm(microseconds: c_uint, interval: c_uint) -> c_uint;
     fn setitimer(which: c_int, new: Pointer, old: Pointer) -> c_int;
     fn timer_create(clock: c_int, event: Pointer, into: Pointer) -> c_int;
     fn timer_settime(timer: Pointer, flags: c_int, new: Pointer, old: Pointer) -> c_int;
     fn timer_delete(timer: Pointer) -> c_int;
-}
-
-hook! {
-    fn kill(process: c_int, signal: c_int) -> c_int, next => {
-        let pass = ops::talk();
-        let answer = next(process, signal);
-        if answer != 0 {
-            // Perhaps there is no such process any more.
-            deaths::heard();
-        }
-        pass.done();
-        answer
-    }
 }
 
 /// The handler that a structure begins with.

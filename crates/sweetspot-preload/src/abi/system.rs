@@ -119,6 +119,53 @@ pass_on! {
     fn __backtrace_symbols_fd(addresses: Pointer, count: c_int, fd: c_int) -> ();
 }
 
+// Another process may have set it meanwhile.
+talk! {
+    fn getrlimit(resource: c_int, into: Pointer) -> c_int;
+    fn getrlimit64(resource: c_int, into: Pointer) -> c_int;
+    fn getdtablesize() -> c_int;
+    fn _rpc_dtablesize() -> c_int;
+    fn getpgrp() -> c_int;
+    fn __bsd_getpgrp(process: c_int) -> c_int;
+    fn sched_getaffinity(process: c_int, len: usize, into: Pointer) -> c_int;
+    fn sched_getattr(process: c_int, into: Pointer, len: c_uint, flags: c_uint) -> c_int;
+    fn sched_getparam(process: c_int, into: Pointer) -> c_int;
+    fn __sched_getparam(process: c_int, into: Pointer) -> c_int;
+    fn sched_getscheduler(process: c_int) -> c_int;
+    fn __sched_getscheduler(process: c_int) -> c_int;
+    fn sched_rr_get_interval(process: c_int, into: Pointer) -> c_int;
+    fn pthread_getaffinity_np(thread: Pointer, len: usize, into: Pointer) -> c_int;
+}
+
+macro_rules! asks {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(what: c_int) -> isize, next => {
+            if !is_set_by_others(what) {
+                return next(what);
+            }
+            let pass = ops::talk();
+            let answer = next(what);
+            pass.done();
+            answer
+        }
+    })*};
+}
+asks! { sysconf __sysconf }
+
+/// Whether what `sysconf` is asked for are limits or processors; the rest never changes.
+fn is_set_by_others(what: c_int) -> bool {
+    matches!(
+        what,
+        libc::_SC_OPEN_MAX
+            | libc::_SC_CHILD_MAX
+            | libc::_SC_ARG_MAX
+            | libc::_SC_NPROCESSORS_CONF
+            | libc::_SC_NPROCESSORS_ONLN
+            | libc::_SC_PHYS_PAGES
+            | libc::_SC_AVPHYS_PAGES
+    )
+}
+
 talk! {
     fn umask(mask: c_uint) -> c_uint;
     fn personality(persona: usize) -> c_int;

@@ -180,7 +180,7 @@ hook! {
     fn waitid(kind: c_uint, id: c_uint, into: Pointer, options: c_int) -> c_int, next => {
         let pass = crate::ops::pass_on();
         let answer = next(kind, id, into, options);
-        deaths::heard();
+        deaths::reported(answer as isize, into.cast());
         pass.done();
         answer
     }

@@ -1,14 +1,17 @@
-//! Deaths of other processes of the tree: what one that was killed left pending is in its files before
-//! this one can know of its end, whichever way it learns that.
+//! Deaths and stops of other processes of the tree: what one that was killed left pending is in its
+//! files before this one can know of its end, whichever way it learns that; and what waits of one that
+//! was stopped, before it can know of that.
 //!
 //! The guard writes it as soon as the kernel tells it of the death, so this process waits for the guard
 //! wherever it may have been told, too: a wait, a handler, a signal that was waited for, a descriptor
-//! that stands for a process, a lock that became free.
+//! that stands for a process, a lock that became free. Of a stop nobody tells the guard but this process,
+//! which learns it by a wait or a signal, or has sent the signal that stops.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::process::under_seccomp;
-use crate::{ledger, pins, sys};
+use crate::process::{now_ms, under_seccomp};
+use crate::sys::Life;
+use crate::{ledger, others, pins, sys};
 
 /// Whether there may be a descriptor that tells of deaths: of a process, or of signals.
 #[unsafe(link_section = ".data")]
@@ -39,41 +42,80 @@ fn can_wait() -> bool {
 /// A wait returned this child, or an error.
 pub fn reaped(child: i32) {
     match child {
-        1.. if can_wait() => pins::wait_finished(child as u32),
+        1.. if can_wait() => others::was_told_of(child as u32),
         // Who ignores SIGCHLD is told by an error that there is no child any more.
         ..0 => heard(),
         0.. => {}
     }
 }
 
-/// Somebody may have died, and this process been told.
+/// A `waitid` gave `answer`, and what it tells is where `into` points.
+pub fn reported(answer: isize, into: *const libc::siginfo_t) {
+    let is_told = answer == 0 && !into.is_null();
+    // SAFETY: the kernel has just written there.
+    match if is_told { unsafe { (*into).si_pid() } } else { 0 } {
+        child @ 1.. => reaped(child),
+        _ => heard(),
+    }
+}
+
+/// Somebody may have died or stopped, and this process been told.
 #[cold]
 pub fn heard() {
     if !can_wait() {
         return;
     }
-    let Some(ledger) = ledger::ledger() else { return };
-    if !pins::others_wait(ledger) {
-        return;
-    }
-    let own = sys::process_id() as u32;
-    for slot in ledger.slots.iter().filter(|slot| slot.waiting.load(Relaxed) != 0) {
-        let process = slot.pid.load(Relaxed);
-        if process != 0 && process != own && is_ending(process as i32) {
-            pins::wait_until_finished(ledger, process);
+    let Some(ledger) = ledger::ledger().filter(|ledger| others::any_waits(ledger)) else { return };
+    for (index, process) in others::waiting(ledger) {
+        match sys::life_of(process as i32) {
+            Life::Stopped => others::write_out(ledger, index),
+            Life::Lives if !is_ending(process as i32) => {}
+            _ => others::wait_until_finished(ledger, process),
         }
     }
 }
 
-/// Whether a process is dead, or has begun to end: then its locks may be free already.
+/// How long a process may take to stop, in milliseconds. One that is asked to (SIGTSTP) may not.
+const STOP_MS_MAX: u64 = 5;
+
+/// This process has sent a signal: to one process, or to several (0, or less).
+pub fn sent(signal: i32, to: i32) {
+    let stops = matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
+    if !stops || !can_wait() {
+        return;
+    }
+    let Some(ledger) = ledger::ledger().filter(|ledger| others::any_waits(ledger)) else { return };
+    let begun_ms = now_ms();
+    for (index, process) in others::waiting(ledger) {
+        if to > 0 && process != to as u32 {
+            continue;
+        }
+        while !is_stopped(process as i32) && now_ms().saturating_sub(begun_ms) < STOP_MS_MAX {
+            sys::give_way();
+        }
+        others::write_out(ledger, index);
+    }
+}
+
+/// Whether the kernel says of a process that it is stopped.
+fn is_stopped(process: i32) -> bool {
+    let mut buffer = [0; 1024];
+    let text = pins::stat_of(process, &mut buffer);
+    // Of one that is gone nothing can be said.
+    text.is_none_or(|text| matches!(pins::stat_field(text, STATE), Some(b"T" | b"t")))
+}
+
+/// Its state, among what the kernel says of a process in `stat`.
+const STATE: usize = 3;
+
+/// Whether a process that is not known to be dead has begun to end: then its locks may be free already.
 fn is_ending(process: i32) -> bool {
-    sys::is_dead(process) || sys::has_no_memory(process) && is_exiting(process)
+    sys::has_no_memory(process) && is_exiting(process)
 }
 
 /// Whether the kernel says of a process that it ends. One whose first thread has ended before the others
 /// has no memory there either, and lives.
 fn is_exiting(process: i32) -> bool {
-    const STATE: usize = 3;
     const FLAGS: usize = 9;
     const THREADS: usize = 20;
     const EXITING: u64 = 4;

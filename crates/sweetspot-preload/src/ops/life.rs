@@ -39,6 +39,15 @@ pub fn made(fd: i32) {
     crate::process::listen();
 }
 
+/// A descriptor was taken from another process by one of it; it is never buffered.
+pub fn fetched(pidfd: i32, fd: i32) {
+    made(fd);
+    super::deaths::descriptor_made();
+    if fd >= 0 && !crate::process::under_seccomp() && !process::is_spawned_child() {
+        crate::others::fetched(pidfd, fd);
+    }
+}
+
 /// Whether the position of a descriptor may be ours.
 pub fn is_followed(fd: i32) -> bool {
     !passive() && table::open_file(fd).is_some()
@@ -135,6 +144,8 @@ pub fn forget(fd: i32) {
                 .find(|other| table::open_file(*other).is_some_and(|(_, word)| word == open))
         {
             file.fd.store(other, Relaxed);
+            // The guard, too, looks for it there.
+            file.entry().into_iter().for_each(|entry| entry.fd.store(other, Relaxed));
         }
         return;
     }
@@ -310,6 +321,23 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
     }
 }
 
+/// Before a library is loaded by its path, which the loader maps.
+///
+/// # Safety
+/// As of `fstatat`: a bad address is an error.
+pub unsafe fn loading(path: *const core::ffi::c_char) {
+    if passive() {
+        return;
+    }
+    // SAFETY: as the caller says.
+    if let Some(status) = unsafe { sys::status_at(libc::AT_FDCWD, path, 0) } {
+        settle_mapped(NONE, &status);
+    }
+}
+
+/// No descriptor.
+const NONE: i32 = -1;
+
 /// A file is about to be mapped: no descriptor of it is buffered any more.
 fn settle_mapped(fd: i32, status: &sys::Status) {
     speak();
@@ -455,6 +483,7 @@ fn incomplete(fd: i32) -> Option<i32> {
 
 /// Bytes were moved inside the kernel, from one descriptor to another.
 pub fn transferred(from: i32, to: i32, answer: isize) {
+    write::written_straight(answer.max(0) as u64);
     if passive() {
         observe::transferred(from, to, answer);
     }

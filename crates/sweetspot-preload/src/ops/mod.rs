@@ -182,6 +182,9 @@ impl Pass {
         let done = answer.max(0) as u64;
         let reads = matches!(self.kind, Kind::Read | Kind::ReadAt);
         let writes = matches!(self.kind, Kind::Write | Kind::WriteAt);
+        if writes {
+            write::written_straight(done);
+        }
         let jumps = self.remember_position(answer);
         let (mut earned_window, mut earned_more) = (false, false);
         loop {

@@ -507,15 +507,7 @@ pub fn confined() -> bool {
 }
 
 /// A number that the kernel says about this process; `None`: not all of it can be read (a process in
-/// many groups has a long line of them). A line that is not there counts as 0: a kernel without such
-/// a thing has none.
+/// many groups has a long line of them). A kernel without such a thing has no line of it.
 fn status_number(name: &[u8]) -> Option<u64> {
-    let mut buffer = [0; 4096];
-    let len = crate::ledger::read_small(c"/proc/self/status", &mut buffer);
-    let len = len.filter(|len| (1..buffer.len()).contains(len))?;
-    let mut lines = buffer[..len].split(|byte| *byte == b'\n');
-    let digits = lines.find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-    Some(digits.iter().fold(0, |number: u64, digit| {
-        number.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
-    }))
+    crate::ledger::number_in(c"/proc/self/status", name)
 }

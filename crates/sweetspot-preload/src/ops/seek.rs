@@ -16,15 +16,18 @@ use crate::file::{AT_END, CLOSED, OpenFile};
 use crate::process::{SignalsBlocked, passive};
 use crate::table;
 
-/// Positions beyond this one go to the kernel, which knows the file system's limit.
-const POSITION_MAX: i64 = 1 << 40;
+/// Every file system has positions up to this one. Of others the kernel is asked.
+const POSITION_MAX: i64 = i32::MAX as i64;
+
+/// It is asked for so much more at once: who goes on through a file asks once in a while.
+const ASK_BEYOND: u64 = 1 << 30;
 
 /// `lseek`.
 #[inline(always)]
 pub fn seek(fd: i32, offset: i64, whence: i32) -> Outcome {
     match moved(fd, offset, whence) {
         Some(position) => Outcome::Done(position),
-        None => not_moved(fd, whence),
+        None => not_moved(fd, offset, whence),
     }
 }
 
@@ -42,17 +45,24 @@ pub fn moved(fd: i32, offset: i64, whence: i32) -> Option<isize> {
 
 /// The other seeks.
 #[inline(always)]
-pub fn not_moved(fd: i32, whence: i32) -> Outcome {
+pub fn not_moved(fd: i32, offset: i64, whence: i32) -> Outcome {
     if let Some(pass) = enter_alone(fd, Kind::Seek, 0) {
         return Outcome::PassOn(pass);
     }
-    slowly(fd, whence)
+    slowly(fd, offset, whence)
 }
 
 #[cold]
-fn slowly(fd: i32, whence: i32) -> Outcome {
+fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
     if observe::is_on() || passive() {
         return observe::call(observe::Kind::Seek, fd, whence as u64, None);
+    }
+    if whence == libc::SEEK_SET
+        && offset > POSITION_MAX
+        && is_position(fd, offset as u64)
+        && let Some(position) = moved(fd, offset, whence)
+    {
+        return Outcome::Done(position);
     }
     // The size counts, and it may wait in another open file of the same inode; or the offset is where
     // what waits under another number of the same description is to go.
@@ -72,6 +82,21 @@ fn slowly(fd: i32, whence: i32) -> Outcome {
     }
     speak();
     Outcome::PassOn(Pass::LISTEN)
+}
+
+/// Whether a position that is beyond what was asked so far is one on the file system, of a file whose
+/// position is ours.
+fn is_position(fd: i32, position: u64) -> bool {
+    let Some((file, word)) = table::open_file(fd).filter(|(file, _)| file.is_on()) else {
+        return false;
+    };
+    let _signals = SignalsBlocked::new();
+    let held = file.hold();
+    let is_it = table::word(fd).is_some_and(|now| now.load(Relaxed) == word);
+    is_it
+        && file.is_on()
+        && !held.nested
+        && (file.may_be_at(fd, position.saturating_add(ASK_BEYOND)) || file.may_be_at(fd, position))
 }
 
 /// Whether bytes wait at an offset that this descriptor may share: which numbers mean one description
@@ -106,7 +131,7 @@ fn move_position(
         if target == current {
             return Some(current);
         }
-        if !(0..POSITION_MAX).contains(&target) {
+        if !(0..=POSITION_MAX).contains(&target) && !file.has_position(target) {
             return None;
         }
         if cursor == CLOSED && (!single_threaded() || stored == AT_END) {
@@ -141,9 +166,10 @@ fn move_closed(file: &'static OpenFile, offset: i64, whence: i32) -> Option<i64>
     }
     let current = file.take_position() as i64;
     let target = if whence == libc::SEEK_SET { offset } else { current.checked_add(offset)? };
-    if (0..POSITION_MAX).contains(&target) {
+    let is_position = (0..=POSITION_MAX).contains(&target) || file.has_position(target);
+    if is_position {
         file.position.store(target as u64, Relaxed);
     }
     file.reopen_cursor();
-    (0..POSITION_MAX).contains(&target).then_some(target)
+    is_position.then_some(target)
 }

@@ -220,6 +220,8 @@ fn turn_on(file: &'static OpenFile, learned: u64, facts: &Facts, fd: i32) {
     file.device.store(facts.status.device, Relaxed);
     file.inode.store(facts.status.inode, Relaxed);
     file.size.store(facts.status.size, Relaxed);
+    // Positions within it are there.
+    file.grows_to.fetch_max(facts.status.size, Relaxed);
     file.mtime_ns.store(facts.status.mtime_ns, Relaxed);
     file.ctime_ns.store(facts.status.ctime_ns, Relaxed);
     file.flags.store(facts.flags as u32, Relaxed);

@@ -353,6 +353,9 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     if failing(file).is_some() {
         return Prepared::Failed;
     }
+    if is_fetched(file) {
+        return shared(file, fd);
+    }
     if file.chunk.load(Relaxed) == 0 {
         if matches!(file.pin.load(Relaxed), pin::ASKED | pin::HELD) {
             attach(file, fd);
@@ -390,7 +393,8 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     if file.dirty.load(Relaxed) != 0 {
         return Prepared::Append;
     }
-    if inodes::others_use(file) {
+    // Since the last flush this process may have filled the disk by writes that did not wait.
+    if inodes::others_use(file) || is_disk_nearly_full(file, &held) {
         return Prepared::Straight;
     }
     let Some(entry) = file.entry() else { return Prepared::Straight };
@@ -402,12 +406,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         // changes the file after this moment is somebody else's, for whom `recover` makes way.
         store_status(entry, &status);
     }
-    if file.is_on()
-        && let Some(moved) = file.moved_offset(fd)
-    {
-        if file.take_position() == file.kernel_at.load(Relaxed) {
-            file.position.store(moved, Relaxed);
-        }
+    if file.is_on() && follow_offset(file, fd) {
         return Prepared::Shared;
     }
     let position =
@@ -651,14 +650,43 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
         }
     };
     if len > 0 {
-        if file.is_on() {
-            file.leave_offset(file.fd.load(Relaxed));
+        let fd = file.fd.load(Relaxed);
+        if file.is_on() && !(is_fetched(file) && follow_offset(file, fd)) {
+            file.leave_offset(fd);
         }
         file.error.store(0, Relaxed);
         inodes::wrote(file);
     }
     account(file, len, held);
     Ok(())
+}
+
+/// Whether another process has taken a descriptor of this description.
+fn is_fetched(file: &OpenFile) -> bool {
+    file.entry().is_some_and(|entry| entry.is_shared.load(SeqCst) != 0)
+}
+
+/// The same for a write: all that waited is written, and the position is where the other one left it.
+fn shared(file: &'static OpenFile, fd: i32) -> Prepared {
+    flush_all();
+    let _signals = SignalsBlocked::new();
+    let held = file.hold();
+    if file.is_on() && !held.nested {
+        follow_offset(file, fd);
+    }
+    Prepared::Shared
+}
+
+/// Whether somebody else has moved the kernel's offset; a position that was there has moved with it. The
+/// lock is held.
+fn follow_offset(file: &OpenFile, fd: i32) -> bool {
+    let Some(moved) = file.moved_offset(fd) else { return false };
+    let position = file.take_position();
+    // What the guard has written since ends there, or began.
+    if position == file.kernel_at.load(Relaxed) || position == file.end.load(Relaxed) {
+        file.position.store(moved, Relaxed);
+    }
+    true
 }
 
 /// What was pending up to `end` is in the file, or about to be said to be.
@@ -897,10 +925,8 @@ fn account(file: &'static OpenFile, len: u64, held: &Held) {
     if len + len / 8 >= max {
         file.append_bytes_max.store((max * 2).min(append_bytes_max(file)), Relaxed);
     }
-    if is_space_check_due(file, len) && !has_space(file) {
-        detach(file, held);
-        give_up(file, Why::DiskNearlyFull);
-    }
+    count_flushed(len);
+    is_disk_nearly_full(file, held);
 }
 
 /// The most that may wait for a file, in bytes.
@@ -986,22 +1012,41 @@ fn has_space(file: &OpenFile) -> bool {
     sys::file_system(file.fd.load(Relaxed)).is_some_and(|(_, free)| free > needed)
 }
 
-/// What this process has flushed, a small flush as its part of [`policy::SPACE_CHECK_BYTES`].
+/// What this process has brought to files, a small flush as its part of [`policy::SPACE_CHECK_BYTES`].
 #[unsafe(link_section = ".data")]
-static FLUSHED: AtomicU64 = AtomicU64::new(0);
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Whether free space is to be asked for after a flush of `len` bytes: much was flushed since this
-/// file's last question, to whichever file, as they may share their disk.
-fn is_space_check_due(file: &OpenFile, len: u64) -> bool {
-    let counted = len.max(policy::SPACE_CHECK_BYTES / u64::from(policy::FLUSHES_PER_SPACE_CHECK));
-    let flushed = FLUSHED.fetch_add(counted, Relaxed) + counted;
-    let turn = (flushed / policy::SPACE_CHECK_BYTES) as u32;
-    file.space_asked.swap(turn, Relaxed) != turn
+/// Bytes went straight to a file, or were moved there inside the kernel.
+pub fn written_straight(bytes: u64) {
+    WRITTEN.fetch_add(bytes, Relaxed);
+}
+
+/// A flush has written so many bytes.
+fn count_flushed(len: u64) {
+    let least = policy::SPACE_CHECK_BYTES / u64::from(policy::FLUSHES_PER_SPACE_CHECK);
+    WRITTEN.fetch_add(len.max(least), Relaxed);
+}
+
+/// Whether free space is to be asked for: much was written since this file's last question, to whichever
+/// file, as they may share their disk.
+fn is_space_check_due(file: &OpenFile) -> bool {
+    let turn = (WRITTEN.load(Relaxed) / policy::SPACE_CHECK_BYTES) as u32;
+    file.space_asked.load(Relaxed) != turn && file.space_asked.swap(turn, Relaxed) != turn
+}
+
+/// Ends the waiting where the disk may be full soon. False: it was not asked, or there is room. Nothing
+/// waits, and the lock is held.
+fn is_disk_nearly_full(file: &OpenFile, held: &Held) -> bool {
+    let is_full = is_space_check_due(file) && !has_space(file);
+    if is_full {
+        detach(file, held);
+        give_up(file, Why::DiskNearlyFull);
+    }
+    is_full
 }
 
 /// Whether the file system lets the file grow so far beyond `position` that no write that waits could
-/// meet its largest size. Asked by a seek, as nothing else says it, and the offset is put back; an
-/// offset that others share stays.
+/// meet its largest size. An offset that others share is left alone.
 fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
     if file.is_from_outside()
         || position + file.mapped_bytes.load(Relaxed) <= file.grows_to.load(Relaxed)
@@ -1009,14 +1054,7 @@ fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
         return true;
     }
     let beyond = policy::SPACE_BYTES_MIN.max(append_bytes_max(file).saturating_mul(2));
-    let wanted = position.saturating_add(beyond);
-    let offset = sys::seek(fd, 0, libc::SEEK_CUR);
-    let may = i64::try_from(wanted).is_ok_and(|wanted| sys::seek(fd, wanted, libc::SEEK_SET) >= 0);
-    sys::seek(fd, offset as i64, libc::SEEK_SET);
-    if may {
-        file.grows_to.store(wanted, Relaxed);
-    }
-    may
+    file.may_be_at(fd, position.saturating_add(beyond))
 }
 
 /// Whether what waits for a file cannot be written, tried again just now: then every read, write, sync
@@ -1315,6 +1353,7 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
         }
     };
     file.count(Counter::StraightWrites, 1);
+    written_straight(answer.max(0) as u64);
     if answer > 0 {
         file.count(Counter::StraightWriteBytes, answer as u64);
         file.position.store(at + answer as u64, Relaxed);

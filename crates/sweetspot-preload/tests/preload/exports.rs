@@ -11,8 +11,8 @@ use sweetspot_core::glob;
 use crate::library;
 
 /// Hooks that newer releases of glibc export than the oldest one that is supported.
-const NEWER: [&str; 5] =
-    ["openat2", "pidfd_spawn", "pidfd_spawnp", "pidfd_getpid", "sched_setattr"];
+const NEWER: [&str; 6] =
+    ["openat2", "pidfd_spawn", "pidfd_spawnp", "pidfd_getpid", "sched_getattr", "sched_setattr"];
 
 /// Hooks of functions that only musl has.
 const OF_MUSL: [&str; 4] = ["getdents", "posix_close", "tcgetwinsize", "tcsetwinsize"];

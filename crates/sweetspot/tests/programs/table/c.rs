@@ -502,6 +502,27 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "every way to learn of a stop",
+        build: &[C("stops")],
+        command: "$RUN $BIN/c/stops",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a descriptor that another process fetches",
+        build: &[C("fetched")],
+        command: "$RUN $BIN/c/fetched",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "who watches a file that is written",
+        build: &[C("watched_writer")],
+        command: "$RUN $BIN/c/watched_writer",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "stopped at any moment",
         build: &[C("stopped")],
         command: "$RUN $BIN/c/stopped",
