@@ -25,6 +25,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use sweetspot_core::environment as names;
 use sweetspot_lab::paired::CONFIDENCE_FIXED;
 use sweetspot_lab::statistics::{self, Estimate, Interval};
 
@@ -227,8 +228,8 @@ impl CopyProgram {
         }
         match verb {
             // Also inside another `sweetspot run`.
-            [] => command.env("SWEETSPOT", "off").env("IO_BUFFER_SIZE", "off"),
-            _ => command.env_remove("SWEETSPOT").env_remove("IO_BUFFER_SIZE"),
+            [] => command.env(names::SWITCH, "off").env(names::BUFFER, "off"),
+            _ => command.env_remove(names::SWITCH).env_remove(names::BUFFER),
         };
         command.stdin(Stdio::null());
         Ok(command)

@@ -1,8 +1,8 @@
 //! Which of many runs it was: the machine, the process, its place in a parallel job; and the name of a
 //! file of its own in a folder that all of them share.
 
+use crate::environment::{Environment, value};
 use crate::failure::Failure;
-use crate::run::{Environment, value};
 use crate::shown::shown;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

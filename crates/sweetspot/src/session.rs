@@ -15,15 +15,6 @@ use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 use sweetspot_guard::session as guarded;
 
-/// Name of the variable that tells the library where the ledger is.
-pub const VARIABLE: &str = "SWEETSPOT_LEDGER";
-/// Name of the variable that asks each process to announce itself in the ledger.
-pub const SUMMARY_VARIABLE: &str = "SWEETSPOT_SUMMARY";
-
-/// Name of the variable that asks each process to buffer the calls of C's stdio: `all`, or `rules`
-/// where only rules of `sweetspot.toml` ask for it.
-pub const STDIO_VARIABLE: &str = "SWEETSPOT_STDIO";
-
 /// How long to wait for the guard to finish what a killed program left.
 const FINISH_MAX: Duration = Duration::from_secs(60);
 
@@ -143,7 +134,7 @@ impl Settings {
         self.rules.iter().any(|rule| !rule.for_auto)
     }
 
-    /// The value of [`STDIO_VARIABLE`], where anything asks for it.
+    /// The value of [`sweetspot_core::environment::STDIO`], where anything asks for it.
     pub fn stdio_text(&self) -> Option<&'static str> {
         let asks = |rule: &Rule| rule.stdio == Some(crate::config::Stdio::On);
         match self.stdio {

@@ -5,10 +5,10 @@
 //! file of its own, for `merge`.
 
 use crate::buffer;
+use crate::environment::{Environment, SWITCHED_OFF};
 use crate::failure::Failure;
 use crate::origin::{self, Origin};
 use crate::reach::Reach;
-use crate::run::{Environment, SWITCHED_OFF};
 use crate::session::{self, FileSummary, Summary};
 use crate::shown::shown;
 use comfy_table::{CellAlignment, Table, presets};

@@ -41,6 +41,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
+use sweetspot_core::environment as names;
 use sweetspot_core::size::{Parsed, parse};
 use verdict::{Buffered, Verdict, Word};
 
@@ -150,19 +151,18 @@ fn check_environment() -> Result<(), Failure> {
         return Err(failure::no_processes());
     }
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    if set("SWEETSPOT").is_some_and(|value| value.eq_ignore_ascii_case("off")) {
+    if set(names::SWITCH).is_some_and(|value| value.eq_ignore_ascii_case("off")) {
         return Err(Failure::own("SWEETSPOT=off is set, so no run would be buffered")
             .next("try: env -u SWEETSPOT sweetspot verify ..."));
     }
-    if set(preload::VARIABLE).is_some_and(|value| value.to_string_lossy().contains("libsweetspot"))
-    {
+    if set(names::PRELOAD).is_some_and(|value| value.to_string_lossy().contains("libsweetspot")) {
         return Err(Failure::own("LD_PRELOAD names sweetspot's library, so no run would be plain")
             .next("try: env -u LD_PRELOAD sweetspot verify ..."));
     }
-    if let Some(value) = set(buffer::VARIABLE)
+    if let Some(value) = set(names::BUFFER)
         && !matches!(parse(value.as_encoded_bytes()), Parsed::Size(_))
     {
-        let (name, value) = (buffer::VARIABLE, shown(&value));
+        let (name, value) = (names::BUFFER, shown(&value));
         return Err(Failure::own(format!("{name}: '{value}' is not a size (such as 64K or auto)"))
             .next(format!("try: env -u {name} sweetspot verify ...")));
     }

@@ -2,7 +2,7 @@
 
 use super::{Finding, Part};
 use crate::home;
-use crate::preload::{FOLDER_OF_ROOT, FOLDER_VARIABLE};
+use crate::preload::FOLDER_OF_ROOT;
 use crate::sandbox::{Isolation, Refused, Sandbox};
 use crate::shell::quoted;
 use crate::shown::shown;
@@ -11,6 +11,7 @@ use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use sweetspot_core::environment::CACHE;
 use sweetspot_guard::recover::{Mode, recover, stale_ledgers};
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_lab::{cache, environment::Environment};
@@ -56,14 +57,6 @@ pub fn c_library(is_reached: bool) -> Finding {
             Finding::lacks(Part::Run, "C library", "no glibc: getconf names no version of it")
         }
     }
-}
-
-/// What may be done about a confinement of this process that keeps the library from working.
-pub fn mend_confinement() -> Option<String> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let is_filtered = status.lines().any(|line| line == "Seccomp:\t2");
-    let mend = "in a container: docker run --security-opt seccomp=unconfined ...";
-    is_filtered.then(|| mend.to_owned())
 }
 
 fn shared_memory() -> Finding {
@@ -201,7 +194,7 @@ fn writable(name: &'static str, folder: Option<PathBuf>) -> Finding {
 
 /// What lies there, so that who uninstalls can take it away.
 pub fn yours() -> Vec<Finding> {
-    let named = std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
+    let named = std::env::var_os(CACHE).map(PathBuf::from);
     let of_root = geteuid().is_root().then(|| PathBuf::from(FOLDER_OF_ROOT));
     let all = [named, home::cache(), of_root, home::config(), home::state()];
     let mut folders: Vec<PathBuf> =

@@ -22,26 +22,27 @@ mod timeline;
 pub mod words;
 
 use crate::arguments;
+use crate::environment::{Environment, is_switched_off, set, value};
 use crate::failure::Failure;
 use crate::origin::{self, Origin};
 use crate::preload;
 use crate::probe::{self, Answer, Calls};
 use crate::reach::{self, Reach};
 use crate::recover;
-use crate::run::{Environment, Start, end_as, find, is_switched_off, set, value};
-use crate::session;
+use crate::run::{Start, end_as, find};
 use crate::shell::quoted;
 use crate::shown::plain;
 use crate::summary::Target;
 use coverage::Kernel;
 use data::{Costs, Obstacle, Profile};
-pub use model::{RUN_ERROR, forbids};
+pub use model::RUN_ERROR;
 use recording::Recording;
 use report::Style;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use sweetspot_core::environment as names;
 use sweetspot_guard::observation::{Observation, Wanted};
 use sweetspot_guard::process::{Ended, Taken, taken_by_children};
 use timeline::Timeline;
@@ -163,11 +164,11 @@ fn observed(
     environment: &Environment,
 ) -> Result<Vec<(OsString, OsString)>, Failure> {
     let library = preload::install()?;
-    let others = value(environment, preload::VARIABLE);
+    let others = value(environment, names::PRELOAD);
     Ok(vec![
-        (preload::VARIABLE.into(), preload::chain(library.as_os_str(), others)),
-        (session::VARIABLE.into(), observation.path().into()),
-        (session::SUMMARY_VARIABLE.into(), "1".into()),
+        (names::PRELOAD.into(), preload::chain(library.as_os_str(), others)),
+        (names::LEDGER.into(), observation.path().into()),
+        (names::SUMMARY.into(), "1".into()),
     ])
 }
 

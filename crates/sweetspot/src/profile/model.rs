@@ -8,6 +8,7 @@
 //! Pure: no file is touched here, so that recorded profiles can be predicted again in tests.
 
 use super::data::{Cost, Costs, File, FileKind, Prediction, Profile, Times, Verdict};
+use crate::probe::forbids;
 use sweetspot_core::why::Why;
 
 /// What a call costs its program besides the time that is taken around it: entering the kernel slows
@@ -293,11 +294,6 @@ fn predict(before: f64, parallel: f64, all: &Change, busy: f64) -> Prediction {
     let ratio = before / after;
     let factor = (DEVIATIONS * deviation).exp();
     Prediction { seconds: after, ratio, ratio_low: ratio / factor, ratio_high: ratio * factor }
-}
-
-/// Reasons that leave no way to buffer a file, as opposed to those for which it does not pay.
-pub fn forbids(why: Why) -> bool {
-    !matches!(why, Why::TooFewCalls | Why::LargeTransfers | Why::RandomAccess | Why::NotWorthIt)
 }
 
 fn verdict(file: &File, seconds: f64) -> Verdict {

@@ -5,9 +5,9 @@ use super::data::{
 };
 use crate::bench;
 use crate::bench::report::percent;
+use crate::ladder::spoken;
 use crate::profile::shell_words;
 use crate::tune;
-use crate::tune::settings::spoken;
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::cost::{self, CostModel, Light};
 use sweetspot_lab::environment::Environment;
@@ -37,7 +37,7 @@ pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, swee
         let ratio = search::ratio(rounds, Phase::Pilot, setting, OFF, CONFIDENCE_FIXED)?;
         cells.push(Cell {
             name: spoken(buffer),
-            levels: vec![tune::settings::typed(buffer)],
+            levels: vec![crate::ladder::typed(buffer)],
             buffer_bytes: match buffer {
                 BufferSize::Bytes(bytes) => Some(u64::from(bytes)),
                 _ => None,

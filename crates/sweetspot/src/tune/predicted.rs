@@ -8,9 +8,9 @@
 //! right, that is a miss.
 
 use super::report::PredictedRow;
-use super::settings::{Ladder, typed};
 use super::trial::{Trial, called};
 use crate::failure::Failure;
+use crate::ladder::{Ladder, typed};
 use crate::profile::RUN_ERROR;
 use crate::profile::recording::Recording;
 use crate::profile::replay;
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn what_is_not_as_predicted_is_said() {
-        let sizes = super::super::settings::ladder("4K..16K").unwrap_or_else(|e| panic!("{e}"));
+        let sizes = crate::ladder::ladder("4K..16K").unwrap_or_else(|e| panic!("{e}"));
         let mut predicted = Predicted {
             rows: rows(&[5.0, 2.0, 1.03, 1.0, 1.2]),
             answer: Answer { choice: 2, rival: 3, confirmed: false, auto_is_within: false },

@@ -3,9 +3,9 @@
 
 use super::advice::Advice;
 use super::rules::{Rule, Tuned};
-use super::settings::{Ladder, spoken, typed};
 use super::trial::{Trial, called};
 use crate::arguments::Tune;
+use crate::ladder::{Ladder, spoken, typed};
 use crate::shown::shown;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;

@@ -3,9 +3,9 @@
 //! Invariant: only rules that carry `tuned` and name this program (or, without a program, this file)
 //! are changed or removed; every other byte of the file stays. The file appears whole or not at all.
 
-use super::settings::typed;
 use crate::config;
 use crate::failure::Failure;
+use crate::ladder::typed;
 use crate::shown::shown;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;

@@ -7,20 +7,21 @@
 
 use super::apart::Apart;
 use super::files::{Files, Outputs, Scan, named};
-use super::settings::{Ladder, spoken, typed};
 use crate::arguments::Tune;
 use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
+use crate::ladder::{Ladder, spoken, typed};
 use crate::profile::data::Profile;
 use crate::sandbox;
 use crate::shown::shown;
-use crate::{buffer, preload, session};
+use crate::{buffer, preload};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use sweetspot_core::environment as names;
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::session as guarded;
 use sweetspot_lab::cache;
@@ -448,15 +449,15 @@ impl<'a> Trial<'a> {
                 None => ledger.path().to_owned(),
                 Some(apart) => apart.inside(ledger.path()),
             };
-            let others = std::env::var_os(preload::VARIABLE);
+            let others = std::env::var_os(names::PRELOAD);
             let all = preload::chain(library.as_os_str(), others.as_deref());
             job.without.clear();
             job.environment = vec![
-                (preload::VARIABLE.into(), all),
-                (buffer::VARIABLE.into(), "auto".into()),
-                (session::VARIABLE.into(), seen.into_os_string()),
-                (session::SUMMARY_VARIABLE.into(), "1".into()),
-                ("SWEETSPOT".into(), "on".into()),
+                (names::PRELOAD.into(), all),
+                (names::BUFFER.into(), "auto".into()),
+                (names::LEDGER.into(), seen.into_os_string()),
+                (names::SUMMARY.into(), "1".into()),
+                (names::SWITCH.into(), "on".into()),
             ];
         }
         job.stdin = standard_input();
