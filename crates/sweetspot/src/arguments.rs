@@ -9,13 +9,12 @@ mod mistakes;
 mod run;
 pub mod work;
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Parser, Subcommand, ValueHint};
 pub use look::{Doctor, Generate, Generated, Recover, Summary, Top};
 pub use measure::{Bench, Demo, Measure, Report, Tune};
 pub use mistakes::answer;
 pub use run::{Profile, Run, Verify};
-use std::ffi::OsString;
-use std::path::PathBuf;
+use sweetspot_sandbox::Step;
 pub use work::Work;
 
 /// What shells complete where a program and its arguments are typed.
@@ -94,42 +93,13 @@ pub enum Verb {
     Report(Report),
     Demo(Demo),
     Doctor(Doctor),
-    #[command(name = SandboxStep::NAME, hide = true)]
-    SandboxStep(SandboxStep),
+    #[command(name = Step::NAME, hide = true)]
+    SandboxStep(Step),
     #[command(hide = true)]
     Measure(Measure),
     #[command(hide = true)]
     Generate(Generate),
     Work(Work),
-}
-
-/// Runs a command inside a sandbox: started by `verify`, not by people
-#[derive(Args)]
-pub struct SandboxStep {
-    /// The folder of the run
-    #[arg(long)]
-    pub folder: PathBuf,
-
-    /// The same in shared memory
-    #[arg(long)]
-    pub shared_folder: Option<PathBuf>,
-
-    /// A folder that has an overlay of its own
-    #[arg(long)]
-    pub top: Vec<PathBuf>,
-
-    /// Without namespaces and overlays
-    #[arg(long)]
-    pub in_place: bool,
-
-    /// The program and its arguments; without them only the sandbox is tried
-    #[arg(trailing_var_arg = true)]
-    pub command: Vec<OsString>,
-}
-
-impl SandboxStep {
-    /// The verb.
-    pub const NAME: &str = "sandbox-step";
 }
 
 #[cfg(test)]

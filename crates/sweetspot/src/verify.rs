@@ -21,8 +21,8 @@ mod verdict;
 
 use crate::arguments::Verify;
 use crate::failure::{self, Failure, say};
+use crate::home;
 use crate::reach::{self, Reach};
-use crate::sandbox::{Content, Isolation, Kept, Kind, Refused, Sandbox};
 use crate::shown::lines;
 use crate::shown::shown;
 use crate::summary::Figures;
@@ -43,6 +43,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 use sweetspot_core::environment as names;
 use sweetspot_core::size::{Parsed, parse};
+use sweetspot_sandbox::{Content, Isolation, Kept, Kind, Refused, Sandbox, Wanted};
 use verdict::{Buffered, Verdict, Word};
 
 /// Exit statuses: as `cmp`, and one for what cannot be told.
@@ -234,8 +235,13 @@ impl<'a> Runs<'a> {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
                 .map_err(|error| Failure::own(format!("signal handlers: {error}")))?;
         }
-        let sandbox = Sandbox::new(isolation, &arguments.command, arguments.dir.as_deref())
-            .map_err(|cause| refused(&cause))?;
+        let sandbox = Sandbox::new(&Wanted {
+            isolation,
+            command: &arguments.command,
+            folder: arguments.dir.as_deref(),
+            notes: home::notes(),
+        })
+        .map_err(|cause| refused(&cause))?;
         let place = in_place
             .then(|| Place::of(&arguments.command))
             .transpose()
@@ -282,7 +288,7 @@ impl<'a> Runs<'a> {
             ))
             .next("name a folder on a larger one: --dir DIR"));
         }
-        let ran = self.sandbox.ran(number)?;
+        let ran = self.sandbox.ran(number).map_err(Failure::own)?;
         let (changes, elsewhere) = match (&self.place, before) {
             (Some(place), Some(before)) => {
                 let after = place.look()?;
@@ -430,7 +436,7 @@ impl<'a> Runs<'a> {
         } else {
             notes.push("every run began with the same files; nothing of yours was changed".into());
         }
-        if self.place.is_none() && plain.end != crate::sandbox::End::Exited(0) {
+        if self.place.is_none() && plain.end != sweetspot_sandbox::End::Exited(0) {
             notes.push(format!(
                 "if {} ends otherwise outside of the sandbox, use --in-place or --prepare",
                 shown(&command[0])

@@ -3,7 +3,6 @@
 use super::{Finding, Part};
 use crate::home;
 use crate::preload::FOLDER_OF_ROOT;
-use crate::sandbox::{Isolation, Refused, Sandbox};
 use crate::shell::quoted;
 use crate::shown::shown;
 use rustix::fs::{StatVfsMountFlags, statvfs};
@@ -15,6 +14,7 @@ use sweetspot_core::environment::CACHE;
 use sweetspot_guard::recover::{Mode, recover, stale_ledgers};
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_lab::{cache, environment::Environment};
+use sweetspot_sandbox::{Isolation, Refused, Sandbox, Wanted};
 
 /// Docker's default. What waits takes at most half of what is free there.
 const SHARED_BYTES_MIN: u64 = 64 << 20;
@@ -112,7 +112,12 @@ fn left_behind() -> Finding {
 
 fn sandbox() -> Finding {
     let part = Part::Experiments;
-    match Sandbox::new(Isolation::Overlays, &["true".into()], None) {
+    match Sandbox::new(&Wanted {
+        isolation: Isolation::Overlays,
+        command: &["true".into()],
+        folder: None,
+        notes: home::notes(),
+    }) {
         Ok(_) => Finding::ok(part, "sandbox", "namespaces and overlays, tried in this folder"),
         Err(Refused::NoScratch(cause)) => {
             let mend = "name a folder with room: TMPDIR=DIR sweetspot doctor".to_owned();

@@ -12,7 +12,6 @@ use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
 use crate::ladder::{Ladder, spoken, typed};
 use crate::profile::data::Profile;
-use crate::sandbox;
 use crate::shown::shown;
 use crate::{buffer, preload};
 use std::collections::BTreeSet;
@@ -27,6 +26,7 @@ use sweetspot_guard::session as guarded;
 use sweetspot_lab::cache;
 use sweetspot_lab::measure::{self, Job, Measurement};
 use sweetspot_lab::search::{OFF, Setting};
+use sweetspot_sandbox as sandbox;
 use tempfile::TempDir;
 
 const STANDARD_INPUT: &str = "/proc/self/fd/0";

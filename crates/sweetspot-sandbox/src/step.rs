@@ -3,18 +3,16 @@
 //! This runs as a process of its own (a verb that is not listed), because namespaces are entered by
 //! a process and not by a function. It prints nothing: all it has to say goes into its report.
 
-use super::lay::{self, Laid, said};
-use crate::arguments::SandboxStep;
-use crate::failure::Failure;
-use crate::resolve;
-use crate::shown::shown;
+use crate::lay::{self, Laid, said};
+use crate::shown;
+use clap::Args;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, setsid, wait};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sweetspot_guard::process::{Child, Ended, Image};
 
@@ -26,6 +24,45 @@ const AFTER_KILL: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(2);
 /// Exit status of a step that could not start the program; the report says why.
 const STATUS_REFUSED: u8 = 125;
+
+/// What the process inside asks whoever started it.
+pub struct Inside<'a> {
+    /// Finds the program's file by its name, or says why there is none.
+    pub find: &'a dyn Fn(&OsStr) -> Result<PathBuf, String>,
+    /// Says why a file could not be started under this name.
+    pub refused: &'a dyn Fn(&OsString, &Path, &io::Error) -> String,
+    /// Where guards note ledgers.
+    pub notes: &'a [PathBuf],
+}
+
+/// Runs a command inside a sandbox: started by `verify`, not by people
+#[derive(Debug, Args)]
+pub struct Step {
+    /// The folder of the run
+    #[arg(long)]
+    pub folder: PathBuf,
+
+    /// The same in shared memory
+    #[arg(long)]
+    pub shared_folder: Option<PathBuf>,
+
+    /// A folder that has an overlay of its own
+    #[arg(long)]
+    pub top: Vec<PathBuf>,
+
+    /// Without namespaces and overlays
+    #[arg(long)]
+    pub in_place: bool,
+
+    /// The program and its arguments; without them only the sandbox is tried
+    #[arg(trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+}
+
+impl Step {
+    /// The verb.
+    pub const NAME: &str = "sandbox-step";
+}
 
 /// What the step reports, as JSON in a file.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -56,11 +93,10 @@ pub const REPORT: &str = "report";
 ///
 /// # Errors
 /// Where not even the report can be written.
-pub fn run(arguments: &SandboxStep) -> Result<u8, Failure> {
+pub fn run(arguments: &Step, inside: &Inside<'_>) -> Result<u8, String> {
     let path = arguments.folder.join(REPORT);
     // Opened before anything is mounted over its folder.
-    let mut file =
-        File::create(&path).map_err(|error| Failure::own(format!("{}: {error}", shown(&path))))?;
+    let mut file = File::create(&path).map_err(|error| format!("{}: {error}", shown(&path)))?;
     // Whoever made the sandbox may be killed: it stays until this has ended.
     let folders = [Some(&arguments.folder), arguments.shared_folder.as_ref()];
     let scratches = folders.into_iter().flatten().filter_map(|folder| folder.parent());
@@ -69,7 +105,7 @@ pub fn run(arguments: &SandboxStep) -> Result<u8, Failure> {
         .filter(|lock| flock(lock, FlockOperation::NonBlockingLockShared).is_ok())
         .collect();
     let mut report = Report::default();
-    let status = match attempt(arguments, &mut report) {
+    let status = match attempt(arguments, inside, &mut report) {
         Ok(()) => 0,
         Err(cause) => {
             report.refused = Some(cause);
@@ -77,11 +113,11 @@ pub fn run(arguments: &SandboxStep) -> Result<u8, Failure> {
         }
     };
     let text = serde_json::to_vec(&report).unwrap_or_default();
-    file.write_all(&text).map_err(|error| Failure::own(format!("{}: {error}", shown(&path))))?;
+    file.write_all(&text).map_err(|error| format!("{}: {error}", shown(&path)))?;
     Ok(status)
 }
 
-fn attempt(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
+fn attempt(arguments: &Step, inside: &Inside<'_>, report: &mut Report) -> Result<(), String> {
     // Without a terminal: a program that asks for one fails at once instead of waiting for answers.
     // Who is the leader of a group already stays that, so that whoever made the group can end it.
     match setsid() {
@@ -89,15 +125,13 @@ fn attempt(arguments: &SandboxStep, report: &mut Report) -> Result<(), String> {
         Err(errno) => return Err(said("begin a session", errno)),
     }
     if !arguments.in_place {
-        report.laid = lay::enter(arguments)?;
+        report.laid = lay::enter(arguments, inside.notes)?;
     }
     let Some(name) = arguments.command.first() else { return Ok(()) };
     set_child_subreaper(Pid::from_raw(1)).map_err(|errno| said("look after processes", errno))?;
-    let path = std::env::var_os("PATH");
-    let program = resolve::find(name, path.as_deref())
-        .map_err(|missing| resolve::failure(name, &missing).to_string())?;
+    let program = (inside.find)(name)?;
     let environment: Vec<_> = std::env::vars_os().collect();
-    let refused = |error| resolve::refused(name, &program, &error).to_string();
+    let refused = |error| (inside.refused)(name, &program, &error);
     let image = Image::new(&program, &arguments.command, &environment).map_err(refused)?;
     report.pids.0 = std::process::id();
     let started = Instant::now();
@@ -171,13 +205,9 @@ fn last_pid() -> Option<u32> {
 }
 
 /// The words that start a step, before the program.
-pub fn words(executable: &Path, arguments: &SandboxStep) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec![
-        executable.into(),
-        SandboxStep::NAME.into(),
-        "--folder".into(),
-        (&arguments.folder).into(),
-    ];
+pub fn words(executable: &Path, arguments: &Step) -> Vec<OsString> {
+    let mut words: Vec<OsString> =
+        vec![executable.into(), Step::NAME.into(), "--folder".into(), (&arguments.folder).into()];
     let shared = arguments.shared_folder.iter().map(|folder| ("--shared-folder", folder));
     for (name, folder) in shared.chain(arguments.top.iter().map(|top| ("--top", top))) {
         words.extend([name.into(), folder.into()]);

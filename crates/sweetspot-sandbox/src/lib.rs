@@ -16,8 +16,12 @@
 //! several keep the old content; a socket in the file system cannot be connected to. All runs are
 //! alike in this.
 //!
+//! Not here: what is run, and where a user's notes lie. Whoever asks says so.
+//!
 //! In place (`Isolation::None`) the same process looks after the run, without any of it.
+#![forbid(unsafe_code)]
 
+pub mod access;
 mod changes;
 mod lay;
 mod mounts;
@@ -26,20 +30,18 @@ mod step;
 
 pub use changes::{BLOCK_BYTES, Changes, Content, Entry, Kept, Kind, hashes, next_data};
 pub use owners::folders_of;
-pub use step::{End, run as run_step};
+pub use step::{End, Inside, Step, run as run_step};
 
-use crate::arguments::SandboxStep;
-use crate::failure::{Failure, say};
-use crate::home;
-use crate::shown::shown;
 use owners::Owners;
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use sweetspot_core::shown::Shown;
 use sweetspot_guard::notes;
 
 /// What a ledger is called; see `sweetspot_guard`. It comes and goes with each run.
@@ -71,6 +73,19 @@ pub struct Sandbox {
     /// What programs leave in shared memory stays in memory.
     shared: Option<Scratch>,
     owners: Owners,
+    /// Where guards note ledgers: that is no change of the program.
+    notes: Vec<PathBuf>,
+}
+
+/// What a sandbox is for.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    pub isolation: Isolation,
+    pub command: &'a [OsString],
+    /// For scratch files; without it the first place that does.
+    pub folder: Option<&'a Path>,
+    /// Where guards note ledgers.
+    pub notes: Vec<PathBuf>,
 }
 
 /// One run that has ended.
@@ -89,26 +104,21 @@ pub struct Ran {
 }
 
 impl Sandbox {
-    /// Makes the place for runs of a command, and tries it. Scratch files go to `folder`, else to
-    /// the first place that does.
+    /// Makes the place for runs of a command, and tries it.
     ///
     /// # Errors
     /// Where the kernel refuses it.
-    pub fn new(
-        isolation: Isolation,
-        command: &[OsString],
-        folder: Option<&Path>,
-    ) -> Result<Sandbox, Refused> {
+    pub fn new(wanted: &Wanted<'_>) -> Result<Sandbox, Refused> {
         // Made by the first run alone it would be a difference.
-        notes::prepare(&home::notes());
+        notes::prepare(&wanted.notes);
         let mut refused = Refused::NoScratch("there is no folder for temporary files".to_owned());
-        for place in places(folder) {
-            let owners = match isolation {
-                Isolation::Overlays => owners::look(command),
+        for place in places(wanted.folder) {
+            let owners = match wanted.isolation {
+                Isolation::Overlays => owners::look(wanted.command),
                 Isolation::None => Ok(Owners::default()),
             };
             let owners = owners.map_err(|error| Refused::NotHere(error.to_string()))?;
-            match Sandbox::at(isolation, owners, &place) {
+            match Sandbox::at(wanted, owners, &place) {
                 Ok(sandbox) => return Ok(sandbox),
                 Err(cause) => refused = cause,
             }
@@ -116,18 +126,19 @@ impl Sandbox {
         Err(refused)
     }
 
-    fn at(isolation: Isolation, owners: Owners, place: &Path) -> Result<Sandbox, Refused> {
+    fn at(wanted: &Wanted<'_>, owners: Owners, place: &Path) -> Result<Sandbox, Refused> {
         let no_scratch = |error: io::Error| {
             Refused::NoScratch(format!("no temporary folder in {}: {error}", shown(place)))
         };
         let sandbox = Sandbox {
-            isolation,
+            isolation: wanted.isolation,
             executable: std::env::current_exe().map_err(no_scratch)?,
             scratch: Scratch::new(place).map_err(no_scratch)?,
             shared: Scratch::new(Path::new(lay::SHARED_MEMORY)).ok(),
             owners,
+            notes: wanted.notes.clone(),
         };
-        if isolation == Isolation::Overlays {
+        if wanted.isolation == Isolation::Overlays {
             sandbox.attempt().map_err(Refused::NotHere)?;
         }
         Ok(sandbox)
@@ -164,7 +175,7 @@ impl Sandbox {
         shared_folder.iter().try_for_each(fs::create_dir_all)?;
         Ok(step::words(
             &self.executable,
-            &SandboxStep {
+            &Step {
                 folder,
                 shared_folder,
                 top: self.owners.tops.iter().cloned().collect(),
@@ -204,10 +215,10 @@ impl Sandbox {
     ///
     /// # Errors
     /// Where it could not be started.
-    pub fn ran(&self, run: usize) -> Result<Ran, Failure> {
+    pub fn ran(&self, run: usize) -> Result<Ran, String> {
         let report = self
             .report(run)
-            .map_err(|error| Failure::own(format!("a run has ended without a report: {error}")))?;
+            .map_err(|error| format!("a run has ended without a report: {error}"))?;
         match (report.end, &report.refused) {
             (Some(end), _) => Ok(Ran {
                 end,
@@ -217,7 +228,7 @@ impl Sandbox {
                 folders: report.laid.folders().collect(),
                 put: report.laid.put().collect(),
             }),
-            (None, cause) => Err(Failure::own(cause.as_deref().unwrap_or("it was not started"))),
+            (None, cause) => Err(cause.clone().unwrap_or("it was not started".to_owned())),
         }
     }
 
@@ -237,7 +248,7 @@ impl Sandbox {
                 changes::add(&mut changes, folder, &upper)?;
             }
         }
-        let notes: Vec<PathBuf> = notes::folders(&home::notes()).collect();
+        let notes: Vec<PathBuf> = notes::folders(&self.notes).collect();
         changes.retain(|path, _| {
             let is_note = notes.iter().any(|folder| path.starts_with(folder));
             !is_note && !path.to_string_lossy().starts_with(LEDGER_PREFIX)
@@ -285,6 +296,11 @@ impl Sandbox {
         let text = fs::read(self.folder(run).join(step::REPORT))?;
         serde_json::from_slice(&text).map_err(io::Error::from)
     }
+}
+
+/// A name for people to read.
+fn shown(path: &Path) -> Shown<'_> {
+    Shown(path.as_os_str().as_bytes())
 }
 
 /// Where scratch files may go. Not every file system can be the upper one of an overlay: in a
@@ -360,7 +376,9 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = remove_tree(&self.0) {
             let folder = shown(&self.0);
-            say(format_args!("sweetspot: {folder} is left: {error}\n  try: rm -rf {folder}"));
+            // The answer of the verb stands; a stderr that is closed or full is no reason to fail.
+            let said = format!("sweetspot: {folder} is left: {error}\n  try: rm -rf {folder}");
+            let _ = writeln!(io::stderr(), "{said}");
         }
     }
 }

@@ -8,11 +8,10 @@
 //! Everything is opened before the first mount, because a mount hides what lies below it, and in the
 //! new namespace, because the kernel lays no overlay with folders of another one.
 
-use super::mounts::{self, Mount, OVERLAYS_MAX, Plan};
 use crate::access::may;
-use crate::arguments::SandboxStep;
-use crate::home;
-use crate::shown::shown;
+use crate::mounts::{self, Mount, OVERLAYS_MAX, Plan};
+use crate::shown;
+use crate::step::Step;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Access, Gid, Mode, OFlags, Uid};
 use rustix::mount::{
@@ -26,7 +25,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use sweetspot_guard::notes;
+use sweetspot_guard::notes::folders;
 
 /// Where shared memory is.
 pub const SHARED_MEMORY: &str = "/dev/shm";
@@ -105,7 +104,7 @@ pub fn said(operation: &str, error: impl Into<std::io::Error>) -> String {
 ///
 /// # Errors
 /// Where the kernel refuses something.
-pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
+pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
     let here = std::env::current_dir().map_err(|error| said("find the current folder", error))?;
     // Looked at from outside: in a user namespace all owners but one look alike.
     let outside = tops(&plan_here()?, &arguments.top);
@@ -174,8 +173,7 @@ pub fn enter(arguments: &SandboxStep) -> Result<Laid, String> {
     mount_bind(path_of(&run).join(INSIDE), &arguments.folder)
         .map_err(|errno| said("show the folder of the run", errno))?;
     // What guards note is nobody's change, and in an overlay it would take them long.
-    for (number, notes) in notes::folders(&home::notes()).filter(|notes| notes.is_dir()).enumerate()
-    {
+    for (number, notes) in folders(notes).filter(|notes| notes.is_dir()).enumerate() {
         let own = path_of(&run).join("notes").join(number.to_string());
         let failed = |error| said("prepare the folder of notes", error);
         fs::create_dir_all(&own).map_err(failed)?;
