@@ -5,11 +5,11 @@
 //! a text that is no size.
 
 use crate::failure::Failure;
-use crate::shown::shown;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use sweetspot_core::environment::BUFFER;
 use sweetspot_core::size::{BufferSize, Parsed, parse};
+use sweetspot_report::shown::shown;
 
 /// Names after `-D`: the form that COBOL users know, and the variable's own.
 const DEFINED: [&[u8]; 2] = [b"IO-BUFFER-SIZE", b"IO_BUFFER_SIZE"];
@@ -88,15 +88,6 @@ pub fn resolve(
         return read(text, BUFFER, warnings).map(Asked::Explicitly);
     }
     Ok(Asked::ByRules(ruled.unwrap_or(BufferSize::Auto)))
-}
-
-/// The size in its own grammar, for the library.
-pub fn text(size: BufferSize) -> String {
-    match size {
-        BufferSize::Off => "off".to_string(),
-        BufferSize::Auto => "auto".to_string(),
-        BufferSize::Bytes(bytes) => bytes.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@
 use crate::buffer;
 use crate::failure::Failure;
 use crate::home;
-use crate::shown::shown;
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
@@ -26,6 +25,7 @@ use sweetspot_core::environment::RULES;
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{RULES_MAX, TEXT_BYTES_MAX};
 use sweetspot_core::size::BufferSize;
+use sweetspot_report::shown::shown;
 use toml::Spanned;
 
 /// The name that is looked for.

@@ -10,7 +10,6 @@
 use crate::arguments::Demo;
 use crate::failure::{Failure, say};
 use crate::resolve;
-use crate::shown::shown;
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -28,6 +27,8 @@ use std::time::{Duration, Instant};
 use sweetspot_core::environment as names;
 use sweetspot_lab::paired::CONFIDENCE_FIXED;
 use sweetspot_lab::statistics::{self, Estimate, Interval};
+use sweetspot_report::numbers::count;
+use sweetspot_report::shown::shown;
 
 const SOURCE: &str = include_str!("demo/seqcopy.cob");
 /// As in many a batch job; `seqcopy.cob` has the same number.
@@ -110,7 +111,7 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
     }
     bar.finish_and_clear();
     let measured = report(program.name(), arguments.records, &pairs);
-    let records = grouped(arguments.records.div_ceil(TUNED_PART));
+    let records = count(arguments.records.div_ceil(TUNED_PART));
     Ok(format!(
         "profile  {profiled}\n\ntune     {} (With {records} records.)\n\nrun      {measured}",
         tuned.sentence
@@ -416,7 +417,7 @@ fn report(program: &str, records: u64, pairs: &[(f64, f64)]) -> String {
     format!(
         "{program} copied {} records of {RECORD_BYTES} bytes in {buffered:.2} s with sweetspot, \
          in {plain:.2} s without: {}. All copies are identical to the original.\n\n{}\n",
-        grouped(records),
+        count(records),
         verdict(&estimate),
         table.trim_fmt()
     )
@@ -435,19 +436,6 @@ fn verdict(estimate: &Estimate) -> String {
         }
         Some(_) => speed,
     }
-}
-
-/// A number with a comma between each three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// Removes the folder when the demo is interrupted, and ends by the same signal.
@@ -512,19 +500,6 @@ fn ignored_signals() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped() {
-        for (number, expected) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1_000_000, "1,000,000"),
-            (12_345_678, "12,345,678"),
-        ] {
-            assert_eq!(grouped(number), expected);
-        }
-    }
 
     #[test]
     fn records_differ_and_have_their_size() {

@@ -18,11 +18,11 @@ use crate::environment::is_switched_off;
 use crate::failure::Failure;
 use crate::preload;
 use crate::probe::{self, Answer, Calls};
-use crate::shown::shown;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 use sweetspot_lab::environment::Environment;
+use sweetspot_report::shown::shown;
 use trial::{Counts, Trial};
 
 /// Changes when a field of the JSON form changes its meaning or goes away.

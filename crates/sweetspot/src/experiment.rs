@@ -2,7 +2,6 @@
 //! how failures of an experiment are said.
 
 use crate::failure::Failure;
-use crate::shown::shown;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -14,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 use sweetspot_core::environment as names;
 use sweetspot_lab::environment::Environment;
+use sweetspot_report::shown::shown;
 
 /// How much of a failed program's error output is shown, in bytes.
 const SAID_BYTES_MAX: u64 = 1000;

@@ -62,33 +62,10 @@ pub fn percent(text: &str) -> Result<f64, String> {
 
 const WITHIN: &str = "a number from 1% to 100% is wanted";
 
-/// A size as people say it: `64 KiB`.
-pub fn spoken(buffer: BufferSize) -> String {
-    match buffer {
-        BufferSize::Off => "no buffering".to_string(),
-        BufferSize::Auto => "auto".to_string(),
-        BufferSize::Bytes(bytes) => {
-            let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
-            let whole = units.iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
-            whole.map_or_else(String::new, |(unit, name)| format!("{} {name}", bytes / unit))
-        }
-    }
-}
-
-/// A size as it is typed and stands in rules: `64K`.
-pub fn typed(buffer: BufferSize) -> String {
-    let BufferSize::Bytes(bytes) = buffer else { return crate::buffer::text(buffer) };
-    for (unit, name) in [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")] {
-        if bytes.is_multiple_of(unit) {
-            return format!("{}{name}", bytes / unit);
-        }
-    }
-    bytes.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sweetspot_report::numbers::typed;
 
     #[test]
     fn ladders() {
@@ -112,18 +89,6 @@ mod tests {
         for (text, expected) in [("5%", Some(0.05)), ("10", Some(0.1)), ("0.5%", None), ("x", None)]
         {
             assert_eq!(percent(text).ok(), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn sizes_as_people_say_them() {
-        for (bytes, expected) in
-            [(1, "1 B"), (65536, "64 KiB"), (100_000, "100000 B"), (1 << 20, "1 MiB")]
-        {
-            assert_eq!(spoken(BufferSize::Bytes(bytes)), expected);
-        }
-        for (size, expected) in [(65536, "64K"), (1 << 30, "1G"), (1000, "1000")] {
-            assert_eq!(typed(BufferSize::Bytes(size)), expected);
         }
     }
 }

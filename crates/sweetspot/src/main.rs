@@ -29,8 +29,6 @@ mod report;
 mod resolve;
 mod run;
 mod session;
-mod shell;
-mod shown;
 mod summary;
 mod top;
 mod tune;

@@ -12,7 +12,6 @@
 //! Not here: what the library does, and whether the program can load it (`reach`).
 
 use crate::failure::Failure;
-use crate::shown::shown;
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fchmod, fstatvfs};
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, Metadata};
@@ -21,6 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment::{CACHE, PRELOAD};
+use sweetspot_report::shown::shown;
 
 /// The library's bytes.
 const LIBRARY: &[u8] = include_bytes!(env!("SWEETSPOT_PRELOAD_SO"));

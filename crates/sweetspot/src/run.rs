@@ -17,7 +17,6 @@ use crate::reach::{self, Reach};
 use crate::recover;
 use crate::resolve;
 use crate::session::{self, Session, Settings};
-use crate::shown::shown;
 use crate::summary::{Ran, Report, Wanted};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
@@ -27,6 +26,8 @@ use sweetspot_core::environment as names;
 use sweetspot_core::ledger::RULES_MAX;
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, replace};
+use sweetspot_report::numbers;
+use sweetspot_report::shown::shown;
 
 /// Runs the program. Returns the exit status, or does not return at all.
 ///
@@ -96,7 +97,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         let others = value(&environment, names::PRELOAD);
         let all = preload::chain(library.as_os_str(), others);
         set(&mut environment, names::PRELOAD, all);
-        set(&mut environment, names::BUFFER, buffer::text(asked.size()).into());
+        set(&mut environment, names::BUFFER, numbers::size(asked.size()).into());
         let joins = !waits && session::can_join(&settings, value(&environment, names::LEDGER));
         if nothing_can_wait(&asked) && target.is_none() {
             environment.retain(|(name, _)| name != names::LEDGER);

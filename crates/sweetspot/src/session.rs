@@ -5,7 +5,6 @@
 use crate::config::{Promise, Rule};
 use crate::home;
 use crate::probe;
-use crate::shown::shown;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
@@ -14,6 +13,8 @@ use sweetspot_core::shown::Shown;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 use sweetspot_guard::session as guarded;
+use sweetspot_report::shown::shown;
+use sweetspot_report::summary::NOTHING;
 
 /// How long to wait for the guard to finish what a killed program left.
 const FINISH_MAX: Duration = Duration::from_secs(60);
@@ -68,8 +69,6 @@ pub struct Summary {
 
 /// How a note begins that says why a whole process was not buffered.
 const UNBUFFERED: &str = "a process was not buffered, or no longer: ";
-/// How a note begins that says why nothing was.
-pub const NOTHING: &str = "nothing was buffered: ";
 
 impl Summary {
     /// What the reader must know besides the files, of a run of `program`.
@@ -277,7 +276,7 @@ fn describe(file: &guarded::FileSummary) -> FileSummary {
     use Counter::*;
     FileSummary {
         path: String::from_utf8_lossy(&file.path).into_owned(),
-        buffer: file.buffer.map_or_else(String::new, crate::buffer::text),
+        buffer: file.buffer.map_or_else(String::new, sweetspot_report::numbers::size),
         calls_before: count(&[Hits, StraightReads, Appends, StraightWrites, Seeks]),
         calls_after: count(&[Fills, StraightReads, Flushes, StraightWrites, KernelCalls]),
         read_bytes: count(&[HitBytes, StraightReadBytes]),

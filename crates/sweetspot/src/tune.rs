@@ -22,14 +22,9 @@ use crate::arguments::Tune;
 use crate::experiment::{Circumstances, lab, print, seed_by_lot, watch_for_interrupts};
 use crate::failure::Failure;
 use crate::home;
-use crate::ladder::typed;
 use crate::probe;
 use crate::profile::recording::Recording;
-use crate::profile::shell_words;
 use crate::resolve;
-use crate::shell::quoted;
-use crate::shown::lines;
-use crate::shown::shown;
 use indicatif::{ProgressBar, ProgressStyle};
 use predicted::{Confirmed, Predicted};
 use report::{Findings, Found, Report, Stopped};
@@ -47,6 +42,11 @@ use sweetspot_lab::questions::{self, Reply};
 use sweetspot_lab::search::{self, Answer, Phase, Plan, Round, Setting, Step};
 use sweetspot_lab::statistics;
 use sweetspot_lab::store::{self, Session, Store};
+use sweetspot_report::numbers::typed;
+use sweetspot_report::shell::quoted;
+use sweetspot_report::shell::words as shell_words;
+use sweetspot_report::shown::lines;
+use sweetspot_report::shown::shown;
 use trial::{Trial, called};
 
 /// Exit status where no answer was confirmed.

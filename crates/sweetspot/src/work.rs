@@ -12,9 +12,9 @@ mod outcome;
 
 use crate::arguments::work::{Compare, Copy, Generate, Lines, Records, Transform, Verb, Work};
 use crate::failure::{Failure, say};
-use crate::shown::shown;
 use explain::{STATUS_DIFFERENT, STATUS_FAILED, STATUS_TROUBLE, explain};
 use outcome::{Bar, Outcome};
+use sweetspot_report::shown::shown;
 
 use clap::Parser;
 use std::ffi::OsString;

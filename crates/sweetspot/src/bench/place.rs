@@ -12,13 +12,13 @@ use crate::arguments::Bench;
 use crate::experiment::lab;
 use crate::failure::Failure;
 use crate::home;
-use crate::shown::shown;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment as names;
 use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Plan, Template};
+use sweetspot_report::shown::shown;
 use tempfile::TempDir;
 
 /// The name of a plan's file in its folder.

@@ -6,13 +6,11 @@
 use super::cell::{self, Launched, Outcome, Request};
 use super::data::{DataSet, Inventory};
 use super::place::Place;
-use super::published::Published;
-use super::report::{Findings, Report, Stopped};
-use super::subjects::{self, Skipped, plan_hash};
+use super::published;
+use super::subjects::{self, plan_hash};
 use crate::arguments::Bench;
 use crate::experiment::{Circumstances, lab, seed_by_lot};
 use crate::failure::{Failure, say};
-use crate::shown::shown;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +23,10 @@ use sweetspot_lab::environment::Environment;
 use sweetspot_lab::matrix::{Clock, Matrix, Step};
 use sweetspot_lab::plan::{Cache, Plan, Stop};
 use sweetspot_lab::store::{self, CellRun, Ended, Store};
+use sweetspot_report::bench::Skipped;
+use sweetspot_report::bench::{Findings, Report, Stopped};
+use sweetspot_report::published::Published;
+use sweetspot_report::shown::shown;
 
 /// So often in a row a round is repeated because a node was lost.
 const LOST_MAX: usize = 3;
@@ -484,7 +486,7 @@ fn begun(prepared: &Prepared, environment: &Environment) -> Result<Begun, Failur
         sources: place.hash(&commands)?,
         plan: plan_hash(place),
         text: place.text.clone(),
-        published: Published::text(plan, place),
+        published: published::text(plan, place),
         circumstances: Circumstances::now(seed, environment, subjects::programs(words)?),
         data: data.iter().map(|data| data.hash.clone()).collect(),
         skipped: skipped.iter().map(|skipped| skipped.why.clone()).collect(),

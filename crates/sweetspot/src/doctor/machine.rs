@@ -3,8 +3,6 @@
 use super::{Finding, Part};
 use crate::home;
 use crate::preload::FOLDER_OF_ROOT;
-use crate::shell::quoted;
-use crate::shown::shown;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 use std::fs;
@@ -14,6 +12,8 @@ use sweetspot_core::environment::CACHE;
 use sweetspot_guard::recover::{Mode, recover, stale_ledgers};
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_lab::{cache, environment::Environment};
+use sweetspot_report::shell::quoted;
+use sweetspot_report::shown::shown;
 use sweetspot_sandbox::{Isolation, Refused, Sandbox, Wanted};
 
 /// Docker's default. What waits takes at most half of what is free there.

@@ -6,7 +6,6 @@
 use crate::failure::Failure;
 use crate::reach::{self, Reach};
 use crate::session::{FileSummary, Session, Settings, Summary};
-use crate::shown::shown;
 use crate::{preload, resolve};
 use rustix::process::{WaitId, WaitIdOptions};
 use std::ffi::OsStr;
@@ -17,6 +16,7 @@ use std::process::{Command, Stdio};
 use sweetspot_core::environment as names;
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
+use sweetspot_report::shown::shown;
 use tempfile::TempDir;
 
 /// The program, and its small records.

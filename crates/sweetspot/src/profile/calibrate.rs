@@ -6,7 +6,6 @@
 //! here: it is a few nanoseconds of some hundred. A file of at most some megabytes is written, and
 //! removed.
 
-use super::data::{Cost, Costs, CostsOfCalls};
 use std::ffi::OsString;
 use std::fs::File;
 use std::hint::black_box;
@@ -16,6 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use sweetspot_core::environment as names;
 use sweetspot_guard::process::taken_by_children;
+use sweetspot_report::profile::data::{Cost, Costs, CostsOfCalls};
 
 /// Two sizes of transfer give the cost of a call and of a byte; a window's and a flush's size that
 /// of a byte under buffering.

@@ -1,11 +1,6 @@
 //! From counters to a profile: names, kinds of files, sums for each process, reasons.
 
 use super::Run;
-use super::coverage;
-use super::data::{
-    Buffered, Costs, File, FileKind, Pattern, Process, Profile, SCHEMA, Size, Timed, Times, Verdict,
-};
-use crate::origin::Origin;
 use crate::probe::forbids;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -14,6 +9,11 @@ use sweetspot_core::observe::{Kind, LARGE_BYTES, SIZES, Tally, size_bucket};
 use sweetspot_core::shadow::Would;
 use sweetspot_core::why::Why;
 use sweetspot_guard::observation::{self, Observed, Usage};
+use sweetspot_report::origin::Origin;
+use sweetspot_report::profile::coverage;
+use sweetspot_report::profile::data::{
+    Buffered, Costs, File, FileKind, Pattern, Process, Profile, SCHEMA, Size, Timed, Times, Verdict,
+};
 
 /// Folders of files that the kernel makes up, or that are devices.
 const MADE_UP: [&str; 3] = ["/proc/", "/sys/", "/dev/"];

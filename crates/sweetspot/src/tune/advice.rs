@@ -3,11 +3,12 @@
 //! Each ending advises something. Where the times leave a question open, the calls that buffering saves
 //! decide what to do meanwhile: noise does not touch them.
 
-use crate::ladder::{Ladder, spoken};
+use crate::ladder::Ladder;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::questions::{self, Answer, Compared, Figure, Reply};
 use sweetspot_lab::search::{OFF, Plan, Setting};
 use sweetspot_lab::statistics::{self, Interval};
+use sweetspot_report::numbers::spoken;
 
 /// More patience is not proposed to anyone: the advice serves.
 const PATIENCE_SENSIBLE: usize = 5;

@@ -7,13 +7,13 @@ use super::files::Outputs;
 use crate::arguments::Tune;
 use crate::failure::Failure;
 use crate::home;
-use crate::shown::shown;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 use sweetspot_lab::measure::Measurement;
+use sweetspot_report::shown::shown;
 use sweetspot_sandbox::{End, Isolation, Kept, Ran, Refused, Sandbox, Wanted};
 
 /// What an overlay does to the figures, for the report.

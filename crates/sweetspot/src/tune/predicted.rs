@@ -10,16 +10,17 @@
 use super::report::PredictedRow;
 use super::trial::{Trial, called};
 use crate::failure::Failure;
-use crate::ladder::{Ladder, typed};
+use crate::ladder::Ladder;
 use crate::profile::RUN_ERROR;
 use crate::profile::recording::Recording;
 use crate::profile::replay;
-use crate::shown::shown;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::search::{Answer, OFF, Phase, Round, Setting};
+use sweetspot_report::numbers::typed;
+use sweetspot_report::shown::shown;
 
 /// Runs of a confirmation, at most.
 pub const RUNS: usize = 3 * ROUNDS;
@@ -272,7 +273,7 @@ fn row(
     setting: Setting,
     buffer: BufferSize,
     seconds: f64,
-    found: Option<crate::profile::data::Prediction>,
+    found: Option<sweetspot_report::profile::data::Prediction>,
 ) -> PredictedRow {
     PredictedRow {
         setting,

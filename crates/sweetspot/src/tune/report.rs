@@ -5,8 +5,7 @@ use super::advice::Advice;
 use super::rules::{Rule, Tuned};
 use super::trial::{Trial, called};
 use crate::arguments::Tune;
-use crate::ladder::{Ladder, spoken, typed};
-use crate::shown::shown;
+use crate::ladder::Ladder;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -17,6 +16,8 @@ use sweetspot_lab::paired::CONFIDENCE_FIXED;
 use sweetspot_lab::questions::{self, Reply};
 use sweetspot_lab::search::{self, Answer, OFF, Phase, Plan, Round, Setting};
 use sweetspot_lab::statistics::{self, Estimate, Interval};
+use sweetspot_report::numbers::{spoken, typed};
+use sweetspot_report::shown::shown;
 
 /// The version of the JSON: a field that changes its meaning raises it.
 const SCHEMA: u32 = 1;

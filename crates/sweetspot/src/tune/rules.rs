@@ -5,12 +5,12 @@
 
 use crate::config;
 use crate::failure::Failure;
-use crate::ladder::typed;
-use crate::shown::shown;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use sweetspot_core::size::BufferSize;
+use sweetspot_report::numbers::typed;
+use sweetspot_report::shown::shown;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 /// A rule for the program.

@@ -10,10 +10,8 @@ use super::files::{Files, Outputs, Scan, named};
 use crate::arguments::Tune;
 use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
-use crate::ladder::{Ladder, spoken, typed};
-use crate::profile::data::Profile;
-use crate::shown::shown;
-use crate::{buffer, preload};
+use crate::ladder::Ladder;
+use crate::preload;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
@@ -26,6 +24,9 @@ use sweetspot_guard::session as guarded;
 use sweetspot_lab::cache;
 use sweetspot_lab::measure::{self, Job, Measurement};
 use sweetspot_lab::search::{OFF, Setting};
+use sweetspot_report::numbers::{self, spoken, typed};
+use sweetspot_report::profile::data::Profile;
+use sweetspot_report::shown::shown;
 use sweetspot_sandbox as sandbox;
 use tempfile::TempDir;
 
@@ -426,7 +427,7 @@ impl<'a> Trial<'a> {
                 Job::new(command)
             }
             Way::Setting(size) => {
-                let options = ["--buffer-size".into(), buffer::text(*size).into()];
+                let options = ["--buffer-size".into(), numbers::size(*size).into()];
                 Job::new(with_run(options)?.into_iter().chain(command))
             }
             Way::Rules(rules) => {

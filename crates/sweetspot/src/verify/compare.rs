@@ -6,11 +6,11 @@
 //! be compared; any other noise makes the item useless for a verdict, and is said.
 
 use super::content::{self, Place, Span};
-use crate::shown::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use sweetspot_report::shown::shown;
 use sweetspot_sandbox::{Changes, Content, End, Entry, Kind};
 
 /// Modification times closer than this may be in either order: so long a byte may wait.

@@ -1,8 +1,8 @@
 //! What was found, in the order in which people want it: a sentence for each claim, a table, and how
 //! it was measured; or the same as JSON.
 
-use super::published::Published;
-use super::subjects::Skipped;
+use crate::numbers::percent;
+use crate::published::Published;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::path::Path;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::matrix::{Compared, Judged, Judgement, Matrix, NullControl, Shift};
 use sweetspot_lab::paired::{Effect, Verdict};
-use sweetspot_lab::plan::{Check, Figure};
+use sweetspot_lab::plan::{Check, Figure, Plan, Subject};
 use sweetspot_lab::statistics::{self, Interval};
 use sweetspot_lab::store::{CellRun, Observed};
 
@@ -30,6 +30,24 @@ pub enum Stopped {
     Budget,
     /// The machine is restarted before it goes on.
     Restart,
+}
+
+/// A subject that cannot run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its number.
+    pub subject: usize,
+    /// What is said about it.
+    pub why: String,
+}
+
+impl Skipped {
+    /// What [`skipped`] once said, again: about which subject.
+    pub fn said(plan: &Plan, why: &str) -> Option<Skipped> {
+        let is_about = |subject: &Subject| why.starts_with(&format!("'{}' needs ", subject.name));
+        let subject = plan.subjects.iter().position(is_about)?;
+        Some(Skipped { subject, why: why.to_owned() })
+    }
 }
 
 /// Everything that a report is made of.
@@ -291,10 +309,6 @@ fn speed(effect: &Effect) -> String {
         None => format!(" (rounds: {}; an interval needs six)", effect.rounds),
     };
     format!("{:.2} times as fast{interval} as", effect.speedup())
-}
-
-pub fn percent(share: f64) -> String {
-    format!("{} %", (share * 10_000.0).round() / 100.0)
 }
 
 /// What an effect comes to, in a word; one that cannot be trusted is marked down.

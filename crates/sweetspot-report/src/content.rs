@@ -2,13 +2,14 @@
 //!
 //! Deliberately not here: how it looks (`page`, `text`), and the drawings of sessions (`figures`).
 
-use super::chart::{self, Axis, Chart, Drawn, Plot, Row, Rows, Said, Scale, Series, Unit};
-use super::data::{Cell, Judgement, Kind, NamedProfile, Part, Ratio, Report, Session};
-use super::{figures, sessions};
-use crate::bench::report::{QUANTILES, percent};
+use crate::bench::QUANTILES;
+use crate::chart::{Axis, Chart, Drawn, Plot, Row, Rows, Said, Scale, Series, Unit};
+use crate::data::{Cell, Judgement, Kind, NamedProfile, Part, Ratio, Report, Session};
+use crate::figures;
+use crate::numbers::{self, percent};
 use crate::profile::compare;
 use crate::profile::data::{File, FileKind, Moment, Profile, Size};
-use crate::profile::{shell_words, words};
+use crate::shell::words as shell_words;
 use crate::summary;
 use std::collections::BTreeMap;
 
@@ -20,6 +21,9 @@ const MOMENTS_MIN: usize = 6;
 
 /// Claims that are said one by one.
 const CLAIMS_MAX: usize = 100;
+
+/// Where cells differ in their cache.
+pub const AS_EACH: &str = "as each cell has it";
 
 /// A part of a report.
 pub struct Section {
@@ -161,7 +165,7 @@ fn share(ratio: Option<Ratio>) -> String {
 fn interval(ratio: Option<Ratio>) -> String {
     match ratio.and_then(|ratio| ratio.low.zip(ratio.high)) {
         Some((low, high)) => {
-            format!("{} to {}", chart::short(low * 100.0), Unit::Percent.text(high))
+            format!("{} to {}", numbers::digits(low * 100.0), Unit::Percent.text(high))
         }
         None => String::new(),
     }
@@ -193,7 +197,7 @@ fn levels(session: &Session, cell: &Cell) -> Vec<String> {
 /// The runs in one sentence, as it belongs to each caption.
 pub fn how(session: &Session) -> String {
     let (runs, rounds) = (session.runs.len(), session.rounds);
-    let cache = sessions::cache_in_words(&session.cache);
+    let cache = cache_in_words(&session.cache);
     format!("{runs} runs in {rounds} rounds, in random order from seed {}, {cache}", session.seed)
 }
 
@@ -213,7 +217,7 @@ fn results(session: &Session) -> Table {
             worded(session, cell.median),
             if is_baseline { "100 %".to_owned() } else { share(cell.ratio) },
             interval(cell.ratio),
-            memory.map_or_else(String::new, |bytes| chart::size(bytes as f64)),
+            memory.map_or_else(String::new, |bytes| numbers::axis_size(bytes as f64)),
             mark(session, number),
         ]);
         row
@@ -243,7 +247,7 @@ fn is_shown(session: &Session, cell: &Cell) -> bool {
 
 fn mark(session: &Session, number: usize) -> String {
     let cell = &session.cells[number];
-    let margin = sessions::margin(session);
+    let margin = percent(session.margin);
     if let Some(reason) = &cell.given_up {
         return format!("given up: {reason}");
     }
@@ -321,8 +325,9 @@ fn percentiles(session: &Session) -> Option<Table> {
 
 fn costs(session: &Session) -> Option<Table> {
     let part = |part: Part| {
-        let range = format!("({} to {})", chart::time(part.low), chart::time(part.high));
-        format!("{} {range}", chart::time(part.value))
+        let range =
+            format!("({} to {})", numbers::axis_time(part.low), numbers::axis_time(part.high));
+        format!("{} {range}", numbers::axis_time(part.value))
     };
     let row = |cost: &super::data::Cost| {
         vec![
@@ -366,13 +371,22 @@ fn environment(session: &Session) -> Table {
     }
 }
 
+/// The state of the cache, as it ends a sentence.
+pub fn cache_in_words(cache: &str) -> String {
+    match cache {
+        "none" => "the cache left as it was".to_owned(),
+        AS_EACH => format!("the cache {AS_EACH}"),
+        cache => format!("{cache} cache"),
+    }
+}
+
 fn summed_up(text: &str) -> String {
     match summary::Figures::read(text) {
         summary::Figures { inactive: Some(why), .. } => format!("Nothing was buffered: {why}."),
         summary::Figures { calls: Some((calls, left)), .. } => format!(
             "{} reads, writes and seeks, of which {} system calls were left.",
-            words::count(calls),
-            words::count(left)
+            numbers::count(calls),
+            numbers::count(left)
         ),
         _ => "No file had a buffer.".to_owned(),
     }
@@ -401,10 +415,10 @@ fn by_time(profile: &Profile, files: &[&File]) -> Table {
         vec![
             file.path.clone(),
             file.verdict.text().to_owned(),
-            words::seconds(file.seconds),
-            words::count(file.reads + file.writes + file.seeks),
-            words::bytes(file.read_bytes + file.written_bytes),
-            words::seconds(file.saves_seconds),
+            numbers::seconds(file.seconds),
+            numbers::count(file.reads + file.writes + file.seeks),
+            numbers::bytes(file.read_bytes + file.written_bytes),
+            numbers::seconds(file.saves_seconds),
         ]
     };
     let header =
@@ -415,8 +429,8 @@ fn by_time(profile: &Profile, files: &[&File]) -> Table {
         caption: format!(
             "Files by the time inside their reads, writes and seeks; one run of {}, {} of it in \
              files.{more}",
-            words::seconds(profile.seconds),
-            words::seconds(profile.file_seconds)
+            numbers::seconds(profile.seconds),
+            numbers::seconds(profile.file_seconds)
         ),
         header: header.to_vec(),
         rows: files.iter().take(FILES_MAX).map(row).collect(),
@@ -430,7 +444,7 @@ fn time_chart(files: &[&File]) -> Option<Figure> {
     let row = |file: &&File| Row {
         name: file.path.clone(),
         bar: Some(file.seconds),
-        text: words::seconds(file.seconds),
+        text: numbers::seconds(file.seconds),
         ..Row::default()
     };
     bars("Files by time", "time in calls", Unit::Seconds, shown().map(row).collect())
@@ -465,11 +479,11 @@ fn sizes(what: &str, profile: &Profile, of: fn(&File) -> Vec<Size>) -> Option<Fi
     }
     let row = |(&(from, to), &calls): (&(u64, u64), &u64)| Row {
         name: match from == to {
-            true => chart::size(from as f64),
+            true => numbers::axis_size(from as f64),
             false => format!("{from} to {to} bytes"),
         },
         bar: Some(calls as f64),
-        text: words::count(calls),
+        text: numbers::count(calls),
         ..Row::default()
     };
     let rows = sums.iter().filter(|(_, calls)| **calls > 0).map(row).collect();
@@ -498,7 +512,8 @@ fn over_time(what: &str, unit: Unit, scale: Scale, line: Vec<(f64, f64)>) -> Fig
     let title = format!("{what} a second in the course of the run");
     let name = format!("{} a second", what.to_lowercase());
     let most = line.iter().map(|point| point.1).fold(0.0, f64::max);
-    let rows = line.iter().map(|(at, rate)| vec![chart::time(*at), unit.text(*rate)]).collect();
+    let rows =
+        line.iter().map(|(at, rate)| vec![numbers::axis_time(*at), unit.text(*rate)]).collect();
     let description = format!("At most {}.", unit.text(most));
     let plot = Plot {
         x: Axis { name: "since the start".to_owned(), scale: Scale::Linear, unit: Unit::Seconds },
@@ -541,12 +556,12 @@ fn before_and_after(before: &NamedProfile, after: &NamedProfile) -> Section {
     let line = |name: &str, was: compare::Sum, is: compare::Sum| {
         vec![
             name.to_owned(),
-            words::count(was.calls),
-            words::count(is.calls),
-            words::bytes(was.bytes),
-            words::bytes(is.bytes),
-            words::seconds(was.seconds),
-            words::seconds(is.seconds),
+            numbers::count(was.calls),
+            numbers::count(is.calls),
+            numbers::bytes(was.bytes),
+            numbers::bytes(is.bytes),
+            numbers::seconds(was.seconds),
+            numbers::seconds(is.seconds),
         ]
     };
     let mut rows = vec![line("all files", sum(&old_sums), sum(&new_sums))];
@@ -556,8 +571,8 @@ fn before_and_after(before: &NamedProfile, after: &NamedProfile) -> Section {
         ["file", "calls before", "after", "bytes before", "after", "in calls before", "after"];
     let mut blocks = vec![Block::Answer(format!(
         "{} before, {} after: {}.",
-        words::seconds(old.seconds),
-        words::seconds(new.seconds),
+        numbers::seconds(old.seconds),
+        numbers::seconds(new.seconds),
         compare::faster(old.seconds, new.seconds)
     ))];
     if old.command != new.command {

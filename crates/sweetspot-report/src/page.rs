@@ -4,9 +4,9 @@
 //! Invariant: every text passes through [`escaped`], and a policy in the page's head forbids the
 //! browser to load anything, should one ever not.
 
-use super::chart::{STYLE, escaped};
-use super::content::{Block, Figure, Section, Table};
-use super::data::Report;
+use crate::chart::{STYLE, escaped};
+use crate::content::{Block, Figure, Section, Table};
+use crate::data::Report;
 use std::fmt::Write as _;
 
 /// How every page begins, by which an older one is recognised.

@@ -1,4 +1,7 @@
 //! How a word is typed so that the shell reads it as one.
+//!
+//! Not by the crate `shlex`: it hands on bytes that are no text, and those that control a terminal, as
+//! they are, and quotes words that need it nowhere (`if=in.dat`).
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -38,12 +41,17 @@ fn escaped(word: &[u8]) -> String {
     typed + "'"
 }
 
+/// A command and its arguments, as a shell would take them.
+pub fn words<S: AsRef<OsStr>>(command: &[S]) -> String {
+    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn words() {
+    fn words_are_read_as_they_were() {
         let check = |word: &[u8], expected: &str| {
             assert_eq!(quoted(OsStr::from_bytes(word)), expected);
             let read = std::process::Command::new("bash")

@@ -282,7 +282,7 @@ impl Session {
 mod tests {
     use super::*;
 
-    /// `UPDATE_SCHEMA=1 cargo test -p sweetspot schema` writes it anew.
+    /// `UPDATE_SCHEMA=1 cargo test -p sweetspot-report schema` writes it anew.
     #[test]
     fn the_schema_that_is_documented_is_that_of_the_types() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report.schema.json");
@@ -292,6 +292,6 @@ mod tests {
             std::fs::write(path, &text).unwrap();
         }
         let documented = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(text == documented, "UPDATE_SCHEMA=1 cargo test -p sweetspot schema");
+        assert!(text == documented, "UPDATE_SCHEMA=1 cargo test -p sweetspot-report schema");
     }
 }

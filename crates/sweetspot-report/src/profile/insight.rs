@@ -1,8 +1,10 @@
 //! Findings: what a reader should do about a profile, each with a code that programs can rely on.
 
 use super::data::{File, FileKind, Insight, Profile, Seen, Severity, Verdict};
-use super::{places, shell_words, words};
+use super::{place, sentence};
+use crate::numbers;
 use crate::reach::Reach;
+use crate::shell::words as shell_words;
 use sweetspot_core::why::Why;
 
 /// Calls from which a habit is worth a word.
@@ -32,7 +34,7 @@ pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
                 text: format!(
                     "{} went into calls that waited for a device or another process; buffering \
                      waits there too",
-                    words::seconds(waiting)
+                    numbers::seconds(waiting)
                 ),
                 command: None,
             });
@@ -44,8 +46,8 @@ pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
             severity: Severity::Medium,
             text: format!(
                 "it waited {} of {} for a processor that others used: times are of a busy machine",
-                words::seconds(profile.evicted_seconds),
-                words::seconds(profile.seconds),
+                numbers::seconds(profile.evicted_seconds),
+                numbers::seconds(profile.seconds),
             ),
             command: None,
         });
@@ -83,14 +85,14 @@ fn place(profile: &Profile, found: &mut Vec<Insight>) {
              save the same calls",
             place.share * 100.0,
             file.path,
-            places::text(place)
+            place::text(place)
         ),
         command: None,
     });
 }
 
 fn gain(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
-    let Some(prediction) = profile.prediction.filter(|_| words::gains(profile)) else { return };
+    let Some(prediction) = profile.prediction.filter(|_| sentence::gains(profile)) else { return };
     let files: Vec<&File> =
         profile.files.iter().filter(|file| file.verdict == Verdict::WillGain).collect();
     found.push(Insight {
@@ -98,8 +100,8 @@ fn gain(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
         severity: if prediction.ratio_low > 1.2 { Severity::High } else { Severity::Medium },
         text: format!(
             "buffering gains on {}; the program should be about {} times as fast",
-            words::files(words::number(&files)),
-            words::ratio(prediction.ratio),
+            numbers::files(sentence::number(&files)),
+            numbers::ratio(prediction.ratio),
         ),
         command: Some(format!("sweetspot run -- {command}")),
     });
@@ -107,13 +109,13 @@ fn gain(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
 
 /// Calls of stdio's go straight on unless the user says otherwise.
 fn stdio(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
-    let Some(saved) = words::saved_by_stdio(profile) else { return };
+    let Some(saved) = sentence::saved_by_stdio(profile) else { return };
     found.push(Insight {
         code: "stdio".into(),
         severity: Severity::High,
         text: format!(
             "{} go into small calls of C's stdio: an unbuffered stream, or one that is flushed often",
-            words::seconds(saved)
+            numbers::seconds(saved)
         ),
         command: Some(format!("sweetspot run --stdio -- {command}")),
     });
@@ -123,7 +125,7 @@ fn not_seen(profile: &Profile, reach: &Reach, found: &mut Vec<Insight>) {
     if profile.coverage.verdict == Seen::All {
         return;
     }
-    let hint = words::hint(&profile.coverage.kernel);
+    let hint = sentence::hint(&profile.coverage.kernel);
     let severity =
         if matches!(reach, Reach::Unreachable(_)) { Severity::High } else { Severity::Medium };
     found.push(Insight {
@@ -160,7 +162,7 @@ fn not_buffered(file: &File, found: &mut Vec<Insight>) {
         text: format!(
             "{}: {} small calls go straight on: {advice}",
             file.path,
-            words::count(calls)
+            numbers::count(calls)
         ),
         command: None,
     });
@@ -172,17 +174,17 @@ fn habits(file: &File, found: &mut Vec<Insight>) {
     };
     let path = &file.path;
     if file.seeks_nowhere >= MANY_CALLS {
-        let count = words::count(file.seeks_nowhere);
+        let count = numbers::count(file.seeks_nowhere);
         say("seeks-nowhere", format!("{path}: {count} seeks went to where the position was"));
     }
     let calls = file.reads + file.writes;
     let again = file.pattern.re_reads;
     if again >= MANY_CALLS && again > calls / 2 {
-        let count = words::count(again);
+        let count = numbers::count(again);
         say("re-reads", format!("{path}: {count} reads were of bytes that had been read before"));
     }
     if file.opens >= MANY_CALLS {
-        let count = words::count(file.opens);
+        let count = numbers::count(file.opens);
         say("opened-often", format!("{path}: opened {count} times; could it stay open?"));
     }
 }

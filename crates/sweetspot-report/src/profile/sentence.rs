@@ -1,10 +1,11 @@
-//! Numbers and findings in words: the sentence that a report begins with.
+//! The sentence that a report begins with: where the time went and what buffering would give.
 
+use super::coverage;
+use super::data::GAIN_SECONDS_MIN;
 use super::data::{Calls, Coverage, File, FileKind, Obstacle, Process, Profile, Seen, Verdict};
-use super::model::GAIN_SECONDS_MIN;
-use super::{coverage, shell_words};
-use crate::probe;
+use crate::numbers::{bytes, count, files, mean, ratio, seconds, short};
 use crate::reach::Reach;
+use crate::shell::words as shell_words;
 use std::collections::BTreeMap;
 use sweetspot_core::why::Why;
 
@@ -42,70 +43,8 @@ const SENTENCES: [Why; 17] = [
     Why::MemoryLocked,
 ];
 
-/// A number with separators.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A size, in the unit that suits.
-pub fn bytes(bytes: u64) -> String {
-    let units = ["KiB", "MiB", "GiB", "TiB"];
-    if bytes < 1024 {
-        return match bytes {
-            1 => "1 byte".to_string(),
-            bytes => format!("{bytes} bytes"),
-        };
-    }
-    let mut size = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    while size >= 1024.0 && unit < units.len() - 1 {
-        size /= 1024.0;
-        unit += 1;
-    }
-    format!("{} {}", three(size), units[unit])
-}
-
-/// Bytes of each of `calls`, to the nearest.
-pub fn mean(moved: u64, calls: u64) -> u64 {
-    (moved + calls / 2) / calls.max(1)
-}
-
-/// A time, in the unit that suits.
-pub fn seconds(seconds: f64) -> String {
-    match seconds {
-        s if s >= 0.1 => format!("{} s", three(s)),
-        s if s >= 0.000_1 => format!("{} ms", three(s * 1e3)),
-        s if s > 0.0 => format!("{} us", three(s * 1e6)),
-        _ => "0 s".to_string(),
-    }
-}
-
-/// Three digits that count, at most two behind the point.
-fn three(value: f64) -> String {
-    match value {
-        v if v >= 99.95 => format!("{v:.0}"),
-        v if v >= 9.995 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
-    }
-}
-
-/// A ratio.
-pub fn ratio(ratio: f64) -> String {
-    if ratio >= 1.995 { format!("{ratio:.1}") } else { format!("{ratio:.2}") }
-}
-
-/// `1 file`, `2 files`.
-pub fn files(number: u64) -> String {
-    if number == 1 { "1 file".to_string() } else { format!("{} files", count(number)) }
-}
+/// What helps against a reason, in a program of this name.
+pub type Mend = fn(Why, &str) -> Option<String>;
 
 /// How many files these stand for.
 pub fn number(files: &[&File]) -> u64 {
@@ -118,7 +57,7 @@ pub fn gains(profile: &Profile) -> bool {
 }
 
 /// Where the time went and what buffering would give.
-pub fn sentence(profile: &Profile, reach: &Reach) -> String {
+pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
     let (unseen, unseen_part) = unseen(profile);
     if unseen_part > UNSEEN_MOST {
         return out_of_sight(profile, reach);
@@ -176,7 +115,7 @@ pub fn sentence(profile: &Profile, reach: &Reach) -> String {
                 seconds(saved),
                 shell_words(&profile.command),
             ),
-            None => no_gain(profile, &main),
+            None => no_gain(profile, &main, mend),
         },
     };
     format!("{went}{waits}{unseen}; {next}")
@@ -275,7 +214,7 @@ fn time(profile: &Profile) -> String {
 }
 
 /// That there is nothing to gain, and why; or that there would be, and what hinders.
-fn no_gain(profile: &Profile, main: &[&File]) -> String {
+fn no_gain(profile: &Profile, main: &[&File], mend: Mend) -> String {
     let share = profile.file_seconds / busy(profile);
     let saves: f64 = profile.files.iter().map(|file| file.saves_seconds.max(0.0)).sum();
     let start = profile.costs.start_ns / 1e9;
@@ -284,7 +223,7 @@ fn no_gain(profile: &Profile, main: &[&File]) -> String {
     let each = mean(moved, calls);
     let why = match most_frequent_reason(main) {
         _ if coverage::with_ring(&profile.processes).is_some() => {
-            return hindered(Why::IoUring.text(), profile);
+            return hindered(Why::IoUring.text(), profile, mend);
         }
         _ if saves > GAIN_SECONDS_MIN && saves < 2.0 * start => format!(
             "it would save {}, and starting under sweetspot costs {}",
@@ -294,7 +233,7 @@ fn no_gain(profile: &Profile, main: &[&File]) -> String {
         _ if saves > 2.0 * start => format!("it would save no more than {}", seconds(saves)),
         _ if each >= LARGE_BYTES => format!("the calls are large already ({})", bytes(each)),
         _ if share < 0.03 => "so little of the time goes into files".to_string(),
-        Some((reason, _)) if is_sentence(reason) => return hindered(reason, profile),
+        Some((reason, _)) if is_sentence(reason) => return hindered(reason, profile, mend),
         Some((reason, files)) => because(reason, &files),
         None => "the calls are few or large".to_string(),
     };
@@ -302,10 +241,10 @@ fn no_gain(profile: &Profile, main: &[&File]) -> String {
 }
 
 /// What hinders, though the calls are worth a buffer.
-fn hindered(reason: &str, profile: &Profile) -> String {
+fn hindered(reason: &str, profile: &Profile, mend: Mend) -> String {
     cannot(&Obstacle {
         reason: reason.to_string(),
-        mend: mend(reason, profile),
+        mend: mended(reason, profile, mend),
         ..Obstacle::default()
     })
 }
@@ -316,11 +255,11 @@ fn is_sentence(reason: &str) -> bool {
 }
 
 /// What helps against a reason that holds for a whole process.
-fn mend(reason: &str, profile: &Profile) -> Option<String> {
+fn mended(reason: &str, profile: &Profile, mend: Mend) -> Option<String> {
     let why = SENTENCES.into_iter().find(|why| why.text() == reason)?;
     let has = |process: &&Process| process.reasons.iter().any(|one| one == reason);
     let program = profile.processes.iter().find(has).map(|process| process.program.as_str());
-    probe::mend(why, program.unwrap_or_default())
+    mend(why, program.unwrap_or_default())
 }
 
 /// The reason that holds for most of the time in calls, and the files that it is the first one of.
@@ -369,11 +308,6 @@ fn is_mostly_random(files: &[&File]) -> bool {
 fn mean_of(files: &[&File]) -> u64 {
     let sum = |of: fn(&File) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
     mean(sum(|file| file.read_bytes + file.written_bytes), sum(|file| file.reads + file.writes))
-}
-
-/// The file's name, without its folder.
-pub fn short(path: &str) -> &str {
-    path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path)
 }
 
 /// Most of what the program did was not seen.
@@ -428,27 +362,8 @@ pub fn hint(kernel: &Calls) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::Pattern;
     use super::*;
-
-    #[test]
-    fn numbers() {
-        let check = |found: String, expected: &str| assert_eq!(found, expected);
-        check(count(0), "0");
-        check(count(999), "999");
-        check(count(4_000_000), "4,000,000");
-        check(bytes(1), "1 byte");
-        check(bytes(200), "200 bytes");
-        check(bytes(3993), "3.90 KiB");
-        check(bytes(200_000_000), "191 MiB");
-        check(seconds(1.7), "1.70 s");
-        check(seconds(0.0123), "12.3 ms");
-        check(seconds(123.4), "123 s");
-        check(ratio(5.16), "5.2");
-        check(ratio(1.07), "1.07");
-        check(files(1), "1 file");
-        assert_eq!((mean(20_971_520, 40_966), mean(7, 0)), (512, 7));
-    }
+    use crate::profile::data::Pattern;
 
     /// A file with that first reason.
     fn file(path: &str, seconds: f64, reason: &str) -> File {
@@ -522,7 +437,7 @@ mod tests {
     fn what_was_out_of_sight_is_in_the_sentence() {
         use crate::reach::Why::Go;
         let check = |verdict, kernel, seen, reach: Reach, has: &[&str]| {
-            let said = sentence(&profile(verdict, kernel, seen), &reach);
+            let said = sentence(&profile(verdict, kernel, seen), &reach, |_, _| None);
             assert!(has.iter().all(|part| said.contains(part)), "{said}");
         };
         let small = "in pieces of 64 KiB it would be";
@@ -533,7 +448,7 @@ mod tests {
         let rest =
             ["50 % of 1.00 s", ", and 1,000 reads and writes of 97.7 KiB were out of sight;"];
         check(Seen::Part, 9_000, 8_000, Reach::Reachable, &rest);
-        let all = sentence(&profile(Seen::All, 8_050, 8_000), &Reach::Reachable);
+        let all = sentence(&profile(Seen::All, 8_050, 8_000), &Reach::Reachable, |_, _| None);
         assert!(!all.contains("out of sight"), "{all}");
     }
 

@@ -11,24 +11,19 @@
 //! Deliberately not here: any statistics. They are `sweetspot-lab`'s; what follows from them, `tune`
 //! and `bench` say.
 
-mod chart;
-mod content;
-mod data;
-mod figures;
 mod load;
-mod page;
 mod sessions;
-mod text;
 
 use crate::arguments;
 use crate::experiment::print;
 use crate::failure::Failure;
-use crate::shown::shown;
 use crate::summary::Target;
-use content::{Block, Section};
-use data::Report;
 use std::io::IsTerminal;
 use std::path::Path;
+use sweetspot_report::content::{self, Block, Section};
+use sweetspot_report::data::Report;
+use sweetspot_report::shown::shown;
+use sweetspot_report::{chart, page, text};
 
 /// Shows what was named. Returns the exit status.
 ///

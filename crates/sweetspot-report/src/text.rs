@@ -1,7 +1,7 @@
 //! A report in a terminal, as Markdown, and its runs as CSV.
 
-use super::content::{Block, Section, Table};
-use super::data::{Report, Run, Session};
+use crate::content::{Block, Section, Table};
+use crate::data::{Report, Run, Session};
 use comfy_table::{CellAlignment, ContentArrangement, Table as Drawn, presets};
 use std::fmt::Write as _;
 

@@ -1,14 +1,16 @@
 //! The figures of a session: what is drawn, what is said below it, and the table for who cannot see
 //! it. Each caption has the number of runs, their order and the cache.
 
-use super::chart::{
+use crate::chart::{
     self, Axis, Chart, Drawn, Map, Plot, ROWS_MAX, Row, Rows, SERIES_MAX, Said, Scale, Series, Unit,
 };
-use super::content::{Figure, Table, how, is_twin, unit, worded};
-use super::data::{Cell, Cost, Kind, Run, Session};
-use super::sessions;
+use crate::content::{Figure, Table, how, is_twin, unit, worded};
+use crate::data::{Cell, Cost, Kind, Run, Session};
+use crate::numbers::{self, percent};
 use std::collections::BTreeMap;
 use sweetspot_core::size::{BufferSize, Parsed, parse};
+use sweetspot_lab::cost::Light;
+use sweetspot_lab::statistics;
 
 /// From this ratio on figures are drawn on a logarithmic axis.
 const FAR_APART: f64 = 3.0;
@@ -91,9 +93,9 @@ fn tuned(session: &Session) -> Option<Figure> {
         rows.push(vec![
             cell.name.clone(),
             cell.runs.to_string(),
-            chart::time(at),
+            numbers::axis_time(at),
             ends.map_or_else(String::new, |(low, high)| {
-                format!("{} to {}", chart::time(low), chart::time(high))
+                format!("{} to {}", numbers::axis_time(low), numbers::axis_time(high))
             }),
         ]);
         match cell.buffer_bytes {
@@ -106,7 +108,7 @@ fn tuned(session: &Session) -> Option<Figure> {
             }
             None => {
                 let name = if number == 0 { "unbuffered" } else { "auto" };
-                levels.push((at, format!("{name}: {}", chart::time(at))));
+                levels.push((at, format!("{name}: {}", numbers::axis_time(at))));
             }
         }
     }
@@ -391,7 +393,7 @@ fn ratios(session: &Session) -> Option<Figure> {
         })
         .collect();
     let ends = |(low, high): (f64, f64)| {
-        format!("{} to {}", chart::short(low * 100.0), Unit::Percent.text(high))
+        format!("{} to {}", numbers::digits(low * 100.0), Unit::Percent.text(high))
     };
     let table = compared()
         .map(|(cell, ratio)| {
@@ -400,7 +402,7 @@ fn ratios(session: &Session) -> Option<Figure> {
             vec![cell.name.clone(), value, interval, rounds]
         })
         .collect();
-    let margin = sessions::margin(session);
+    let margin = percent(session.margin);
     let title = "Time as a share of the baseline's";
     let least = rows.len();
     (least > 0).then(|| Figure {
@@ -442,13 +444,13 @@ fn memory(session: &Session) -> Option<Figure> {
         .map(|(cell, bytes)| Row {
             name: short_name(session, cell),
             bar: Some(bytes),
-            text: chart::size(bytes),
+            text: numbers::axis_size(bytes),
             ..Row::default()
         })
         .collect();
     let table = known()
         .map(|(cell, bytes)| {
-            vec![cell.name.clone(), worded(session, cell.median), chart::size(bytes)]
+            vec![cell.name.clone(), worded(session, cell.median), numbers::axis_size(bytes)]
         })
         .collect();
     let title = "Memory beside time";
@@ -485,7 +487,7 @@ fn memory(session: &Session) -> Option<Figure> {
 /// What runs cost: the model over the runs.
 fn model(session: &Session, cost: &Cost) -> Option<Figure> {
     let meant = |run: &&Run| run.counts && cost.cells.contains(&run.cell);
-    let lights: Vec<_> = session.runs.iter().filter(meant).map(sessions::light).collect();
+    let lights: Vec<_> = session.runs.iter().filter(meant).map(light).collect();
     let byte = cost.byte_seconds.map_or(0.0, |byte| byte.value);
     let seconds = |calls: f64, bytes: f64| {
         cost.fixed_seconds.value + cost.call_seconds.value * calls + byte * bytes
@@ -514,8 +516,8 @@ fn model(session: &Session, cost: &Cost) -> Option<Figure> {
     let part = |name: &str, part: super::data::Part| {
         vec![
             name.to_owned(),
-            chart::time(part.value),
-            format!("{} to {}", chart::time(part.low), chart::time(part.high)),
+            numbers::axis_time(part.value),
+            format!("{} to {}", numbers::axis_time(part.low), numbers::axis_time(part.high)),
         ]
     };
     let mut rows = vec![part("fixed", cost.fixed_seconds), part("a call", cost.call_seconds)];
@@ -528,8 +530,8 @@ fn model(session: &Session, cost: &Cost) -> Option<Figure> {
     };
     let description = format!(
         "{} a call, {} fixed, from {} runs.",
-        chart::time(cost.call_seconds.value),
-        chart::time(cost.fixed_seconds.value),
+        numbers::axis_time(cost.call_seconds.value),
+        numbers::axis_time(cost.fixed_seconds.value),
         cost.runs
     );
     let all = || dots.iter().map(|dot| dot.1);
@@ -538,7 +540,7 @@ fn model(session: &Session, cost: &Cost) -> Option<Figure> {
     let caption = format!(
         "{what} Dots: {} runs; half of them lie within {} of the line. {}.{}",
         cost.runs,
-        crate::bench::report::percent(cost.error),
+        percent(cost.error),
         how(session),
         thinned(dots.len())
     );
@@ -559,8 +561,9 @@ fn model(session: &Session, cost: &Cost) -> Option<Figure> {
 
 /// Every run in order of time, by the median of its cell.
 fn drift(session: &Session) -> Option<Figure> {
-    let medians: Vec<Option<f64>> =
-        (0..session.cells.len()).map(|cell| sessions::median(&session.figures(cell))).collect();
+    let medians: Vec<Option<f64>> = (0..session.cells.len())
+        .map(|cell| statistics::median(&session.figures(cell)).ok())
+        .collect();
     let mut dots = Vec::new();
     for (number, run) in session.runs.iter().enumerate().filter(|(_, run)| run.counts) {
         if let Some((figure, median)) = run.figure.zip(medians[run.cell]) {
@@ -574,7 +577,7 @@ fn drift(session: &Session) -> Option<Figure> {
     let part = |part: &[(f64, f64)]| {
         let values: Vec<f64> = part.iter().map(|dot| dot.1).collect();
         let (first, last) = (part[0].0, part[part.len() - 1].0);
-        let median = sessions::median(&values).unwrap_or(1.0);
+        let median = statistics::median(&values).ok().unwrap_or(1.0);
         (first, last, median)
     };
     let medians: Vec<(f64, f64, f64)> = parts.map(part).collect();
@@ -616,4 +619,13 @@ fn drift(session: &Session) -> Option<Figure> {
             marked: None,
         },
     })
+}
+
+/// A run as the cost model sees it.
+pub fn light(run: &Run) -> Light {
+    Light {
+        calls: (run.read_calls + run.write_calls) as f64,
+        bytes: (run.read_bytes + run.written_bytes) as f64,
+        seconds: run.wall_seconds,
+    }
 }

@@ -8,6 +8,9 @@ use crate::origin::Origin;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// A file that would save less than this, in seconds, has no gain.
+pub const GAIN_SECONDS_MIN: f64 = 0.000_5;
+
 /// The version of the schema.
 pub const SCHEMA: u32 = 1;
 
@@ -387,7 +390,7 @@ impl Cost {
 mod tests {
     use super::*;
 
-    /// `UPDATE_SCHEMA=1 cargo test -p sweetspot schema` writes it anew.
+    /// `UPDATE_SCHEMA=1 cargo test -p sweetspot-report schema` writes it anew.
     #[test]
     fn the_schema_that_is_documented_is_that_of_the_types() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/profile.schema.json");
@@ -397,7 +400,7 @@ mod tests {
             std::fs::write(path, &text).unwrap();
         }
         let documented = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(text == documented, "UPDATE_SCHEMA=1 cargo test -p sweetspot schema");
+        assert!(text == documented, "UPDATE_SCHEMA=1 cargo test -p sweetspot-report schema");
     }
 
     #[test]

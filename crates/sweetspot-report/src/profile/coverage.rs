@@ -3,9 +3,8 @@
 //! kernel counted and the library did not see was made out of its sight.
 
 use super::data::{Calls, Coverage, File, Process, Seen};
-use super::words;
+use crate::numbers;
 use crate::reach::{Reach, Why};
-use std::fs;
 use sweetspot_core::why::Why::IoUring as IO_URING;
 
 /// Reads and writes that a process makes before the library is there: by the kernel and the dynamic
@@ -19,51 +18,13 @@ const SHARE_UNSEEN: f64 = 0.02;
 pub const OUT_OF_SIGHT: &str = "made out of sight, by system calls of their own (static and Go programs, io_uring), by programs \
      with rights of their own (set-user-id), or where the environment was cleared";
 
-/// The kernel's counters of the children of this process.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Kernel {
-    before: Calls,
-    /// What one look at the counters itself adds to them.
-    look: Calls,
-    /// What the children did.
-    pub children: Calls,
-}
-
-impl Kernel {
-    /// Looks before the program starts.
-    pub fn before() -> Kernel {
-        let first = look();
-        let before = look();
-        Kernel { before, look: minus(before, first), children: Calls::default() }
-    }
-
-    /// Looks when it has ended. Meanwhile this process wrote `lines` lines of progress.
-    pub fn after(&mut self, lines: u64) {
-        let children = minus(minus(look(), self.before), self.look);
-        self.children = Calls { writes: children.writes.saturating_sub(lines), ..children };
-    }
-}
-
-fn minus(a: Calls, b: Calls) -> Calls {
+/// What is left of one when the other is taken away.
+pub fn minus(a: Calls, b: Calls) -> Calls {
     Calls {
         reads: a.reads.saturating_sub(b.reads),
         read_bytes: a.read_bytes.saturating_sub(b.read_bytes),
         writes: a.writes.saturating_sub(b.writes),
         written_bytes: a.written_bytes.saturating_sub(b.written_bytes),
-    }
-}
-
-fn look() -> Calls {
-    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let value = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
-    };
-    Calls {
-        reads: value("syscr:"),
-        read_bytes: value("rchar:"),
-        writes: value("syscw:"),
-        written_bytes: value("wchar:"),
     }
 }
 
@@ -113,8 +74,8 @@ pub fn coverage(kernel: Calls, files: &[File], processes: &[Process], reach: &Re
         _ if share > SHARE_UNSEEN => {
             let part = format!(
                 "not everything: {} reads and writes of {} were {OUT_OF_SIGHT}",
-                words::count(calls),
-                words::bytes(bytes),
+                numbers::count(calls),
+                numbers::bytes(bytes),
             );
             (Seen::Part, part)
         }

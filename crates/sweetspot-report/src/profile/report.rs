@@ -1,8 +1,8 @@
 //! The report in the terminal: the sentence, the files, the processes, what to do.
 
 use super::data::{File, FileKind, Insight, Process, Profile, Severity, Verdict};
-use super::places;
-use super::words::{self, bytes, count, seconds};
+use super::place;
+use crate::numbers::{self, bytes, count, seconds};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
@@ -115,7 +115,7 @@ fn files(profile: &Profile, style: Style, here: &str, text: &mut String) {
         let _ = writeln!(
             text,
             "and {} more: {} calls, {}, {} in calls (all with --json FILE)",
-            words::files(number),
+            numbers::files(number),
             count(calls),
             bytes(moved),
             seconds(time),
@@ -160,7 +160,7 @@ fn detail(file: &File, profile: &Profile, several: bool, style: Style, text: &mu
         facts.push(format!("{} % of the seeks go nowhere", file.seeks_nowhere * 100 / file.seeks));
     }
     if file.together > 0 {
-        facts.push(format!("{} counted together", words::files(file.together)));
+        facts.push(format!("{} counted together", numbers::files(file.together)));
     } else if file.opens > 1 {
         facts.push(format!("{} opens", count(file.opens)));
     }
@@ -184,7 +184,7 @@ fn detail(file: &File, profile: &Profile, several: bool, style: Style, text: &mu
     let facts = if facts.is_empty() { String::new() } else { format!("; {}", facts.join(", ")) };
     let _ = writeln!(text, "  {}{why}{facts}", style.verdict(file.verdict));
     for place in file.places.iter().take(PLACES_SHOWN) {
-        let _ = writeln!(text, "  {:.0} % by {}", place.share * 100.0, places::text(place));
+        let _ = writeln!(text, "  {:.0} % by {}", place.share * 100.0, place::text(place));
     }
 }
 
@@ -320,8 +320,8 @@ fn insights(profile: &Profile, style: Style, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::{Pattern, Size};
     use super::*;
+    use crate::profile::data::{Pattern, Size};
 
     #[test]
     fn sizes_are_drawn_at_their_place_and_by_their_share() {
