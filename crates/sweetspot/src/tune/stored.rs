@@ -1,7 +1,8 @@
 //! What a session of `tune` found, from the runs that are kept: now or later, finished or not.
 
 use super::report::{Findings, Found, Report};
-use super::{Begun, CURVE_ROUNDS, lab};
+use super::rounds::Begun;
+use super::{CURVE_ROUNDS, lab};
 use crate::failure::Failure;
 use crate::ladder::{self, Ladder};
 use serde::Deserialize;
