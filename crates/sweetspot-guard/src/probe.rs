@@ -9,7 +9,7 @@
 //! glibc has then run their constructors, ours before all others. If ours was not among them, or could
 //! not find the ledger, that is where the process ends. musl runs constructors from there, ours before
 //! all others and the program's own last. So there the process goes on only if our library is mapped,
-//! whose constructor ends it whatever it finds ([`VARIABLE`]).
+//! whose constructor ends it whatever it finds ([`PROBE`](sweetspot_core::environment::PROBE)).
 //!
 //! Not here: which programs may be asked (the caller looks at the file: it must have a dynamic
 //! linker), what the answer means, and remembering it.
@@ -35,10 +35,6 @@ use sweetspot_core::why::Why;
 use crate::error::Error;
 use crate::process::{Ended, Image};
 use crate::session::{Session, Settings};
-
-/// The variable by which the library knows that it is only asked: the path of the ledger once more.
-/// Then it ends the process even where it cannot use the ledger.
-pub const VARIABLE: &str = "SWEETSPOT_PROBE";
 
 /// When a C library calls the constructors of libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +105,8 @@ impl Probe {
     }
 
     /// Asks. `image` has a dynamic linker, and an environment that names the `library`, the ledger and,
-    /// in [`VARIABLE`], the ledger again. The caller has one thread.
+    /// in [`sweetspot_core::environment::PROBE`], the ledger again: so the library knows that it is only
+    /// asked, and ends the process even where it cannot use the ledger. The caller has one thread.
     ///
     /// # Errors
     /// Where the program cannot be started so that it is certain not to run: nothing is known then.

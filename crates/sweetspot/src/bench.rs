@@ -12,7 +12,6 @@ mod dry;
 mod place;
 mod published;
 mod reboot;
-pub mod report;
 mod session;
 pub mod stored;
 mod subjects;
@@ -23,11 +22,10 @@ use crate::failure::{Failure, say};
 use data::{Inventory, Proof};
 use indicatif::{ProgressBar, ProgressStyle};
 use place::Place;
-use published::Published;
 use reboot::Queue;
-use report::Stopped;
 use session::{Prepared, Session, Until};
 use sweetspot_lab::plan::{Plan, Stop};
+use sweetspot_report::bench::Stopped;
 
 pub use cell::measure;
 
@@ -41,7 +39,7 @@ const STATUS_NOT_SHOWN: u8 = 1;
 pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
     let place = Place::of(arguments)?;
     let plan = plan(arguments, &place)?;
-    let published = Published::read(&plan, &place)?;
+    let published = published::read(&plan, &place)?;
     let skipped = subjects::skipped(&plan);
     let inventory = Inventory::of(&plan, &place, &skipped)?;
     if arguments.dry_run {

@@ -4,15 +4,13 @@
 //! The grammar itself is `sweetspot_core::size`; here is who is asked first, and what is said about
 //! a text that is no size.
 
-use crate::config::Rule;
 use crate::failure::Failure;
-use crate::shown::shown;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use sweetspot_core::environment::BUFFER;
 use sweetspot_core::size::{BufferSize, Parsed, parse};
+use sweetspot_report::shown::shown;
 
-/// Name of the environment variable, for us and for the library.
-pub const VARIABLE: &str = "IO_BUFFER_SIZE";
 /// Names after `-D`: the form that COBOL users know, and the variable's own.
 const DEFINED: [&[u8]; 2] = [b"IO-BUFFER-SIZE", b"IO_BUFFER_SIZE"];
 
@@ -73,34 +71,23 @@ pub fn read(text: &OsStr, origin: &str, warnings: &mut Vec<String>) -> Result<Bu
     }
 }
 
-/// The size in force for `program` (its file name).
+/// The size in force for a program; `ruled` is what a rule says for all its files.
 ///
 /// # Errors
 /// As [`read`].
 pub fn resolve(
     typed: Option<(&OsStr, &str)>,
     environment: Option<&OsStr>,
-    rules: &[Rule],
-    program: &OsStr,
+    ruled: Option<BufferSize>,
     warnings: &mut Vec<String>,
 ) -> Result<Asked, Failure> {
     if let Some((text, option)) = typed {
         return read(text, option, warnings).map(Asked::Explicitly);
     }
     if let Some(text) = environment {
-        return read(text, VARIABLE, warnings).map(Asked::Explicitly);
+        return read(text, BUFFER, warnings).map(Asked::Explicitly);
     }
-    let rule = rules.iter().find(|rule| rule.file.is_none() && rule.is_for_program(program));
-    Ok(Asked::ByRules(rule.and_then(|rule| rule.buffer).unwrap_or(BufferSize::Auto)))
-}
-
-/// The size in its own grammar, for the library.
-pub fn text(size: BufferSize) -> String {
-    match size {
-        BufferSize::Off => "off".to_string(),
-        BufferSize::Auto => "auto".to_string(),
-        BufferSize::Bytes(bytes) => bytes.to_string(),
-    }
+    Ok(Asked::ByRules(ruled.unwrap_or(BufferSize::Auto)))
 }
 
 #[cfg(test)]
@@ -124,35 +111,21 @@ mod tests {
 
     #[test]
     fn the_first_who_says_decides() {
-        let rule = |program: Option<&str>, file: Option<&str>, buffer| Rule {
-            program: program.map(String::from),
-            file: file.map(String::from),
-            buffer,
-            ..Rule::default()
-        };
-        let rules = [
-            rule(None, Some("*.log"), Some(BufferSize::Off)),
-            rule(Some("seq*"), None, Some(BufferSize::Bytes(5))),
-            rule(None, None, Some(BufferSize::Bytes(6))),
-        ];
-        let check = |typed: Option<&str>, environment: Option<&str>, program: &str, expected| {
+        let check = |typed: Option<&str>, environment: Option<&str>, ruled, expected| {
             let mut warnings = Vec::new();
             let typed = typed.map(|text| (OsStr::new(text), "--buffer-size"));
             let environment = environment.map(OsStr::new);
-            let asked =
-                resolve(typed, environment, &rules, OsStr::new(program), &mut warnings).unwrap();
+            let asked = resolve(typed, environment, ruled, &mut warnings).unwrap();
             assert_eq!((asked, warnings.len()), expected);
         };
         use Asked::{ByRules, Explicitly};
         use BufferSize::{Auto, Bytes, Off};
-        check(Some("4K"), Some("8K"), "seqcopy", (Explicitly(Bytes(4096)), 0));
-        check(Some("0"), Some("8K"), "seqcopy", (Explicitly(Auto), 0));
-        check(Some("many"), Some("8K"), "seqcopy", (Explicitly(Off), 1));
-        check(None, Some("8K"), "seqcopy", (Explicitly(Bytes(8192)), 0));
-        check(None, Some(""), "seqcopy", (Explicitly(Off), 1));
-        check(None, None, "seqcopy", (ByRules(Bytes(5)), 0));
-        check(None, None, "other", (ByRules(Bytes(6)), 0));
-        let none = resolve(None, None, &rules[..1], OsStr::new("x"), &mut Vec::new());
-        assert_eq!(none.unwrap(), ByRules(Auto));
+        check(Some("4K"), Some("8K"), Some(Bytes(5)), (Explicitly(Bytes(4096)), 0));
+        check(Some("0"), Some("8K"), Some(Bytes(5)), (Explicitly(Auto), 0));
+        check(Some("many"), Some("8K"), Some(Bytes(5)), (Explicitly(Off), 1));
+        check(None, Some("8K"), Some(Bytes(5)), (Explicitly(Bytes(8192)), 0));
+        check(None, Some(""), Some(Bytes(5)), (Explicitly(Off), 1));
+        check(None, None, Some(Bytes(5)), (ByRules(Bytes(5)), 0));
+        check(None, None, None, (ByRules(Auto), 0));
     }
 }

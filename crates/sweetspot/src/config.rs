@@ -12,7 +12,6 @@
 use crate::buffer;
 use crate::failure::Failure;
 use crate::home;
-use crate::shown::shown;
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
@@ -22,17 +21,17 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use sweetspot_core::environment::RULES;
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{RULES_MAX, TEXT_BYTES_MAX};
 use sweetspot_core::size::BufferSize;
+use sweetspot_report::shown::shown;
 use toml::Spanned;
 
 /// The name that is looked for.
 pub const FILE_NAME: &str = "sweetspot.toml";
 /// The name of the user's own file about folders of this machine.
 const MACHINE_FILE_NAME: &str = "machine.toml";
-/// Names the file instead.
-pub const VARIABLE: &str = "SWEETSPOT_RULES";
 /// No sensible file is larger; a mistaken `--config big.dat` ends quickly.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -83,9 +82,14 @@ pub struct Config {
     pub rules: Vec<Rule>,
 }
 
+/// What the rules say for all files of the program with this file name: the first that matches.
+pub fn size_for(rules: &[Rule], program: &OsStr) -> Option<BufferSize> {
+    rules.iter().find(|rule| rule.file.is_none() && rule.is_for_program(program))?.buffer
+}
+
 /// The file that is named: by `--config`, else by the environment.
 pub fn named(explicit: Option<&Path>) -> Option<PathBuf> {
-    let from_environment = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
+    let from_environment = || std::env::var_os(RULES).filter(|path| !path.is_empty());
     explicit.map(Path::to_path_buf).or_else(|| from_environment().map(PathBuf::from))
 }
 
@@ -354,6 +358,25 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_rule_for_a_program_says_its_size() {
+        let rule = |program: Option<&str>, file: Option<&str>, bytes| Rule {
+            program: program.map(String::from),
+            file: file.map(String::from),
+            buffer: Some(BufferSize::Bytes(bytes)),
+            ..Rule::default()
+        };
+        let rules =
+            [rule(None, Some("*.log"), 4), rule(Some("seq*"), None, 5), rule(None, None, 6)];
+        let check = |rules: &[Rule], program: &str, expected: Option<u32>| {
+            let found = size_for(rules, OsStr::new(program));
+            assert_eq!(found, expected.map(BufferSize::Bytes), "{program}");
+        };
+        check(&rules, "seqcopy", Some(5));
+        check(&rules, "other", Some(6));
+        check(&rules[..1], "other", None);
+    }
 
     fn parsed(text: &str) -> Result<(Vec<Rule>, Vec<String>), String> {
         let mut warnings = Vec::new();

@@ -7,26 +7,26 @@
 //!
 //! Not here: how any of the three works; they are started as a user starts them.
 
+mod program;
+mod watch;
+
 use crate::arguments::Demo;
-use crate::failure::{Failure, say};
-use crate::resolve;
-use crate::shown::shown;
+use crate::failure::Failure;
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use program::CopyProgram;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use sweetspot_lab::paired::CONFIDENCE_FIXED;
 use sweetspot_lab::statistics::{self, Estimate, Interval};
+use sweetspot_report::numbers::count;
+use sweetspot_report::shown::shown;
+use watch::Watch;
 
 const SOURCE: &str = include_str!("demo/seqcopy.cob");
 /// As in many a batch job; `seqcopy.cob` has the same number.
@@ -109,7 +109,7 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
     }
     bar.finish_and_clear();
     let measured = report(program.name(), arguments.records, &pairs);
-    let records = grouped(arguments.records.div_ceil(TUNED_PART));
+    let records = count(arguments.records.div_ceil(TUNED_PART));
     Ok(format!(
         "profile  {profiled}\n\ntune     {} (With {records} records.)\n\nrun      {measured}",
         tuned.sentence
@@ -162,94 +162,6 @@ impl Way {
             Way::Buffered => "with sweetspot",
         }
     }
-}
-
-/// A program of this machine that copies records one by one.
-enum CopyProgram {
-    Cobol(PathBuf),
-    Dd(PathBuf),
-}
-
-impl CopyProgram {
-    fn find(folder: &Path, bar: &ProgressBar) -> CopyProgram {
-        let path = std::env::var_os("PATH");
-        let find = |name: &str| resolve::find(OsStr::new(name), path.as_deref());
-        if let Ok(compiler) = find("cobc") {
-            bar.set_message("compiling the COBOL program");
-            match compile(&compiler, folder) {
-                Ok(program) => return CopyProgram::Cobol(program),
-                Err(cause) => bar.suspend(|| {
-                    say(format_args!(
-                        "sweetspot: {} cannot compile here, dd is used instead: {cause}",
-                        shown(&compiler)
-                    ));
-                }),
-            }
-        }
-        CopyProgram::Dd(find("dd").unwrap_or_else(|_| PathBuf::from("dd")))
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            CopyProgram::Cobol(_) => "GnuCOBOL",
-            CopyProgram::Dd(_) => "dd",
-        }
-    }
-
-    /// The command line, with a verb of sweetspot's in front or none, and the names of the files
-    /// where they go into the environment.
-    fn command(&self, verb: &[&OsStr], input: &Path, output: &Path) -> std::io::Result<Command> {
-        let program = match self {
-            CopyProgram::Cobol(program) | CopyProgram::Dd(program) => program,
-        };
-        let mut command = if verb.is_empty() {
-            Command::new(program)
-        } else {
-            let mut command = Command::new(std::env::current_exe()?);
-            command.args(verb).arg("--").arg(program);
-            command
-        };
-        match self {
-            CopyProgram::Cobol(_) => {
-                command.env("SEQCOPY_IN", input).env("SEQCOPY_OUT", output);
-                // It would be put before both names.
-                command.env_remove("COB_FILE_PATH");
-            }
-            CopyProgram::Dd(_) => {
-                let operand = |name: &str, path: &Path| {
-                    let mut operand = std::ffi::OsString::from(name);
-                    operand.push(path);
-                    operand
-                };
-                command.arg(operand("if=", input)).arg(operand("of=", output));
-                command.arg(format!("bs={RECORD_BYTES}")).arg("status=none");
-            }
-        }
-        match verb {
-            // Also inside another `sweetspot run`.
-            [] => command.env("SWEETSPOT", "off").env("IO_BUFFER_SIZE", "off"),
-            _ => command.env_remove("SWEETSPOT").env_remove("IO_BUFFER_SIZE"),
-        };
-        command.stdin(Stdio::null());
-        Ok(command)
-    }
-}
-
-fn compile(compiler: &Path, folder: &Path) -> Result<PathBuf, String> {
-    let (source, program) = (folder.join("seqcopy.cob"), folder.join("seqcopy"));
-    std::fs::write(&source, SOURCE).map_err(|error| error.to_string())?;
-    let output = Command::new(compiler)
-        .args(["-x", "-o"])
-        .args([&program, &source])
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| error.to_string())?;
-    if output.status.success() {
-        return Ok(program);
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(said.lines().next().unwrap_or("it said nothing").to_string())
 }
 
 /// The program at work in the folder of the demo.
@@ -415,7 +327,7 @@ fn report(program: &str, records: u64, pairs: &[(f64, f64)]) -> String {
     format!(
         "{program} copied {} records of {RECORD_BYTES} bytes in {buffered:.2} s with sweetspot, \
          in {plain:.2} s without: {}. All copies are identical to the original.\n\n{}\n",
-        grouped(records),
+        count(records),
         verdict(&estimate),
         table.trim_fmt()
     )
@@ -436,94 +348,9 @@ fn verdict(estimate: &Estimate) -> String {
     }
 }
 
-/// A number with a comma between each three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// Removes the folder when the demo is interrupted, and ends by the same signal.
-struct Watch {
-    interrupted: Arc<AtomicBool>,
-    child: Arc<Mutex<Option<u32>>>,
-}
-
-impl Watch {
-    fn start(folder: &Path) -> Watch {
-        let watch = Watch { interrupted: Arc::default(), child: Arc::default() };
-        let (interrupted, child) = (watch.interrupted.clone(), watch.child.clone());
-        let folder = folder.to_path_buf();
-        let ignored = ignored_signals();
-        let wanted = [SIGHUP, SIGINT, SIGTERM]
-            .into_iter()
-            .filter(|signal| ignored & (1 << (signal - 1)) == 0);
-        // Without it an interrupted demo leaves its folder; no reason not to start.
-        let Ok(mut signals) = Signals::new(wanted) else { return watch };
-        std::thread::spawn(move || {
-            let Some(signal) = signals.forever().next() else { return };
-            interrupted.store(true, SeqCst);
-            if let Some(child) = child.lock().ok().and_then(|child| *child)
-                && let Some(pid) = Pid::from_raw(child as i32)
-            {
-                let _ = kill_process(pid, Signal::TERM);
-            }
-            // The program may be making a file just now.
-            for _ in 0..10 {
-                if std::fs::remove_dir_all(&folder).is_ok() || !folder.exists() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-        });
-        watch
-    }
-
-    /// The program to be ended when the demo is.
-    fn look_after(&self, pid: Option<u32>) {
-        if let Ok(mut child) = self.child.lock() {
-            *child = pid;
-        }
-    }
-
-    /// Does not return once the demo is interrupted: the other thread ends the process.
-    fn let_it_end(&self) {
-        while self.interrupted.load(SeqCst) {
-            std::thread::park();
-        }
-    }
-}
-
-/// Signals that the caller ignores (`nohup`, a job in the background) stay ignored.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped() {
-        for (number, expected) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1_000_000, "1,000,000"),
-            (12_345_678, "12,345,678"),
-        ] {
-            assert_eq!(grouped(number), expected);
-        }
-    }
 
     #[test]
     fn records_differ_and_have_their_size() {

@@ -14,15 +14,15 @@ mod programs;
 mod trial;
 
 use crate::arguments::Doctor;
+use crate::environment::is_switched_off;
 use crate::failure::Failure;
 use crate::preload;
 use crate::probe::{self, Answer, Calls};
-use crate::shown::shown;
-pub use machine::mend_confinement;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 use sweetspot_lab::environment::Environment;
+use sweetspot_report::shown::shown;
 use trial::{Counts, Trial};
 
 /// Changes when a field of the JSON form changes its meaning or goes away.
@@ -143,7 +143,7 @@ const NOTHING: &str = "Nothing is buffered here: programs run as they always did
 fn running() -> (Vec<Finding>, &'static str) {
     let part = Part::Run;
     let mut findings = Vec::new();
-    let is_off = crate::run::is_switched_off(&std::env::vars_os().collect());
+    let is_off = is_switched_off(&std::env::vars_os().collect());
     if is_off {
         let says = "SWEETSPOT=off in the environment: programs start untouched";
         let mend = "unset SWEETSPOT".to_owned();
@@ -211,7 +211,7 @@ fn counted(name: &'static str, counts: Counts, trial: &Trial) -> Finding {
         0 => format!("not buffered: {why}"),
         _ => format!("of {made} that dd made, {left} system calls were left: {why}"),
     };
-    Finding::lacks(Part::Run, name, says).mend(machine::mend_confinement())
+    Finding::lacks(Part::Run, name, says).mend(probe::mend_confinement())
 }
 
 impl Report {

@@ -2,8 +2,6 @@
 //! how failures of an experiment are said.
 
 use crate::failure::Failure;
-use crate::shown::shown;
-use crate::{buffer, session};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -13,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
+use sweetspot_core::environment as names;
 use sweetspot_lab::environment::Environment;
+use sweetspot_report::shown::shown;
 
 /// How much of a failed program's error output is shown, in bytes.
 const SAID_BYTES_MAX: u64 = 1000;
 /// Variables that would make a measured program another one than was asked for.
-pub const NOT_PASSED_ON: [&str; 4] =
-    [buffer::VARIABLE, "SWEETSPOT", session::VARIABLE, session::SUMMARY_VARIABLE];
+pub const NOT_PASSED_ON: [&str; 4] = [names::BUFFER, names::SWITCH, names::LEDGER, names::SUMMARY];
 
 /// An error of the experiment, in words for who typed the command.
 pub fn lab(error: sweetspot_lab::Error) -> Failure {

@@ -2,9 +2,9 @@
 //!
 //! Not here: the program's own failures, which are its own exit status.
 
-use crate::shown;
 use std::fmt;
 use std::path::Path;
+use sweetspot_report::shown;
 
 /// Exit status of `run` where sweetspot itself failed, as in env, nice and timeout.
 pub const STATUS_OWN: u8 = 125;

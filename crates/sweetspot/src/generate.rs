@@ -6,7 +6,6 @@
 
 use crate::arguments::{Arguments, Generate, Generated};
 use crate::failure::Failure;
-use crate::shown::shown;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -15,6 +14,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use sweetspot_report::shown::shown;
 
 const NAME: &str = "sweetspot";
 /// How the paragraph about exit statuses begins, in every help.

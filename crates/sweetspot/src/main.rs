@@ -6,17 +6,18 @@
 #[cfg(test)]
 use test_start as _;
 
-mod access;
 mod arguments;
 mod bench;
 mod buffer;
 mod config;
 mod demo;
 mod doctor;
+mod environment;
 mod experiment;
 mod failure;
 mod generate;
 mod home;
+mod ladder;
 mod merge;
 mod origin;
 mod preload;
@@ -27,10 +28,7 @@ mod recover;
 mod report;
 mod resolve;
 mod run;
-mod sandbox;
 mod session;
-mod shell;
-mod shown;
 mod summary;
 mod top;
 mod tune;
@@ -45,6 +43,20 @@ use std::process::ExitCode;
 fn looks_at_processes(verb: &Verb) -> bool {
     use Verb::{Bench, Demo, Doctor, Profile, Top, Tune};
     matches!(verb, Bench(_) | Demo(_) | Doctor(_) | Profile(_) | Top(_) | Tune(_))
+}
+
+/// The process inside a sandbox finds and names programs as `run` does.
+fn run_step(step: &sweetspot_sandbox::Step) -> Result<u8, failure::Failure> {
+    let path = std::env::var_os("PATH");
+    let inside = sweetspot_sandbox::Inside {
+        find: &|name| {
+            let found = resolve::find(name, path.as_deref());
+            found.map_err(|missing| resolve::failure(name, &missing).to_string())
+        },
+        refused: &|name, file, error| resolve::refused(name, file, error).to_string(),
+        notes: &home::notes(),
+    };
+    sweetspot_sandbox::run_step(step, &inside).map_err(failure::Failure::own)
 }
 
 fn main() -> ExitCode {
@@ -72,7 +84,7 @@ fn main() -> ExitCode {
         Verb::Demo(arguments) => demo::demo(arguments),
         Verb::Generate(arguments) => generate::generate(arguments),
         Verb::Doctor(arguments) => doctor::doctor(arguments),
-        Verb::SandboxStep(arguments) => sandbox::run_step(arguments),
+        Verb::SandboxStep(arguments) => run_step(arguments),
         Verb::Work(arguments) => work::work(arguments),
         Verb::Profile(arguments) => profile::profile(arguments),
     };

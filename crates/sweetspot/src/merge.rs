@@ -8,12 +8,12 @@ mod text;
 
 use crate::arguments;
 use crate::failure::Failure;
-use crate::origin::Origin;
-use crate::shown::{lines, plain};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
 use sweetspot_lab::statistics::median;
+use sweetspot_report::origin::Origin;
+use sweetspot_report::shown::{lines, plain};
 
 /// The version of the schema of [`Folder`].
 const SCHEMA: u32 = 1;

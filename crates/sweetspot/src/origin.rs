@@ -1,17 +1,16 @@
 //! Which of many runs it was: the machine, the process, its place in a parallel job; and the name of a
 //! file of its own in a folder that all of them share.
 
+use crate::environment::{Environment, value};
 use crate::failure::Failure;
-use crate::run::{Environment, value};
-use crate::shown::shown;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::{Permissions, create_dir_all};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+use sweetspot_report::origin::Origin;
+use sweetspot_report::shown::shown;
 use tempfile::NamedTempFile;
 
 /// Where variables say rank, number of ranks and job. MPI's come first: its ranks are often started by
@@ -25,37 +24,12 @@ const LAUNCHERS: [[&str; 3]; 4] = [
 /// Only set for what `srun` starts. A batch script itself has a SLURM_PROCID too, which is always 0.
 const SLURM_STEP: &str = "SLURM_STEP_ID";
 
-/// Which run it was.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Origin {
-    pub host: String,
-    /// Of sweetspot, which waited for the program.
-    pub pid: u32,
-    /// When it began, in seconds since 1970.
-    pub started: f64,
-    /// Its number in a parallel job, from 0, and how many there are, as the launcher (MPI, Slurm) said.
-    pub rank: Option<u64>,
-    pub ranks: Option<u64>,
-    pub job: Option<String>,
-}
-
-impl Origin {
-    /// Of this process.
-    pub fn here(environment: &Environment) -> Origin {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let origin = in_job(environment);
-        Origin { host, pid: std::process::id(), started: now.as_secs_f64(), ..origin }
-    }
-
-    /// `rank 3 on node1, pid 42`, or without a rank `node1, pid 42`.
-    pub fn name(&self) -> String {
-        let Origin { host, pid, rank, .. } = self;
-        match rank {
-            Some(rank) => format!("rank {rank} on {host}, pid {pid}"),
-            None => format!("{host}, pid {pid}"),
-        }
-    }
+/// Of this process.
+pub fn here(environment: &Environment) -> Origin {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let origin = in_job(environment);
+    Origin { host, pid: std::process::id(), started: now.as_secs_f64(), ..origin }
 }
 
 /// What the launcher said.

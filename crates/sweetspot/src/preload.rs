@@ -12,7 +12,6 @@
 //! Not here: what the library does, and whether the program can load it (`reach`).
 
 use crate::failure::Failure;
-use crate::shown::shown;
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fchmod, fstatvfs};
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, Metadata};
@@ -20,9 +19,8 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-/// The variable through which the dynamic linker learns of the library.
-pub const VARIABLE: &str = "LD_PRELOAD";
+use sweetspot_core::environment::{CACHE, PRELOAD};
+use sweetspot_report::shown::shown;
 
 /// The library's bytes.
 const LIBRARY: &[u8] = include_bytes!(env!("SWEETSPOT_PRELOAD_SO"));
@@ -33,8 +31,6 @@ const FILE_NAME: &str = concat!("libsweetspot-", env!("SWEETSPOT_PRELOAD_HASH"),
 /// A folder of the package that ships the library as a file, and its name there.
 const PACKAGE_FOLDER: Option<&str> = option_env!("SWEETSPOT_LIBDIR");
 const PACKAGE_FILE_NAME: &str = "libsweetspot.so";
-/// Names the cache folder itself, where the usual place does not do.
-pub const FOLDER_VARIABLE: &str = "SWEETSPOT_CACHE";
 /// Where root's library goes when `HOME` is someone else's (`sudo`), or closed to others: a program
 /// that root starts may give up its rights and start another one, which must be able to load it.
 pub const FOLDER_OF_ROOT: &str = "/var/cache/sweetspot";
@@ -135,7 +131,7 @@ fn others_may_reach(folder: &Path) -> bool {
 fn folder() -> Result<PathBuf, Refusal> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let usual = |base: PathBuf| made_and_safe(&base, &base.join("sweetspot"));
-    if let Some(folder) = variable(FOLDER_VARIABLE).map(PathBuf::from) {
+    if let Some(folder) = variable(CACHE).map(PathBuf::from) {
         return made_and_safe(&folder, &folder);
     }
     // The specification says that a relative XDG_CACHE_HOME is to be ignored.
@@ -179,7 +175,7 @@ fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Refusal> {
     };
     let named = shown(&real);
     if real.as_os_str().as_bytes().iter().any(|byte| SPECIAL.contains(byte)) {
-        let cause = format!("{named}: {VARIABLE} cannot hold a path with a space, a colon or a $");
+        let cause = format!("{named}: {PRELOAD} cannot hold a path with a space, a colon or a $");
         return Err(Refusal::NoPlace(Failure::own(cause).next(way_out())));
     }
     match real.symlink_metadata() {
@@ -357,7 +353,7 @@ fn cannot_write(folder: &Path, error: &std::io::Error) -> Refusal {
 }
 
 fn way_out() -> String {
-    format!("name a folder of your own for it: {FOLDER_VARIABLE}=DIR sweetspot run ...")
+    format!("name a folder of your own for it: {CACHE}=DIR sweetspot run ...")
 }
 
 #[cfg(test)]

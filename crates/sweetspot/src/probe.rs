@@ -10,18 +10,18 @@
 
 mod kept;
 
-use crate::doctor;
+use crate::environment::{Environment, has_room, set, value};
 use crate::preload;
 use crate::reach::{self, Executable};
-use crate::run::{Environment, set, value};
-use crate::{buffer, run, session};
 use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use sweetspot_core::environment as names;
 use sweetspot_core::policy::ADDRESS_BYTES_MIN;
 use sweetspot_core::why::Why;
-use sweetspot_guard::probe::{Answer as Live, Constructors, Probe, VARIABLE};
+use sweetspot_guard::probe::{Answer as Live, Constructors, Probe};
 use sweetspot_guard::process::{Ended, Image};
 
 /// What is buffered of a program.
@@ -92,7 +92,7 @@ pub fn ask(program: &Path, environment: &Environment) -> Answer {
     if executable.linker.is_none() {
         return Answer::Unknown("it is a dynamic linker, which starts another program".to_owned());
     }
-    if !run::has_room() {
+    if !has_room() {
         return Answer::Unknown(format!(
             "a limit on addresses (ulimit -v) or data (ulimit -d) below {} MiB leaves no room to ask",
             ADDRESS_BYTES_MIN >> 20
@@ -122,14 +122,14 @@ fn live(
 ) -> Result<Live, String> {
     let probe = Probe::create().map_err(|error| error.to_string())?;
     let mut environment = environment.clone();
-    let ours = [run::SWITCH, session::STDIO_VARIABLE];
+    let ours = [names::SWITCH, names::STDIO];
     environment.retain(|(name, _)| !ours.iter().any(|one| name == one));
-    let all = preload::chain(library.as_os_str(), value(&environment, preload::VARIABLE));
-    set(&mut environment, preload::VARIABLE, all);
-    set(&mut environment, buffer::VARIABLE, "auto".into());
-    set(&mut environment, session::VARIABLE, probe.path().into());
-    set(&mut environment, session::SUMMARY_VARIABLE, "1".into());
-    set(&mut environment, VARIABLE, probe.path().into());
+    let all = preload::chain(library.as_os_str(), value(&environment, names::PRELOAD));
+    set(&mut environment, names::PRELOAD, all);
+    set(&mut environment, names::BUFFER, "auto".into());
+    set(&mut environment, names::LEDGER, probe.path().into());
+    set(&mut environment, names::SUMMARY, "1".into());
+    set(&mut environment, names::PROBE, probe.path().into());
     let name: [OsString; 1] = [executable.file.clone().into()];
     let image = Image::new(&executable.file, &name, &environment);
     let constructors = match executable.linker.as_deref().is_some_and(is_musl) {
@@ -198,8 +198,21 @@ fn not_loaded(live: &Live) -> Answer {
 
 /// Of several reasons the one to be told: rather what forbids than what does not pay.
 fn main_reason(why: &[Why]) -> Option<Why> {
-    let forbids = |why: &&Why| crate::profile::forbids(**why);
-    why.iter().find(forbids).or(why.first()).copied()
+    let is_final = |why: &&Why| forbids(**why);
+    why.iter().find(is_final).or(why.first()).copied()
+}
+
+/// Reasons that leave no way to buffer a file, as opposed to those for which it does not pay.
+pub fn forbids(why: Why) -> bool {
+    !matches!(why, Why::TooFewCalls | Why::LargeTransfers | Why::RandomAccess | Why::NotWorthIt)
+}
+
+/// What may be done about a confinement of this process that keeps the library from working.
+pub fn mend_confinement() -> Option<String> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let is_filtered = status.lines().any(|line| line == "Seccomp:\t2");
+    let mend = "in a container: docker run --security-opt seccomp=unconfined ...";
+    is_filtered.then(|| mend.to_owned())
 }
 
 /// What helps against a reason in a program of this name, where something does.
@@ -216,7 +229,7 @@ pub fn mend(why: Why, program: &str) -> Option<String> {
         Why::DeepBind if is("php") => "php -n loads no extensions, where it needs none",
         Why::Stdio => "try: --stdio",
         Why::FileSizeLimit => "try: ulimit -f unlimited",
-        Why::Seccomp | Why::Confined => return doctor::mend_confinement(),
+        Why::Seccomp | Why::Confined => return mend_confinement(),
         Why::StreamsUnknown => "please report it, with what `sweetspot doctor --json` says",
         _ => return None,
     };

@@ -8,7 +8,6 @@
 //! Not here: what the program starts later; the library asks the same at each exec.
 
 use crate::resolve;
-use crate::shown::shown;
 use object::elf::{
     DT_NEEDED, DT_SONAME, DT_STRSZ, DT_STRTAB, ELF_NOTE_GNU, EM_AARCH64, EM_X86_64, FileHeader64,
     Machine, NT_GNU_BUILD_ID, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE,
@@ -17,13 +16,13 @@ use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache, ReadRef};
 use rustix::fs::StatVfsMountFlags;
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use sweetspot_core::linkers;
+pub use sweetspot_report::reach::{Reach, Why};
 
 /// What runs a script without `#!`, in `execvp` too.
 pub const SHELL: &str = "/bin/sh";
@@ -35,87 +34,6 @@ const FIRST_LINE_BYTES_MAX: u64 = 256;
 const NAMES_BYTES_MAX: u64 = 16 << 20;
 
 const MACHINE: Machine = if cfg!(target_arch = "x86_64") { EM_X86_64 } else { EM_AARCH64 };
-
-/// Whether the program's own reads and writes can be buffered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
-    Reachable,
-    Unreachable(Why),
-}
-
-impl Reach {
-    /// Whether the library is loaded: also into some that it does not reach, because what they
-    /// start may be reached.
-    pub fn takes_library(&self) -> bool {
-        match self {
-            Reach::Reachable => true,
-            Reach::Unreachable(why) => why.takes_library(),
-        }
-    }
-}
-
-/// Why a program cannot be reached. Where a script was given, it is its interpreter that cannot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    Static,
-    Go,
-    /// Set-user-id, set-group-id or file capabilities: the dynamic linker loads nothing foreign.
-    Privileged,
-    OtherMachine,
-    /// Its dynamic linker is none of glibc's or musl's.
-    UnknownLibrary(PathBuf),
-    AddressSanitizer,
-    IoUring,
-    UnknownFormat,
-    CannotBeRead,
-    MissingInterpreter(PathBuf),
-}
-
-impl Why {
-    fn takes_library(&self) -> bool {
-        match self {
-            Why::Static | Why::Go | Why::IoUring => true,
-            Why::Privileged
-            | Why::OtherMachine
-            | Why::UnknownLibrary(_)
-            | Why::AddressSanitizer
-            | Why::UnknownFormat
-            | Why::CannotBeRead
-            | Why::MissingInterpreter(_) => false,
-        }
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Why::Static => "it is statically linked, so no library can be loaded underneath",
-            Why::Go => "it is a Go program, which makes its system calls without the C library",
-            Why::Privileged => {
-                "it is set-uid, set-gid or has file capabilities, and the system loads nothing into such a program"
-            }
-            Why::OtherMachine => {
-                "it is built for another kind of machine (such as 32-bit) than sweetspot"
-            }
-            Why::AddressSanitizer => {
-                "it is built with AddressSanitizer, which tolerates no library before its own"
-            }
-            Why::IoUring => "it uses io_uring (liburing), which makes no calls that can be seen",
-            Why::UnknownFormat => "its format is not known",
-            Why::CannotBeRead => "its file cannot be read, so what it is cannot be told",
-            Why::UnknownLibrary(linker) => {
-                return write!(
-                    formatter,
-                    "its C library is neither glibc nor musl (its dynamic linker is {})",
-                    shown(linker)
-                );
-            }
-            Why::MissingInterpreter(interpreter) => {
-                return write!(formatter, "its interpreter {} is missing", shown(interpreter));
-            }
-        })
-    }
-}
 
 /// What is executed where a program is started: it, or what runs the script that it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

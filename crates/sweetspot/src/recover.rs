@@ -9,8 +9,6 @@
 use crate::arguments::Recover;
 use crate::failure::{Failure, say};
 use crate::home;
-use crate::shell::quoted;
-use crate::shown::shown;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,6 +16,8 @@ use sweetspot_guard::recover::{
     Fate, Mode, Piece, noted_ledgers, recover, recover_noted, stale_ledgers,
 };
 use sweetspot_guard::{Error, ErrorKind, Noted};
+use sweetspot_report::shell::quoted;
+use sweetspot_report::shown::shown;
 
 /// Exit status where something is not where it belongs afterwards.
 const STATUS_UNFINISHED: u8 = 1;

@@ -3,14 +3,14 @@
 //! The search is done here, and not by `execvp`, because the file is inspected before it runs.
 //! `execve` itself stays the judge of whether it can be executed.
 
-use crate::access::may;
 use crate::failure::{Failure, STATUS_CANNOT_EXECUTE, STATUS_NOT_FOUND};
-use crate::shown::shown;
 use rustix::fs::Access;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use sweetspot_report::shown::shown;
+use sweetspot_sandbox::access::may;
 
 /// Where `execvp` looks without `PATH` (glibc 2.24 and newer: no longer the current folder).
 const PATH_DEFAULT: &str = "/bin:/usr/bin";

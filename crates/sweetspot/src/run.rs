@@ -9,6 +9,7 @@
 use crate::arguments::Run;
 use crate::buffer::{self, Asked};
 use crate::config;
+use crate::environment::{Environment, SWITCHED_OFF, has_room, is_switched_off, set, value};
 use crate::failure::{Failure, say};
 use crate::preload::{self, Refusal};
 use crate::probe::{self, Obstacle};
@@ -16,25 +17,17 @@ use crate::reach::{self, Reach};
 use crate::recover;
 use crate::resolve;
 use crate::session::{self, Session, Settings};
-use crate::shown::shown;
 use crate::summary::{Ran, Report, Wanted};
-use rustix::process::{Resource, getrlimit};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use sweetspot_core::environment as names;
 use sweetspot_core::ledger::RULES_MAX;
-use sweetspot_core::policy;
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, replace};
-
-/// Switches everything off.
-pub const SWITCH: &str = "SWEETSPOT";
-/// Why nothing is buffered then.
-pub const SWITCHED_OFF: &str = "SWEETSPOT=off is set in the environment";
-
-/// Names and values of variables, in their order.
-pub type Environment = Vec<(OsString, OsString)>;
+use sweetspot_report::numbers;
+use sweetspot_report::shown::shown;
 
 /// Runs the program. Returns the exit status, or does not return at all.
 ///
@@ -101,29 +94,29 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
             max_age_ms: arguments.max_age,
             stdio: arguments.stdio,
         };
-        let others = value(&environment, preload::VARIABLE);
+        let others = value(&environment, names::PRELOAD);
         let all = preload::chain(library.as_os_str(), others);
-        set(&mut environment, preload::VARIABLE, all);
-        set(&mut environment, buffer::VARIABLE, buffer::text(asked.size()).into());
-        let joins = !waits && session::can_join(&settings, value(&environment, session::VARIABLE));
+        set(&mut environment, names::PRELOAD, all);
+        set(&mut environment, names::BUFFER, numbers::size(asked.size()).into());
+        let joins = !waits && session::can_join(&settings, value(&environment, names::LEDGER));
         if nothing_can_wait(&asked) && target.is_none() {
-            environment.retain(|(name, _)| name != session::VARIABLE);
+            environment.retain(|(name, _)| name != names::LEDGER);
         } else if !joins {
             let session = session.insert(Session::create(&settings));
             session.start_guard();
             session.keep_if_useful(&settings);
             match session.path() {
-                Some(ledger) => set(&mut environment, session::VARIABLE, ledger.into()),
-                None => environment.retain(|(name, _)| name != session::VARIABLE),
+                Some(ledger) => set(&mut environment, names::LEDGER, ledger.into()),
+                None => environment.retain(|(name, _)| name != names::LEDGER),
             }
             if settings.summary {
-                set(&mut environment, session::SUMMARY_VARIABLE, "1".into());
+                set(&mut environment, names::SUMMARY, "1".into());
             }
         }
         // What an outer `run` asked for is not meant for this one.
-        environment.retain(|(name, _)| name != session::STDIO_VARIABLE);
+        environment.retain(|(name, _)| name != names::STDIO);
         if let Some(text) = settings.stdio_text() {
-            set(&mut environment, session::STDIO_VARIABLE, text.into());
+            set(&mut environment, names::STDIO, text.into());
         }
     }
 
@@ -177,23 +170,14 @@ fn library() -> Result<Option<PathBuf>, Failure> {
 const NO_ROOM: &str =
     "a limit on addresses (ulimit -v) or data (ulimit -d) leaves no room for the library";
 
-/// Whether the limits on addresses and on data leave room for the library and the program's own needs.
-/// Where the dynamic linker finds too little it prints an error.
-pub fn has_room() -> bool {
-    [Resource::As, Resource::Data]
-        .into_iter()
-        .filter_map(|limit| getrlimit(limit).current)
-        .all(|bytes| bytes >= policy::ADDRESS_BYTES_MIN)
-}
-
 /// Takes out what a `run` around this one has set.
 fn leave_out(environment: &mut Environment) {
-    let others = value(environment, preload::VARIABLE).and_then(preload::without);
+    let others = value(environment, names::PRELOAD).and_then(preload::without);
     match others {
-        Some(others) => set(environment, preload::VARIABLE, others),
-        None => environment.retain(|(name, _)| name != preload::VARIABLE),
+        Some(others) => set(environment, names::PRELOAD, others),
+        None => environment.retain(|(name, _)| name != names::PRELOAD),
     }
-    environment.retain(|(name, _)| name != session::VARIABLE);
+    environment.retain(|(name, _)| name != names::LEDGER);
 }
 
 /// What `--require` asks for, before anything is tried: a size other than `off`, if only for some
@@ -264,8 +248,9 @@ fn sizes_and_rules(
         (None, None) => None,
     };
     let name = Path::new(&arguments.command[0]).file_name().unwrap_or_default();
-    let from_environment = value(environment, buffer::VARIABLE);
-    let asked = buffer::resolve(typed, from_environment, &config.rules, name, warnings)?;
+    let from_environment = value(environment, names::BUFFER);
+    let ruled = config::size_for(&config.rules, name);
+    let asked = buffer::resolve(typed, from_environment, ruled, warnings)?;
     if let Asked::Explicitly(_) = asked {
         for rule in &mut config.rules {
             rule.buffer = None;
@@ -285,24 +270,6 @@ fn sizes_and_rules(
 pub fn find(name: &OsStr, environment: &Environment) -> Result<PathBuf, Failure> {
     resolve::find(name, value(environment, "PATH"))
         .map_err(|missing| resolve::failure(name, &missing))
-}
-
-/// Whether SWEETSPOT=off is set.
-pub fn is_switched_off(environment: &Environment) -> bool {
-    value(environment, SWITCH).is_some_and(|text| text.eq_ignore_ascii_case("off"))
-}
-
-/// The value of a variable.
-pub fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a OsStr> {
-    environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
-}
-
-/// Sets a variable in its place, so that the order of the others stays.
-pub fn set(environment: &mut Environment, name: &str, value: OsString) {
-    match environment.iter_mut().find(|(known, _)| known == name) {
-        Some(variable) => variable.1 = value,
-        None => environment.push((name.into(), value)),
-    }
 }
 
 /// A program that is ready to be started.

@@ -5,7 +5,6 @@
 use crate::config::{Promise, Rule};
 use crate::home;
 use crate::probe;
-use crate::shown::shown;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
@@ -14,15 +13,8 @@ use sweetspot_core::shown::Shown;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 use sweetspot_guard::session as guarded;
-
-/// Name of the variable that tells the library where the ledger is.
-pub const VARIABLE: &str = "SWEETSPOT_LEDGER";
-/// Name of the variable that asks each process to announce itself in the ledger.
-pub const SUMMARY_VARIABLE: &str = "SWEETSPOT_SUMMARY";
-
-/// Name of the variable that asks each process to buffer the calls of C's stdio: `all`, or `rules`
-/// where only rules of `sweetspot.toml` ask for it.
-pub const STDIO_VARIABLE: &str = "SWEETSPOT_STDIO";
+use sweetspot_report::shown::shown;
+use sweetspot_report::summary::NOTHING;
 
 /// How long to wait for the guard to finish what a killed program left.
 const FINISH_MAX: Duration = Duration::from_secs(60);
@@ -77,8 +69,6 @@ pub struct Summary {
 
 /// How a note begins that says why a whole process was not buffered.
 const UNBUFFERED: &str = "a process was not buffered, or no longer: ";
-/// How a note begins that says why nothing was.
-pub const NOTHING: &str = "nothing was buffered: ";
 
 impl Summary {
     /// What the reader must know besides the files, of a run of `program`.
@@ -143,7 +133,7 @@ impl Settings {
         self.rules.iter().any(|rule| !rule.for_auto)
     }
 
-    /// The value of [`STDIO_VARIABLE`], where anything asks for it.
+    /// The value of [`sweetspot_core::environment::STDIO`], where anything asks for it.
     pub fn stdio_text(&self) -> Option<&'static str> {
         let asks = |rule: &Rule| rule.stdio == Some(crate::config::Stdio::On);
         match self.stdio {
@@ -286,7 +276,7 @@ fn describe(file: &guarded::FileSummary) -> FileSummary {
     use Counter::*;
     FileSummary {
         path: String::from_utf8_lossy(&file.path).into_owned(),
-        buffer: file.buffer.map_or_else(String::new, crate::buffer::text),
+        buffer: file.buffer.map_or_else(String::new, sweetspot_report::numbers::size),
         calls_before: count(&[Hits, StraightReads, Appends, StraightWrites, Seeks]),
         calls_after: count(&[Fills, StraightReads, Flushes, StraightWrites, KernelCalls]),
         read_bytes: count(&[HitBytes, StraightReadBytes]),

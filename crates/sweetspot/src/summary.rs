@@ -4,13 +4,11 @@
 //! overwritten: `--summary=data.dat` is a mistake, not an order. Into a folder goes a [`Record`], in a
 //! file of its own, for `merge`.
 
-use crate::buffer;
+use crate::environment::{Environment, SWITCHED_OFF};
 use crate::failure::Failure;
-use crate::origin::{self, Origin};
+use crate::origin;
 use crate::reach::Reach;
-use crate::run::{Environment, SWITCHED_OFF};
-use crate::session::{self, FileSummary, Summary};
-use crate::shown::shown;
+use crate::session::{FileSummary, Summary};
 use comfy_table::{CellAlignment, Table, presets};
 use rustix::fs::{Mode, OFlags, fcntl_setfl};
 use rustix::io::Errno;
@@ -24,6 +22,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::Ended;
+use sweetspot_report::numbers;
+use sweetspot_report::origin::Origin;
+use sweetspot_report::shown::shown;
+use sweetspot_report::summary::{BUFFERED_NO, CALLS, LEFT, NOTE};
 use tempfile::NamedTempFile;
 
 /// First line of every summary, by which an older one is recognised.
@@ -228,7 +230,7 @@ impl Wanted {
         match path.filter(|path| origin::is_folder(path)) {
             None => Ok(Wanted { target: Target::open(path)?, record_of: None }),
             Some(folder) => {
-                let origin = Origin::here(environment);
+                let origin = origin::here(environment);
                 let file = origin::file_in(folder, "summary", &origin, "--summary=")?;
                 Ok(Wanted { target: Target::New(file), record_of: Some(origin) })
             }
@@ -396,7 +398,7 @@ impl Report {
             command: ran.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             ended: ended(ran.ended),
             seconds: ran.seconds,
-            buffer: inactive.is_none().then(|| buffer::text(self.size())),
+            buffer: inactive.is_none().then(|| numbers::size(self.size())),
             inactive,
             rules: self.rules().map(|path| path.display().to_string()),
             processes: learned.processes,
@@ -439,41 +441,13 @@ impl Report {
     }
 }
 
-const BUFFERED_NO: &str = "buffered  no: ";
-const NOTE: &str = "note      ";
-const CALLS: &str = "calls     ";
-const LEFT: &str = ", left of them ";
-
 fn total(files: &[FileSummary]) -> String {
     let sum = |of: fn(&FileSummary) -> u64| files.iter().map(of).sum::<u64>();
     format!("{CALLS}{}{LEFT}{}", sum(|file| file.calls_before), sum(|file| file.calls_after))
 }
 
-/// What a summary says in figures, for `verify`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Why nothing was buffered.
-    pub inactive: Option<String>,
-    /// Calls that the program made, and system calls that were left of them, for all files.
-    pub calls: Option<(u64, u64)>,
-}
-
-impl Figures {
-    /// Reads them in the text of a summary.
-    pub fn read(text: &str) -> Figures {
-        let calls = text.lines().find_map(|line| {
-            let (calls, left) = line.strip_prefix(CALLS)?.split_once(LEFT)?;
-            Some((calls.parse().ok()?, left.parse().ok()?))
-        });
-        let inactive = text.lines().find_map(|line| line.strip_prefix(BUFFERED_NO));
-        let notes = text.lines().filter_map(|line| line.strip_prefix(NOTE));
-        let nothing = notes.filter_map(|note| note.strip_prefix(session::NOTHING)).next();
-        Figures { inactive: inactive.or(nothing).map(str::to_owned), calls }
-    }
-}
-
 fn in_force(size: BufferSize, learned: Option<&Summary>) -> String {
-    let size = buffer::text(size);
+    let size = numbers::size(size);
     match learned.and_then(|learned| learned.processes) {
         Some(1) => format!("size {size}, in 1 process"),
         Some(processes) => format!("size {size}, in {processes} processes"),
@@ -520,6 +494,7 @@ fn table(files: &[FileSummary]) -> Table {
 mod tests {
     use super::*;
     use crate::reach::Why;
+    use sweetspot_report::summary::Figures;
 
     #[test]
     fn says_what_was_buffered_and_what_was_not() {

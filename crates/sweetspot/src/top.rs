@@ -14,8 +14,6 @@ mod sample;
 
 use crate::arguments::Top;
 use crate::failure::Failure;
-use crate::shell::quoted;
-use crate::shown::shown;
 use comfy_table::{CellAlignment, Table, presets};
 use price::Price;
 use program::{Obstacles, Program, command_of};
@@ -27,6 +25,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use sweetspot_report::shell::quoted;
+use sweetspot_report::shown::shown;
 
 /// Changes when a field of the JSON form changes its meaning or goes away.
 const SCHEMA_VERSION: u32 = 1;

@@ -7,16 +7,14 @@
 //!
 //! Not here: how it is done (`sweetspot-io`), and measuring (`sweetspot-lab`).
 
-mod arguments;
 mod explain;
 mod outcome;
 
+use crate::arguments::work::{Compare, Copy, Generate, Lines, Records, Transform, Verb, Work};
 use crate::failure::{Failure, say};
-use crate::shown::shown;
-pub use arguments::Work;
-use arguments::{Compare, Copy, Generate, Lines, Records, Transform, Verb};
 use explain::{STATUS_DIFFERENT, STATUS_FAILED, STATUS_TROUBLE, explain};
 use outcome::{Bar, Outcome};
+use sweetspot_report::shown::shown;
 
 use clap::Parser;
 use std::ffi::OsString;
@@ -180,7 +178,7 @@ fn do_transform(arguments: &Transform) -> Result<u8, Failure> {
     let bar = Bar::new(if from_folder { 0 } else { len(&arguments.from) });
     let options = transform::Options {
         read: arguments.read.options()?,
-        write_buffer: arguments::size("--write-buffer", &arguments.write_buffer)?,
+        write_buffer: crate::arguments::work::size("--write-buffer", &arguments.write_buffer)?,
         passes: arguments.work,
         existing: arguments.force.existing(),
         threads: arguments.threads,

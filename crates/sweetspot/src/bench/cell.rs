@@ -9,7 +9,6 @@ use super::place::{cannot, own_binary, utf8};
 use crate::arguments::Measure;
 use crate::experiment::{NOT_PASSED_ON, lab, print, tail};
 use crate::failure::Failure;
-use crate::shown::shown;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -25,6 +24,7 @@ use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Figure, Output, Template};
 use sweetspot_lab::statistics;
 use sweetspot_lab::store::{Distribution, Ended, Observed};
+use sweetspot_report::shown::shown;
 
 /// Begins the line with which `measure` answers.
 const ANSWER: &str = "sweetspot-measure ";

@@ -3,7 +3,6 @@
 //! Invariant: what has its final name is complete: it is made under another name first.
 
 use super::place::{KEY_DIGITS, Place, cannot, own_binary, utf8};
-use super::subjects::Skipped;
 use crate::experiment::{lab, tail};
 use crate::failure::{Failure, say};
 use crate::work;
@@ -17,6 +16,7 @@ use std::time::{Duration, SystemTime};
 use sweetspot_lab::measure::{self, Job};
 use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Data, MadeBy, Plan};
+use sweetspot_report::bench::Skipped;
 
 /// Making data takes no longer.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);

@@ -3,11 +3,9 @@
 use super::data::{Inventory, free_bytes};
 use super::place::Place;
 use super::session::{seconds_of, store_path, subject};
-use super::subjects::Skipped;
 use crate::arguments::Bench;
 use crate::experiment::lab;
 use crate::failure::Failure;
-use crate::shown::shown;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,6 +13,9 @@ use sweetspot_lab::matrix::Matrix;
 use sweetspot_lab::paired::LOOKS;
 use sweetspot_lab::plan::{Plan, Stop};
 use sweetspot_lab::store::{CellRun, Store};
+use sweetspot_report::bench::Skipped;
+use sweetspot_report::numbers::duration;
+use sweetspot_report::shown::shown;
 
 const MIB: u64 = 1 << 20;
 /// Rounds whose order is shown.
@@ -142,19 +143,11 @@ fn time(arguments: &Bench, plan: &Plan, place: &Place, matrix: &Matrix) -> Resul
     if of_cells.len() < cells {
         text.push_str("; how long they take is known after the first round\n");
     } else {
-        let _ = write!(text, ", {}", spoken(round * (rounds + 1) as f64));
+        let _ = write!(text, ", {}", duration(round * (rounds + 1) as f64));
         if rounds != cap {
-            let _ = write!(text, " to {}", spoken(round * (cap + 1) as f64));
+            let _ = write!(text, " to {}", duration(round * (cap + 1) as f64));
         }
         text.push_str(" of running, as the last session went, and what is prepared before each\n");
     }
     Ok(text)
-}
-
-fn spoken(seconds: f64) -> String {
-    match seconds {
-        short if short < 120.0 => format!("{short:.1} s"),
-        longer if longer < 7200.0 => format!("{:.0} min", longer / 60.0),
-        long => format!("{:.1} h", long / 3600.0),
-    }
 }

@@ -11,13 +11,14 @@
 use crate::arguments::Bench;
 use crate::experiment::lab;
 use crate::failure::Failure;
-use crate::shown::shown;
-use crate::{home, preload};
+use crate::home;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use sweetspot_core::environment as names;
 use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Plan, Template};
+use sweetspot_report::shown::shown;
 use tempfile::TempDir;
 
 /// The name of a plan's file in its folder.
@@ -223,7 +224,7 @@ fn base(arguments: &Bench) -> Result<PathBuf, Failure> {
     if let Some(folder) = &arguments.dir {
         return Ok(folder.clone());
     }
-    let named = std::env::var_os(preload::FOLDER_VARIABLE).map(PathBuf::from);
+    let named = std::env::var_os(names::CACHE).map(PathBuf::from);
     let folder = named.filter(|folder| folder.is_absolute()).or_else(home::cache);
     folder.map(|folder| folder.join("bench")).ok_or_else(|| {
         Failure::own("there is no home folder for data and programs")

@@ -10,11 +10,9 @@
 //! Invariant: the machine is only restarted after a run was stored. Where anything fails it stays up.
 
 use super::place::{Place, own_binary, utf8};
-use super::report::Report;
 use super::session::store_path;
 use crate::arguments::Bench;
 use crate::failure::{Failure, say};
-use crate::shown::shown;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
@@ -22,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use sweetspot_report::bench::Report;
+use sweetspot_report::shown::shown;
 
 /// The target that starts the unit.
 const WANTS: &str = "multi-user.target.wants";

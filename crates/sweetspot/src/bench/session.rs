@@ -3,16 +3,16 @@
 //! Invariant: what runs next follows from the plan, the seed and the stored runs alone (`matrix`), so
 //! a session that was killed at any instant comes to the same rounds.
 
+mod begun;
+
 use super::cell::{self, Launched, Outcome, Request};
 use super::data::{DataSet, Inventory};
 use super::place::Place;
-use super::published::Published;
-use super::report::{Findings, Report, Stopped};
-use super::subjects::{self, Skipped, plan_hash};
 use crate::arguments::Bench;
-use crate::experiment::{Circumstances, lab, seed_by_lot};
+use crate::experiment::lab;
 use crate::failure::{Failure, say};
-use crate::shown::shown;
+pub use begun::Begun;
+use begun::{begun, environment, may_go_on};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +25,10 @@ use sweetspot_lab::environment::Environment;
 use sweetspot_lab::matrix::{Clock, Matrix, Step};
 use sweetspot_lab::plan::{Cache, Plan, Stop};
 use sweetspot_lab::store::{self, CellRun, Ended, Store};
+use sweetspot_report::bench::Skipped;
+use sweetspot_report::bench::{Findings, Report, Stopped};
+use sweetspot_report::published::Published;
+use sweetspot_report::shown::shown;
 
 /// So often in a row a round is repeated because a node was lost.
 const LOST_MAX: usize = 3;
@@ -37,27 +41,6 @@ pub struct Prepared<'a> {
     pub inventory: Inventory,
     pub data: Vec<DataSet>,
     pub skipped: Vec<Skipped>,
-}
-
-/// What must be as it was for a session to go on.
-#[derive(Serialize, Deserialize)]
-pub struct Begun {
-    /// The hash of the plan's text: runs of two plans are never mixed.
-    plan: String,
-    /// For readers of the file: the plan itself, and others' figures that it names.
-    #[serde(default)]
-    pub text: String,
-    #[serde(default)]
-    pub published: Option<String>,
-    pub circumstances: Circumstances,
-    /// The hash of what commands name in the plan's folder.
-    sources: String,
-    /// The hash of each data set, and the subjects that cannot run.
-    data: Vec<String>,
-    pub skipped: Vec<String>,
-    /// For readers of the file: more about the machine, and the versions of programs.
-    #[serde(default)]
-    pub environment: serde_json::Value,
 }
 
 /// How far a session is to go before the machine is restarted, if at all.
@@ -452,77 +435,6 @@ fn launcher_words(arguments: &Bench, node: Option<&str>) -> Vec<OsString> {
         None => None,
     };
     text.split_whitespace().filter_map(word).collect()
-}
-
-/// The machine, and what the programs say of their versions that subjects need.
-fn environment(prepared: &Prepared) -> Result<Environment, Failure> {
-    let needs = prepared.plan.subjects.iter().flat_map(|subject| &subject.needs);
-    let mut commands: Vec<[&str; 2]> = needs.map(|name| [name.as_str(), "--version"]).collect();
-    commands.sort_unstable();
-    commands.dedup();
-    let commands: Vec<&[&str]> = commands.iter().map(|command| &command[..]).collect();
-    Environment::of(&prepared.place.data, &commands).map_err(lab)
-}
-
-fn begun(prepared: &Prepared, environment: &Environment) -> Result<Begun, Failure> {
-    let Prepared { plan, place, data, skipped, .. } = prepared;
-    let mut words = Vec::new();
-    for cell in 0..plan.cells.len() {
-        let mut values: BTreeMap<String, String> = place.values()?.into_iter().collect();
-        values.extend(plan.levels(cell));
-        let fill = |name: &str| values.get(name).map_or("", String::as_str);
-        words.push(plan.subject(&plan.cells[cell]).command[0].fill(fill));
-    }
-    let mut commands = Vec::new();
-    for subject in &plan.subjects {
-        commands.extend(subject.build.iter().cloned());
-        commands.push(subject.templates().cloned().collect());
-    }
-    let seed = plan.seed.unwrap_or_else(seed_by_lot);
-    Ok(Begun {
-        environment: serde_json::to_value(environment).unwrap_or_default(),
-        sources: place.hash(&commands)?,
-        plan: plan_hash(place),
-        text: place.text.clone(),
-        published: Published::text(plan, place),
-        circumstances: Circumstances::now(seed, environment, subjects::programs(words)?),
-        data: data.iter().map(|data| data.hash.clone()).collect(),
-        skipped: skipped.iter().map(|skipped| skipped.why.clone()).collect(),
-    })
-}
-
-/// Whether a session may go on now; in what surroundings it began.
-fn may_go_on(
-    stored: &store::Session,
-    now: &Begun,
-    arguments: &Bench,
-    notes: &mut Vec<String>,
-) -> Result<Circumstances, Failure> {
-    let cannot = |what: &str| {
-        Failure::own(format!("the session cannot go on: {what} since it began"))
-            .next("begin a new one: the same command without --resume")
-    };
-    let Ok(then) = serde_json::from_str::<Begun>(&stored.circumstances) else {
-        return Err(cannot("the form of stored sessions has changed"));
-    };
-    if then.plan != now.plan {
-        return Err(cannot("the plan has changed"));
-    }
-    let changed = then.circumstances.changed(&now.circumstances);
-    let is_other = then.sources != now.sources;
-    let changed = changed.or(is_other.then(|| "a file of the plan's folder".to_owned()));
-    let changed = changed.or((then.data != now.data).then(|| "the data".to_owned()));
-    let changed = changed.or((then.skipped != now.skipped).then(|| "what is installed".to_owned()));
-    match changed {
-        None => Ok(then.circumstances),
-        Some(what) if arguments.accept_changes => {
-            notes.push(format!("{what} has changed since this session began"));
-            Ok(then.circumstances)
-        }
-        Some(what) => Err(cannot(&format!("{what} has changed")).next(
-            "begin a new one without --resume, or mix the runs all the same: --accept-changes",
-        )),
-    }
 }
 
 /// How long a session took so far, about: the times of its runs.

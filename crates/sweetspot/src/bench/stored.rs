@@ -1,10 +1,8 @@
 //! What a session of `bench` found, from the runs that are kept: now or later, finished or not.
 
 use super::change;
-use super::published::Published;
-use super::report::{Findings, Report};
+use super::published;
 use super::session::{Begun, Subject};
-use super::subjects::Skipped;
 use crate::experiment::lab;
 use crate::failure::Failure;
 use serde::Deserialize;
@@ -13,6 +11,8 @@ use sweetspot_lab::environment::Environment;
 use sweetspot_lab::matrix::Matrix;
 use sweetspot_lab::plan::Plan;
 use sweetspot_lab::store::{CellRun, Kept, Store};
+use sweetspot_report::bench::Skipped;
+use sweetspot_report::bench::{Findings, Report};
 
 /// What only the session itself knew.
 #[derive(Default, Deserialize)]
@@ -67,7 +67,7 @@ pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> 
             runs: &runs,
         },
         stopped: None,
-        published: &Published::kept(&plan, begun.published.as_deref())?,
+        published: &published::kept(&plan, begun.published.as_deref())?,
         skipped: &skipped,
         notes: &notes,
         environment: environment.as_ref(),

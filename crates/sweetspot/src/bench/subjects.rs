@@ -6,7 +6,6 @@ use super::place::{KEY_DIGITS, Place, cannot, own_binary};
 use crate::experiment::tail;
 use crate::failure::Failure;
 use crate::resolve;
-use crate::shown::shown;
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,24 +14,8 @@ use std::path::PathBuf;
 use sweetspot_lab::measure::{self, Job};
 use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Plan, Subject};
-
-/// A subject that cannot run here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
-    /// Its number.
-    pub subject: usize,
-    /// What is said about it.
-    pub why: String,
-}
-
-impl Skipped {
-    /// What [`skipped`] once said, again: about which subject.
-    pub fn said(plan: &Plan, why: &str) -> Option<Skipped> {
-        let is_about = |subject: &Subject| why.starts_with(&format!("'{}' needs ", subject.name));
-        let subject = plan.subjects.iter().position(is_about)?;
-        Some(Skipped { subject, why: why.to_owned() })
-    }
-}
+use sweetspot_report::bench::Skipped;
+use sweetspot_report::shown::shown;
 
 /// The subjects that miss a command they need.
 pub fn skipped(plan: &Plan) -> Vec<Skipped> {

@@ -2,18 +2,19 @@
 
 use super::{Finding, Part};
 use crate::home;
-use crate::preload::{FOLDER_OF_ROOT, FOLDER_VARIABLE};
-use crate::sandbox::{Isolation, Refused, Sandbox};
-use crate::shell::quoted;
-use crate::shown::shown;
+use crate::preload::FOLDER_OF_ROOT;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use sweetspot_core::environment::CACHE;
 use sweetspot_guard::recover::{Mode, recover, stale_ledgers};
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_lab::{cache, environment::Environment};
+use sweetspot_report::shell::quoted;
+use sweetspot_report::shown::shown;
+use sweetspot_sandbox::{Isolation, Refused, Sandbox, Wanted};
 
 /// Docker's default. What waits takes at most half of what is free there.
 const SHARED_BYTES_MIN: u64 = 64 << 20;
@@ -56,14 +57,6 @@ pub fn c_library(is_reached: bool) -> Finding {
             Finding::lacks(Part::Run, "C library", "no glibc: getconf names no version of it")
         }
     }
-}
-
-/// What may be done about a confinement of this process that keeps the library from working.
-pub fn mend_confinement() -> Option<String> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let is_filtered = status.lines().any(|line| line == "Seccomp:\t2");
-    let mend = "in a container: docker run --security-opt seccomp=unconfined ...";
-    is_filtered.then(|| mend.to_owned())
 }
 
 fn shared_memory() -> Finding {
@@ -119,7 +112,12 @@ fn left_behind() -> Finding {
 
 fn sandbox() -> Finding {
     let part = Part::Experiments;
-    match Sandbox::new(Isolation::Overlays, &["true".into()], None) {
+    match Sandbox::new(&Wanted {
+        isolation: Isolation::Overlays,
+        command: &["true".into()],
+        folder: None,
+        notes: home::notes(),
+    }) {
         Ok(_) => Finding::ok(part, "sandbox", "namespaces and overlays, tried in this folder"),
         Err(Refused::NoScratch(cause)) => {
             let mend = "name a folder with room: TMPDIR=DIR sweetspot doctor".to_owned();
@@ -201,7 +199,7 @@ fn writable(name: &'static str, folder: Option<PathBuf>) -> Finding {
 
 /// What lies there, so that who uninstalls can take it away.
 pub fn yours() -> Vec<Finding> {
-    let named = std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
+    let named = std::env::var_os(CACHE).map(PathBuf::from);
     let of_root = geteuid().is_root().then(|| PathBuf::from(FOLDER_OF_ROOT));
     let all = [named, home::cache(), of_root, home::config(), home::state()];
     let mut folders: Vec<PathBuf> =

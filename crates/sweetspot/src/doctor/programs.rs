@@ -4,8 +4,8 @@
 
 use super::{Finding, Part};
 use crate::resolve;
-use crate::shown::shown;
 use std::ffi::OsStr;
+use sweetspot_report::shown::shown;
 
 /// Command, what it is for, and how it is installed on Debian.
 const TOOLCHAINS: [(&str, &str, &str); 6] = [

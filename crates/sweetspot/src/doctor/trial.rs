@@ -5,17 +5,18 @@
 
 use crate::failure::Failure;
 use crate::reach::{self, Reach};
-use crate::session::{self, FileSummary, Session, Settings, Summary};
-use crate::shown::shown;
-use crate::{buffer, preload, resolve, run};
+use crate::session::{FileSummary, Session, Settings, Summary};
+use crate::{preload, resolve};
 use rustix::process::{WaitId, WaitIdOptions};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use sweetspot_core::environment as names;
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
+use sweetspot_report::shown::shown;
 use tempfile::TempDir;
 
 /// The program, and its small records.
@@ -142,20 +143,20 @@ fn start(
     session: &Session,
     folder: &Path,
 ) -> io::Result<(u32, Counted)> {
-    let others = std::env::var_os(preload::VARIABLE);
+    let others = std::env::var_os(names::PRELOAD);
     let mut command = Command::new(program);
     command
         .args(["if=in", "of=out", RECORD, "status=none"])
         .current_dir(folder)
-        .env_remove(session::STDIO_VARIABLE)
-        .env_remove(run::SWITCH)
-        .env(preload::VARIABLE, preload::chain(library.as_os_str(), others.as_deref()))
-        .env(buffer::VARIABLE, "auto")
-        .env(session::SUMMARY_VARIABLE, "1")
+        .env_remove(names::STDIO)
+        .env_remove(names::SWITCH)
+        .env(names::PRELOAD, preload::chain(library.as_os_str(), others.as_deref()))
+        .env(names::BUFFER, "auto")
+        .env(names::SUMMARY, "1")
         .stdin(Stdio::null());
     match session.path() {
-        Some(ledger) => command.env(session::VARIABLE, ledger),
-        None => command.env_remove(session::VARIABLE),
+        Some(ledger) => command.env(names::LEDGER, ledger),
+        None => command.env_remove(names::LEDGER),
     };
     let mut child = command.spawn()?;
     let pid = child.id();

@@ -2,12 +2,12 @@
 
 use super::{FileSum, Folder, Run, SCHEMA, Skipped, merge};
 use crate::failure::Failure;
-use crate::profile::data::{self, FileKind, Profile};
-use crate::shown::shown;
 use crate::summary::{self, Record};
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
+use sweetspot_report::profile::data::{self, FileKind, Profile};
+use sweetspot_report::shown::shown;
 
 /// A larger file is none of ours: a profile has at most some ten thousand files and processes.
 const BYTES_MAX: u64 = 256 << 20;

@@ -1,10 +1,10 @@
 //! What many runs did, for a terminal: totals, the slowest, how far they lie apart, files.
 
 use super::{FileSum, Folder, Merged, Range, Run, Skipped, sort, sum};
-use crate::profile::words::{bytes, count, files as number_of_files, ratio, seconds};
 use comfy_table::{CellAlignment, Table, presets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use sweetspot_report::numbers::{bytes, count, files as number_of_files, ratio, seconds};
 
 /// Runs and files that are shown, and notes and skipped files; `--json` has all.
 const RUNS_SHOWN: usize = 8;
@@ -272,7 +272,7 @@ fn skipped(skipped: &[Skipped], text: &mut String) {
 mod tests {
     use super::super::merge;
     use super::*;
-    use crate::origin::Origin;
+    use sweetspot_report::origin::Origin;
 
     #[test]
     fn files_of_ranks_are_one_line() {

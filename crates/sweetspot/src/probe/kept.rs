@@ -5,10 +5,10 @@
 //! question is asked anew. Whoever can write there could make sweetspot promise what does not come
 //! true, and nothing else. Where nothing can be kept, it is asked each time.
 
+use crate::environment::Environment;
 use crate::home;
 use crate::preload;
 use crate::reach::{self, Executable};
-use crate::run::Environment;
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -17,6 +17,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use sweetspot_core::environment as names;
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 
 /// The folder, in the user's cache folder.
@@ -88,7 +89,7 @@ impl Facts {
 
 /// In the user's own folder. Nothing is left in that of somebody else (`sudo` keeps `HOME`).
 fn folder() -> Option<PathBuf> {
-    let base = match std::env::var_os(preload::FOLDER_VARIABLE).filter(|name| !name.is_empty()) {
+    let base = match std::env::var_os(names::CACHE).filter(|name| !name.is_empty()) {
         Some(named) => PathBuf::from(named),
         None => home::cache()?,
     };

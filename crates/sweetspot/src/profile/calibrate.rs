@@ -6,8 +6,6 @@
 //! here: it is a few nanoseconds of some hundred. A file of at most some megabytes is written, and
 //! removed.
 
-use super::data::{Cost, Costs, CostsOfCalls};
-use crate::buffer;
 use std::ffi::OsString;
 use std::fs::File;
 use std::hint::black_box;
@@ -15,7 +13,9 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use sweetspot_core::environment as names;
 use sweetspot_guard::process::taken_by_children;
+use sweetspot_report::profile::data::{Cost, Costs, CostsOfCalls};
 
 /// Two sizes of transfer give the cost of a call and of a byte; a window's and a flush's size that
 /// of a byte under buffering.
@@ -72,7 +72,7 @@ fn starts(observed: &[(OsString, OsString)]) -> Option<(f64, f64)> {
         *round = [
             start(&mut Command::new("true"))?,
             start(Command::new("true").envs(observed.iter().cloned()))?,
-            start(Command::new(&own).args(["run", "--", "true"]).env(buffer::VARIABLE, "auto"))?,
+            start(Command::new(&own).args(["run", "--", "true"]).env(names::BUFFER, "auto"))?,
         ];
     }
     let added = |of: usize| {

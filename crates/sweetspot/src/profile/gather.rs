@@ -1,11 +1,7 @@
 //! From counters to a profile: names, kinds of files, sums for each process, reasons.
 
-use super::coverage;
-use super::data::{
-    Buffered, Costs, File, FileKind, Pattern, Process, Profile, SCHEMA, Size, Timed, Times, Verdict,
-};
-use super::{Run, model};
-use crate::origin::Origin;
+use super::Run;
+use crate::probe::forbids;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,6 +9,11 @@ use sweetspot_core::observe::{Kind, LARGE_BYTES, SIZES, Tally, size_bucket};
 use sweetspot_core::shadow::Would;
 use sweetspot_core::why::Why;
 use sweetspot_guard::observation::{self, Observed, Usage};
+use sweetspot_report::origin::Origin;
+use sweetspot_report::profile::coverage;
+use sweetspot_report::profile::data::{
+    Buffered, Costs, File, FileKind, Pattern, Process, Profile, SCHEMA, Size, Timed, Times, Verdict,
+};
 
 /// Folders of files that the kernel makes up, or that are devices.
 const MADE_UP: [&str; 3] = ["/proc/", "/sys/", "/dev/"];
@@ -282,7 +283,7 @@ pub fn judge_reasons(profile: &mut Profile) {
     // `--stdio` lifts that one and no other.
     let rank = |reason: &String| match Why::ALL.into_iter().find(|why| why.text() == reason) {
         Some(Why::Stdio) => 1,
-        Some(why) if model::forbids(why) => 0,
+        Some(why) if forbids(why) => 0,
         _ => 2,
     };
     let obstacle = profile.obstacle.as_ref().filter(|obstacle| obstacle.is_whole);

@@ -9,41 +9,40 @@
 
 mod calibrate;
 pub mod compare;
-mod coverage;
-pub mod data;
 mod gather;
-mod insight;
+mod kernel;
 mod model;
 mod places;
 pub mod recording;
 pub mod replay;
-mod report;
 mod timeline;
-pub mod words;
 
 use crate::arguments;
+use crate::environment::{Environment, is_switched_off, set, value};
 use crate::failure::Failure;
-use crate::origin::{self, Origin};
+use crate::origin;
 use crate::preload;
 use crate::probe::{self, Answer, Calls};
 use crate::reach::{self, Reach};
 use crate::recover;
-use crate::run::{Environment, Start, end_as, find, is_switched_off, set, value};
-use crate::session;
-use crate::shell::quoted;
-use crate::shown::plain;
+use crate::run::{Start, end_as, find};
 use crate::summary::Target;
-use coverage::Kernel;
-use data::{Costs, Obstacle, Profile};
-pub use model::{RUN_ERROR, forbids};
+use kernel::Kernel;
+pub use model::RUN_ERROR;
 use recording::Recording;
-use report::Style;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use sweetspot_core::environment as names;
 use sweetspot_guard::observation::{Observation, Wanted};
 use sweetspot_guard::process::{Ended, Taken, taken_by_children};
+use sweetspot_report::numbers;
+use sweetspot_report::origin::Origin;
+use sweetspot_report::profile::data::{self, Costs, Obstacle, Profile};
+use sweetspot_report::profile::report::{self, Style};
+use sweetspot_report::profile::{insight, sentence};
+use sweetspot_report::shown::plain;
 use timeline::Timeline;
 
 /// How all reports begin, by which an older one in the file is recognised.
@@ -69,7 +68,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
         )
         .next("try: env -u SWEETSPOT sweetspot profile ..."));
     }
-    let origin = Origin::here(&environment);
+    let origin = origin::here(&environment);
     let Targets { json, report, record } = Targets::open(arguments, &origin)?;
     let program = find(&arguments.command[0], &environment)?;
     let reach = reach::inspect(&program, value(&environment, "PATH"));
@@ -163,11 +162,11 @@ fn observed(
     environment: &Environment,
 ) -> Result<Vec<(OsString, OsString)>, Failure> {
     let library = preload::install()?;
-    let others = value(environment, preload::VARIABLE);
+    let others = value(environment, names::PRELOAD);
     Ok(vec![
-        (preload::VARIABLE.into(), preload::chain(library.as_os_str(), others)),
-        (session::VARIABLE.into(), observation.path().into()),
-        (session::SUMMARY_VARIABLE.into(), "1".into()),
+        (names::PRELOAD.into(), preload::chain(library.as_os_str(), others)),
+        (names::LEDGER.into(), observation.path().into()),
+        (names::SUMMARY.into(), "1".into()),
     ])
 }
 
@@ -246,8 +245,8 @@ impl Progress {
         let line = format!(
             "\r\x1b[K{:.0} s: {} calls/s, {}/s",
             self.started.elapsed().as_secs_f64(),
-            words::count(rate(now.0, self.before.0)),
-            words::bytes(rate(now.1, self.before.1)),
+            numbers::count(rate(now.0, self.before.0)),
+            numbers::bytes(rate(now.1, self.before.1)),
         );
         let _ = std::io::stderr().write_all(line.as_bytes());
         self.shown += 1;
@@ -284,7 +283,7 @@ fn judge(profile: &mut Profile, reach: &Reach) {
     model::judge(profile);
     gather::judge_reasons(profile);
     profile.insights = insight::all(profile, reach);
-    profile.sentence = words::sentence(profile, reach);
+    profile.sentence = sentence::sentence(profile, reach, probe::mend);
 }
 
 /// Measures what calls cost where the file with most of them lies.
@@ -293,9 +292,4 @@ fn costs(profile: &Profile, observed: &[(OsString, OsString)]) -> Costs {
     let main = files.max_by_key(|file| file.reads + file.writes + file.seeks);
     let folder = main.and_then(|file| Path::new(&file.path).parent()).filter(|path| path.is_dir());
     calibrate::costs(folder.unwrap_or(Path::new(".")), observed)
-}
-
-/// The program and its arguments, as a shell would take them.
-pub fn shell_words(command: &[String]) -> String {
-    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }

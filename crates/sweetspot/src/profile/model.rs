@@ -7,8 +7,11 @@
 //!
 //! Pure: no file is touched here, so that recorded profiles can be predicted again in tests.
 
-use super::data::{Cost, Costs, File, FileKind, Prediction, Profile, Times, Verdict};
+use crate::probe::forbids;
 use sweetspot_core::why::Why;
+use sweetspot_report::profile::data::{
+    Cost, Costs, File, FileKind, GAIN_SECONDS_MIN, Prediction, Profile, Times, Verdict,
+};
 
 /// What a call costs its program besides the time that is taken around it: entering the kernel slows
 /// down what comes after it. Fitted to recorded outcomes: next to nothing for a loop in C, 20 to 60
@@ -35,8 +38,6 @@ const BUSY_ERROR: f64 = 0.35;
 const DEVIATIONS: f64 = 2.0;
 /// A file that would save less than this part of the time has no gain.
 const GAIN_SHARE_MIN: f64 = 0.005;
-/// And less than that in all, in seconds.
-pub const GAIN_SECONDS_MIN: f64 = 0.000_5;
 /// Where the whole is not faster by that much, nothing in it gains.
 const GAIN_RATIO_MIN: f64 = 1.03;
 /// Giving a file a buffer takes as long as so many questions about it: its status, file system, flags
@@ -295,11 +296,6 @@ fn predict(before: f64, parallel: f64, all: &Change, busy: f64) -> Prediction {
     Prediction { seconds: after, ratio, ratio_low: ratio / factor, ratio_high: ratio * factor }
 }
 
-/// Reasons that leave no way to buffer a file, as opposed to those for which it does not pay.
-pub fn forbids(why: Why) -> bool {
-    !matches!(why, Why::TooFewCalls | Why::LargeTransfers | Why::RandomAccess | Why::NotWorthIt)
-}
-
 fn verdict(file: &File, seconds: f64) -> Verdict {
     let forbidden = Why::ALL
         .into_iter()
@@ -318,6 +314,7 @@ fn verdict(file: &File, seconds: f64) -> Verdict {
 mod tests {
     use super::*;
     use serde::Deserialize;
+    use std::path::{Path, PathBuf};
 
     /// What `cargo xtask bench --predict --record` keeps of one program.
     #[derive(Deserialize)]
@@ -327,13 +324,17 @@ mod tests {
         profiles: Vec<Profile>,
     }
 
-    /// All records there are, so that each new one is a new test of the model.
+    /// The older records, and all that stand beside what pages name, so that each new one is a new
+    /// test of the model.
     fn recorded() -> Vec<Recorded> {
-        let measurements = concat!(env!("CARGO_MANIFEST_DIR"), "/../../measurements");
-        let folders = std::fs::read_dir(measurements).unwrap().flatten();
-        let files = folders.map(|folder| folder.path().join("predictions.json"));
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let in_folder =
+            |folder: PathBuf| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let older = in_folder(here.join("tests/predictions"));
+        let named = in_folder(here.join("../../measurements"));
+        let files = older.chain(named.map(|folder| folder.join("predictions.json")));
         let read = |file| serde_json::from_slice::<Vec<Recorded>>(&std::fs::read(file).unwrap());
-        files.filter(|file| file.exists()).flat_map(|file| read(file).unwrap()).collect()
+        files.filter(|file| file.is_file()).flat_map(|file| read(file).unwrap()).collect()
     }
 
     /// The promise: the truth lies in the interval for at least 9 in 10 programs, and the median

@@ -1,20 +1,16 @@
 //! Where in a program calls are made (`--where`): from places in the files of programs and libraries to
 //! functions and lines, as far as their symbols and debug information tell.
 
-use super::data::{File, Place};
 use addr2line::{Loader, demangle_auto};
 use object::{Object, ObjectSegment};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use sweetspot_guard::observation;
+use sweetspot_report::profile::data::{File, Place};
 
 /// A place with a smaller part of a file's calls is left out.
 const SHARE_MIN: f64 = 0.01;
-/// How names of programs begin that run programs of another language.
-const INTERPRETERS: [&str; 9] =
-    ["python", "libpython", "perl", "libperl", "ruby", "libruby", "node", "php", "libjava"];
-
 /// Gives each file the places of its calls, over all processes, those of most calls first.
 pub fn name(files: &mut [File], sampled: &[observation::Place]) {
     let mut modules = HashMap::new();
@@ -110,31 +106,6 @@ impl Module {
     }
 }
 
-/// Where it is, for a reader: function, file and line, or what there is of them.
-pub fn text(place: &Place) -> String {
-    let module = super::words::short(&place.module);
-    let mut text = match (&place.function, &place.file, place.line) {
-        (Some(function), Some(file), Some(line)) => {
-            format!("{function} ({}:{line})", super::words::short(file))
-        }
-        (Some(function), ..) => format!("{function} in {module}"),
-        _ => format!("{module}+{:#x}", place.offset),
-    };
-    if let Some(outer) = &place.inlined_into {
-        text.push_str(&format!(", inlined into {outer}"));
-    }
-    if is_interpreter(place) {
-        text.push_str(", of the interpreter: the call is in its script");
-    }
-    text
-}
-
-/// Whether the module runs programs of another language.
-pub fn is_interpreter(place: &Place) -> bool {
-    let module = super::words::short(&place.module);
-    INTERPRETERS.iter().any(|name| module.starts_with(name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,25 +137,5 @@ mod tests {
         assert_eq!(found, [(16, 0.93), (32, 0.069)]);
         assert_eq!(files[1].places[0].share, 1.0);
         assert!(files[2].places.is_empty());
-        assert_eq!(text(&files[0].places[0]), "module+0x10");
-    }
-
-    #[test]
-    fn places_are_in_words() {
-        let check = |function: Option<&str>, line: Option<u32>, module: &str, expected: &str| {
-            let place = Place {
-                function: function.map(str::to_owned),
-                file: line.map(|_| "/src/copy.c".to_owned()),
-                line,
-                module: module.to_owned(),
-                ..Place::default()
-            };
-            assert_eq!(text(&place), expected);
-        };
-        check(Some("copy"), Some(7), "/bin/x", "copy (copy.c:7)");
-        check(Some("copy"), None, "/bin/x", "copy in x");
-        check(None, None, "/bin/x", "x+0x0");
-        let script = "main in python3.11, of the interpreter: the call is in its script";
-        check(Some("main"), None, "/usr/bin/python3.11", script);
     }
 }

@@ -4,9 +4,7 @@
 //! The file is JSON, compressed by gzip: `zcat FILE` shows it. A call is five small numbers, most of
 //! them the same as before.
 
-use super::data::Profile;
 use crate::failure::Failure;
-use crate::shown::shown;
 use flate2::read::GzDecoder;
 use flate2::{Compression, GzBuilder};
 use serde::{Deserialize, Serialize};
@@ -15,6 +13,8 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use sweetspot_core::trace::{Line, Told};
+use sweetspot_report::profile::data::Profile;
+use sweetspot_report::shown::shown;
 
 /// How every such file begins: a header of gzip that says what is in it (RFC 1952: a comment, no
 /// time, from any system).

@@ -5,7 +5,6 @@
 //! the same at another size. Where another size would have asked what was never asked, the file is as
 //! large as it was seen to be, and may be written.
 
-use super::data::Prediction;
 use super::recording::Recording;
 use super::{gather, model};
 use std::collections::HashMap;
@@ -13,6 +12,7 @@ use sweetspot_core::shadow::{Shadow, Transfer, Wish, World, Would};
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::trace::{BY_STDIO, FROM_OUTSIDE, HANDED, Line, NEWS, RESUMED, SPEECH, Told};
 use sweetspot_core::why::Why;
+use sweetspot_report::profile::data::Prediction;
 
 /// What buffering would have done with a file, by [`Would`].
 type Counts = [u64; Would::COUNT];

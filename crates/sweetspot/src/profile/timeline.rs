@@ -1,7 +1,7 @@
 //! What a program did when: its calls and bytes so far, looked at while it runs.
 
-use super::data::Moment;
 use std::time::{Duration, Instant};
+use sweetspot_report::profile::data::Moment;
 
 /// From one look to the next, at first.
 pub const GAP: Duration = Duration::from_millis(50);

@@ -1,19 +1,19 @@
 //! Reads what was named: stores of `tune` and `bench`, profiles, summaries, and reports that were
 //! written as JSON. What a file is follows from how it begins, not from its name.
 
-use super::data::{NamedProfile, NamedSummary, Report, SCHEMA, Session};
 use super::sessions;
 use crate::arguments;
 use crate::experiment::lab;
 use crate::failure::Failure;
 use crate::profile::compare;
-use crate::shown::shown;
 use crate::summary;
 use crate::{bench, tune};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use sweetspot_lab::store::{Kept, Store};
+use sweetspot_report::data::{NamedProfile, NamedSummary, Report, SCHEMA, Session};
+use sweetspot_report::shown::shown;
 
 /// How every database begins.
 const DATABASE: &[u8] = b"SQLite format 3\0";

@@ -1,13 +1,7 @@
 //! Sessions of `tune` and `bench` in one form. Every figure is one that they, or the lab, computed.
 
-use super::data::{
-    Cell, Claim, Cost, Fact, Factor, Judgement, Kind, NullControl, Part, Ratio, Run, Session,
-};
 use crate::bench;
-use crate::bench::report::percent;
-use crate::profile::shell_words;
 use crate::tune;
-use crate::tune::settings::spoken;
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::cost::{self, CostModel, Light};
 use sweetspot_lab::environment::Environment;
@@ -16,11 +10,16 @@ use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::paired::{CONFIDENCE_FIXED, Effect};
 use sweetspot_lab::plan::{Figure, Plan};
 use sweetspot_lab::search::{self, OFF, Phase};
-use sweetspot_lab::statistics::{self, Estimate, Interval};
+use sweetspot_lab::statistics::{Estimate, Interval};
 use sweetspot_lab::store::{CellRun, Ended, Kept};
+use sweetspot_report::content::{AS_EACH, cache_in_words};
+use sweetspot_report::data::{
+    Cell, Claim, Cost, Fact, Factor, Judgement, Kind, NullControl, Part, Ratio, Run, Session,
+};
+use sweetspot_report::figures::light;
+use sweetspot_report::numbers::spoken;
+use sweetspot_report::shell::words as shell_words;
 
-/// Where cells differ in their cache.
-const AS_EACH: &str = "as each cell has it";
 /// More sentences are a list, below one that counts them.
 const SENTENCES_MAX: usize = 3;
 
@@ -37,7 +36,7 @@ pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, swee
         let ratio = search::ratio(rounds, Phase::Pilot, setting, OFF, CONFIDENCE_FIXED)?;
         cells.push(Cell {
             name: spoken(buffer),
-            levels: vec![tune::settings::typed(buffer)],
+            levels: vec![sweetspot_report::numbers::typed(buffer)],
             buffer_bytes: match buffer {
                 BufferSize::Bytes(bytes) => Some(u64::from(bytes)),
                 _ => None,
@@ -265,15 +264,6 @@ fn same<'a>(mut words: impl Iterator<Item = &'a str>) -> String {
     if words.all(|word| word == first) { first.to_owned() } else { AS_EACH.to_owned() }
 }
 
-/// The state of the cache, as it ends a sentence.
-pub fn cache_in_words(cache: &str) -> String {
-    match cache {
-        "none" => "the cache left as it was".to_owned(),
-        AS_EACH => format!("the cache {AS_EACH}"),
-        cache => format!("{cache} cache"),
-    }
-}
-
 fn of_estimate(estimate: Estimate) -> Ratio {
     ratio(estimate.value, estimate.interval, estimate.samples)
 }
@@ -312,7 +302,10 @@ fn without(plan: &Plan, cell: usize) -> Option<usize> {
     })?
 }
 
-fn null_control(report: &bench::report::Report, found: &matrix::NullControl) -> NullControl {
+fn null_control(
+    report: &sweetspot_report::bench::Report,
+    found: &matrix::NullControl,
+) -> NullControl {
     NullControl {
         text: report.control(found).replace('\n', " ").trim().to_owned(),
         ratio: of_effect(found.effect),
@@ -383,15 +376,6 @@ fn costs(session: &Session, name: &str, cells: Vec<usize>) -> Option<Cost> {
     })
 }
 
-/// A run as the cost model sees it.
-pub fn light(run: &Run) -> Light {
-    Light {
-        calls: (run.read_calls + run.write_calls) as f64,
-        bytes: (run.read_bytes + run.written_bytes) as f64,
-        seconds: run.wall_seconds,
-    }
-}
-
 fn facts(environment: Option<&Environment>) -> Vec<Fact> {
     let Some(found) = environment else { return Vec::new() };
     let mut facts = Vec::new();
@@ -401,7 +385,7 @@ fn facts(environment: Option<&Environment>) -> Vec<Fact> {
     add("date", found.date.clone());
     let machine = if found.virtual_machine { " (a virtual machine)" } else { "" };
     add("processor", format!("{}, {} of them{machine}", found.processor, found.processors));
-    add("memory", super::chart::size(found.memory_bytes as f64));
+    add("memory", sweetspot_report::numbers::axis_size(found.memory_bytes as f64));
     add("kernel", format!("{}, {}", found.kernel, found.architecture));
     found.distribution.iter().for_each(|name| add("distribution", name.clone()));
     let options = found.file_system.options.join(",");
@@ -410,14 +394,4 @@ fn facts(environment: Option<&Environment>) -> Vec<Fact> {
     found.huge_pages.iter().for_each(|pages| add("huge pages", pages.clone()));
     found.versions.iter().for_each(|(name, version)| add(name, version.clone()));
     facts
-}
-
-/// The median of figures, if there are any.
-pub fn median(figures: &[f64]) -> Option<f64> {
-    statistics::median(figures).ok()
-}
-
-/// A margin in words.
-pub fn margin(session: &Session) -> String {
-    percent(session.margin)
 }

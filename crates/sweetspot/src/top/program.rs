@@ -3,13 +3,13 @@
 
 use crate::probe;
 use crate::reach::{self, Reach};
-use crate::session;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use sweetspot_core::environment as names;
 
 /// Programs that are known by what they run.
 const INTERPRETERS: &[&str] =
@@ -117,7 +117,7 @@ fn may_be_asked(pid: u32, program: &fs::Metadata) -> bool {
 
 /// What the process itself shows.
 fn state(pid: u32) -> Option<String> {
-    let variable = format!("{}=", session::VARIABLE);
+    let variable = format!("{}=", names::LEDGER);
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     if environment.split(|&byte| byte == 0).any(|line| line.starts_with(variable.as_bytes())) {
         return Some("it runs under sweetspot already".to_owned());

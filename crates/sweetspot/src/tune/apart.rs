@@ -6,14 +6,15 @@
 use super::files::Outputs;
 use crate::arguments::Tune;
 use crate::failure::Failure;
-use crate::sandbox::{End, Isolation, Kept, Ran, Refused, Sandbox};
-use crate::shown::shown;
+use crate::home;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 use sweetspot_lab::measure::Measurement;
+use sweetspot_report::shown::shown;
+use sweetspot_sandbox::{End, Isolation, Kept, Ran, Refused, Sandbox, Wanted};
 
 /// What an overlay does to the figures, for the report.
 const SAID: &str = "each run was in a sandbox of overlays, from the same files, and what it wrote was \
@@ -35,16 +36,21 @@ impl Apart {
     /// # Errors
     /// Where there can be none.
     pub fn new(arguments: &Tune) -> Result<Apart, Failure> {
-        let sandbox =
-            Sandbox::new(Isolation::Overlays, &arguments.command, None).map_err(|refused| {
-                match refused {
-                    Refused::NotHere(cause) => {
-                        Failure::own(format!("there can be no sandbox here: {cause}"))
-                    }
-                    Refused::NoScratch(cause) => Failure::own(cause),
+        let sandbox = Sandbox::new(&Wanted {
+            isolation: Isolation::Overlays,
+            command: &arguments.command,
+            folder: None,
+            notes: home::notes(),
+        })
+        .map_err(|refused| {
+            match refused {
+                Refused::NotHere(cause) => {
+                    Failure::own(format!("there can be no sandbox here: {cause}"))
                 }
-                .next("nothing was run; tune in place, without --sandbox, and with --prepare CMD")
-            })?;
+                Refused::NoScratch(cause) => Failure::own(cause),
+            }
+            .next("nothing was run; tune in place, without --sandbox, and with --prepare CMD")
+        })?;
         Ok(Apart { sandbox, run: 0, last: Outputs::default() })
     }
 
@@ -101,7 +107,7 @@ impl Apart {
             ))
             .next("name a folder on a larger one: TMPDIR=DIR sweetspot tune ..."));
         }
-        let ran = self.sandbox.ran(self.run)?;
+        let ran = self.sandbox.ran(self.run).map_err(Failure::own)?;
         measurement.wall = Duration::from_secs_f64(ran.seconds);
         measurement.status = ExitStatus::from_raw(match ran.end {
             End::Exited(status) => i32::from(status) << 8,

@@ -9,7 +9,6 @@
 //! Not here: running anything.
 
 use crate::failure::Failure;
-use crate::profile::{self, data::FileKind, data::Profile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions};
@@ -21,6 +20,7 @@ use sweetspot_core::ledger::{Counter, TEXT_BYTES_MAX};
 use sweetspot_core::policy::CALLS_LISTED;
 use sweetspot_guard::session::Summary;
 use sweetspot_lab::output::Hash;
+use sweetspot_report::profile::data::{FileKind, Profile};
 
 /// Files that are looked at in all scanned folders together.
 const SCANNED_MAX: usize = 20_000;
@@ -203,7 +203,7 @@ impl Files {
     pub fn learn_from_profile(&mut self, profile: &Profile) {
         // Of the same files a ledger would tell: used in many pieces. What was open before is standard
         // input or output, which each run gets anew.
-        let is_one = |file: &&profile::data::File| {
+        let is_one = |file: &&sweetspot_report::profile::data::File| {
             let calls = file.reads + file.writes;
             let is_listed = file.together == 0 && calls >= u64::from(CALLS_LISTED);
             file.kind == FileKind::File && file.opens > 0 && is_listed

@@ -7,12 +7,12 @@ use super::{Kept, tune_command};
 use crate::arguments::Tune;
 use crate::config;
 use crate::failure::Failure;
-use crate::shown::shown;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 use sweetspot_core::ledger::TEXT_BYTES_MAX;
 use sweetspot_lab::measure::{self, Job};
+use sweetspot_report::shown::shown;
 
 const RECORD_BYTES: u64 = 200;
 /// Records of the first look at how slow calls are here.

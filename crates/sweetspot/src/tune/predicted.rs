@@ -8,18 +8,19 @@
 //! right, that is a miss.
 
 use super::report::PredictedRow;
-use super::settings::{Ladder, typed};
 use super::trial::{Trial, called};
 use crate::failure::Failure;
+use crate::ladder::Ladder;
 use crate::profile::RUN_ERROR;
 use crate::profile::recording::Recording;
 use crate::profile::replay;
-use crate::shown::shown;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::search::{Answer, OFF, Phase, Round, Setting};
+use sweetspot_report::numbers::typed;
+use sweetspot_report::shown::shown;
 
 /// Runs of a confirmation, at most.
 pub const RUNS: usize = 3 * ROUNDS;
@@ -272,7 +273,7 @@ fn row(
     setting: Setting,
     buffer: BufferSize,
     seconds: f64,
-    found: Option<crate::profile::data::Prediction>,
+    found: Option<sweetspot_report::profile::data::Prediction>,
 ) -> PredictedRow {
     PredictedRow {
         setting,
@@ -328,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_is_not_as_predicted_is_said() {
-        let sizes = super::super::settings::ladder("4K..16K").unwrap_or_else(|e| panic!("{e}"));
+        let sizes = crate::ladder::ladder("4K..16K").unwrap_or_else(|e| panic!("{e}"));
         let mut predicted = Predicted {
             rows: rows(&[5.0, 2.0, 1.03, 1.0, 1.2]),
             answer: Answer { choice: 2, rival: 3, confirmed: false, auto_is_within: false },

@@ -3,14 +3,14 @@
 //! Invariant: only rules that carry `tuned` and name this program (or, without a program, this file)
 //! are changed or removed; every other byte of the file stays. The file appears whole or not at all.
 
-use super::settings::typed;
 use crate::config;
 use crate::failure::Failure;
-use crate::shown::shown;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use sweetspot_core::size::BufferSize;
+use sweetspot_report::numbers::typed;
+use sweetspot_report::shown::shown;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 /// A rule for the program.

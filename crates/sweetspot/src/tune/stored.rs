@@ -1,9 +1,10 @@
 //! What a session of `tune` found, from the runs that are kept: now or later, finished or not.
 
 use super::report::{Findings, Found, Report};
-use super::settings::{self, Ladder};
-use super::{Begun, CURVE_ROUNDS, lab};
+use super::rounds::Begun;
+use super::{CURVE_ROUNDS, lab};
 use crate::failure::Failure;
+use crate::ladder::{self, Ladder};
 use serde::Deserialize;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::search::{Plan, Round};
@@ -68,9 +69,7 @@ pub fn read(store: &Store, kept: &Kept) -> Result<Stored, Failure> {
     let begun: Begun = serde_json::from_str(&kept.session.circumstances).map_err(form)?;
     // The first setting is no buffering, the last is automatic.
     let sizes = match subject.sizes.as_slice() {
-        [_, first, .., last, _] => {
-            settings::ladder(&format!("{first}..{last}")).map_err(unknown)?
-        }
+        [_, first, .., last, _] => ladder::ladder(&format!("{first}..{last}")).map_err(unknown)?,
         _ => return Err(unknown("its sizes are not known".to_owned())),
     };
     let plan = Plan {

@@ -5,27 +5,25 @@
 //! the setting changes what comes out (a fault of ours, which ends everything), or the program
 //! itself writes something else each time (which is said, and cannot be checked any more).
 
+mod start;
+
 use super::apart::Apart;
 use super::files::{Files, Outputs, Scan, named};
-use super::settings::{Ladder, spoken, typed};
 use crate::arguments::Tune;
-use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
-use crate::profile::data::Profile;
-use crate::sandbox;
-use crate::shown::shown;
-use crate::{buffer, preload, session};
+use crate::ladder::Ladder;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::session as guarded;
-use sweetspot_lab::cache;
-use sweetspot_lab::measure::{self, Job, Measurement};
+use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::search::{OFF, Setting};
+use sweetspot_report::numbers::{spoken, typed};
+use sweetspot_report::profile::data::Profile;
+use sweetspot_report::shown::shown;
+use sweetspot_sandbox as sandbox;
 use tempfile::TempDir;
 
 const STANDARD_INPUT: &str = "/proc/self/fd/0";
@@ -318,212 +316,6 @@ impl<'a> Trial<'a> {
             true => "its standard output".to_string(),
             false => shown(path),
         }
-    }
-
-    /// One run, from preparation to a good end.
-    fn start(&mut self, way: &Way) -> Result<Measurement, Failure> {
-        self.prepare()?;
-        self.bring_into_cache()?;
-        let mut job = self.job(way)?;
-        if let Some(apart) = &mut self.apart {
-            job.command = apart.words(&job.command)?;
-        }
-        let mut measurement = measure::run(&job).map_err(lab)?;
-        if let Some(apart) = &mut self.apart {
-            apart.end(&mut measurement)?;
-        }
-        self.runs += 1;
-        if !measurement.status.success() {
-            let said = tail(&self.stderr());
-            let first = if self.runs == 1 { "" } else { ", which it did not the first time" };
-            let next = match self.runs {
-                1 => "make it succeed first; a program that ends so on purpose: sh -c 'CMD; true'",
-                _ => {
-                    "if it uses up or changes its input, bring that back before each run: \
-                     --prepare 'cp saved.dat input.dat'"
-                }
-            };
-            return Err(Failure::own(format!(
-                "'{}' failed with {}{first}{said}",
-                self.name(),
-                measurement.status
-            ))
-            .next(next));
-        }
-        if self.arguments.prepare.is_none()
-            && let Some(path) = self.files.changed_input()
-        {
-            return Err(Failure::own(format!(
-                "{}, which '{}' reads, has changed: by the program itself or by someone else, so \
-                 its runs cannot be compared",
-                shown(path),
-                self.name()
-            ))
-            .next("bring it back before each run: --prepare 'cp saved.dat input.dat'"));
-        }
-        // What was written leaves the next run alone; in a sandbox it is thrown away.
-        for path in self.files.written.iter().filter(|_| self.apart.is_none()) {
-            if let Ok(file) = File::open(path) {
-                let _ = file.sync_all(); // a file system that cannot is no reason to stop
-            }
-        }
-        Ok(measurement)
-    }
-
-    /// In a process group of its own, as the command itself: a Ctrl-C finishes it.
-    fn prepare(&self) -> Result<(), Failure> {
-        let Some(command) = &self.arguments.prepare else { return Ok(()) };
-        let mut job = Job::new(["/bin/sh".as_ref(), "-c".as_ref(), command.as_os_str()]);
-        let said = self.scratch.path().join("prepare");
-        (job.stderr, job.limit) = (Some(said.clone()), RUN_LIMIT);
-        let shown = shown(command);
-        let status = measure::run(&job)
-            .map_err(|error| Failure::own(format!("--prepare '{shown}': {error}")))?
-            .status;
-        if status.success() {
-            return Ok(());
-        }
-        Err(Failure::own(format!("--prepare '{shown}' failed with {status}{}", tail(&said)))
-            .next("try it by hand: it runs in this folder, by /bin/sh"))
-    }
-
-    fn bring_into_cache(&mut self) -> Result<(), Failure> {
-        let state = if self.arguments.cold { cache::State::Cold } else { cache::State::Warm };
-        if self.is_cache_as_it_is {
-            return Ok(());
-        }
-        match cache::bring(state, &self.files.inputs()) {
-            Err(error) if !self.arguments.cold && !self.arguments.warm => {
-                self.is_cache_as_it_is = true;
-                self.notes.push(format!("the cache is left as each run leaves it: {error}"));
-                Ok(())
-            }
-            Err(error) if self.arguments.cold => {
-                Err(lab(error).next("without --cold it can be tuned with a warm cache"))
-            }
-            other => other.map_err(lab),
-        }
-    }
-
-    fn job(&self, way: &Way) -> Result<Job, Failure> {
-        let command = self.arguments.command.iter().cloned();
-        let with_run = |options: [OsString; 2]| -> Result<Vec<OsString>, Failure> {
-            let own = std::env::current_exe()
-                .map_err(|error| Failure::own(format!("sweetspot cannot find itself: {error}")))?;
-            let config = self.arguments.config.iter();
-            let config = config.flat_map(|path| ["--config".into(), path.clone().into_os_string()]);
-            let mut words = vec![own.into_os_string(), "run".into()];
-            words.extend(options);
-            if !matches!(way, Way::Rules(_)) {
-                words.extend(config);
-            }
-            words.push("--".into());
-            Ok(words)
-        };
-        let mut job = match way {
-            Way::Setting(BufferSize::Off) | Way::Learning(_) | Way::Recording(_) => {
-                Job::new(command)
-            }
-            Way::Setting(size) => {
-                let options = ["--buffer-size".into(), buffer::text(*size).into()];
-                Job::new(with_run(options)?.into_iter().chain(command))
-            }
-            Way::Rules(rules) => {
-                let options = ["--config".into(), rules.as_os_str().to_owned()];
-                Job::new(with_run(options)?.into_iter().chain(command))
-            }
-        };
-        if let Way::Recording(path) = way {
-            let own = std::env::current_exe()
-                .map_err(|error| Failure::own(format!("sweetspot cannot find itself: {error}")))?;
-            let mut words = vec![own.into_os_string()];
-            words.extend(["profile", "--output", "/dev/null", "--record"].map(OsString::from));
-            words.extend([path.as_os_str().to_owned(), "--".into()]);
-            job.command.splice(0..0, words);
-        }
-        job.without = NOT_PASSED_ON.map(OsString::from).into();
-        if let Way::Learning(ledger) = way {
-            let library = preload::install()?;
-            let seen = match &self.apart {
-                None => ledger.path().to_owned(),
-                Some(apart) => apart.inside(ledger.path()),
-            };
-            let others = std::env::var_os(preload::VARIABLE);
-            let all = preload::chain(library.as_os_str(), others.as_deref());
-            job.without.clear();
-            job.environment = vec![
-                (preload::VARIABLE.into(), all),
-                (buffer::VARIABLE.into(), "auto".into()),
-                (session::VARIABLE.into(), seen.into_os_string()),
-                (session::SUMMARY_VARIABLE.into(), "1".into()),
-                ("SWEETSPOT".into(), "on".into()),
-            ];
-        }
-        job.stdin = standard_input();
-        job.stdout = Some(self.stdout());
-        job.stderr = Some(self.stderr());
-        job.limit = RUN_LIMIT;
-        Ok(job)
-    }
-
-    fn outputs(&self) -> Result<Outputs, Failure> {
-        let stdout = self.stdout();
-        let is_checked = |path: &&PathBuf| !self.varying.contains(*path);
-        let Some(apart) = &self.apart else {
-            let all = self.files.written.iter().chain([&stdout]);
-            return Outputs::of(all.filter(is_checked));
-        };
-        let mut outputs = Outputs::of([&stdout].into_iter().filter(is_checked))?;
-        for path in self.files.written.iter().filter(is_checked) {
-            outputs.0.insert(path.clone(), apart.last.0.get(path).cloned().flatten());
-        }
-        Ok(outputs)
-    }
-
-    /// Compares what came out with what came out first. Where it differs the command runs once more
-    /// as it is, which tells whose doing that is.
-    fn check_outputs(&mut self, how: &str) -> Result<(), Failure> {
-        let found = self.outputs()?;
-        let differing: Vec<PathBuf> = found.differing(&self.expected).cloned().collect();
-        if differing.is_empty() {
-            return Ok(());
-        }
-        self.start(&Way::Setting(BufferSize::Off))?;
-        let again = self.outputs()?;
-        let own: Vec<&PathBuf> = again.differing(&self.expected).collect();
-        for path in differing {
-            let shown = self.shown(&path);
-            if !own.contains(&&path) {
-                return Err(Failure::own(format!(
-                    "{shown} comes out differently {how}: this must not happen, and nothing was \
-                     written to sweetspot.toml"
-                ))
-                .next(
-                    "leave this program unbuffered (SWEETSPOT=off), and please report it: a fault \
-                     in sweetspot, or a program that looks at how its calls are made",
-                ));
-            }
-            let goes_on = self.arguments.prepare.is_none() && self.apart.is_none();
-            if goes_on && self.files.is_read_too(&path) {
-                return Err(Failure::own(format!(
-                    "'{}' reads {shown} and changes it, so that each run begins with something else",
-                    self.name()
-                ))
-                .next("bring it back before each run: --prepare 'cp saved.dat work.dat'"));
-            }
-            self.notes.push(match again.growth(&self.expected, &path) {
-                Some(bytes) => format!(
-                    "{shown} comes out differently from run to run, also without sweetspot ({bytes} \
-                     bytes more than at first), so it was not checked"
-                ),
-                None => format!(
-                    "{shown} comes out differently from run to run, also without sweetspot, so it \
-                     was not checked"
-                ),
-            });
-            self.varying.insert(path);
-        }
-        Ok(())
     }
 }
 

@@ -6,12 +6,12 @@
 //! be compared; any other noise makes the item useless for a verdict, and is said.
 
 use super::content::{self, Place, Span};
-use crate::sandbox::{Changes, Content, End, Entry, Kind};
-use crate::shown::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use sweetspot_report::shown::shown;
+use sweetspot_sandbox::{Changes, Content, End, Entry, Kind};
 
 /// Modification times closer than this may be in either order: so long a byte may wait.
 const APART: i128 = sweetspot_core::policy::MAX_AGE_MS as i128 * 1_000_000;
@@ -186,7 +186,7 @@ fn likeness(changes: &Changes, path: &Path) -> Vec<(String, u64, Vec<[u8; 32]>)>
             let mut content = entry.content().cloned();
             let _ = content.as_mut().map(Content::keep_hashes_only);
             let hashes = match content.as_ref().map(|content| &content.kept) {
-                Some(crate::sandbox::Kept::Hashes(hashes)) => hashes.clone(),
+                Some(sweetspot_sandbox::Kept::Hashes(hashes)) => hashes.clone(),
                 _ => Vec::new(),
             };
             Some((name, content.map_or(0, |content| content.len), hashes))

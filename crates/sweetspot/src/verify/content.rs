@@ -4,13 +4,13 @@
 //! but for times if they have as many lines, and the lines that differ become equal when everything
 //! is taken out that says when, how long, how fast, or in which process.
 
-use crate::sandbox::{BLOCK_BYTES, Content, Kept, hashes, next_data};
 use regex::bytes::{Captures, Regex};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
+use sweetspot_sandbox::{BLOCK_BYTES, Content, Kept, hashes, next_data};
 
 /// How much of both sides is kept to be shown.
 const SHOWN_BYTES: usize = 40;

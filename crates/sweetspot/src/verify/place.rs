@@ -4,14 +4,14 @@
 //! What a run changed is copied before the next one changes it again.
 
 use crate::failure::Failure;
-use crate::sandbox::{Changes, Content, Entry, Kept, Kind, folders_of};
-use crate::shown::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use sweetspot_report::shown::shown;
+use sweetspot_sandbox::{Changes, Content, Entry, Kept, Kind, folders_of};
 
 /// More files than this are not looked at before and after each run.
 const FILES_MAX: usize = 1_000_000;

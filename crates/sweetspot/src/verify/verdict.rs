@@ -3,12 +3,12 @@
 use super::compare::{Aspect, Difference, Item, Noise, Outcome, words_of_end};
 use super::files;
 use crate::arguments::Verify;
-use crate::shell::quoted;
-use crate::shown::shown;
-use crate::summary::Figures;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use sweetspot_report::shell::quoted;
+use sweetspot_report::shown::shown;
+use sweetspot_report::summary::Figures;
 
 /// How many items are listed where there are many.
 const LISTED_MAX: usize = 20;

@@ -11,9 +11,14 @@
 //! program runs as ever, or it does not run and that is said.
 #![allow(unsafe_code)]
 
-use super::process::{PATIENCE, trace, wait_for, wait_until};
-use super::registers::Registers;
+mod calls;
+mod judge;
+mod trace;
+
+use super::process::PATIENCE;
 use super::victim::Kit;
+use calls::{FAULTS, FULL, Fault};
+use judge::{judge_bytes, judge_error, judge_full, judge_start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_long;
 use std::fs::{self, File};
@@ -22,6 +27,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc::channel;
+use trace::{follow, wait_for_all};
 
 /// Sizes at which system calls fail.
 const SIZES: &[&str] = &["auto", "512", "64K"];
@@ -58,22 +64,6 @@ const KINDS: &[&str] = &[
     "end",
 ];
 
-/// What happens to a system call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
-    /// It fails with this error and does nothing; `close` closes all the same.
-    Error(i32),
-    /// It transfers half of what it was asked to.
-    Short,
-    /// It and all later writes fail: the disk is full from here on.
-    Full,
-}
-
-const FAULTS: &[Fault] =
-    &[Fault::Error(libc::EIO), Fault::Error(libc::ENOSPC), Fault::Error(libc::EINTR), Fault::Short];
-/// A disk that is full from one write on: `cargo xtask fuzz full`.
-const FULL: &[Fault] = &[Fault::Full];
-
 /// Of calls that newer machines have in one form only, the one that C libraries use here.
 #[cfg(target_arch = "x86_64")]
 mod own {
@@ -84,113 +74,8 @@ mod own {
     pub use libc::{SYS_ppoll as POLL, SYS_renameat as RENAME};
 }
 
-/// System calls that cannot fail when they are called rightly.
-const NEVER_FAIL: &[c_long] = &[
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigaction,
-    libc::SYS_sigaltstack,
-    // All its errors are the caller's.
-    libc::SYS_lseek,
-    // Rust's runtime panics on any error of it that the kernel does not have.
-    libc::SYS_getrandom,
-    // Rust's runtime asks it about 0, 1 and 2, and aborts on an error that it does not have.
-    own::POLL,
-    libc::SYS_getpid,
-    libc::SYS_gettid,
-    libc::SYS_getppid,
-    libc::SYS_getuid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getegid,
-    libc::SYS_umask,
-    libc::SYS_clock_gettime,
-    libc::SYS_set_robust_list,
-    libc::SYS_set_tid_address,
-    libc::SYS_rseq,
-    libc::SYS_sched_yield,
-    // A second `execve` of the same process is not traced to its end otherwise.
-    libc::SYS_execve,
-    // The victim's own signals to itself.
-    libc::SYS_tgkill,
-];
-const TRANSFERS: &[c_long] = &[
-    libc::SYS_read,
-    libc::SYS_write,
-    libc::SYS_pread64,
-    libc::SYS_pwrite64,
-    libc::SYS_readv,
-    libc::SYS_writev,
-];
-const WRITES: &[c_long] = &[libc::SYS_write, libc::SYS_pwrite64, libc::SYS_writev];
-/// What a full disk says no to, besides transfers to a file.
-const NEEDS_SPACE: &[c_long] = &[
-    libc::SYS_write,
-    libc::SYS_pwrite64,
-    libc::SYS_writev,
-    libc::SYS_openat,
-    own::RENAME,
-    libc::SYS_fsync,
-    libc::SYS_sendfile,
-    libc::SYS_ftruncate,
-];
-/// What a signal interrupts.
-const INTERRUPTIBLE: &[c_long] = &[
-    libc::SYS_read,
-    libc::SYS_write,
-    libc::SYS_pread64,
-    libc::SYS_pwrite64,
-    libc::SYS_readv,
-    libc::SYS_writev,
-    libc::SYS_openat,
-    libc::SYS_close,
-    libc::SYS_fsync,
-    libc::SYS_ftruncate,
-    libc::SYS_futex,
-    libc::SYS_wait4,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_fcntl,
-    libc::SYS_fstatfs,
-    libc::SYS_sendfile,
-];
-/// What the library calls on its own account, too: then the program need not see the error.
-const LIBRARYS: &[c_long] = &[
-    libc::SYS_pread64,
-    libc::SYS_pwrite64,
-    libc::SYS_fstat,
-    libc::SYS_newfstatat,
-    libc::SYS_fcntl,
-    libc::SYS_mmap,
-    libc::SYS_munmap,
-    libc::SYS_openat,
-    libc::SYS_close,
-    libc::SYS_futex,
-];
-
 /// Kinds of calls that read at the file's position.
 const READ_KINDS: &[&str] = &["read", "readv", "pread"];
-
-impl Fault {
-    fn concerns(self, call: c_long) -> bool {
-        match self {
-            Fault::Error(libc::ENOSPC) => NEEDS_SPACE.contains(&call),
-            Fault::Error(libc::EINTR) => INTERRUPTIBLE.contains(&call),
-            Fault::Error(_) => !NEVER_FAIL.contains(&call),
-            Fault::Short => TRANSFERS.contains(&call),
-            Fault::Full => WRITES.contains(&call),
-        }
-    }
-
-    fn name(self) -> String {
-        match self {
-            Fault::Error(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
-            Fault::Short => "half a transfer".to_owned(),
-            Fault::Full => "no space from here on".to_owned(),
-        }
-    }
-}
 
 /// A call of the victim that failed: its kind, the error.
 type Failure = (u64, i32);
@@ -392,112 +277,6 @@ impl Ended {
     }
 }
 
-/// No crash, everything that was read was right, and the files hold what the calls reported.
-fn judge_bytes(ended: &Ended, files: &[Vec<u8>]) -> Result<(), String> {
-    if ended.status != 0 {
-        return Err(format!("it ended with the wait status {:#x}: {}", ended.status, ended.stderr));
-    }
-    if ended.page.get(3) != Some(&1) {
-        return Err("it ended early".to_owned());
-    }
-    if ended.page[2] != 0 {
-        let (call, line) = (ended.page[2] >> 32, ended.page[2] & 0xffff_ffff);
-        return Err(format!("in call {call} line {line} of fail_victim.c does not hold"));
-    }
-    let is_flush = |disturbed: Disturbed| disturbed.call == libc::SYS_pwrite64;
-    if ended.page[5] != 0 && !ended.disturbed.is_some_and(is_flush) {
-        return Err("a size did not show what was written".to_owned());
-    }
-    if !ended.stderr.is_empty() {
-        return Err(format!("on stderr: {}", ended.stderr));
-    }
-    for ((name, model), file) in FILES.iter().zip(&ended.models).zip(files) {
-        if model != file {
-            let at = model.iter().zip(file).take_while(|(a, b)| a == b).count();
-            let (len, expected) = (file.len(), model.len());
-            return Err(format!("file {name}: {len} bytes, expected {expected}; equal up to {at}"));
-        }
-    }
-    Ok(())
-}
-
-/// No crash, and each file holds what the calls reported, or it was said that it does not.
-fn judge_full(ended: &Ended, files: &[Vec<u8>]) -> Result<(), String> {
-    let failed = ended.failures();
-    let mut told = ended.clone();
-    // Told at the last moment, by a status of its own (EX_IOERR).
-    let told_at_end = libc::WIFEXITED(ended.status) && libc::WEXITSTATUS(ended.status) == 74;
-    if told_at_end && !ended.stderr.is_empty() {
-        told.status = 0;
-    }
-    for ((name, model), file) in FILES.iter().zip(&mut told.models).zip(files) {
-        let is_named = ended.stderr.contains(&format!("/{name}: "));
-        if model != file && is_named && (told_at_end || !failed.is_empty()) {
-            model.clone_from(file);
-        }
-    }
-    told.stderr.clear();
-    if !failed.is_empty() {
-        // Nor do maps, sizes and transfers inside the kernel show what could not be written.
-        told.page[2] = 0;
-        told.page[5] = 0;
-    }
-    judge_bytes(&told, files)
-}
-
-/// It ran as ever, or did not run and that was said, or ended as it ends natively.
-fn judge_start(ended: &Ended, files: &[Vec<u8>], is_native: bool) -> Result<(), String> {
-    let said = &ended.stderr;
-    if said.contains("fatal runtime error: initialization") {
-        // Rust's runtime, before any line of ours: it says so, and nothing was started.
-        return Ok(());
-    }
-    if said.contains("panicked") {
-        return Err(format!("a panic: {said}"));
-    }
-    if ended.page.get(3) == Some(&1) {
-        // The dynamic linker or `run` may say why nothing is buffered.
-        return judge_bytes(&Ended { stderr: String::new(), ..ended.clone() }, files);
-    }
-    let refused = libc::WIFEXITED(ended.status) && ended.status != 0 && !said.is_empty();
-    if refused || is_native {
-        return Ok(());
-    }
-    Err(format!("it ended with the wait status {:#x}, and said: {said}", ended.status))
-}
-
-/// The program saw what it sees natively.
-fn judge_error(
-    fault: Fault,
-    disturbed: Disturbed,
-    failures: &[Failure],
-    native: &Native,
-) -> Result<(), String> {
-    let Disturbed { call, kind } = disturbed;
-    let said = || {
-        let list = failures.iter().map(|(kind, errno)| {
-            format!("{}: {}", kind_name(*kind), std::io::Error::from_raw_os_error(*errno))
-        });
-        list.collect::<Vec<_>>().join(", ")
-    };
-    let has_this_error = failures.iter().all(|(_, errno)| fault == Fault::Error(*errno));
-    if call == libc::SYS_pwrite64 && has_this_error {
-        // A flush: told at the same call, or a later one of that file.
-        return Ok(());
-    }
-    if call == libc::SYS_pread64 && READ_KINDS.contains(&kind_name(kind)) && has_this_error {
-        // A window is filled: the read that needs it fails as it does natively.
-        return Ok(());
-    }
-    match native.get(&(fault, kind, call)) {
-        Some(outcomes) if outcomes.contains(failures) => Ok(()),
-        None if failures.is_empty() => Ok(()),
-        Some(_) if failures.is_empty() && LIBRARYS.contains(&call) => Ok(()),
-        None => Err(format!("the program saw an error of the library's own call: {}", said())),
-        Some(outcomes) => Err(format!("the program saw [{}], natively {outcomes:?}", said())),
-    }
-}
-
 /// Runs a victim and waits for its guard. Returns what it left.
 fn perform(kit: &Kit, plan: Plan) -> Result<(Ended, Vec<Vec<u8>>), String> {
     let work = kit.work()?;
@@ -549,119 +328,6 @@ fn start(kit: &Kit, plan: Plan, folder: &Path) -> Result<(i32, std::path::PathBu
     Ok((child.map_err(|error| error.to_string())?.id() as i32, path))
 }
 
-/// Lets it run to the point where it holds, disturbs one call, and reads its memory at the end.
-fn follow(pid: i32, plan: Plan) -> Result<Ended, String> {
-    let mut ended = Ended {
-        status: wait_for(pid)?,
-        disturbed: None,
-        calls: Vec::new(),
-        page: Vec::new(),
-        models: Vec::new(),
-        stderr: String::new(),
-    };
-    let options = libc::PTRACE_O_TRACESYSGOOD
-        | libc::PTRACE_O_TRACEEXEC
-        | libc::PTRACE_O_TRACEEXIT
-        | libc::PTRACE_O_EXITKILL;
-    trace(libc::PTRACE_SETOPTIONS, pid, options)?;
-    let (mut holds, mut inside, mut count) = (plan.stretch == Stretch::Start, None, 0);
-    // Opened anew where it becomes another program.
-    let open_memory = || File::open(format!("/proc/{pid}/mem")).ok();
-    let mut memory = open_memory();
-    let mut signal = 0;
-    loop {
-        let is_over = ended.disturbed.is_some() && plan.fault != Fault::Full;
-        let watch_calls = holds && (!is_over || inside.is_some());
-        let go = if watch_calls { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT };
-        trace(go, pid, signal)?;
-        signal = 0;
-        ended.status = wait_for(pid)?;
-        if !libc::WIFSTOPPED(ended.status) {
-            return Ok(ended);
-        }
-        match (ended.status >> 8) & 0xff {
-            // At a system call.
-            stop if stop == libc::SIGTRAP | 0x80 => match inside.take() {
-                Some(entered) => leave(pid, entered)?,
-                None => {
-                    let mut registers = Registers::of(pid)?;
-                    let call = registers.number();
-                    let kind = memory.as_ref().and_then(|memory| word(memory, PAGE)).unwrap_or(0);
-                    let applies = plan.fault.concerns(call)
-                        && (plan.fault != Fault::Short || *registers.third() > 1)
-                        && plan.stretch.contains(kind, call)
-                        && (plan.fault != Fault::Full || is_on_disk(pid, registers.first()));
-                    count += u64::from(applies);
-                    let is_lasting = plan.fault == Fault::Full && count > plan.number;
-                    let strikes = applies && (count == plan.number || is_lasting);
-                    if applies && ended.disturbed.is_none() {
-                        ended.calls.push((kind, call));
-                    }
-                    if strikes && ended.disturbed.is_none() {
-                        ended.disturbed = Some(Disturbed { call, kind });
-                    }
-                    inside = Some(enter(pid, registers, strikes.then_some(plan.fault))?);
-                }
-            },
-            libc::SIGTRAP => match ended.status >> 16 {
-                libc::PTRACE_EVENT_EXIT => {
-                    (ended.page, ended.models) = memory.as_ref().map(contents).unwrap_or_default();
-                }
-                _ => memory = open_memory(),
-            },
-            libc::SIGSTOP if !holds => holds = true,
-            other => signal = other,
-        }
-    }
-}
-
-/// Whether a descriptor is a file that a full disk concerns; what is said on stderr is not.
-fn is_on_disk(pid: i32, fd: u64) -> bool {
-    fd != 2 && fs::metadata(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|data| data.is_file())
-}
-
-/// A system call under way: what to do when it returns.
-enum Entered {
-    Untouched,
-    /// Return this error.
-    Fails(i32),
-    /// Give the third argument back.
-    Shortened(u64),
-}
-
-fn enter(pid: i32, mut registers: Registers, fault: Option<Fault>) -> Result<Entered, String> {
-    let entered = match fault {
-        None => return Ok(Entered::Untouched),
-        Some(Fault::Short) => {
-            let asked = *registers.third();
-            *registers.third() = asked / 2;
-            Entered::Shortened(asked)
-        }
-        Some(fault) => {
-            let errno = if let Fault::Error(errno) = fault { errno } else { libc::ENOSPC };
-            if registers.number() != libc::SYS_close {
-                registers.skip(pid)?;
-            }
-            Entered::Fails(errno)
-        }
-    };
-    registers.write(pid)?;
-    Ok(entered)
-}
-
-fn leave(pid: i32, entered: Entered) -> Result<(), String> {
-    let mut registers = match entered {
-        Entered::Untouched => return Ok(()),
-        _ => Registers::of(pid)?,
-    };
-    match entered {
-        Entered::Untouched => {}
-        Entered::Fails(errno) => registers.set_result(-i64::from(errno)),
-        Entered::Shortened(asked) => *registers.third() = asked,
-    }
-    registers.write(pid)
-}
-
 fn word(memory: &File, at: u64) -> Option<u64> {
     let mut word = [0; 8];
     memory.read_exact_at(&mut word, at).ok()?;
@@ -684,14 +350,4 @@ fn contents(memory: &File) -> (Vec<u64>, Vec<Vec<u8>>) {
         model[8..8 + len].to_vec()
     });
     (page.chunks(8).map(number).collect(), models.collect())
-}
-
-/// Waits for the guard and for whatever else came to us: all of it ends.
-fn wait_for_all() -> Result<(), String> {
-    wait_until("the guard to end", PATIENCE, || {
-        let mut status = 0;
-        // SAFETY: the pointer is to a variable of ours.
-        let answer = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
-        answer == -1
-    })
 }

@@ -1,0 +1,22 @@
+//! Names of environment variables, each said once: by whom they are set, and by whom read.
+
+/// The size of a buffer. Set by the user, and by `run` for the library.
+pub const BUFFER: &str = "IO_BUFFER_SIZE";
+/// `off` switches everything off. Set by the user.
+pub const SWITCH: &str = "SWEETSPOT";
+/// Where the ledger is. Set by `run` for the library.
+pub const LEDGER: &str = "SWEETSPOT_LEDGER";
+/// Asks each process to announce itself in the ledger. Set by `run` for the library.
+pub const SUMMARY: &str = "SWEETSPOT_SUMMARY";
+/// Asks each process to buffer the calls of C's stdio: `all`, or `rules` where only rules of
+/// `sweetspot.toml` ask for it. Set by `run` for the library.
+pub const STDIO: &str = "SWEETSPOT_STDIO";
+/// Asks the library to try itself and end the process: the path of the ledger once more. Set by the
+/// probe for the library.
+pub const PROBE: &str = "SWEETSPOT_PROBE";
+/// Names a file instead of `sweetspot.toml`. Set by the user.
+pub const RULES: &str = "SWEETSPOT_RULES";
+/// Names the folder for the library's file. Set by the user.
+pub const CACHE: &str = "SWEETSPOT_CACHE";
+/// What the dynamic linker loads before anything else.
+pub const PRELOAD: &str = "LD_PRELOAD";

@@ -1,0 +1,386 @@
+//! What is said: sections of sentences, tables and figures, the same for every form of a report.
+//!
+//! Deliberately not here: how it looks (`page`, `text`), and the drawings of sessions (`figures`).
+
+mod profiles;
+
+use crate::bench::QUANTILES;
+use crate::chart::{Chart, Unit};
+use crate::data::{Cell, Judgement, Kind, Part, Ratio, Report, Session};
+use crate::figures;
+use crate::numbers::{self, percent};
+use crate::summary;
+use profiles::{before_and_after, profile};
+
+/// Claims that are said one by one.
+const CLAIMS_MAX: usize = 100;
+
+/// Where cells differ in their cache.
+pub const AS_EACH: &str = "as each cell has it";
+
+/// A part of a report.
+pub struct Section {
+    pub heading: String,
+    /// A line above it that says what kind of thing it is.
+    pub kind: String,
+    pub blocks: Vec<Block>,
+}
+
+pub enum Block {
+    /// The plain sentence.
+    Answer(String),
+    Text(String),
+    List(Vec<String>),
+    Table(Table),
+    /// Drawn in a page only; boxed, as each has a chart and a table.
+    Figure(Box<Figure>),
+    /// A text that is to stay as it is.
+    Verbatim(String),
+}
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    pub caption: String,
+    pub header: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+    /// So many columns at the left are words, the others figures.
+    pub words: usize,
+    /// A row that stands out.
+    pub marked: Option<usize>,
+}
+
+/// A chart, what is said below it, and its table.
+pub struct Figure {
+    pub chart: Chart,
+    pub caption: String,
+    pub table: Table,
+}
+
+/// Everything that is said.
+pub fn sections(report: &Report) -> Vec<Section> {
+    let mut all: Vec<Section> = report.sessions.iter().map(session).collect();
+    if let [before, .., after] = report.profiles.as_slice() {
+        all.push(before_and_after(before, after));
+    }
+    all.extend(report.profiles.iter().map(profile));
+    all.extend(report.summaries.iter().map(|named| Section {
+        heading: named.file.clone(),
+        kind: "Summary of a run".to_owned(),
+        blocks: vec![Block::Answer(summed_up(&named.text)), Block::Verbatim(named.text.clone())],
+    }));
+    all
+}
+
+fn session(session: &Session) -> Section {
+    let mut blocks: Vec<Block> = session.question.iter().cloned().map(Block::Text).collect();
+    blocks.extend(session.sentences.iter().cloned().map(Block::Answer));
+    blocks.extend(claims(session));
+    if !session.finished {
+        blocks.push(Block::Text(
+            "This session is not finished: it runs still, or was interrupted (then --resume goes on \
+             with it). This is what is known so far."
+                .to_owned(),
+        ));
+    }
+    blocks.extend(figures::curve(session).map(figure));
+    blocks.push(Block::Table(results(session)));
+    blocks.extend(published(session).map(Block::Table));
+    blocks.extend(figures::all_but_curve(session).into_iter().map(figure));
+    blocks.extend(percentiles(session).map(Block::Table));
+    blocks.extend(costs(session).map(Block::Table));
+    if let Some(control) = &session.null_control {
+        blocks.push(Block::Text(control.text.clone()));
+    }
+    blocks.extend(session.notes.iter().map(|note| Block::Text(format!("Note: {note}."))));
+    blocks.push(Block::Table(environment(session)));
+    let kind = match session.kind {
+        Kind::Tune => "sweetspot tune",
+        Kind::Bench => "sweetspot bench",
+    };
+    let kind = format!("{kind}, session {}, begun {}", session.number, moment(&session.begun));
+    Section { heading: session.title.clone(), kind, blocks }
+}
+
+/// All claims, those that were shown first.
+fn claims(session: &Session) -> Option<Block> {
+    let mut claims: Vec<_> = session.claims.iter().collect();
+    claims.sort_by_key(|claim| claim.judgement);
+    let measured = claims.iter().filter(|claim| claim.judgement != Judgement::NotMeasured);
+    let mut texts: Vec<String> = measured.map(|claim| claim.text.clone()).collect();
+    let more = texts.len().saturating_sub(CLAIMS_MAX);
+    if more > 0 {
+        texts.truncate(CLAIMS_MAX);
+        texts.push(format!("and {more} more: --json has all"));
+    }
+    (!texts.is_empty()).then_some(Block::List(texts))
+}
+
+fn figure(figure: Figure) -> Block {
+    Block::Figure(Box::new(figure))
+}
+
+/// To the minute.
+fn moment(begun: &str) -> String {
+    match begun.split_once('T') {
+        Some((day, time)) => format!("{day} {} UTC", time.get(..5).unwrap_or(time)),
+        None => begun.to_owned(),
+    }
+}
+
+/// A figure of a session in words.
+pub fn worded(session: &Session, value: Option<f64>) -> String {
+    in_words(&session.unit, value)
+}
+
+fn in_words(named: &str, value: Option<f64>) -> String {
+    let (unit, factor) = unit(named);
+    value.map_or_else(String::new, |value| unit.text(value * factor))
+}
+
+/// What figures of a unit are, and how they become that.
+pub fn unit(named: &str) -> (Unit, f64) {
+    match named {
+        "s" => (Unit::Seconds, 1.0),
+        "ms" => (Unit::Seconds, 1e-3),
+        "us" | "µs" => (Unit::Seconds, 1e-6),
+        "ns" => (Unit::Seconds, 1e-9),
+        other => (Unit::Other(other.to_owned()), 1.0),
+    }
+}
+
+/// `17.2 %`
+fn share(ratio: Option<Ratio>) -> String {
+    ratio.map_or_else(String::new, |ratio| Unit::Percent.text(ratio.value))
+}
+
+/// `16 to 18 %`
+fn interval(ratio: Option<Ratio>) -> String {
+    match ratio.and_then(|ratio| ratio.low.zip(ratio.high)) {
+        Some((low, high)) => {
+            format!("{} to {}", numbers::digits(low * 100.0), Unit::Percent.text(high))
+        }
+        None => String::new(),
+    }
+}
+
+/// Whether it counts as a baseline.
+fn is_baseline(session: &Session, cell: usize) -> bool {
+    let others = session.cells.iter().any(|other| other.baseline == Some(cell));
+    session.cells[cell].baseline.is_none() && others
+}
+
+/// Whether it is measured a second time, to see how far equals differ.
+pub fn is_twin(session: &Session, cell: &Cell) -> bool {
+    session.null_control.is_some() && cell.name.ends_with(", again")
+}
+
+/// The names of the columns that say which cell a row is about.
+fn names(session: &Session) -> Vec<String> {
+    match session.factors.is_empty() {
+        true => vec!["cell".to_owned()],
+        false => session.factors.iter().map(|factor| factor.name.clone()).collect(),
+    }
+}
+
+fn levels(session: &Session, cell: &Cell) -> Vec<String> {
+    if session.factors.is_empty() { vec![cell.name.clone()] } else { cell.levels.clone() }
+}
+
+/// The runs in one sentence, as it belongs to each caption.
+pub fn how(session: &Session) -> String {
+    let (runs, rounds) = (session.runs.len(), session.rounds);
+    let cache = cache_in_words(&session.cache);
+    format!("{runs} runs in {rounds} rounds, in random order from seed {}, {cache}", session.seed)
+}
+
+/// The cells, normalised: the baseline is 100 %.
+fn results(session: &Session) -> Table {
+    let mut header = names(session);
+    let words = header.len();
+    header.extend(
+        ["runs", "median", "of the baseline", "95 % interval", "memory", ""].map(str::to_owned),
+    );
+    let row = |(number, cell): (usize, &Cell)| {
+        let mut row = levels(session, cell);
+        let is_baseline = is_baseline(session, number);
+        let memory = cell.peak_memory_bytes.filter(|_| cell.runs > 0);
+        row.extend([
+            cell.runs.to_string(),
+            worded(session, cell.median),
+            if is_baseline { "100 %".to_owned() } else { share(cell.ratio) },
+            interval(cell.ratio),
+            memory.map_or_else(String::new, |bytes| numbers::axis_size(bytes as f64)),
+            mark(session, number),
+        ]);
+        row
+    };
+    let shown = || session.cells.iter().enumerate().filter(|(_, cell)| is_shown(session, cell));
+    let against = match session.kind {
+        Kind::Tune => "no buffering",
+        Kind::Bench => "the baseline",
+    };
+    Table {
+        caption: format!(
+            "Results. Times by those of {against}, which is 100 %, over the rounds in which both \
+             ran; an interval where these are six or more. {}.",
+            session.how
+        ),
+        header,
+        rows: shown().map(row).collect(),
+        words,
+        marked: shown().position(|(number, _)| Some(number) == session.sweet_spot),
+    }
+}
+
+/// Settings that the search never tried say nothing.
+fn is_shown(session: &Session, cell: &Cell) -> bool {
+    session.kind == Kind::Bench || cell.runs > 0
+}
+
+fn mark(session: &Session, number: usize) -> String {
+    let cell = &session.cells[number];
+    let margin = percent(session.margin);
+    if let Some(reason) = &cell.given_up {
+        return format!("given up: {reason}");
+    }
+    if session.kind == Kind::Bench {
+        return cell.verdict.clone().unwrap_or_default();
+    }
+    match (session.sweet_spot == Some(number), session.confirmed) {
+        (true, true) => format!("the smallest within {margin} of the best"),
+        (true, false) => "perhaps the smallest as good".to_owned(),
+        (false, _) if is_baseline(session, number) => "the baseline".to_owned(),
+        (false, _) => String::new(),
+    }
+}
+
+/// Others' figures beside those of here, without and with sweetspot.
+fn published(session: &Session) -> Option<Table> {
+    let has_any = |cell: &Cell| cell.published.iter().any(|text| !text.is_empty());
+    if !session.cells.iter().any(has_any) {
+        return None;
+    }
+    let mut header = names(session);
+    let words = header.len();
+    header.extend(session.published.iter().map(|name| format!("published {name}")));
+    header.extend(["here", "with sweetspot", "of it", "95 % interval"].map(str::to_owned));
+    let mut rows = Vec::new();
+    for (number, plain) in session.cells.iter().enumerate() {
+        if plain.without.is_some() || plain.runs == 0 || is_twin(session, plain) {
+            continue;
+        }
+        let with: Vec<&Cell> =
+            session.cells.iter().filter(|cell| cell.without == Some(number)).collect();
+        let published = std::iter::once(&plain).chain(&with).find(|cell| has_any(cell));
+        let Some(published) = published.map(|cell| &cell.published) else { continue };
+        let line = |cell: Option<&Cell>| {
+            let mut row = levels(session, cell.unwrap_or(plain));
+            row.extend(published.iter().cloned());
+            row.push(worded(session, plain.median));
+            let ratio = cell.and_then(|cell| cell.ratio.filter(|_| cell.baseline == Some(number)));
+            row.push(cell.map_or_else(String::new, |cell| worded(session, cell.median)));
+            row.extend([share(ratio), interval(ratio)]);
+            row
+        };
+        match with.as_slice() {
+            [] => rows.push(line(None)),
+            with => rows.extend(with.iter().map(|cell| line(Some(cell)))),
+        }
+    }
+    let caption = format!(
+        "Published, here, and with sweetspot: figures of others, on their machines, beside medians \
+         of this one. {}.",
+        how(session)
+    );
+    Some(Table { caption, header, rows, words, marked: None })
+}
+
+fn percentiles(session: &Session) -> Option<Table> {
+    let shown = || session.cells.iter().filter(|cell| !cell.samples.is_empty());
+    shown().next()?;
+    let mut header = names(session);
+    let words = header.len();
+    header.push("mean".to_owned());
+    header.extend(QUANTILES.map(|(name, _)| name.to_owned()));
+    let row = |cell: &Cell| {
+        let mut row = levels(session, cell);
+        let unit = cell.samples_unit.as_deref().unwrap_or_default();
+        row.extend(cell.samples.iter().map(|value| in_words(unit, Some(*value))));
+        row
+    };
+    let caption = format!(
+        "Percentiles of what the programs report themselves, each as the median over the runs. {}.",
+        how(session)
+    );
+    Some(Table { caption, header, rows: shown().map(row).collect(), words, marked: None })
+}
+
+fn costs(session: &Session) -> Option<Table> {
+    let part = |part: Part| {
+        let range =
+            format!("({} to {})", numbers::axis_time(part.low), numbers::axis_time(part.high));
+        format!("{} {range}", numbers::axis_time(part.value))
+    };
+    let row = |cost: &super::data::Cost| {
+        vec![
+            cost.name.clone(),
+            cost.runs.to_string(),
+            part(cost.fixed_seconds),
+            part(cost.call_seconds),
+            cost.byte_seconds.map_or_else(|| "within the fixed part".to_owned(), part),
+            percent(cost.error),
+        ]
+    };
+    (!session.costs.is_empty()).then(|| Table {
+        caption: format!(
+            "What runs cost. Time = fixed + calls x a call + bytes x a byte, such that half of the runs \
+             lie above and half below; 95 % intervals by bootstrap. Calls and bytes are the \
+             kernel's own counts. {}.",
+            how(session)
+        ),
+        header: ["runs of", "runs", "fixed", "a call", "a byte", "median error"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: session.costs.iter().map(row).collect(),
+        words: 1,
+        marked: None,
+    })
+}
+
+fn environment(session: &Session) -> Table {
+    let mut rows: Vec<Vec<String>> = session
+        .environment
+        .iter()
+        .map(|fact| vec![fact.name.clone(), fact.value.clone()])
+        .collect();
+    rows.push(vec!["seed".to_owned(), session.seed.to_string()]);
+    Table {
+        caption: "Where it was measured.".to_owned(),
+        header: vec!["what".to_owned(), "here".to_owned()],
+        rows,
+        words: 2,
+        marked: None,
+    }
+}
+
+/// The state of the cache, as it ends a sentence.
+pub fn cache_in_words(cache: &str) -> String {
+    match cache {
+        "none" => "the cache left as it was".to_owned(),
+        AS_EACH => format!("the cache {AS_EACH}"),
+        cache => format!("{cache} cache"),
+    }
+}
+
+fn summed_up(text: &str) -> String {
+    match summary::Figures::read(text) {
+        summary::Figures { inactive: Some(why), .. } => format!("Nothing was buffered: {why}."),
+        summary::Figures { calls: Some((calls, left)), .. } => format!(
+            "{} reads, writes and seeks, of which {} system calls were left.",
+            numbers::count(calls),
+            numbers::count(left)
+        ),
+        _ => "No file had a buffer.".to_owned(),
+    }
+}

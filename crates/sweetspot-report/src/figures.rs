@@ -1,0 +1,483 @@
+//! The figures of a session: what is drawn, what is said below it, and the table for who cannot see
+//! it. Each caption has the number of runs, their order and the cache.
+
+mod costs;
+
+use crate::chart::{
+    self, Axis, Chart, Drawn, Map, Plot, ROWS_MAX, Row, Rows, SERIES_MAX, Said, Scale, Series, Unit,
+};
+use crate::content::{Figure, Table, how, is_twin, unit, worded};
+use crate::data::{Cell, Kind, Session};
+use crate::numbers::{self, percent};
+pub use costs::light;
+use costs::{drift, model};
+use std::collections::BTreeMap;
+use sweetspot_core::size::{BufferSize, Parsed, parse};
+
+/// From this ratio on figures are drawn on a logarithmic axis.
+const FAR_APART: f64 = 3.0;
+/// Levels that make a curve.
+const CURVE_MIN: usize = 3;
+/// Maps, and models, that are drawn.
+const SEVERAL_MAX: usize = 4;
+
+/// Time against the size of the buffer, or against what else has sizes.
+pub fn curve(session: &Session) -> Option<Figure> {
+    match session.kind {
+        Kind::Tune => tuned(session),
+        Kind::Bench => by_level(session),
+    }
+}
+
+/// The others, in the order in which one asks for them.
+pub fn all_but_curve(session: &Session) -> Vec<Figure> {
+    let mut all = maps(session);
+    if session.kind == Kind::Bench {
+        all.extend(times(session));
+    }
+    all.extend(ratios(session));
+    all.extend(memory(session));
+    let models = session.costs.iter().take(SEVERAL_MAX);
+    all.extend(models.filter_map(|cost| model(session, cost)));
+    all.extend(drift(session));
+    all
+}
+
+fn scale(values: impl Iterator<Item = f64>) -> Scale {
+    let (mut least, mut most) = (f64::MAX, f64::MIN);
+    values.for_each(|value| (least, most) = (least.min(value), most.max(value)));
+    if most > FAR_APART * least { Scale::Log } else { Scale::Linear }
+}
+
+fn said(title: &str, description: String) -> Said {
+    Said { title: title.to_owned(), description }
+}
+
+/// What is added to a caption where not all dots are drawn.
+fn thinned(dots: usize) -> String {
+    match chart::thinned(dots) {
+        1 => String::new(),
+        step => format!(" One dot in {step} of {dots} is drawn; --csv has all."),
+    }
+}
+
+fn axis_name(session: &Session) -> &'static str {
+    match session.unit.as_str() {
+        "s" => "time of a run",
+        "ms" | "us" | "µs" | "ns" => "time that runs report",
+        _ => "figure of a run",
+    }
+}
+
+/// The curve of `tune`.
+fn tuned(session: &Session) -> Option<Figure> {
+    let base = session.base.and_then(|base| Some((base, session.cells[base].median?)));
+    // Where both ran, the paired ratio knows more than the median.
+    let seconds = |number: usize, cell: &Cell| match (cell.ratio_to_base, base) {
+        (Some(ratio), Some((base, median))) if number != base => Some(ratio.value * median),
+        _ => cell.median,
+    };
+    let mut series = Series { name: "fixed buffer".to_owned(), ..Series::default() };
+    let mut rows = Vec::new();
+    let mut levels = Vec::new();
+    for (number, cell) in session.cells.iter().enumerate().filter(|(_, cell)| cell.runs > 0) {
+        let Some(at) = seconds(number, cell) else { continue };
+        let ratio = cell.ratio_to_base;
+        let ends = ratio.and_then(|ratio| ratio.low.zip(ratio.high)).zip(base);
+        let ends = ends.map(|((low, high), (_, median))| (low * median, high * median));
+        // What the others are relative to is where it is.
+        let is_base = session.base == Some(number);
+        let drawn = ends.or(is_base.then_some((at, at)));
+        rows.push(vec![
+            cell.name.clone(),
+            cell.runs.to_string(),
+            numbers::axis_time(at),
+            ends.map_or_else(String::new, |(low, high)| {
+                format!("{} to {}", numbers::axis_time(low), numbers::axis_time(high))
+            }),
+        ]);
+        match cell.buffer_bytes {
+            Some(bytes) => {
+                let bytes = bytes as f64;
+                series.line.push((bytes, at));
+                let figures = session.figures(number);
+                series.dots.extend(figures.into_iter().map(|figure| (bytes, figure)));
+                series.band.extend(drawn.map(|(low, high)| (bytes, low, high)));
+            }
+            None => {
+                let name = if number == 0 { "unbuffered" } else { "auto" };
+                levels.push((at, format!("{name}: {}", numbers::axis_time(at))));
+            }
+        }
+    }
+    if series.line.len() < 2 {
+        return None;
+    }
+    let sweet = session.sweet_spot.filter(|spot| session.cells[*spot].buffer_bytes.is_some());
+    let mark = sweet.and_then(|spot| {
+        let (bytes, at) = *series
+            .line
+            .iter()
+            .find(|(bytes, _)| session.cells[spot].buffer_bytes == Some(*bytes as u64))?;
+        let word = if session.confirmed { "sweet spot" } else { "perhaps" };
+        Some((bytes, at, format!("{word}: {}", session.cells[spot].name)))
+    });
+    let dots = series.dots.len();
+    let all = series.dots.iter().map(|dot| dot.1).chain(levels.iter().map(|level| level.0));
+    let y = Axis { name: "time".to_owned(), scale: scale(all), unit: Unit::Seconds };
+    let x = Axis { name: "buffer size".to_owned(), scale: Scale::Log2, unit: Unit::Bytes };
+    let log = if y.scale == Scale::Log { ", logarithmic" } else { "" };
+    let caption = format!(
+        "Time (median or paired estimate{log}) against buffer size. Bars and band: 95 % interval of \
+         the ratio to the setting that most ran beside, from six pairs on. Dots: runs. {}.{}",
+        how(session),
+        thinned(dots)
+    );
+    let description = session.sentences.join(" ");
+    let plot = Plot { x, y, series: vec![series], levels, mark };
+    let title = "Time against buffer size";
+    Some(Figure {
+        chart: Chart { said: said(title, description), drawn: Drawn::Plot(plot) },
+        caption,
+        table: Table {
+            caption: title.to_owned(),
+            header: ["buffer", "runs", "time", "95 % interval"].map(str::to_owned).to_vec(),
+            rows,
+            words: 1,
+            marked: None,
+        },
+    })
+}
+
+/// What a level is as a number.
+fn number(level: &str) -> Option<f64> {
+    match parse(level.as_bytes()) {
+        Parsed::Size(BufferSize::Bytes(bytes)) => Some(f64::from(bytes)),
+        _ => level.parse::<f64>().ok().filter(|value| value.is_finite() && *value > 0.0),
+    }
+}
+
+/// The levels of a factor as numbers, if all are and they differ.
+fn numbers(session: &Session, factor: usize) -> Option<Vec<f64>> {
+    session.factors[factor].levels.iter().map(|level| number(level)).collect()
+}
+
+fn unit_of(factor: &str) -> Unit {
+    let words = ["byte", "size", "buffer"];
+    if words.iter().any(|word| factor.contains(word)) { Unit::Bytes } else { Unit::Count }
+}
+
+/// Cells with figures, but for the one that is measured twice.
+fn shown(session: &Session) -> impl Iterator<Item = (usize, &Cell)> {
+    let all = session.cells.iter().enumerate();
+    all.filter(move |(_, cell)| cell.median.is_some() && !is_twin(session, cell))
+}
+
+/// A curve for each combination of the other factors.
+fn by_level(session: &Session) -> Option<Figure> {
+    let factors = 0..session.factors.len();
+    let levels = |factor: &usize| session.factors[*factor].levels.len();
+    let curved = factors.filter(|factor| levels(factor) >= CURVE_MIN);
+    let factor = curved.filter(|factor| numbers(session, *factor).is_some()).max_by_key(levels)?;
+    let (unit, scale_of) = unit(&session.unit);
+    let mut all: BTreeMap<String, Series> = BTreeMap::new();
+    let mut order = Vec::new();
+    let mut rows = Vec::new();
+    for (place, cell) in shown(session) {
+        let name = others(session, cell, &[factor]);
+        if !order.contains(&name) {
+            order.push(name.clone());
+        }
+        let Some(x) = number(&cell.levels[factor]) else { continue };
+        let entry = all.entry(name.clone()).or_default();
+        entry.name.clone_from(&name);
+        entry.line.extend(cell.median.map(|median| (x, median * scale_of)));
+        entry.dots.extend(session.figures(place).iter().map(|figure| (x, figure * scale_of)));
+        rows.push(vec![name, cell.levels[factor].clone(), worded(session, cell.median)]);
+    }
+    let series: Vec<Series> =
+        order.iter().filter_map(|name| all.remove(name)).take(SERIES_MAX).collect();
+    let more = order.len().saturating_sub(SERIES_MAX);
+    let more =
+        if more > 0 { format!(" {more} more lines are in the table.") } else { String::new() };
+    let dots: usize = series.iter().map(|series| series.dots.len()).sum();
+    let name = session.factors[factor].name.clone();
+    let title = format!("{} against {name}", capital(axis_name(session)));
+    let values = series.iter().flat_map(|series| series.line.iter().map(|point| point.1));
+    let y = Axis { name: axis_name(session).to_owned(), scale: scale(values), unit };
+    let x = Axis { unit: unit_of(&name), name: name.clone(), scale: Scale::Log2 };
+    let description =
+        format!("{} lines over {name}. {}", series.len(), session.sentences.join(" "));
+    let plot = Plot { x, y, series, levels: Vec::new(), mark: None };
+    Some(Figure {
+        chart: Chart { said: said(&title, description), drawn: Drawn::Plot(plot) },
+        caption: format!("Medians, and runs as dots. {}.{more}{}", how(session), thinned(dots)),
+        table: Table {
+            caption: title,
+            header: vec!["line".to_owned(), name, "median".to_owned()],
+            rows,
+            words: 1,
+            marked: None,
+        },
+    })
+}
+
+/// A cell's name in a chart: its levels alone, as there is little room.
+fn short_name(session: &Session, cell: &Cell) -> String {
+    let again = if is_twin(session, cell) { ", again" } else { "" };
+    match session.kind {
+        Kind::Tune => cell.name.clone(),
+        Kind::Bench if session.factors.is_empty() => cell.name.clone(),
+        Kind::Bench => cell.levels.join(", ") + again,
+    }
+}
+
+/// What the names of rows are made of.
+fn row_names(session: &Session) -> String {
+    let names: Vec<&str> = session.factors.iter().map(|factor| factor.name.as_str()).collect();
+    match (session.kind, names.as_slice()) {
+        (Kind::Bench, [_, ..]) => format!(" Rows: {}.", names.join(", ")),
+        _ => String::new(),
+    }
+}
+
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The levels of a cell in all factors but these.
+fn others(session: &Session, cell: &Cell, without: &[usize]) -> String {
+    let kept = (0..session.factors.len()).filter(|factor| !without.contains(factor));
+    let words: Vec<&str> = kept.map(|factor| cell.levels[factor].as_str()).collect();
+    words.join(", ")
+}
+
+/// Medians by two factors: one map for each combination of the rest.
+fn maps(session: &Session) -> Vec<Figure> {
+    let mut factors: Vec<usize> =
+        (0..session.factors.len()).filter(|at| session.factors[*at].levels.len() > 1).collect();
+    if session.kind == Kind::Tune || factors.len() < 2 {
+        return Vec::new();
+    }
+    // Those with numbers, then those with most levels; in the order of the plan.
+    factors.sort_by_key(|at| {
+        let many = session.factors[*at].levels.len();
+        (numbers(session, *at).is_none(), std::cmp::Reverse(many))
+    });
+    let mut two = [factors[0], factors[1]];
+    two.sort_unstable();
+    let [down, across] = two;
+    let (rows, columns) = (&session.factors[down], &session.factors[across]);
+    if rows.levels.len() * columns.levels.len() < 2 * CURVE_MIN || rows.levels.len() > ROWS_MAX {
+        return Vec::new();
+    }
+    let (unit, scale_of) = unit(&session.unit);
+    let mut maps: Vec<(String, Vec<Option<f64>>)> = Vec::new();
+    for (_, cell) in shown(session) {
+        let name = others(session, cell, &two);
+        let at = maps.iter().position(|(found, _)| *found == name).unwrap_or_else(|| {
+            maps.push((name, vec![None; rows.levels.len() * columns.levels.len()]));
+            maps.len() - 1
+        });
+        let place = |factor: usize| {
+            let levels = &session.factors[factor].levels;
+            levels.iter().position(|level| *level == cell.levels[factor])
+        };
+        if let Some((row, column)) = place(down).zip(place(across)) {
+            maps[at].1[row * columns.levels.len() + column] = cell.median.map(|m| m * scale_of);
+        }
+    }
+    let is_full = |values: &[Option<f64>]| 2 * values.iter().flatten().count() > values.len();
+    let full = maps.into_iter().filter(|(_, values)| is_full(values));
+    let drawn = |(name, values): (String, Vec<Option<f64>>)| {
+        let about = if name.is_empty() { String::new() } else { format!(": {name}") };
+        let title = format!("Median by {} and {}{about}", rows.name, columns.name);
+        let cells = values.chunks(columns.levels.len());
+        let line = |(level, cells): (&String, &[Option<f64>])| {
+            let words = cells.iter().map(|v| v.map_or_else(String::new, |v| unit.text(v)));
+            std::iter::once(level.clone()).chain(words).collect()
+        };
+        let table = Table {
+            caption: title.clone(),
+            header: std::iter::once(&rows.name).chain(&columns.levels).cloned().collect(),
+            rows: std::iter::zip(&rows.levels, cells).map(line).collect(),
+            words: 1,
+            marked: None,
+        };
+        let description = format!("{} by {} squares.", rows.levels.len(), columns.levels.len());
+        let map = Map {
+            across: (columns.name.clone(), columns.levels.clone()),
+            down: (rows.name.clone(), rows.levels.clone()),
+            unit: unit.clone(),
+            values,
+        };
+        Figure {
+            chart: Chart { said: said(&title, description), drawn: Drawn::Map(map) },
+            caption: format!("Darker takes longer, on a logarithmic scale. {}.", how(session)),
+            table,
+        }
+    };
+    full.take(SEVERAL_MAX).map(drawn).collect()
+}
+
+/// What is added to a caption where not all rows are drawn.
+fn first_rows(rows: usize) -> String {
+    match rows > ROWS_MAX {
+        true => format!(" The first {ROWS_MAX} of {rows} are drawn; the table has all."),
+        false => String::new(),
+    }
+}
+
+/// All figures of all cells.
+fn times(session: &Session) -> Option<Figure> {
+    let (unit, factor) = unit(&session.unit);
+    let row = |(place, cell): (usize, &Cell)| Row {
+        name: short_name(session, cell),
+        dots: session.figures(place).iter().map(|figure| figure * factor).collect(),
+        value: cell.median.map(|median| median * factor),
+        text: worded(session, cell.median),
+        ..Row::default()
+    };
+    let rows: Vec<Row> = shown(session).map(row).collect();
+    let dots: usize = rows.iter().take(ROWS_MAX).map(|row| row.dots.len()).sum();
+    let all = rows.iter().flat_map(|row| row.dots.iter().copied());
+    let axis = Axis { name: axis_name(session).to_owned(), scale: scale(all), unit };
+    let table: Vec<Vec<String>> = shown(session)
+        .map(|(_, cell)| {
+            vec![cell.name.clone(), cell.runs.to_string(), worded(session, cell.median)]
+        })
+        .collect();
+    let title = format!("{} of each cell", capital(axis_name(session)));
+    (!rows.is_empty()).then(|| Figure {
+        caption: format!(
+            "Dots: runs; the bar is their median.{} {}.{}{}",
+            row_names(session),
+            how(session),
+            first_rows(rows.len()),
+            thinned(dots)
+        ),
+        chart: Chart {
+            said: said(&title, format!("{} rows of dots.", rows.len())),
+            drawn: Drawn::Rows(Rows { axis, rows, at: None }),
+        },
+        table: Table {
+            caption: title.clone(),
+            header: ["cell", "runs", "median"].map(str::to_owned).to_vec(),
+            rows: table,
+            words: 1,
+            marked: None,
+        },
+    })
+}
+
+/// Each cell by its baseline.
+fn ratios(session: &Session) -> Option<Figure> {
+    let compared = || {
+        let all = session.cells.iter().filter_map(|cell| Some((cell, cell.ratio?)));
+        all.filter(|(cell, _)| cell.runs > 0)
+    };
+    let worded = |cell: &Cell, value: f64| {
+        let verdict = cell.verdict.as_deref().unwrap_or_default();
+        format!("{} {verdict}", Unit::Percent.text(value)).trim_end().to_owned()
+    };
+    let rows: Vec<Row> = compared()
+        .map(|(cell, ratio)| Row {
+            name: short_name(session, cell),
+            value: Some(ratio.value),
+            interval: ratio.low.zip(ratio.high),
+            text: Unit::Percent.text(ratio.value),
+            ..Row::default()
+        })
+        .collect();
+    let ends = |(low, high): (f64, f64)| {
+        format!("{} to {}", numbers::digits(low * 100.0), Unit::Percent.text(high))
+    };
+    let table = compared()
+        .map(|(cell, ratio)| {
+            let interval = ratio.low.zip(ratio.high).map_or_else(String::new, ends);
+            let (value, rounds) = (worded(cell, ratio.value), ratio.rounds.to_string());
+            vec![cell.name.clone(), value, interval, rounds]
+        })
+        .collect();
+    let margin = percent(session.margin);
+    let title = "Time as a share of the baseline's";
+    let least = rows.len();
+    (least > 0).then(|| Figure {
+        caption: format!(
+            "The bar is the estimate, the line its 95 % interval; the grey zone is within {margin} of \
+             the baseline (100 %).{} {}.{}",
+            row_names(session),
+            how(session),
+            first_rows(least)
+        ),
+        chart: Chart {
+            said: said(title, format!("{least} rows. {}", session.sentences.join(" "))),
+            drawn: Drawn::Rows(Rows {
+                axis: Axis {
+                    name: "by the baseline, logarithmic".to_owned(),
+                    scale: Scale::Log,
+                    unit: Unit::Percent,
+                },
+                rows,
+                at: Some((1.0, 1.0 + session.margin)),
+            }),
+        },
+        table: Table {
+            caption: title.to_owned(),
+            header: ["cell", "of the baseline", "95 % interval", "rounds"]
+                .map(str::to_owned)
+                .to_vec(),
+            rows: table,
+            words: 1,
+            marked: None,
+        },
+    })
+}
+
+fn memory(session: &Session) -> Option<Figure> {
+    let with = || session.cells.iter().filter(|cell| cell.runs > 0);
+    let known = || with().filter_map(|cell| Some((cell, cell.peak_memory_bytes? as f64)));
+    let rows: Vec<Row> = known()
+        .map(|(cell, bytes)| Row {
+            name: short_name(session, cell),
+            bar: Some(bytes),
+            text: numbers::axis_size(bytes),
+            ..Row::default()
+        })
+        .collect();
+    let table = known()
+        .map(|(cell, bytes)| {
+            vec![cell.name.clone(), worded(session, cell.median), numbers::axis_size(bytes)]
+        })
+        .collect();
+    let title = "Memory beside time";
+    let count = rows.len();
+    (count > 0).then(|| Figure {
+        caption: format!(
+            "The largest resident set of one process, median; times are in the table.{} {}.{}",
+            row_names(session),
+            how(session),
+            first_rows(count)
+        ),
+        chart: Chart {
+            said: said(title, format!("{count} bars.")),
+            drawn: Drawn::Rows(Rows {
+                axis: Axis {
+                    name: "peak memory".to_owned(),
+                    scale: Scale::Sizes,
+                    unit: Unit::Bytes,
+                },
+                rows,
+                at: None,
+            }),
+        },
+        table: Table {
+            caption: title.to_owned(),
+            header: ["cell", "median", "peak memory"].map(str::to_owned).to_vec(),
+            rows: table,
+            words: 1,
+            marked: None,
+        },
+    })
+}

@@ -1,0 +1,34 @@
+//! What is shown of what was found, in every form: words, tables, charts, pages.
+//!
+//! ```text
+//! numbers   counts, sizes, times, ratios in words
+//! shown     names that others chose
+//! shell     words as a shell reads them
+//! origin    which of many runs it was
+//! reach     why a program cannot be reached
+//! summary   what a summary says first, written and read
+//! profile   what `profile` found: data, sentence, findings, table
+//! bench     what `bench` found, from its runs; published figures beside it
+//! data      a report of all kinds together, as `report --json` writes it
+//! content   its sentences and tables, `figures` its charts; `text` and `page` show both
+//! chart     draws
+//! ```
+//!
+//! Invariant: what is shown follows from what is given. Nothing is read, measured or started here.
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod chart;
+pub mod content;
+pub mod data;
+pub mod figures;
+pub mod numbers;
+pub mod origin;
+pub mod page;
+pub mod profile;
+pub mod published;
+pub mod reach;
+pub mod shell;
+pub mod shown;
+pub mod summary;
+pub mod text;

@@ -1,0 +1,476 @@
+//! The sentence that a report begins with: where the time went and what buffering would give.
+
+use super::coverage;
+use super::data::GAIN_SECONDS_MIN;
+use super::data::{Calls, Coverage, File, FileKind, Obstacle, Process, Profile, Seen, Verdict};
+use crate::numbers::{bytes, count, files, mean, ratio, seconds, short};
+use crate::reach::Reach;
+use crate::shell::words as shell_words;
+use std::collections::BTreeMap;
+use sweetspot_core::why::Why;
+
+/// Mean size of transfers from which there is little left to save, in bytes: a copied byte costs
+/// more than the rest of the call.
+const LARGE_BYTES: u64 = 8 << 10;
+/// The part of the time in small calls of stdio's that goes away: nine tenths where 4 bytes were
+/// written each.
+const STDIO_SAVED: f64 = 0.85;
+/// Files that make up this part of the time in calls are those that are named.
+const MOST: f64 = 0.95;
+/// Mean size of transfers from which on stdio's own buffer is mostly full: it has 4 KiB, and what is
+/// larger than that goes around it.
+const STDIO_FULL_BYTES: u64 = 2 << 10;
+/// If more than that part of the kernel's calls was out of sight, the sentence is about those.
+const UNSEEN_MOST: f64 = 0.5;
+/// Reasons that are sentences of their own; the others follow the word "is".
+const SENTENCES: [Why; 17] = [
+    Why::NoGuard,
+    Why::PinRefused,
+    Why::NotNoted,
+    Why::DiskNearlyFull,
+    Why::FileSizeLimit,
+    Why::Budget,
+    Why::Confined,
+    Why::SharedMemory,
+    Why::IoUring,
+    Why::Watched,
+    Why::WriteFailed,
+    Why::Seccomp,
+    Why::StreamsUnknown,
+    Why::StreamsLocked,
+    Why::DeepBind,
+    Why::OtherLibrary,
+    Why::MemoryLocked,
+];
+
+/// What helps against a reason, in a program of this name.
+pub type Mend = fn(Why, &str) -> Option<String>;
+
+/// How many files these stand for.
+pub fn number(files: &[&File]) -> u64 {
+    files.iter().map(|file| file.together.max(1)).sum()
+}
+
+/// Whether `sweetspot run` is worth a try.
+pub fn gains(profile: &Profile) -> bool {
+    profile.files.iter().any(|file| file.verdict == Verdict::WillGain)
+}
+
+/// Where the time went and what buffering would give.
+pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
+    let (unseen, unseen_part) = unseen(profile);
+    if unseen_part > UNSEEN_MOST {
+        return out_of_sight(profile, reach);
+    }
+    let mut regular: Vec<&File> =
+        profile.files.iter().filter(|file| file.kind == FileKind::File).collect();
+    let calls = |file: &File| file.reads + file.writes + file.seeks;
+    let all: u64 = regular.iter().map(|file| calls(file)).sum();
+    let waits = others(profile);
+    if all == 0 {
+        let time = seconds(profile.seconds);
+        return format!("no system calls on files in {time}{waits}{unseen}: nothing to buffer");
+    }
+    regular.retain(|file| calls(file) > 0);
+    regular.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let mut left = profile.file_seconds * MOST;
+    let mut main: Vec<&File> = Vec::new();
+    for file in &regular {
+        if left > 0.0 {
+            main.push(file);
+            left -= file.seconds;
+        }
+    }
+    let used = number(&regular);
+    let on = match number(&main) {
+        main if main == used || main == 0 => files(used),
+        main => format!("{}, most of it on {}", files(used), count(main)),
+    };
+    let transfers: u64 = regular.iter().map(|file| file.reads + file.writes).sum();
+    let moved: u64 = regular.iter().map(|file| file.read_bytes + file.written_bytes).sum();
+    let each = match transfers {
+        0 => String::new(),
+        transfers => format!(" of {}", bytes(mean(moved, transfers))),
+    };
+    let share = 100.0 * profile.file_seconds / busy(profile);
+    let share = if share < 1.0 { "less than 1".to_string() } else { format!("{share:.0}") };
+    let calls = count(all);
+    let calls = if all == 1 { "1 system call".into() } else { format!("{calls} system calls") };
+    let went = format!("{share} % of {} went into {calls}{each} on {on}", time(profile));
+    let hindered = profile.obstacle.as_ref().filter(|obstacle| obstacle.is_whole);
+    let next = match (profile.prediction, gains(profile)) {
+        _ if hindered.is_some() => hindered.map(cannot).unwrap_or_default(),
+        (Some(prediction), true) => format!(
+            "buffered it should take {}, {}x ({}-{}), an estimate; try: sweetspot run -- {}",
+            seconds(alone(profile) / prediction.ratio),
+            ratio(prediction.ratio),
+            ratio(prediction.ratio_low),
+            ratio(prediction.ratio_high),
+            shell_words(&profile.command),
+        ),
+        _ => match saved_by_stdio(profile) {
+            Some(saved) => format!(
+                "the calls are those of C's stdio, which go straight on unless told otherwise: with \
+                 --stdio it should save some {}; try: sweetspot run --stdio -- {}",
+                seconds(saved),
+                shell_words(&profile.command),
+            ),
+            None => no_gain(profile, &main, mend),
+        },
+    };
+    format!("{went}{waits}{unseen}; {next}")
+}
+
+/// What hinders, whatever the calls are.
+fn cannot(obstacle: &Obstacle) -> String {
+    let mend = obstacle.mend.as_ref().map(|mend| format!("; {mend}")).unwrap_or_default();
+    format!("sweetspot cannot buffer it here: {}{mend}", obstacle.reason)
+}
+
+/// What was out of sight, in words, and the part of all calls that it was.
+fn unseen(profile: &Profile) -> (String, f64) {
+    if profile.coverage.verdict == Seen::All {
+        return (String::new(), 0.0);
+    }
+    let beyond = coverage::beyond(&profile.coverage);
+    let calls = |calls: &Calls| calls.reads + calls.writes;
+    if coverage::with_ring(&profile.processes).is_some() {
+        return (", and what went through io_uring was out of sight".to_string(), 0.0);
+    }
+    let text = format!(
+        ", and {} reads and writes of {} were out of sight",
+        count(calls(&beyond)),
+        bytes(beyond.read_bytes + beyond.written_bytes),
+    );
+    let part = calls(&beyond) as f64 / calls(&profile.coverage.kernel).max(1) as f64;
+    (text, if profile.coverage.verdict == Seen::Nothing { 1.0 } else { part })
+}
+
+/// What `run --stdio` would save, roughly: most of the time that small calls of stdio's which are in
+/// order take for themselves, and not for their bytes. None: it does not matter.
+pub fn saved_by_stdio(profile: &Profile) -> Option<f64> {
+    if profile.obstacle.as_ref().is_some_and(|obstacle| obstacle.is_whole) {
+        return None;
+    }
+    let stdio = Why::Stdio.text();
+    let is_small = |file: &&File| {
+        let pattern = &file.pattern;
+        file.kind == FileKind::File
+            && file.verdict == Verdict::NotBuffered
+            && file.reasons.first().is_some_and(|reason| reason == stdio)
+            && mean(file.read_bytes + file.written_bytes, file.reads + file.writes) < LARGE_BYTES
+            && pattern.sequential > 9 * (pattern.strided + pattern.random)
+    };
+    let straight = &profile.costs.straight;
+    let of = |file: &File| {
+        let calls = straight.read.of(file.reads, 0) + straight.write.of(file.writes, 0);
+        STDIO_SAVED * (file.seconds - file.waiting_seconds).min(calls / 1e9)
+    };
+    let saved: f64 = profile.files.iter().filter(is_small).map(of).sum();
+    let least = (2.0 * profile.costs.start_ns / 1e9).max(0.05 * busy(profile));
+    (saved > least).then_some(saved)
+}
+
+/// Time in calls on pipes and the like, where it is much.
+fn others(profile: &Profile) -> String {
+    if profile.other_seconds < 0.1 * busy(profile) {
+        return String::new();
+    }
+    format!(", {} into pipes, terminals and the like", seconds(profile.other_seconds))
+}
+
+/// How long it took without what others took on a busy machine, and without being observed.
+fn alone(profile: &Profile) -> f64 {
+    let evicted = match is_busy(profile) {
+        true => profile.evicted_seconds,
+        false => 0.0,
+    };
+    (profile.seconds - evicted - profile.observing_seconds).max(0.0)
+}
+
+/// Whether others took so much of the processor that it has to be said.
+fn is_busy(profile: &Profile) -> bool {
+    profile.evicted_seconds > 0.15 * profile.seconds
+}
+
+/// The time that calls are a part of: with several processes, theirs together; without what others
+/// took on a busy machine.
+fn busy(profile: &Profile) -> f64 {
+    let alone = profile.seconds - profile.evicted_seconds;
+    alone.max(profile.file_seconds + profile.other_seconds).max(profile.processor_seconds)
+}
+
+fn time(profile: &Profile) -> String {
+    let busy = busy(profile);
+    if is_busy(profile) {
+        let whole = seconds(profile.seconds);
+        return format!("{} ({whole} on a busy machine)", seconds(busy));
+    }
+    if busy > profile.seconds * 1.1 && profile.processes.len() > 1 {
+        format!("{} in {} processes", seconds(busy), count(profile.processes.len() as u64))
+    } else {
+        seconds(profile.seconds)
+    }
+}
+
+/// That there is nothing to gain, and why; or that there would be, and what hinders.
+fn no_gain(profile: &Profile, main: &[&File], mend: Mend) -> String {
+    let share = profile.file_seconds / busy(profile);
+    let saves: f64 = profile.files.iter().map(|file| file.saves_seconds.max(0.0)).sum();
+    let start = profile.costs.start_ns / 1e9;
+    let calls: u64 = main.iter().map(|file| file.reads + file.writes).sum();
+    let moved: u64 = main.iter().map(|file| file.read_bytes + file.written_bytes).sum();
+    let each = mean(moved, calls);
+    let why = match most_frequent_reason(main) {
+        _ if coverage::with_ring(&profile.processes).is_some() => {
+            return hindered(Why::IoUring.text(), profile, mend);
+        }
+        _ if saves > GAIN_SECONDS_MIN && saves < 2.0 * start => format!(
+            "it would save {}, and starting under sweetspot costs {}",
+            seconds(saves),
+            seconds(start),
+        ),
+        _ if saves > 2.0 * start => format!("it would save no more than {}", seconds(saves)),
+        _ if each >= LARGE_BYTES => format!("the calls are large already ({})", bytes(each)),
+        _ if share < 0.03 => "so little of the time goes into files".to_string(),
+        Some((reason, _)) if is_sentence(reason) => return hindered(reason, profile, mend),
+        Some((reason, files)) => because(reason, &files),
+        None => "the calls are few or large".to_string(),
+    };
+    format!("buffering has nothing to gain here: {why}")
+}
+
+/// What hinders, though the calls are worth a buffer.
+fn hindered(reason: &str, profile: &Profile, mend: Mend) -> String {
+    cannot(&Obstacle {
+        reason: reason.to_string(),
+        mend: mended(reason, profile, mend),
+        ..Obstacle::default()
+    })
+}
+
+/// Whether a reason is a sentence of its own: it is about the process or the system, not the calls.
+fn is_sentence(reason: &str) -> bool {
+    SENTENCES.into_iter().any(|why| why.text() == reason)
+}
+
+/// What helps against a reason that holds for a whole process.
+fn mended(reason: &str, profile: &Profile, mend: Mend) -> Option<String> {
+    let why = SENTENCES.into_iter().find(|why| why.text() == reason)?;
+    let has = |process: &&Process| process.reasons.iter().any(|one| one == reason);
+    let program = profile.processes.iter().find(has).map(|process| process.program.as_str());
+    mend(why, program.unwrap_or_default())
+}
+
+/// The reason that holds for most of the time in calls, and the files that it is the first one of.
+fn most_frequent_reason<'a>(main: &[&'a File]) -> Option<(&'a str, Vec<&'a File>)> {
+    let mut by_reason: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+    for file in main {
+        by_reason.entry(file.reasons.first()?).or_default().push(file);
+    }
+    let time = |files: &[&File]| files.iter().map(|file| file.seconds).sum::<f64>();
+    by_reason.into_iter().max_by(|a, b| time(&a.1).total_cmp(&time(&b.1)))
+}
+
+/// Why there is nothing to gain on these files.
+fn because(reason: &str, on: &[&File]) -> String {
+    if is_sentence(reason) {
+        return reason.to_string();
+    }
+    let how = match reason {
+        reason if reason == Why::TooFewCalls.text() => "used with too few calls to be worth it",
+        reason if reason == Why::NotWorthIt.text() => {
+            "used in a way in which a buffer serves too few calls"
+        }
+        // Where stdio leaves nothing to gain, that it is stdio is not the whole reason.
+        reason if reason == Why::Stdio.text() && is_mostly_random(on) => {
+            "used through stdio, and at random"
+        }
+        reason if reason == Why::Stdio.text() && mean_of(on) >= STDIO_FULL_BYTES => {
+            "used through stdio, which buffers by itself"
+        }
+        reason => reason,
+    };
+    match on {
+        [file] if file.together == 0 => format!("{} is {how}", short(&file.path)),
+        several => format!("{} are {how}", files(number(several))),
+    }
+}
+
+/// Whether most accesses to these files jump.
+fn is_mostly_random(files: &[&File]) -> bool {
+    let sum = |of: fn(&File) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
+    let in_order = sum(|file| file.pattern.sequential + file.pattern.strided);
+    sum(|file| file.pattern.random) > in_order
+}
+
+/// Mean size of the transfers on these files.
+fn mean_of(files: &[&File]) -> u64 {
+    let sum = |of: fn(&File) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
+    mean(sum(|file| file.read_bytes + file.written_bytes), sum(|file| file.reads + file.writes))
+}
+
+/// Most of what the program did was not seen.
+fn out_of_sight(profile: &Profile, reach: &Reach) -> String {
+    let Coverage { verdict, kernel, .. } = &profile.coverage;
+    let why = match reach {
+        Reach::Unreachable(why) => format!("{why}"),
+        Reach::Reachable if *verdict == Seen::Nothing => match &profile.obstacle {
+            Some(obstacle) => obstacle.reason.clone(),
+            None => "no process loaded the library".into(),
+        },
+        Reach::Reachable => format!("they were {}", coverage::OUT_OF_SIGHT),
+    };
+    let beyond = coverage::beyond(&profile.coverage);
+    let calls = |calls: &Calls| count(calls.reads + calls.writes);
+    let which = match unseen(profile).1 {
+        part if part > MOST => String::new(),
+        _ => format!("of {} of them ", calls(&beyond)),
+    };
+    format!(
+        "the kernel counted {} reads and writes of {}, but {which}it cannot be seen on which \
+         files, and sweetspot cannot buffer them: {why}{}",
+        calls(kernel),
+        bytes(kernel.read_bytes + kernel.written_bytes),
+        hint(&beyond),
+    )
+}
+
+/// What a program that cannot be reached could change itself.
+pub fn hint(kernel: &Calls) -> String {
+    let one = |what: &str, calls: u64, moved: u64| {
+        let each = mean(moved, calls);
+        (calls >= 1000 && each < 16 << 10).then(|| {
+            format!(
+                "it {what} {} at a time; in pieces of 64 KiB it would be {} calls instead of {}",
+                bytes(each),
+                count(moved.div_ceil(64 << 10)),
+                count(calls),
+            )
+        })
+    };
+    let hints = [
+        one("reads", kernel.reads, kernel.read_bytes),
+        one("writes", kernel.writes, kernel.written_bytes),
+    ];
+    let hints: Vec<String> = hints.into_iter().flatten().collect();
+    match hints.is_empty() {
+        true => String::new(),
+        false => format!(". Hint: {}", hints.join("; ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::data::Pattern;
+
+    /// A file with that first reason.
+    fn file(path: &str, seconds: f64, reason: &str) -> File {
+        let reasons = vec![reason.to_string()];
+        File { path: path.into(), seconds, reasons, ..File::default() }
+    }
+
+    #[test]
+    fn the_reason_is_that_of_most_of_the_time_and_a_whole_sentence() {
+        let check = |files: &[(f64, &str)], expected: &str| {
+            let files: Vec<File> =
+                files.iter().map(|(time, reason)| file("/data/a", *time, reason)).collect();
+            let main: Vec<&File> = files.iter().collect();
+            let (reason, of) = most_frequent_reason(&main).unwrap();
+            assert_eq!(because(reason, &of), expected);
+        };
+        let (stdio, memory) = (Why::Stdio.text(), Why::SharedMemory.text());
+        check(&[(1.0, stdio)], "a is used through stdio");
+        check(&[(1.0, stdio), (1.5, memory), (1.0, stdio)], "2 files are used through stdio");
+        check(&[(1.0, stdio), (3.0, memory), (1.0, memory)], memory);
+        check(&[(1.0, Why::TooFewCalls.text())], "a is used with too few calls to be worth it");
+        // Which of them follow the word "is" is told by how they begin, but for one.
+        for why in Why::ALL.into_iter().filter(|why| *why != Why::NotWorthIt) {
+            let is_sentence = because(why.text(), &[&file("a", 0.0, "")]) == why.text();
+            let begins = ["the ", "a ", "no ", "this ", "an ", "writes ", "memory "];
+            let reads_as_one = begins.iter().any(|begin| why.text().starts_with(begin));
+            assert_eq!(is_sentence, reads_as_one, "{}", why.text());
+        }
+    }
+
+    #[test]
+    fn of_stdio_it_is_said_why_it_has_nothing_to_gain() {
+        let check = |calls: u64, size: u64, random: u64, expected: &str| {
+            let pattern = Pattern { sequential: calls - random, random, ..Pattern::default() };
+            let reason = Why::Stdio.text();
+            let used = File {
+                reads: calls,
+                read_bytes: calls * size,
+                pattern,
+                ..file("/data/a", 1.0, reason)
+            };
+            assert_eq!(because(reason, &[&used]), format!("a is used through stdio{expected}"));
+        };
+        check(100, 200, 0, "");
+        check(100, 200, 50, "");
+        check(100, 200, 51, ", and at random");
+        check(100, 4096, 51, ", and at random");
+        check(100, 2047, 0, "");
+        check(100, 2048, 0, ", which buffers by itself");
+    }
+
+    /// A profile of `seen` reads on one file, of which the kernel counted `kernel`.
+    fn profile(verdict: Seen, kernel: u64, seen: u64) -> Profile {
+        let calls = |reads| Calls { reads, read_bytes: reads * 100, ..Calls::default() };
+        let reads = File { reads: seen, read_bytes: seen * 100, ..file("/data/a", 0.5, "") };
+        Profile {
+            seconds: 1.0,
+            file_seconds: 0.5,
+            coverage: Coverage {
+                verdict,
+                reason: String::new(),
+                kernel: calls(kernel),
+                seen: calls(seen),
+            },
+            files: vec![reads],
+            ..Profile::default()
+        }
+    }
+
+    #[test]
+    fn what_was_out_of_sight_is_in_the_sentence() {
+        use crate::reach::Why::Go;
+        let check = |verdict, kernel, seen, reach: Reach, has: &[&str]| {
+            let said = sentence(&profile(verdict, kernel, seen), &reach, |_, _| None);
+            assert!(has.iter().all(|part| said.contains(part)), "{said}");
+        };
+        let small = "in pieces of 64 KiB it would be";
+        check(Seen::Nothing, 9_000, 0, Reach::Unreachable(Go), &["9,000 reads", "is a Go", small]);
+        check(Seen::Part, 9_000, 10, Reach::Unreachable(Go), &["but it cannot", "is a Go", small]);
+        let part = ["but of 6,000 of them it cannot", "out of sight", small];
+        check(Seen::Part, 9_000, 3_000, Reach::Reachable, &part);
+        let rest =
+            ["50 % of 1.00 s", ", and 1,000 reads and writes of 97.7 KiB were out of sight;"];
+        check(Seen::Part, 9_000, 8_000, Reach::Reachable, &rest);
+        let all = sentence(&profile(Seen::All, 8_050, 8_000), &Reach::Reachable, |_, _| None);
+        assert!(!all.contains("out of sight"), "{all}");
+    }
+
+    #[test]
+    fn small_calls_of_stdio_in_order_lead_to_its_option() {
+        let stdio = |calls: u64, size: u64, random: u64| {
+            let mut profile = profile(Seen::All, calls, calls);
+            profile.costs.straight.read.call_ns = 500.0;
+            profile.files = vec![File {
+                verdict: Verdict::NotBuffered,
+                reads: calls,
+                read_bytes: calls * size,
+                pattern: Pattern { sequential: calls - random, random, ..Pattern::default() },
+                ..file("/data/a", 0.5, Why::Stdio.text())
+            }];
+            saved_by_stdio(&profile)
+        };
+        // The time of a call without its bytes, and no more than was spent.
+        assert_eq!(stdio(200_000, 4000, 0), Some(STDIO_SAVED * 0.1));
+        assert_eq!(stdio(4_000_000, 4, 0), Some(STDIO_SAVED * 0.5));
+        assert_eq!(stdio(200_000, 9000, 0), None, "large already");
+        assert_eq!(stdio(200_000, 4000, 100_000), None, "at random");
+        assert_eq!(stdio(2_000, 4000, 0), None, "too few to matter");
+    }
+}

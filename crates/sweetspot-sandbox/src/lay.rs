@@ -1,0 +1,509 @@
+//! Enters new namespaces and lays an overlay over everything that could be written.
+//!
+//! A folder below which something is mounted cannot have an overlay. If the user may write there (a
+//! `/tmp` in which somebody has mounted something) a *substitute* takes its place: a new folder in
+//! which every name of the old one is there, the folders with their overlays, the files to be read
+//! only. Where that would be too many names, and for the root folder, the folder stays closed.
+//!
+//! Everything is opened before the first mount, because a mount hides what lies below it, and in the
+//! new namespace, because the kernel lays no overlay with folders of another one.
+
+use crate::access::may;
+use crate::mounts::{self, Mount, OVERLAYS_MAX, Plan};
+use crate::shown;
+use crate::step::Step;
+use nix::sched::{CloneFlags, unshare};
+use rustix::fs::{Access, Gid, Mode, OFlags, Uid};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
+    mount_remount,
+};
+use serde::{Deserialize, Serialize};
+use std::ffi::{CString, OsString};
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use sweetspot_guard::notes::folders;
+
+/// Where shared memory is.
+pub const SHARED_MEMORY: &str = "/dev/shm";
+/// Where devices are.
+const DEVICES: &str = "/dev";
+/// Names there behind which nothing is kept: what is written is gone, is shown, or is computed with.
+const HARMLESS_DEVICES: [&str; 19] = [
+    "null",
+    "zero",
+    "full",
+    "random",
+    "urandom",
+    "tty",
+    "console",
+    "ptmx",
+    "pts",
+    "shm",
+    "mqueue",
+    "fd",
+    "stdin",
+    "stdout",
+    "stderr",
+    "log",
+    "dri",
+    "kfd",
+    "nvidiactl",
+];
+/// Stands in the sandbox where the folder of the run stands outside: for the summary of `run`.
+pub const INSIDE: &str = "inside";
+/// So many names of substituted folders are opened; a process may usually open a thousand.
+const KEPT_NAMES_MAX: usize = 300;
+
+/// What was laid, as the parent must know it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Laid {
+    /// The folders under an overlay, in the order of the numbered upper folders, as bytes.
+    folders: Vec<Vec<u8>>,
+    /// Names that were put into substitutes: nobody's changes.
+    put: Vec<Vec<u8>>,
+    /// Folders whose direct files cannot be written.
+    closed: Vec<Vec<u8>>,
+}
+
+impl Laid {
+    /// The folders under an overlay.
+    pub fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        paths(&self.folders)
+    }
+
+    /// Names that are no changes of the program.
+    pub fn put(&self) -> impl Iterator<Item = PathBuf> {
+        paths(&self.put)
+    }
+
+    /// Whether files directly in this folder cannot be written.
+    pub fn is_closed(&self, folder: &Path) -> bool {
+        paths(&self.closed).any(|closed| closed == folder)
+    }
+}
+
+fn paths(all: &[Vec<u8>]) -> impl Iterator<Item = PathBuf> {
+    all.iter().map(|bytes| OsString::from_vec(bytes.clone()).into())
+}
+
+/// Where what is written to a numbered folder lands.
+pub fn upper_folder(run: &Path, number: usize) -> PathBuf {
+    run.join("upper").join(number.to_string())
+}
+
+/// "cannot do this: reason"
+pub fn said(operation: &str, error: impl Into<std::io::Error>) -> String {
+    format!("cannot {operation}: {}", error.into())
+}
+
+/// Namespaces, overlays, substitutes, and back into the folder in which it was started.
+///
+/// # Errors
+/// Where the kernel refuses something.
+pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
+    let here = std::env::current_dir().map_err(|error| said("find the current folder", error))?;
+    // Looked at from outside: in a user namespace all owners but one look alike.
+    let outside = tops(&plan_here()?, &arguments.top);
+    let memory = Top::look(Path::new(SHARED_MEMORY));
+    enter_namespaces()?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(|errno| said("keep mounts to itself", errno))?;
+    close_the_kernel()?;
+    // Planned again inside, where nobody else mounts or unmounts anything any more.
+    let mounted = mounted_here()?;
+    let plan = plan_here()?;
+    let mut tops = tops(&plan, &arguments.top);
+    for top in &mut tops {
+        if let Some(known) = outside.iter().find(|other| other.folder == top.folder) {
+            *top = Top { kind: top.kind, ..known.clone() };
+        }
+    }
+    let run = mount_of_its_own(&arguments.folder)?;
+    let shared = arguments.shared_folder.as_deref().map(mount_of_its_own).transpose()?;
+    let names: Vec<&Path> = tops.iter().map(|top| top.folder.as_path()).collect();
+    let mut room = KEPT_NAMES_MAX;
+    let opened = tops
+        .iter()
+        .map(|top| match top.kind {
+            // It may have gone meanwhile.
+            TopKind::Overlay => Ok(open_path(&top.folder).ok().map(Below::Overlay)),
+            TopKind::Substitute => Kept::open(&top.folder, &names, &mut room),
+        })
+        .collect::<Result<Vec<_>, String>>()?;
+    let devices = Kept::devices()?;
+    plan.closed.iter().try_for_each(close)?;
+
+    let mut laid = Laid::default();
+    for (top, below) in tops.iter().zip(&opened) {
+        let place = Place { run: path_of(&run), number: laid.folders.len() };
+        match below {
+            Some(Below::Overlay(lower)) => match place.lay_overlay(top, lower) {
+                // Whoever removes a mount point outside unmounts it here, too. What is seen there now
+                // lies in the overlay or substitute above it.
+                Err(_)
+                    if mounted.contains(&top.folder) && !mounted_here()?.contains(&top.folder) => {}
+                laid => laid?,
+            },
+            Some(Below::Substitute(kept)) => {
+                laid.put.extend(place.lay_substitute(top, kept)?);
+            }
+            None => {
+                laid.closed.push(bytes_of(&top.folder));
+                continue;
+            }
+        }
+        laid.folders.push(bytes_of(&top.folder));
+    }
+    if let Some((top, kept)) = devices {
+        let place = Place { run: path_of(&run), number: laid.folders.len() };
+        laid.put.extend(place.lay_substitute(&top, &kept)?);
+        laid.folders.push(DEVICES.into());
+    }
+    if let (Some(shared), Ok(memory)) = (shared, memory) {
+        // It begins empty: what lies there belongs to processes outside.
+        Place { run: path_of(&shared), number: laid.folders.len() }.lay_substitute(&memory, &[])?;
+        laid.folders.push(SHARED_MEMORY.into());
+    }
+    mount_bind(path_of(&run).join(INSIDE), &arguments.folder)
+        .map_err(|errno| said("show the folder of the run", errno))?;
+    // What guards note is nobody's change, and in an overlay it would take them long.
+    for (number, notes) in folders(notes).filter(|notes| notes.is_dir()).enumerate() {
+        let own = path_of(&run).join("notes").join(number.to_string());
+        let failed = |error| said("prepare the folder of notes", error);
+        fs::create_dir_all(&own).map_err(failed)?;
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        mount_bind(&own, &notes).map_err(|errno| failed(errno.into()))?;
+    }
+    std::env::set_current_dir(&here).map_err(|error| said("return to the folder", error))?;
+    laid.closed.push(b"/".to_vec());
+    Ok(laid)
+}
+
+/// Lets settings of the kernel only be read. They are the machine's, whatever namespace asks.
+fn close_the_kernel() -> Result<(), String> {
+    for file in mounts::SETTINGS.map(Path::new) {
+        // A mount of its own can be closed by itself. Recursive: what is mounted below stays there.
+        mount_bind_recursive(file, file)
+            .map_err(Into::into)
+            .or_else(if_gone)
+            .map_err(|error| said(&format!("close {} to writing", shown(file)), error))?;
+    }
+    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
+    // What this user cannot even look at is closed to them already.
+    let closes = |mount: &&Mount| mount.holds_settings() && mount.folder.symlink_metadata().is_ok();
+    mounts::read(&text).iter().filter(closes).try_for_each(close)
+}
+
+fn mounted_here() -> Result<Vec<PathBuf>, String> {
+    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
+    Ok(mounts::read(&text).into_iter().map(|mount| mount.folder).collect())
+}
+
+fn plan_here() -> Result<Plan, String> {
+    let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
+    let plan = mounts::plan(&mounts::read(&text), folders_in);
+    if plan.overlays.len() > OVERLAYS_MAX {
+        return Err(format!("{} folders would need an overlay each", plan.overlays.len()));
+    }
+    Ok(plan)
+}
+
+/// What gets an overlay or a substitute, each folder before those below it.
+fn tops(plan: &Plan, others: &[PathBuf]) -> Vec<Top> {
+    let is_hidden = |folder: &&PathBuf| {
+        folder.ancestors().skip(1).any(|above| plan.overlays.iter().any(|other| other == above))
+    };
+    let overlays = plan.overlays.iter().chain(others.iter().filter(is_hidden));
+    // Nobody can write what this user cannot even enter; nor what has gone meanwhile.
+    let mut tops: Vec<Top> = overlays
+        .filter(|folder| may(folder, Access::EXEC_OK))
+        .filter_map(|folder| Top::look(folder).ok())
+        .collect();
+    let writable = plan.uncovered.iter().filter(|folder| {
+        folder.as_path() != Path::new("/") && may(folder, Access::WRITE_OK | Access::EXEC_OK)
+    });
+    let substitutes = writable.filter_map(|folder| Top::look(folder).ok());
+    tops.extend(substitutes.map(|top| Top { kind: TopKind::Substitute, ..top }));
+    tops.sort_by(|left, right| left.folder.cmp(&right.folder));
+    tops
+}
+
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+fn bytes_of(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+/// Namespaces of its own for mounts, for System V and POSIX messages, and for the machine's name; where
+/// the right to that is missing, in a user namespace in which everybody keeps the numbers that they have
+/// outside.
+fn enter_namespaces() -> Result<(), String> {
+    // Segments, semaphores and queues of a run go with it.
+    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
+    if unshare(own).is_ok() {
+        return Ok(());
+    }
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    unshare(CloneFlags::CLONE_NEWUSER | own)
+        .map_err(|errno| said("make a user namespace", errno))?;
+    let write = |file: &str, text: &str| {
+        let path = format!("/proc/self/{file}");
+        fs::write(&path, text).map_err(|error| said(&format!("write {path}"), error))
+    };
+    write("setgroups", "deny")?;
+    write("uid_map", &format!("{uid} {uid} 1"))?;
+    write("gid_map", &format!("{gid} {gid} 1"))
+}
+
+/// Opens a folder as a mount of its own, which stays writable when what is around it is closed.
+fn mount_of_its_own(folder: &Path) -> Result<OwnedFd, String> {
+    mount_bind(folder, folder).map_err(|errno| said(&format!("mount {}", shown(folder)), errno))?;
+    open_path(folder)
+}
+
+/// What must be opened before the first mount.
+enum Below {
+    Overlay(OwnedFd),
+    Substitute(Vec<Kept>),
+}
+
+/// A name that a substitute shows as it is.
+struct Kept {
+    path: PathBuf,
+    what: What,
+}
+
+enum What {
+    /// A place for what gets an overlay or a substitute itself.
+    Place,
+    Folder(OwnedFd),
+    File(OwnedFd),
+    Link(PathBuf),
+}
+
+impl Kept {
+    /// Opens all names in a folder; `None` where they are too many.
+    fn open(folder: &Path, tops: &[&Path], room: &mut usize) -> Result<Option<Below>, String> {
+        let mut kept = Vec::new();
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Ok(kind) = entry.file_type() else { continue };
+            let what = if tops.contains(&path.as_path()) {
+                What::Place
+            } else if kind.is_symlink() {
+                What::Link(fs::read_link(&path).unwrap_or_default())
+            } else {
+                let Some(left) = room.checked_sub(1) else { return Ok(None) };
+                *room = left;
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                // What has gone meanwhile, or is closed to us, is not there.
+                let Ok(fd) = rustix::fs::open(&path, flags, Mode::empty()) else { continue };
+                if kind.is_dir() { What::Folder(fd) } else { What::File(fd) }
+            };
+            kept.push(Kept { path, what });
+        }
+        Ok(Some(Below::Substitute(kept)))
+    }
+
+    /// The devices of a run: those that hold nothing. A disk, or whatever else keeps what is written to
+    /// it, is not there. `None`: there is no such folder.
+    fn devices() -> Result<Option<(Top, Vec<Kept>)>, String> {
+        let folder = Path::new(DEVICES);
+        let Ok(top) = Top::look(folder) else { return Ok(None) };
+        let mut kept = Vec::new();
+        for name in HARMLESS_DEVICES {
+            let path = folder.join(name);
+            let Ok(found) = fs::symlink_metadata(&path) else { continue };
+            let what = if found.is_symlink() {
+                What::Link(fs::read_link(&path).unwrap_or_default())
+            } else {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let Ok(fd) = rustix::fs::open(&path, flags, Mode::empty()) else { continue };
+                if found.is_dir() { What::Folder(fd) } else { What::File(fd) }
+            };
+            kept.push(Kept { path, what });
+        }
+        Ok(Some((top, kept)))
+    }
+
+    /// Puts the name into the folder `upper`. False: what it names has gone meanwhile.
+    fn put(&self, upper: &Path) -> std::io::Result<bool> {
+        let at = upper.join(self.path.file_name().unwrap_or_default());
+        match &self.what {
+            What::Place => fs::create_dir(at)?,
+            What::Link(target) => symlink(target, at)?,
+            What::Folder(fd) => {
+                fs::create_dir(&at)?;
+                if !is_shown(fd, &at)? {
+                    return fs::remove_dir(&at).map(|()| false);
+                }
+            }
+            What::File(fd) => {
+                fs::File::create(&at)?;
+                if !is_shown(fd, &at)? {
+                    return fs::remove_file(&at).map(|()| false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Shows a file or folder at another place, unless it has gone meanwhile.
+fn is_shown(fd: &OwnedFd, at: &Path) -> std::io::Result<bool> {
+    let mounted = mount_bind_recursive(path_of(fd), at).map(|()| true);
+    mounted.map_err(Into::into).or_else(|error| if_gone(error).map(|()| false))
+}
+
+/// Others remove files while we look at them: what is gone needs nothing.
+fn if_gone(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+/// Where one top is laid: below the folder of the run, seen through a descriptor, by a number.
+struct Place {
+    run: PathBuf,
+    number: usize,
+}
+
+impl Place {
+    fn upper(&self, top: &Top) -> Result<PathBuf, String> {
+        let upper = upper_folder(&self.run, self.number);
+        let failed = |error| said(&format!("prepare {}", shown(&top.folder)), error);
+        fs::create_dir_all(&upper).map_err(failed)?;
+        top.give_looks_to(&upper).map_err(failed)?;
+        Ok(upper)
+    }
+
+    fn lay_overlay(&self, top: &Top, lower: &OwnedFd) -> Result<(), String> {
+        let failed = |error: std::io::Error| {
+            // An option that overlayfs does not know is an invalid argument.
+            let is_unknown = error.kind() == std::io::ErrorKind::InvalidInput && !knows_userxattr();
+            let hint =
+                if is_unknown { ": userxattr of overlayfs came with Linux 5.11" } else { "" };
+            said(&format!("lay an overlay over {}", shown(&top.folder)), error) + hint
+        };
+        let upper = self.upper(top)?;
+        let work = self.run.join("work").join(self.number.to_string());
+        fs::create_dir_all(&work).map_err(failed)?;
+        // By descriptor: a path may hold commas and colons, which mean something in options.
+        // Volatile: else the whole disk is synchronised at the end of each overlay.
+        let options = format!(
+            "lowerdir={},upperdir={},workdir={},userxattr,volatile",
+            path_of(lower).display(),
+            upper.display(),
+            work.display()
+        );
+        let options = CString::new(options).map_err(|error| error.to_string())?;
+        // A device that somebody has made in a folder is one all the same.
+        mount("sweetspot", &top.folder, "overlay", MountFlags::NODEV, options.as_c_str())
+            .map_err(Into::into)
+            .or_else(if_gone)
+            .map_err(failed)
+    }
+
+    /// Returns the names that it shows.
+    fn lay_substitute(&self, top: &Top, kept: &[Kept]) -> Result<Vec<Vec<u8>>, String> {
+        let upper = self.upper(top)?;
+        let failed = |error| said(&format!("substitute {}", shown(&top.folder)), error);
+        let mut put = Vec::new();
+        for name in kept {
+            if name.put(&upper).map_err(failed)? {
+                put.push(bytes_of(&name.path));
+            }
+        }
+        // Recursive: what was put into it comes with it.
+        mount_bind_recursive(&upper, &top.folder).map_err(|errno| failed(errno.into()))?;
+        Ok(put)
+    }
+}
+
+/// Whether this kernel's overlays can mark what was removed without rights of root's.
+fn knows_userxattr() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(5), Some(11))
+}
+
+/// How a top comes about.
+#[derive(Clone, Copy)]
+enum TopKind {
+    Overlay,
+    Substitute,
+}
+
+/// A folder that is the top of an overlay, or substituted, as it looks from outside.
+#[derive(Clone)]
+struct Top {
+    folder: PathBuf,
+    kind: TopKind,
+    owner: (u32, u32),
+    is_ours: bool,
+    mode: u32,
+    /// The bits of an owner who may do what this user may do.
+    allowed: u32,
+}
+
+impl Top {
+    fn look(folder: &Path) -> std::io::Result<Top> {
+        let data = fs::metadata(folder)?;
+        let rights =
+            [(Access::READ_OK, 0o400), (Access::WRITE_OK, 0o200), (Access::EXEC_OK, 0o100)];
+        let allowed = rights.iter().filter(|(right, _)| may(folder, *right)).map(|(_, bit)| bit);
+        Ok(Top {
+            folder: folder.to_owned(),
+            kind: TopKind::Overlay,
+            owner: (data.uid(), data.gid()),
+            is_ours: data.uid() == rustix::process::geteuid().as_raw(),
+            mode: data.mode() & 0o7777,
+            allowed: allowed.sum(),
+        })
+    }
+
+    /// Gives another folder its mode and owner. Where the owner cannot be given, the mode leaves
+    /// this user what they may do in the real one, and no more.
+    fn give_looks_to(&self, upper: &Path) -> std::io::Result<()> {
+        let (uid, gid) = (Uid::from_raw(self.owner.0), Gid::from_raw(self.owner.1));
+        let is_given = self.is_ours || rustix::fs::chown(upper, Some(uid), Some(gid)).is_ok();
+        let mode = if is_given { self.mode } else { self.mode & !0o700 | self.allowed };
+        fs::set_permissions(upper, fs::Permissions::from_mode(mode))
+    }
+}
+
+fn open_path(path: &Path) -> Result<OwnedFd, String> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| said(&format!("open {}", shown(path)), errno))
+}
+
+fn path_of(fd: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
+}
+
+/// Lets a mount only be read from now on. What was forbidden there stays forbidden: in a user
+/// namespace the kernel insists on it.
+fn close(mount: &Mount) -> Result<(), String> {
+    const KEPT: [(&str, MountFlags); 6] = [
+        ("nosuid", MountFlags::NOSUID),
+        ("nodev", MountFlags::NODEV),
+        ("noexec", MountFlags::NOEXEC),
+        ("noatime", MountFlags::NOATIME),
+        ("nodiratime", MountFlags::NODIRATIME),
+        ("relatime", MountFlags::RELATIME),
+    ];
+    let kept = KEPT.iter().filter(|(name, _)| mount.options.iter().any(|option| option == name));
+    // A device could be written all the same.
+    let closed = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV;
+    let flags = kept.fold(closed, |all, (_, flag)| all | *flag);
+    mount_remount(&mount.folder, flags, "")
+        .map_err(|errno| said(&format!("close {} to writing", shown(&mount.folder)), errno))
+}

@@ -1,0 +1,402 @@
+//! A place in which a command runs again and again from the same state, without touching anything:
+//! each run gets a mount namespace of its own, with an overlay over every folder in which it could
+//! write.
+//!
+//! ```text
+//! mounts    which folders get an overlay
+//! owners    which need one of their own because of who owns them
+//! lay       enters namespaces and lays the overlays
+//! step      what happens inside: the program, waiting for all that it started
+//! changes   what the run left, from the upper folders of its overlays
+//! ```
+//!
+//! What an overlay changes for the program: the first write to an existing file copies all of it;
+//! opening a file takes longer; names cannot be moved between the folders that have an overlay each,
+//! nor existing folders renamed (`EXDEV`, upon which `mv` copies); the other names of a file with
+//! several keep the old content; a socket in the file system cannot be connected to. All runs are
+//! alike in this.
+//!
+//! Not here: what is run, and where a user's notes lie. Whoever asks says so.
+//!
+//! In place (`Isolation::None`) the same process looks after the run, without any of it.
+#![forbid(unsafe_code)]
+
+pub mod access;
+mod changes;
+mod lay;
+mod mounts;
+mod owners;
+mod step;
+
+pub use changes::{BLOCK_BYTES, Changes, Content, Entry, Kept, Kind, hashes, next_data};
+pub use owners::folders_of;
+pub use step::{End, Inside, Step, run as run_step};
+
+use owners::Owners;
+use rustix::fs::{FlockOperation, flock};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use sweetspot_core::shown::Shown;
+use sweetspot_guard::notes;
+
+/// What a ledger is called; see `sweetspot_guard`. It comes and goes with each run.
+const LEDGER_PREFIX: &str = "/dev/shm/sweetspot-";
+/// With less than this left on the disk of the overlays, what a run did may be due to that.
+const FREE_BYTES_MIN: u64 = 1 << 20;
+
+/// Whether runs are kept apart from the user's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    Overlays,
+    None,
+}
+
+/// Why there is no sandbox.
+#[derive(Debug)]
+pub enum Refused {
+    /// The kernel, or a policy, does not allow it, or the folder cannot be covered.
+    NotHere(String),
+    /// There is no room for what the runs write.
+    NoScratch(String),
+}
+
+/// The place, with all that its runs left; removed when dropped.
+pub struct Sandbox {
+    isolation: Isolation,
+    executable: PathBuf,
+    scratch: Scratch,
+    /// What programs leave in shared memory stays in memory.
+    shared: Option<Scratch>,
+    owners: Owners,
+    /// Where guards note ledgers: that is no change of the program.
+    notes: Vec<PathBuf>,
+}
+
+/// What a sandbox is for.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    pub isolation: Isolation,
+    pub command: &'a [OsString],
+    /// For scratch files; without it the first place that does.
+    pub folder: Option<&'a Path>,
+    /// Where guards note ledgers.
+    pub notes: Vec<PathBuf>,
+}
+
+/// One run that has ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub end: End,
+    /// From the start of the program to its end, without what the sandbox costs.
+    pub seconds: f64,
+    /// Names of processes that it left running and that had to be ended.
+    pub left_running: Vec<String>,
+    /// Process numbers given out meanwhile.
+    pub pids: (u32, u32),
+    folders: Vec<PathBuf>,
+    /// Names that the sandbox made.
+    put: Vec<PathBuf>,
+}
+
+impl Sandbox {
+    /// Makes the place for runs of a command, and tries it.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it.
+    pub fn new(wanted: &Wanted<'_>) -> Result<Sandbox, Refused> {
+        // Made by the first run alone it would be a difference.
+        notes::prepare(&wanted.notes);
+        let mut refused = Refused::NoScratch("there is no folder for temporary files".to_owned());
+        for place in places(wanted.folder) {
+            let owners = match wanted.isolation {
+                Isolation::Overlays => owners::look(wanted.command),
+                Isolation::None => Ok(Owners::default()),
+            };
+            let owners = owners.map_err(|error| Refused::NotHere(error.to_string()))?;
+            match Sandbox::at(wanted, owners, &place) {
+                Ok(sandbox) => return Ok(sandbox),
+                Err(cause) => refused = cause,
+            }
+        }
+        Err(refused)
+    }
+
+    fn at(wanted: &Wanted<'_>, owners: Owners, place: &Path) -> Result<Sandbox, Refused> {
+        let no_scratch = |error: io::Error| {
+            Refused::NoScratch(format!("no temporary folder in {}: {error}", shown(place)))
+        };
+        let sandbox = Sandbox {
+            isolation: wanted.isolation,
+            executable: std::env::current_exe().map_err(no_scratch)?,
+            scratch: Scratch::new(place).map_err(no_scratch)?,
+            shared: Scratch::new(Path::new(lay::SHARED_MEMORY)).ok(),
+            owners,
+            notes: wanted.notes.clone(),
+        };
+        if wanted.isolation == Isolation::Overlays {
+            sandbox.attempt().map_err(Refused::NotHere)?;
+        }
+        Ok(sandbox)
+    }
+
+    /// A step without a program.
+    fn attempt(&self) -> Result<(), String> {
+        let words = self.command(0, &[]).map_err(|error| error.to_string())?;
+        let status = Command::new(&words[0]).args(&words[1..]).status();
+        status.map_err(|error| error.to_string())?;
+        let report = self.report(0).map_err(|error| error.to_string())?;
+        if let Some(cause) = report.refused {
+            return Err(cause);
+        }
+        let here = std::env::current_dir().map_err(|error| error.to_string())?;
+        self.forget(0).map_err(|error| error.to_string())?;
+        if report.laid.is_closed(&here) {
+            return Err(format!(
+                "{} cannot be covered, because a file system is mounted below it",
+                shown(&here)
+            ));
+        }
+        Ok(())
+    }
+
+    /// The command that runs `command` as the run of this number, in the current folder.
+    ///
+    /// # Errors
+    /// Where the folders of the run cannot be made.
+    pub fn command(&self, run: usize, command: &[OsString]) -> io::Result<Vec<OsString>> {
+        let folder = self.folder(run);
+        fs::create_dir_all(folder.join(lay::INSIDE))?;
+        let shared_folder = self.shared.as_ref().map(|shared| shared.0.join(run.to_string()));
+        shared_folder.iter().try_for_each(fs::create_dir_all)?;
+        Ok(step::words(
+            &self.executable,
+            &Step {
+                folder,
+                shared_folder,
+                top: self.owners.tops.iter().cloned().collect(),
+                in_place: self.isolation == Isolation::None,
+                command: command.to_vec(),
+            },
+        ))
+    }
+
+    /// A path by which the program of a run can write what is no part of its changes, and the path
+    /// by which it is read afterwards.
+    pub fn beside(&self, run: usize, name: &str) -> (PathBuf, PathBuf) {
+        let outside = self.folder(run).join(lay::INSIDE).join(name);
+        match self.isolation {
+            Isolation::Overlays => (self.folder(run).join(name), outside),
+            Isolation::None => (outside.clone(), outside),
+        }
+    }
+
+    /// Files that the user may write, and that no run can: they belong to somebody else.
+    pub fn fixed(&self) -> &[PathBuf] {
+        &self.owners.fixed
+    }
+
+    /// A folder that is removed with the sandbox.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch.0
+    }
+
+    /// All folders that are removed with the sandbox: for who has to end without that.
+    pub fn scratches(&self) -> Vec<PathBuf> {
+        let all = [Some(&self.scratch), self.shared.as_ref()];
+        all.into_iter().flatten().map(|scratch| scratch.0.clone()).collect()
+    }
+
+    /// How a run ended.
+    ///
+    /// # Errors
+    /// Where it could not be started.
+    pub fn ran(&self, run: usize) -> Result<Ran, String> {
+        let report = self
+            .report(run)
+            .map_err(|error| format!("a run has ended without a report: {error}"))?;
+        match (report.end, &report.refused) {
+            (Some(end), _) => Ok(Ran {
+                end,
+                seconds: report.seconds,
+                left_running: report.left_running.clone(),
+                pids: report.pids,
+                folders: report.laid.folders().collect(),
+                put: report.laid.put().collect(),
+            }),
+            (None, cause) => Err(cause.clone().unwrap_or("it was not started".to_owned())),
+        }
+    }
+
+    /// What a run left in the folders under overlays.
+    ///
+    /// # Errors
+    /// Where something cannot be looked at.
+    pub fn changes(&self, run: usize, ran: &Ran) -> io::Result<Changes> {
+        let mut changes = Changes::new();
+        for (number, folder) in ran.folders.iter().enumerate() {
+            let scratch = match &self.shared {
+                Some(shared) if folder == Path::new(lay::SHARED_MEMORY) => &shared.0,
+                _ => &self.scratch.0,
+            };
+            let upper = lay::upper_folder(&scratch.join(run.to_string()), number);
+            if upper.exists() {
+                changes::add(&mut changes, folder, &upper)?;
+            }
+        }
+        let notes: Vec<PathBuf> = notes::folders(&self.notes).collect();
+        changes.retain(|path, _| {
+            let is_note = notes.iter().any(|folder| path.starts_with(folder));
+            !is_note && !path.to_string_lossy().starts_with(LEDGER_PREFIX)
+        });
+        for path in &ran.put {
+            match changes.get(path).cloned().flatten() {
+                // Only links can be removed: everything else is a mount.
+                None => drop(changes.insert(path.clone(), None)),
+                Some(Entry { kind: Kind::Link(target), .. })
+                    if fs::read_link(path).is_ok_and(|old| old != target) => {}
+                Some(Entry { kind: Kind::File(_), .. }) if path.is_symlink() => {}
+                Some(_) => drop(changes.remove(path)),
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Whether the disk on which the runs write is full.
+    pub fn is_full(&self) -> bool {
+        free_bytes(&self.scratch.0).is_some_and(|free| free < FREE_BYTES_MIN)
+    }
+
+    /// Bytes that are free for what the runs write.
+    pub fn free_bytes(&self) -> Option<u64> {
+        free_bytes(&self.scratch.0)
+    }
+
+    /// Removes what a run left.
+    ///
+    /// # Errors
+    /// Where something cannot be removed.
+    pub fn forget(&self, run: usize) -> io::Result<()> {
+        let scratches = [Some(&self.scratch), self.shared.as_ref()];
+        scratches
+            .into_iter()
+            .flatten()
+            .try_for_each(|scratch| remove_tree(&scratch.0.join(run.to_string())))
+    }
+
+    fn folder(&self, run: usize) -> PathBuf {
+        self.scratch.0.join(run.to_string())
+    }
+
+    fn report(&self, run: usize) -> io::Result<step::Report> {
+        let text = fs::read(self.folder(run).join(step::REPORT))?;
+        serde_json::from_slice(&text).map_err(io::Error::from)
+    }
+}
+
+/// A name for people to read.
+fn shown(path: &Path) -> Shown<'_> {
+    Shown(path.as_os_str().as_bytes())
+}
+
+/// Where scratch files may go. Not every file system can be the upper one of an overlay: in a
+/// container the usual places are overlays themselves, and then there is memory.
+fn places(folder: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(folder) = folder {
+        return vec![folder.to_owned()];
+    }
+    let variable = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+    let usual = ["/var/tmp", "/tmp", lay::SHARED_MEMORY].map(PathBuf::from);
+    variable.map(PathBuf::from).into_iter().chain(usual).collect()
+}
+
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let room = rustix::fs::statvfs(folder).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
+/// How the names of the folders begin in which `tune` keeps what its runs say.
+pub const TUNE_PREFIX: &str = "sweetspot-tune-";
+/// How names of scratch folders begin.
+const SCRATCH_PREFIX: &str = "sweetspot-sandbox-";
+
+/// A folder that is removed when dropped, whatever modes the program gave to what is in it. It is
+/// locked as long as this lives: one that is not was left by a process that was killed.
+struct Scratch(PathBuf, #[expect(dead_code, reason = "holds the lock")] fs::File);
+
+impl Scratch {
+    fn new(place: &Path) -> io::Result<Scratch> {
+        let place = fs::canonicalize(place)?;
+        sweep(&place);
+        // Under its own name it is locked from the beginning.
+        let folder = tempfile::Builder::new().prefix("sweetspot-new-").tempdir_in(&place)?;
+        let lock = lock(folder.path())?;
+        let made = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = made.replace("sweetspot-new-", SCRATCH_PREFIX);
+        let path = place.join(name);
+        fs::rename(folder.path(), &path)?;
+        // What it was called is not there any more.
+        let _ = folder.keep();
+        Ok(Scratch(path, lock))
+    }
+}
+
+/// Keeps a folder from being swept as long as the answer lives.
+pub fn lock(folder: &Path) -> io::Result<fs::File> {
+    let lock = fs::File::open(folder)?;
+    flock(&lock, FlockOperation::NonBlockingLockShared)?;
+    Ok(lock)
+}
+
+/// Removes what sandboxes of this user that were killed left in a folder.
+fn sweep(place: &Path) {
+    let user = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_scratch =
+            [SCRATCH_PREFIX, TUNE_PREFIX].iter().any(|prefix| name.starts_with(prefix));
+        let is_own = || entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
+        if !is_scratch || !is_own() {
+            continue;
+        }
+        // A run whose parent was killed may go on for a while: it holds the lock, too.
+        let is_left = fs::File::open(entry.path())
+            .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
+        if is_left {
+            let _ = remove_tree(&entry.path());
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = remove_tree(&self.0) {
+            let folder = shown(&self.0);
+            // The answer of the verb stands; a stderr that is closed or full is no reason to fail.
+            let said = format!("sweetspot: {folder} is left: {error}\n  try: rm -rf {folder}");
+            let _ = writeln!(io::stderr(), "{said}");
+        }
+    }
+}
+
+/// Removes a folder and all in it, after giving back the right to do so.
+fn remove_tree(folder: &Path) -> io::Result<()> {
+    let mut left = vec![folder.to_owned()];
+    while let Some(folder) = left.pop() {
+        let Ok(data) = fs::symlink_metadata(&folder) else { continue };
+        if data.permissions().mode() & 0o700 != 0o700 {
+            let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
+        }
+        let entries = fs::read_dir(&folder)?.flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        left.extend(folders.map(|entry| entry.path()));
+    }
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,156 @@
+//! Answers to mistyping: what was wrong, and what to type instead.
+
+use crate::failure::{STATUS_OWN, say};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Exit status for what was mistyped, other than after `run`.
+const STATUS_USAGE: u8 = 2;
+
+/// What a verb cannot do without: what is missing, and what to type.
+const WANTED: [(&str, &str, &str); 7] = [
+    ("run", "no program to run", "sweetspot run -- ./program"),
+    ("profile", "no program to run", "sweetspot profile -- ./program"),
+    ("verify", "no command to run", "sweetspot verify -- ./program its arguments"),
+    ("tune", "no command to measure", "sweetspot tune -- ./program its arguments"),
+    ("bench", "no plan", "sweetspot bench plan.toml"),
+    ("report", "nothing to show", "sweetspot report plan.sqlite"),
+    ("summary", "no folder of summaries", "sweetspot summary job/"),
+];
+
+/// Answers to what was typed: help on stdout, mistakes on stderr. Returns the exit status.
+pub fn answer(error: &clap::Error) -> u8 {
+    if let ErrorKind::DisplayHelp | ErrorKind::DisplayVersion = error.kind() {
+        let _ = error.print();
+        return 0;
+    }
+    let verb = std::env::args_os().nth(1).unwrap_or_default();
+    let verb = verb.to_string_lossy();
+    match mistake(error, &verb) {
+        Some((what, next)) => say(format_args!("sweetspot{what}\n  {next}")),
+        None => {
+            let _ = error.print();
+        }
+    }
+    if verb == "run" || verb == "profile" { STATUS_OWN } else { STATUS_USAGE }
+}
+
+/// What was wrong with what was typed, and what to type next. `None`: clap says it best.
+fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
+    let context = |kind: ContextKind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
+        _ => None,
+    };
+    let help = format!("all options: sweetspot {verb} --help");
+    // `--budget <TIME>`: people type the name.
+    let named = |option: Option<String>| {
+        option.map(|option| option.split([' ', '=', '[']).next().unwrap_or_default().to_owned())
+    };
+    let invalid = named(context(ContextKind::InvalidArg));
+    Some(match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => (
+            ": no command".to_owned(),
+            "try: sweetspot run -- ./program, or: sweetspot --help".to_owned(),
+        ),
+        ErrorKind::MissingRequiredArgument => {
+            let (_, missing, example) = WANTED.iter().find(|(name, ..)| *name == verb)?;
+            // An option that wants another one is no missing command.
+            if !invalid?.starts_with('<') {
+                return None;
+            }
+            (format!(" {verb}: {missing}"), format!("try: {example}"))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let typed = context(ContextKind::InvalidSubcommand).unwrap_or_default();
+            let next = match context(ContextKind::SuggestedSubcommand) {
+                Some(verb) => format!("did you mean: sweetspot {verb}"),
+                None => {
+                    format!(
+                        "to run a program: sweetspot run -- {typed}; all verbs: sweetspot --help"
+                    )
+                }
+            };
+            (format!(": no verb '{typed}'"), next)
+        }
+        ErrorKind::UnknownArgument => {
+            let next = match context(ContextKind::SuggestedArg) {
+                Some(option) => format!("did you mean: {option}; {help}"),
+                None => help,
+            };
+            (format!(" {verb}: no option '{}'", invalid?), next)
+        }
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            let (option, value) =
+                (invalid?, context(ContextKind::InvalidValue).unwrap_or_default());
+            let why = std::error::Error::source(error).map(|why| format!(": {why}"));
+            let what = match value.as_str() {
+                "" => format!("{option} wants a value"),
+                value => format!("{option} cannot be '{value}'{}", why.unwrap_or_default()),
+            };
+            (format!(" {verb}: {what}"), help)
+        }
+        ErrorKind::ArgumentConflict => {
+            let other = named(context(ContextKind::PriorArg))?;
+            let both = format!("{} and {other} exclude each other", invalid?);
+            (format!(" {verb}: {both}"), format!("leave out one of them; {help}"))
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::Arguments;
+    use clap::Parser;
+
+    #[test]
+    fn mistakes_are_said_with_what_to_type_next() {
+        let check = |typed: &str, what: &str, next: &str| {
+            let words = std::iter::once("sweetspot").chain(typed.split_whitespace());
+            let Err(error) = Arguments::try_parse_from(words) else { panic!("{typed} is fine") };
+            let verb = typed.split_whitespace().next().unwrap_or_default();
+            let found = mistake(&error, verb);
+            assert_eq!(found, Some((what.to_owned(), next.to_owned())), "{typed}");
+        };
+        let tune_help = "all options: sweetspot tune --help";
+        check(
+            "tune",
+            " tune: no command to measure",
+            "try: sweetspot tune -- ./program its arguments",
+        );
+        check("bench", " bench: no plan", "try: sweetspot bench plan.toml");
+        check("run", " run: no program to run", "try: sweetspot run -- ./program");
+        check(
+            "tune --budgt 3s -- ls",
+            " tune: no option '--budgt'",
+            "did you mean: --budget; all options: sweetspot tune --help",
+        );
+        check(
+            "bench --warmup 3 plan.toml",
+            " bench: no option '--warmup'",
+            "all options: sweetspot bench --help",
+        );
+        check(
+            "tune --sizes 4K -- ls",
+            " tune: --sizes cannot be '4K': two sizes are wanted, such as 4K..16M",
+            tune_help,
+        );
+        check(
+            "bench --budget soon plan.toml",
+            " bench: --budget cannot be 'soon': a time such as 90s, 5m or 1h is wanted",
+            "all options: sweetspot bench --help",
+        );
+        check(
+            "tune --patience 50 ls",
+            " tune: --patience cannot be '50': 50 is not in 1..=20",
+            tune_help,
+        );
+        check("tune --from", " tune: --from wants a value", tune_help);
+        check(
+            "tune --warm --cold -- ls",
+            " tune: --warm and --cold exclude each other",
+            "leave out one of them; all options: sweetspot tune --help",
+        );
+    }
+}

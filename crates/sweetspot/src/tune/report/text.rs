@@ -1,0 +1,275 @@
+//! A report of `tune` in words: a sentence, a table, a curve.
+
+use crate::arguments::Tune;
+use crate::tune::report::{CURVE_LINES, LISTED_MAX, MIB, Report, SETTINGS_OF_CURVE, Stopped};
+use crate::tune::rules::{Rule, Tuned};
+use crate::tune::trial::Trial;
+use comfy_table::{CellAlignment, Table, presets};
+use std::fmt::Write as _;
+use std::path::Path;
+use sweetspot_core::size::BufferSize;
+use sweetspot_lab::search::{OFF, Phase};
+use sweetspot_report::numbers::{spoken, typed};
+use sweetspot_report::shown::shown;
+
+impl Report {
+    /// Adds what was written, and where.
+    pub fn written(&mut self, path: &Path, tuned: &Tuned, warning: Option<String>) {
+        self.rule_file = Some(path.display().to_string());
+        let words = |rule: &Rule| {
+            let program = tuned.program.map(|name| format!("program {name}"));
+            let file = rule.file.as_ref().map(|file| format!("file {file}"));
+            let meant: Vec<String> = program.into_iter().chain(file).collect();
+            format!("{}: buffer {}", meant.join(" and "), typed(rule.buffer))
+        };
+        self.rules = tuned.rules.iter().map(words).collect();
+        self.notes.extend(warning);
+    }
+
+    /// Whether nothing is left that a resumed session could do.
+    pub fn is_finished(&self) -> bool {
+        self.stopped.is_none()
+    }
+
+    /// The whole report, for people.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.sentence);
+        match self.stopped {
+            Some(Stopped::Interrupted) => text.push_str(
+                "Interrupted: this is what is known so far. Go on with the same command and \
+                 --resume.\n",
+            ),
+            Some(Stopped::Budget) => text.push_str(
+                "The time is up: this is what is known so far. Go on with the same command and \
+                 --resume, or give it more: --budget 20m. Or predict it from one run: sweetspot profile \
+                 --record FILE -- CMD, then sweetspot tune --from FILE.\n",
+            ),
+            None => {}
+        }
+        if !self.predicted.is_empty() {
+            let rows = self.predicted.iter().map(|row| (row.buffer.as_str(), row.seconds));
+            let curve = self.curve(rows.collect());
+            let _ = write!(text, "\n{}\n\n{curve}", self.predicted_table().trim_fmt());
+            let _ = writeln!(
+                text,
+                "\nPredicted from the calls of one run and what calls cost here. The interval should \
+                 hold 9 of 10."
+            );
+        }
+        if self.settings.is_empty() {
+            self.notes.iter().for_each(|note| {
+                let _ = writeln!(text, "Note: {note}.");
+            });
+            return text;
+        }
+        let rows = self.settings.iter().map(|row| (row.buffer.as_str(), row.median_seconds));
+        let curve = self.curve(rows.collect());
+        // Of two or three settings there is no curve.
+        let curve = match self.settings.len() < SETTINGS_OF_CURVE {
+            true => String::new(),
+            false => format!("\n{curve}"),
+        };
+        let _ = write!(text, "\n{}\n{curve}", self.table().trim_fmt());
+        let base = self.base.as_deref().unwrap_or("the best");
+        let _ = writeln!(
+            text,
+            "\nTime: median, and its ratio to that of {base} over the rounds in which both ran, \
+             with a 95 % interval\nwhere these are six or more. {} runs, each a fresh process, {} \
+             cache, {}.",
+            self.runs,
+            self.cache,
+            // A search begins with other rounds.
+            match self.rounds.iter().all(|round| round.phase == Phase::Confirm) {
+                true => "there and back".to_string(),
+                false => format!("in random rounds from seed {}", self.seed),
+            }
+        );
+        if let Some(compared) = &self.compared {
+            let _ = writeln!(text, "{compared}");
+        }
+        if self.disturbed_runs > 0 {
+            let what = match self.questions {
+                Some(_) => "their\nrounds count less, and none was dropped",
+                None => "\nnone was dropped",
+            };
+            let _ = writeln!(
+                text,
+                "During {} of them something waited for a processor or memory for more than a \
+                 tenth of the time; {what}.",
+                self.disturbed_runs
+            );
+        }
+        match self.checked.as_slice() {
+            [] => text.push_str("No output is known that could be compared.\n"),
+            checked => {
+                let _ = writeln!(text, "The same in every run: {}.", listed(checked));
+            }
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "Note: {note}.");
+        }
+        if let Some(path) = &self.rule_file {
+            let _ = writeln!(text, "\nWritten to {path}:");
+            for rule in &self.rules {
+                let _ = writeln!(text, "  {rule}");
+            }
+        }
+        text
+    }
+
+    pub(super) fn table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header([
+            "buffer",
+            "runs",
+            "seconds",
+            "ratio",
+            "95 % interval",
+            "memory",
+            "",
+        ]);
+        for row in &self.settings {
+            let interval = match (row.low, row.high) {
+                (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
+                _ => String::new(),
+            };
+            table.add_row([
+                row.buffer.clone(),
+                row.runs.to_string(),
+                format!("{:.4}", row.median_seconds),
+                row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}")),
+                interval,
+                format!("{:.1} MiB", row.peak_memory_bytes as f64 / MIB),
+                self.mark(&row.buffer).to_string(),
+            ]);
+        }
+        for column in 1..6 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+
+    fn predicted_table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header([
+            "buffer",
+            "seconds",
+            "times as fast",
+            "interval",
+            "",
+        ]);
+        for row in &self.predicted {
+            let interval = match row.setting {
+                OFF => String::new(),
+                _ => format!("{:.2} to {:.2}", row.low, row.high),
+            };
+            table.add_row([
+                row.buffer.clone(),
+                format!("{:.4}", row.seconds),
+                format!("{:.2}", row.speed),
+                interval,
+                // What was measured is marked below.
+                if self.settings.is_empty() { self.mark(&row.buffer) } else { "" }.to_string(),
+            ]);
+        }
+        for column in 1..4 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+
+    fn mark(&self, buffer: &String) -> &'static str {
+        let is = |text: &Option<String>| text.as_ref() == Some(buffer);
+        if is(&self.buffer) && self.questions.is_some() {
+            "<- use this"
+        } else if is(&self.buffer) && is(&self.smallest) {
+            "<- the smallest as good, in force"
+        } else if is(&self.buffer) {
+            "<- as good, in force"
+        } else if is(&self.smallest) {
+            if self.confirmed { "<- the smallest as good" } else { "<- perhaps" }
+        } else {
+            ""
+        }
+    }
+
+    /// The medians by size, on a logarithmic scale, as stars; the choice is an `O`.
+    pub(super) fn curve(&self, rows: Vec<(&str, f64)>) -> String {
+        let seconds = || rows.iter().map(|(_, seconds)| *seconds);
+        let (least, most) = (seconds().fold(f64::MAX, f64::min), seconds().fold(0.0, f64::max));
+        let span = (most / least).ln().max(f64::MIN_POSITIVE);
+        let line_of = |seconds: f64| {
+            let share = (most / seconds).ln() / span;
+            (share * (CURVE_LINES - 1) as f64).round() as usize
+        };
+        let lines = if most / least < 1.01 { 1 } else { CURVE_LINES };
+        let mut text = String::new();
+        for line in 0..lines {
+            let label = match line {
+                0 => format!("{most:.4} s"),
+                last if last == lines - 1 => format!("{least:.4} s"),
+                _ => String::new(),
+            };
+            let _ = write!(text, "{label:>11} |");
+            for (buffer, seconds) in &rows {
+                let is_here = lines == 1 || line_of(*seconds) == line;
+                let is_choice = self.smallest.as_deref() == Some(*buffer);
+                let point = match (is_here, is_choice) {
+                    (true, true) => "O",
+                    (true, false) => "*",
+                    (false, _) => "",
+                };
+                let _ = write!(text, "{point:>5}");
+            }
+            let trimmed = text.trim_end().len();
+            text.truncate(trimmed);
+            text.push('\n');
+        }
+        let _ = write!(text, "{:>11}  ", "");
+        rows.iter().for_each(|(buffer, _)| {
+            let _ = write!(text, "{buffer:>5}");
+        });
+        text + "\n"
+    }
+}
+
+/// The first few of a list, and how many more there are.
+fn listed(names: &[String]) -> String {
+    match names.len().saturating_sub(LISTED_MAX) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names[..LISTED_MAX].join(", ")),
+    }
+}
+
+/// What would be done.
+pub fn dry_run(trial: &Trial, arguments: &Tune, seconds: f64, rules: &Path) -> String {
+    let list = |paths: Vec<String>| match paths.as_slice() {
+        [] => "none known".to_string(),
+        paths => listed(paths),
+    };
+    let inputs = trial.files().inputs().iter().map(shown).collect();
+    let sizes: Vec<String> = (arguments.sizes.settings())
+        .map(|setting| arguments.sizes.buffer(setting))
+        .filter(|buffer| matches!(buffer, BufferSize::Bytes(_)))
+        .map(spoken)
+        .collect();
+    let runs = crate::tune::runs_usual(arguments) as f64;
+    let mut text = format!(
+        "One run took {seconds:.3} s. Tuning takes about {runs} runs, {:.0} s at most as slow as \
+         that one; the budget is {} s.\n\ninputs   {}\noutputs  {}\nsizes    {}\nrule     {}\n",
+        runs * seconds,
+        arguments.budget.as_secs(),
+        list(inputs),
+        list(trial.checked()),
+        sizes.join(", "),
+        shown(rules)
+    );
+    for note in &trial.notes {
+        let _ = writeln!(text, "Note: {note}.");
+    }
+    text
+}

@@ -1,0 +1,364 @@
+//! The runs that are compared: each from the same state, in a sandbox or in place, watched and ended.
+
+use crate::arguments::Verify;
+use crate::failure::{Failure, say};
+use crate::home;
+use crate::reach::{self};
+use crate::verify::compare::{Elsewhere, Outcome};
+use crate::verify::content::Span;
+use crate::verify::place::Place;
+use crate::verify::{END_PATIENCE, INPUT_PATIENCE, LOOK, TICK, cannot_compare, files, place};
+use indicatif::ProgressBar;
+use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
+use sweetspot_report::shown::shown;
+use sweetspot_report::summary::Figures;
+use sweetspot_sandbox::{Content, Isolation, Kept, Kind, Refused, Sandbox, Wanted};
+
+/// How the command is run.
+pub(super) enum Way {
+    Plain,
+    Buffered(Option<OsString>),
+}
+
+/// Everything that all runs have in common.
+pub(super) struct Runs<'a> {
+    pub(super) arguments: &'a Verify,
+    rules: Option<PathBuf>,
+    pub(super) sandbox: Sandbox,
+    /// Where there is no sandbox: what is looked at before and after.
+    pub(super) place: Option<Place>,
+    input: Input,
+    pub(super) interrupted: Arc<AtomicBool>,
+    bar: ProgressBar,
+    count: usize,
+}
+
+impl<'a> Runs<'a> {
+    pub(super) fn new(arguments: &'a Verify, rules: Option<PathBuf>) -> Result<Runs<'a>, Failure> {
+        let in_place = arguments.in_place || arguments.prepare.is_some();
+        let isolation = if in_place { Isolation::None } else { Isolation::Overlays };
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .map_err(|error| Failure::own(format!("signal handlers: {error}")))?;
+        }
+        let sandbox = Sandbox::new(&Wanted {
+            isolation,
+            command: &arguments.command,
+            folder: arguments.dir.as_deref(),
+            notes: home::notes(),
+        })
+        .map_err(|cause| refused(&cause))?;
+        let place = in_place
+            .then(|| Place::of(&arguments.command))
+            .transpose()
+            .map_err(|error| Failure::own(format!("the current folder: {error}")))?;
+        let input = Input::take(&sandbox)?;
+        let bar = ProgressBar::new_spinner();
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Ok(Runs { arguments, rules, sandbox, place, input, interrupted, bar, count: 0 })
+    }
+
+    /// Runs the command once more and looks at all that it did.
+    pub(super) fn run(&mut self, way: &Way) -> Result<Outcome, Failure> {
+        if self.interrupted.load(Relaxed) {
+            return Err(self.interruption());
+        }
+        self.count += 1;
+        let number = self.count;
+        self.bar.set_message(match way {
+            Way::Plain => format!("run {number}: as it is"),
+            Way::Buffered(Some(size)) => format!("run {number}: buffered by {}", shown(size)),
+            Way::Buffered(None) => format!("run {number}: buffered"),
+        });
+        self.prepare()?;
+        let before = self.place.as_ref().map(Place::look).transpose()?;
+        if before.is_some() {
+            std::thread::sleep(TICK);
+        }
+        let output = |name: &str| self.sandbox.scratch().join(format!("{number}.{name}"));
+        let (stdout, stderr) = (output("stdout"), output("stderr"));
+        let failed = |error: io::Error| Failure::own(format!("a run cannot be started: {error}"));
+        let words = self.words(way, number).map_err(failed)?;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(self.input.again().map_err(failed)?);
+        command.stdout(File::create(&stdout).map_err(failed)?);
+        command.stderr(File::create(&stderr).map_err(failed)?);
+        let started = seconds_now();
+        let child = command.spawn().map_err(failed)?;
+        self.wait(child)?;
+        // Before the report is read: it lies on the same disk.
+        if self.sandbox.is_full() {
+            return Err(Failure::own(format!(
+                "{}: the disk is full, so what the run did tells nothing",
+                shown(self.sandbox.scratch())
+            ))
+            .next("name a folder on a larger one: --dir DIR"));
+        }
+        let ran = self.sandbox.ran(number).map_err(Failure::own)?;
+        let (changes, elsewhere) = match (&self.place, before) {
+            (Some(place), Some(before)) => {
+                let after = place.look()?;
+                let kept = self.sandbox.scratch().join(format!("{number}.kept"));
+                let changes = place::changes(&before, &after, &kept).map_err(cannot_keep)?;
+                (changes, Elsewhere::Before(place::untouched(before)))
+            }
+            _ => (self.sandbox.changes(number, &ran).map_err(cannot_compare)?, Elsewhere::AsItIs),
+        };
+        let content = |path: PathBuf| -> Result<Content, Failure> {
+            let len = fs::metadata(&path).map_err(cannot_compare)?.len();
+            Ok(Content { len, kept: Kept::At(path) })
+        };
+        Ok(Outcome {
+            end: ran.end,
+            stdout: content(stdout)?,
+            stderr: content(stderr)?,
+            changes,
+            elsewhere,
+            span: Span {
+                seconds: started - 1..=seconds_now() + 1,
+                pids: u64::from(ran.pids.0)..=u64::from(ran.pids.1),
+                names: Vec::new(),
+            },
+            seconds: ran.seconds,
+            left_running: ran.left_running,
+        })
+    }
+
+    fn prepare(&self) -> Result<(), Failure> {
+        let Some(script) = &self.arguments.prepare else { return Ok(()) };
+        let status = Command::new(reach::SHELL)
+            .arg("-c")
+            .arg(script)
+            .stdin(Stdio::null())
+            .stdout(io::stderr())
+            .status()
+            .map_err(|error| Failure::own(format!("{}: {error}", reach::SHELL)))?;
+        if !status.success() {
+            return Err(Failure::own(format!("--prepare failed ({status})"))
+                .next("what it said stands above"));
+        }
+        Ok(())
+    }
+
+    fn words(&self, way: &Way, number: usize) -> io::Result<Vec<OsString>> {
+        let mut words = Vec::new();
+        if let Way::Buffered(size) = way {
+            let mut summary = OsString::from("--summary=");
+            summary.push(self.sandbox.beside(number, "summary").0);
+            let rules = self.rules.clone().unwrap_or_else(|| "/dev/null".into());
+            words.push(std::env::current_exe()?.into());
+            words.extend(["run".into(), summary, "--config".into(), rules.into()]);
+            if let Some(size) = size {
+                words.extend(["--buffer-size".into(), size.clone()]);
+            }
+            words.extend(self.arguments.stdio.then(|| "--stdio".into()));
+            words.push("--".into());
+        }
+        words.extend(self.arguments.command.iter().cloned());
+        self.sandbox.command(number, &words)
+    }
+
+    fn wait(&self, mut child: Child) -> Result<(), Failure> {
+        loop {
+            let ended = child.try_wait();
+            if self.interrupted.load(Relaxed) {
+                self.end(&mut child);
+                return Err(self.interruption());
+            }
+            match ended {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => std::thread::sleep(LOOK),
+                Err(error) => return Err(Failure::own(format!("waiting for a run: {error}"))),
+            }
+        }
+    }
+
+    /// Ends a run early. It is a session of its own, so that nothing has reached it yet.
+    pub(super) fn end(&self, child: &mut Child) {
+        let group = Pid::from_child(child);
+        for signal in [Signal::TERM, Signal::KILL] {
+            let _ = kill_process_group(group, signal);
+            let asked = Instant::now();
+            while asked.elapsed() < END_PATIENCE {
+                if !matches!(child.try_wait(), Ok(None)) {
+                    return;
+                }
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+
+    fn interruption(&self) -> Failure {
+        Failure::own("interrupted").next(match self.place {
+            None => "nothing of yours was changed",
+            Some(_) => "the last run may be half done, and it ran in place",
+        })
+    }
+
+    /// What `run` did in the last run.
+    pub(super) fn figures(&self) -> Result<Figures, Failure> {
+        let (_, path) = self.sandbox.beside(self.count, "summary");
+        let text = fs::read_to_string(&path)
+            .map_err(|error| Failure::own(format!("`run` has left no summary: {error}")))?;
+        Ok(Figures::read(&text))
+    }
+
+    /// Where two more runs like the first might not fit, keeps only hashes of what plain runs wrote.
+    pub(super) fn save_space(&self, plain: &mut [Outcome]) -> Result<(), Failure> {
+        let written: u64 = files(&plain[0]).map(|(_, content)| content.len).sum();
+        let free = self.sandbox.free_bytes().unwrap_or(u64::MAX);
+        if free / 3 > written {
+            return Ok(());
+        }
+        self.bar.suspend(|| {
+            say("sweetspot: the outputs are too large to be kept; only hashes are kept");
+        });
+        for (number, outcome) in (1..).zip(plain) {
+            for entry in outcome.changes.values_mut().flatten() {
+                if let Kind::File(content) = &mut entry.kind {
+                    content.keep_hashes_only().map_err(cannot_keep)?;
+                }
+            }
+            self.forget(number)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn forget_last(&self) -> Result<(), Failure> {
+        self.forget(self.count)
+    }
+
+    fn forget(&self, number: usize) -> Result<(), Failure> {
+        let kept = self.sandbox.scratch().join(format!("{number}.kept"));
+        let _ = fs::remove_dir_all(kept);
+        self.sandbox.forget(number).map_err(cannot_keep)
+    }
+
+    pub(super) fn notes(&self, plain: &Outcome, command: &[OsString]) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(place) = &self.place {
+            let folders: Vec<_> = place.folders().map(shown).collect();
+            notes.push(format!("in place: looked at all below {}", folders.join(", ")));
+        } else {
+            notes.push("every run began with the same files; nothing of yours was changed".into());
+        }
+        if self.place.is_none() && plain.end != sweetspot_sandbox::End::Exited(0) {
+            notes.push(format!(
+                "if {} ends otherwise outside of the sandbox, use --in-place or --prepare",
+                shown(&command[0])
+            ));
+        }
+        if let Some(file) = self.sandbox.fixed().first() {
+            notes.push(format!(
+                "{} belongs to another user or group, so it could not be written in the sandbox{}",
+                shown(file),
+                match self.sandbox.fixed().len() - 1 {
+                    0 => String::new(),
+                    more => format!("; nor could {more} more"),
+                }
+            ));
+        }
+        if self.input.is_terminal() {
+            notes.push(
+                "no run had a terminal: standard input was empty, /dev/tty could not be opened"
+                    .to_owned(),
+            );
+        }
+        if !plain.left_running.is_empty() {
+            notes.push(format!(
+                "still running after the command and ended by force: {}",
+                plain.left_running.join(", ")
+            ));
+        }
+        notes
+    }
+}
+
+fn cannot_keep(error: io::Error) -> Failure {
+    Failure::own(format!("what a run wrote cannot be kept: {error}"))
+        .next("name a folder with more room: --dir DIR")
+}
+
+fn refused(cause: &Refused) -> Failure {
+    match cause {
+        Refused::NotHere(cause) => Failure::own(format!("there can be no sandbox here: {cause}"))
+            .next(
+                "nothing was run; to run in place: --prepare CMD (sets everything back before each \
+                 run) or --in-place",
+            ),
+        Refused::NoScratch(cause) => {
+            Failure::own(cause.clone()).next("name another folder: --dir DIR")
+        }
+    }
+}
+
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// The standard input that every run gets.
+pub(super) enum Input {
+    Nothing,
+    Terminal,
+    /// The path of a file, and where it begins.
+    File(PathBuf, u64),
+}
+
+impl Input {
+    /// Takes ours: a file is read again from where it stands, anything else is read once and kept.
+    pub(super) fn take(sandbox: &Sandbox) -> Result<Input, Failure> {
+        let stdin = io::stdin();
+        if rustix::termios::isatty(&stdin) {
+            return Ok(Input::Terminal);
+        }
+        let failed = |error: io::Error| Failure::own(format!("standard input: {error}"));
+        let data = rustix::fs::fstat(&stdin).map_err(|errno| failed(errno.into()))?;
+        match rustix::fs::FileType::from_raw_mode(data.st_mode) {
+            rustix::fs::FileType::RegularFile => {
+                let at = rustix::fs::tell(&stdin).map_err(|errno| failed(errno.into()))?;
+                Ok(Input::File("/proc/self/fd/0".into(), at))
+            }
+            rustix::fs::FileType::CharacterDevice => Ok(Input::Nothing),
+            _ => {
+                let path = sandbox.scratch().join("stdin");
+                let done = Arc::new(AtomicBool::new(false));
+                let copied = Arc::clone(&done);
+                std::thread::spawn(move || {
+                    std::thread::sleep(INPUT_PATIENCE);
+                    if !copied.load(Relaxed) {
+                        say(
+                            "sweetspot: reading standard input to its end, because every run gets \
+                             the same; for none: < /dev/null",
+                        );
+                    }
+                });
+                let copy =
+                    File::create(&path).and_then(|mut file| io::copy(&mut stdin.lock(), &mut file));
+                done.store(true, Relaxed);
+                copy.map_err(failed)?;
+                Ok(Input::File(path, 0))
+            }
+        }
+    }
+
+    pub(super) fn again(&self) -> io::Result<Stdio> {
+        let Input::File(path, at) = self else { return Ok(Stdio::null()) };
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(*at))?;
+        Ok(file.into())
+    }
+
+    fn is_terminal(&self) -> bool {
+        matches!(self, Input::Terminal)
+    }
+}

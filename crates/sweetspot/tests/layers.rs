@@ -1,0 +1,217 @@
+//! Who may import whom: between crates, in the command line, and in the library. ARCHITECTURE.md shows
+//! the same layers; here they are held against the imports themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use test_start as _;
+
+/// Crates, and those of ours that each may use.
+const CRATES: &[(&str, &[&str])] = &[
+    ("sweetspot-core", &[]),
+    ("sweetspot-io", &["core"]),
+    ("sweetspot-lab", &[]),
+    ("sweetspot-preload", &["core"]),
+    ("sweetspot-guard", &["core"]),
+    ("sweetspot-report", &["core", "lab"]),
+    ("sweetspot-sandbox", &["core", "guard"]),
+    ("sweetspot", &["core", "guard", "io", "lab", "preload", "report", "sandbox"]),
+];
+
+/// The command line, from the lowest layer up. A module imports only from layers below its own.
+const COMMAND_LINE: &[&[&str]] = &[
+    &["failure", "environment", "home", "ladder"],
+    &["arguments", "buffer", "preload", "resolve", "origin", "experiment"],
+    &["config", "reach"],
+    &["probe", "recover"],
+    &["session"],
+    &["summary"],
+    &["run"],
+    &["profile", "verify", "doctor", "demo", "merge", "top", "work", "generate"],
+    &["tune", "bench"],
+    &["report"],
+    &["main"],
+];
+
+/// The library, likewise; modules of one layer may import each other.
+const LIBRARY: &[&[&str]] = &[
+    &["arch"],
+    &["aside", "atomic", "careful", "copy", "fault", "lock", "next", "sys"],
+    &["file", "ledger", "pins", "pool", "process", "table"],
+    &["ops"],
+    &["abi", "reach", "start", "probe"],
+    &["lib"],
+];
+
+/// Imports of the library that go up. The list may only become shorter.
+const LIBRARY_UPWARDS: &[(&str, &str)] = &[
+    ("aside.rs", "process"),
+    ("careful.rs", "process"),
+    ("fault.rs", "ledger"),
+    ("fault.rs", "ops"),
+    ("fault.rs", "process"),
+    ("file.rs", "ops"),
+    ("ledger.rs", "ops"),
+    ("ops/observe.rs", "reach"),
+    ("ops/own_files.rs", "start"),
+    ("ops/process.rs", "reach"),
+    ("process.rs", "ops"),
+];
+
+#[test]
+fn crates_use_only_those_below() {
+    for (name, allowed) in CRATES {
+        let text = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
+        let dependencies = text.split("[dependencies]").nth(1).unwrap_or_default();
+        let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+        let ours = dependencies.lines().filter_map(|line| line.strip_prefix("sweetspot-"));
+        let used: BTreeSet<&str> = ours.filter_map(|line| line.split(['.', ' ']).next()).collect();
+        let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
+        assert_eq!(used, allowed, "{name}");
+    }
+}
+
+#[test]
+fn the_command_line_imports_only_from_lower_layers() {
+    let found = arrows("sweetspot");
+    let layers = numbered(COMMAND_LINE, &found.modules);
+    let wrong: Vec<String> = (found.arrows.iter())
+        .filter(|(file, target)| layers[module_of(file)] <= layers[target.as_str()])
+        .map(|(file, target)| format!("{file} -> {target}"))
+        .collect();
+    assert!(wrong.is_empty(), "imports that do not go down:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_library_gets_no_new_import_that_goes_up() {
+    let found = arrows("sweetspot-preload");
+    let layers = numbered(LIBRARY, &found.modules);
+    let upwards: BTreeSet<(&str, &str)> = (found.arrows.iter())
+        .filter(|(file, target)| layers[module_of(file)] < layers[target.as_str()])
+        .map(|(file, target)| (file.as_str(), target.as_str()))
+        .collect();
+    let known: BTreeSet<(&str, &str)> = LIBRARY_UPWARDS.iter().copied().collect();
+    let new: Vec<_> = upwards.difference(&known).collect();
+    assert!(new.is_empty(), "new imports that go up: {new:?}");
+    let gone: Vec<_> = known.difference(&upwards).collect();
+    assert!(gone.is_empty(), "to be taken out of the list: {gone:?}");
+}
+
+#[test]
+fn imports_are_found_in_every_form() {
+    let check = |text: &str, expected: &[&str]| {
+        assert_eq!(imported(text), expected.iter().map(ToString::to_string).collect(), "{text}");
+    };
+    check("use crate::run;", &["run"]);
+    check("use crate::run::{Start, find};", &["run"]);
+    check(
+        "use crate::{home, preload as library, summary::{Ran, Wanted}};",
+        &["home", "preload", "summary"],
+    );
+    check("let x = crate::run::has_room();", &["run"]);
+    check("$crate::ops::read()", &["ops"]);
+    check("// crate::run\n/// [`crate::run`]", &[]);
+    check("sweetspot_report::shown", &[]);
+    check("a(crate::b)\n#[cfg(test)]\nmod tests {\n    use crate::c;\n}", &["b"]);
+}
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// What a crate's modules import from each other.
+struct Found {
+    modules: BTreeSet<String>,
+    /// From a file, to a module at the top.
+    arrows: BTreeSet<(String, String)>,
+}
+
+fn arrows(name: &str) -> Found {
+    let folder = crates().join(name).join("src");
+    let files = files_in(&folder);
+    let named = |path: &PathBuf| path.strip_prefix(&folder).unwrap().display().to_string();
+    let modules: BTreeSet<String> =
+        files.iter().map(|path| module_of(&named(path)).to_owned()).collect();
+    let mut arrows = BTreeSet::new();
+    for path in &files {
+        let file = named(path);
+        let targets = imported(&fs::read_to_string(path).unwrap());
+        let others = targets.into_iter().filter(|target| target != module_of(&file));
+        let known = others.filter(|target| modules.contains(target));
+        arrows.extend(known.map(|target| (file.clone(), target)));
+    }
+    assert!(arrows.len() > 20, "{name}: its imports are not found");
+    Found { modules, arrows }
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+    let is_code = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
+    let below = folders.iter().flat_map(|folder| files_in(folder));
+    files.into_iter().filter(is_code).chain(below).collect()
+}
+
+/// `ops` for `ops/read.rs`, `run` for `run.rs`.
+fn module_of(file: &str) -> &str {
+    file.split('/').next().unwrap().trim_end_matches(".rs")
+}
+
+/// The number of each module's layer, from below.
+fn numbered(
+    layers: &'static [&'static [&'static str]],
+    modules: &BTreeSet<String>,
+) -> BTreeMap<&'static str, usize> {
+    let number = |(number, layer): (usize, &&'static [&'static str])| {
+        layer.iter().map(move |module| (*module, number)).collect::<Vec<_>>()
+    };
+    let numbers: BTreeMap<&str, usize> = layers.iter().enumerate().flat_map(number).collect();
+    let named: BTreeSet<String> = numbers.keys().map(ToString::to_string).collect();
+    assert_eq!(named, *modules, "each module stands in one layer");
+    numbers
+}
+
+/// The modules after `crate::` in code that is no test.
+fn imported(text: &str) -> BTreeSet<String> {
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let code = lines.collect::<Vec<_>>().join("\n");
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        if code[..at].ends_with(is_word) {
+            continue;
+        }
+        let rest = &code[at + "crate::".len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(first_words(group)),
+            None => found.extend(rest.split(|letter| !is_word(letter)).next().map(str::to_owned)),
+        }
+    }
+    found.remove("");
+    found
+}
+
+/// The first word of each part of a group, up to its closing brace.
+fn first_words(group: &str) -> Vec<String> {
+    let (mut words, mut depth) = (vec![String::new()], 0);
+    let mut is_first = true;
+    for letter in group.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                words.push(String::new());
+                is_first = true;
+            }
+            letter if is_first && (letter.is_ascii_alphanumeric() || letter == '_') => {
+                words.last_mut().unwrap().push(letter);
+            }
+            letter if letter.is_whitespace() && words.last().unwrap().is_empty() => {}
+            _ => is_first = false,
+        }
+    }
+    words
+}
