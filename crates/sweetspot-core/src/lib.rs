@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod cost;
 pub mod glob;
 pub mod learning;
 pub mod ledger;

@@ -40,7 +40,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use sweetspot_guard::notes;
+use sweetspot_guard::{costs, notes};
 
 /// What a ledger is called; see `sweetspot_guard`. It comes and goes with each run.
 const LEDGER_PREFIX: &str = "/dev/shm/sweetspot-";
@@ -101,6 +101,7 @@ impl Sandbox {
     ) -> Result<Sandbox, Refused> {
         // Made by the first run alone it would be a difference.
         notes::prepare(&home::notes());
+        costs::prepare(&home::costs());
         let mut refused = Refused::NoScratch("there is no folder for temporary files".to_owned());
         for place in places(folder) {
             let owners = match isolation {
@@ -237,10 +238,11 @@ impl Sandbox {
                 changes::add(&mut changes, folder, &upper)?;
             }
         }
-        let notes: Vec<PathBuf> = notes::folders(&home::notes()).collect();
+        let (notes, costs) = (home::notes(), home::costs());
+        let own: Vec<_> = notes::folders(&notes).chain(costs::folders(&costs)).collect();
         changes.retain(|path, _| {
-            let is_note = notes.iter().any(|folder| path.starts_with(folder));
-            !is_note && !path.to_string_lossy().starts_with(LEDGER_PREFIX)
+            let is_own = own.iter().any(|folder| path.starts_with(folder));
+            !is_own && !path.to_string_lossy().starts_with(LEDGER_PREFIX)
         });
         for path in &ran.put {
             match changes.get(path).cloned().flatten() {

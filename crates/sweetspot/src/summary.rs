@@ -289,6 +289,9 @@ pub struct FileRecord {
     /// Calls that went straight on, and why.
     pub straight_calls: u64,
     pub reasons: Vec<String>,
+    /// The sizes that were chosen, and what calls cost there.
+    #[serde(default)]
+    pub chosen: Vec<String>,
 }
 
 impl Record {
@@ -371,6 +374,7 @@ impl Report {
         if let Some(learned) = learned.filter(|learned| !learned.files.is_empty()) {
             let _ = writeln!(text, "{}", total(&learned.files));
             let _ = writeln!(text, "\n{}", table(&learned.files).trim_fmt());
+            text += &chosen(&learned.files);
         }
         text
     }
@@ -388,6 +392,7 @@ impl Report {
             written_bytes: file.written_bytes,
             straight_calls: file.straight_calls,
             reasons: file.reasons.into_iter().map(str::to_owned).collect(),
+            chosen: file.chosen,
         };
         Record {
             sweetspot_summary: SCHEMA,
@@ -441,6 +446,7 @@ impl Report {
 
 const BUFFERED_NO: &str = "buffered  no: ";
 const NOTE: &str = "note      ";
+const CHOSEN: &str = "chosen    ";
 const CALLS: &str = "calls     ";
 const LEFT: &str = ", left of them ";
 
@@ -479,6 +485,23 @@ fn in_force(size: BufferSize, learned: Option<&Summary>) -> String {
         Some(processes) => format!("size {size}, in {processes} processes"),
         None => format!("size {size}"),
     }
+}
+
+/// Files of which it is said which sizes were chosen, those with the most calls: of more, nobody reads it.
+const CHOSEN_MAX: usize = 16;
+
+/// Which sizes were chosen, and why.
+fn chosen(files: &[FileSummary]) -> String {
+    let mut busiest: Vec<_> = files.iter().filter(|file| !file.chosen.is_empty()).collect();
+    busiest.sort_by_key(|file| std::cmp::Reverse(file.calls_before));
+    let mut text = String::new();
+    for file in busiest.into_iter().take(CHOSEN_MAX) {
+        for chosen in &file.chosen {
+            let start = if text.is_empty() { "\n" } else { "" };
+            let _ = writeln!(text, "{start}{CHOSEN}{}: {chosen}", shown(&file.path));
+        }
+    }
+    text
 }
 
 fn table(files: &[FileSummary]) -> Table {
@@ -531,6 +554,7 @@ mod tests {
             read_bytes: 200_000,
             written_bytes: 0,
             buffered_calls: 936,
+            chosen: vec!["64 KiB: a call costs 0.9 us here".to_owned()],
             straight_calls: 64,
             reasons: vec!["too few calls to be worth it", "mapped into memory"],
         };
@@ -570,6 +594,7 @@ mod tests {
                 "size 65536, in 2 processes",
                 "/data/in.dat",
                 "1000",
+                "chosen    /data/in.dat: 64 KiB: a call costs 0.9 us here\n",
                 "64: too few calls to be worth it; mapped into memory",
             ],
         );
