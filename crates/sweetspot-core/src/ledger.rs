@@ -37,6 +37,8 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::cost::Cost;
+
 /// First eight bytes of a ledger; the last digits are the layout's version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot05");
 /// Processes of one tree that can have pending bytes at the same time.
@@ -53,6 +55,8 @@ pub const TEXT_BYTES_MAX: usize = 256;
 pub const CHUNKS_AT: u64 = (size_of::<Ledger>() as u64).next_multiple_of(65536);
 /// Bytes that chunks can take together. The file is sparse: only what is used is allocated.
 pub const CHUNKS_BYTES_MAX: u64 = 4 << 30;
+/// File systems whose costs are kept; on others each file finds out by itself.
+pub const DEVICES_MAX: usize = 16;
 
 /// A short text in shared memory.
 #[repr(C)]
@@ -167,6 +171,60 @@ pub struct Header {
     pub answer: AtomicU32,
     /// The sum of `Slot::waiting`, at least.
     pub waiting: AtomicU32,
+    /// Bytes that chunks may still take, as the guard last saw it; 0: not known.
+    pub chunks_left: AtomicU64,
+    /// What calls cost, by file system.
+    pub devices: Devices,
+}
+
+/// What calls on the files of one file system cost, as the last file that measured it has found.
+#[repr(C)]
+pub struct Device {
+    /// Its number; 0: free. Claimed by compare-and-swap, and never given back.
+    pub device: AtomicU64,
+    /// By [`Way`]: words of [`Cost`]; 0: not known.
+    pub costs: [AtomicU64; Way::COUNT],
+}
+
+/// The file systems of which that is known.
+#[repr(C)]
+pub struct Devices(pub [Device; DEVICES_MAX]);
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Way {
+    Read,
+    Write,
+}
+
+impl Way {
+    /// How many there are.
+    pub const COUNT: usize = 2;
+}
+
+impl Devices {
+    /// What is known of a file system.
+    pub fn cost(&self, device: u64, way: Way) -> Option<Cost> {
+        let known = self.0.iter().find(|known| known.device.load(Relaxed) == device)?;
+        Cost::from_word(known.costs[way as usize].load(Relaxed))
+    }
+
+    /// Tells what was found out about a file system. What is nearly known is not told again: this lies
+    /// beside what every process reads all the time. Where there is no room for it, nobody learns it.
+    pub fn tell(&self, device: u64, way: Way, cost: Cost) {
+        let is_known = self.cost(device, way).is_some_and(|known| known.is_near(cost));
+        if device == 0 || is_known {
+            return;
+        }
+        let is_its_own = |known: &&Device| {
+            let was = known.device.compare_exchange(0, device, Relaxed, Relaxed);
+            was.map_or_else(|was| was == device, |_| true)
+        };
+        if let Some(known) = self.0.iter().find(is_its_own) {
+            known.costs[way as usize].store(cost.to_word(), Relaxed);
+        }
+    }
 }
 
 /// How often the guard advances its clock in the time that a byte may wait.
@@ -265,6 +323,10 @@ pub struct FileRecord {
     pub why: AtomicU64,
     /// By [`Counter`].
     pub counters: [AtomicU64; Counter::COUNT],
+    /// By [`Way`]: what calls cost, as words of [`Cost`], and the size that was chosen last by that, in
+    /// bytes; 0: not known.
+    pub costs: [AtomicU64; Way::COUNT],
+    pub chosen: [AtomicU32; Way::COUNT],
     pub path: Text,
 }
 
@@ -412,6 +474,30 @@ mod tests {
     fn words_keep_generation_and_value_apart() {
         let state = next_state((41 << 8) | u64::from(STATE_ASKED), STATE_PINNED);
         assert_eq!((state >> 8, state_of(state)), (42, STATE_PINNED));
+    }
+
+    #[test]
+    fn what_is_told_of_a_file_system_is_known_and_one_too_many_is_left_out() {
+        let devices = Devices(
+            [const {
+                let costs = [const { AtomicU64::new(0) }; Way::COUNT];
+                Device { device: AtomicU64::new(0), costs }
+            }; DEVICES_MAX],
+        );
+        let cost = |device: usize| Cost { call_ns: device as u32 * 100, unit_ns: 7 };
+        for device in 1..=DEVICES_MAX + 1 {
+            devices.tell(device as u64, Way::Write, cost(device));
+        }
+        devices.tell(0, Way::Write, cost(1));
+        for device in 1..=DEVICES_MAX {
+            assert_eq!(devices.cost(device as u64, Way::Write), Some(cost(device)));
+            assert_eq!(devices.cost(device as u64, Way::Read), None);
+        }
+        assert_eq!(devices.cost(DEVICES_MAX as u64 + 1, Way::Write), None);
+        devices.tell(3, Way::Write, cost(9));
+        assert_eq!(devices.cost(3, Way::Write), Some(cost(9)), "the last word counts");
+        devices.tell(3, Way::Write, cost(10));
+        assert_eq!(devices.cost(3, Way::Write), Some(cost(9)), "nearly the same");
     }
 
     #[test]

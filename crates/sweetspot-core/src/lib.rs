@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod cost;
 pub mod environment;
 pub mod glob;
 pub mod learning;

@@ -18,10 +18,26 @@ pub const HITS_PER_CLOCK: u32 = 64;
 /// The first window, in bytes: one page, what the kernel copies at least anyway.
 pub const WINDOW_BYTES_MIN: u64 = 4096;
 
-/// The largest window that `auto` uses, in bytes. Filling one takes some microseconds besides the
-/// copying: reading 100 MB in order by 200 bytes is 1.07 times as fast with 256 KiB as with 64; more
-/// would not fit into the second caches of smaller processors, together with what the program needs.
-pub const AUTO_WINDOW_BYTES_MAX: u64 = 256 << 10;
+/// The largest window of `auto`, and the most that waits for one file, in bytes, unless calls are dear:
+/// more would not fit into the second caches of smaller processors, together with what the program
+/// needs. Within it `auto` takes what pays, by what calls cost (`crate::cost`).
+pub const AUTO_BYTES_USUAL: u64 = 256 << 10;
+
+/// The same where a call takes [`DEAR_CALL_NS`] and more: a share that takes a millisecond to answer
+/// moves that much in four.
+pub const AUTO_BYTES_MAX: u64 = 4 << 20;
+
+/// From here on a call costs more than a second cache saves, in nanoseconds: a twentieth of what it
+/// takes to move [`AUTO_BYTES_USUAL`] at a nanosecond a byte.
+pub const DEAR_CALL_NS: u32 = 12_000;
+
+/// What pays is never found to be less than this for a window, in bytes: it costs nothing to have, and
+/// what a call takes of the processor besides its own time is not measured.
+pub const AUTO_WINDOW_BYTES_LEAST: u64 = 16 << 10;
+
+/// Reads of the present length that a window of `auto` holds at least, as it must serve
+/// [`HITS_WORTH`].
+pub const READS_HELD: u64 = 4;
 
 /// Small sequential reads that a file needs before it gets a window. Opening one costs some 2 us
 /// (fstat, fstatfs, F_GETFL, lseek, signal mask), as much as five reads.
@@ -61,6 +77,10 @@ pub const BUDGET_BYTES: u64 = 64 << 20;
 /// 900 have one at all.
 pub const AUTO_WINDOW_SHARE: u64 = 128;
 
+/// The same for windows and pending bytes beyond [`AUTO_BYTES_USUAL`], which only dear calls are worth:
+/// one file has [`AUTO_BYTES_MAX`], the next ones half of that.
+pub const AUTO_DEAR_SHARE: u64 = 16;
+
 /// Windows of the size in force that are within the budget, however large they are.
 pub const BUDGET_WINDOWS: u64 = 8;
 
@@ -79,11 +99,8 @@ pub const WRITES_TO_EARN: u32 = 64;
 pub const WRITES_TO_EARN_AGAIN: u32 = 8;
 
 /// Pending bytes after which the first flush happens, with `auto`; doubled by each flush that was
-/// full, up to [`AUTO_APPEND_BYTES_MAX`].
+/// full, up to what pays.
 pub const APPEND_BYTES_FIRST: u64 = 64 << 10;
-
-/// The most that waits for one file with `auto`, in bytes.
-pub const AUTO_APPEND_BYTES_MAX: u64 = 256 << 10;
 
 /// Writes that a flush must carry to be worth it.
 pub const WRITES_WORTH: u64 = 3;

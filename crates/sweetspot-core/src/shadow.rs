@@ -13,8 +13,8 @@
 
 use crate::learning::Learning;
 use crate::policy::{
-    APPEND_BYTES_FIRST, AUTO_APPEND_BYTES_MAX, AUTO_DENSE_BYTES, AUTO_WINDOW_BYTES_MAX, NEAR_BYTES,
-    POOR_FLUSHES_MAX, WINDOW_BYTES_MIN, WRITES_TO_EARN, WRITES_TO_EARN_AGAIN, WRITES_WORTH,
+    APPEND_BYTES_FIRST, AUTO_BYTES_USUAL, AUTO_DENSE_BYTES, NEAR_BYTES, POOR_FLUSHES_MAX,
+    WINDOW_BYTES_MIN, WRITES_TO_EARN, WRITES_TO_EARN_AGAIN, WRITES_WORTH,
 };
 use crate::why::Why;
 use crate::window::{Decision, Miss, Pattern};
@@ -189,7 +189,7 @@ impl Shadow {
     }
 
     fn window_bytes_max(&self) -> u64 {
-        if self.buffer == 0 { AUTO_WINDOW_BYTES_MAX } else { u64::from(self.buffer) }
+        if self.buffer == 0 { AUTO_BYTES_USUAL } else { u64::from(self.buffer) }
     }
 
     /// Whether it was open before the program started: others share its offset.
@@ -296,6 +296,8 @@ impl Shadow {
             served: self.served,
             served_bytes: self.served_bytes,
             bytes_max,
+            bytes_sweet: bytes_max,
+            bytes_first: WINDOW_BYTES_MIN,
             dense_bytes: if self.buffer == 0 { AUTO_DENSE_BYTES } else { u64::MAX },
         };
         match self.pattern.miss(&miss) {
@@ -355,7 +357,7 @@ impl Shadow {
         if self.pending_len > 0 && !(follows && fits) {
             world.speak();
             if !fits && self.buffer == 0 {
-                self.append_bytes_max = (self.append_bytes_max * 2).min(AUTO_APPEND_BYTES_MAX);
+                self.append_bytes_max = (self.append_bytes_max * 2).min(AUTO_BYTES_USUAL);
             }
             self.flush(&mut count);
         }

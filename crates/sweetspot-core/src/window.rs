@@ -10,7 +10,8 @@
 //! by 1,000 bytes, ran 0.99 times as fast with it (0.73 to 1.27, 16 pairs, kernel's read-ahead 128
 //! KiB), 0.79 (0.48 to 1.16) with a read-ahead of 8 MiB, 0.94 (0.74 to 1.30) through bindfs.
 
-use crate::policy::{HITS_WORTH, NEAR_BYTES, POOR_WINDOWS_MAX, WINDOW_BYTES_MIN};
+use crate::cost::grown;
+use crate::policy::{HITS_WORTH, NEAR_BYTES, POOR_WINDOWS_MAX, READS_HELD, WINDOW_BYTES_MIN};
 use crate::why::Why;
 
 /// What is remembered between the windows of one open file.
@@ -38,6 +39,10 @@ pub struct Miss {
     pub served_bytes: u64,
     /// The largest window allowed, in bytes.
     pub bytes_max: u64,
+    /// The size up to which a window grows by being used up: a larger one would gain nothing.
+    pub bytes_sweet: u64,
+    /// The first window.
+    pub bytes_first: u64,
     /// A window must have served [`HITS_WORTH`] calls for each so many bytes of it.
     pub dense_bytes: u64,
 }
@@ -81,9 +86,10 @@ impl Pattern {
             }
         }
         let bytes = if self.asked_bytes == 0 {
-            WINDOW_BYTES_MIN
+            miss.bytes_first
         } else if follows {
-            self.asked_bytes * 2
+            let held = READS_HELD.saturating_mul(miss.len.next_power_of_two());
+            grown(self.asked_bytes, miss.bytes_sweet.max(held))
         } else {
             // A jump, or news: as much as the last window was worth.
             miss.served_bytes.next_power_of_two().min(self.asked_bytes)
@@ -127,6 +133,8 @@ mod tests {
                     served,
                     served_bytes,
                     bytes_max,
+                    bytes_sweet: bytes_max,
+                    bytes_first: WINDOW_BYTES_MIN,
                     dense_bytes,
                 };
                 match pattern.miss(&miss) {
@@ -195,6 +203,36 @@ mod tests {
         assert!(hits < 70 && closed == Some(Why::NotWorthIt), "{hits} {closed:?}");
         let (_, hits, closed) = replay(reads(32768), 256 << 10);
         assert_eq!((hits, closed), (1000, None));
+    }
+
+    #[test]
+    fn a_window_grows_as_far_as_it_pays_and_is_never_made_smaller_for_that() {
+        let mut pattern = Pattern::default();
+        let mut next = |at, len, window_len, bytes_sweet| {
+            let miss = Miss {
+                at,
+                len,
+                window_at: at - window_len,
+                window_len,
+                served: 100,
+                served_bytes: window_len,
+                bytes_max: 4 << 20,
+                bytes_sweet,
+                bytes_first: 8192,
+                dense_bytes: u64::MAX,
+            };
+            match pattern.miss(&miss) {
+                Decision::Fill(bytes) => bytes,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(next(0, 8, 0, 1 << 20), 8192, "the first one");
+        assert_eq!(next(8192, 8, 8192, 32768), 16384);
+        assert_eq!(next(24576, 8, 16384, 32768), 32768);
+        assert_eq!(next(57344, 8, 32768, 32768), 32768, "far enough");
+        assert_eq!(next(90112, 8, 32768, 16384), 32768, "what paid once pays");
+        assert_eq!(next(122880, 8, 32768, 65536), 65536);
+        assert_eq!(next(188416, 20_000, 65536, 16384), 131072, "four reads of 20,000");
     }
 
     #[test]

@@ -39,6 +39,7 @@ use sweetspot_core::stamps::{Stamped, told_apart};
 use sweetspot_core::why::Why;
 
 use crate::chunks::{Chunk, Chunks};
+use crate::costs;
 use crate::finish::{self, Extent, Saving};
 use crate::identity;
 use crate::memory;
@@ -69,14 +70,20 @@ const LOOK_MIN: Duration = Duration::from_millis(1);
 /// The id of `due_event` among those of processes, which count from 1.
 const DUE: u64 = 0;
 
-/// Starts the guard of a ledger for `program`; the caller has one thread.
-pub(crate) fn start(file: &File, path: &Path, program: u32, notes: &[PathBuf]) -> io::Result<()> {
+/// Starts the guard of a ledger for `program`; the caller has one thread. The state folders are those
+/// for notes and for costs.
+pub(crate) fn start(
+    file: &File,
+    path: &Path,
+    program: u32,
+    states: [&[PathBuf]; 2],
+) -> io::Result<()> {
     // Before the copy is made: the number cannot have passed to another process yet.
     let program_pidfd = sys::pidfd_open(program)?;
     let file = file.try_clone()?;
     sys::detach(move || {
         // Whatever happens in here, the program runs: writes just do not wait.
-        let _ = live(file, path, program, program_pidfd, notes);
+        let _ = live(file, path, program, program_pidfd, states);
     })
 }
 
@@ -85,7 +92,7 @@ fn live(
     path: &Path,
     program: u32,
     program_pidfd: OwnedFd,
-    notes: &[PathBuf],
+    states: [&[PathBuf]; 2],
 ) -> io::Result<()> {
     // The program first: it will not ask before it has been loaded.
     std::thread::sleep(HEAD_START);
@@ -115,7 +122,8 @@ fn live(
         ledger: Mapping::new(&file)?,
         file,
         path,
-        states: notes.to_vec(),
+        states: states[0].to_vec(),
+        costs: states[1].to_vec(),
         note: OnceLock::new(),
         held: (0..ENTRIES_MAX).map(|_| Held::default()).collect(),
         watch: Mutex::new(Watch::default()),
@@ -202,6 +210,8 @@ struct Guard {
     path: PathBuf,
     /// Where the ledger may be noted; none: it is not.
     states: Vec<PathBuf>,
+    /// Where what calls cost is kept.
+    costs: Vec<PathBuf>,
     /// The note, made before the first grant; `None`: it could not be made.
     note: OnceLock<Option<Note>>,
     held: Vec<Held>,
@@ -264,6 +274,8 @@ impl Guard {
     fn end(&self) -> ! {
         // From here nobody gets a pin, and whoever looks goes straight on.
         self.ledger.header.guard.store(sys::FUTEX_OWNER_DIED, SeqCst);
+        let header = &self.ledger.header;
+        costs::keep(&self.costs, header.boot.load(SeqCst), &header.devices);
         if !is_anything_pending(&self.ledger) {
             if is_same_file(&self.path, &self.file) {
                 let _ = std::fs::remove_file(&self.path);
@@ -740,8 +752,10 @@ impl Pins {
                 answered_to = asks;
                 self.sweep();
             }
-            // Windows, which nobody asks for, keep to it too.
-            self.room.bytes(self.guard, &self.chunks);
+            // Windows, which nobody asks for, keep to it too; and who asks for more than usual.
+            let room_bytes = self.room.bytes(self.guard, &self.chunks);
+            let left_bytes = room_bytes.saturating_sub(self.chunks.taken_bytes());
+            header.chunks_left.store(left_bytes, SeqCst);
             header.guard_naps.store(1, SeqCst);
             // Whoever asked before the line above did not wake us, but has advanced `asks`; whoever
             // asks after it wakes us.

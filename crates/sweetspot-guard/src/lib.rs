@@ -53,6 +53,7 @@
 use test_start as _;
 
 mod chunks;
+pub mod costs;
 mod error;
 mod filters;
 mod finish;

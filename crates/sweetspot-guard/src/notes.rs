@@ -129,7 +129,7 @@ pub fn prepare(states: &[PathBuf]) {
     let _ = folders(states).find(|folder| make_folder(folder).is_ok());
 }
 
-fn make_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     match is_private(folder) {
         true => Ok(()),

@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
+use sweetspot_core::cost::Cost;
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, CHUNKS_AT, CHUNKS_BYTES_MAX, Counter, FLAG_GUARD,
     FLAG_STDIO, FLAG_SUMMARY, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX,
-    TEXT_BYTES_MAX,
+    TEXT_BYTES_MAX, Way,
 };
 use sweetspot_core::pending::waiting_of;
 use sweetspot_core::policy::{MAX_AGE_MS, MAX_AGE_NAMESPACE_MS};
@@ -25,7 +26,7 @@ use sweetspot_core::why::Why;
 
 use crate::error::{Error, ErrorKind};
 use crate::sys::Mapping;
-use crate::{filters, guard, identity, sys};
+use crate::{costs, filters, guard, identity, sys};
 
 /// Where ledgers are made: memory that has a name, on every Linux.
 pub const FOLDER: &str = "/dev/shm";
@@ -52,6 +53,8 @@ pub struct Settings {
     /// anything waits in it, and where there is none nothing waits. Without any it is not noted, and
     /// `recover` takes it by name only.
     pub notes: Vec<PathBuf>,
+    /// The user's state folders for what calls cost: in the first that can be used it is kept.
+    pub costs: Vec<PathBuf>,
 }
 
 impl Default for Settings {
@@ -65,6 +68,7 @@ impl Default for Settings {
             stdio: false,
             guard: true,
             notes: Vec::new(),
+            costs: Vec::new(),
         }
     }
 }
@@ -92,8 +96,9 @@ pub struct Session {
     path: PathBuf,
     /// Holds the flock until the guard does.
     file: Option<File>,
-    /// See [`Settings::notes`].
+    /// See [`Settings::notes`], [`Settings::costs`].
     notes: Vec<PathBuf>,
+    costs: Vec<PathBuf>,
 }
 
 /// The size as the ledger holds it.
@@ -150,7 +155,8 @@ impl Session {
         let made = fill(&file, size, settings, has_chunks);
         match made {
             Ok(ledger) => {
-                Ok(Session { ledger, path, file: Some(file), notes: settings.notes.clone() })
+                let (notes, costs) = (settings.notes.clone(), settings.costs.clone());
+                Ok(Session { ledger, path, file: Some(file), notes, costs })
             }
             Err(error) => Err(not_made(&path, folder, error)),
         }
@@ -204,7 +210,7 @@ impl Session {
         let Some(file) = &self.file else {
             return Err(Error::new(START, &target, ErrorKind::InUse, None));
         };
-        guard::start(file, &self.path, program, &self.notes).map_err(system)?;
+        guard::start(file, &self.path, program, [&self.notes, &self.costs]).map_err(system)?;
         self.file = None;
         Ok(())
     }
@@ -419,6 +425,7 @@ pub(crate) fn fill(
         rule.flags.store(flags.into_iter().sum(), Relaxed);
     }
     header.rules.store(settings.rules.len() as u32, Relaxed);
+    costs::load(&settings.costs, header.boot.load(Relaxed), &header.devices);
     header.magic.store(MAGIC, SeqCst);
     Ok(ledger)
 }
@@ -460,10 +467,24 @@ pub struct FileSummary {
     pub buffer: Option<BufferSize>,
     /// Each reason for which something went straight on.
     pub why: Vec<Why>,
+    /// By [`Way`].
+    chosen: [Option<Chosen>; Way::COUNT],
     counters: [u64; Counter::COUNT],
 }
 
+/// The size of buffer that was chosen, in bytes, and what calls cost there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    pub bytes: u32,
+    pub cost: Cost,
+}
+
 impl FileSummary {
+    /// What was chosen for one way that bytes go; of several processes the largest.
+    pub fn chosen(&self, way: Way) -> Option<Chosen> {
+        self.chosen[way as usize]
+    }
+
     /// What was counted, over all processes.
     pub fn count(&self, counter: Counter) -> u64 {
         self.counters[counter as usize]
@@ -478,6 +499,16 @@ impl FileSummary {
         self.records += 1;
         for (sum, counter) in self.counters.iter_mut().zip(&record.counters) {
             *sum = sum.saturating_add(counter.load(Relaxed));
+        }
+        for way in [Way::Read, Way::Write] {
+            let bytes = record.chosen[way as usize].load(Relaxed);
+            let cost = Cost::from_word(record.costs[way as usize].load(Relaxed));
+            let known = &mut self.chosen[way as usize];
+            if let Some(cost) = cost
+                && known.is_none_or(|known| known.bytes <= bytes)
+            {
+                *known = Some(Chosen { bytes, cost });
+            }
         }
         let buffer = record.buffer.load(Relaxed);
         // BUFFER_AUTO is the largest word, BUFFER_OFF the smallest.

@@ -273,7 +273,7 @@ impl Records {
         }
         let bytes_max = match options.read.buffer_size {
             // What `sweetspot run` uses.
-            BufferSize::Auto => sweetspot_core::policy::AUTO_WINDOW_BYTES_MAX as usize,
+            BufferSize::Auto => sweetspot_core::policy::AUTO_BYTES_USUAL as usize,
             _ => options.buffer_bytes(),
         };
         let window = Window::new(file, bytes_max.max(options.record_bytes));

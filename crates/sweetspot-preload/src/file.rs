@@ -45,6 +45,7 @@ use core::sync::atomic::{
     AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed, fence,
 };
 
+use sweetspot_core::cost::Meter;
 use sweetspot_core::ledger::{Counter, Entry, FileRecord, PLACE_BASE, PLACE_OFFSET};
 use sweetspot_core::pending::{length_of, waiting_of};
 use sweetspot_core::why::Why;
@@ -112,6 +113,8 @@ pub struct OpenFile {
     /// Where the chunk is mapped, also while writes go straight on.
     pub mapped_chunk: AtomicU64,
     pub mapped_bytes: AtomicU64,
+    /// 1 where more than the usual chunk was asked for, and refused.
+    pub is_modest: AtomicU32,
     /// See `ops::write::Pin`.
     pub pin: AtomicU32,
     /// A descriptor of it, for flushes.
@@ -125,6 +128,8 @@ pub struct OpenFile {
     pub appends_before: AtomicU64,
     pub poor_flushes: AtomicU32,
     pub space_asked: AtomicU32,
+    /// What was free then, in bytes; 0: never asked for.
+    pub space_bytes: AtomicU64,
     /// Up to here the file system has positions for it, and lets it grow, as far as was asked.
     pub grows_to: AtomicU64,
     /// Errno of a flush that failed and was not reported yet.
@@ -146,6 +151,8 @@ pub struct OpenFile {
     pub inode: AtomicU64,
     /// Bytes that the window's buffer was taken for; 0: none taken.
     pub buffer_bytes: AtomicU64,
+    /// The largest window allowed when one was last filled; 0: none was.
+    pub window_bytes_max: AtomicU64,
     /// When the window was filled, in milliseconds.
     pub filled_ms: AtomicU64,
     /// Times of the file when the window was filled.
@@ -168,9 +175,12 @@ pub struct OpenFile {
     pub counters: Counters,
     /// Behind `lock`.
     pub pattern: UnsafeCell<Pattern>,
+    /// What fills and flushes take. Behind `lock`.
+    pub reads: UnsafeCell<Meter>,
+    pub writes: UnsafeCell<Meter>,
 }
 
-// SAFETY: `pattern` is only touched with the lock held; all else is atomic.
+// SAFETY: `pattern` and the meters are only touched with the lock held; all else is atomic.
 unsafe impl Sync for OpenFile {}
 
 /// All zero, so that the table costs nothing until it is touched.
@@ -195,11 +205,13 @@ const NEW: OpenFile = OpenFile {
     before_ns: AtomicU64::new(0),
     mapped_chunk: AtomicU64::new(0),
     mapped_bytes: AtomicU64::new(0),
+    is_modest: AtomicU32::new(0),
     pin: AtomicU32::new(0),
     fd: AtomicI32::new(0),
     appends_before: AtomicU64::new(0),
     poor_flushes: AtomicU32::new(0),
     space_asked: AtomicU32::new(0),
+    space_bytes: AtomicU64::new(0),
     grows_to: AtomicU64::new(0),
     error: AtomicI32::new(0),
     state: AtomicU64::new(0),
@@ -211,6 +223,7 @@ const NEW: OpenFile = OpenFile {
     device: AtomicU64::new(0),
     inode: AtomicU64::new(0),
     buffer_bytes: AtomicU64::new(0),
+    window_bytes_max: AtomicU64::new(0),
     filled_ms: AtomicU64::new(0),
     mtime_ns: AtomicU64::new(0),
     ctime_ns: AtomicU64::new(0),
@@ -224,6 +237,8 @@ const NEW: OpenFile = OpenFile {
     next_free: AtomicU32::new(0),
     counters: Counters([const { AtomicU64::new(0) }; Counter::COUNT]),
     pattern: UnsafeCell::new(Pattern::NEW),
+    reads: UnsafeCell::new(Meter::NEW),
+    writes: UnsafeCell::new(Meter::NEW),
 };
 
 static FILES: [OpenFile; OPEN_FILES_MAX] = [const { NEW }; OPEN_FILES_MAX];
@@ -284,22 +299,30 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     file.place.store(PLACE_BASE, Relaxed);
     file.references.store(1, Relaxed);
     file.buffer_bytes.store(0, Relaxed);
+    file.window_bytes_max.store(0, Relaxed);
     file.position.store(0, Relaxed);
     file.buffer.store(0, Relaxed);
     file.frame.store(0, Relaxed);
     file.lock.store(0, Relaxed);
     file.chunk.store(0, Relaxed);
+    file.append_bytes_max.store(0, Relaxed);
+    file.is_modest.store(0, Relaxed);
     file.entry.store(core::ptr::null_mut(), Relaxed);
     file.mapped_chunk.store(0, Relaxed);
     file.pin.store(0, Relaxed);
     file.poor_flushes.store(0, Relaxed);
     file.space_asked.store(0, Relaxed);
+    file.space_bytes.store(0, Relaxed);
     file.grows_to.store(0, Relaxed);
     file.error.store(0, Relaxed);
     file.dirty.store(0, Relaxed);
     file.appends_before.store(0, Relaxed);
     // SAFETY: nobody else has this record.
-    unsafe { *file.pattern.get() = Pattern::NEW };
+    unsafe {
+        *file.pattern.get() = Pattern::NEW;
+        *file.reads.get() = Meter::NEW;
+        *file.writes.get() = Meter::NEW;
+    }
     Some(file)
 }
 

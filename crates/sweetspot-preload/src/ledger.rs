@@ -8,11 +8,12 @@ use core::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
+use sweetspot_core::cost::Cost;
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, FILES_MAX, FLAG_OBSERVE, FLAG_PLACES,
-    FLAG_PROBE, FLAG_SUMMARY, FLAG_TRACE, Header, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE,
-    RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX,
+    BUFFER_AUTO, BUFFER_UNSET, CLOCK_STANDS, CLOCK_WANTED, Devices, FILES_MAX, FLAG_OBSERVE,
+    FLAG_PLACES, FLAG_PROBE, FLAG_SUMMARY, FLAG_TRACE, Header, Ledger, MAGIC, RULE_AUTO,
+    RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX, Way,
 };
 use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
 use sweetspot_core::policy;
@@ -60,6 +61,25 @@ fn mapped() -> Option<&'static Ledger> {
 /// The most memory that this process may use, whatever sizes are in force, in bytes.
 pub fn memory_bytes_max() -> u64 {
     mapped().map_or(u64::MAX, |ledger| ledger.header.budget_bytes.load(Relaxed))
+}
+
+/// What is known of file systems.
+pub fn devices() -> Option<&'static Devices> {
+    mapped().map(|ledger| &ledger.header.devices)
+}
+
+/// Bytes that chunks may still take, as far as the guard has said.
+pub fn chunks_left() -> u64 {
+    mapped().map_or(0, |ledger| ledger.header.chunks_left.load(Relaxed))
+}
+
+/// Says in the summary, if there is one, what transfers of a file cost, and which size was chosen.
+pub fn record_cost(file: &OpenFile, way: Way, cost: Option<Cost>, chosen_bytes: u64) {
+    // SAFETY: records of the ledger stay mapped.
+    if let Some(record) = unsafe { file.file_record.load(Relaxed).as_ref() } {
+        record.costs[way as usize].store(cost.map_or(0, Cost::to_word), Relaxed);
+        record.chosen[way as usize].store(chosen_bytes as u32, Relaxed);
+    }
 }
 
 /// Lets the guard's clock go on, where there is a guard: what is looked at now must be looked at

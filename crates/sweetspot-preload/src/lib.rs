@@ -22,6 +22,7 @@ pub mod abi;
 mod arch;
 mod aside;
 mod atomic;
+mod auto;
 mod careful;
 mod copy;
 mod fault;

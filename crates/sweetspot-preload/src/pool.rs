@@ -43,10 +43,14 @@ pub fn take(bytes: u64, buffer: u32) -> Option<u64> {
     }
     let bytes = class_bytes(class);
     let _held = hold(&POOL);
-    let budget = budget(process::window_bytes_max(buffer));
-    let left = budget.saturating_sub(IN_USE.load(Relaxed) + pins::reserved_bytes());
-    let is_modest = buffer != BUFFER_AUTO || bytes <= policy::WINDOW_BYTES_MIN;
-    if bytes > if is_modest { left } else { left / policy::AUTO_WINDOW_SHARE } {
+    let share = if buffer != BUFFER_AUTO || bytes <= policy::WINDOW_BYTES_MIN {
+        1
+    } else if bytes <= policy::AUTO_BYTES_USUAL {
+        policy::AUTO_WINDOW_SHARE
+    } else {
+        policy::AUTO_DEAR_SHARE
+    };
+    if bytes > left_bytes(process::buffer_bytes_max(buffer)) / share {
         return None;
     }
     let first = FREE[class].load(Relaxed);
@@ -71,10 +75,14 @@ fn budget(bytes_max: u64) -> u64 {
         .min(sys::address_or_data_bytes_max() / policy::BUDGET_ADDRESSES)
 }
 
+/// What is left of it, in bytes.
+pub fn left_bytes(bytes_max: u64) -> u64 {
+    budget(bytes_max).saturating_sub(IN_USE.load(Relaxed) + pins::reserved_bytes())
+}
+
 /// Whether as many pending bytes are within the budget besides what is in use.
 pub fn has_room(bytes: u64) -> bool {
-    let in_use = IN_USE.load(Relaxed) + pins::reserved_bytes();
-    in_use.saturating_add(bytes) <= budget(bytes)
+    bytes <= left_bytes(bytes)
 }
 
 /// Unmaps every free buffer. Only while there is one thread: another one might still be reading.

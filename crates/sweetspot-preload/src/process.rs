@@ -122,19 +122,15 @@ pub fn set_max_age_ms(max_age_ms: u32) {
     MAX_AGE_MS.store(max_age_ms, Relaxed);
 }
 
-/// The largest window for a size in force, in bytes.
-pub fn window_bytes_max(buffer: u32) -> u64 {
-    if buffer == BUFFER_AUTO { policy::AUTO_WINDOW_BYTES_MAX } else { u64::from(buffer) }
+/// The largest window for a size in force, and the most that may wait for one file, in bytes: with
+/// `auto` what is usual.
+pub fn buffer_bytes_max(buffer: u32) -> u64 {
+    if buffer == BUFFER_AUTO { policy::AUTO_BYTES_USUAL } else { u64::from(buffer) }
 }
 
 /// For how many bytes of a window the calls must be that make it worth its filling.
 pub fn dense_bytes(buffer: u32) -> u64 {
     if buffer == BUFFER_AUTO { policy::AUTO_DENSE_BYTES } else { u64::MAX }
-}
-
-/// The most that may wait for one file with a size in force, in bytes.
-pub fn append_bytes_max(buffer: u32) -> u64 {
-    if buffer == BUFFER_AUTO { policy::AUTO_APPEND_BYTES_MAX } else { u64::from(buffer) }
 }
 
 /// Which calls of stdio's are buffered like any others.

@@ -207,6 +207,16 @@ pub fn protect(pages: &Range<usize>, protection: i32) -> bool {
     pages.is_empty() || unsafe { syscall!(SYS_mprotect, pages.start, pages.len(), protection) == 0 }
 }
 
+/// Whether this thread may read the processor's clock by an instruction; where that cannot be forbidden,
+/// it may.
+pub fn may_read_time() -> bool {
+    const PR_TSC_ENABLE: i32 = 1;
+    let mut state = PR_TSC_ENABLE;
+    // SAFETY: the kernel stores a number, or fails.
+    unsafe { syscall!(SYS_prctl, libc::PR_GET_TSC, &raw mut state, 0, 0, 0) };
+    state == PR_TSC_ENABLE
+}
+
 /// Lets another thread run.
 pub fn give_way() {
     // SAFETY: no arguments.

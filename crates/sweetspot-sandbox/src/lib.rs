@@ -42,7 +42,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use sweetspot_core::shown::Shown;
-use sweetspot_guard::notes;
+use sweetspot_guard::{costs, notes};
 
 /// What a ledger is called; see `sweetspot_guard`. It comes and goes with each run.
 const LEDGER_PREFIX: &str = "/dev/shm/sweetspot-";
@@ -75,6 +75,8 @@ pub struct Sandbox {
     owners: Owners,
     /// Where guards note ledgers: that is no change of the program.
     notes: Vec<PathBuf>,
+    /// Where they keep what calls cost: likewise.
+    costs: Vec<PathBuf>,
 }
 
 /// What a sandbox is for.
@@ -86,6 +88,8 @@ pub struct Wanted<'a> {
     pub folder: Option<&'a Path>,
     /// Where guards note ledgers.
     pub notes: Vec<PathBuf>,
+    /// Where they keep what calls cost.
+    pub costs: Vec<PathBuf>,
 }
 
 /// One run that has ended.
@@ -111,6 +115,7 @@ impl Sandbox {
     pub fn new(wanted: &Wanted<'_>) -> Result<Sandbox, Refused> {
         // Made by the first run alone it would be a difference.
         notes::prepare(&wanted.notes);
+        costs::prepare(&wanted.costs);
         let mut refused = Refused::NoScratch("there is no folder for temporary files".to_owned());
         for place in places(wanted.folder) {
             let owners = match wanted.isolation {
@@ -137,6 +142,7 @@ impl Sandbox {
             shared: Scratch::new(Path::new(lay::SHARED_MEMORY)).ok(),
             owners,
             notes: wanted.notes.clone(),
+            costs: wanted.costs.clone(),
         };
         if wanted.isolation == Isolation::Overlays {
             sandbox.attempt().map_err(Refused::NotHere)?;
@@ -248,10 +254,11 @@ impl Sandbox {
                 changes::add(&mut changes, folder, &upper)?;
             }
         }
-        let notes: Vec<PathBuf> = notes::folders(&self.notes).collect();
+        let own: Vec<_> =
+            notes::folders(&self.notes).chain(costs::folders(&self.costs)).collect();
         changes.retain(|path, _| {
-            let is_note = notes.iter().any(|folder| path.starts_with(folder));
-            !is_note && !path.to_string_lossy().starts_with(LEDGER_PREFIX)
+            let is_own = own.iter().any(|folder| path.starts_with(folder));
+            !is_own && !path.to_string_lossy().starts_with(LEDGER_PREFIX)
         });
         for path in &ran.put {
             match changes.get(path).cloned().flatten() {

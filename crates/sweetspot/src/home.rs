@@ -23,6 +23,14 @@ pub fn notes() -> Vec<PathBuf> {
     root.into_iter().chain(state()).chain(usual).collect()
 }
 
+/// Where what calls cost is kept: in the first that can be used. Only a hint, so it may follow the
+/// environment.
+pub fn costs() -> Vec<PathBuf> {
+    let named = state();
+    let others = notes().into_iter().filter(|folder| Some(folder) != named.as_ref());
+    named.iter().cloned().chain(others).collect()
+}
+
 /// The runs that `tune` keeps.
 pub fn state() -> Option<PathBuf> {
     folder("XDG_STATE_HOME", ".local/state")

@@ -8,7 +8,7 @@ use crate::probe;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
-use sweetspot_core::ledger::Counter;
+use sweetspot_core::ledger::{Counter, Way};
 use sweetspot_core::shown::Shown;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
@@ -47,6 +47,8 @@ pub struct FileSummary {
     pub written_bytes: u64,
     /// Reads that a window answered, and writes that waited.
     pub buffered_calls: u64,
+    /// The sizes that were chosen, and what calls cost there, in plain words.
+    pub chosen: Vec<String>,
     /// Calls that went straight on, and each reason.
     pub straight_calls: u64,
     pub reasons: Vec<&'static str>,
@@ -164,6 +166,7 @@ impl Session {
             stdio: settings.stdio,
             guard: !notes.is_empty(),
             notes,
+            costs: home::costs(),
         };
         match guarded::Session::create(&wanted) {
             Ok(ledger) => Session { ledger: Some(ledger), notes: Vec::new(), is_unfinished: false },
@@ -282,14 +285,46 @@ fn describe(file: &guarded::FileSummary) -> FileSummary {
         read_bytes: count(&[HitBytes, StraightReadBytes]),
         written_bytes: count(&[AppendBytes, StraightWriteBytes]),
         buffered_calls: count(&[Hits, Appends]),
+        chosen: chosen(file),
         straight_calls: count(&[StraightReads, StraightWrites]),
         reasons: file.why.iter().map(|why| why.text()).collect(),
     }
 }
 
+/// The sizes that were chosen for a file, and why. Which way they are meant is said where there are two.
+fn chosen(file: &guarded::FileSummary) -> Vec<String> {
+    let ways = [("reads", Way::Read), ("writes", Way::Write)];
+    let known: Vec<_> =
+        ways.iter().filter_map(|(name, way)| Some((name, file.chosen(*way)?))).collect();
+    let says = |name, chosen| match known.len() {
+        1 => words(chosen),
+        _ => format!("{name} by {}", words(chosen)),
+    };
+    known.iter().map(|(name, chosen)| says(*name, *chosen)).collect()
+}
+
+fn words(chosen: guarded::Chosen) -> String {
+    let call_us = f64::from(chosen.cost.call_ns) / 1000.0;
+    let byte_ns = chosen.cost.byte_ps() as f64 / 1000.0;
+    let size = sweetspot_report::numbers::bytes(u64::from(chosen.bytes));
+    format!("{size}: a call costs {call_us:.1} us here, a byte {byte_ns:.2} ns")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sweetspot_core::cost::Cost;
+
+    #[test]
+    fn what_was_chosen_is_said_plainly() {
+        let check = |bytes, call_ns, unit_ns, expected: &str| {
+            let cost = Cost { call_ns, unit_ns };
+            assert_eq!(words(guarded::Chosen { bytes, cost }), expected);
+        };
+        check(65536, 900, 7250, "64 KiB: a call costs 0.9 us here, a byte 0.11 ns");
+        check(4 << 20, 1_003_200, 13_107, "4 MiB: a call costs 1003.2 us here, a byte 0.20 ns");
+        check(16384, 449, 0, "16 KiB: a call costs 0.4 us here, a byte 0.00 ns");
+    }
 
     #[test]
     fn what_is_not_where_it_belongs_is_said() {

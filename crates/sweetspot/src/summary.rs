@@ -291,6 +291,9 @@ pub struct FileRecord {
     /// Calls that went straight on, and why.
     pub straight_calls: u64,
     pub reasons: Vec<String>,
+    /// The sizes that were chosen, and what calls cost there.
+    #[serde(default)]
+    pub chosen: Vec<String>,
 }
 
 impl Record {
@@ -373,6 +376,7 @@ impl Report {
         if let Some(learned) = learned.filter(|learned| !learned.files.is_empty()) {
             let _ = writeln!(text, "{}", total(&learned.files));
             let _ = writeln!(text, "\n{}", table(&learned.files).trim_fmt());
+            text += &chosen(&learned.files);
         }
         text
     }
@@ -390,6 +394,7 @@ impl Report {
             written_bytes: file.written_bytes,
             straight_calls: file.straight_calls,
             reasons: file.reasons.into_iter().map(str::to_owned).collect(),
+            chosen: file.chosen,
         };
         Record {
             sweetspot_summary: SCHEMA,
@@ -455,6 +460,24 @@ fn in_force(size: BufferSize, learned: Option<&Summary>) -> String {
     }
 }
 
+const CHOSEN: &str = "chosen    ";
+/// Files of which it is said which sizes were chosen, those with the most calls: of more, nobody reads it.
+const CHOSEN_MAX: usize = 16;
+
+/// Which sizes were chosen, and why.
+fn chosen(files: &[FileSummary]) -> String {
+    let mut busiest: Vec<_> = files.iter().filter(|file| !file.chosen.is_empty()).collect();
+    busiest.sort_by_key(|file| std::cmp::Reverse(file.calls_before));
+    let mut text = String::new();
+    for file in busiest.into_iter().take(CHOSEN_MAX) {
+        for chosen in &file.chosen {
+            let start = if text.is_empty() { "\n" } else { "" };
+            let _ = writeln!(text, "{start}{CHOSEN}{}: {chosen}", shown(&file.path));
+        }
+    }
+    text
+}
+
 fn table(files: &[FileSummary]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header([
@@ -506,6 +529,7 @@ mod tests {
             read_bytes: 200_000,
             written_bytes: 0,
             buffered_calls: 936,
+            chosen: vec!["64 KiB: a call costs 0.9 us here".to_owned()],
             straight_calls: 64,
             reasons: vec!["too few calls to be worth it", "mapped into memory"],
         };
@@ -545,6 +569,7 @@ mod tests {
                 "size 65536, in 2 processes",
                 "/data/in.dat",
                 "1000",
+                "chosen    /data/in.dat: 64 KiB: a call costs 0.9 us here\n",
                 "64: too few calls to be worth it; mapped into memory",
             ],
         );

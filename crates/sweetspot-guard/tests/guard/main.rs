@@ -228,6 +228,7 @@ fn settings_arrive_and_limits_of_rules_hold() {
             stdio: true,
             guard: false,
             notes: Vec::new(),
+            costs: Vec::new(),
         },
         &folder.0,
     )

@@ -9,6 +9,7 @@ use crate::sys;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use sweetspot_core::policy::WINDOW_BYTES_MIN;
 use sweetspot_core::window::{Decision, Miss, Pattern};
 
 pub struct Window {
@@ -77,6 +78,8 @@ impl Window {
             served: self.served,
             served_bytes: self.served_bytes,
             bytes_max: self.bytes_max as u64,
+            bytes_sweet: self.bytes_max as u64,
+            bytes_first: WINDOW_BYTES_MIN,
             dense_bytes: u64::MAX,
         };
         match self.pattern.miss(&miss) {

@@ -40,13 +40,16 @@ ends! {
     fn unshare(flags: c_int) -> c_int;
 }
 
-/// Before an operation of `prctl`, which may confine the process.
+/// Before an operation of `prctl`, which may confine the process, or stop its clock.
 pub(super) fn confining(operation: c_int) {
     if matches!(operation, libc::PR_SET_SECCOMP | libc::PR_CAPBSET_DROP | libc::PR_SET_SECUREBITS) {
         process::end_because(Why::Confined);
     }
     if operation == libc::PR_SET_SECCOMP {
         set_under_seccomp();
+    }
+    if operation == libc::PR_SET_TSC {
+        crate::auto::clock_may_change();
     }
 }
 

@@ -7,8 +7,8 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::learning::Learning;
-use sweetspot_core::ledger::Counter;
-use sweetspot_core::policy::NEAR_BYTES;
+use sweetspot_core::ledger::{Counter, Way};
+use sweetspot_core::policy::{self, NEAR_BYTES};
 use sweetspot_core::stamps::is_settled;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::file::{CLOSED, Held, Hit, OpenFile};
 use crate::process::{self, EPOCH, SignalsBlocked, listen, listen_with, passive, passive_for_good};
-use crate::{arch, careful, copy, ledger, pool, sys, table};
+use crate::{arch, auto, careful, copy, ledger, pool, sys, table};
 
 /// `read`.
 #[inline(always)]
@@ -174,7 +174,8 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         let now = process::tock();
         let mut hit = answer(file, word, fd, target, len, offset);
         if matches!(hit, Hit::Miss) {
-            let bytes_max = process::window_bytes_max(file.buffer.load(Relaxed));
+            let usual = process::buffer_bytes_max(file.buffer.load(Relaxed));
+            let bytes_max = usual.max(file.window_bytes_max.load(Relaxed));
             let at = offset.map_or_else(|| file.current_position(), |offset| offset as u64);
             write::before_read(file, at, bytes_max.max(len as u64));
             match miss(file, fd, target, len, offset, now) {
@@ -300,8 +301,12 @@ fn miss(
         file.reopen_cursor();
         return Step::Ready(len as usize);
     }
-    let bytes_max = process::window_bytes_max(file.buffer.load(Relaxed));
-    if write::overlaps_pending(file, at, len.max(bytes_max)) {
+    let served_bytes = file.counted(Counter::HitBytes) - file.bytes_before.load(Relaxed);
+    let began_ns = auto::begin(file, Way::Read, served_bytes);
+    let windows = auto::windows(file);
+    // Before the next turn looks what waits there.
+    file.window_bytes_max.store(windows.bytes_max, Relaxed);
+    if write::overlaps_pending(file, at, len.max(windows.bytes_max)) {
         // More came to wait there since it was looked at.
         file.reopen_cursor();
         return Step::Again;
@@ -312,14 +317,23 @@ fn miss(
         window_at,
         window_len,
         served: file.counted(Counter::Hits) - file.hits_before.load(Relaxed),
-        served_bytes: file.counted(Counter::HitBytes) - file.bytes_before.load(Relaxed),
-        bytes_max,
+        served_bytes,
+        bytes_max: windows.bytes_max,
+        bytes_sweet: windows.bytes_sweet,
+        bytes_first: windows.bytes_first,
         dense_bytes: process::dense_bytes(file.buffer.load(Relaxed)),
     };
     // SAFETY: the lock is held.
     let decision = unsafe { (*file.pattern.get()).miss(&miss) };
     match decision {
-        Decision::Fill(bytes) => fill(file, fd, at, bytes, len, now, &held),
+        Decision::Fill(bytes) => {
+            let step = fill(file, fd, at, bytes, len, now, &held);
+            if let Step::Ready(_) = step {
+                let size = bytes.next_multiple_of(policy::WINDOW_BYTES_MIN);
+                auto::end(file, Way::Read, began_ns, file.window_len.load(Relaxed), size);
+            }
+            step
+        }
         Decision::PassOn if offset.is_some() => {
             file.reopen_cursor();
             Step::Straight

@@ -13,7 +13,7 @@ use core::sync::atomic::{
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_OFF, Counter, Entry, FLUSH_FAILED, PLACE_BASE, PLACE_END, PLACE_OFFSET,
-    chunk_start,
+    Way, chunk_start,
 };
 use sweetspot_core::pending::{
     self, Found, Owner, length_of, length_unless_owned, owner_of, waiting_of,
@@ -31,7 +31,7 @@ use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
 use crate::lock::hold;
 use crate::pins::{self, Pinned};
 use crate::process::{self, SignalsBlocked, passive, passive_for_good};
-use crate::{careful, copy, fault, ledger, sys, table};
+use crate::{auto, careful, copy, fault, ledger, sys, table};
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
 /// each write makes every window ask again (410 ns a window), afterwards only those of its inode.
@@ -284,6 +284,7 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
                     Prepared::Append => {}
                     Prepared::Replaced => life::forget(fd),
                     Prepared::Shared => settle::settle(fd, settle::Next::Straight(Why::Shared)),
+                    Prepared::Enlarge => enlarge(file, fd),
                     Prepared::Failed => {
                         if let Some(errno) = failing_descriptor(fd) {
                             return Outcome::Done(crate::fail(errno));
@@ -346,6 +347,8 @@ enum Prepared {
     Replaced,
     /// Another process has taken a descriptor of this description, and moved its offset.
     Shared,
+    /// Calls have proved so dear that more should wait than the chunk holds.
+    Enlarge,
 }
 
 /// Makes room for an append, or says why there is none.
@@ -392,6 +395,9 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     }
     if file.dirty.load(Relaxed) != 0 {
         return Prepared::Append;
+    }
+    if wants_more(file) {
+        return Prepared::Enlarge;
     }
     // Since the last flush this process may have filled the disk by writes that did not wait.
     if inodes::others_use(file) || is_disk_nearly_full(file, &held) {
@@ -612,15 +618,18 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
     let Some(entry) = file.entry() else { return Ok(()) };
     wait_for_guard(file, entry)?;
     let base = entry.base.load(Relaxed);
+    let began_ns = auto::begin(file, Way::Write, length_of(entry.word.load(Relaxed)));
     // What the guard has written in the meantime is behind us, as after a flush of our own. The end of
     // what is pending is about to lose its meaning.
     let word = entry.word.load(Relaxed);
     if owner_of(word) == Owner::Returned {
         moved_past(file, entry, base + length_of(word));
     }
+    let mut moved = 0;
     let len = match pending::begin_flush(&entry.word) {
         Found::Begun(word) => {
             let len = length_of(word);
+            moved = len;
             let written = write_pending(file, entry, base, len);
             if written.is_ok() {
                 moved_past(file, entry, base + len);
@@ -658,6 +667,7 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
         inodes::wrote(file);
     }
     account(file, len, held);
+    auto::end(file, Way::Write, began_ns, moved, file.append_bytes_max.load(Relaxed));
     Ok(())
 }
 
@@ -931,12 +941,8 @@ fn account(file: &'static OpenFile, len: u64, held: &Held) {
 
 /// The most that may wait for a file, in bytes.
 fn append_bytes_max(file: &OpenFile) -> u64 {
-    let wanted = match file.buffer.load(Relaxed) {
-        BUFFER_AUTO => policy::AUTO_APPEND_BYTES_MAX,
-        bytes => u64::from(bytes),
-    };
     // Wherever in a page the first byte lies, there is room.
-    wanted.min(file.mapped_bytes.load(Relaxed) - PAGE_BYTES)
+    auto::append_bytes(file).min(file.mapped_bytes.load(Relaxed) - PAGE_BYTES)
 }
 
 /// The largest [`chunk_start`], rounded up: not the size of a page here, but of one that copies notice.
@@ -1007,9 +1013,16 @@ fn store_status(entry: &Entry, status: &sys::Status) {
 }
 
 fn has_space(file: &OpenFile) -> bool {
-    let buffers = append_bytes_max(file).saturating_mul(policy::SPACE_BUFFERS);
-    let needed = buffers.max(policy::SPACE_BYTES_MIN);
-    sys::file_system(file.fd.load(Relaxed)).is_some_and(|(_, free)| free > needed)
+    let usual = process::buffer_bytes_max(file.buffer.load(Relaxed));
+    let needed = usual.saturating_mul(policy::SPACE_BUFFERS).max(policy::SPACE_BYTES_MIN);
+    look_for_space(file, file.fd.load(Relaxed)) > needed
+}
+
+/// Bytes that are free on the file system of a file.
+fn look_for_space(file: &OpenFile, fd: i32) -> u64 {
+    let free = sys::file_system(fd).map_or(0, |(_, free)| free);
+    file.space_bytes.store(free, Relaxed);
+    free
 }
 
 /// What this process has brought to files, a small flush as its part of [`policy::SPACE_CHECK_BYTES`].
@@ -1186,6 +1199,37 @@ pub fn give_handle_back(fd: i32, file: &'static OpenFile) -> bool {
     can
 }
 
+/// Whether at least twice as much should wait for a file as its chunk holds, which has been full. The
+/// lock is held.
+fn wants_more(file: &OpenFile) -> bool {
+    let mapped_bytes = file.mapped_bytes.load(Relaxed);
+    file.append_bytes_max.load(Relaxed) >= mapped_bytes - PAGE_BYTES
+        && auto::chunk_bytes(file) >= mapped_bytes.saturating_mul(2)
+}
+
+/// Gives the chunk of a file back, in which nothing waits, and asks for a larger one. Writes go straight
+/// on until that is there.
+fn enlarge(file: &'static OpenFile, fd: i32) {
+    if give_handle_back(fd, file) {
+        let _signals = SignalsBlocked::new();
+        let _registry = file::hold_registry();
+        // Another thread may have been faster.
+        if file.pin.load(Relaxed) == pin::NONE {
+            ask(file, fd);
+        }
+    }
+}
+
+/// A chunk that was larger than usual was refused: the usual one is asked for, when that is earned.
+fn be_modest(file: &'static OpenFile, refused: &'static Entry) {
+    let _signals = SignalsBlocked::new();
+    let _registry = file::hold_registry();
+    if file.entry().is_some_and(|entry| core::ptr::eq(entry, refused)) {
+        file.is_modest.store(1, Relaxed);
+        unpin(file);
+    }
+}
+
 /// Asks for a pin on a file that is open for writing. The registry is held.
 fn ask(file: &'static OpenFile, fd: i32) {
     let flags = sys::open_flags(fd).unwrap_or(0);
@@ -1227,7 +1271,7 @@ fn ask(file: &'static OpenFile, fd: i32) {
         open_flags: flags as u32,
         place: place_for(file, flags),
         // A whole number of pages more than may wait, so that a power of two stays one.
-        chunk_bytes: process::append_bytes_max(buffer).max(2 * PAGE_BYTES),
+        chunk_bytes: auto::chunk_bytes(file).max(2 * PAGE_BYTES),
     });
     match asked {
         Ok(pinned) => {
@@ -1240,6 +1284,12 @@ fn ask(file: &'static OpenFile, fd: i32) {
         Err(pins::NotAsked::Yet) => {}
         Err(pins::NotAsked::Ever) => give_up(file, Why::NoGuard),
     }
+}
+
+/// Whether a larger chunk was asked for than is usual, for the first time.
+fn is_large(file: &OpenFile, entry: &Entry) -> bool {
+    let usual = process::buffer_bytes_max(file.buffer.load(Relaxed)).max(2 * PAGE_BYTES);
+    file.is_modest.load(Relaxed) == 0 && entry.chunk_bytes.load(Relaxed) > usual
 }
 
 /// Where the writes of a file with these open flags go, as `Entry::place`.
@@ -1257,6 +1307,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
     let Some(entry) = file.entry() else { return };
     match pins::answer(entry) {
         pins::Answer::Waiting => return,
+        pins::Answer::Refused if is_large(file, entry) => return be_modest(file, entry),
         pins::Answer::Refused if file.is_from_outside() => return give_up(file, Why::NotCopied),
         pins::Answer::Refused => return give_up(file, Why::PinRefused),
         pins::Answer::Pinned => {}

@@ -117,6 +117,7 @@ fn sandbox() -> Finding {
         command: &["true".into()],
         folder: None,
         notes: home::notes(),
+        costs: home::costs(),
     }) {
         Ok(_) => Finding::ok(part, "sandbox", "namespaces and overlays, tried in this folder"),
         Err(Refused::NoScratch(cause)) => {

@@ -41,6 +41,7 @@ impl Apart {
             command: &arguments.command,
             folder: None,
             notes: home::notes(),
+            costs: home::costs(),
         })
         .map_err(|refused| {
             match refused {

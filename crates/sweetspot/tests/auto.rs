@@ -1,0 +1,204 @@
+//! `auto` measures itself: what calls cost decides how large its buffers become, for this file, for the
+//! next one, and for the next run.
+//!
+//! What a file system far away does is done by strace: it delays each call, or none.
+
+use test_start as _;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const RUN: &str = env!("CARGO_BIN_EXE_sweetspot");
+/// Of what is read and written, in bytes: a few of the largest buffers.
+const FILE_BYTES: u64 = 24 << 20;
+const USUAL_BYTES: u64 = 256 << 10;
+/// Runs that a test gets to show what a busy machine hides.
+const RUNS_MAX: usize = 5;
+/// What a call takes in the file system far away, in microseconds: so much that a busy machine adds
+/// little to it.
+const FAR_US: u32 = 4_000;
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { folder: tempfile::tempdir().unwrap() };
+        fs::write(place.path("in"), vec![b'x'; FILE_BYTES as usize]).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A command that knows nothing of a `run` around it, with a state folder of its own.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        for name in ["IO_BUFFER_SIZE", "SWEETSPOT", "SWEETSPOT_LEDGER", "LD_PRELOAD"] {
+            command.env_remove(name);
+        }
+        command
+            .env("SWEETSPOT_CACHE", self.path("cache"))
+            .env("XDG_STATE_HOME", self.path("state"));
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// The sizes of all calls of one name, in order, of a copy by records of 500 bytes, each of them
+    /// delayed by so many microseconds. Without those of the loader, which are small. `None`: no strace.
+    fn sizes(&self, call: &str, delay_us: u32, options: &[&str]) -> Option<Vec<u64>> {
+        let mut strace = self.command("strace");
+        strace.args(["-f", "-o", "trace", "-e"]).arg(format!("trace={call}"));
+        if delay_us > 0 {
+            strace.arg("-e").arg(format!("inject={call}:delay_enter={delay_us}"));
+        }
+        strace.args([RUN, "run"]).args(options).arg("--");
+        strace.args(["dd", "if=in", "of=out", "bs=500", "status=none"]);
+        let Ok(ended) = strace.status() else {
+            assert!(std::env::var_os("CI").is_none(), "missing in CI: strace");
+            eprintln!("skipped: strace is not installed");
+            return None;
+        };
+        assert!(ended.success());
+        assert!(fs::read(self.path("in")).unwrap() == fs::read(self.path("out")).unwrap());
+        let trace = fs::read_to_string(self.path("trace")).unwrap();
+        // 1234 pread64(3, "..."..., 262144, 0) = 262144
+        let size = |line: &str| line.rsplit_once(" = ")?.1.split(' ').next()?.parse().ok();
+        let sizes = trace.lines().filter(|line| line.contains(call)).filter_map(size);
+        Some(sizes.filter(|bytes| *bytes >= 4096).collect())
+    }
+
+    /// The same of flushes. How many records are written before the guard has answered is the machine's
+    /// affair: a run in which it came too late is followed by another.
+    fn flushes(&self, delay_us: u32, options: &[&str]) -> Option<Vec<u64>> {
+        for _ in 0..RUNS_MAX {
+            let sizes = self.sizes("pwrite64", delay_us, options)?;
+            if sizes.iter().sum::<u64>() > FILE_BYTES * 3 / 4 {
+                return Some(sizes);
+            }
+        }
+        panic!("the guard answered late in each run");
+    }
+
+    /// What a summary says of a copy.
+    fn summary(&self) -> String {
+        let mut run = self.command(RUN);
+        run.args(["run", "--summary", "--", "dd", "if=in", "of=out", "bs=200", "status=none"]);
+        said(&run.output().unwrap())
+    }
+
+    fn costs(&self) -> PathBuf {
+        self.path("state/sweetspot/costs/devices")
+    }
+
+    /// As an earlier run would have left it: both ways cost as much here.
+    fn know(&self, call_ns: u32, unit_ns: u32) {
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
+        let number = u128::from_str_radix(&digits, 16).unwrap();
+        let boot = (number >> 64) as u64 ^ number as u64;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let device = self.folder.path().metadata().unwrap().dev();
+        let text = format!(
+            "sweetspot costs 1\nwritten {} kernel {} boot {boot}\n\
+             device {device} read {call_ns} {unit_ns} write {call_ns} {unit_ns}\n",
+            now.as_secs(),
+            kernel.trim()
+        );
+        fs::create_dir_all(self.costs().parent().unwrap()).unwrap();
+        fs::write(self.costs(), text).unwrap();
+    }
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn largest(sizes: &[u64]) -> u64 {
+    sizes.iter().copied().max().unwrap_or(0)
+}
+
+#[test]
+fn windows_become_large_where_calls_are_slow_and_only_there() {
+    let place = Place::new();
+    let Some(near) = place.sizes("pread64", 0, &[]) else { return };
+    let far = place.sizes("pread64", FAR_US, &[]).unwrap();
+    assert!(largest(&far) > 4 * USUAL_BYTES, "{far:?}");
+    // strace itself makes each call dear, by what it takes to look at it.
+    assert!(near.len() > far.len(), "{near:?} {far:?}");
+    let asked_for = place.sizes("pread64", FAR_US, &["--buffer-size", "64K"]).unwrap();
+    assert!(largest(&asked_for) <= 65536, "a size that was asked for stays what it is");
+}
+
+#[test]
+fn as_much_waits_as_slow_calls_are_worth() {
+    let place = Place::new();
+    let Some(far) = place.flushes(FAR_US, &[]) else { return };
+    assert!(largest(&far) > 4 * USUAL_BYTES, "{far:?}");
+    let asked_for = place.flushes(FAR_US, &["--buffer-size", "64K"]).unwrap();
+    assert!(largest(&asked_for) <= 65536, "{asked_for:?}");
+}
+
+#[test]
+fn the_next_run_begins_with_what_this_one_has_learned() {
+    let place = Place::new();
+    place.know(1_000_000, 1_000);
+    let Some(reads) = place.sizes("pread64", 0, &[]) else { return };
+    // Whatever the disk is like: the first window is as large as what is known is worth.
+    assert!(reads[0] > 4 * USUAL_BYTES, "{reads:?}");
+    let writes = place.flushes(0, &[]).unwrap();
+    assert!(largest(&writes) > 4 * USUAL_BYTES, "{writes:?}");
+    place.know(1_000, 1_000_000);
+    let reads = place.sizes("pread64", 0, &[]).unwrap();
+    assert_eq!(reads[0], 4096, "{reads:?}");
+}
+
+#[test]
+fn what_was_learned_is_said_and_kept() {
+    let place = Place::new();
+    let said = place.summary();
+    let chosen: Vec<_> = said.lines().filter(|line| line.starts_with("chosen    ")).collect();
+    assert_eq!(chosen.len(), 2, "{said}");
+    for (line, name) in chosen.iter().zip(["/in: ", "/out: "]) {
+        let words = line.split_once(name).unwrap_or_else(|| panic!("{name} {said}")).1;
+        let (size, cost) = words.split_once(": a call costs ").unwrap_or_else(|| panic!("{said}"));
+        assert!(size.ends_with("iB"), "{said}");
+        assert!(cost.contains(" us here, a byte ") && cost.ends_with(" ns"), "{said}");
+    }
+    // The guard writes it down when the last process has ended.
+    let kept = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        fs::read_to_string(place.costs()).ok()
+    });
+    let kept = kept.expect("it is written down");
+    let device = place.folder.path().metadata().unwrap().dev();
+    assert!(kept.contains(&format!("\ndevice {device} read ")), "{kept}");
+    assert_eq!(place.costs().metadata().unwrap().mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn whatever_the_file_of_costs_holds_a_copy_is_a_copy() {
+    let place = Place::new();
+    let long = "device 1 ".repeat(10_000);
+    for text in ["", "\0\0\0\0", "sweetspot costs 1\n", "sweetspot costs 1\nwritten x", &long] {
+        fs::create_dir_all(place.costs().parent().unwrap()).unwrap();
+        fs::write(place.costs(), text).unwrap();
+        place.summary();
+        assert!(same(&place.path("in"), &place.path("out")), "{text:.40}");
+    }
+    for cost in [(0, 0), (0, u32::MAX), (u32::MAX, 0), (u32::MAX, u32::MAX)] {
+        place.know(cost.0, cost.1);
+        place.summary();
+        assert!(same(&place.path("in"), &place.path("out")), "{cost:?}");
+    }
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    fs::read(one).unwrap() == fs::read(other).unwrap()
+}
