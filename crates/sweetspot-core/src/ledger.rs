@@ -167,6 +167,9 @@ pub struct Header {
     pub clock: AtomicU32,
     /// One of `CLOCK_*`.
     pub clock_wanted: AtomicU32,
+    /// Advanced, before the clock, by whoever gives another process a word that this one does not hear by
+    /// a call: lets it go on after a stop, or changes its memory.
+    pub news: AtomicU32,
     /// Bits of `ANSWER_*`: what the library found out by [`FLAG_PROBE`].
     pub answer: AtomicU32,
     /// The sum of `Slot::waiting`, at least.
@@ -398,8 +401,9 @@ pub struct Entry {
     pub place: AtomicU32,
     /// Advanced by the guard, which then wakes who waits for it, when it has given back what it took.
     pub given_back: AtomicU32,
-    /// 1: another process has taken a descriptor of the description, without a word to its owner.
-    pub is_shared: AtomicU32,
+    /// 1: another process has done, without a word to its owner, what writes that wait would undo: it has
+    /// taken a descriptor of the description, or set a limit. Nothing of it is to wait any more.
+    pub is_recalled: AtomicU32,
     /// Without a place of their own: of the pending bytes, those at the beginning that are written.
     pub arrived: AtomicU64,
     /// Likewise, while `flushing` is 1: where the file ended, or the offset was, just before the write.

@@ -632,7 +632,7 @@ impl OpenFile {
     }
 
     /// Whether the file system is known to have this position.
-    #[cold]
+    #[inline(always)]
     pub fn has_position(&self, position: i64) -> bool {
         position >= 0 && position as u64 <= self.grows_to.load(Relaxed)
     }

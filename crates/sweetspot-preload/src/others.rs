@@ -16,8 +16,10 @@ use crate::{ledger, pins, sys};
 /// How long to wait for the guard to finish a dead process, or to write for a living one, in
 /// milliseconds.
 const FINISH_MS_MAX: u64 = 10_000;
-/// How long a process that is flushing may take for it, in milliseconds: one that was stopped in the
-/// middle does not go on.
+/// How long the guard may take to begin, in milliseconds: somebody may have stopped it.
+const BEGIN_MS_MAX: u64 = 1000;
+/// How long a process that was seen to be stopped in the middle of a flush may take for that, in
+/// milliseconds: it may have been let go on.
 const FLUSH_MS_MAX: u64 = 10;
 
 /// Whether anything may wait in another process of the tree.
@@ -60,6 +62,14 @@ pub fn entries_of(ledger: &Ledger, index: usize) -> impl Iterator<Item = (usize,
     entries.filter(move |(_, entry)| entry.slot.load(SeqCst) as usize == index)
 }
 
+/// Whether the kernel says of a process that it is stopped, or gone.
+pub fn is_stopped(process: u32) -> bool {
+    const STATE: usize = 3;
+    let mut buffer = [0; 1024];
+    let text = pins::stat_of(process as i32, &mut buffer);
+    text.is_none_or(|text| matches!(pins::stat_field(text, STATE), Some(b"T" | b"t")))
+}
+
 /// Waits until the guard has finished a process that is known to end.
 pub fn wait_until_finished(ledger: &Ledger, process: u32) {
     let Some((index, slot)) = slot_of(ledger, process) else { return };
@@ -81,6 +91,9 @@ pub fn wait_until_finished(ledger: &Ledger, process: u32) {
 /// Has the guard write what waits, at this moment, of a process that lives. One that works may be held
 /// up for a moment, as by any flush of its own.
 pub fn write_out(ledger: &Ledger, index: usize) {
+    if ledger.slots[index].waiting.load(SeqCst) == 0 {
+        return;
+    }
     let mut last = 0;
     while let Some((entry, word)) = waiting_from(ledger, index, last) {
         wait_for(ledger, index, entry, word);
@@ -101,17 +114,52 @@ pub fn fetched(pidfd: i32, fd: i32) {
     let is_it = |entry: &Entry| {
         (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (status.device, status.inode)
     };
-    let entries = || entries_of(ledger, index).filter(|(_, entry)| is_it(entry));
-    // First, so that its next write does not wait again.
-    entries().for_each(|(_, entry)| entry.is_shared.store(1, SeqCst));
-    write_out(ledger, index);
-    for (_, entry) in entries() {
+    recall(ledger, index, is_it);
+    for (_, entry) in entries_of(ledger, index).filter(|(_, entry)| is_it(entry)) {
         let (word, base) = (entry.word.load(SeqCst), entry.base.load(SeqCst));
         let is_left = entry.place.load(SeqCst) == PLACE_BASE && owner_of(word) == Owner::Returned;
         // Elsewhere it has been moved since, or is another description's.
         if is_left && sys::seek(fd, 0, libc::SEEK_CUR) as u64 == base {
             sys::seek(fd, (base + length_of(word)) as i64, libc::SEEK_SET);
         }
+    }
+}
+
+/// What waits of some files of a process is written, and nothing of them waits any more.
+fn recall(ledger: &Ledger, index: usize, is_it: impl Fn(&Entry) -> bool) {
+    for (_, entry) in entries_of(ledger, index).filter(|(_, entry)| is_it(entry)) {
+        // First, so that the next write does not wait again.
+        entry.is_recalled.store(1, SeqCst);
+    }
+    write_out(ledger, index);
+}
+
+/// Another process, found in the ledger by its number.
+fn other(process: i32) -> Option<(&'static Ledger, usize)> {
+    let ledger = ledger::is_given().then(ledger::ledger).flatten()?;
+    let (index, _) = slot_of(ledger, u32::try_from(process).ok().filter(|process| *process != 0)?)?;
+    (index != pins::slot() as usize).then_some((ledger, index))
+}
+
+/// This process has set a limit on the size of files of another one: its writes are to meet it.
+pub fn limited(process: i32) {
+    if let Some((ledger, index)) = other(process) {
+        recall(ledger, index, |_| true);
+    }
+}
+
+/// This process has looked into the memory of another one, where it may have seen what that one did.
+pub fn looked_into(process: i32) {
+    if let Some((ledger, index)) = other(process) {
+        write_out(ledger, index);
+    }
+}
+
+/// This process is about to give others a word that they do not hear by a call: their windows ask again.
+pub fn tell() {
+    if let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() {
+        ledger.header.news.fetch_add(1, SeqCst);
+        ledger.header.clock.fetch_add(1, SeqCst);
     }
 }
 
@@ -134,12 +182,13 @@ fn wait_for(ledger: &Ledger, index: usize, entry: usize, seen: u64) {
         let patience_ms = match owner_of(word) {
             _ if generation_of(word) != generation_of(seen) => return,
             Owner::Returned => return,
-            Owner::Program => FLUSH_MS_MAX,
+            Owner::Program if is_stopped(ledger.slots[index].pid.load(SeqCst)) => FLUSH_MS_MAX,
+            Owner::Program => FINISH_MS_MAX,
             Owner::Guard => FINISH_MS_MAX,
             Owner::Nobody => {
                 ledger.header.take_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
                 pins::wake_guard(ledger);
-                FINISH_MS_MAX
+                BEGIN_MS_MAX
             }
         };
         if now_ms().saturating_sub(begun_ms) > patience_ms {

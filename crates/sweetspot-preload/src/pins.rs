@@ -198,7 +198,7 @@ pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
     entry.open_flags.store(ask.open_flags, Relaxed);
     entry.place.store(ask.place, Relaxed);
     entry.arrived.store(0, Relaxed);
-    entry.is_shared.store(0, Relaxed);
+    entry.is_recalled.store(0, Relaxed);
     entry.chunk_bytes.store(ask.chunk_bytes.max(pinned.chunk_bytes), Relaxed);
     let mut path = [0; 512];
     entry.path.store(ledger::path_of(ask.fd, &mut path));

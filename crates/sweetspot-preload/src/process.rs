@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{Acquire, Relaxed, SeqCst},
 };
 
 use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Ledger};
@@ -171,10 +171,17 @@ static CLOCK: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NO_CLOCK).cast_m
 static NO_CLOCK: AtomicU32 = AtomicU32::new(0);
 #[unsafe(link_section = ".data")]
 static CLOCK_SEEN: AtomicU32 = AtomicU32::new(0);
+/// The same for the words that others give without a call of this process: they advance the clock, too.
+#[unsafe(link_section = ".data")]
+static NEWS: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NO_CLOCK).cast_mut());
+#[unsafe(link_section = ".data")]
+static NEWS_SEEN: AtomicU32 = AtomicU32::new(0);
 
 /// Uses the clock of this ledger; `None`: none.
 pub fn watch_clock(ledger: Option<&'static Ledger>) {
     let clock = ledger.map_or(&raw const NO_CLOCK, |ledger| &raw const ledger.header.clock);
+    let news = ledger.map_or(&raw const NO_CLOCK, |ledger| &raw const ledger.header.news);
+    NEWS.store(news.cast_mut(), Relaxed);
     CLOCK.store(clock.cast_mut(), Relaxed);
 }
 
@@ -205,6 +212,11 @@ pub fn end_short_way() {
 pub fn tock() -> u64 {
     CLOCK_SEEN.store(clock(), Relaxed);
     crate::ledger::want_clock();
+    // SAFETY: as in `clock`.
+    let news = unsafe { (*NEWS.load(Relaxed)).load(Acquire) };
+    if NEWS_SEEN.swap(news, Relaxed) != news {
+        listen();
+    }
     let now = now_ms();
     let last = NOW_MS.swap(now, Relaxed);
     let passed = now.saturating_sub(last);

@@ -310,10 +310,24 @@ unsafe extern "C" fn followed(
             rights::confining(fd);
             talked(next)
         }
-        libc::SYS_setrlimit | libc::SYS_prlimit64 => {
+        libc::SYS_setrlimit => {
             let answer = passed_on(next);
             crate::ops::write::limits_changed();
             answer
+        }
+        libc::SYS_prlimit64 => {
+            let answer = passed_on(next);
+            rights::limits_set(fd, b as c_int, c as *const _, answer as c_int);
+            answer
+        }
+        libc::SYS_process_vm_readv => {
+            let answer = passed_on(next);
+            deaths::looked_into(fd);
+            answer
+        }
+        libc::SYS_process_vm_writev | libc::SYS_ptrace => {
+            deaths::telling();
+            passed_on(next)
         }
         libc::SYS_io_uring_setup => {
             process::end_because(Why::IoUring);
@@ -418,6 +432,7 @@ fn passed_on(next: impl FnOnce() -> isize) -> isize {
 
 /// Sends a signal, to a process or to several (0, or less).
 fn sent(signal: usize, to: c_int, next: impl FnOnce() -> isize) -> isize {
+    deaths::sending(signal as c_int);
     let answer = talked(next);
     match answer {
         0 => deaths::sent(signal as c_int, to),

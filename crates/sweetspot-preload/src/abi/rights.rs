@@ -8,7 +8,8 @@ use core::ffi::{c_char, c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::ops::process;
+use crate::ops::{deaths, process};
+use crate::others;
 use crate::process::set_under_seccomp;
 
 /// Functions before which buffering ends for good.
@@ -78,8 +79,28 @@ macro_rules! limits {
 limits! {
     fn setrlimit(resource: c_int, limit: Pointer) -> c_int;
     fn setrlimit64(resource: c_int, limit: Pointer) -> c_int;
-    fn prlimit(process: c_int, resource: c_int, new: Pointer, old: Pointer) -> c_int;
-    fn prlimit64(process: c_int, resource: c_int, new: Pointer, old: Pointer) -> c_int;
     fn ulimit(command: c_int, limit: usize) -> isize;
     fn vlimit(resource: c_int, value: c_int) -> c_int;
 }
+
+/// After `prlimit`, of this process (0) or another one.
+pub(super) fn limits_set(process: c_int, resource: c_int, new: Pointer, answer: c_int) {
+    crate::ops::write::limits_changed();
+    let is_size = resource == libc::RLIMIT_FSIZE as c_int;
+    if answer == 0 && is_size && !new.is_null() && deaths::can_wait() {
+        others::limited(process);
+    }
+}
+
+macro_rules! limits_of_any {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(process: c_int, resource: c_int, new: Pointer, old: Pointer) -> c_int, next => {
+            let pass = crate::ops::pass_on();
+            let answer = next(process, resource, new, old);
+            limits_set(process, resource, new, answer);
+            pass.done();
+            answer
+        }
+    })*};
+}
+limits_of_any! { prlimit prlimit64 }

@@ -16,6 +16,7 @@ macro_rules! sends {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $signal:ident, $to:expr;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
             let pass = ops::talk();
+            deaths::sending($signal);
             let answer = next($($arg),*);
             match answer {
                 0 => deaths::sent($signal, $to),

@@ -17,6 +17,17 @@ hook! {
     }
 }
 
+hook! {
+    fn ptrace(request: c_int, process: c_int, address: Pointer, data: Pointer) -> isize, next => {
+        let pass = ops::pass_on();
+        // It may go on, or find its memory changed.
+        ops::deaths::telling();
+        let answer = next(request, process, address, data);
+        pass.done();
+        answer
+    }
+}
+
 pass_on! {
     fn tcgetattr(fd: c_int, into: Pointer) -> c_int;
     fn tcsetattr(fd: c_int, when: c_int, from: Pointer) -> c_int;
@@ -64,8 +75,6 @@ pass_on! {
     fn pthread_setname_np(thread: Pointer, name: *const c_char) -> c_int;
     fn pthread_getname_np(thread: Pointer, into: Pointer, len: usize) -> c_int;
     fn pidfd_getpid(fd: c_int) -> c_int;
-    fn ptrace(request: c_int, process: c_int, address: Pointer, data: Pointer) -> isize;
-
     fn mount_setattr(
         folder: c_int, path: *const c_char, flags: c_uint, attributes: Pointer, len: usize
     ) -> c_int;

@@ -104,14 +104,32 @@ pass_on! {
     fn aio_suspend64(list: Pointer, count: c_int, timeout: Pointer) -> c_int;
     fn aio_cancel(fd: c_int, block: Pointer) -> c_int;
     fn aio_cancel64(fd: c_int, block: Pointer) -> c_int;
+}
+
+hook! {
     fn process_vm_readv(
         process: c_int, local: Pointer, local_count: usize, remote: Pointer, remote_count: usize,
-        flags: usize
-    ) -> isize;
+        flags: usize,
+    ) -> isize, next => {
+        let pass = ops::pass_on();
+        let answer = next(process, local, local_count, remote, remote_count, flags);
+        deaths::looked_into(process);
+        pass.done();
+        answer
+    }
+}
+
+hook! {
     fn process_vm_writev(
         process: c_int, local: Pointer, local_count: usize, remote: Pointer, remote_count: usize,
-        flags: usize
-    ) -> isize;
+        flags: usize,
+    ) -> isize, next => {
+        let pass = ops::pass_on();
+        deaths::telling();
+        let answer = next(process, local, local_count, remote, remote_count, flags);
+        pass.done();
+        answer
+    }
 }
 
 /// Descriptors in one control message (the kernel's SCM_MAX_FD).

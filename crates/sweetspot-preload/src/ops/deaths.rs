@@ -35,7 +35,8 @@ pub fn told() {
     }
 }
 
-fn can_wait() -> bool {
+/// Whether others may be waited for, and told something.
+pub fn can_wait() -> bool {
     ledger::is_given() && !under_seccomp() && !super::process::is_spawned_child()
 }
 
@@ -78,6 +79,27 @@ pub fn heard() {
 /// How long a process may take to stop, in milliseconds. One that is asked to (SIGTSTP) may not.
 const STOP_MS_MAX: u64 = 5;
 
+/// Before another process is given a word that it does not hear by a call.
+pub fn telling() {
+    if can_wait() {
+        others::tell();
+    }
+}
+
+/// This process has looked into the memory of another one.
+pub fn looked_into(process: i32) {
+    if can_wait() {
+        others::looked_into(process);
+    }
+}
+
+/// Before a signal is sent: one that lets a process go on needs no handler there.
+pub fn sending(signal: i32) {
+    if signal == libc::SIGCONT {
+        telling();
+    }
+}
+
 /// This process has sent a signal: to one process, or to several (0, or less).
 pub fn sent(signal: i32, to: i32) {
     let stops = matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
@@ -90,23 +112,12 @@ pub fn sent(signal: i32, to: i32) {
         if to > 0 && process != to as u32 {
             continue;
         }
-        while !is_stopped(process as i32) && now_ms().saturating_sub(begun_ms) < STOP_MS_MAX {
+        while !others::is_stopped(process) && now_ms().saturating_sub(begun_ms) < STOP_MS_MAX {
             sys::give_way();
         }
         others::write_out(ledger, index);
     }
 }
-
-/// Whether the kernel says of a process that it is stopped.
-fn is_stopped(process: i32) -> bool {
-    let mut buffer = [0; 1024];
-    let text = pins::stat_of(process, &mut buffer);
-    // Of one that is gone nothing can be said.
-    text.is_none_or(|text| matches!(pins::stat_field(text, STATE), Some(b"T" | b"t")))
-}
-
-/// Its state, among what the kernel says of a process in `stat`.
-const STATE: usize = 3;
 
 /// Whether a process that is not known to be dead has begun to end: then its locks may be free already.
 fn is_ending(process: i32) -> bool {
@@ -116,6 +127,7 @@ fn is_ending(process: i32) -> bool {
 /// Whether the kernel says of a process that it ends. One whose first thread has ended before the others
 /// has no memory there either, and lives.
 fn is_exiting(process: i32) -> bool {
+    const STATE: usize = 3;
     const FLAGS: usize = 9;
     const THREADS: usize = 20;
     const EXITING: u64 = 4;

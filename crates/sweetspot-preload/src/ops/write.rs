@@ -283,7 +283,11 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
                 match prepare(file, fd, len as u64) {
                     Prepared::Append => {}
                     Prepared::Replaced => life::forget(fd),
-                    Prepared::Shared => settle::settle(fd, settle::Next::Straight(Why::Shared)),
+                    Prepared::Shared => {
+                        let is_limit = !sys::file_size_unlimited();
+                        let why = if is_limit { Why::FileSizeLimit } else { Why::Shared };
+                        settle::settle(fd, settle::Next::Straight(why));
+                    }
                     Prepared::Enlarge => enlarge(file, fd),
                     Prepared::Failed => {
                         if let Some(errno) = failing_descriptor(fd) {
@@ -345,7 +349,8 @@ enum Prepared {
     /// The descriptor means another file than the one that is kept for it: it was closed, and another
     /// file opened, by system calls of the program's own.
     Replaced,
-    /// Another process has taken a descriptor of this description, and moved its offset.
+    /// Another process has taken a descriptor of this description, and moved its offset; or has set a limit
+    /// that each write is to meet by itself.
     Shared,
     /// Calls have proved so dear that more should wait than the chunk holds.
     Enlarge,
@@ -356,8 +361,8 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     if failing(file).is_some() {
         return Prepared::Failed;
     }
-    if is_fetched(file) {
-        return shared(file, fd);
+    if is_recalled(file) {
+        return recalled(file, fd);
     }
     if file.chunk.load(Relaxed) == 0 {
         if matches!(file.pin.load(Relaxed), pin::ASKED | pin::HELD) {
@@ -660,7 +665,7 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
     };
     if len > 0 {
         let fd = file.fd.load(Relaxed);
-        if file.is_on() && !(is_fetched(file) && follow_offset(file, fd)) {
+        if file.is_on() && !(is_recalled(file) && follow_offset(file, fd)) {
             file.leave_offset(fd);
         }
         file.error.store(0, Relaxed);
@@ -671,14 +676,17 @@ fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
     Ok(())
 }
 
-/// Whether another process has taken a descriptor of this description.
-fn is_fetched(file: &OpenFile) -> bool {
-    file.entry().is_some_and(|entry| entry.is_shared.load(SeqCst) != 0)
+/// Whether another process wants nothing of a file to wait any more.
+fn is_recalled(file: &OpenFile) -> bool {
+    file.entry().is_some_and(|entry| entry.is_recalled.load(SeqCst) != 0)
 }
 
-/// The same for a write: all that waited is written, and the position is where the other one left it.
-fn shared(file: &'static OpenFile, fd: i32) -> Prepared {
+/// A write of such a file: all that waited is written, and the position is where the other one left it.
+fn recalled(file: &'static OpenFile, fd: i32) -> Prepared {
     flush_all();
+    if file.error.load(Relaxed) != 0 {
+        return Prepared::Failed;
+    }
     let _signals = SignalsBlocked::new();
     let held = file.hold();
     if file.is_on() && !held.nested {

@@ -76,17 +76,21 @@ const CHECKED: &[(&str, &str)] = &[
     ("times", "$RUN $BIN/c/times"),
     ("two_times", "$RUN $BIN/c/two_times"),
     ("unheard", "$RUN $BIN/c/unheard signal"),
+    ("unsaid", "$RUN $BIN/c/unsaid"),
     ("vfork_child", "$RUN $BIN/c/vfork_child"),
     ("walk", "mkdir tree; $RUN $BIN/c/walk tree"),
+    ("watched_writer", "$RUN $BIN/c/watched_writer"),
     ("watchers", "$RUN $BIN/c/watchers"),
 ];
 
 /// Programs that valgrind cannot run, or of which there is nothing to check, and why.
 const NOT_CHECKED: &[(&str, &str)] = &[
     ("deaths", "it learns of deaths by pidfds, which valgrind does not know, and waits for them"),
+    ("fetched", "it takes descriptors by pidfds, which valgrind does not know"),
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
     ("parent", "one call, which says a process number, another one each time"),
     ("spawn_stack", "it paints the stack below its own frame, to see how much of it is used"),
+    ("stops", "it learns of stops by pidfds, too, which valgrind does not know"),
     ("switched", "its timer fires faster than valgrind runs a coroutine"),
     ("tables", "clone() with flags that are neither a fork's nor a thread's"),
 ];

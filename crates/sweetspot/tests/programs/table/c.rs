@@ -523,6 +523,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what is done to a process without a call of its own",
+        build: &[C("unsaid")],
+        command: "$RUN $BIN/c/unsaid",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "stopped at any moment",
         build: &[C("stopped")],
         command: "$RUN $BIN/c/stopped",
