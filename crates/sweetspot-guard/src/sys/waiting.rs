@@ -1,0 +1,185 @@
+//! What is waited for: words of others (futex), deaths, and events, all at once (epoll).
+//!
+//! # Safety
+//! As `sys` says.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_long};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+
+use super::{check, check_long, retry};
+
+/// What the kernel stores in a robust futex word whose owner died (it takes the thread id out).
+pub(crate) const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
+
+/// Sleeps while `word` is `expected`, at most `limit`.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) {
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: limit.as_secs().min(i32::MAX as u64) as _,
+        tv_nsec: limit.subsec_nanos() as _,
+    });
+    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the word is live and four-byte aligned, the time is live or null. Every way in which
+    // the call can end is a reason for the caller to look again.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, limit, 0, 0)
+    };
+}
+
+/// Wakes everyone who sleeps on `word`.
+pub(crate) fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the word is live and four-byte aligned.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
+}
+
+#[repr(C)]
+struct RobustNode {
+    next: *const RobustNode,
+}
+
+#[repr(C)]
+struct RobustHead {
+    list: RobustNode,
+    futex_offset: c_long,
+    pending: *const RobustNode,
+}
+
+/// Makes `word` the calling thread's own: it holds the thread's id until the thread dies in
+/// whatever way; then the kernel stores [`FUTEX_OWNER_DIED`].
+pub(crate) fn own_until_death(word: &'static AtomicU32) -> io::Result<()> {
+    // A list of one: head -> node -> head. The kernel finds the futex at a fixed distance from the
+    // node, which may as well lie in another mapping.
+    let node = Box::leak(Box::new(RobustNode { next: ptr::null() }));
+    let distance = (word.as_ptr() as isize).wrapping_sub(ptr::from_ref(node) as isize);
+    let head = Box::leak(Box::new(RobustHead {
+        list: RobustNode { next: node },
+        futex_offset: distance as c_long,
+        pending: ptr::null(),
+    }));
+    node.next = &head.list;
+    // SAFETY: head and node are leaked, so they stay where they are for the thread's whole life. The
+    // list replaces the one of libc, which matters only to robust mutexes; this process has none.
+    let thread = unsafe {
+        let head: *const RobustHead = head;
+        check_long(libc::syscall(libc::SYS_set_robust_list, head, size_of::<RobustHead>()))?;
+        libc::syscall(libc::SYS_gettid) as u32
+    };
+    word.store(thread, std::sync::atomic::Ordering::SeqCst);
+    Ok(())
+}
+
+/// A descriptor that becomes readable when the process dies.
+pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: only values are passed; the result is a new descriptor that nobody else owns.
+    unsafe {
+        let fd = check_long(libc::syscall(libc::SYS_pidfd_open, pid as c_int, 0))?;
+        Ok(OwnedFd::from_raw_fd(fd as RawFd))
+    }
+}
+
+/// A copy of a descriptor of another process: the same open file description.
+pub(crate) fn copy_of(pidfd: BorrowedFd<'_>, fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: only values are passed; the result is a new descriptor that nobody else owns.
+    unsafe {
+        let copy = check_long(libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0))?;
+        Ok(OwnedFd::from_raw_fd(copy as RawFd))
+    }
+}
+
+/// The open flags of a description.
+pub(crate) fn open_flags(fd: impl AsFd) -> io::Result<c_int> {
+    // SAFETY: only values are passed.
+    unsafe { check(libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_GETFL)) }
+}
+
+/// The offset of a description.
+pub(crate) fn offset(fd: impl AsFd) -> io::Result<u64> {
+    // SAFETY: only values are passed.
+    let offset = unsafe { libc::lseek64(fd.as_fd().as_raw_fd(), 0, libc::SEEK_CUR) };
+    u64::try_from(offset).map_err(|_| io::Error::last_os_error())
+}
+
+/// Whether the process of a pidfd is dead.
+pub(crate) fn is_dead(pidfd: BorrowedFd<'_>) -> bool {
+    let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one live pollfd is passed.
+    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+}
+
+/// Waits for many descriptors.
+pub(crate) struct Epoll(OwnedFd);
+
+impl Epoll {
+    pub(crate) fn new() -> io::Result<Epoll> {
+        // SAFETY: only a value is passed; the result is a new descriptor that nobody else owns.
+        unsafe {
+            check(libc::epoll_create1(libc::EPOLL_CLOEXEC))
+                .map(|fd| Epoll(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Watches `fd` until it is closed; `wait` then returns `id`.
+    pub(crate) fn add(&self, fd: BorrowedFd<'_>, id: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: id };
+        // SAFETY: the event is live and copied by the kernel.
+        unsafe {
+            check(libc::epoll_ctl(
+                self.0.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                fd.as_raw_fd(),
+                &mut event,
+            ))
+        }
+        .map(drop)
+    }
+
+    /// Sleeps until a watched descriptor is readable, at most `limit`; `None`: none is.
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<Option<u64>> {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        let limit_ms =
+            limit.map_or(-1, |limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
+        // SAFETY: room for one event is passed, and said so.
+        let count = retry(|| unsafe {
+            check(libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, limit_ms))
+        })?;
+        Ok((count > 0).then_some(event.u64))
+    }
+}
+
+/// What wakes a thread that waits at an [`Epoll`].
+pub(crate) struct Event(OwnedFd);
+
+impl Event {
+    pub(crate) fn new() -> io::Result<Event> {
+        // SAFETY: only values are passed; the result is a new descriptor that nobody else owns.
+        unsafe {
+            check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))
+                .map(|fd| Event(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Wakes whoever waits, now or next.
+    pub(crate) fn raise(&self) {
+        let one = 1u64;
+        // SAFETY: eight bytes are passed.
+        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of_val(&one)) };
+    }
+
+    /// What was raised is seen.
+    pub(crate) fn clear(&self) {
+        let mut count = 0u64;
+        // SAFETY: room for eight bytes is passed.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of_val(&count)) };
+    }
+}
