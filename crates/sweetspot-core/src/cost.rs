@@ -187,7 +187,7 @@ impl Meter {
         let limit_bytes = known.map_or(AUTO_BYTES_USUAL, Cost::limit_bytes);
         let telling_bytes = match self.is_sure() {
             true => 0,
-            false => (u64::from(self.least.bytes) * u64::from(APART)).min(AUTO_BYTES_USUAL),
+            false => (u64::from(self.least.bytes) * u64::from(APART)).min(AUTO_BYTES_MAX),
         };
         self.sweet_spot(told).min(limit_bytes).max(telling_bytes).max(least_bytes)
     }
@@ -380,11 +380,11 @@ mod tests {
         // It is dear here, which one transfer cannot tell, and two can.
         let mut meter = Meter::NEW;
         let mut sizes = Vec::new();
-        for bytes in [8192, 16384] {
+        for bytes in [256 << 10, 512 << 10] {
             meter.end(1, 1_000_001, bytes);
             sizes.push(meter.auto_bytes(cheap, 16 << 10));
         }
-        assert_eq!(sizes, [16384, AUTO_BYTES_MAX]);
+        assert_eq!(sizes, [512 << 10, AUTO_BYTES_MAX]);
     }
 
     #[test]
