@@ -22,7 +22,7 @@ const MARGIN_PARTS: u64 = 20;
 /// The bytes for which the cost of a byte is kept: 2 to the power of this.
 const UNIT_SHIFT: u32 = 16;
 /// Two transfers tell the cost of a byte if one is so many times as large as the other.
-const APART: u32 = 4;
+const APART: u32 = 2;
 /// Smaller transfers take a way of their own (the end of a file, a part of a page) and tell nothing.
 const BYTES_MIN: u64 = WINDOW_BYTES_MIN;
 /// Transfers from which what they tell is told to others: one alone may have been held up.
@@ -182,16 +182,19 @@ impl Meter {
     /// others have told is followed, but not believed: until two transfers are far enough apart to tell
     /// it here, the next one is larger.
     pub fn auto_bytes(&self, told: Option<Cost>, least_bytes: u64) -> u64 {
-        let limit_bytes = self.cost(told).map_or(AUTO_BYTES_USUAL, Cost::limit_bytes);
+        // One transfer alone says nothing of the call: perhaps its bytes took all that time.
+        let known = if self.is_sure() { Some(self.own()) } else { told };
+        let limit_bytes = known.map_or(AUTO_BYTES_USUAL, Cost::limit_bytes);
         let telling_bytes = match self.is_sure() {
             true => 0,
-            false => (u64::from(self.least.bytes) * u64::from(APART)).min(AUTO_BYTES_USUAL),
+            false => (u64::from(self.least.bytes) * u64::from(APART)).min(AUTO_BYTES_MAX),
         };
         self.sweet_spot(told).min(limit_bytes).max(telling_bytes).max(least_bytes)
     }
 
     fn is_sure(&self) -> bool {
-        u64::from(self.cheapest.bytes) >= u64::from(self.least.bytes) * u64::from(APART)
+        let telling_bytes = u64::from(self.least.bytes) * u64::from(APART);
+        telling_bytes > 0 && u64::from(self.cheapest.bytes) >= telling_bytes
     }
 
     /// The line through both transfers. It meets zero bytes at no less than nothing, as the larger one
@@ -377,11 +380,11 @@ mod tests {
         // It is dear here, which one transfer cannot tell, and two can.
         let mut meter = Meter::NEW;
         let mut sizes = Vec::new();
-        for bytes in [8192, 16384, 32768] {
+        for bytes in [256 << 10, 512 << 10] {
             meter.end(1, 1_000_001, bytes);
             sizes.push(meter.auto_bytes(cheap, 16 << 10));
         }
-        assert_eq!(sizes, [32768, 32768, AUTO_BYTES_MAX]);
+        assert_eq!(sizes, [512 << 10, AUTO_BYTES_MAX]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ const NAME: &str = "devices";
 /// The last digit is the layout's version.
 const TITLE: &str = "sweetspot costs 1";
 /// More than [`DEVICES_MAX`] lines ever take.
-const BYTES_MAX: u64 = 4096;
+const BYTES_MAX: usize = 4096;
 /// What is older may be of another machine, or of other disks.
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -139,10 +139,11 @@ pub fn prepare(states: &[PathBuf]) {
 
 /// Reads the file of the first state folder that has one of this user's, in this boot.
 fn find(states: &[PathBuf], boot: u64) -> Option<Vec<Known>> {
-    let file = folders(states).find_map(|folder| open_own(&folder.join(NAME)))?;
-    let mut text = String::new();
-    file.take(BYTES_MAX).read_to_string(&mut text).ok()?;
-    Here::new(boot).ok()?.read(&text)
+    let mut file = folders(states).find_map(|folder| open_own(&folder.join(NAME)))?;
+    // One call, as each start of a program makes it: what is cut is malformed.
+    let mut bytes = [0; BYTES_MAX];
+    let len = file.read(&mut bytes).ok()?;
+    Here::new(boot).ok()?.read(std::str::from_utf8(&bytes[..len]).ok()?)
 }
 
 fn open_own(path: &Path) -> Option<File> {
@@ -269,7 +270,7 @@ mod tests {
         assert_eq!(numbers(&here().text(&many)), None);
         let most = here().text(&many[1..]);
         assert_eq!(numbers(&most), Some(DEVICES_MAX));
-        assert!(most.len() as u64 * 2 < BYTES_MAX);
+        assert!(most.len() * 2 < BYTES_MAX);
     }
 
     #[test]

@@ -151,6 +151,8 @@ pub struct OpenFile {
     pub inode: AtomicU64,
     /// Bytes that the window's buffer was taken for; 0: none taken.
     pub buffer_bytes: AtomicU64,
+    /// What making room for the window took, in nanoseconds.
+    pub room_ns: AtomicU64,
     /// The largest window allowed when one was last filled; 0: none was.
     pub window_bytes_max: AtomicU64,
     /// When the window was filled, in milliseconds.
@@ -223,6 +225,7 @@ const NEW: OpenFile = OpenFile {
     device: AtomicU64::new(0),
     inode: AtomicU64::new(0),
     buffer_bytes: AtomicU64::new(0),
+    room_ns: AtomicU64::new(0),
     window_bytes_max: AtomicU64::new(0),
     filled_ms: AtomicU64::new(0),
     mtime_ns: AtomicU64::new(0),
@@ -299,6 +302,7 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     file.place.store(PLACE_BASE, Relaxed);
     file.references.store(1, Relaxed);
     file.buffer_bytes.store(0, Relaxed);
+    file.room_ns.store(0, Relaxed);
     file.window_bytes_max.store(0, Relaxed);
     file.position.store(0, Relaxed);
     file.buffer.store(0, Relaxed);

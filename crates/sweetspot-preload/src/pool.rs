@@ -109,6 +109,13 @@ pub fn start(address: u64) -> u64 {
     address & !(PAGE_BYTES - 1)
 }
 
+/// Has the first pages of a buffer put in place, which takes less at once than one by one; where the
+/// kernel cannot, they come when they are used.
+pub fn populate(buffer: u64, bytes: u64) {
+    // SAFETY: the buffer is ours.
+    unsafe { sys::syscall!(SYS_madvise, buffer, bytes, libc::MADV_POPULATE_WRITE) };
+}
+
 /// Gives a buffer back that was taken for `bytes`, by an address in its first page.
 pub fn give(address: u64, bytes: u64) {
     let buffer = start(address);

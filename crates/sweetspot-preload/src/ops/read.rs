@@ -330,6 +330,8 @@ fn miss(
             let step = fill(file, fd, at, bytes, len, now, &held);
             if let Step::Ready(_) = step {
                 let size = bytes.next_multiple_of(policy::WINDOW_BYTES_MIN);
+                // What its memory took is no part of what a call costs.
+                let began_ns = began_ns.saturating_add(file.room_ns.swap(0, Relaxed));
                 auto::end(file, Way::Read, began_ns, file.window_len.load(Relaxed), size);
             }
             step
@@ -384,7 +386,7 @@ fn fill(
     file.window_len.store(0, Relaxed);
     file.close_cursor();
     let had_window = file.buffer_bytes.load(Relaxed) > 0;
-    let Some(bytes) = make_room(file, bytes, len) else {
+    let Some(bytes) = make_room(file, at, bytes, len) else {
         file.note(Why::Budget);
         settle::settle_held(file, fd, settle::Next::BackOff, held);
         return Step::Again;
@@ -437,14 +439,15 @@ fn place_for(file: &OpenFile, at: u64, bytes: u64) -> u64 {
     buffer + if fits { in_page } else { 0 }
 }
 
-/// A buffer for a window of `bytes`, or of less where the budget has no room, but for a read of `len`:
+/// A buffer for a window of `bytes` at `at`, or of less where the budget has no room, but for a read of `len`:
 /// how much is there. The lock is held and the cursor closed.
-fn make_room(file: &OpenFile, bytes: u64, len: u64) -> Option<u64> {
+fn make_room(file: &OpenFile, at: u64, bytes: u64, len: u64) -> Option<u64> {
     let had = file.buffer_bytes.load(Relaxed);
     let capacity = if had > 0 { pool::capacity(had) } else { 0 };
     if capacity >= bytes {
         return Some(bytes);
     }
+    let began_ns = auto::now_ns();
     let buffer = file.buffer.load(Relaxed);
     let halves = core::iter::successors(Some(bytes), |bytes| Some(bytes / 2));
     let taken = halves
@@ -460,6 +463,9 @@ fn make_room(file: &OpenFile, bytes: u64, len: u64) -> Option<u64> {
     }
     file.window.store(window, Relaxed);
     file.buffer_bytes.store(bytes, Relaxed);
+    let used = file.size.load(Relaxed).saturating_sub(at).min(bytes);
+    pool::populate(window, used + at % pool::PAGE_BYTES);
+    file.room_ns.store(auto::now_ns().saturating_sub(began_ns), Relaxed);
     Some(bytes)
 }
 

@@ -1211,7 +1211,7 @@ pub fn give_handle_back(fd: i32, file: &'static OpenFile) -> bool {
 /// lock is held.
 fn wants_more(file: &OpenFile) -> bool {
     let mapped_bytes = file.mapped_bytes.load(Relaxed);
-    file.append_bytes_max.load(Relaxed) >= mapped_bytes - PAGE_BYTES
+    file.append_bytes_max.load(Relaxed) >= mapped_bytes.saturating_sub(PAGE_BYTES)
         && auto::chunk_bytes(file) >= mapped_bytes.saturating_mul(2)
 }
 
