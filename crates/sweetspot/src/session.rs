@@ -306,7 +306,7 @@ fn chosen(file: &guarded::FileSummary) -> Vec<String> {
 fn words(chosen: guarded::Chosen) -> String {
     let call_us = f64::from(chosen.cost.call_ns) / 1000.0;
     let byte_ns = chosen.cost.byte_ps() as f64 / 1000.0;
-    let size = sweetspot_report::numbers::bytes(u64::from(chosen.bytes));
+    let size = sweetspot_report::numbers::spoken(BufferSize::Bytes(chosen.bytes));
     format!("{size}: a call costs {call_us:.1} us here, a byte {byte_ns:.2} ns")
 }
 
