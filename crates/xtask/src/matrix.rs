@@ -39,6 +39,7 @@ root), and in virtual machines with other kernels (qemu, without KVM)
   --only NAME   only systems whose name contains NAME; may be given more than once
   --short       the form for CI: two roots with few packages, and the table of programs only
   --record      write measurements/DATE-MACHINE-matrix/matrix.json and matrix.md
+  --go-on       skip systems that were gone through before from the same source, and tell what they said
   --keep        leave the files of each system in target/matrix/work
   --list        name the systems and end
 ";
@@ -107,6 +108,7 @@ struct Settings {
     only: Vec<String>,
     short: bool,
     record: bool,
+    go_on: bool,
     keep: bool,
     list: bool,
 }
@@ -180,6 +182,7 @@ fn parse(words: &[&str]) -> Result<Settings, String> {
             }
             "--short" => settings.short = true,
             "--record" => settings.record = true,
+            "--go-on" => settings.go_on = true,
             "--keep" => settings.keep = true,
             "--list" => settings.list = true,
             _ => return Err(format!("unknown option {option}")),
@@ -210,11 +213,18 @@ fn run(settings: &Settings) -> Result<bool, String> {
     for system in &planned {
         let (name, what) = (system.name(), system.what());
         println!("\n== {name}: {what}");
-        let steps = match system {
-            Planned::Root(suite) => in_root(suite, settings),
-            Planned::Machine(machine) => in_machine(machine, settings),
+        let answers = Answers::of(&name, settings);
+        let known = if settings.go_on { answers.kept() } else { None };
+        let is_known = known.is_some();
+        let steps = match (known, system) {
+            (Some(steps), _) => Ok(steps.into_iter().map(told).collect()),
+            (None, Planned::Root(suite)) => in_root(suite, settings),
+            (None, Planned::Machine(machine)) => in_machine(machine, settings),
         };
         let steps = steps.unwrap_or_else(|wrong| vec![told(Step::new("system", wrong))]);
+        if !is_known {
+            answers.keep(&steps)?;
+        }
         systems.push(System { name, what, steps });
     }
     println!("\n{}", table::text(&systems));
@@ -226,6 +236,39 @@ fn run(settings: &Settings) -> Result<bool, String> {
         State::Fails => false,
         State::Skipped => !in_ci(),
     }))
+}
+
+/// Where the answers of a system are kept, so that a session of hours can be gone on with.
+struct Answers {
+    path: PathBuf,
+    /// What was tried, if it can be known again.
+    source: Option<String>,
+}
+
+impl Answers {
+    fn of(name: &str, settings: &Settings) -> Answers {
+        let extent = if settings.short { "-short" } else { "" };
+        let name = format!("{}{extent}.json", name.replace(' ', "-"));
+        // What is not committed has no name.
+        let source = crate::bench::source().filter(|source| !source.ends_with("-dirty"));
+        Answers { path: folder().join("answers").join(name), source }
+    }
+
+    /// Those of the same source, if it is known and the system was gone through to its end.
+    fn kept(&self) -> Option<Vec<Step>> {
+        let text = fs::read_to_string(&self.path).ok()?;
+        let (source, steps): (String, Vec<Step>) = serde_json::from_str(&text).ok()?;
+        let is_whole = steps.iter().all(|step| step.name != "system");
+        (self.source.as_ref() == Some(&source) && is_whole).then_some(steps)
+    }
+
+    fn keep(&self, steps: &[Step]) -> Result<(), String> {
+        let Some(source) = &self.source else { return Ok(()) };
+        let failed = |error: std::io::Error| format!("{}: {error}", self.path.display());
+        let text = serde_json::to_string(&(source, steps)).map_err(|error| error.to_string())?;
+        self.path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+        fs::write(&self.path, text).map_err(failed)
+    }
 }
 
 fn in_root(suite: &root::Suite, settings: &Settings) -> Result<Vec<Step>, String> {
@@ -406,10 +449,23 @@ mod tests {
     fn options_of_the_matrix_are_read() {
         let settings = parse(&["--only", "sid", "--only", "5.10", "--record"]).unwrap();
         assert_eq!(settings.only, ["sid", "5.10"]);
-        assert!(settings.record && !settings.short);
+        assert!(settings.record && !settings.short && !settings.go_on);
         for wrong in [&["--only"][..], &["sid"]] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn answers_are_those_of_the_same_source_and_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("answers/sid.json");
+        let of = |source: &str| Answers { path: path.clone(), source: Some(source.to_owned()) };
+        assert!(of("one").kept().is_none(), "none yet");
+        of("one").keep(&[Step::skipped("doctor", String::new())]).unwrap();
+        assert_eq!(of("one").kept().unwrap().len(), 1);
+        assert!(of("two").kept().is_none());
+        of("one").keep(&[Step::new("system", "it did not boot".to_owned())]).unwrap();
+        assert!(of("one").kept().is_none());
     }
 
     #[test]

@@ -90,7 +90,9 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs devtmpfs /dev
 mkdir -p /dev/shm /dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm; mount -t devpts devpts /dev/pts
-mount -t tmpfs -o mode=1777 tmpfs /tmp; mount -t tmpfs tmpfs /run
+# Where the project lies in /tmp, what is to be run does, too.
+[ "$(ls -A /tmp)" ] || mount -t tmpfs -o mode=1777 tmpfs /tmp
+chmod 1777 /tmp; mount -t tmpfs tmpfs /run
 ln -sf /proc/self/fd /dev/fd
 busybox ip link set lo up
 busybox insmod /job/overlay.ko
