@@ -15,8 +15,8 @@ enum { RECORD = 100, RECORDS = 1200 };
 static volatile sig_atomic_t told;
 static void on_signal(int number) { (void)number, told = 1; }
 
-/* Writes; then it stops itself by a call that no library sees, or says likewise that it may be stopped, and
- * computes. */
+/* Writes; then it stops itself by a call that no library sees (-1) with its whole group (-2), or says
+ * likewise that it may be stopped, and computes. */
 static int child(int ready) {
     char record[RECORD];
     memset(record, 'x', RECORD);
@@ -29,7 +29,7 @@ static int child(int ready) {
         if (i == 100 || i == 300 || i == 500) usleep(15000);
     }
     if (ready < 0) {
-        raw(SYS_kill, raw(SYS_getpid, 0, 0, 0, 0), SIGSTOP, 0, 0);
+        raw(SYS_kill, ready == -2 ? 0 : raw(SYS_getpid, 0, 0, 0, 0), SIGSTOP, 0, 0);
     } else {
         raw(SYS_write, ready, (long)"x", 1, 0);
         while (!told) continue;
@@ -40,10 +40,13 @@ static int child(int ready) {
 
 static char program[4096];
 static int ready[2];
-static pid_t start(int computes) {
+/* What it does after it has written; of a family, the child of a child does, which waits for it. */
+enum { STOPS, COMPUTES, FAMILY };
+static pid_t start(int what) {
     char number[12], byte;
-    snprintf(number, sizeof number, "%d", computes ? ready[1] : -1);
-    char *arguments[] = {program, number, NULL};
+    int computes = what == COMPUTES;
+    snprintf(number, sizeof number, "%d", computes ? ready[1] : what == FAMILY ? -2 : -1);
+    char *arguments[] = {program, number, what == FAMILY ? "family" : NULL, NULL};
     pid_t process;
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
@@ -66,7 +69,7 @@ static void look(int way, pid_t process) {
     int status;
     short_by[way] += 2 * RECORD * RECORDS - size_of("file") - size_of("beside");
     truncate("file", 0), truncate("beside", 0);
-    kill(process, SIGCONT), kill(process, SIGUSR1);
+    killpg(process, SIGCONT), killpg(process, SIGUSR1);
     while (waitpid(process, &status, 0) == process && !WIFEXITED(status)) continue;
     /* Behind a hole it writes one record. */
     back[way] += size_of("file") - RECORD * (RECORDS + 1) + size_of("beside");
@@ -78,39 +81,54 @@ static void look(int way, pid_t process) {
 
 static const char *const ways[] = {"waitpid", "waitid", "waitid that leaves it", "raw wait4", "raw waitid",
     "a handler", "sigwait", "a descriptor of signals", "kill", "killpg", "a descriptor of it", "raw kill",
-    "a wait by who traces it"};
+    "a wait by who traces it", "the group, by a wait", "the group, by a handler", "the group, by sigwait"};
 
 int main(int count, char **arguments) {
+    if (count > 2) {
+        arguments[2] = NULL;
+        pid_t process;
+        posix_spawn(&process, arguments[0], NULL, NULL, arguments, environ);
+        signal(SIGUSR1, SIG_IGN);
+        return waitpid(process, NULL, 0) != process;
+    }
     if (count > 1) return child(atoi(arguments[1]));
     readlink("/proc/self/exe", program, sizeof program - 1);
     if (pipe(ready)) return 2;
     int status, number;
     siginfo_t information;
     struct timespec until, now;
-    pid_t process = start(0);
+    pid_t process = start(STOPS);
     waitpid(process, &status, WUNTRACED), look(0, process);
-    process = start(0), waitid(P_PID, (id_t)process, &information, WSTOPPED), look(1, process);
-    process = start(0), waitid(P_PID, (id_t)process, &information, WSTOPPED | WNOWAIT), look(2, process);
-    process = start(0), syscall(SYS_wait4, process, &status, WUNTRACED, NULL), look(3, process);
-    process = start(0), syscall(SYS_waitid, P_PID, process, &information, WSTOPPED, NULL), look(4, process);
-    signal(SIGCHLD, on_signal), told = 0, process = start(0);
+    process = start(STOPS), waitid(P_PID, (id_t)process, &information, WSTOPPED), look(1, process);
+    process = start(STOPS), waitid(P_PID, (id_t)process, &information, WSTOPPED | WNOWAIT), look(2, process);
+    process = start(STOPS), syscall(SYS_wait4, process, &status, WUNTRACED, NULL), look(3, process);
+    process = start(STOPS), syscall(SYS_waitid, P_PID, process, &information, WSTOPPED, NULL), look(4, process);
+    signal(SIGCHLD, on_signal), told = 0, process = start(STOPS);
     clock_gettime(CLOCK_MONOTONIC, &until), until.tv_sec += 9;
     do clock_gettime(CLOCK_MONOTONIC, &now); while (!told && now.tv_sec < until.tv_sec);
     signal(SIGCHLD, SIG_DFL), look(5, process);
     sigset_t set;
     sigemptyset(&set), sigaddset(&set, SIGCHLD), sigprocmask(SIG_BLOCK, &set, NULL);
-    process = start(0), sigwait(&set, &number), look(6, process);
+    process = start(STOPS), sigwait(&set, &number), look(6, process);
     while (sigtimedwait(&set, &information, &(struct timespec){0}) > 0) continue;
     int fd = signalfd(-1, &set, SFD_CLOEXEC);
     struct signalfd_siginfo read_of;
-    process = start(0), read(fd, &read_of, sizeof read_of), look(7, process);
+    process = start(STOPS), read(fd, &read_of, sizeof read_of), look(7, process);
     close(fd), sigprocmask(SIG_UNBLOCK, &set, NULL);
-    process = start(1), kill(process, SIGSTOP), look(8, process);
-    process = start(1), killpg(process, SIGTSTP), look(9, process);
-    process = start(1), fd = (int)syscall(SYS_pidfd_open, process, 0);
+    process = start(COMPUTES), kill(process, SIGSTOP), look(8, process);
+    process = start(COMPUTES), killpg(process, SIGTSTP), look(9, process);
+    process = start(COMPUTES), fd = (int)syscall(SYS_pidfd_open, process, 0);
     syscall(SYS_pidfd_send_signal, fd, SIGSTOP, NULL, 0), look(10, process), close(fd);
-    process = start(1), syscall(SYS_kill, process, SIGTTIN), look(11, process);
-    process = start(1);
+    process = start(COMPUTES), syscall(SYS_kill, process, SIGTTIN), look(11, process);
+    process = start(FAMILY), waitpid(process, &status, WUNTRACED), look(13, process);
+    signal(SIGCHLD, on_signal), told = 0, process = start(FAMILY);
+    clock_gettime(CLOCK_MONOTONIC, &until), until.tv_sec += 9;
+    do clock_gettime(CLOCK_MONOTONIC, &now); while (!told && now.tv_sec < until.tv_sec);
+    signal(SIGCHLD, SIG_DFL), look(14, process);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    process = start(FAMILY), sigwait(&set, &number), look(15, process);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    process = start(COMPUTES);
     if (ptrace(PTRACE_SEIZE, process, NULL, NULL) == 0 && ptrace(PTRACE_INTERRUPT, process, NULL, NULL) == 0) {
         waitpid(process, &status, __WALL);
         short_by[12] += 2 * RECORD * RECORDS - size_of("file") - size_of("beside");

@@ -40,6 +40,7 @@ use sweetspot_core::why::Why;
 
 use crate::chunks::{Chunk, Chunks};
 use crate::costs;
+use crate::filters;
 use crate::finish::{self, Extent, Saving};
 use crate::identity;
 use crate::memory;
@@ -129,6 +130,7 @@ fn live(
         watch: Mutex::new(Watch::default()),
         epoll: Epoll::new()?,
         namespace: identity::pid_namespace()?,
+        may_copy: !filters::any(),
         due: Mutex::default(),
         due_event: sys::Event::new().ok(),
     }));
@@ -218,6 +220,8 @@ struct Guard {
     watch: Mutex<Watch>,
     epoll: Epoll,
     namespace: u64,
+    /// Whether no filter of system calls could end this process for a copy that is not needed.
+    may_copy: bool,
     /// Takes that are due, and what wakes the undertaker for them.
     due: Mutex<Vec<quiet::Take>>,
     due_event: Option<sys::Event>,
@@ -569,6 +573,9 @@ impl Guard {
     /// file sees no open and no close by it. `None`: the system refuses that (Yama, seccomp), or its number
     /// means another description by now.
     fn its_own(&self, index: usize, entry: &Entry, pin: BorrowedFd<'_>) -> Option<File> {
+        if !self.may_copy {
+            return None;
+        }
         let owner = self.held[index].owner.load(SeqCst);
         let copy = {
             let watch = self.lock_watch();

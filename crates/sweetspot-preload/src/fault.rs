@@ -330,7 +330,10 @@ extern "C" fn before_handler(
     let program = PROGRAM.get(signal as usize);
     careful::handler_begins(program.map_or(0, |program| program.mask.load(Relaxed)));
     // Whatever it stands for: a parent's death, a lost terminal, a clone's own signal.
-    deaths::heard();
+    match signal {
+        libc::SIGCHLD => deaths::signalled(),
+        _ => deaths::heard(),
+    }
     // It was set when the kernel delivered the signal, even if it has been taken away since.
     match program.map(|program| program.handler.load(Relaxed)) {
         Some(libc::SIG_DFL | libc::SIG_IGN) | None => nothing,

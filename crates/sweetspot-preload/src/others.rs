@@ -37,7 +37,7 @@ pub fn waiting(ledger: &Ledger) -> impl Iterator<Item = (usize, u32)> {
 }
 
 /// A wait has told of this process: if it is dead, waits until the guard has written what it left
-/// pending, else has it written out.
+/// pending, else it has stopped.
 pub fn was_told_of(process: u32) {
     if !ledger::is_given() {
         return;
@@ -45,9 +45,15 @@ pub fn was_told_of(process: u32) {
     let Some(ledger) = ledger::ledger().filter(|ledger| any_waits(ledger)) else { return };
     if sys::is_dead(process as i32) {
         wait_until_finished(ledger, process);
-    } else if let Some((index, _)) = slot_of(ledger, process) {
-        write_out(ledger, index);
+    } else {
+        // Those of its group have stopped with it, whose children they may be.
+        write_all_out(ledger);
     }
+}
+
+/// Has the guard write what waits in all other processes.
+pub fn write_all_out(ledger: &Ledger) {
+    waiting(ledger).for_each(|(index, _)| write_out(ledger, index));
 }
 
 /// The slot of a process.

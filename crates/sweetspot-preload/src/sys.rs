@@ -256,17 +256,27 @@ pub enum Life {
     Lives,
 }
 
-/// How a process fares. It stays as it is.
-pub fn life_of(process: i32) -> Life {
+/// The child of which a `waitid` would tell, and what.
+fn child_of(kind: libc::idtype_t, process: i32, events: i32) -> (i32, i32) {
     let mut info = core::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
-    let options = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    let options = events | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
     // SAFETY: the kernel fills the struct, if there is something to say; zero says nothing.
-    let (child, code) = unsafe {
+    unsafe {
         let into = info.as_mut_ptr();
-        syscall!(SYS_waitid, libc::P_PID, process as isize, into, options, 0);
+        syscall!(SYS_waitid, kind, process as isize, into, options, 0);
         let info = info.assume_init();
         (info.si_pid(), info.si_code)
-    };
+    }
+}
+
+/// Whether a child has stopped, of which nobody was told by a wait yet.
+pub fn has_stopped_child() -> bool {
+    child_of(libc::P_ALL, 0, libc::WSTOPPED).0 != 0
+}
+
+/// How a process fares. It stays as it is.
+pub fn life_of(process: i32) -> Life {
+    let (child, code) = child_of(libc::P_PID, process, libc::WEXITED | libc::WSTOPPED);
     match code {
         libc::CLD_STOPPED | libc::CLD_TRAPPED if child == process => Life::Stopped,
         _ if child == process || !process_exists(process) => Life::Dead,

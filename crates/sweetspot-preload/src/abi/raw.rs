@@ -233,7 +233,7 @@ unsafe extern "C" fn followed(
         }
         libc::SYS_rt_sigtimedwait => {
             let answer = passed_on(next);
-            deaths::heard();
+            deaths::signalled();
             answer
         }
         libc::SYS_kill | libc::SYS_rt_sigqueueinfo => sent(b, fd, next),

@@ -186,7 +186,18 @@ hook! {
     }
 }
 
-hears_of_deaths! {
+macro_rules! takes_signals {
+    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            let pass = crate::ops::talk();
+            let answer = next($($arg),*);
+            deaths::signalled();
+            pass.done();
+            answer
+        }
+    })*};
+}
+takes_signals! {
     fn sigwait(set: Pointer, signal: Pointer);
     fn sigwaitinfo(set: Pointer, into: Pointer);
     fn sigtimedwait(set: Pointer, into: Pointer, timeout: Pointer);

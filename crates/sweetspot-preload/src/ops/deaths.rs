@@ -31,7 +31,7 @@ pub fn may_be_told() -> bool {
 /// A descriptor told something.
 pub fn told() {
     if may_be_told() {
-        heard();
+        signalled();
     }
 }
 
@@ -73,6 +73,19 @@ pub fn heard() {
             Life::Lives if !is_ending(process as i32) => {}
             _ => others::wait_until_finished(ledger, process),
         }
+    }
+}
+
+/// The same by a signal, which may tell that a child has stopped, and with it others of its group.
+#[cold]
+pub fn signalled() {
+    heard();
+    if !can_wait() {
+        return;
+    }
+    let Some(ledger) = ledger::ledger().filter(|ledger| others::any_waits(ledger)) else { return };
+    if sys::has_stopped_child() {
+        others::write_all_out(ledger);
     }
 }
 
