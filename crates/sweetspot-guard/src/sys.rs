@@ -30,7 +30,6 @@ pub(crate) use waiting::{
     own_until_death, pidfd_open,
 };
 
-
 fn check(result: c_int) -> io::Result<c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

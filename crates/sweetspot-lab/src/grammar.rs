@@ -16,7 +16,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: Option<u64> = text[..text.len() - unit.len()].parse().ok();
     match number.and_then(|number| number.checked_mul(seconds)) {
-        Some(0) | None => Err("a time such as 90s, 5m or 1h is wanted".to_string()),
+        Some(0) | None => Err("expected a time such as 90s, 5m or 1h".to_string()),
         Some(seconds) => Ok(Duration::from_secs(seconds)),
     }
 }
@@ -28,7 +28,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn share(text: &str) -> Result<f64, String> {
     match text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err("a share such as 2% is wanted, above 0 and up to 100%".to_string()),
+        _ => Err("expected a share such as 2%, above 0 and up to 100%".to_string()),
     }
 }
 

@@ -5,57 +5,17 @@
 mod profiles;
 
 use crate::bench::QUANTILES;
-use crate::chart::{Chart, Unit};
+use crate::chart::Unit;
 use crate::data::{Cell, Judgement, Kind, Part, Ratio, Report, Session};
 use crate::figures;
 use crate::numbers::{self, percent};
+pub use crate::parts::{AS_EACH, Block, Figure, Section, Table, cache_in_words, how, unit, worded};
+use crate::parts::{in_words, is_twin, levels};
 use crate::summary;
 use profiles::{before_and_after, profile};
 
 /// Claims that are said one by one.
 const CLAIMS_MAX: usize = 100;
-
-/// Where cells differ in their cache.
-pub const AS_EACH: &str = "as each cell has it";
-
-/// A part of a report.
-pub struct Section {
-    pub heading: String,
-    /// A line above it that says what kind of thing it is.
-    pub kind: String,
-    pub blocks: Vec<Block>,
-}
-
-pub enum Block {
-    /// The plain sentence.
-    Answer(String),
-    Text(String),
-    List(Vec<String>),
-    Table(Table),
-    /// Drawn in a page only; boxed, as each has a chart and a table.
-    Figure(Box<Figure>),
-    /// A text that is to stay as it is.
-    Verbatim(String),
-}
-
-/// A table.
-#[derive(Clone, Debug, Default)]
-pub struct Table {
-    pub caption: String,
-    pub header: Vec<String>,
-    pub rows: Vec<Vec<String>>,
-    /// So many columns at the left are words, the others figures.
-    pub words: usize,
-    /// A row that stands out.
-    pub marked: Option<usize>,
-}
-
-/// A chart, what is said below it, and its table.
-pub struct Figure {
-    pub chart: Chart,
-    pub caption: String,
-    pub table: Table,
-}
 
 /// Everything that is said.
 pub fn sections(report: &Report) -> Vec<Section> {
@@ -78,8 +38,8 @@ fn session(session: &Session) -> Section {
     blocks.extend(claims(session));
     if !session.finished {
         blocks.push(Block::Text(
-            "This session is not finished: it runs still, or was interrupted (then --resume goes on \
-             with it). This is what is known so far."
+            "This session is not finished: it is still running, or it was interrupted (--resume \
+             continues it). This is what is known so far."
                 .to_owned(),
         ));
     }
@@ -128,27 +88,6 @@ fn moment(begun: &str) -> String {
     }
 }
 
-/// A figure of a session in words.
-pub fn worded(session: &Session, value: Option<f64>) -> String {
-    in_words(&session.unit, value)
-}
-
-fn in_words(named: &str, value: Option<f64>) -> String {
-    let (unit, factor) = unit(named);
-    value.map_or_else(String::new, |value| unit.text(value * factor))
-}
-
-/// What figures of a unit are, and how they become that.
-pub fn unit(named: &str) -> (Unit, f64) {
-    match named {
-        "s" => (Unit::Seconds, 1.0),
-        "ms" => (Unit::Seconds, 1e-3),
-        "us" | "µs" => (Unit::Seconds, 1e-6),
-        "ns" => (Unit::Seconds, 1e-9),
-        other => (Unit::Other(other.to_owned()), 1.0),
-    }
-}
-
 /// `17.2 %`
 fn share(ratio: Option<Ratio>) -> String {
     ratio.map_or_else(String::new, |ratio| Unit::Percent.text(ratio.value))
@@ -170,28 +109,12 @@ fn is_baseline(session: &Session, cell: usize) -> bool {
     session.cells[cell].baseline.is_none() && others
 }
 
-/// Whether it is measured a second time, to see how far equals differ.
-pub fn is_twin(session: &Session, cell: &Cell) -> bool {
-    session.null_control.is_some() && cell.name.ends_with(", again")
-}
-
 /// The names of the columns that say which cell a row is about.
 fn names(session: &Session) -> Vec<String> {
     match session.factors.is_empty() {
         true => vec!["cell".to_owned()],
         false => session.factors.iter().map(|factor| factor.name.clone()).collect(),
     }
-}
-
-fn levels(session: &Session, cell: &Cell) -> Vec<String> {
-    if session.factors.is_empty() { vec![cell.name.clone()] } else { cell.levels.clone() }
-}
-
-/// The runs in one sentence, as it belongs to each caption.
-pub fn how(session: &Session) -> String {
-    let (runs, rounds) = (session.runs.len(), session.rounds);
-    let cache = cache_in_words(&session.cache);
-    format!("{runs} runs in {rounds} rounds, in random order from seed {}, {cache}", session.seed)
 }
 
 /// The cells, normalised: the baseline is 100 %.
@@ -364,20 +287,11 @@ fn environment(session: &Session) -> Table {
     }
 }
 
-/// The state of the cache, as it ends a sentence.
-pub fn cache_in_words(cache: &str) -> String {
-    match cache {
-        "none" => "the cache left as it was".to_owned(),
-        AS_EACH => format!("the cache {AS_EACH}"),
-        cache => format!("{cache} cache"),
-    }
-}
-
 fn summed_up(text: &str) -> String {
     match summary::Figures::read(text) {
         summary::Figures { inactive: Some(why), .. } => format!("Nothing was buffered: {why}."),
         summary::Figures { calls: Some((calls, left)), .. } => format!(
-            "{} reads, writes and seeks, of which {} system calls were left.",
+            "{} reads, writes and seeks were requested, {} system calls were made.",
             numbers::count(calls),
             numbers::count(left)
         ),

@@ -6,9 +6,9 @@ mod costs;
 use crate::chart::{
     self, Axis, Chart, Drawn, Map, Plot, ROWS_MAX, Row, Rows, SERIES_MAX, Said, Scale, Series, Unit,
 };
-use crate::content::{Figure, Table, how, is_twin, unit, worded};
 use crate::data::{Cell, Kind, Session};
 use crate::numbers::{self, percent};
+use crate::parts::{Figure, Table, how, is_twin, unit, worded};
 pub use costs::light;
 use costs::{drift, model};
 use std::collections::BTreeMap;

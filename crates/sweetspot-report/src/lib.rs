@@ -10,7 +10,7 @@
 //! profile   what `profile` found: data, sentence, findings, table
 //! bench     what `bench` found, from its runs; published figures beside it
 //! data      a report of all kinds together, as `report --json` writes it
-//! content   its sentences and tables, `figures` its charts; `text` and `page` show both
+//! content   its sentences and tables, `figures` its charts, of `parts`; `text` and `page` show both
 //! chart     draws
 //! ```
 //!
@@ -25,6 +25,7 @@ pub mod figures;
 pub mod numbers;
 pub mod origin;
 pub mod page;
+mod parts;
 pub mod profile;
 pub mod published;
 pub mod reach;

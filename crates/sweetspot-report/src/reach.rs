@@ -57,20 +57,21 @@ impl Why {
 impl fmt::Display for Why {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Why::Static => "it is statically linked, so no library can be loaded underneath",
+            Why::Static => "it is statically linked, so no library can be loaded into it",
             Why::Go => "it is a Go program, which makes its system calls without the C library",
             Why::Privileged => {
-                "it is set-uid, set-gid or has file capabilities, and the system loads nothing into such a program"
+                "it is set-uid, set-gid or has file capabilities, and the system loads no library \
+                 into such a program"
             }
             Why::OtherMachine => {
                 "it is built for another kind of machine (such as 32-bit) than sweetspot"
             }
             Why::AddressSanitizer => {
-                "it is built with AddressSanitizer, which tolerates no library before its own"
+                "it is built with AddressSanitizer, which must be loaded before any other library"
             }
-            Why::IoUring => "it uses io_uring (liburing), which makes no calls that can be seen",
-            Why::UnknownFormat => "its format is not known",
-            Why::CannotBeRead => "its file cannot be read, so what it is cannot be told",
+            Why::IoUring => "it uses io_uring (liburing), whose calls cannot be seen",
+            Why::UnknownFormat => "its format is unknown",
+            Why::CannotBeRead => "its file cannot be read",
             Why::UnknownLibrary(linker) => {
                 return write!(
                     formatter,

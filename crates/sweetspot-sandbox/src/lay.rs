@@ -9,9 +9,9 @@
 //! new namespace, because the kernel lays no overlay with folders of another one.
 
 use crate::access::may;
+use crate::arguments::Step;
 use crate::mounts::{self, Mount, OVERLAYS_MAX, Plan};
 use crate::shown;
-use crate::step::Step;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Access, Gid, Mode, OFlags, Uid};
 use rustix::mount::{
@@ -124,16 +124,7 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
     }
     let run = mount_of_its_own(&arguments.folder)?;
     let shared = arguments.shared_folder.as_deref().map(mount_of_its_own).transpose()?;
-    let names: Vec<&Path> = tops.iter().map(|top| top.folder.as_path()).collect();
-    let mut room = KEPT_NAMES_MAX;
-    let opened = tops
-        .iter()
-        .map(|top| match top.kind {
-            // It may have gone meanwhile.
-            TopKind::Overlay => Ok(open_path(&top.folder).ok().map(Below::Overlay)),
-            TopKind::Substitute => Kept::open(&top.folder, &names, &mut room),
-        })
-        .collect::<Result<Vec<_>, String>>()?;
+    let opened = opened(&tops)?;
     let devices = Kept::devices()?;
     plan.closed.iter().try_for_each(close)?;
 
@@ -170,17 +161,35 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
     }
     mount_bind(path_of(&run).join(INSIDE), &arguments.folder)
         .map_err(|errno| said("show the folder of the run", errno))?;
-    // What guards note is nobody's change, and in an overlay it would take them long.
+    bind_notes(&path_of(&run), notes)?;
+    std::env::set_current_dir(&here).map_err(|error| said("return to the folder", error))?;
+    laid.closed.push(b"/".to_vec());
+    Ok(laid)
+}
+
+/// What lies below each of them, opened before anything is mounted over it.
+fn opened(tops: &[Top]) -> Result<Vec<Option<Below>>, String> {
+    let names: Vec<&Path> = tops.iter().map(|top| top.folder.as_path()).collect();
+    let mut room = KEPT_NAMES_MAX;
+    let open = |top: &Top| match top.kind {
+        // It may have gone meanwhile.
+        TopKind::Overlay => Ok(open_path(&top.folder).ok().map(Below::Overlay)),
+        TopKind::Substitute => Kept::open(&top.folder, &names, &mut room),
+    };
+    tops.iter().map(open).collect()
+}
+
+/// Gives the run folders of its own for the notes of guards: they are nobody's change, and in an overlay
+/// they would take long.
+fn bind_notes(run: &Path, notes: &[PathBuf]) -> Result<(), String> {
     for (number, notes) in folders(notes).filter(|notes| notes.is_dir()).enumerate() {
-        let own = path_of(&run).join("notes").join(number.to_string());
+        let own = run.join("notes").join(number.to_string());
         let failed = |error| said("prepare the folder of notes", error);
         fs::create_dir_all(&own).map_err(failed)?;
         fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).map_err(failed)?;
         mount_bind(&own, &notes).map_err(|errno| failed(errno.into()))?;
     }
-    std::env::set_current_dir(&here).map_err(|error| said("return to the folder", error))?;
-    laid.closed.push(b"/".to_vec());
-    Ok(laid)
+    Ok(())
 }
 
 /// Lets settings of the kernel only be read. They are the machine's, whatever namespace asks.

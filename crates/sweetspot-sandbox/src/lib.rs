@@ -6,6 +6,7 @@
 //! mounts    which folders get an overlay
 //! owners    which need one of their own because of who owns them
 //! lay       enters namespaces and lays the overlays
+//! arguments how that is asked
 //! step      what happens inside: the program, waiting for all that it started
 //! changes   what the run left, from the upper folders of its overlays
 //! ```
@@ -22,15 +23,17 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod arguments;
 mod changes;
 mod lay;
 mod mounts;
 mod owners;
 mod step;
 
+pub use arguments::Step;
 pub use changes::{BLOCK_BYTES, Changes, Content, Entry, Kept, Kind, hashes, next_data};
 pub use owners::folders_of;
-pub use step::{End, Inside, Step, run as run_step};
+pub use step::{End, Inside, run as run_step};
 
 use owners::Owners;
 use rustix::fs::{FlockOperation, flock};
@@ -179,7 +182,7 @@ impl Sandbox {
         fs::create_dir_all(folder.join(lay::INSIDE))?;
         let shared_folder = self.shared.as_ref().map(|shared| shared.0.join(run.to_string()));
         shared_folder.iter().try_for_each(fs::create_dir_all)?;
-        Ok(step::words(
+        Ok(arguments::words(
             &self.executable,
             &Step {
                 folder,

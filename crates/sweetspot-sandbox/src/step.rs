@@ -3,9 +3,9 @@
 //! This runs as a process of its own (a verb that is not listed), because namespaces are entered by
 //! a process and not by a function. It prints nothing: all it has to say goes into its report.
 
+use crate::arguments::Step;
 use crate::lay::{self, Laid, said};
 use crate::shown;
-use clap::Args;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, setsid, wait};
 use serde::{Deserialize, Serialize};
@@ -33,35 +33,6 @@ pub struct Inside<'a> {
     pub refused: &'a dyn Fn(&OsString, &Path, &io::Error) -> String,
     /// Where guards note ledgers.
     pub notes: &'a [PathBuf],
-}
-
-/// Runs a command inside a sandbox: started by `verify`, not by people
-#[derive(Debug, Args)]
-pub struct Step {
-    /// The folder of the run
-    #[arg(long)]
-    pub folder: PathBuf,
-
-    /// The same in shared memory
-    #[arg(long)]
-    pub shared_folder: Option<PathBuf>,
-
-    /// A folder that has an overlay of its own
-    #[arg(long)]
-    pub top: Vec<PathBuf>,
-
-    /// Without namespaces and overlays
-    #[arg(long)]
-    pub in_place: bool,
-
-    /// The program and its arguments; without them only the sandbox is tried
-    #[arg(trailing_var_arg = true)]
-    pub command: Vec<OsString>,
-}
-
-impl Step {
-    /// The verb.
-    pub const NAME: &str = "sandbox-step";
 }
 
 /// What the step reports, as JSON in a file.
@@ -202,20 +173,4 @@ fn children() -> Vec<i32> {
 /// The number that was given out last.
 fn last_pid() -> Option<u32> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.parse().ok()
-}
-
-/// The words that start a step, before the program.
-pub fn words(executable: &Path, arguments: &Step) -> Vec<OsString> {
-    let mut words: Vec<OsString> =
-        vec![executable.into(), Step::NAME.into(), "--folder".into(), (&arguments.folder).into()];
-    let shared = arguments.shared_folder.iter().map(|folder| ("--shared-folder", folder));
-    for (name, folder) in shared.chain(arguments.top.iter().map(|top| ("--top", top))) {
-        words.extend([name.into(), folder.into()]);
-    }
-    if arguments.in_place {
-        words.push("--in-place".into());
-    }
-    words.push("--".into());
-    words.extend(arguments.command.iter().cloned());
-    words
 }

@@ -35,22 +35,22 @@ const HELP: &str = "\
 {before-help}{usage-heading} {usage}
 
 For programs that you cannot change:
-  top      Show which programs that run now make many small calls
-  profile  Run one as it is, and say what I/O it does and what buffering would save
-  run      Run it with buffering underneath its own reads and writes
-  verify   Run it as it is and buffered, and compare all that can be seen
-  summary  Show what many runs left in a folder as one: totals, the slowest, files
-  tune     Measure whether buffering pays for it, and whether it needs a size of its own
-  recover  Finish what was pending where a program was killed together with its guard
+  top      Show which running programs make many small calls
+  profile  Run a program unchanged; report its I/O and what buffering would save
+  run      Run a program with its reads and writes buffered
+  verify   Run a command with and without buffering, and compare the results
+  summary  Combine the summaries of many runs: totals, the slowest run, files
+  tune     Measure whether buffering pays off, and whether a fixed size is better
+  recover  Write the pending bytes of a program that was killed with its guard
 
 For experiments:
-  bench    Measure what a plan says: programs that do the same work in different ways
-  report   Show what tune and bench have measured: tables, charts, Markdown, JSON, CSV
-  work     Count lines, read records, copy, compare, transform, make data: buffered well
+  bench    Follow a plan to measure programs that do the same work differently
+  report   Show the results of tune and bench: tables, charts, Markdown, JSON, CSV
+  work     Count lines; read, copy, compare, transform or generate files
 
 This machine:
-  doctor   Say what it offers and lacks, with the command that mends it
-  demo     Profile, tune and run a program that is there, and compare its copies
+  doctor   Check what works here, and say how to fix what does not
+  demo     Profile, tune and run a small copy program, and compare its output
 
 Options:
 {options}
@@ -60,16 +60,16 @@ Options:
 
 const EXAMPLES: &str = "\
 Examples:
-  sweetspot run -- ./seqcopy in.dat out.dat       run it buffered: same bytes, same exit status
-  sweetspot run --summary -- ./seqcopy            and say afterwards what was buffered, per file
+  sweetspot run -- ./seqcopy in.dat out.dat       buffered: same bytes, same exit status
+  sweetspot run --summary -- ./seqcopy            then say what was buffered, per file
   sweetspot run --buffer-size 64K -- ./seqcopy    with a buffer of your choice
-  sweetspot top                                   which of the programs that run now need it?
+  sweetspot top                                   which running programs need it?
   sweetspot profile -- ./seqcopy                  what I/O does it do, what would buffering save?
-  sweetspot verify -- ./seqcopy in.dat out.dat    prove on your own job that it changes nothing
-  sweetspot tune -- ./seqcopy in.dat out.dat      does buffering pay, and must I set a size?
-  sweetspot bench plan.toml                       measure what a plan says, in rounds that are fair
-  sweetspot report plan.sqlite --html page.html   show what was measured, also while it is
-  sweetspot doctor                                does it work on this machine, what is missing?
+  sweetspot verify -- ./seqcopy in.dat out.dat    check that it changes nothing in your job
+  sweetspot tune -- ./seqcopy in.dat out.dat      does buffering pay off, and do I need a size?
+  sweetspot bench plan.toml                       run a benchmark plan
+  sweetspot report plan.sqlite --html page.html   show its results, even while it runs
+  sweetspot doctor                                does it work on this machine?
   sweetspot demo                                  see what it gains on this machine";
 
 /// Finds the right I/O buffering for a program and applies it, without changing the program

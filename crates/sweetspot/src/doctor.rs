@@ -135,8 +135,8 @@ pub fn doctor(arguments: &Doctor) -> Result<u8, Failure> {
 }
 
 const EVERYTHING: &str = "Programs can be run here: their reads and writes are buffered.";
-const READS: &str = "Programs can be run here, but their reads are buffered only.";
-const WRITES: &str = "Programs can be run here, but their writes are buffered only.";
+const READS: &str = "Programs can be run here, but only their reads are buffered.";
+const WRITES: &str = "Programs can be run here, but only their writes are buffered.";
 const NOTHING: &str = "Nothing is buffered here: programs run as they always did.";
 
 /// What `run` needs, and what it then does to a program.

@@ -35,7 +35,7 @@ impl Ladder {
 /// # Errors
 /// Where it is something else; the message says what.
 pub fn ladder(text: &str) -> Result<Ladder, String> {
-    let (first, last) = text.split_once("..").ok_or("two sizes are wanted, such as 4K..16M")?;
+    let (first, last) = text.split_once("..").ok_or("expected two sizes, such as 4K..16M")?;
     let size = |text: &str| match parse(text.as_bytes()) {
         Parsed::Size(BufferSize::Bytes(bytes)) => Ok(bytes),
         _ => Err(format!("'{text}' is not a size such as 64K, of at most 1G")),
@@ -60,7 +60,7 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-const WITHIN: &str = "a number from 1% to 100% is wanted";
+const WITHIN: &str = "expected a number from 1% to 100%";
 
 #[cfg(test)]
 mod tests {

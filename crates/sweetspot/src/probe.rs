@@ -94,7 +94,8 @@ pub fn ask(program: &Path, environment: &Environment) -> Answer {
     }
     if !has_room() {
         return Answer::Unknown(format!(
-            "a limit on addresses (ulimit -v) or data (ulimit -d) below {} MiB leaves no room to ask",
+            "a limit on addresses (ulimit -v) or data (ulimit -d) below {} MiB leaves no room to \
+             ask",
             ADDRESS_BYTES_MIN >> 20
         ));
     }
@@ -152,7 +153,7 @@ fn judge(live: &Live, program: &Path) -> Answer {
     }
     if live.is_wrong {
         return Answer::Not(Obstacle {
-            reason: "the library has read or written other bytes than it should have".to_owned(),
+            reason: "the library read or wrote wrong bytes".to_owned(),
             mend: Some("please report it, with what `sweetspot doctor --json` says".to_owned()),
         });
     }

@@ -22,7 +22,7 @@ use sweetspot_report::shown::shown;
 /// Exit status where something is not where it belongs afterwards.
 const STATUS_UNFINISHED: u8 = 1;
 /// What is said of a ledger that anyone could have put there.
-const NOT_NOTED: &str = "not noted by a guard of yours";
+const NOT_NOTED: &str = "not recorded by a guard of yours";
 
 /// A ledger, and whether a guard of this user has noted it.
 enum Candidate {
@@ -78,10 +78,11 @@ pub fn run(arguments: &Recover) -> Result<u8, Failure> {
                 describe(&mut text, ledger, &pieces);
                 if is_left && !pieces.is_empty() {
                     let ledger = shown(ledger);
-                    let _ = writeln!(text, "  {NOT_NOTED}: it could write anything of yours");
+                    let _ = writeln!(text, "  {NOT_NOTED}: it could overwrite any of your files");
                     let _ =
                         writeln!(text, "  to write it: sweetspot recover --unverified {ledger}");
-                    let _ = writeln!(text, "  to lose it: sweetspot recover --discard {ledger}");
+                    let _ =
+                        writeln!(text, "  to throw it away: sweetspot recover --discard {ledger}");
                 }
                 let is_finished = mode != Mode::Finish || !is_left || pieces.is_empty();
                 if !is_finished || !pieces.iter().all(|piece| is_as_asked(&piece.fate)) {
@@ -194,9 +195,12 @@ fn what_to_do(error: &Error, named: Option<&Path>) -> Answer {
 fn advice(error: &Error) -> String {
     match error.kind {
         ErrorKind::Elsewhere | ErrorKind::OtherVersion => {
-            format!("to lose what is in it: sweetspot recover --discard {}", shown(&error.target))
+            format!(
+                "to throw away what is in it: sweetspot recover --discard {}",
+                shown(&error.target)
+            )
         }
-        _ => "to see all ledgers of yours that need it: sweetspot recover --list".to_owned(),
+        _ => "to list all your ledgers that need it: sweetspot recover --list".to_owned(),
     }
 }
 
@@ -216,7 +220,7 @@ fn describe(text: &mut String, ledger: &Path, pieces: &[Piece]) {
     for piece in pieces {
         let _ = writeln!(text, "  {}", line(piece));
         if let Fate::Saved(saved) = &piece.fate {
-            let _ = writeln!(text, "    to put it there all the same: {}", command(piece, saved));
+            let _ = writeln!(text, "    to put it there anyway: {}", command(piece, saved));
         }
     }
 }
@@ -225,17 +229,19 @@ fn describe(text: &mut String, ledger: &Path, pieces: &[Piece]) {
 fn line(piece: &Piece) -> String {
     let fate = match &piece.fate {
         Fate::CanBeWritten => "to be written".to_owned(),
-        Fate::WouldBeSaved => "to be saved beside, as the file is gone or was changed".to_owned(),
+        Fate::WouldBeSaved => {
+            "to be saved beside, because the file is gone or has changed".to_owned()
+        }
         Fate::Written => "written".to_owned(),
         Fate::Saved(saved) => {
-            format!("the file is gone or was changed, so saved as {}", shown(saved))
+            format!("the file is gone or has changed, so it was saved as {}", shown(saved))
         }
         Fate::Discarded => "discarded".to_owned(),
         Fate::Stuck(why) => format!("stays in the ledger: {why}"),
     };
     let process = piece.pid.map_or_else(String::new, |pid| format!(" of process {pid}"));
     let path = match piece.path.as_os_str().is_empty() {
-        true => "a file whose path is not known".to_owned(),
+        true => "a file with an unknown path".to_owned(),
         false => shown(&piece.path),
     };
     format!("{path}: {} bytes at {}{process}: {fate}", piece.bytes, piece.base)

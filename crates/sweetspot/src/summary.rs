@@ -25,7 +25,7 @@ use sweetspot_guard::process::Ended;
 use sweetspot_report::numbers;
 use sweetspot_report::origin::Origin;
 use sweetspot_report::shown::shown;
-use sweetspot_report::summary::{BUFFERED_NO, CALLS, LEFT, NOTE};
+use sweetspot_report::summary::{BUFFERED_NO, NOTE, calls};
 use tempfile::NamedTempFile;
 
 /// First line of every summary, by which an older one is recognised.
@@ -448,7 +448,7 @@ impl Report {
 
 fn total(files: &[FileSummary]) -> String {
     let sum = |of: fn(&FileSummary) -> u64| files.iter().map(of).sum::<u64>();
-    format!("{CALLS}{}{LEFT}{}", sum(|file| file.calls_before), sum(|file| file.calls_after))
+    calls(sum(|file| file.calls_before), sum(|file| file.calls_after))
 }
 
 fn in_force(size: BufferSize, learned: Option<&Summary>) -> String {
@@ -484,10 +484,10 @@ fn table(files: &[FileSummary]) -> Table {
         "file",
         "buffer",
         "calls",
-        "left",
+        "made",
         "read",
         "written",
-        "straight on",
+        "passed through",
     ]);
     for file in files {
         let straight = match file.straight_calls {

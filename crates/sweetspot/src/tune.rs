@@ -164,23 +164,7 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     let mut bench = Bench::open(arguments, &program, trial, bar, interrupted)?;
     let mut stopped = bench.measure()?;
     let found = bench.found()?;
-    let mut rules = Vec::new();
-    match found {
-        Found::Worth(answer) => {
-            let better = answer.size.filter(|size| size.reply == Reply::Yes);
-            let buffer = better.map(|size| arguments.sizes.buffer(size.setting));
-            rules.extend(buffer.map(|buffer| Rule { file: None, buffer }));
-        }
-        Found::Smallest(Some(answer)) if answer.confirmed => {
-            if kept.is_none() {
-                rules = bench.rules_for_files(&answer)?;
-                stopped = stopped.or(bench.interrupted().then_some(Stopped::Interrupted));
-            }
-            let buffer = arguments.sizes.buffer(answer.setting(&bench.plan));
-            rules.push(Rule { file: kept.as_ref().map(|kept| kept.pattern.clone()), buffer });
-        }
-        Found::Smallest(_) => {}
-    }
+    let rules = rules_from(&mut bench, &found, kept.as_ref(), &mut stopped)?;
     let mut report = bench.report(found, stopped)?;
     report.predicted = recorded.map(|recorded| recorded.predicted.rows).unwrap_or_default();
     let name = kept.is_none().then(|| program_name(arguments));
@@ -188,17 +172,49 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
         keep(&rules_at, name, &rules, &mut report)?;
     } else if let (true, Some(name)) = (needs_no_rule(&found), name)
         && !arguments.keep_rules
-        && rules::has_own(&rules_at, &name)
     {
-        // What it says would not be what `run` does.
-        rules::write(&rules_at, &rules::Tuned { program: Some(&name), date: "", rules: &[] })?;
-        report
-            .notes
-            .push(format!("the rule of an earlier tune is gone from {}", rules_at.display()));
+        remove_older_rule(&rules_at, &name, &mut report)?;
     }
     bench.end(&report)?;
     show(arguments, &report);
     Ok(if report.confirmed { 0 } else { STATUS_UNDECIDED })
+}
+
+/// The rules that follow from what was found.
+fn rules_from(
+    bench: &mut Bench<'_>,
+    found: &Found,
+    kept: Option<&Kept>,
+    stopped: &mut Option<Stopped>,
+) -> Result<Vec<Rule>, Failure> {
+    let sizes = &bench.arguments.sizes;
+    let mut rules = Vec::new();
+    match found {
+        Found::Worth(answer) => {
+            let better = answer.size.filter(|size| size.reply == Reply::Yes);
+            let buffer = better.map(|size| sizes.buffer(size.setting));
+            rules.extend(buffer.map(|buffer| Rule { file: None, buffer }));
+        }
+        Found::Smallest(Some(answer)) if answer.confirmed => {
+            let buffer = sizes.buffer(answer.setting(&bench.plan));
+            if kept.is_none() {
+                rules = bench.rules_for_files(answer)?;
+                *stopped = stopped.or(bench.interrupted().then_some(Stopped::Interrupted));
+            }
+            rules.push(Rule { file: kept.map(|kept| kept.pattern.clone()), buffer });
+        }
+        Found::Smallest(_) => {}
+    }
+    Ok(rules)
+}
+
+/// Removes a rule of an earlier tune: what it says would not be what `run` does.
+fn remove_older_rule(at: &Path, program: &str, report: &mut Report) -> Result<(), Failure> {
+    if rules::has_own(at, program) {
+        rules::write(at, &rules::Tuned { program: Some(program), date: "", rules: &[] })?;
+        report.notes.push(format!("the rule of an earlier tune is gone from {}", at.display()));
+    }
+    Ok(())
 }
 
 /// Whether it is known that no rule makes the program faster.

@@ -1708,7 +1708,8 @@ fn eight_hundred_files_that_are_read_at_once_have_windows() {
     assert!(output.status.success(), "{}", stderr(&output));
     let summary = fs::read_to_string(place.work().join("summary")).unwrap();
     let line = summary.lines().find(|line| line.starts_with("calls ")).unwrap();
-    let (calls, left) = line.strip_prefix("calls").unwrap().split_once(", left of them ").unwrap();
+    let (calls, left) = line.strip_prefix("calls").unwrap().split_once(" requested, ").unwrap();
+    let left = left.strip_suffix(" made").unwrap();
     let [calls, left] = [calls, left].map(|number| number.trim().parse::<u64>().unwrap());
     assert_eq!(calls, 800 * 601, "{line}");
     // 16 reads of each before it has earned a window, and 20 pages or fewer of the largest.

@@ -548,9 +548,7 @@ fn what_was_done_when_is_told_and_drawn() {
     let json = place.folder.path().join("profile.json");
     let output = place.sweetspot(&["report", "--html", "-"]).arg(json).output().unwrap();
     let page = String::from_utf8_lossy(&output.stdout);
-    for title in
-        ["Calls a second in the course of the run", "Bytes a second in the course of the run"]
-    {
+    for title in ["Calls a second during the run", "Bytes a second during the run"] {
         assert!(page.contains(title), "{title}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -223,7 +223,7 @@ fn what_is_pending_is_listed_and_then_finished() {
         let also = |word| [parts[0], parts[1], word];
         assert_ends(&command(&["--list"]), 0, &also(": to be written\n"), &[]);
         let report = stdout(&place.sweetspot(&["doctor"]));
-        assert!(report.contains("of programs that were killed\n"), "{report}");
+        assert!(report.contains("from killed programs\n"), "{report}");
         assert!(report.contains("-> sweetspot recover\n"), "{report}");
         assert_eq!(place.contents(), before, "a list changes nothing");
         assert_ends(&command(&[]), 0, &also(": written\n"), &[]);
@@ -266,7 +266,7 @@ fn a_ledger_that_no_guard_noted_is_taken_by_name_alone() {
     let name = planted.to_str().unwrap();
     let file = place.file("0-");
     assert_ends(&place.sweetspot(&["run", "--", "true"]), 0, &[], &[]);
-    let parts = [name, file.to_str().unwrap(), "not noted", "recover --unverified"];
+    let parts = [name, file.to_str().unwrap(), "not recorded", "recover --unverified"];
     assert_ends(&place.sweetspot(&["recover", "--list"]), 0, &parts, &[]);
     assert_ends(&place.sweetspot(&["recover"]), 1, &parts, &[]);
     assert_ends(&place.sweetspot(&["recover", name]), 1, &parts, &[]);

@@ -165,7 +165,7 @@ fn a_terminal_and_a_pull_request_get_the_answer_and_the_tables() {
             "dd if=in.dat of=out.dat bs=200 status=none\nsweetspot tune",
             "no buffering",
             "sweetspot summary\nprogram ",
-            "reads, writes and seeks, of which",
+            "reads, writes and seeks were requested, ",
         ],
     );
     assert_eq!(fs::read(results.path("bench.db")).unwrap(), before, "nothing is changed");

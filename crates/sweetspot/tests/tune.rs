@@ -381,7 +381,7 @@ fn a_pipe_is_not_read_and_that_is_said() {
     let mut child = tune.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdin.take());
     let output = child.wait_with_output().unwrap();
-    assert!(text(&output).contains("its standard input is no file"), "{}", text(&output));
+    assert!(text(&output).contains("its standard input is not a file"), "{}", text(&output));
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn a_ctrl_c_finishes_a_preparation() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(text(&output).contains("Interrupted: this is what is known so far"), "{said}");
+    assert!(text(&output).contains("Interrupted. This is what is known so far"), "{said}");
 }
 
 #[test]
@@ -467,7 +467,7 @@ fn an_interrupt_says_what_is_known_and_the_session_goes_on() {
     let mut said = String::new();
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(status.code(), Some(1), "{said}");
-    assert!(said.contains("Interrupted: this is what is known so far"), "{said}");
+    assert!(said.contains("Interrupted. This is what is known so far"), "{said}");
     let before = lines(&log);
 
     let script = format!("echo $$ >> {}; exec sleep 0.2", log.display());
@@ -540,7 +540,7 @@ fn what_cannot_be_tuned_says_why() {
 fn has_sandbox(place: &Place) -> bool {
     let output = place.tune(&["--sandbox", "--dry-run"], &["true"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let is_refused = said.contains("there can be no sandbox here");
+    let is_refused = said.contains("a sandbox is not possible here");
     assert!(!is_refused || std::env::var_os("CI").is_none(), "missing in CI: {said}");
     if is_refused {
         eprintln!("skipped: tuning in a sandbox ({said})");
@@ -645,7 +645,7 @@ fn from_a_recording_nothing_runs_and_nothing_is_written() {
         "times as fast",
         "64K",
         "|",
-        "six runs confirm it or not: sweetspot tune --from ",
+        "to confirm it with six runs: sweetspot tune --from ",
         " -- dd if=in.dat of=out.dat bs=50 status=none",
     ] {
         assert!(said.contains(part), "{part:?} is missing in\n{said}");
@@ -700,7 +700,7 @@ fn a_prediction_that_misses_is_said() {
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let notes = told["notes"].to_string();
     for part in [
-        "what was recorded is another command: dd if=in.dat",
+        "a different command was recorded: dd if=in.dat",
         "the prediction missed, so measuring decided: with ",
         "was predicted",
     ] {

@@ -427,7 +427,11 @@ fn where_the_kernel_refuses_it_says_so() {
     command.args(verify.get_args()).current_dir(place.work());
     command.env("SWEETSPOT_CACHE", place.folder.path().join("cache"));
     let output = command.output().unwrap();
-    let offers = ["no sandbox here: cannot make a user namespace", "--prepare CMD", "--in-place"];
+    let offers = [
+        "a sandbox is not possible here: cannot make a user namespace",
+        "--prepare CMD",
+        "--in-place",
+    ];
     said(&output, 2, &offers);
     assert!(!place.work().join("out").exists(), "nothing was run");
 }

@@ -11,7 +11,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-
 use super::{Resource, check, retry};
 
 /// Stack of the process that [`detach`] makes.

@@ -13,7 +13,6 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-
 use super::{check, check_long, retry};
 
 /// What the kernel stores in a robust futex word whose owner died (it takes the thread id out).

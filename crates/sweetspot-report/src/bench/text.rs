@@ -44,7 +44,7 @@ impl Report {
             };
             let _ = writeln!(
                 text,
-                "\n{why}: this is what is known so far. Go on with the same command and --resume."
+                "\n{why}: this is what is known so far. Continue with the same command and --resume."
             );
         }
         text.push('\n');

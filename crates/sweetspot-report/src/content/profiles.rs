@@ -186,7 +186,7 @@ fn bars(title: &str, axis: &str, unit: Unit, rows: Vec<Row>) -> Option<Figure> {
 }
 
 fn over_time(what: &str, unit: Unit, scale: Scale, line: Vec<(f64, f64)>) -> Figure {
-    let title = format!("{what} a second in the course of the run");
+    let title = format!("{what} a second during the run");
     let name = format!("{} a second", what.to_lowercase());
     let most = line.iter().map(|point| point.1).fold(0.0, f64::max);
     let rows =

@@ -1,10 +1,10 @@
 //! Charts of what runs cost and took: their model, and their drift.
 
 use crate::chart::{Axis, Chart, Drawn, Plot, Scale, Series, Unit};
-use crate::content::{Figure, Table, how};
 use crate::data::{Cost, Run, Session};
 use crate::figures::{CURVE_MIN, said, scale, thinned};
 use crate::numbers::{self, percent};
+use crate::parts::{Figure, Table, how};
 use sweetspot_lab::cost::Light;
 use sweetspot_lab::statistics;
 

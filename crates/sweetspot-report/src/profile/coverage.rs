@@ -15,8 +15,9 @@ const BYTES_OF_A_START: u64 = 128 << 10;
 const SHARE_UNSEEN: f64 = 0.02;
 
 /// How calls are made that nobody sees.
-pub const OUT_OF_SIGHT: &str = "made out of sight, by system calls of their own (static and Go programs, io_uring), by programs \
-     with rights of their own (set-user-id), or where the environment was cleared";
+pub const OUT_OF_SIGHT: &str = "\
+made out of sight: by programs that make their own system calls (static, Go, io_uring), by \
+privileged programs (set-user-id), or where the environment was cleared";
 
 /// What is left of one when the other is taken away.
 pub fn minus(a: Calls, b: Calls) -> Calls {

@@ -45,7 +45,8 @@ pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
             code: "busy-machine".into(),
             severity: Severity::Medium,
             text: format!(
-                "it waited {} of {} for a processor that others used: times are of a busy machine",
+                "for {} of {} it waited for a processor that others used, so these times are from \
+                 a busy machine",
                 numbers::seconds(profile.evicted_seconds),
                 numbers::seconds(profile.seconds),
             ),
@@ -60,7 +61,7 @@ pub fn all(profile: &Profile, reach: &Reach) -> Vec<Insight> {
 fn obstacle(profile: &Profile, found: &mut Vec<Insight>) {
     let Some(obstacle) = &profile.obstacle else { return };
     let what =
-        if obstacle.is_whole { "nothing is buffered here" } else { "writes do not wait here" };
+        if obstacle.is_whole { "nothing is buffered here" } else { "writes are not buffered here" };
     let mend = obstacle.mend.as_ref().map(|mend| format!("; {mend}")).unwrap_or_default();
     found.push(Insight {
         code: "not-buffered-here".into(),
@@ -81,8 +82,8 @@ fn place(profile: &Profile, found: &mut Vec<Insight>) {
         code: "where".into(),
         severity: Severity::High,
         text: format!(
-            "{:.0} % of the calls on {} are made by {}; for who can change it: larger pieces there \
-             save the same calls",
+            "{:.0} % of the calls on {} are made by {}; if you can change the code: larger reads \
+             or writes there save the same calls",
             place.share * 100.0,
             file.path,
             place::text(place)
@@ -99,7 +100,7 @@ fn gain(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
         code: "will-gain".into(),
         severity: if prediction.ratio_low > 1.2 { Severity::High } else { Severity::Medium },
         text: format!(
-            "buffering gains on {}; the program should be about {} times as fast",
+            "buffering helps on {}; the program should be about {} times as fast",
             numbers::files(sentence::number(&files)),
             numbers::ratio(prediction.ratio),
         ),
@@ -114,7 +115,8 @@ fn stdio(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
         code: "stdio".into(),
         severity: Severity::High,
         text: format!(
-            "{} go into small calls of C's stdio: an unbuffered stream, or one that is flushed often",
+            "{} are spent on small calls of C's stdio: an unbuffered stream, or one that is \
+             flushed often",
             numbers::seconds(saved)
         ),
         command: Some(format!("sweetspot run --stdio -- {command}")),
@@ -148,9 +150,7 @@ fn not_buffered(file: &File, found: &mut Vec<Insight>) {
             "from-outside",
             "give the program its name as an argument instead of <, if it takes one",
         ),
-        () if has(Why::Shared) => {
-            ("shared", "open it after the child was started, or with O_CLOEXEC")
-        }
+        () if has(Why::Shared) => ("shared", "open it after starting the child, or with O_CLOEXEC"),
         () if has(Why::OpenFlags) => {
             ("synchronous", "each call waits for the device: is O_SYNC or O_DIRECT needed?")
         }
@@ -160,7 +160,7 @@ fn not_buffered(file: &File, found: &mut Vec<Insight>) {
         code: code.into(),
         severity: Severity::Low,
         text: format!(
-            "{}: {} small calls go straight on: {advice}",
+            "{}: {} small calls are passed through: {advice}",
             file.path,
             numbers::count(calls)
         ),
@@ -175,13 +175,13 @@ fn habits(file: &File, found: &mut Vec<Insight>) {
     let path = &file.path;
     if file.seeks_nowhere >= MANY_CALLS {
         let count = numbers::count(file.seeks_nowhere);
-        say("seeks-nowhere", format!("{path}: {count} seeks went to where the position was"));
+        say("seeks-nowhere", format!("{path}: {count} seeks went to the current position"));
     }
     let calls = file.reads + file.writes;
     let again = file.pattern.re_reads;
     if again >= MANY_CALLS && again > calls / 2 {
         let count = numbers::count(again);
-        say("re-reads", format!("{path}: {count} reads were of bytes that had been read before"));
+        say("re-reads", format!("{path}: {count} reads fetched bytes that had been read before"));
     }
     if file.opens >= MANY_CALLS {
         let count = numbers::count(file.opens);

@@ -110,8 +110,8 @@ pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
         ),
         _ => match saved_by_stdio(profile) {
             Some(saved) => format!(
-                "the calls are those of C's stdio, which go straight on unless told otherwise: with \
-                 --stdio it should save some {}; try: sweetspot run --stdio -- {}",
+                "the calls come from C's stdio, which is not buffered by default; --stdio should \
+                 save about {}; try: sweetspot run --stdio -- {}",
                 seconds(saved),
                 shell_words(&profile.command),
             ),
@@ -232,7 +232,7 @@ fn no_gain(profile: &Profile, main: &[&File], mend: Mend) -> String {
         ),
         _ if saves > 2.0 * start => format!("it would save no more than {}", seconds(saves)),
         _ if each >= LARGE_BYTES => format!("the calls are large already ({})", bytes(each)),
-        _ if share < 0.03 => "so little of the time goes into files".to_string(),
+        _ if share < 0.03 => "too little of the time is spent on files".to_string(),
         Some((reason, _)) if is_sentence(reason) => return hindered(reason, profile, mend),
         Some((reason, files)) => because(reason, &files),
         None => "the calls are few or large".to_string(),
@@ -325,11 +325,11 @@ fn out_of_sight(profile: &Profile, reach: &Reach) -> String {
     let calls = |calls: &Calls| count(calls.reads + calls.writes);
     let which = match unseen(profile).1 {
         part if part > MOST => String::new(),
-        _ => format!("of {} of them ", calls(&beyond)),
+        _ => format!("for {} of them ", calls(&beyond)),
     };
     format!(
-        "the kernel counted {} reads and writes of {}, but {which}it cannot be seen on which \
-         files, and sweetspot cannot buffer them: {why}{}",
+        "the kernel counted {} reads and writes of {}, but {which}sweetspot cannot see which files \
+         they use, and cannot buffer them: {why}{}",
         calls(kernel),
         bytes(kernel.read_bytes + kernel.written_bytes),
         hint(&beyond),
@@ -442,8 +442,14 @@ mod tests {
         };
         let small = "in pieces of 64 KiB it would be";
         check(Seen::Nothing, 9_000, 0, Reach::Unreachable(Go), &["9,000 reads", "is a Go", small]);
-        check(Seen::Part, 9_000, 10, Reach::Unreachable(Go), &["but it cannot", "is a Go", small]);
-        let part = ["but of 6,000 of them it cannot", "out of sight", small];
+        check(
+            Seen::Part,
+            9_000,
+            10,
+            Reach::Unreachable(Go),
+            &["but sweetspot cannot", "is a Go", small],
+        );
+        let part = ["but for 6,000 of them sweetspot cannot", "out of sight", small];
         check(Seen::Part, 9_000, 3_000, Reach::Reachable, &part);
         let rest =
             ["50 % of 1.00 s", ", and 1,000 reads and writes of 97.7 KiB were out of sight;"];

@@ -9,28 +9,27 @@ use std::time::Duration;
 
 const TOP_EXAMPLES: &str = "\
 Examples:
-  sweetspot top                      look until Ctrl-C
+  sweetspot top                      watch until Ctrl-C
   sweetspot top --once | head        one table
   sudo sweetspot top --json --once   the processes of all users, for another program";
 
 const TOP_NOTES: &str = "\
-Calls and bytes are those of /proc/PID/io: of your own processes, or as root of all. What a \
-program reads from pipes and sockets is among them, and is not buffered by sweetspot; a program \
-without any file open is therefore shown with that reason.";
+Calls and bytes come from /proc/PID/io: of your own processes or, as root, of all. They include \
+pipes and sockets, which sweetspot does not buffer. If a program has no file open, top says so.";
 
-/// Show which programs that run now make many small calls
+/// Show which running programs make many small calls
 #[derive(Args)]
 #[command(help_template = TEMPLATE, before_help = TOP_EXAMPLES, after_help = TOP_NOTES)]
 pub struct Top {
-    /// Show one table and end
+    /// Show one table, then exit
     #[arg(long)]
     pub once: bool,
 
-    /// How long calls are counted for each table, such as 2s or 500ms
+    /// How long to count calls for each table, such as 2s or 500ms
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     pub interval: Duration,
 
-    /// One JSON object for each table, on a line of its own
+    /// Print each table as one line of JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -45,7 +44,7 @@ fn interval(text: &str) -> Result<Duration, String> {
         "s" | "" => 1.0,
         "ms" => 0.001,
         "m" | "min" => 60.0,
-        _ => return Err("a time such as 2s or 500ms is wanted".to_owned()),
+        _ => return Err("expected a time such as 2s or 500ms".to_owned()),
     };
     let seconds = number.trim().parse::<f64>().map_err(|error| error.to_string())?;
     match Duration::try_from_secs_f64(seconds * scale) {
@@ -62,60 +61,59 @@ Examples:
   sweetspot summary --json job > job.json      the same as data";
 
 const SUMMARY_NOTES: &str = "\
-Each run puts a file of its own into the folder, whatever started it: MPI, Slurm, make -j, \
-xargs -P, a loop. The folder may be shared by many machines. What is no such file is skipped, and \
-said.";
+Each run writes its own file into the folder, whatever started it: MPI, Slurm, make -j, xargs -P, \
+a loop. Many machines may share the folder. summary skips other files, and names them.";
 
-/// Show what many runs left in a folder as one: totals, the slowest, files
+/// Combine the summaries of many runs: totals, the slowest run, files
 #[derive(Args)]
 #[command(help_template = TEMPLATE, before_help = SUMMARY_EXAMPLES, after_help = SUMMARY_NOTES)]
 pub struct Summary {
-    /// Say it as JSON, with nothing left out
+    /// Print complete JSON
     #[arg(long)]
     pub json: bool,
 
-    /// Folders into which `run --summary=DIR/` or `profile --json DIR/` wrote, or files from there
+    /// Folders that `run --summary=DIR/` or `profile --json DIR/` wrote to, or files in them
     #[arg(value_name = "DIR", required = true, value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 }
 
 const RECOVER_EXAMPLES: &str = "\
 Examples:
-  sweetspot recover --list        say what is pending, change nothing
+  sweetspot recover --list        show what is pending, change nothing
   sweetspot recover               write it where it belongs
-  sweetspot recover --discard     lose it
+  sweetspot recover --discard     throw it away
   sweetspot recover --unverified /dev/shm/sweetspot-1000-0123456789abcdef";
 
 const RECOVER_NOTES: &str = "\
-A program that is killed is finished by its guard at once; this is for the rest: a guard that \
-was killed too. The next `sweetspot run` of the same user does the same by itself.
+If a program is killed, its guard writes the pending bytes at once. recover is for the case that \
+the guard was killed too. The next `sweetspot run` of the same user does the same automatically.
 
-What is written is only what a guard of yours has noted in your state folder ($XDG_STATE_HOME or \
-~/.local/state; root's: /var/lib/sweetspot), as anything may lie in /dev/shm. A ledger without a \
-note is listed; --unverified takes it by name.
+Anybody can put files into /dev/shm. So recover writes only from ledgers that one of your guards \
+has recorded in your state folder ($XDG_STATE_HOME or ~/.local/state; for root, \
+/var/lib/sweetspot). It lists other ledgers; name one with --unverified to use it.
 
-What was changed since then is never overwritten: the pending bytes are saved beside the file.
+recover never overwrites later changes: it saves the pending bytes beside the file instead.
 
-The exit status is 0 when all is where it belongs or nothing was pending; 1 when something was \
-saved beside, is still in use or could not be finished; 125 when sweetspot itself failed.";
+The exit status is 0 if everything is where it belongs or nothing was pending; 1 if something was \
+saved beside its file, is still in use or could not be written; 125 if sweetspot itself failed.";
 
-/// Finish what was pending where a program was killed together with its guard
+/// Write the pending bytes of a program that was killed with its guard
 #[derive(Args)]
 #[command(help_template = TEMPLATE, before_help = RECOVER_EXAMPLES, after_help = RECOVER_NOTES)]
 pub struct Recover {
-    /// Say what is pending and what would become of it; change nothing
+    /// Show what is pending and what would happen to it; change nothing
     #[arg(long, conflicts_with = "discard")]
     pub list: bool,
 
-    /// Remove what is pending instead of writing it
+    /// Throw pending bytes away instead of writing them
     #[arg(long)]
     pub discard: bool,
 
-    /// Take LEDGER though no guard of yours has noted it: show every path, and then write
+    /// Use LEDGER although none of your guards has recorded it: show every path, then write
     #[arg(long, requires = "ledger", conflicts_with_all = ["list", "discard"])]
     pub unverified: bool,
 
-    /// The ledger; without it, all that dead programs of yours left in /dev/shm
+    /// The ledger. Default: all that your dead programs left in /dev/shm
     #[arg(value_name = "LEDGER")]
     pub ledger: Option<PathBuf>,
 }
@@ -126,17 +124,17 @@ Examples:
   sweetspot doctor --json | jq .run_works";
 
 const DOCTOR_NOTES: &str = "\
-A small program runs under the library, a sandbox is laid, a file is dropped from the page \
-cache: what can be tried is tried. Nothing of yours is changed.
+doctor tries things out: it runs a small program under the library, sets up a sandbox, and drops a \
+file from the page cache. It changes nothing of yours.
 
-The exit status is 0 when `run` works here, 1 when nothing would be buffered, 125 when sweetspot \
-itself failed.";
+The exit status is 0 if `run` works here, 1 if nothing would be buffered, 125 if sweetspot itself \
+failed.";
 
-/// Say what this machine offers and lacks, with the command that mends it
+/// Check what works on this machine, and say how to fix what does not
 #[derive(Args)]
 #[command(help_template = TEMPLATE, before_help = DOCTOR_EXAMPLES, after_help = DOCTOR_NOTES)]
 pub struct Doctor {
-    /// Say it as JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -84,15 +84,15 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
                 (invalid?, context(ContextKind::InvalidValue).unwrap_or_default());
             let why = std::error::Error::source(error).map(|why| format!(": {why}"));
             let what = match value.as_str() {
-                "" => format!("{option} wants a value"),
+                "" => format!("{option} needs a value"),
                 value => format!("{option} cannot be '{value}'{}", why.unwrap_or_default()),
             };
             (format!(" {verb}: {what}"), help)
         }
         ErrorKind::ArgumentConflict => {
             let other = named(context(ContextKind::PriorArg))?;
-            let both = format!("{} and {other} exclude each other", invalid?);
-            (format!(" {verb}: {both}"), format!("leave out one of them; {help}"))
+            let both = format!("{} and {other} cannot be used together", invalid?);
+            (format!(" {verb}: {both}"), format!("leave one of them out; {help}"))
         }
         _ => return None,
     })
@@ -133,12 +133,12 @@ mod tests {
         );
         check(
             "tune --sizes 4K -- ls",
-            " tune: --sizes cannot be '4K': two sizes are wanted, such as 4K..16M",
+            " tune: --sizes cannot be '4K': expected two sizes, such as 4K..16M",
             tune_help,
         );
         check(
             "bench --budget soon plan.toml",
-            " bench: --budget cannot be 'soon': a time such as 90s, 5m or 1h is wanted",
+            " bench: --budget cannot be 'soon': expected a time such as 90s, 5m or 1h",
             "all options: sweetspot bench --help",
         );
         check(
@@ -146,11 +146,11 @@ mod tests {
             " tune: --patience cannot be '50': 50 is not in 1..=20",
             tune_help,
         );
-        check("tune --from", " tune: --from wants a value", tune_help);
+        check("tune --from", " tune: --from needs a value", tune_help);
         check(
             "tune --warm --cold -- ls",
-            " tune: --warm and --cold exclude each other",
-            "leave out one of them; all options: sweetspot tune --help",
+            " tune: --warm and --cold cannot be used together",
+            "leave one of them out; all options: sweetspot tune --help",
         );
     }
 }

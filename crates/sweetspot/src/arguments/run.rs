@@ -14,22 +14,21 @@ Examples:
   IO_BUFFER_SIZE=1M sweetspot run sh nightly.sh";
 
 const RUN_NOTES: &str = "\
-A buffer size N is a number of bytes, or one with a suffix (64K, 64KiB, 1M); 0 or auto: \
-sweetspot chooses; off or a negative number: no buffering. Without one, IO_BUFFER_SIZE from the \
-environment decides, then sweetspot.toml (looked for from the current folder upwards; the file \
-named by SWEETSPOT_RULES instead, where that is set), then auto. SWEETSPOT=off in the \
-environment starts the program untouched. Where a program cannot be buffered, one line says why, on \
-a terminal only.
+A buffer size N is a number of bytes, with or without a suffix (64K, 64KiB, 1M). With 0 or auto, \
+sweetspot chooses; with off or a negative number, nothing is buffered. Without the option, \
+IO_BUFFER_SIZE from the environment decides, then sweetspot.toml (searched for from the current \
+folder upwards, unless SWEETSPOT_RULES names a file), then auto. SWEETSPOT=off in the environment \
+starts the program untouched. If a program cannot be buffered, one line on the terminal says why.
 
 The exit status is the program's own. 74: it ended with 0, but its last bytes could not be \
-written; 125: sweetspot itself failed; 126: the program cannot be executed; 127: it was not \
-found.";
+written; 125: sweetspot itself failed; 126: the program cannot be executed; 127: the program was \
+not found.";
 
-/// Run a program with buffering underneath its own reads and writes
+/// Run a program with its reads and writes buffered
 #[derive(Args, Debug, Default, PartialEq, Eq)]
 #[command(help_template = TEMPLATE, before_help = RUN_EXAMPLES, after_help = RUN_NOTES, args_override_self = true)]
 pub struct Run {
-    /// The buffer size, in the form that COBOL users know: -DIO-BUFFER-SIZE=N
+    /// The buffer size, as COBOL users write it: -DIO-BUFFER-SIZE=N
     #[arg(short = 'D', value_name = "IO-BUFFER-SIZE=N", allow_hyphen_values = true)]
     pub define: Option<OsString>,
 
@@ -37,8 +36,8 @@ pub struct Run {
     #[arg(long, value_name = "N", allow_hyphen_values = true, conflicts_with = "define")]
     pub buffer_size: Option<OsString>,
 
-    /// Say afterwards, on stderr or to FILE, what was buffered and what was not; into the folder DIR/
-    /// each run puts a file of its own, for `sweetspot summary DIR`
+    /// After the run, say on stderr or in FILE what was buffered and what was not. With a folder DIR/,
+    /// each run writes its own file there, for `sweetspot summary DIR`
     #[arg(long, value_name = "FILE|DIR/", num_args = 0..=1, require_equals = true)]
     #[expect(clippy::option_option, reason = "clap's form of an option with an optional value")]
     pub summary: Option<Option<PathBuf>>,
@@ -47,29 +46,29 @@ pub struct Run {
     #[arg(long)]
     pub wait: bool,
 
-    /// Take the rules from FILE instead of looking for sweetspot.toml
+    /// Read rules from FILE instead of searching for sweetspot.toml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// How long a byte may wait, in milliseconds: 1000, or 100 in a pid namespace of its own
-    /// (a container)
+    /// How long written bytes may wait, in milliseconds. Default: 1000, or 100 in a container (a pid
+    /// namespace of its own)
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub max_age: Option<u32>,
 
-    /// Buffer calls made by C's stdio like any others
+    /// Also buffer the calls that C's stdio makes
     #[arg(long)]
     pub stdio: bool,
 
-    /// Do not say on the terminal that the program cannot be buffered
+    /// Do not report on the terminal that the program cannot be buffered
     #[arg(long, conflicts_with = "require")]
     pub quiet: bool,
 
-    /// Fail with 125 where buffering is switched off, the program cannot be buffered, or was not when
-    /// it has ended
+    /// Exit with 125 if buffering is off, if the program cannot be buffered, or if it turns out not to
+    /// have been
     #[arg(long)]
     pub require: bool,
 
-    /// The program and its arguments; options of sweetspot stop at its name
+    /// The program and its arguments. Options for sweetspot come before its name
     #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true, value_hint = COMMAND)]
     pub command: Vec<OsString>,
 }
@@ -97,24 +96,24 @@ const PROFILE_EXAMPLES: &str = "\
 Examples:
   sweetspot profile -- ./seqcopy in.dat out.dat
   sweetspot profile --json before.json -- sh nightly.sh
-  sweetspot profile --where -- ./seqcopy           and which function makes the calls
-  sweetspot profile --record job.recording -- ./long-job    and keep its calls, for tune --from
+  sweetspot profile --where -- ./seqcopy           also say which function makes the calls
+  sweetspot profile --record job.recording -- ./long-job    also record its calls, for tune --from
   sweetspot profile --compare before.json after.json";
 
 const PROFILE_NOTES: &str = "\
-The program runs as it is; nothing is buffered. The report goes to stderr, when the program and \
-all that it waits for have ended. Each file is said to gain, not to gain, or not to be buffered, \
-and why.
+The program runs unchanged and unbuffered. The report goes to stderr when the program and every \
+process it waits for have ended. For each file it says whether buffering would help, and why or why \
+not.
 
 The exit status is the program's own. 125: sweetspot itself failed; 126: the program cannot be \
 executed; 127: it was not found.";
 
-/// Run a program as it is, and say what I/O it does and what buffering would save
+/// Run a program unchanged; report its I/O and what buffering would save
 #[derive(Args)]
 #[command(help_template = TEMPLATE, before_help = PROFILE_EXAMPLES, after_help = PROFILE_NOTES, args_override_self = true)]
 pub struct Profile {
-    /// Write the whole profile, with nothing left out, to FILE (- for stdout, behind the program's own),
-    /// or to a file of its own in the folder DIR/, for `sweetspot summary DIR`; then without a report
+    /// Write the complete profile to FILE (- for stdout, after the program's own output), or to a new
+    /// file in the folder DIR/, for `sweetspot summary DIR`. With a folder, no report is printed
     #[arg(long, value_name = "FILE|DIR/")]
     pub json: Option<PathBuf>,
 
@@ -122,19 +121,19 @@ pub struct Profile {
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Keep the calls themselves, compressed, so that `tune --from FILE` can try every size on them
+    /// Record the calls themselves, compressed, so that `tune --from FILE` can try every size on them
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 
-    /// Say where in the program the calls are made: function, file and line
+    /// Say where the program makes the calls: function, file and line
     #[arg(long)]
     pub r#where: bool,
 
-    /// Say what changed between two profiles that --json wrote
+    /// Compare two profiles that --json wrote
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with_all = ["command", "json", "output", "record"])]
     pub compare: Option<Vec<PathBuf>>,
 
-    /// The program and its arguments; options of sweetspot stop at its name
+    /// The program and its arguments. Options for sweetspot come before its name
     #[arg(value_name = "CMD ARGS", required_unless_present = "compare", trailing_var_arg = true, value_hint = COMMAND)]
     pub command: Vec<OsString>,
 }
@@ -146,51 +145,51 @@ Examples:
   sweetspot verify --prepare 'cp base/* .' -- ./update accounts.dat";
 
 const VERIFY_NOTES: &str = "\
-The command runs twice as it is, to learn what differs by itself (times, process numbers, \
-temporary names), and then under `run`. Compared are files written (content, size, mode, owner, \
-links, order of modification), files removed or renamed, stdout, stderr, and the exit status or \
-signal. Each run starts from the same files in a sandbox of its own, and nothing of yours is \
-changed.
+The command first runs twice without buffering, to learn what differs from run to run anyway \
+(times, process numbers, temporary names). Then it runs under `run`. verify compares the files \
+written (content, size, mode, owner, links, order of modification), files removed or renamed, \
+stdout, stderr, and the exit status or signal. Each run starts from the same files in its own \
+sandbox, so your files do not change.
 
-The exit status is 0 when all is identical, 1 when something differs, 3 when it cannot be told \
-because the command's own results differ from run to run, and 2 when verify itself failed.";
+The exit status is 0 if everything is identical, 1 if something differs, 3 if verify cannot tell \
+because the command's own results differ from run to run, and 2 if verify itself failed.";
 
-/// Run it as it is and buffered, and compare all that can be seen
+/// Run a command with and without buffering, and compare the results
 #[derive(Args)]
 #[command(help_template = TEMPLATE, before_help = VERIFY_EXAMPLES, after_help = VERIFY_NOTES)]
 pub struct Verify {
-    /// How many times it runs at each size
+    /// How many times to run it at each size
     #[arg(
         long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=500)
     )]
     pub runs: u32,
 
-    /// The buffer sizes, separated by commas; without it the size that `run` would choose
+    /// The buffer sizes, separated by commas. Default: the size that `run` would choose
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true)]
     pub sizes: Vec<OsString>,
 
-    /// Buffer calls made by C's stdio like any others
+    /// Also buffer the calls that C's stdio makes
     #[arg(long)]
     pub stdio: bool,
 
-    /// Run in place, and before each run this shell command, which sets everything back
+    /// Run in place, and restore everything with this shell command before each run
     #[arg(long, value_name = "CMD")]
     pub prepare: Option<OsString>,
 
-    /// Run in place: the command changes your files as it always does
+    /// Run in place: the command changes your files, as it always does
     #[arg(long)]
     pub in_place: bool,
 
-    /// Take the rules from FILE instead of looking for sweetspot.toml
+    /// Read rules from FILE instead of searching for sweetspot.toml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Where what the runs write is kept until the end
+    /// Folder for what the runs write; removed at the end
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 
-    /// The program and its arguments; options of sweetspot stop at its name
+    /// The program and its arguments. Options for sweetspot come before its name
     #[arg(value_name = "CMD ARGS", required = true, trailing_var_arg = true, value_hint = COMMAND)]
     pub command: Vec<OsString>,
 }

@@ -32,7 +32,7 @@ Examples:
   sweetspot work transform --work 100 --threads 2 data encrypted
   sweetspot work records --record-bytes 200 --json accounts.dat";
 
-/// Count lines, read records, copy, compare, transform, make data: buffered well
+/// Count lines; read, copy, compare, transform or generate files
 #[derive(Args)]
 #[command(help_template = HELP, before_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Work {
@@ -53,20 +53,20 @@ pub enum Verb {
 /// How to read.
 #[derive(Args)]
 pub struct Read {
-    /// How to read; without it, whatever is best
+    /// How to read. Default: whatever is best
     #[arg(long, value_name = "NAME", value_parser = Strategy::ALL.map(Strategy::name))]
     strategy: Option<String>,
 
-    /// The size of a buffer: 64K, 1M; 0 or auto: 128K, for mapped 512K, for direct 1M; off: as
-    /// small as it can be
+    /// The buffer size: 64K, 1M. 0 or auto: 128K; 512K for mapped, 1M for direct. off: as small as
+    /// possible
     #[arg(long, value_name = "N", default_value = "auto", allow_hyphen_values = true)]
     buffer_size: OsString,
 
-    /// What the system is told about the file
+    /// What to tell the system about the file
     #[arg(long, value_name = "HINT", default_value = "none", value_parser = ["none", "sequential", "will-need"])]
     hint: String,
 
-    /// Print one JSON object: bytes, seconds, a hash of what was made
+    /// Print one JSON object: bytes, seconds, a hash of the result
     #[arg(long)]
     pub json: bool,
 }
@@ -101,7 +101,7 @@ pub fn size(option: &str, text: &OsString) -> Result<BufferSize, Failure> {
 /// Whether a file may be replaced.
 #[derive(Args)]
 pub struct Force {
-    /// Replace what is there
+    /// Replace existing files
     #[arg(short, long)]
     force: bool,
 }
@@ -112,14 +112,14 @@ impl Force {
     }
 }
 
-/// Make files of lines, records or bytes from a seed
+/// Generate files of lines, records or bytes from a seed
 #[derive(Args)]
 pub struct Generate {
     /// A data set of the streaming-or-buffering experiment
     #[arg(long, value_name = "NAME", value_parser = ["small", "medium-short", "medium-long", "big"])]
     pub preset: Option<String>,
 
-    /// The part of the preset's files to make
+    /// The share of the preset's files to generate
     #[arg(long, value_name = "PART", default_value_t = 1.0)]
     pub scale: f64,
 
@@ -143,27 +143,27 @@ pub struct Generate {
     #[arg(long, value_name = "N", default_value_t = 200, requires = "records")]
     pub record_bytes: u64,
 
-    /// Bytes in each file, instead of lines: any bytes
+    /// Bytes in each file, instead of lines: random bytes
     #[arg(long, value_name = "BYTES", conflicts_with_all = ["preset", "records"])]
     pub binary: Option<u64>,
 
-    /// All bytes follow from it
+    /// Seed for all bytes
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
     #[command(flatten)]
     pub force: Force,
 
-    /// Print one JSON object: bytes, seconds, a hash of what was made
+    /// Print one JSON object: bytes, seconds, a hash of the result
     #[arg(long)]
     pub json: bool,
 
-    /// The folder to make them in
+    /// The folder for the files
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
 }
 
-/// Copy a file; the kernel is asked first, holes stay holes
+/// Copy a file, in the kernel if possible; holes stay holes
 #[derive(Args)]
 pub struct Copy {
     #[command(flatten)]
@@ -172,22 +172,22 @@ pub struct Copy {
     #[command(flatten)]
     pub force: Force,
 
-    /// What to copy; -: standard input
+    /// The file to copy; -: standard input
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
 
-    /// Its copy, or a folder for it; -: standard output
+    /// The copy, or a folder for it; -: standard output
     #[arg(value_name = "TO")]
     pub to: PathBuf,
 }
 
-/// Say where two files begin to differ
+/// Say where two files first differ
 #[derive(Args)]
 pub struct Compare {
     #[command(flatten)]
     pub read: Read,
 
-    /// Say nothing, and look at no content where lengths differ
+    /// Print nothing, and read no content if lengths differ
     #[arg(short, long)]
     pub silent: bool,
 
@@ -206,7 +206,7 @@ pub struct Transform {
     #[command(flatten)]
     pub read: Read,
 
-    /// How much is collected before it is written; sizes as for --buffer-size
+    /// The write buffer; sizes as for --buffer-size
     #[arg(long, value_name = "N", default_value = "auto", allow_hyphen_values = true)]
     pub write_buffer: OsString,
 
@@ -246,11 +246,11 @@ pub struct Lines {
     #[command(flatten)]
     pub read: Read,
 
-    /// Read every line in this way, the slowest first, instead of counting
+    /// Instead of counting, read every line this way (slowest first)
     #[arg(long, value_name = "WAY", value_parser = ["byte", "2k", "8k", "string", "lines", "latin1"])]
     pub reader: Option<String>,
 
-    /// Decode every line, instead of counting
+    /// Instead of counting, decode every line
     #[arg(long, value_name = "NAME", value_parser = ["latin1", "utf8", "utf8-replace"], conflicts_with = "reader")]
     encoding: Option<String>,
 
@@ -299,15 +299,15 @@ pub struct Records {
     #[arg(long, value_name = "TO", conflicts_with_all = ["rewrite", "random"])]
     pub to: Option<PathBuf>,
 
-    /// Write each again in its place, as it is
+    /// Write each record back in place, unchanged
     #[arg(long, conflicts_with = "random")]
     pub rewrite: bool,
 
-    /// Read so many by number, at random
+    /// Read N records at random
     #[arg(long, value_name = "N")]
     pub random: Option<u64>,
 
-    /// The numbers follow from it
+    /// Seed for the record numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 

@@ -61,7 +61,7 @@ fn order(plan: &Plan, matrix: &Matrix) -> String {
     let mut text = match plan.seed {
         Some(seed) => format!("\nOrder, from seed {seed}:\n"),
         None => {
-            "\nThe order is drawn by lot when it begins (--seed NUMBER fixes it); from seed 0:\n"
+            "\nThe order is chosen at random when it begins (--seed NUMBER fixes it); from seed 0:\n"
                 .to_owned()
         }
     };

@@ -174,7 +174,7 @@ pub fn own_binary() -> Result<PathBuf, Failure> {
 /// Where it is none.
 pub fn utf8(path: &Path) -> Result<&str, Failure> {
     path.to_str().ok_or_else(|| {
-        Failure::own(format!("{}: the path is no text in UTF-8", shown(path)))
+        Failure::own(format!("{}: the path is not UTF-8", shown(path)))
             .next("choose another folder: --dir DIR")
     })
 }

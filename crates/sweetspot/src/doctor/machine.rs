@@ -30,7 +30,9 @@ pub fn for_run() -> Vec<Finding> {
 pub fn for_experiments(environment: &Environment) -> Vec<Finding> {
     let part = Part::Experiments;
     let quiet = match environment.hindrance() {
-        None => Finding::ok(part, "quiet memory", "the host takes no small blocks of it back"),
+        None => {
+            Finding::ok(part, "quiet memory", "the host does not take small blocks of memory back")
+        }
         Some(hindrance) => {
             Finding::lacks(part, "quiet memory", hindrance.cause).mend(as_root(&hindrance.command))
         }
@@ -47,7 +49,7 @@ pub fn c_library(is_reached: bool) -> Finding {
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     match (version, is_reached) {
         (Some(version), true) => {
-            Finding::ok(Part::Run, "C library", format!("{version}, whose entries are known"))
+            Finding::ok(Part::Run, "C library", format!("{version}, whose internals are known"))
         }
         (Some(version), false) => {
             let says = format!("{version}; nothing was buffered under it, for the reason above");
@@ -65,20 +67,22 @@ fn shared_memory() -> Finding {
     let mount = format!("mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs {SHARED_MEMORY}");
     let room = match statvfs(SHARED_MEMORY) {
         Ok(room) => room,
-        Err(error) => return lacks(format!("{error}: writes do not wait")).mend(as_root(&mount)),
+        Err(error) => {
+            return lacks(format!("{error}: writes are not buffered")).mend(as_root(&mount));
+        }
     };
     if let Err(error) = tempfile::tempfile_in(SHARED_MEMORY) {
         let mend = match room.f_flag.contains(StatVfsMountFlags::RDONLY) {
             true => format!("mount -o remount,rw {SHARED_MEMORY}"),
             false => format!("chmod 1777 {SHARED_MEMORY}"),
         };
-        return lacks(format!("{error}: writes do not wait")).mend(as_root(&mend));
+        return lacks(format!("{error}: writes are not buffered")).mend(as_root(&mend));
     }
     let (size, free) = (room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize);
     let says = format!("{} MiB, of which {} MiB are free", size >> 20, free >> 20);
     match free < SHARED_BYTES_MIN / 2 {
         false => Finding::ok(part, SHARED_MEMORY, says),
-        true => lacks(format!("{says}: little can wait, many files go without"))
+        true => lacks(format!("{says}: too little for many files"))
             .mend(as_root(&format!("mount -o remount,size=1G {SHARED_MEMORY}"))),
     }
 }
@@ -86,10 +90,10 @@ fn shared_memory() -> Finding {
 /// By it the guard learns of deaths.
 fn pidfd() -> Finding {
     match pidfd_open(getpid(), PidfdFlags::empty()) {
-        Ok(_) => Finding::ok(Part::Run, "pidfd", "the guard learns at once of a program's death"),
+        Ok(_) => Finding::ok(Part::Run, "pidfd", "the guard learns of a program's death at once"),
         Err(error) => {
             let says =
-                format!("{error}: there is no guard, so writes do not wait (Linux 5.3 has it)");
+                format!("{error}: there is no guard, so writes are not buffered (needs Linux 5.3)");
             Finding::lacks(Part::Run, "pidfd", says)
         }
     }
@@ -102,9 +106,9 @@ fn left_behind() -> Finding {
     let (count, bytes) =
         pieces.fold((0, 0), |(count, bytes), piece| (count + 1, bytes + piece.bytes));
     match count {
-        0 => Finding::ok(part, "left behind", "nothing is pending from programs that were killed"),
+        0 => Finding::ok(part, "left behind", "nothing is pending from killed programs"),
         _ => {
-            let says = format!("{bytes} bytes in {count} pieces of programs that were killed");
+            let says = format!("{bytes} bytes in {count} pieces, from killed programs");
             Finding::lacks(part, "left behind", says).mend("sweetspot recover".to_owned())
         }
     }
@@ -121,7 +125,7 @@ fn sandbox() -> Finding {
     }) {
         Ok(_) => Finding::ok(part, "sandbox", "namespaces and overlays, tried in this folder"),
         Err(Refused::NoScratch(cause)) => {
-            let mend = "name a folder with room: TMPDIR=DIR sweetspot doctor".to_owned();
+            let mend = "name a folder with free space: TMPDIR=DIR sweetspot doctor".to_owned();
             Finding::lacks(part, "sandbox", cause).mend(mend)
         }
         Err(Refused::NotHere(cause)) => Finding::lacks(part, "sandbox", cause).mend(mend_sandbox()),
@@ -156,7 +160,11 @@ fn cold_cache() -> Finding {
         Ok(here)
     };
     match tried() {
-        Ok(_) => Finding::ok(part, "cold cache", "files of this folder leave the page cache"),
+        Ok(_) => Finding::ok(
+            part,
+            "cold cache",
+            "files in this folder can be dropped from the page cache",
+        ),
         Err(cause) => {
             let mend =
                 "measure in a folder of yours on a disk: sweetspot bench --dir DIR".to_owned();
@@ -169,11 +177,11 @@ fn cachestat() -> Finding {
     let part = Part::Experiments;
     match cache::has_cachestat() {
         true => {
-            Finding::ok(part, "cachestat", "what is in the page cache is asked without a mapping")
+            Finding::ok(part, "cachestat", "shows what is in the page cache without mapping files")
         }
         false => {
             let says =
-                "not in this kernel (Linux 6.5 has it): mincore is asked, which takes longer";
+                "not in this kernel (needs Linux 6.5); mincore is used instead, which is slower";
             Finding::lacks(part, "cachestat", says)
         }
     }

@@ -50,7 +50,7 @@ fn sentence(merged: &Merged) -> String {
     };
     let total = &merged.total;
     let left = match (total.calls_left, total.file_seconds) {
-        (Some(left), _) => format!(", {} left of them", count(left)),
+        (Some(left), _) => format!(", of which {} were made", count(left)),
         (None, Some(time)) => format!(" that took {}", seconds(time)),
         (None, None) => String::new(),
     };
@@ -144,7 +144,7 @@ fn spread(merged: &Merged) -> String {
         row("calls", &spread.calls, count(total.calls), &number),
     ];
     if let (Some(range), Some(all)) = (&spread.calls_left, total.calls_left) {
-        rows.push(row("left of them", range, count(all), &number));
+        rows.push(row("made", range, count(all), &number));
     }
     if let (Some(range), Some(all)) = (&spread.file_seconds, total.file_seconds) {
         rows.push(row("in calls", range, seconds(all), &seconds));
@@ -176,7 +176,7 @@ fn runs(merged: &Merged) -> String {
 
 /// What is told of calls: what was left of them, or how long they took.
 fn of_calls(merged: &Merged) -> &'static str {
-    if merged.total.calls_left.is_some() { "left" } else { "in calls" }
+    if merged.total.calls_left.is_some() { "made" } else { "in calls" }
 }
 
 fn files(all: &[FileSum]) -> String {
@@ -197,7 +197,7 @@ fn files(all: &[FileSum]) -> String {
     let rows = folded.iter().take(shown).map(row).collect();
     let is_profile = all.iter().any(|file| file.seconds.is_some());
     let mut text = table(
-        &["file", "runs", "calls", if is_profile { "in calls" } else { "left" }, "bytes"],
+        &["file", "runs", "calls", if is_profile { "in calls" } else { "made" }, "bytes"],
         rows,
     );
     let rest = &folded[folded.len().min(shown)..];

@@ -138,7 +138,7 @@ pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
         .map(|(claim, text)| Claim { text: text.clone(), judgement: judgement(claim.judgement) })
         .collect();
     let sentences = match report.sentences.as_slice() {
-        [] => vec!["Nothing is said yet: no cell was compared with another.".to_owned()],
+        [] => vec!["No result yet: no cell was compared with another.".to_owned()],
         some if some.len() <= SENTENCES_MAX => some.to_vec(),
         _ => vec![tally(&claims)],
     };

@@ -29,7 +29,7 @@ impl Advice<'_> {
     /// What to do first, then why.
     pub fn text(&self) -> String {
         let Some(worth) = &self.answer.worth else {
-            return "No answer yet, as no pair has run. Until then leave it as it is.".to_string();
+            return "No answer yet: no pair has run. Until then, leave it as it is.".to_string();
         };
         match worth.reply {
             Reply::Yes => format!(
@@ -69,7 +69,7 @@ impl Advice<'_> {
         let Some(size) = &self.answer.size else {
             return match self.is_complete {
                 true => format!(
-                    "Set no size: on a machine as busy as this one, too few runs were left to try \
+                    "Set no size: this machine is so busy that too few runs were left to try \
                      sizes.{}",
                     self.more_patience(self.plan.patience + 1, "have enough")
                 ),
@@ -109,7 +109,7 @@ impl Advice<'_> {
             None => "leave it as it is: buffering saves few of its system calls".to_string(),
         };
         format!(
-            "Undecided; until then {advice}. Buffered it was faster in {} of {} pairs ({} times as \
+            "Undecided. For now, {advice}. With buffering it was faster in {} of {} pairs ({} times as \
              fast{}).{}",
             worth.faster_in,
             worth.pairs,
@@ -235,7 +235,7 @@ mod tests {
             ),
             (
                 None,
-                "Set no size: on a machine as busy as this one, too few runs were left to try sizes. \
+                "Set no size: this machine is so busy that too few runs were left to try sizes. \
                  More runs have enough: sweetspot tune --patience 2 -- ...",
             ),
         ] {
@@ -255,11 +255,10 @@ mod tests {
         check(
             compared(Reply::Open, 4, [0.9, 1.3, 1.8]),
             None,
-            "Undecided; until then leave it as it is: buffering saves few of its system calls. Buffered \
-             it was faster in 5 of 6 pairs (1.30 times as fast, 0.90 to 1.80). More runs (about 24 pairs) may \
+            "Undecided. For now, leave it as it is: buffering saves few of its system calls. With buffering it was faster in 5 of 6 pairs (1.30 times as fast, 0.90 to 1.80). More runs (about 24 pairs) may \
              settle it: sweetspot tune --patience 3 -- ...",
         );
-        let none = "No answer yet, as no pair has run. Until then leave it as it is.";
+        let none = "No answer yet: no pair has run. Until then, leave it as it is.";
         assert_eq!(said(None, None), none);
     }
 }

@@ -46,7 +46,7 @@ impl Apart {
         .map_err(|refused| {
             match refused {
                 Refused::NotHere(cause) => {
-                    Failure::own(format!("there can be no sandbox here: {cause}"))
+                    Failure::own(format!("a sandbox is not possible here: {cause}"))
                 }
                 Refused::NoScratch(cause) => Failure::own(cause),
             }
@@ -103,7 +103,7 @@ impl Apart {
     pub fn end(&mut self, measurement: &mut Measurement) -> Result<(), Failure> {
         if self.sandbox.is_full() {
             return Err(Failure::own(format!(
-                "{}: the disk is full, so what the run did tells nothing",
+                "{}: the disk is full, so this run's result means nothing",
                 shown(self.sandbox.scratch())
             ))
             .next("name a folder on a larger one: TMPDIR=DIR sweetspot tune ..."));

@@ -36,7 +36,7 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
     })?;
     let pattern = folder.to_str().map(|folder| format!("{}/*", folder.trim_end_matches('/')));
     let pattern = pattern.filter(|pattern| pattern.len() <= TEXT_BYTES_MAX).ok_or_else(|| {
-        Failure::own(format!("{}: the name cannot stand in a rule", shown(&folder)))
+        Failure::own(format!("{}: this name cannot be used in a rule", shown(&folder)))
             .next("name a folder above it")
     })?;
     let scratch = tempfile::Builder::new()

@@ -71,7 +71,7 @@ impl Predicted {
         let mut notes = Vec::new();
         if recording.lost > 0 {
             notes.push(format!(
-                "{} calls that were followed found no room in the recording: its end is missing",
+                "{} calls did not fit into the recording: its end is missing",
                 recording.lost
             ));
         }

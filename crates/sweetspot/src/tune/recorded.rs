@@ -42,7 +42,7 @@ impl Recorded {
             arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         if !command.is_empty() && command != recording.profile.command {
             let words = shell_words(&recording.profile.command);
-            predicted.notes.push(format!("what was recorded is another command: {words}"));
+            predicted.notes.push(format!("a different command was recorded: {words}"));
         }
         Ok(Recorded { recording, predicted })
     }
@@ -54,7 +54,7 @@ pub(super) fn tell_from(arguments: &Tune, path: &Path) -> Result<u8, Failure> {
     let notes = [
         predicted.notes.clone(),
         vec![format!(
-            "six runs confirm it or not: sweetspot tune --from {} -- {}",
+            "to confirm it with six runs: sweetspot tune --from {} -- {}",
             quoted(path),
             shell_words(&recording.profile.command)
         )],

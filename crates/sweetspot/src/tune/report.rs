@@ -230,12 +230,11 @@ impl Findings<'_> {
         }
         Ok(match (answer.choice, answer.auto_is_within) {
             (OFF, false) => format!(
-                "No buffering is within {percent} of the best, {}: buffers do not pay here.",
+                "No buffering is within {percent} of the best, {}: buffering does not pay off here.",
                 called(answer.rival)
             ),
             (OFF, true) => format!(
-                "No buffering and auto are both within {percent} of the best: buffers neither pay \
-                 nor harm here, and auto is what stays in force."
+                "No buffering and auto are both within {percent} of the best: buffering neither helps nor harms here, so auto stays in force."
             ),
             (choice, true) => format!(
                 "auto is within {percent} of the best: {}; the smallest size as good is {}.",

@@ -88,7 +88,7 @@ impl<'a> Trial<'a> {
         let mut notes = Vec::new();
         if is_pipe_or_socket(Path::new(STANDARD_INPUT)) {
             notes.push(
-                "its standard input is no file, so each run finds it empty: cmd < file can be tuned"
+                "its standard input is not a file, so each run finds it empty; cmd < file can be tuned"
                     .to_string(),
             );
         }
@@ -141,7 +141,7 @@ impl<'a> Trial<'a> {
                 self.name()
             ))
             .next(format!(
-                "bring it back first, and before each run: --prepare 'cp saved.dat {shown}'"
+                "restore it first, and before each run: --prepare 'cp saved.dat {shown}'"
             )));
         }
         self.check_outputs("with buffered reads")?;
@@ -172,7 +172,7 @@ impl<'a> Trial<'a> {
         let ledger = match created {
             Ok(ledger) => ledger,
             Err(error) => {
-                self.notes.push(format!("what is read was not learned: {error}"));
+                self.notes.push(format!("could not learn what it reads: {error}"));
                 return Ok(());
             }
         };

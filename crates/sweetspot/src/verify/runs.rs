@@ -100,7 +100,7 @@ impl<'a> Runs<'a> {
         // Before the report is read: it lies on the same disk.
         if self.sandbox.is_full() {
             return Err(Failure::own(format!(
-                "{}: the disk is full, so what the run did tells nothing",
+                "{}: the disk is full, so this run's result means nothing",
                 shown(self.sandbox.scratch())
             ))
             .next("name a folder on a larger one: --dir DIR"));
@@ -292,7 +292,7 @@ fn cannot_keep(error: io::Error) -> Failure {
 
 fn refused(cause: &Refused) -> Failure {
     match cause {
-        Refused::NotHere(cause) => Failure::own(format!("there can be no sandbox here: {cause}"))
+        Refused::NotHere(cause) => Failure::own(format!("a sandbox is not possible here: {cause}"))
             .next(
                 "nothing was run; to run in place: --prepare CMD (sets everything back before each \
                  run) or --in-place",

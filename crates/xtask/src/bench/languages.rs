@@ -95,7 +95,7 @@ fn words(line: &str) -> String {
 /// Calls made and calls left, from the text of a summary.
 fn calls(summary: &str) -> Option<(u64, u64)> {
     let line = summary.lines().find_map(|line| line.strip_prefix("calls "))?;
-    let (calls, left) = line.split_once(", left of them ")?;
+    let (calls, left) = line.strip_suffix(" made")?.split_once(" requested, ")?;
     Some((calls.trim().parse().ok()?, left.trim().parse().ok()?))
 }
 
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn calls_are_read_in_a_summary() {
-        assert_eq!(calls("x\ncalls     200002, left of them 244\n"), Some((200_002, 244)));
+        assert_eq!(calls("x\ncalls     200002 requested, 244 made\n"), Some((200_002, 244)));
         assert_eq!(calls("note      nothing was buffered\n"), None);
     }
 }

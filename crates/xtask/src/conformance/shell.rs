@@ -214,7 +214,7 @@ pub fn bounded(command: &mut Command, work: &Work, life_max: Duration) -> Result
 mod tests {
     #[test]
     fn calls_that_were_saved_are_counted() {
-        let summary = "sweetspot summary\n\n file    buffer  calls  left  read  written  straight on\n \
+        let summary = "sweetspot summary\n\n file    buffer  calls  made  read  written  passed through\n \
                        /tmp/a  auto    100    20    0     599  20: before it had earned its buffer\n \
                        /tmp/b  512     50     50    0     0    -\n";
         assert_eq!(super::saved(summary), 80);

@@ -269,12 +269,15 @@ fn use_it(binary: &Path, scratch: &Path) -> Result<String, Error> {
     call(Command::new("cmp").arg(at("in")).arg(at("out")))?;
     let summary = fs::read_to_string(at("summary")).map_err(|error| error.to_string())?;
     let calls = summary.lines().find_map(|line| line.strip_prefix("calls"));
-    // "50000, left of them 489"
-    let counts = calls.and_then(|calls| calls.trim().split_once(", left of them "));
+    // "50000 requested, 489 made"
+    let counts =
+        calls.and_then(|calls| calls.trim().strip_suffix(" made")?.split_once(" requested, "));
     let number = |text: &str| text.trim().parse::<u64>().ok();
-    match counts.and_then(|(made, left)| Some((number(made)?, number(left)?))) {
+    match counts.and_then(|(one, other)| Some((number(one)?, number(other)?))) {
         // On a busy machine the guard may answer late, and until then writes go straight on.
-        Some((made, left)) if left * 2 < made => Ok(format!("{made} calls, left of them {left}")),
+        Some((requested, made)) if made * 2 < requested => {
+            Ok(format!("{requested} calls requested, {made} made"))
+        }
         _ => Err(format!("nothing was buffered:\n{summary}")),
     }
 }

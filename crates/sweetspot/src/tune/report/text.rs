@@ -31,21 +31,25 @@ impl Report {
         self.stopped.is_none()
     }
 
+    /// That it was stopped, and how it goes on.
+    fn so_far(&self) -> &'static str {
+        match self.stopped {
+            Some(Stopped::Interrupted) => {
+                "Interrupted. This is what is known so far. Continue with the same command and \
+                 --resume.\n"
+            }
+            Some(Stopped::Budget) => {
+                "Time is up. This is what is known so far. Continue with the same command and \
+                 --resume, or give it more: --budget 20m. Or predict it from one run: sweetspot profile \
+                 --record FILE -- CMD, then sweetspot tune --from FILE.\n"
+            }
+            None => "",
+        }
+    }
+
     /// The whole report, for people.
     pub fn text(&self) -> String {
-        let mut text = format!("{}\n", self.sentence);
-        match self.stopped {
-            Some(Stopped::Interrupted) => text.push_str(
-                "Interrupted: this is what is known so far. Go on with the same command and \
-                 --resume.\n",
-            ),
-            Some(Stopped::Budget) => text.push_str(
-                "The time is up: this is what is known so far. Go on with the same command and \
-                 --resume, or give it more: --budget 20m. Or predict it from one run: sweetspot profile \
-                 --record FILE -- CMD, then sweetspot tune --from FILE.\n",
-            ),
-            None => {}
-        }
+        let mut text = format!("{}\n{}", self.sentence, self.so_far());
         if !self.predicted.is_empty() {
             let rows = self.predicted.iter().map(|row| (row.buffer.as_str(), row.seconds));
             let curve = self.curve(rows.collect());
@@ -69,7 +73,28 @@ impl Report {
             true => String::new(),
             false => format!("\n{curve}"),
         };
-        let _ = write!(text, "\n{}\n{curve}", self.table().trim_fmt());
+        let _ = write!(text, "\n{}\n{curve}{}", self.table().trim_fmt(), self.how());
+        match self.checked.as_slice() {
+            [] => text.push_str("No output is known that could be compared.\n"),
+            checked => {
+                let _ = writeln!(text, "The same in every run: {}.", listed(checked));
+            }
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "Note: {note}.");
+        }
+        if let Some(path) = &self.rule_file {
+            let _ = writeln!(text, "\nWritten to {path}:");
+            for rule in &self.rules {
+                let _ = writeln!(text, "  {rule}");
+            }
+        }
+        text
+    }
+
+    /// How it was measured.
+    fn how(&self) -> String {
+        let mut text = String::new();
         let base = self.base.as_deref().unwrap_or("the best");
         let _ = writeln!(
             text,
@@ -98,21 +123,6 @@ impl Report {
                  tenth of the time; {what}.",
                 self.disturbed_runs
             );
-        }
-        match self.checked.as_slice() {
-            [] => text.push_str("No output is known that could be compared.\n"),
-            checked => {
-                let _ = writeln!(text, "The same in every run: {}.", listed(checked));
-            }
-        }
-        for note in &self.notes {
-            let _ = writeln!(text, "Note: {note}.");
-        }
-        if let Some(path) = &self.rule_file {
-            let _ = writeln!(text, "\nWritten to {path}:");
-            for rule in &self.rules {
-                let _ = writeln!(text, "  {rule}");
-            }
         }
         text
     }
@@ -259,8 +269,7 @@ pub fn dry_run(trial: &Trial, arguments: &Tune, seconds: f64, rules: &Path) -> S
         .collect();
     let runs = crate::tune::runs_usual(arguments) as f64;
     let mut text = format!(
-        "One run took {seconds:.3} s. Tuning takes about {runs} runs, {:.0} s at most as slow as \
-         that one; the budget is {} s.\n\ninputs   {}\noutputs  {}\nsizes    {}\nrule     {}\n",
+        "One run took {seconds:.3} s. Tuning takes about {runs} runs, {:.0} s at most at that speed; the budget is {} s.\n\ninputs   {}\noutputs  {}\nsizes    {}\nrule     {}\n",
         runs * seconds,
         arguments.budget.as_secs(),
         list(inputs),

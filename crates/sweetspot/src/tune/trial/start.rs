@@ -35,7 +35,7 @@ impl Trial<'_> {
             let next = match self.runs {
                 1 => "make it succeed first; a program that ends so on purpose: sh -c 'CMD; true'",
                 _ => {
-                    "if it uses up or changes its input, bring that back before each run: \
+                    "if it uses up or changes its input, restore that before each run: \
                      --prepare 'cp saved.dat input.dat'"
                 }
             };
