@@ -1,7 +1,8 @@
 //! What `auto` takes for a file at this moment: as much as pays, by what its transfers have taken so
 //! far, or those of others on its file system. What to conclude from them is said in `core::cost`.
 //!
-//! Each fill and each flush is timed, with two looks at the clock; hits and appends are not. An explicit
+//! Each fill and each flush is timed, with two looks at the clock (and two more where a window needs
+//! memory); hits and appends are not. An explicit
 //! size is timed too, for the next file, and stays what it is.
 //!
 //! Invariant: what is read in shared memory decides between the smallest and the largest size that is
