@@ -326,8 +326,8 @@ pub struct FileRecord {
     pub why: AtomicU64,
     /// By [`Counter`].
     pub counters: [AtomicU64; Counter::COUNT],
-    /// By [`Way`]: what calls cost, as words of [`Cost`], and the size that was chosen last by that, in
-    /// bytes; 0: not known.
+    /// By [`Way`]: what calls cost, as words of [`Cost`], and the largest size that was chosen, in bytes; 0:
+    /// not known.
     pub costs: [AtomicU64; Way::COUNT],
     pub chosen: [AtomicU32; Way::COUNT],
     pub path: Text,

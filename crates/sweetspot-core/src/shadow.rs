@@ -3,7 +3,8 @@
 //!
 //! `profile` lets every call go to the kernel and asks its file's [`Shadow`] what would have become
 //! of it. The answer is counted: so many reads would have been hits, so many windows filled. What
-//! is not here: time (the cost model of `profile`), and the file itself.
+//! is not here: time (the cost model of `profile`, and with it what `auto` would find to pay: it is taken
+//! to use what is usual), and the file itself.
 //!
 //! Of calls that were recorded the same is asked again for other sizes (`profile --record`,
 //! `tune --from`): [`Shadow::with_buffer`].

@@ -5,6 +5,7 @@
 //! probe     asks whether one program is buffered here, without running it
 //! guard     the process that pins files and finishes what dead processes left pending
 //! notes     which ledgers are the user's own, and which files they may be written to
+//! costs     what calls cost on each file system, from one run to the next
 //! recover   does the guard's last duty where the guard was killed too
 //! ```
 //!

@@ -1,7 +1,8 @@
 //! What `auto` takes for a file at this moment: as much as pays, by what its transfers have taken so
 //! far, or those of others on its file system. What to conclude from them is said in `core::cost`.
 //!
-//! Each fill and each flush is timed, with two looks at the clock; hits and appends are not. An explicit
+//! Each fill and each flush is timed, with two looks at the clock (and two more where a window needs
+//! memory); hits and appends are not. An explicit
 //! size is timed too, for the next file, and stays what it is.
 //!
 //! Invariant: what is read in shared memory decides between the smallest and the largest size that is
@@ -109,19 +110,37 @@ pub fn windows(file: &OpenFile) -> Windows {
     Windows { bytes_max: usual.max(bytes_sweet), bytes_sweet, bytes_first }
 }
 
-/// The most that should wait for a file, in bytes, where the disk has room. Its lock is held, or it
-/// has no buffer.
-pub fn append_bytes(file: &OpenFile) -> u64 {
+/// The most that should wait for a file, in bytes. Its lock is held, or it has no buffer.
+fn wanted_bytes(file: &OpenFile) -> u64 {
     let buffer = file.buffer.load(Relaxed);
-    let usual = process::buffer_bytes_max(buffer);
     if buffer != BUFFER_AUTO {
-        return usual;
+        return process::buffer_bytes_max(buffer);
     }
     let told = told(file, Way::Write);
     let wanted = with_meter(file, Way::Write, |meter| meter.auto_bytes(told, APPEND_BYTES_FIRST));
-    // What has paid once pays; beyond what is usual only where there is room for many.
-    let wanted = wanted.max(file.append_bytes_max.load(Relaxed));
-    wanted.min(usual.max(file.space_bytes.load(Relaxed) / SPACE_BUFFERS))
+    // What has paid once pays.
+    wanted.max(file.append_bytes_max.load(Relaxed))
+}
+
+/// Whether more should wait for a file than is usual. As above.
+pub fn wants_more_than_usual(file: &OpenFile) -> bool {
+    wanted_bytes(file) > process::buffer_bytes_max(file.buffer.load(Relaxed))
+}
+
+/// The most that may wait for a file, in bytes: more than is usual only where a disk has room for many.
+/// As above.
+pub fn append_bytes(file: &OpenFile) -> u64 {
+    let usual = process::buffer_bytes_max(file.buffer.load(Relaxed));
+    wanted_bytes(file).min(usual.max(file.space_bytes.load(Relaxed) / SPACE_BUFFERS))
+}
+
+/// As much of it as waits before the first flush: of a call that is known to be dear, no less than costs
+/// as much as the call.
+pub fn append_bytes_first(file: &OpenFile) -> u64 {
+    match file.buffer.load(Relaxed) {
+        BUFFER_AUTO => told(file, Way::Write).map_or(0, Cost::even_bytes).max(APPEND_BYTES_FIRST),
+        buffer => process::buffer_bytes_max(buffer),
+    }
 }
 
 /// The chunk that a file should ask for, in bytes: as much as should wait for it, beyond what is usual

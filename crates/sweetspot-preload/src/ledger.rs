@@ -78,7 +78,7 @@ pub fn record_cost(file: &OpenFile, way: Way, cost: Option<Cost>, chosen_bytes: 
     // SAFETY: records of the ledger stay mapped.
     if let Some(record) = unsafe { file.file_record.load(Relaxed).as_ref() } {
         record.costs[way as usize].store(cost.map_or(0, Cost::to_word), Relaxed);
-        record.chosen[way as usize].store(chosen_bytes as u32, Relaxed);
+        record.chosen[way as usize].fetch_max(chosen_bytes as u32, Relaxed);
     }
 }
 

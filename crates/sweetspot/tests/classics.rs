@@ -54,6 +54,22 @@ fn every_plan_is_understood_at_every_scale() {
     }
 }
 
+/// That of our own: whether `auto` finds the best size.
+#[test]
+fn the_plan_for_auto_is_understood_at_every_scale_and_runs() {
+    let place = tempfile::tempdir().unwrap();
+    for scale in scales("auto") {
+        let output = bench(place.path(), &["--dry-run", "--scale", &scale], "auto");
+        assert!(output.status.success(), "{scale}: {output:?}");
+    }
+    let output = bench(place.path(), &["--json", "--scale", "quick"], "auto");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // One round decides no claim, but each cell has run, with the right output.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let cells = found["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 3 * 12, "{found}");
+}
+
 #[test]
 fn two_of_them_run_on_little_data() {
     for classic in ["cobol-copy", "transfer-size"] {

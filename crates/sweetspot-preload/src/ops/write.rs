@@ -12,8 +12,7 @@ use core::sync::atomic::{
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_OFF, Counter, Entry, FLUSH_FAILED, PLACE_BASE, PLACE_END, PLACE_OFFSET,
-    Way, chunk_start,
+    BUFFER_OFF, Counter, Entry, FLUSH_FAILED, PLACE_BASE, PLACE_END, PLACE_OFFSET, Way, chunk_start,
 };
 use sweetspot_core::pending::{
     self, Found, Owner, length_of, length_unless_owned, owner_of, waiting_of,
@@ -1272,6 +1271,9 @@ fn ask(file: &'static OpenFile, fd: i32) {
     if let Some(why) = against {
         return give_up(file, why);
     }
+    if auto::wants_more_than_usual(file) {
+        look_for_space(file, fd);
+    }
     let asked = pins::ask(&pins::Ask {
         fd,
         device: status.device,
@@ -1370,11 +1372,7 @@ fn attach(file: &'static OpenFile, fd: i32) {
         remember_status(entry, fd);
         entry.place.store(place_for(file, flags), Relaxed);
         let max = append_bytes_max(file);
-        let first = match file.buffer.load(Relaxed) {
-            BUFFER_AUTO => policy::APPEND_BYTES_FIRST.min(max),
-            _ => max,
-        };
-        file.append_bytes_max.store(first, Relaxed);
+        file.append_bytes_max.store(auto::append_bytes_first(file).min(max), Relaxed);
         file.appends_before.store(file.counted(Counter::Appends), Relaxed);
         if !on {
             file.learned.store(value, Relaxed);

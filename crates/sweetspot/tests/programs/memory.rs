@@ -85,6 +85,7 @@ const CHECKED: &[(&str, &str)] = &[
 
 /// Programs that valgrind cannot run, or of which there is nothing to check, and why.
 const NOT_CHECKED: &[(&str, &str)] = &[
+    ("no_clock", "valgrind itself reads the clock that is forbidden here"),
     ("deaths", "it learns of deaths by pidfds, which valgrind does not know, and waits for them"),
     ("fetched", "it takes descriptors by pidfds, which valgrind does not know"),
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),

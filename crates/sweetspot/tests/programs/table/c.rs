@@ -603,6 +603,14 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a program that may not read the clock",
+        build: &[C("no_clock")],
+        prepare: "seq 100000 > in",
+        command: "$RUN $BIN/c/no_clock early && cmp in out; $RUN $BIN/c/no_clock late && cmp in out",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "offsets beyond 4 GiB",
         build: &[C("large")],
         command: "$RUN $BIN/c/large",
