@@ -2,60 +2,50 @@
 //! buffering is on at all.
 
 use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 
 use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Ledger};
 use sweetspot_core::policy;
 
-use crate::atomic::single_threaded;
-use crate::{fault, sys};
-
-/// Why no hook does anything but pass on; 0: buffering is on. Bits of `PASSIVE_*`.
-#[unsafe(link_section = ".data")]
-static PASSIVE: AtomicU32 = AtomicU32::new(PASSIVE_BEFORE_START);
-/// The constructor has not run yet.
-pub const PASSIVE_BEFORE_START: u32 = 1;
-/// Switched off by the environment.
-pub const PASSIVE_OFF: u32 = 2;
-/// The process ends, or gave up rights, or does what cannot be followed: straight on for good.
-pub const PASSIVE_FOR_GOOD: u32 = 4;
-/// A vfork or spawn is under way; see `ops::process`.
-pub const PASSIVE_SPAWN: u32 = 8;
+use crate::atomic::{Threads, single_threaded};
+use crate::concerns::{self, PASSIVE};
+pub use crate::concerns::{PASSIVE_BEFORE_START, PASSIVE_FOR_GOOD, PASSIVE_OFF, PASSIVE_SPAWN};
+use crate::{arch, fault, sys};
 
 /// Whether hooks must pass on without touching any state. The one test at the head of every slow
 /// path.
 #[inline(always)]
 pub fn passive() -> bool {
-    PASSIVE.load(Relaxed) != 0 && crate::ops::process::still_passive()
+    concerns::of(PASSIVE) != 0 && crate::ops::process::still_passive()
 }
 
 /// Whether every call goes straight on for good, and nobody observes it: the short way for files that
 /// have no buffer.
 #[inline(always)]
 pub fn passive_for_good() -> bool {
-    PASSIVE.load(Relaxed) & PASSIVE_FOR_GOOD != 0
+    concerns::of(PASSIVE_FOR_GOOD) != 0
 }
 
 /// Whether the constructor is still running: nothing of the program does.
 pub fn is_starting() -> bool {
-    PASSIVE.load(Relaxed) & PASSIVE_BEFORE_START != 0
+    concerns::of(PASSIVE_BEFORE_START) != 0
 }
 
 /// The reasons in force.
 pub fn passive_reasons() -> u32 {
-    PASSIVE.load(Relaxed)
+    concerns::of(PASSIVE)
 }
 
 /// Adds a reason.
 pub fn set_passive(reason: u32) {
-    PASSIVE.fetch_or(reason, Relaxed);
+    concerns::set(reason);
 }
 
 /// Takes a reason away.
 pub fn clear_passive(reason: u32) {
-    PASSIVE.fetch_and(!reason, Relaxed);
+    concerns::clear(reason);
 }
 
 /// Whether a seccomp filter is in force that may kill for a call of ours.
@@ -81,12 +71,20 @@ pub static EPOCH: AtomicU64 = AtomicU64::new(1);
 /// add: two that listen at the same time advance it twice, and each knows what came before it.
 #[inline(always)]
 pub fn listen() -> u64 {
-    if single_threaded() {
-        let epoch = EPOCH.load(Relaxed);
-        EPOCH.store(epoch.wrapping_add(1), Relaxed);
-        return epoch;
+    listen_among(Threads::now())
+}
+
+/// The same for who has asked for the threads.
+#[inline(always)]
+pub fn listen_among(threads: Threads) -> u64 {
+    match threads {
+        Threads::One => {
+            let epoch = EPOCH.load(Relaxed);
+            EPOCH.store(epoch.wrapping_add(1), Relaxed);
+            epoch
+        }
+        Threads::Several => EPOCH.fetch_add(1, SeqCst),
     }
-    EPOCH.fetch_add(1, SeqCst)
 }
 
 /// The same of a window that was as the file is in an epoch: the one in which it may answer. What was
@@ -159,7 +157,7 @@ pub fn set_stdio(stdio: u32) {
 
 /// Hits left until the clock is read.
 #[unsafe(link_section = ".data")]
-static TICKS: AtomicU32 = AtomicU32::new(1);
+static TICKS: AtomicI32 = AtomicI32::new(1);
 /// Milliseconds on the coarse monotonic clock when it was last read.
 #[unsafe(link_section = ".data")]
 static NOW_MS: AtomicU64 = AtomicU64::new(0);
@@ -193,9 +191,7 @@ fn clock() -> u32 {
 /// the guard's clock has moved, or (where there is no guard) after some hits.
 #[inline(always)]
 pub fn tick() -> bool {
-    let left = TICKS.load(Relaxed);
-    TICKS.store(left.wrapping_sub(1), Relaxed);
-    left > 1 && clock() == CLOCK_SEEN.load(Relaxed)
+    arch::count_down(&TICKS) && clock() == CLOCK_SEEN.load(Relaxed)
 }
 
 /// From now on no hit and no append is done without a look at the time: the slow path is taken.
@@ -213,10 +209,14 @@ pub fn tock() -> u64 {
     let last = NOW_MS.swap(now, Relaxed);
     let passed = now.saturating_sub(last);
     let max_age = max_age_ms();
-    // Where hits are slow each one reads the clock, else every 64th does (a reading costs as much
-    // as a hit).
-    let slow = passed.saturating_mul(16) >= max_age || crate::careful::is_needed();
-    TICKS.store(if slow { 2 } else { policy::HITS_PER_CLOCK }, Relaxed);
+    // Where hits are slow each one reads the clock, else one of many does (a reading costs as much as
+    // some hits): the guard's clock moves as long as it lives.
+    let hits = match passed.saturating_mul(16) >= max_age || crate::careful::is_needed() {
+        true => 2i32,
+        false if crate::ledger::has_guard() => policy::HITS_PER_GUARDED_CLOCK,
+        false => policy::HITS_PER_CLOCK,
+    };
+    TICKS.store(hits, Relaxed);
     if now.saturating_sub(AGED_MS.load(Relaxed)).saturating_mul(4) >= max_age {
         AGED_MS.store(now, Relaxed);
         listen();
