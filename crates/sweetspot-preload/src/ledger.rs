@@ -21,7 +21,7 @@ use sweetspot_core::why::Why;
 
 use crate::concerns::{self, SUMMARY};
 use crate::file::{self, OpenFile};
-use crate::{aside, pins, process, sys};
+use crate::{aside, process, sys};
 
 /// The path from the environment: a string of the environment block, zero at its end.
 #[unsafe(link_section = ".data")]
@@ -65,11 +65,6 @@ fn mapped() -> Option<&'static Ledger> {
 /// The most memory that this process may use, whatever sizes are in force, in bytes.
 pub fn memory_bytes_max() -> u64 {
     mapped().map_or(u64::MAX, |ledger| ledger.header.budget_bytes.load(Relaxed))
-}
-
-/// Whether there is a guard that lives, so that its clock goes on while it is wanted.
-pub fn has_guard() -> bool {
-    mapped().is_some_and(|ledger| pins::is_alive(ledger.header.guard.load(Relaxed)))
 }
 
 /// Lets the guard's clock go on, where there is a guard: what is looked at now must be looked at

@@ -51,7 +51,7 @@ pub fn guarded() -> bool {
 
 /// Whether this word says that the guard lives: it is the number of a thread, below all marks.
 #[inline(always)]
-pub fn is_alive(guard: u32) -> bool {
+fn is_alive(guard: u32) -> bool {
     (guard & !WAITERS).wrapping_sub(1) < OWNER_DIED - 1
 }
 

@@ -9,7 +9,7 @@ use core::sync::atomic::{
 use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Ledger};
 use sweetspot_core::policy;
 
-use crate::atomic::{Threads, single_threaded};
+use crate::atomic::single_threaded;
 use crate::concerns::{self, PASSIVE};
 pub use crate::concerns::{PASSIVE_BEFORE_START, PASSIVE_FOR_GOOD, PASSIVE_OFF, PASSIVE_SPAWN};
 use crate::{arch, fault, sys};
@@ -71,20 +71,12 @@ pub static EPOCH: AtomicU64 = AtomicU64::new(1);
 /// add: two that listen at the same time advance it twice, and each knows what came before it.
 #[inline(always)]
 pub fn listen() -> u64 {
-    listen_among(Threads::now())
-}
-
-/// The same for who has asked for the threads.
-#[inline(always)]
-pub fn listen_among(threads: Threads) -> u64 {
-    match threads {
-        Threads::One => {
-            let epoch = EPOCH.load(Relaxed);
-            EPOCH.store(epoch.wrapping_add(1), Relaxed);
-            epoch
-        }
-        Threads::Several => EPOCH.fetch_add(1, SeqCst),
+    if single_threaded() {
+        let epoch = EPOCH.load(Relaxed);
+        EPOCH.store(epoch.wrapping_add(1), Relaxed);
+        return epoch;
     }
+    EPOCH.fetch_add(1, SeqCst)
 }
 
 /// The same of a window that was as the file is in an epoch: the one in which it may answer. What was
@@ -161,6 +153,9 @@ static TICKS: AtomicI32 = AtomicI32::new(1);
 /// Milliseconds on the coarse monotonic clock when it was last read.
 #[unsafe(link_section = ".data")]
 static NOW_MS: AtomicU64 = AtomicU64::new(0);
+/// When the guard's clock was last seen to have moved.
+#[unsafe(link_section = ".data")]
+static MOVED_MS: AtomicU64 = AtomicU64::new(0);
 /// When the epoch was last advanced because time passed.
 #[unsafe(link_section = ".data")]
 static AGED_MS: AtomicU64 = AtomicU64::new(0);
@@ -203,17 +198,23 @@ pub fn end_short_way() {
 /// Reads the clock, advances the epoch when enough time has passed, and says when it is due next.
 #[cold]
 pub fn tock() -> u64 {
-    CLOCK_SEEN.store(clock(), Relaxed);
+    let clock = clock();
+    let seen = CLOCK_SEEN.swap(clock, Relaxed);
     crate::ledger::want_clock();
     let now = now_ms();
+    // Where there is no guard it stays at zero, whatever was seen before.
+    if clock != seen && clock != 0 {
+        MOVED_MS.store(now, Relaxed);
+    }
     let last = NOW_MS.swap(now, Relaxed);
     let passed = now.saturating_sub(last);
     let max_age = max_age_ms();
-    // Where hits are slow each one reads the clock, else one of many does (a reading costs as much as
-    // some hits): the guard's clock moves as long as it lives.
+    // Where hits are slow each one reads the clock, else one of many does: a reading costs as much as
+    // some hits. One of very many does while the guard's clock moves, which says it by itself.
+    let is_told = now.saturating_sub(MOVED_MS.load(Relaxed)) < max_age / 2;
     let hits = match passed.saturating_mul(16) >= max_age || crate::careful::is_needed() {
         true => 2i32,
-        false if crate::ledger::has_guard() => policy::HITS_PER_GUARDED_CLOCK,
+        false if is_told => policy::HITS_PER_GUARDED_CLOCK,
         false => policy::HITS_PER_CLOCK,
     };
     TICKS.store(hits, Relaxed);

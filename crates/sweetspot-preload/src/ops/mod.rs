@@ -23,8 +23,8 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::policy::{self, NEAR_BYTES};
 use sweetspot_core::why::Why;
 
-use crate::atomic::{Threads, swap};
-use crate::process::{self as process_wide, listen, listen_among, passive};
+use crate::atomic::swap;
+use crate::process::{self as process_wide, listen, passive};
 use crate::{concerns, ledger, pins, sys, table};
 
 /// What became of a call.
@@ -189,14 +189,13 @@ impl Pass {
             Kind::Write => write::earned(next, None),
             _ => false,
         };
-        let threads = Threads::now();
-        if earns || !threads.swap(word, value, next.leave().0) {
+        if earns || !swap(word, value, next.leave().0) {
             return false;
         }
         last_end.store(end, Relaxed);
         match self.kind {
             Kind::Read => {
-                listen_among(threads);
+                listen();
             }
             Kind::Write => inodes::written(None),
             _ => {}
