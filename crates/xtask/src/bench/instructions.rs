@@ -40,8 +40,8 @@ const CALLS: &[Calls] = &[
     Calls { stdio: Some("fread200"), ..calls("read200", "read of 200 bytes, hit", 60, 80) },
     Calls { stdio: Some("fwrite200"), ..calls("write200", "write of 200 bytes, append", 80, 127) },
     calls("pread", "pread, passed through", 20, 53),
-    calls("seek", "lseek and read, passed through", 50, 178),
-    calls("small", "open, two reads, close of a small file", 200, 270),
+    calls("seek", "lseek and read, passed through", 50, 182),
+    calls("small", "open, two reads, close of a small file", 200, 282),
     calls("fstat", "fstat", 15, 16),
 ];
 
