@@ -19,7 +19,10 @@ use crate::policy::{BACKOFF_MAX, JUMP_PENALTY, READS_TO_EARN};
 pub struct Learning(pub u64);
 
 const UNDER_WAY: u64 = 1 << 8;
+/// Of calls under way; with as many there is no short way.
+const MANY_UNDER_WAY: u64 = 1 << 15;
 const READS_AT: u32 = 16;
+const SCORE: u64 = 0xffff << READS_AT;
 const WRITES_AT: u32 = 32;
 const BACKOFF_AT: u32 = 48;
 
@@ -58,6 +61,16 @@ impl Learning {
         (self.under_way() < 255).then_some(Learning(self.0 + UNDER_WAY))
     }
 
+    /// The bits that are clear where another call may begin the short way: nobody is changing the word,
+    /// and one more call can be counted.
+    pub const NOT_FREE: u64 = Self::LOCKED | MANY_UNDER_WAY;
+
+    /// One more call under way, of which it is known that it can be counted.
+    #[inline(always)]
+    pub fn enter_free(self) -> Self {
+        Learning(self.0 + UNDER_WAY)
+    }
+
     /// One call less under way.
     pub fn leave(self) -> Self {
         Learning(self.0 - UNDER_WAY)
@@ -71,12 +84,16 @@ impl Learning {
         Learning((self.0 & !(0xffff << at)) | (u64::from(value.min(0xffff)) << at))
     }
 
-    /// A small read was seen; `JUMPED` says whether it followed the one before.
+    /// A small read was seen; `JUMPED` says whether it followed the one before. In the word as it is:
+    /// every read pays for this that earns nothing.
+    #[inline(always)]
     pub fn small_read(self) -> Self {
-        let score = self.field(READS_AT);
-        let score =
-            if self.has(Self::JUMPED) { score.saturating_sub(JUMP_PENALTY) } else { score + 1 };
-        self.with_field(READS_AT, score).without(Self::JUMPED)
+        const POINT: u64 = 1 << READS_AT;
+        let score = self.0 & SCORE;
+        match self.has(Self::JUMPED) {
+            true => Learning(self.0 - score.min(JUMP_PENALTY as u64 * POINT) - Self::JUMPED),
+            false => Learning(self.0 + (SCORE - score).min(POINT)),
+        }
     }
 
     /// A read was seen that no window could serve.
@@ -96,7 +113,7 @@ impl Learning {
 
     /// Whether reads have earned nothing at all so far.
     pub fn has_no_score(self) -> bool {
-        self.field(READS_AT) == 0
+        self.0 & SCORE == 0
     }
 
     /// Whether reads have earned a window.

@@ -28,22 +28,56 @@ pub fn single_threaded() -> bool {
     unsafe { (*SINGLE_THREADED.load(Ordering::Relaxed)).load(Ordering::Relaxed) != 0 }
 }
 
+/// The threads of this process, for who does several things at once. A handler that comes in between may
+/// make a thread: so what is right for one alone is asked for anew where more than a count depends on it.
+#[derive(Clone, Copy)]
+pub enum Threads {
+    One,
+    Several,
+}
+
+impl Threads {
+    /// As they are now.
+    #[inline(always)]
+    pub fn now() -> Threads {
+        if single_threaded() { Threads::One } else { Threads::Several }
+    }
+
+    /// Replaces `expected` by `new`; false if the word holds something else.
+    #[inline(always)]
+    pub fn swap(self, word: &AtomicU64, expected: u64, new: u64) -> bool {
+        match self {
+            // SAFETY: there is no other thread.
+            Threads::One => unsafe { arch::swap_alone(word, expected, new) },
+            Threads::Several => {
+                word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            }
+        }
+    }
+
+    /// Adds to a counter of the summary. With several threads a locked add, else a plain one.
+    #[inline(always)]
+    pub fn count(self, counter: &AtomicU64, amount: u64) {
+        match self {
+            Threads::One => {
+                let counted = counter.load(Ordering::Relaxed);
+                counter.store(counted.wrapping_add(amount), Ordering::Relaxed);
+            }
+            Threads::Several => {
+                counter.fetch_add(amount, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
 /// Replaces `expected` by `new`; false if the word holds something else.
 #[inline(always)]
 pub fn swap(word: &AtomicU64, expected: u64, new: u64) -> bool {
-    if single_threaded() {
-        // SAFETY: there is no other thread.
-        return unsafe { arch::swap_alone(word, expected, new) };
-    }
-    word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    Threads::now().swap(word, expected, new)
 }
 
-/// Adds to a counter of the summary. With several threads a locked add, else a plain one.
+/// Adds to a counter of the summary.
 #[inline(always)]
 pub fn count(counter: &AtomicU64, amount: u64) {
-    if single_threaded() {
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
-    } else {
-        counter.fetch_add(amount, Ordering::Relaxed);
-    }
+    Threads::now().count(counter, amount);
 }

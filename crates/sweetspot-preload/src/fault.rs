@@ -25,7 +25,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::ops::{deaths, process};
 use crate::process::{listen, passive};
-use crate::{arch, careful, copy, sys};
+use crate::{arch, careful, copy, next, sys};
 
 /// The kernel's struct sigaction.
 #[derive(Clone, Copy)]
@@ -165,6 +165,7 @@ pub fn install() {
     if INSTALLED.swap(true, Relaxed) {
         return;
     }
+    arch::choose_copy(next::lookup);
     careful::blocking(sys::change_signal_mask(libc::SIG_BLOCK, 0));
     let asked = ASKED.load(Relaxed);
     for signal in 1..SIGNALS as c_int {
@@ -402,5 +403,5 @@ pub fn peek<T: Copy>(from: *const T) -> Option<T> {
     // SAFETY: our side is a local of that size.
     let bad = unsafe { copy::copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()) };
     // SAFETY: all its bytes were copied from a value of the same C type.
-    (bad == 0).then(|| unsafe { value.assume_init() })
+    (!bad).then(|| unsafe { value.assume_init() })
 }

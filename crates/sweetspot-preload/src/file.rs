@@ -51,7 +51,7 @@ use sweetspot_core::pending::{length_of, waiting_of};
 use sweetspot_core::why::Why;
 use sweetspot_core::window::Pattern;
 
-use crate::atomic::{count, single_threaded, swap};
+use crate::atomic::{Threads, count, swap};
 use crate::lock::{self, hold};
 use crate::{copy, ops, pool, process, sys, table};
 
@@ -358,6 +358,8 @@ pub enum Hit {
     Done(usize),
     /// The window cannot answer: ask `ops`.
     Miss,
+    /// Somebody came in between: look again.
+    Disturbed,
     /// The program's buffer is no memory that can be written.
     BadAddress,
 }
@@ -439,27 +441,29 @@ impl OpenFile {
     #[inline(always)]
     pub fn enter_append(&self) -> bool {
         let me = sys::thread_pointer();
-        if single_threaded() {
-            if self.lock.load(Relaxed) != 0 {
-                return false;
-            }
-            self.lock.store(me, Relaxed);
-        } else if !swap(&self.lock, 0, me) {
-            return false;
+        match Threads::now() {
+            Threads::One if self.lock.load(Relaxed) != 0 => return false,
+            Threads::One => self.lock.store(me, Relaxed),
+            several if !several.swap(&self.lock, 0, me) => return false,
+            Threads::Several => {}
         }
         self.frame.store(sys::stack_pointer(), Relaxed);
         true
     }
 
-    /// Gives it back, unless it was taken over.
+    /// Gives it back, unless it was taken over. A handler may have made a thread meanwhile, so the
+    /// threads are asked for once more.
     #[inline(always)]
-    pub fn leave_append(&self) {
+    pub fn leave_append(&self) -> Threads {
         self.frame.store(0, Relaxed);
-        if single_threaded() {
-            self.lock.store(0, Relaxed);
-        } else {
-            swap(&self.lock, sys::thread_pointer(), 0);
+        let threads = Threads::now();
+        match threads {
+            Threads::One => self.lock.store(0, Relaxed),
+            Threads::Several => {
+                threads.swap(&self.lock, sys::thread_pointer(), 0);
+            }
         }
+        threads
     }
 
     /// The entry in the ledger, if it has one.
@@ -530,6 +534,15 @@ impl OpenFile {
         count(&counters[counter as usize], amount);
     }
 
+    /// Counts a call that was answered here, and its bytes.
+    #[inline(always)]
+    pub fn count_call(&self, threads: Threads, calls: Counter, bytes: Counter, len: u64) {
+        // SAFETY: as in `count`.
+        let counters = unsafe { &*self.record.load(Relaxed) };
+        threads.count(&counters[calls as usize], 1);
+        threads.count(&counters[bytes as usize], len);
+    }
+
     /// A counter's value.
     pub fn counted(&self, counter: Counter) -> u64 {
         // SAFETY: as in `count`.
@@ -549,34 +562,32 @@ impl OpenFile {
     /// Answers a read of `len` bytes at the position out of the window, and moves the position.
     #[inline(always)]
     pub fn hit(&'static self, word: u64, fd: i32, buffer: *mut u8, len: usize) -> Hit {
-        loop {
-            let at = self.cursor.load(Ordering::Acquire);
-            let cursor = at & CLOSED;
-            let window = self.window.load(Relaxed);
-            let window_len = self.window_len.load(Relaxed);
-            let fresh = self.epoch.load(Relaxed) == process::EPOCH.load(Relaxed);
-            // A closed cursor is larger than any window, and then the subtraction is negative.
-            let left = window_len as i64 - cursor as i64;
-            if (len as i64) > left || (len as i64) <= 0 || !fresh || !process::tick() {
-                return Hit::Miss;
-            }
-            // The descriptor still means this file, and what was read above belongs together.
-            fence(Ordering::Acquire);
-            if table::word(fd).is_none_or(|now| now.load(Relaxed) != word)
-                || self.cursor.load(Relaxed) != at
-            {
-                return Hit::Miss;
-            }
-            // SAFETY: the window holds `window_len` bytes; the program's side may be anything.
-            if unsafe { copy::copy(buffer, (window + cursor) as *const u8, len) } != 0 {
-                return Hit::BadAddress;
-            }
-            if swap(&self.cursor, at, at + len as u64) {
-                self.count(Counter::Hits, 1);
-                self.count(Counter::HitBytes, len as u64);
-                return Hit::Done(len);
-            }
+        let at = self.cursor.load(Ordering::Acquire);
+        // The descriptor still means this file. If that ends, its cursor is closed.
+        if !table::means(fd, word) {
+            return Hit::Disturbed;
         }
+        let cursor = at & CLOSED;
+        let source = self.window.load(Relaxed) + cursor;
+        // A closed cursor is larger than any window.
+        if !self.is_in_window(cursor, len) || !self.is_fresh() || !process::tick() {
+            return Hit::Miss;
+        }
+        // What was read above belongs together.
+        fence(Ordering::Acquire);
+        if self.cursor.load(Relaxed) != at {
+            return Hit::Disturbed;
+        }
+        // SAFETY: the window holds `window_len` bytes; the program's side may be anything.
+        if unsafe { copy::copy(buffer, source as *const u8, len) } {
+            return Hit::BadAddress;
+        }
+        let threads = Threads::now();
+        if !threads.swap(&self.cursor, at, at + len as u64) {
+            return Hit::Disturbed;
+        }
+        self.count_call(threads, Counter::Hits, Counter::HitBytes, len as u64);
+        Hit::Done(len)
     }
 
     /// Answers a read of `len` bytes at `offset` out of the window; the position stays.
@@ -590,32 +601,43 @@ impl OpenFile {
         offset: u64,
     ) -> Hit {
         let at = self.cursor.load(Ordering::Acquire);
-        let window = self.window.load(Relaxed);
-        let window_len = self.window_len.load(Relaxed);
-        let fresh = self.epoch.load(Relaxed) == process::EPOCH.load(Relaxed);
+        if !table::means(fd, word) {
+            return Hit::Disturbed;
+        }
         let from = offset.wrapping_sub(self.window_at.load(Relaxed));
-        let fits = from <= window_len && len as u64 <= window_len - from;
-        if !fits || len == 0 || !fresh || !process::tick() {
+        let source = self.window.load(Relaxed).wrapping_add(from);
+        if !self.is_in_window(from, len) || !self.is_fresh() || !process::tick() {
             return Hit::Miss;
         }
-        let generation = at >> 32;
+        let is_same = || self.cursor.load(Relaxed) >> 32 == at >> 32;
         fence(Ordering::Acquire);
-        if table::word(fd).is_none_or(|now| now.load(Relaxed) != word)
-            || self.cursor.load(Relaxed) >> 32 != generation
-        {
-            return Hit::Miss;
+        if !is_same() {
+            return Hit::Disturbed;
         }
         // SAFETY: as in `hit`.
-        if unsafe { copy::copy(buffer, (window + from) as *const u8, len) } != 0 {
+        if unsafe { copy::copy(buffer, source as *const u8, len) } {
             return Hit::BadAddress;
         }
         fence(Ordering::Acquire);
-        if self.cursor.load(Relaxed) >> 32 != generation {
-            return Hit::Miss;
+        if !is_same() {
+            return Hit::Disturbed;
         }
-        self.count(Counter::Hits, 1);
-        self.count(Counter::HitBytes, len as u64);
+        self.count_call(Threads::now(), Counter::Hits, Counter::HitBytes, len as u64);
         Hit::Done(len)
+    }
+
+    /// Whether the window holds `len` bytes from there on, and that is not none. What is too large for a
+    /// sum is smaller than its beginning.
+    #[inline(always)]
+    fn is_in_window(&self, from: u64, len: usize) -> bool {
+        let end = from.wrapping_add(len as u64);
+        end > from && end <= self.window_len.load(Relaxed)
+    }
+
+    /// Whether nothing was learned since the window was filled or confirmed.
+    #[inline(always)]
+    fn is_fresh(&self) -> bool {
+        self.epoch.load(Relaxed) == process::EPOCH.load(Relaxed)
     }
 
     /// The position of a file that is on, as far as it can be known without the lock.

@@ -20,6 +20,7 @@ use sweetspot_core::policy;
 use sweetspot_core::trace::{TRACE_AT, Trace};
 use sweetspot_core::why::Why;
 
+use crate::concerns::{self, SUMMARY};
 use crate::file::{self, OpenFile};
 use crate::{aside, process, sys};
 
@@ -48,6 +49,10 @@ pub fn ledger() -> Option<&'static Ledger> {
         process::set_max_age_ms(unsafe { (*ledger).header.max_age_ms.load(Relaxed) });
         MAPPED.store(ledger, Relaxed);
         process::watch_clock(mapped());
+        // SAFETY: as above.
+        if unsafe { (*ledger).header.flags.load(Relaxed) } & FLAG_SUMMARY != 0 {
+            concerns::set(SUMMARY);
+        }
     }
     mapped()
 }
@@ -237,11 +242,17 @@ fn map_descriptor(fd: i32) -> Option<*mut Ledger> {
 /// then control it must not reach what others have pending. Private zeros take its place, because
 /// counters and entries are still pointed to. What could not be written keeps its chunk.
 pub fn let_go() {
-    let mapped = MAPPED.swap(core::ptr::null_mut(), Relaxed);
+    let mapped = unmapped();
     if mapped.is_null() {
         return;
     }
     replace(mapped as u64, size_of::<Ledger>() as u64);
+}
+
+/// Forgets where the ledger is mapped, which it returns.
+fn unmapped() -> *mut Ledger {
+    concerns::clear(SUMMARY);
+    MAPPED.swap(core::ptr::null_mut(), Relaxed)
 }
 
 /// Puts private zeros in the place of shared memory that is still pointed to: by counters, or by an
@@ -256,7 +267,7 @@ fn replace(at: u64, bytes: u64) {
 /// In the child of a fork: what is mapped is the parent's, and so is what is counted there. If this
 /// process needs a ledger it maps it anew.
 pub fn leave_to_parent() {
-    let mapped = MAPPED.swap(core::ptr::null_mut(), Relaxed);
+    let mapped = unmapped();
     if mapped.is_null() {
         return;
     }
@@ -504,7 +515,7 @@ pub fn is_given() -> bool {
 /// Whether a summary is wanted.
 #[inline(always)]
 pub fn wants_summary() -> bool {
-    mapped().is_some_and(|ledger| ledger.header.flags.load(Relaxed) & FLAG_SUMMARY != 0)
+    concerns::of(SUMMARY) != 0
 }
 
 /// Another size is in force for an open file: the summary says so, if there is one.

@@ -18,12 +18,16 @@
 // Without its C symbols nothing calls most of it.
 #![cfg_attr(not(preload_abi), allow(dead_code))]
 
+#[cfg(test)]
+extern crate std;
+
 pub mod abi;
 mod arch;
 mod aside;
 mod atomic;
 mod auto;
 mod careful;
+mod concerns;
 mod copy;
 mod fault;
 mod file;
@@ -60,15 +64,31 @@ fn errno() -> i32 {
     unsafe { *__errno_location() }
 }
 
-/// libc's clock_gettime, which asks the vDSO; 0 before the start, and where another library stands in
-/// front of it.
+/// libc's clock_gettime, which asks the vDSO; 0 until it is needed; `NO_CLOCK_GETTIME` where another
+/// library stands in front of it, which may tell a time that is not the one by which the kernel stamps
+/// files.
 #[unsafe(link_section = ".data")]
 static CLOCK_GETTIME: AtomicUsize = AtomicUsize::new(0);
+const NO_CLOCK_GETTIME: usize = 1;
+
+#[cold]
+#[inline(never)]
+fn find_clock_gettime() -> usize {
+    let name = c"clock_gettime";
+    let found = if next::is_libcs(name) { next::lookup(name) } else { 0 };
+    let address = if found == 0 { NO_CLOCK_GETTIME } else { found };
+    CLOCK_GETTIME.store(address, Relaxed);
+    address
+}
 
 fn read_clock(clock: i32) -> libc::timespec {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    match CLOCK_GETTIME.load(Relaxed) {
-        0 => {
+    let address = match CLOCK_GETTIME.load(Relaxed) {
+        0 => find_clock_gettime(),
+        address => address,
+    };
+    match address {
+        NO_CLOCK_GETTIME => {
             // SAFETY: `time` is a timespec.
             unsafe { sys::syscall!(SYS_clock_gettime, clock, &raw mut time) };
         }

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_int};
+use core::num::NonZeroUsize;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
@@ -39,6 +40,12 @@ impl Next {
             0 => self.find(name),
             address => address,
         }
+    }
+
+    /// The same, once it was asked for.
+    #[inline(always)]
+    pub fn known(&self) -> Option<NonZeroUsize> {
+        NonZeroUsize::new(self.address.load(Relaxed))
     }
 
     #[cold]

@@ -24,8 +24,9 @@ use crate::{pool, sys};
 
 /// Entries that are kept, with their chunks mapped, for files opened later.
 const IDLE_MAX: usize = 8;
-/// The kernel's mark on a robust futex whose owner died.
+/// The kernel's marks on a robust futex: its owner died; somebody waits for it.
 const OWNER_DIED: u32 = 0x4000_0000;
+const WAITERS: u32 = 0x8000_0000;
 
 /// The guard's word, or a zero of our own: no guard.
 #[unsafe(link_section = ".data")]
@@ -45,7 +46,13 @@ static IS_OURS: OwnPage<AtomicU32> = OwnPage(AtomicU32::new(0));
 pub fn guarded() -> bool {
     // SAFETY: the word is a static or in the ledger, which stays mapped.
     let guard = unsafe { (*GUARD.load(Relaxed)).load(Relaxed) };
-    guard != 0 && guard & OWNER_DIED == 0 && IS_OURS.0.load(Relaxed) != 0
+    is_alive(guard) && IS_OURS.0.load(Relaxed) != 0
+}
+
+/// Whether this word says that the guard lives: it is the number of a thread, below all marks.
+#[inline(always)]
+fn is_alive(guard: u32) -> bool {
+    (guard & !WAITERS).wrapping_sub(1) < OWNER_DIED - 1
 }
 
 /// How long the guard may have what it took of a file, in milliseconds. It has at most what fits into a

@@ -2,7 +2,7 @@
 //! buffering is on at all.
 
 use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, SeqCst},
 };
 
@@ -10,52 +10,42 @@ use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Ledger};
 use sweetspot_core::policy;
 
 use crate::atomic::single_threaded;
-use crate::{fault, sys};
-
-/// Why no hook does anything but pass on; 0: buffering is on. Bits of `PASSIVE_*`.
-#[unsafe(link_section = ".data")]
-static PASSIVE: AtomicU32 = AtomicU32::new(PASSIVE_BEFORE_START);
-/// The constructor has not run yet.
-pub const PASSIVE_BEFORE_START: u32 = 1;
-/// Switched off by the environment.
-pub const PASSIVE_OFF: u32 = 2;
-/// The process ends, or gave up rights, or does what cannot be followed: straight on for good.
-pub const PASSIVE_FOR_GOOD: u32 = 4;
-/// A vfork or spawn is under way; see `ops::process`.
-pub const PASSIVE_SPAWN: u32 = 8;
+use crate::concerns::{self, PASSIVE};
+pub use crate::concerns::{PASSIVE_BEFORE_START, PASSIVE_FOR_GOOD, PASSIVE_OFF, PASSIVE_SPAWN};
+use crate::{arch, fault, sys};
 
 /// Whether hooks must pass on without touching any state. The one test at the head of every slow
 /// path.
 #[inline(always)]
 pub fn passive() -> bool {
-    PASSIVE.load(Relaxed) != 0 && crate::ops::process::still_passive()
+    concerns::of(PASSIVE) != 0 && crate::ops::process::still_passive()
 }
 
 /// Whether every call goes straight on for good, and nobody observes it: the short way for files that
 /// have no buffer.
 #[inline(always)]
 pub fn passive_for_good() -> bool {
-    PASSIVE.load(Relaxed) & PASSIVE_FOR_GOOD != 0
+    concerns::of(PASSIVE_FOR_GOOD) != 0
 }
 
 /// Whether the constructor is still running: nothing of the program does.
 pub fn is_starting() -> bool {
-    PASSIVE.load(Relaxed) & PASSIVE_BEFORE_START != 0
+    concerns::of(PASSIVE_BEFORE_START) != 0
 }
 
 /// The reasons in force.
 pub fn passive_reasons() -> u32 {
-    PASSIVE.load(Relaxed)
+    concerns::of(PASSIVE)
 }
 
 /// Adds a reason.
 pub fn set_passive(reason: u32) {
-    PASSIVE.fetch_or(reason, Relaxed);
+    concerns::set(reason);
 }
 
 /// Takes a reason away.
 pub fn clear_passive(reason: u32) {
-    PASSIVE.fetch_and(!reason, Relaxed);
+    concerns::clear(reason);
 }
 
 /// Whether a seccomp filter is in force that may kill for a call of ours.
@@ -155,10 +145,13 @@ pub fn set_stdio(stdio: u32) {
 
 /// Hits left until the clock is read.
 #[unsafe(link_section = ".data")]
-static TICKS: AtomicU32 = AtomicU32::new(1);
+static TICKS: AtomicI32 = AtomicI32::new(1);
 /// Milliseconds on the coarse monotonic clock when it was last read.
 #[unsafe(link_section = ".data")]
 static NOW_MS: AtomicU64 = AtomicU64::new(0);
+/// When the guard's clock was last seen to have moved.
+#[unsafe(link_section = ".data")]
+static MOVED_MS: AtomicU64 = AtomicU64::new(0);
 /// When the epoch was last advanced because time passed.
 #[unsafe(link_section = ".data")]
 static AGED_MS: AtomicU64 = AtomicU64::new(0);
@@ -196,9 +189,7 @@ fn clock() -> u32 {
 /// the guard's clock has moved, or (where there is no guard) after some hits.
 #[inline(always)]
 pub fn tick() -> bool {
-    let left = TICKS.load(Relaxed);
-    TICKS.store(left.wrapping_sub(1), Relaxed);
-    left > 1 && clock() == CLOCK_SEEN.load(Relaxed)
+    arch::count_down(&TICKS) && clock() == CLOCK_SEEN.load(Relaxed)
 }
 
 /// From now on no hit and no append is done without a look at the time: the slow path is taken.
@@ -210,7 +201,8 @@ pub fn end_short_way() {
 /// Reads the clock, advances the epoch when enough time has passed, and says when it is due next.
 #[cold]
 pub fn tock() -> u64 {
-    CLOCK_SEEN.store(clock(), Relaxed);
+    let clock = clock();
+    let seen = CLOCK_SEEN.swap(clock, Relaxed);
     crate::ledger::want_clock();
     // SAFETY: as in `clock`.
     let news = unsafe { (*NEWS.load(Relaxed)).load(Acquire) };
@@ -218,13 +210,22 @@ pub fn tock() -> u64 {
         listen();
     }
     let now = now_ms();
+    // Where there is no guard it stays at zero, whatever was seen before.
+    if clock != seen && clock != 0 {
+        MOVED_MS.store(now, Relaxed);
+    }
     let last = NOW_MS.swap(now, Relaxed);
     let passed = now.saturating_sub(last);
     let max_age = max_age_ms();
-    // Where hits are slow each one reads the clock, else every 64th does (a reading costs as much
-    // as a hit).
-    let slow = passed.saturating_mul(16) >= max_age || crate::careful::is_needed();
-    TICKS.store(if slow { 2 } else { policy::HITS_PER_CLOCK }, Relaxed);
+    // Where hits are slow each one reads the clock, else one of many does: a reading costs as much as
+    // some hits. One of very many does while the guard's clock moves, which says it by itself.
+    let is_told = now.saturating_sub(MOVED_MS.load(Relaxed)) < max_age / 2;
+    let hits = match passed.saturating_mul(16) >= max_age || crate::careful::is_needed() {
+        true => 2i32,
+        false if is_told => policy::HITS_PER_GUARDED_CLOCK,
+        false => policy::HITS_PER_CLOCK,
+    };
+    TICKS.store(hits, Relaxed);
     if now.saturating_sub(AGED_MS.load(Relaxed)).saturating_mul(4) >= max_age {
         AGED_MS.store(now, Relaxed);
         listen();

@@ -45,10 +45,6 @@ extern "C" fn start(
     let environment = if set.is_null() { environment } else { set };
     let variable = |name| variable(environment, name);
     next::take_objects();
-    // Another library's may tell a time that is not the one by which the kernel stamps files.
-    if next::is_libcs(c"clock_gettime") {
-        crate::CLOCK_GETTIME.store(next::lookup(c"clock_gettime"), Relaxed);
-    }
     let single_threaded = next::lookup(c"__libc_single_threaded");
     if single_threaded != 0 {
         atomic::watch_threads(single_threaded as *mut _);

@@ -24,14 +24,15 @@ use crate::file::OpenFile;
 pub const DESCRIPTORS_MAX: usize = 65536;
 
 pub const UNKNOWN: u64 = 0;
+/// The only odd one in the table: one bit tells it from the others.
 pub const OPEN: u64 = 1;
 pub const LEARNING: u64 = 2;
-pub const STRAIGHT: u64 = 3;
-pub const OTHER: u64 = 4;
+pub const STRAIGHT: u64 = 4;
+pub const OTHER: u64 = 6;
 /// Only in an open file's own word: it has (or may have) a window, its position is ours.
-pub const ON: u64 = 5;
+pub const ON: u64 = 3;
 /// Likewise: its writes wait, and leave by a plain write; its position is the kernel's all the time.
-pub const TRAILING: u64 = 6;
+pub const TRAILING: u64 = 5;
 const TAG_BITS: u64 = 7;
 
 static WORDS: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(UNKNOWN) }; DESCRIPTORS_MAX];
@@ -55,6 +56,12 @@ pub fn word(fd: i32) -> Option<&'static AtomicU64> {
     WORDS.get(fd as usize)
 }
 
+/// Whether the word of a descriptor is still this one.
+#[inline(always)]
+pub fn means(fd: i32, value: u64) -> bool {
+    word(fd).is_some_and(|word| word.load(Relaxed) == value)
+}
+
 /// Where the last positioned read of a descriptor ended.
 pub fn last_end(fd: i32) -> &'static AtomicU64 {
     &LAST_END[fd as usize % DESCRIPTORS_MAX]
@@ -65,11 +72,24 @@ pub fn stdio(fd: i32) -> Option<&'static AtomicU8> {
     STDIO.get(fd as usize)
 }
 
+/// The word of a descriptor that has an open file.
+#[inline(always)]
+pub fn open_word(fd: i32) -> Option<u64> {
+    let word = word(fd)?.load(Relaxed);
+    is_open(word).then_some(word)
+}
+
+/// Whether a word of the table names an open file.
+#[inline(always)]
+pub fn is_open(word: u64) -> bool {
+    word & OPEN != 0
+}
+
 /// The open file of a descriptor, if it has one, and the word that says so.
 #[inline(always)]
 pub fn open_file(fd: i32) -> Option<(&'static OpenFile, u64)> {
-    let word = WORDS.get(fd as usize)?.load(Relaxed);
-    (word & TAG_BITS == OPEN).then(|| (OpenFile::from_word(word), word))
+    let word = open_word(fd)?;
+    Some((OpenFile::from_word(word), word))
 }
 
 /// Sets the word of a descriptor. Whoever finds an open file by it finds it as it was made: the
@@ -107,6 +127,12 @@ pub fn learning_word(fd: i32) -> Option<&'static AtomicU64> {
         OPEN => Some(&OpenFile::from_word(value).state),
         _ => None,
     }
+}
+
+/// Whether a word is learning, and a call may begin by it.
+#[inline(always)]
+pub fn is_free(value: u64) -> bool {
+    value & (TAG_BITS | Learning::NOT_FREE) == LEARNING
 }
 
 /// Whether a word is learning and nobody is changing it.

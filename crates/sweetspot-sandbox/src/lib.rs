@@ -257,8 +257,7 @@ impl Sandbox {
                 changes::add(&mut changes, folder, &upper)?;
             }
         }
-        let own: Vec<_> =
-            notes::folders(&self.notes).chain(costs::folders(&self.costs)).collect();
+        let own: Vec<_> = notes::folders(&self.notes).chain(costs::folders(&self.costs)).collect();
         changes.retain(|path, _| {
             let is_own = own.iter().any(|folder| path.starts_with(folder));
             !is_own && !path.to_string_lossy().starts_with(LEDGER_PREFIX)

@@ -38,7 +38,7 @@ const COMMAND_LINE: &[&[&str]] = &[
 const LIBRARY: &[&[&str]] = &[
     &["arch"],
     &["aside", "atomic", "careful", "copy", "fault", "lock", "next", "sys"],
-    &["file", "ledger", "pins", "pool", "process", "table"],
+    &["auto", "concerns", "file", "ledger", "others", "pins", "pool", "process", "table"],
     &["ops"],
     &["abi", "reach", "start", "probe"],
     &["lib"],

@@ -10,6 +10,7 @@ mod place;
 use place::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -31,9 +32,13 @@ struct Victim {
 
 impl Victim {
     fn new() -> Victim {
+        Victim::of("quiet")
+    }
+
+    fn of(name: &str) -> Victim {
         let place = Place::new();
-        let program = place.folder.path().join("quiet");
-        compiler::compile("quiet", &[], &program);
+        let program = place.folder.path().join(name);
+        compiler::compile(name, &[], &program);
         Victim { program: program.to_str().unwrap().to_owned(), place }
     }
 
@@ -130,6 +135,25 @@ fn a_guard_that_is_stopped_holds_up_nobody() {
     let _ = kill_process(guard, Signal::CONT);
     assert!(output.status.success(), "{:?}", output.status);
     assert!(victim.file() == records(3500), "{} bytes", victim.file().len());
+}
+
+/// While the guard's clock moves, the program's is looked at rarely. It no longer moves here.
+#[test]
+fn a_guard_that_is_stopped_leaves_no_window_as_it_was() {
+    let victim = Victim::of("age");
+    let file = victim.place.write("file", "o".repeat(20_000));
+    let child = victim.start(&[], "slow", "");
+    until_stopped(child.id());
+    let guard = guard_of(&victim.program);
+    kill_process(guard, Signal::STOP).unwrap();
+    kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
+    // It reads slowly by then, and will for two seconds more.
+    std::thread::sleep(Duration::from_millis(1000));
+    // In place: no other size, no other file.
+    fs::OpenOptions::new().write(true).open(&file).unwrap().write_all(&[b'n'; 20_000]).unwrap();
+    let output = child.wait_with_output().unwrap();
+    kill_process(guard, Signal::CONT).unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "nnnnnnnn\n");
 }
 
 /// The guard that holds the ledger which a program has mapped.

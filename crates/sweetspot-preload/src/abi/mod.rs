@@ -25,8 +25,30 @@ macro_rules! next {
                     )
                 })
             }
+
+            /// The same, once it was asked for.
+            #[allow(dead_code)]
+            #[inline(always)]
+            pub(crate) fn known() -> Option<core::num::NonZeroUsize> {
+                NEXT.known()
+            }
         }
     };
+}
+
+/// What calls the function at an address, with these arguments.
+macro_rules! calls {
+    ($address:expr => ($($arg:ident: $type:ty),*) -> $ret:ty) => {{
+        #[allow(unused_variables)]
+        |$($arg: $type),*| -> $ret {
+            let next: unsafe extern "C" fn($($type),*) -> $ret = {
+                // SAFETY: the next definition of the name has this signature.
+                unsafe { core::mem::transmute::<usize, _>($address) }
+            };
+            // SAFETY: the caller made the same call.
+            unsafe { next($($arg),*) }
+        }
+    }};
 }
 
 /// A C function in front of libc's. In its body, the name given after the arrow calls the next
@@ -36,20 +58,40 @@ macro_rules! hook {
         $(#[$doc])*
         #[cfg_attr(preload_abi, unsafe(no_mangle))]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> $ret {
-            let $next = {
-                #[allow(unused_variables)]
-                |$($arg: $type),*| -> $ret {
-                    let next: unsafe extern "C" fn($($type),*) -> $ret = {
-                        // SAFETY: the next definition of this name has this signature.
-                        unsafe { core::mem::transmute($name::next()) }
-                    };
-                    // SAFETY: the caller made the same call.
-                    unsafe { next($($arg),*) }
-                }
-            };
+            let $next = calls!($name::next() => ($($arg: $type),*) -> $ret);
             $body
         }
         next! { $name }
+    };
+}
+
+/// The same in two steps: the first if the condition holds, which mostly means that nothing concerns the
+/// call, and the second otherwise. That is a function of its own to which the first *jumps*: so nothing
+/// is saved for what is rare.
+macro_rules! hook_in_two {
+    (
+        fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty, $next:ident
+        if $first:pat = $condition:expr => $body:block
+        else $otherwise:block
+    ) => {
+        hook! {
+            fn $name($($arg: $type),*) -> $ret, _any => {
+                #[inline(never)]
+                unsafe extern "C" fn otherwise($($arg: $type),*) -> $ret {
+                    let $next = calls!($name::next() => ($($arg: $type),*) -> $ret);
+                    $otherwise
+                }
+
+                if let Some(address) = $name::known()
+                    && let $first = $condition
+                {
+                    let $next = calls!(address.get() => ($($arg: $type),*) -> $ret);
+                    return $body;
+                }
+                // SAFETY: the caller made the same call.
+                unsafe { otherwise($($arg),*) }
+            }
+        }
     };
 }
 
@@ -59,8 +101,13 @@ macro_rules! hook {
 /// returns to, which costs as much as all the rest of `profile`.
 macro_rules! pass_on {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
-        $(hook! {
-            fn $name($($arg: $type),*) -> $ret, next => {
+        $(hook_in_two! {
+            fn $name($($arg: $type),*) -> $ret, next
+            if false = $crate::concerns::any() => {
+                let answer = next($($arg),*);
+                $crate::process::listen();
+                answer
+            } else {
                 if $crate::process::passive() {
                     $crate::ops::observe::spoke();
                     return next($($arg),*);

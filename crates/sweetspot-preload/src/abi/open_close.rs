@@ -2,12 +2,16 @@
 
 use core::ffi::{c_char, c_int, c_uint};
 
+use crate::concerns;
 use crate::fault;
 use crate::ops::{self, life, observe};
 
 macro_rules! opens {
-    ($($name:ident)*) => {$(hook! {
-        fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next => {
+    ($($name:ident)*) => {$(hook_in_two! {
+        fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next
+        if false = concerns::any() => {
+            life::opened_alone(next(path, flags, mode), flags)
+        } else {
             let pass = ops::pass_on();
             let fd = next(path, flags, mode);
             life::opened(fd, flags);
@@ -34,8 +38,11 @@ macro_rules! checked_opens {
 checked_opens! { __open_2 __open64_2 }
 
 macro_rules! openats {
-    ($($name:ident)*) => {$(hook! {
-        fn $name(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next => {
+    ($($name:ident)*) => {$(hook_in_two! {
+        fn $name(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next
+        if false = concerns::any() => {
+            life::opened_alone(next(folder, path, flags, mode), flags)
+        } else {
             let pass = ops::pass_on();
             let fd = next(folder, path, flags, mode);
             life::opened(fd, flags);
@@ -89,8 +96,9 @@ macro_rules! creats {
 creats! { creat creat64 }
 
 macro_rules! closes {
-    ($($name:ident)*) => {$(hook! {
-        fn $name(fd: c_int) -> c_int, next => {
+    ($($name:ident)*) => {$(hook_in_two! {
+        fn $name(fd: c_int) -> c_int, next
+        if true = life::closes_alone(fd) => { next(fd) } else {
             if observe::is_on() {
                 observe::closed(fd);
                 return next(fd);

@@ -20,54 +20,91 @@ macro_rules! follow {
 }
 pub(super) use follow;
 
-macro_rules! reads {
-    ($($name:ident)*) => {$(hook! {
-        fn $name(fd: c_int, buffer: *mut c_void, len: usize) -> isize, next => {
-            if let Some(done) = ops::read::hit(fd, buffer.cast(), len) {
-                return done;
+/// A hook of a call that comes by the million, in three steps. What is answered at once, from what is
+/// kept of a file; what passes through, as nothing concerns it; and everything else. Each is a function
+/// of its own, to which the one before *jumps*: so that none saves registers for what comes after it.
+macro_rules! in_steps {
+    (
+        fn $name:ident($fd:ident: c_int $(, $arg:ident: $type:ty)*) -> $ret:ty;
+        answers ($inline:ident if $may_answer:expr) $answer:expr;
+        passes $pass:expr;
+        observed by $way:ident($($word:expr),*);
+        else $outcome:expr;
+    ) => {
+        hook! {
+            fn $name($fd: c_int $(, $arg: $type)*) -> $ret, _any => {
+                #[inline($inline)]
+                unsafe extern "C" fn answers($fd: c_int $(, $arg: $type)*) -> $ret {
+                    match $answer {
+                        Some(answer) => answer as $ret,
+                        // SAFETY: the program made the same call.
+                        None => unsafe { passes($fd $(, $arg)*) },
+                    }
+                }
+
+                #[inline(never)]
+                unsafe extern "C" fn passes($fd: c_int $(, $arg: $type)*) -> $ret {
+                    if let Some(address) = $name::known()
+                        && let Some(pass) = $pass
+                    {
+                        let next = calls!(address.get() => ($fd: c_int $(, $arg: $type)*) -> $ret);
+                        return pass.finish_alone(next($fd $(, $arg)*) as isize) as $ret;
+                    }
+                    // SAFETY: the program made the same call.
+                    unsafe { otherwise($fd $(, $arg)*) }
+                }
+
+                #[inline(never)]
+                unsafe extern "C" fn otherwise($fd: c_int $(, $arg: $type)*) -> $ret {
+                    if observe::is_on() {
+                        // SAFETY: as above.
+                        return unsafe { observe::ways::$way($($word),*, $name::next()) } as $ret;
+                    }
+                    let next = calls!($name::next() => ($fd: c_int $(, $arg: $type)*) -> $ret);
+                    follow!($outcome, next($fd $(, $arg)*) as isize) as $ret
+                }
+
+                match $may_answer {
+                    // SAFETY: as above.
+                    true => unsafe { answers($fd $(, $arg)*) },
+                    // SAFETY: as above.
+                    false => unsafe { passes($fd $(, $arg)*) },
+                }
             }
-            if observe::is_on() {
-                // SAFETY: the program made the same call.
-                return unsafe { observe::ways::read(fd, buffer as usize, len, 0, $name::next()) };
-            }
-            follow!(ops::read::not_hit(fd, buffer.cast(), len), next(fd, buffer, len))
         }
+    };
+}
+pub(super) use in_steps;
+
+macro_rules! reads {
+    ($($name:ident)*) => {$(in_steps! {
+        fn $name(fd: c_int, buffer: *mut c_void, len: usize) -> isize;
+        answers (always if true) ops::read::hit(fd, buffer.cast(), len);
+        passes ops::read::passes(fd, len);
+        observed by read(fd, buffer as usize, len, 0);
+        else ops::read::not_hit(fd, buffer.cast(), len);
     })*};
 }
 reads! { read __read }
 
 macro_rules! writes {
-    ($($name:ident)*) => {$(hook! {
-        fn $name(fd: c_int, buffer: *const c_void, len: usize) -> isize, next => {
-            if ops::write::waits(fd, buffer.cast(), len) {
-                return len as isize;
-            }
-            if observe::is_on() {
-                // SAFETY: the program made the same call.
-                return unsafe { observe::ways::write(fd, buffer as usize, len, 0, $name::next()) };
-            }
-            follow!(ops::write::not_waiting(fd, buffer.cast(), len), next(fd, buffer, len))
-        }
+    ($($name:ident)*) => {$(in_steps! {
+        fn $name(fd: c_int, buffer: *const c_void, len: usize) -> isize;
+        answers (always if true) ops::write::waits(fd, buffer.cast(), len).then_some(len as isize);
+        passes ops::write::passes(fd, len);
+        observed by write(fd, buffer as usize, len, 0);
+        else ops::write::not_waiting(fd, buffer.cast(), len);
     })*};
 }
 writes! { write __write }
 
 macro_rules! positioned_reads {
-    ($($name:ident)*) => {$(hook! {
-        fn $name(fd: c_int, buffer: *mut c_void, len: usize, offset: i64) -> isize, next => {
-            if let Some(done) = ops::read::hit_at(fd, buffer.cast(), len, offset) {
-                return done;
-            }
-            if observe::is_on() {
-                let (into, next) = (buffer as usize, $name::next());
-                // SAFETY: the program made the same call.
-                return unsafe { observe::ways::read_at(fd, into, len, offset, next) };
-            }
-            follow!(
-                ops::read::not_hit_at(fd, buffer.cast(), len, offset),
-                next(fd, buffer, len, offset)
-            )
-        }
+    ($($name:ident)*) => {$(in_steps! {
+        fn $name(fd: c_int, buffer: *mut c_void, len: usize, offset: i64) -> isize;
+        answers (always if true) ops::read::hit_at(fd, buffer.cast(), len, offset);
+        passes ops::read::passes_at(fd, len, offset);
+        observed by read_at(fd, buffer as usize, len, offset);
+        else ops::read::not_hit_at(fd, buffer.cast(), len, offset);
     })*};
 }
 positioned_reads! { pread pread64 __pread64 }

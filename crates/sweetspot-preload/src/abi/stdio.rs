@@ -6,13 +6,13 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use super::Pointer;
 use super::process::starting_shell;
+use crate::next::Next;
 use crate::ops::{self, deaths, life, observe};
 use crate::reach::streams::{self, Stream, glibc};
 use crate::{errno, set_errno};
 
-unsafe extern "C" {
-    fn fileno(stream: *mut c_void) -> c_int;
-}
+/// Found when it is first needed: each function that the loader finds costs every start.
+static FILENO: Next = Next::new();
 
 /// The descriptor under a stream, or -1 (streams in memory have none).
 fn descriptor(stream: *mut c_void) -> c_int {
@@ -20,8 +20,12 @@ fn descriptor(stream: *mut c_void) -> c_int {
         return -1;
     }
     let before = errno();
-    // SAFETY: the program hands over an open stream.
-    let fd = unsafe { fileno(stream) };
+    // SAFETY: libc's function with its signature; the program hands over an open stream.
+    let fd = unsafe {
+        let fileno: unsafe extern "C" fn(*mut c_void) -> c_int =
+            core::mem::transmute(FILENO.address(c"fileno"));
+        fileno(stream)
+    };
     set_errno(before);
     fd
 }

@@ -8,7 +8,8 @@
 //! | `run_thread` | a thread that runs one function and ends, without libc |
 //! | `thread_pointer`, `stack_pointer` | registers |
 //! | `swap_alone` | compare-and-swap against handlers of the same thread only |
-//! | `copy` | the copy routine whose faults are caught |
+//! | `count_down` | takes one from a count, and says whether any is left |
+//! | `copy`, `choose_copy` | the copy routine whose faults are caught; which instructions it may use |
 //! | `instruction_pointer` | where a handler's context says the program is |
 //! | `restorer` | how a handler returns, where the kernel wants to be told |
 //! | `jump_after`, `with_list` | bodies of functions with variable arguments |

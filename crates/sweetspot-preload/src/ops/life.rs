@@ -7,8 +7,8 @@ use sweetspot_core::why::Why;
 
 use super::{inodes, observe, process, settle, speak, transition, write};
 use crate::file::{self, OpenFile};
-use crate::process::{SignalsBlocked, passive};
-use crate::{sys, table};
+use crate::process::{SignalsBlocked, listen, passive};
+use crate::{concerns, sys, table};
 
 /// A descriptor was opened by path, with these open flags. `fd` may be an error.
 pub fn opened(fd: i32, flags: i32) {
@@ -20,9 +20,36 @@ pub fn opened(fd: i32, flags: i32) {
         return;
     }
     forget(fd);
-    let close_on_exec = if flags & libc::O_CLOEXEC != 0 { Learning::CLOSE_ON_EXEC } else { 0 };
-    table::opened(fd, close_on_exec);
-    crate::process::listen();
+    table::opened(fd, close_on_exec(flags));
+    listen();
+}
+
+fn close_on_exec(flags: i32) -> u64 {
+    if flags & libc::O_CLOEXEC != 0 { Learning::CLOSE_ON_EXEC } else { 0 }
+}
+
+/// The same after a call that nothing concerned; returns the descriptor.
+#[inline(always)]
+pub fn opened_alone(fd: i32, flags: i32) -> i32 {
+    listen();
+    if concerns::any() || !is_plain(fd) {
+        return opened_after_all(fd, flags);
+    }
+    table::opened(fd, close_on_exec(flags));
+    fd
+}
+
+#[inline(never)]
+extern "C" fn opened_after_all(fd: i32, flags: i32) -> i32 {
+    opened(fd, flags);
+    fd
+}
+
+/// Whether nothing is kept for a descriptor but its word.
+#[inline(always)]
+fn is_plain(fd: i32) -> bool {
+    table::word(fd).is_some_and(|word| !table::is_open(word.load(Relaxed)))
+        && crate::process::stdio() != crate::process::STDIO_BY_RULE
 }
 
 /// A descriptor was made that is no file opened by path: it is never buffered.
@@ -36,7 +63,7 @@ pub fn made(fd: i32) {
     }
     forget(fd);
     table::set(fd, table::OTHER);
-    crate::process::listen();
+    listen();
 }
 
 /// A descriptor was taken from another process by one of it; it is never buffered.
@@ -117,6 +144,16 @@ pub fn closing(fd: i32) -> i32 {
     let failed = write::failing_descriptor(fd).unwrap_or(0);
     forget(fd);
     failed
+}
+
+/// The same where nothing concerns it and nothing is kept: false, if that is not so.
+#[inline(always)]
+pub fn closes_alone(fd: i32) -> bool {
+    let is_alone = !concerns::any() && is_plain(fd);
+    if is_alone && let Some(word) = table::word(fd) {
+        word.store(table::UNKNOWN, Relaxed);
+    }
+    is_alone
 }
 
 /// Ends what is known of a descriptor, whose number may now mean something else.

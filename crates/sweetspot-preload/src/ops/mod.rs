@@ -25,7 +25,7 @@ use sweetspot_core::why::Why;
 
 use crate::atomic::swap;
 use crate::process::{self as process_wide, listen, passive};
-use crate::{ledger, pins, sys, table};
+use crate::{concerns, ledger, pins, sys, table};
 
 /// What became of a call.
 pub enum Outcome {
@@ -58,6 +58,7 @@ pub struct Pass {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 enum Kind {
     /// Nothing.
     Nothing,
@@ -93,9 +94,23 @@ impl Pass {
                 listen();
                 deaths::heard();
             }
-            _ => self.learn(answer),
+            _ => return self.learn(answer),
         }
         answer
+    }
+
+    /// The same where it was known at the call that nothing concerned it: so what mostly has to be done
+    /// is done in place.
+    #[inline(always)]
+    pub fn finish_alone(self, answer: isize) -> isize {
+        match self.kind {
+            Kind::Listen => {
+                listen();
+                answer
+            }
+            _ if self.learn_alone(answer) => answer,
+            _ => self.learn_fully(answer),
+        }
     }
 
     /// Tidies up after a call whose answer is no length.
@@ -115,7 +130,7 @@ impl Pass {
             }
             Kind::Seek if answer >= 0 => {
                 last_end.store(answer as u64, Relaxed);
-                (answer as u64).abs_diff(before) > NEAR_BYTES
+                !is_near(answer as u64, before)
             }
             _ => false,
         }
@@ -136,47 +151,77 @@ impl Pass {
         }
     }
 
-    fn learn(self, answer: isize) {
-        if !self.learn_alone(answer) {
-            self.learn_fully(answer);
+    #[inline(never)]
+    fn learn(self, answer: isize) -> isize {
+        match !ledger::wants_summary() && self.learn_alone(answer) {
+            true => answer,
+            false => self.learn_fully(answer),
         }
     }
 
-    /// What mostly has to be done: for a seek, or a small read that earns no window yet, of a file of
+    /// What mostly has to be done: for a seek, or a read or write that earns no buffer yet, of a file of
     /// which nothing else is known. False: something else has to be done.
     #[inline(always)]
     fn learn_alone(self, answer: isize) -> bool {
         let Some(word) = table::word(self.fd) else { return false };
-        let (value, last_end) = (word.load(Relaxed), table::last_end(self.fd));
-        let (learning, before) = (Learning(value), last_end.load(Relaxed));
-        let is_alone = table::is_learning(value) && learning.under_way() > 0;
-        if !is_alone || answer < 0 || ledger::wants_summary() {
+        let value = word.load(Relaxed);
+        let learning = Learning(value);
+        if !table::is_learning(value) || learning.under_way() == 0 || answer < 0 {
             return false;
         }
-        let answer = answer as u64;
+        let last_end = table::last_end(self.fd);
+        let (before, answer) = (last_end.load(Relaxed), answer as u64);
         let (next, end) = match self.kind {
-            Kind::Seek if answer.abs_diff(before) > NEAR_BYTES => {
-                (learning.with(Learning::JUMPED), answer)
-            }
-            Kind::Seek => (learning, answer),
+            Kind::Seek if is_near(answer, before) => (learning, answer),
+            Kind::Seek => (learning.with(Learning::JUMPED), answer),
             Kind::Read if answer == self.len && self.len < BYTES_SMALL => {
                 (learning.small_read(), before.wrapping_add(answer))
             }
+            Kind::Read => (learning.large_read(), before.wrapping_add(answer)),
+            Kind::Write if answer > 0 && self.len < BYTES_SMALL => {
+                (learning.small_write(), before.wrapping_add(answer))
+            }
             _ => return false,
         };
-        let earned = self.kind == Kind::Read && next.earned();
-        if earned || !swap(word, value, next.leave().0) {
+        let earns = match self.kind {
+            // After a jump there is less than there was before.
+            Kind::Read => !learning.has(Learning::JUMPED) && next.earned(),
+            Kind::Write => write::earned(next, None),
+            _ => false,
+        };
+        if earns || !swap(word, value, next.leave().0) {
             return false;
         }
         last_end.store(end, Relaxed);
-        if self.kind == Kind::Read {
-            listen();
+        match self.kind {
+            Kind::Read => {
+                listen();
+            }
+            Kind::Write => {
+                write::written_straight(answer);
+                inodes::written(None);
+            }
+            _ => {}
         }
         true
     }
 
-    #[inline(never)]
-    fn learn_fully(self, answer: isize) {
+    #[inline(always)]
+    fn learn_fully(self, answer: isize) -> isize {
+        learn_fully(self.kind, self.fd, self.len, answer)
+    }
+}
+
+/// Everything that may have to be done after a call; returns its answer. Its arguments are few, so that
+/// none is handed over in memory.
+#[inline(never)]
+extern "C" fn learn_fully(kind: Kind, fd: i32, len: u64, answer: isize) -> isize {
+    Pass { kind, fd, len }.learn_all(answer);
+    answer
+}
+
+impl Pass {
+    fn learn_all(self, answer: isize) {
         let Some(word) = table::learning_word(self.fd) else { return };
         let known = table::open_file(self.fd).map(|(file, _)| file);
         let done = answer.max(0) as u64;
@@ -236,6 +281,12 @@ impl Pass {
     }
 }
 
+/// Whether a position is about where another one is.
+#[inline(always)]
+fn is_near(position: u64, other: u64) -> bool {
+    position.wrapping_sub(other).wrapping_add(NEAR_BYTES) <= 2 * NEAR_BYTES
+}
+
 /// Transfers at least that large never earn a window, in bytes.
 const BYTES_SMALL: u64 = 64 << 10;
 
@@ -257,17 +308,17 @@ fn disturbed(fd: i32, turn: u32) {
     }
 }
 
-/// The common call on a file that has no buffer, while nothing waits in this process: counts it as
-/// under way. `None`: there is more to be done.
+/// The common call on a file of which nothing is kept, while nothing concerns it: counts it as under
+/// way. `None`: there is more to be done.
 #[inline(always)]
 fn enter_alone(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
-    let word = table::word(fd)?;
-    let value = word.load(Relaxed);
-    if !table::is_learning(value) || passive() || write::is_pending() {
+    if concerns::any() {
         return None;
     }
-    let next = Learning(value).enter()?;
-    swap(word, value, next.0).then_some(Pass { kind, fd, len })
+    let word = table::word(fd)?;
+    let value = word.load(Relaxed);
+    let entered = table::is_free(value) && swap(word, value, Learning(value).enter_free().0);
+    entered.then_some(Pass { kind, fd, len })
 }
 
 /// A call on a descriptor that has no window: counts it as under way where that matters. `None`:

@@ -2,24 +2,25 @@
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{
+    AtomicU64,
     Ordering::{Acquire, Relaxed},
     fence,
 };
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{Counter, Way};
-use sweetspot_core::policy::{self, NEAR_BYTES};
+use sweetspot_core::policy;
 use sweetspot_core::stamps::is_settled;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
 use super::{
-    Kind, Outcome, Pass, disturbed, enter, enter_alone, inodes, observe, settle, speak, talk,
-    transition, write,
+    Kind, Outcome, Pass, disturbed, enter, enter_alone, inodes, is_near, observe, settle, speak,
+    talk, transition, write,
 };
 use crate::file::{CLOSED, Held, Hit, OpenFile};
 use crate::process::{self, EPOCH, SignalsBlocked, listen, listen_with, passive, passive_for_good};
-use crate::{arch, auto, careful, copy, ledger, pool, sys, table};
+use crate::{arch, auto, careful, concerns, copy, pool, sys, table};
 
 /// `read`.
 #[inline(always)]
@@ -33,20 +34,26 @@ pub fn read(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
 /// What a window answers at once; `None`: go on with [`not_hit`].
 #[inline(always)]
 pub fn hit(fd: i32, buffer: *mut u8, len: usize) -> Option<isize> {
-    let (file, word) = table::open_file(fd)?;
-    match file.hit(word, fd, buffer, len) {
+    let word = table::open_word(fd)?;
+    match OpenFile::from_word(word).hit(word, fd, buffer, len) {
         Hit::Done(done) => Some(done as isize),
         _ => None,
     }
 }
 
-/// The other reads.
+/// Whether a read that no window answers passes through, as nothing concerns it; `None`: go on with
+/// [`not_hit`].
 #[inline(always)]
+pub fn passes(fd: i32, len: usize) -> Option<Pass> {
+    enter_alone(fd, Kind::Read, len as u64)
+}
+
+/// The other reads.
 pub fn not_hit(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
     if passive_for_good() {
         return Outcome::PassOn(Pass::NOTHING);
     }
-    if let Some(pass) = enter_alone(fd, Kind::Read, len as u64) {
+    if let Some(pass) = passes(fd, len) {
         return Outcome::PassOn(pass);
     }
     slowly(fd, Target::Buffer(buffer), len, None)
@@ -64,17 +71,26 @@ pub fn read_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
 /// What a window answers at once; `None`: go on with [`not_hit_at`].
 #[inline(always)]
 pub fn hit_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Option<isize> {
-    let (file, word) = table::open_file(fd)?;
-    match file.hit_at(word, fd, buffer, len, offset as u64) {
+    let word = table::open_word(fd)?;
+    match OpenFile::from_word(word).hit_at(word, fd, buffer, len, offset as u64) {
         Hit::Done(done) => Some(done as isize),
         _ => None,
     }
 }
 
-/// The other positioned reads.
+/// Whether a positioned read that no window answers passes through, as nothing concerns it; `None`: go
+/// on with [`not_hit_at`].
 #[inline(always)]
+pub fn passes_at(fd: i32, len: usize, offset: i64) -> Option<Pass> {
+    is_random(table::word(fd)?, fd, offset).then(|| {
+        remember_end(fd, len, offset);
+        Pass::LISTEN
+    })
+}
+
+/// The other positioned reads.
 pub fn not_hit_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
-    if is_random(fd, offset) {
+    if table::learning_word(fd).is_some_and(|word| is_random(word, fd, offset)) {
         remember_end(fd, len, offset);
         return Outcome::PassOn(Pass::LISTEN);
     }
@@ -116,7 +132,7 @@ fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec>
     let from = vector.wrapping_add(index).cast::<u8>();
     // SAFETY: our side is a local; the program's may be anything.
     let bad = unsafe { copy::copy((&raw mut piece).cast(), from, size_of::<libc::iovec>()) };
-    (bad == 0).then_some(piece)
+    (!bad).then_some(piece)
 }
 
 fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
@@ -187,7 +203,7 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         }
         match hit {
             Hit::Done(done) => return Outcome::Done(done as isize),
-            Hit::Miss => {}
+            Hit::Miss | Hit::Disturbed => {}
             // The kernel knows how much of it can be written, and what to say.
             Hit::BadAddress => settle::settle(fd, settle::Next::Learn),
         }
@@ -215,24 +231,22 @@ fn is_for_us(target: Target, len: usize) -> bool {
 /// Whether a positioned read of a file without a window is far from where the last one ended.
 #[inline(always)]
 fn is_far(fd: i32, offset: i64) -> bool {
-    (offset as u64).abs_diff(table::last_end(fd).load(Relaxed)) > NEAR_BYTES
+    !is_near(offset as u64, table::last_end(fd).load(Relaxed))
 }
 
 fn remember_end(fd: i32, len: usize, offset: i64) {
     table::last_end(fd).store((offset as u64).wrapping_add(len as u64), Relaxed);
 }
 
-/// Whether there is nothing to do for a positioned read: nothing waits in this process, nobody counts,
-/// and the file has no window and no score that a jump could take from. It takes no part in the
-/// offset, so a window may open meanwhile.
+/// Whether there is nothing to do for a positioned read: nothing concerns it, and the file has no window
+/// and no score that a jump could take from. It takes no part in the offset, so a window may open
+/// meanwhile.
 #[inline(always)]
-fn is_random(fd: i32, offset: i64) -> bool {
-    let state = table::learning_word(fd).map_or(0, |word| word.load(Relaxed));
-    table::is_learning(state)
+fn is_random(word: &AtomicU64, fd: i32, offset: i64) -> bool {
+    let state = word.load(Relaxed);
+    !concerns::any()
+        && table::is_free(state)
         && Learning(state).has_no_score()
-        && !passive()
-        && !write::is_pending()
-        && !ledger::wants_summary()
         && is_far(fd, offset)
 }
 
@@ -245,10 +259,22 @@ fn answer(
     len: usize,
     offset: Option<i64>,
 ) -> Hit {
-    match (target, offset) {
-        (Target::Buffer(buffer), None) => file.hit(word, fd, buffer, len),
-        (Target::Buffer(buffer), Some(offset)) => file.hit_at(word, fd, buffer, len, offset as u64),
-        (Target::Vector(..), offset) => hit_pieces(file, target, len, offset, Fresh::InItsEpoch),
+    loop {
+        let hit = match (target, offset) {
+            (Target::Buffer(buffer), None) => file.hit(word, fd, buffer, len),
+            (Target::Buffer(buffer), Some(offset)) => {
+                file.hit_at(word, fd, buffer, len, offset as u64)
+            }
+            (Target::Vector(..), offset) => {
+                hit_pieces(file, target, len, offset, Fresh::InItsEpoch)
+            }
+        };
+        match hit {
+            // Where the descriptor means another file by now, the next turn of the call sees to that.
+            Hit::Disturbed if table::means(fd, word) => {}
+            Hit::Disturbed => return Hit::Miss,
+            _ => return hit,
+        }
     }
 }
 
@@ -537,7 +563,7 @@ fn hit_pieces(
         let Some(piece) = vector_piece(vector, index) else { return Hit::BadAddress };
         let len = piece.iov_len.min(left);
         // SAFETY: the window holds what was checked above; the program's side may be anything.
-        if unsafe { copy::copy(piece.iov_base.cast(), source as *const u8, len) } != 0 {
+        if unsafe { copy::copy(piece.iov_base.cast(), source as *const u8, len) } {
             return Hit::BadAddress;
         }
         source += len as u64;

@@ -31,6 +31,12 @@ pub fn seek(fd: i32, offset: i64, whence: i32) -> Outcome {
     }
 }
 
+/// Whether the position may be ours.
+#[inline(always)]
+pub fn may_move(fd: i32) -> bool {
+    table::open_word(fd).is_some()
+}
+
 /// The new position, where that is ours; `None`: go on with [`not_moved`].
 #[inline(always)]
 pub fn moved(fd: i32, offset: i64, whence: i32) -> Option<isize> {
@@ -43,10 +49,15 @@ pub fn moved(fd: i32, offset: i64, whence: i32) -> Option<isize> {
     Some(position as isize)
 }
 
-/// The other seeks.
+/// Whether a seek passes through, as nothing concerns it; `None`: go on with [`not_moved`].
 #[inline(always)]
+pub fn passes(fd: i32) -> Option<Pass> {
+    enter_alone(fd, Kind::Seek, 0)
+}
+
+/// The other seeks.
 pub fn not_moved(fd: i32, offset: i64, whence: i32) -> Outcome {
-    if let Some(pass) = enter_alone(fd, Kind::Seek, 0) {
+    if let Some(pass) = passes(fd) {
         return Outcome::PassOn(pass);
     }
     slowly(fd, offset, whence)

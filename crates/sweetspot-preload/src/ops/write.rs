@@ -18,19 +18,20 @@ use sweetspot_core::pending::{
     self, Found, Owner, length_of, length_unless_owned, owner_of, waiting_of,
 };
 use sweetspot_core::policy;
+use sweetspot_core::size::BUFFER_BYTES_MAX;
 use sweetspot_core::stamps::{Stamped, told_apart};
 use sweetspot_core::why::Why;
 
 use super::{
-    Kind, Outcome, Pass, disturbed, enter, inodes, is_followed, life, observe, settle, speak, talk,
-    transition,
+    Kind, Outcome, Pass, disturbed, enter, enter_alone, inodes, is_followed, life, observe, settle,
+    speak, talk, transition,
 };
-use crate::atomic::swap;
+use crate::atomic::{count, swap};
 use crate::file::{self, AT_END, CLOSED, Held, OpenFile};
 use crate::lock::hold;
 use crate::pins::{self, Pinned};
 use crate::process::{self, SignalsBlocked, passive, passive_for_good};
-use crate::{auto, careful, copy, fault, ledger, sys, table};
+use crate::{auto, careful, concerns, copy, fault, ledger, sys, table};
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
 /// each write makes every window ask again (410 ns a window), afterwards only those of its inode.
@@ -48,10 +49,7 @@ pub mod pin {
     pub const NEVER: u32 = 3;
 }
 
-/// Files with pending bytes; `speak` looks at it before everything else.
-#[unsafe(link_section = ".data")]
-static PENDING: AtomicU32 = AtomicU32::new(0);
-/// The list of them, and its lock. The lock comes before that of any file.
+/// The list of files with pending bytes, and its lock. The lock comes before that of any file.
 #[unsafe(link_section = ".data")]
 static DIRTY: AtomicU64 = AtomicU64::new(0);
 #[unsafe(link_section = ".data")]
@@ -67,16 +65,13 @@ static OLDEST_MS: AtomicU64 = AtomicU64::new(0);
 static PUBLIC: AtomicU32 = AtomicU32::new(0);
 
 /// Whether anything is pending in this process.
-#[inline(always)]
-pub fn is_pending() -> bool {
-    PENDING.load(Relaxed) != 0
-}
+pub use crate::concerns::is_pending;
 
 /// One more file with pending bytes.
 fn pending_began(file: &OpenFile) {
     inodes::pending_began(file);
     PUBLIC.fetch_add(u32::from(!file.is_private()), SeqCst);
-    PENDING.fetch_add(1, SeqCst);
+    concerns::pending_began();
     pins::count_waiting(true);
 }
 
@@ -84,7 +79,7 @@ fn pending_began(file: &OpenFile) {
 fn pending_ended(file: &OpenFile) {
     inodes::pending_ended(file);
     PUBLIC.fetch_sub(u32::from(!file.is_private()), SeqCst);
-    PENDING.fetch_sub(1, SeqCst);
+    concerns::pending_ended();
     pins::count_waiting(false);
 }
 
@@ -104,16 +99,45 @@ pub fn write(fd: i32, buffer: *const u8, len: usize) -> Outcome {
     }
 }
 
-/// Lets a write wait where that can be at once; false: go on with [`not_waiting`].
+/// Lets a write wait where nothing has to be done but to copy it behind what waits already; false: go
+/// on with [`not_waiting`]. Nothing is called in it, so that nothing has to be saved.
+///
+/// Another file may be written to after the look at the order of all: by somebody who came in between,
+/// so of the two writes either may be the later one.
 #[inline(always)]
 pub fn waits(fd: i32, buffer: *const u8, len: usize) -> bool {
-    table::open_file(fd).is_some_and(|(file, word)| append(file, word, fd, buffer, len as u64))
+    let Some(word) = table::open_word(fd) else { return false };
+    let file = OpenFile::from_word(word);
+    let is_last_written = core::ptr::eq(LAST_WRITTEN.load(Relaxed), file);
+    if !is_last_written || !is_append_due(file, len as u64) || !file.enter_append() {
+        return false;
+    }
+    let append = Append { file, word, fd, buffer, len: len as u64 };
+    if file.window_len.load(Relaxed) != 0 || append.commit(|_| {}).is_none() {
+        file.leave_append();
+        return false;
+    }
+    let threads = file.leave_append();
+    file.count_call(threads, Counter::Appends, Counter::AppendBytes, len as u64);
+    true
+}
+
+/// Whether a write that does not wait passes through, as nothing concerns it; `None`: go on with
+/// [`not_waiting`].
+#[inline(always)]
+pub fn passes(fd: i32, len: usize) -> Option<Pass> {
+    enter_alone(fd, Kind::Write, len as u64)
 }
 
 /// The other writes.
 pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
     if passive_for_good() {
         return Outcome::PassOn(Pass::NOTHING);
+    }
+    if let Some((file, word)) = table::open_file(fd)
+        && append(Append { file, word, fd, buffer, len: len as u64 })
+    {
+        return Outcome::Done(len as isize);
     }
     slowly(fd, Source::Buffer(buffer, len), Kind::Write, None)
 }
@@ -133,65 +157,99 @@ pub fn write_vector_at(fd: i32, offset: i64) -> Outcome {
     slowly(fd, Source::Vector, Kind::WriteAt, Some(offset))
 }
 
-/// Lets a write wait in the ledger; false: it must take the slow path.
+/// Whether a write of `len` bytes may wait without a look at anything else than this file.
 #[inline(always)]
-fn append(file: &'static OpenFile, word: u64, fd: i32, buffer: *const u8, len: u64) -> bool {
-    if file.chunk.load(Relaxed) == 0 || !process::tick() || !pins::guarded() || len == 0 {
-        return false;
-    }
-    if !file.enter_append() {
-        return false;
-    }
-    let done = append_held(file, word, fd, buffer, len);
-    file.leave_append();
-    if done {
-        file.count(Counter::Appends, 1);
-        file.count(Counter::AppendBytes, len);
-    }
-    done
+fn is_append_due(file: &OpenFile, len: u64) -> bool {
+    // Longer ones never wait, and some are longer than any sum.
+    let is_small = len.wrapping_sub(1) < BUFFER_BYTES_MAX;
+    is_small && file.chunk.load(Relaxed) != 0 && process::tick() && pins::guarded()
 }
 
-#[inline(always)]
-fn append_held(file: &'static OpenFile, word: u64, fd: i32, buffer: *const u8, len: u64) -> bool {
-    let chunk = file.chunk.load(Relaxed);
-    let (Some(entry), true) = (file.entry(), chunk != 0) else { return false };
-    let before = entry.word.load(Relaxed);
-    let pending = length_unless_owned(before);
-    let fits = pending.saturating_add(len) <= file.append_bytes_max.load(Relaxed);
-    let same = table::word(fd).is_some_and(|now| now.load(Relaxed) == word);
-    if !fits || !same || file.dirty.load(Relaxed) == 0 {
+/// Lets a write wait in the ledger; false: something has to be done first.
+fn append(append: Append) -> bool {
+    let file = append.file;
+    if !is_append_due(file, append.len) || !file.enter_append() {
         return false;
     }
-    let end = entry.base.load(Relaxed) + pending;
-    let stored = file.position.load(Relaxed);
-    let at = file.cursor.load(Relaxed);
-    if at & CLOSED == CLOSED {
-        if file.position.load(Relaxed) != AT_END {
-            return false;
+    let note_order = |entry: &Entry| note_order(file, entry);
+    let committed = if append.take_place() { append.commit(note_order) } else { None };
+    if let Some(end) = committed
+        && file.window_len.load(Relaxed) != 0
+    {
+        write_through(file, end, append.buffer, append.len);
+    }
+    let threads = file.leave_append();
+    if committed.is_some() {
+        file.count_call(threads, Counter::Appends, Counter::AppendBytes, append.len);
+    }
+    committed.is_some()
+}
+
+/// A write that is to wait behind what waits already. The file's lock is held by it, and signals are not
+/// blocked: see `file`.
+struct Append {
+    file: &'static OpenFile,
+    /// What the descriptor means.
+    word: u64,
+    fd: i32,
+    buffer: *const u8,
+    len: u64,
+}
+
+impl Append {
+    /// Where the position is in the window, at the end of what is pending, it moves there from the
+    /// cursor: the same place. False: it is elsewhere, or a handler, or a thread that took the lock
+    /// over, has flushed and put it elsewhere meanwhile.
+    #[inline(always)]
+    fn take_place(&self) -> bool {
+        let file = self.file;
+        let stored = file.position.load(Relaxed);
+        let at = file.cursor.load(Relaxed);
+        if at & CLOSED == CLOSED {
+            return true;
         }
-    } else {
-        if file.window_at.load(Relaxed) + (at & CLOSED) != end {
-            return false;
+        let Some(entry) = file.entry() else { return false };
+        let pending = length_unless_owned(entry.word.load(Relaxed));
+        let end = entry.base.load(Relaxed).wrapping_add(pending);
+        file.dirty.load(Relaxed) != 0
+            && file.window_at.load(Relaxed) + (at & CLOSED) == end
+            && swap(&file.position, stored, AT_END)
+            && swap(&file.cursor, at, next_closed(at))
+    }
+
+    /// Copies the bytes behind what waits, and makes them part of it: where in the file they begin.
+    /// `before_it` is called when they are copied. `None`: nothing has happened.
+    ///
+    /// Whatever comes in between (a handler that flushes, a thread that takes the lock over, the
+    /// guard) changes the entry's word, which is read before anything that it could change.
+    #[inline(always)]
+    fn commit(&self, before_it: impl Fn(&Entry)) -> Option<u64> {
+        let file = self.file;
+        if !table::means(self.fd, self.word) {
+            return None;
         }
-        // The position moves from the cursor to the end of what is pending: the same place. Not if a
-        // handler, or a thread that took the lock over, has flushed and put it elsewhere meanwhile.
-        if !swap(&file.position, stored, AT_END) || !swap(&file.cursor, at, next_closed(at)) {
-            return false;
+        let chunk = file.chunk.load(Relaxed);
+        let (Some(entry), true) = (file.entry(), chunk != 0) else { return None };
+        let before = entry.word.load(Relaxed);
+        let pending = length_unless_owned(before);
+        let fits = pending + self.len <= file.append_bytes_max.load(Relaxed);
+        if !fits || file.dirty.load(Relaxed) == 0 {
+            return None;
         }
+        let end = entry.base.load(Relaxed).wrapping_add(pending);
+        let is_at_end =
+            file.cursor.load(Relaxed) & CLOSED == CLOSED && file.position.load(Relaxed) == AT_END;
+        // SAFETY: the chunk has room, as checked; the program's side may be anything.
+        let copy =
+            || unsafe { copy::copy((chunk + pending) as *mut u8, self.buffer, self.len as usize) };
+        if !is_at_end || copy() {
+            return None;
+        }
+        before_it(entry);
+        // From here the write has happened.
+        let has_happened = pending::Word::swap(&entry.word, before, before + self.len);
+        has_happened.then_some(end)
     }
-    // SAFETY: the chunk has room, as checked; the program's side may be anything.
-    if unsafe { copy::copy((chunk + pending) as *mut u8, buffer, len as usize) } != 0 {
-        return false;
-    }
-    note_order(file, entry);
-    // From here the write has happened.
-    if !pending::Word::swap(&entry.word, before, before + len) {
-        return false;
-    }
-    if file.window_len.load(Relaxed) != 0 {
-        write_through(file, end, buffer, len);
-    }
-    true
 }
 
 /// The file that was written to last, so that the order of files is only looked after where it changes.
@@ -276,7 +334,7 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
         };
         match (kind, source) {
             (Kind::Write, Source::Buffer(buffer, len)) if file.is_trailing() || !appends(file) => {
-                if append(file, word, fd, buffer, len as u64) {
+                if append(Append { file, word, fd, buffer, len: len as u64 }) {
                     return Outcome::Done(len as isize);
                 }
                 match prepare(file, fd, len as u64) {
@@ -855,7 +913,7 @@ pub fn forget_all() {
     DIRTY.store(0, Relaxed);
     DIRTY_FIRST.store(core::ptr::null_mut(), Relaxed);
     DIRTY_LAST.store(core::ptr::null_mut(), Relaxed);
-    PENDING.store(0, Relaxed);
+    concerns::forget_pending();
     PUBLIC.store(0, Relaxed);
     for file in file::used() {
         file.entry.store(core::ptr::null_mut(), Relaxed);
@@ -1038,7 +1096,7 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes went straight to a file, or were moved there inside the kernel.
 pub fn written_straight(bytes: u64) {
-    WRITTEN.fetch_add(bytes, Relaxed);
+    count(&WRITTEN, bytes);
 }
 
 /// A flush has written so many bytes.
@@ -1444,7 +1502,7 @@ fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u64) {
             (to - from) as usize,
         )
     };
-    if bad != 0 {
+    if bad {
         file.window_len.store(0, Relaxed);
     }
 }

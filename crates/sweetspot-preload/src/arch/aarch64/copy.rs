@@ -1,42 +1,115 @@
 //! The routine that copies between the program's memory and ours: see `crate::copy`.
 #![allow(unsafe_code)]
 
-/// Copies `len` bytes; returns 0, or 1 if an address was bad (then part may have been copied).
+use core::ffi::CStr;
+
+/// Chooses the best way to copy: there is one.
+pub fn choose_copy(_address_of: fn(&CStr) -> usize) {}
+
+/// Copies `len` bytes; true if an address was bad (then part may have been copied).
+///
+/// The routine keeps all registers but those that are named here: so who calls it saves none.
 ///
 /// # Safety
 /// Our side of the copy must be valid for `len` bytes; the program's side may be anything. The two
 /// must not overlap.
+#[inline(always)]
+pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> bool {
+    // SAFETY: as the caller says.
+    unsafe {
+        core::arch::asm!(
+            "bl {routine}",
+            "cbnz x0, {bad}",
+            routine = sym routine,
+            bad = label { return true },
+            inlateout("x0") to => _,
+            inlateout("x1") from => _,
+            in("x2") len,
+            out("x3") _,
+            out("x4") _,
+            out("x30") _,
+            out("v0") _,
+            out("v1") _,
+            out("v2") _,
+            out("v3") _,
+        );
+    }
+    false
+}
+
+/// Returns 0, or 1 if an address was bad.
 #[unsafe(naked)]
-pub unsafe extern "C" fn copy(to: *mut u8, from: *const u8, len: usize) -> usize {
-    // 32 bytes a turn, then 8, then one.
+unsafe extern "C" fn routine() {
+    // Up to 64 bytes are moved from both ends, so that the moves overlap in the middle; more of them
+    // 32 bytes a turn, the last 32 kept for the end.
     core::arch::naked_asm!(
         ".globl sweetspot_copy_begin",
         ".hidden sweetspot_copy_begin",
         "sweetspot_copy_begin:",
-        "cmp x2, #32",
-        "b.lo 20f",
-        "10:",
-        "ldp x3, x4, [x1], #16",
-        "ldp x5, x6, [x1], #16",
-        "stp x3, x4, [x0], #16",
-        "stp x5, x6, [x0], #16",
-        "sub x2, x2, #32",
-        "cmp x2, #32",
-        "b.hs 10b",
-        "20:",
+        "cmp x2, #16",
+        "b.hi 20f",
         "cmp x2, #8",
-        "b.lo 30f",
-        "ldr x3, [x1], #8",
-        "str x3, [x0], #8",
-        "sub x2, x2, #8",
-        "b 20b",
+        "b.lo 10f",
+        "sub x4, x2, #8",
+        "ldr x3, [x1]",
+        "ldr x1, [x1, x4]",
+        "str x3, [x0]",
+        "str x1, [x0, x4]",
+        "mov x0, #0",
+        "ret",
+        "10:",
+        "cmp x2, #4",
+        "b.lo 11f",
+        "sub x4, x2, #4",
+        "ldr w3, [x1]",
+        "ldr w1, [x1, x4]",
+        "str w3, [x0]",
+        "str w1, [x0, x4]",
+        "mov x0, #0",
+        "ret",
+        // The one in the middle, which may be one of the others, the last, and the first.
+        "11:",
+        "cbz x2, 12f",
+        "lsr x4, x2, #1",
+        "ldrb w3, [x1, x4]",
+        "strb w3, [x0, x4]",
+        "sub x4, x2, #1",
+        "ldrb w3, [x1, x4]",
+        "ldrb w1, [x1]",
+        "strb w3, [x0, x4]",
+        "strb w1, [x0]",
+        "12:",
+        "mov x0, #0",
+        "ret",
+        "20:",
+        "add x3, x1, x2",
+        "add x4, x0, x2",
+        "cmp x2, #64",
+        "b.hi 30f",
+        "cmp x2, #32",
+        "b.hi 21f",
+        "ldr q0, [x1]",
+        "ldur q1, [x3, #-16]",
+        "str q0, [x0]",
+        "stur q1, [x4, #-16]",
+        "mov x0, #0",
+        "ret",
+        "21:",
+        "ldp q0, q1, [x1]",
+        "ldp q2, q3, [x3, #-32]",
+        "stp q0, q1, [x0]",
+        "stp q2, q3, [x4, #-32]",
+        "mov x0, #0",
+        "ret",
         "30:",
-        "cbz x2, 90f",
-        "ldrb w3, [x1], #1",
-        "strb w3, [x0], #1",
-        "sub x2, x2, #1",
-        "b 30b",
-        "90:",
+        "ldp q2, q3, [x3, #-32]",
+        "sub x3, x3, #32",
+        "31:",
+        "ldp q0, q1, [x1], #32",
+        "stp q0, q1, [x0], #32",
+        "cmp x1, x3",
+        "b.lo 31b",
+        "stp q2, q3, [x4, #-32]",
         "mov x0, #0",
         "ret",
         ".globl sweetspot_copy_fault",
@@ -45,4 +118,10 @@ pub unsafe extern "C" fn copy(to: *mut u8, from: *const u8, len: usize) -> usize
         "mov x0, #1",
         "ret",
     )
+}
+
+/// There is one way.
+#[cfg(test)]
+pub fn use_wide_copies() -> bool {
+    true
 }

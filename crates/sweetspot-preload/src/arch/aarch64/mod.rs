@@ -6,9 +6,11 @@ mod jump;
 mod signal;
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-pub use copy::copy;
+#[cfg(test)]
+pub use copy::use_wide_copies;
+pub use copy::{choose_copy, copy};
 pub(crate) use jump::{jump_after, with_caller, with_list};
 pub use signal::{instruction_pointer, restorer};
 
@@ -179,6 +181,14 @@ pub unsafe fn swap_alone(word: &AtomicU64, expected: u64, new: u64) -> bool {
         );
     }
     found == expected
+}
+
+/// Takes one from a count that need not be exact with several threads; whether any is left.
+#[inline(always)]
+pub fn count_down(count: &AtomicI32) -> bool {
+    let left = count.load(Relaxed).wrapping_sub(1);
+    count.store(left, Relaxed);
+    left > 0
 }
 
 /// The address of a symbol that there may be in this process; 0: there is none.

@@ -6,9 +6,11 @@ mod jump;
 mod signal;
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
-pub use copy::copy;
+#[cfg(test)]
+pub use copy::use_wide_copies;
+pub use copy::{choose_copy, copy};
 pub(crate) use jump::{jump_after, with_caller, with_list};
 pub use signal::{instruction_pointer, restorer};
 
@@ -160,21 +162,37 @@ pub fn stack_pointer() -> u64 {
 /// No other thread may change the word.
 #[inline(always)]
 pub unsafe fn swap_alone(word: &AtomicU64, expected: u64, new: u64) -> bool {
-    let done: u8;
     // SAFETY: the word is valid memory; this is atomic against whatever interrupts this thread, and
     // the caller says that there is no other one.
     unsafe {
         asm!(
             "cmpxchg qword ptr [{word}], {new}",
-            "sete {done}",
+            "jne {failed}",
             word = in(reg) word.as_ptr(),
             new = in(reg) new,
-            done = lateout(reg_byte) done,
             inlateout("rax") expected => _,
+            failed = label { return false },
             options(nostack),
         );
     }
-    done != 0
+    true
+}
+
+/// Takes one from a count that need not be exact with several threads; whether any is left.
+#[inline(always)]
+pub fn count_down(count: &AtomicI32) -> bool {
+    // SAFETY: the count is valid memory. Written out, as the compiler would make five instructions of
+    // it, each of which every buffered call pays for.
+    unsafe {
+        asm!(
+            "dec dword ptr [{count}]",
+            "jle {none}",
+            count = in(reg) count.as_ptr(),
+            none = label { return false },
+            options(nostack),
+        );
+    }
+    true
 }
 
 /// The address of a symbol that there may be in this process; 0: there is none.
