@@ -5,6 +5,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use super::Pointer;
 use crate::fault;
 use crate::ops::{self, life};
+use crate::process::{listen, passive};
 
 hook! {
     fn getppid() -> c_int, next => {
@@ -128,8 +129,25 @@ pass_on! {
     fn __backtrace_symbols_fd(addresses: Pointer, count: c_int, fd: c_int) -> ();
 }
 
-// Another process may have set it meanwhile.
-talk! {
+/// Calls, and listens: another process may have set what is asked for. Nobody hears the question.
+#[inline(always)]
+fn asked<R>(next: impl FnOnce() -> R) -> R {
+    let answer = next();
+    match passive() {
+        true => ops::observe::spoke(),
+        false => {
+            listen();
+        }
+    }
+    answer
+}
+
+macro_rules! asks {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> $ret, next => { asked(|| next($($arg),*)) }
+    })*};
+}
+asks! {
     fn getrlimit(resource: c_int, into: Pointer) -> c_int;
     fn getrlimit64(resource: c_int, into: Pointer) -> c_int;
     fn getdtablesize() -> c_int;
@@ -146,20 +164,17 @@ talk! {
     fn pthread_getaffinity_np(thread: Pointer, len: usize, into: Pointer) -> c_int;
 }
 
-macro_rules! asks {
+macro_rules! asks_by_name {
     ($($name:ident)*) => {$(hook! {
         fn $name(what: c_int) -> isize, next => {
-            if !is_set_by_others(what) {
-                return next(what);
+            match is_set_by_others(what) {
+                true => asked(|| next(what)),
+                false => next(what),
             }
-            let pass = ops::talk();
-            let answer = next(what);
-            pass.done();
-            answer
         }
     })*};
 }
-asks! { sysconf __sysconf }
+asks_by_name! { sysconf __sysconf }
 
 /// Whether what `sysconf` is asked for are limits or processors; the rest never changes.
 fn is_set_by_others(what: c_int) -> bool {
