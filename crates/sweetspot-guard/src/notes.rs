@@ -129,7 +129,13 @@ pub fn prepare(states: &[PathBuf]) {
     let _ = folders(states).find(|folder| make_folder(folder).is_ok());
 }
 
+/// Makes a folder of this user's. Not in that of somebody else, who could then make nothing beside it: root
+/// may have another user's `HOME`.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+    let above = folder.ancestors().find_map(|above| std::fs::metadata(above).ok());
+    if !above.is_some_and(|above| [0, sys::effective_uid()].contains(&above.uid())) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     match is_private(folder) {
         true => Ok(()),
@@ -244,4 +250,21 @@ fn read(path: &Path, ledgers: &Path, device: u64) -> Option<Noted> {
         return None;
     }
     Some(Noted { ledger, identity, note })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::chown;
+
+    #[test]
+    fn nothing_is_made_in_a_folder_of_somebody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        make_folder(&folder.path().join("own/notes")).unwrap();
+        if chown(folder.path(), Some(54321), None).is_err() {
+            return eprintln!("skipped: only root can give a folder away");
+        }
+        assert!(make_folder(&folder.path().join("other/notes")).is_err());
+        assert!(!folder.path().join("other").exists());
+    }
 }

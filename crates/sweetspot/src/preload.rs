@@ -314,7 +314,7 @@ fn verify(library: &Path) -> Result<(), Unusable> {
         return Err(Unusable::OtherContent);
     }
     // In pieces: memory for the whole of it would cost each start more than the comparison.
-    let mut piece = [0; 32 << 10];
+    let mut piece = [0; 64 << 10];
     for expected in LIBRARY.chunks(piece.len()) {
         let read = &mut piece[..expected.len()];
         file.read_exact(read).map_err(Unusable::Unreadable)?;

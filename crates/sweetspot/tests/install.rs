@@ -127,7 +127,7 @@ fn without_shared_memory_only_reads_are_buffered() {
     assert_eq!(status.code(), Some(0), "{report:#}");
     assert_eq!(line(&report, "reads").0, "ok", "{report:#}");
     assert_lacks(&report, "writes", "reads are buffered only", "");
-    assert_lacks(&report, "/dev/shm", "writes do not wait", "mount -o remount,rw /dev/shm");
+    assert_lacks(&report, "/dev/shm", "writes are not buffered", "mount -o remount,rw /dev/shm");
 }
 
 #[test]
