@@ -132,8 +132,8 @@ impl Meter {
         if self.ended_ns == 0 || used_bytes == 0 || between_ns == 0 {
             return;
         }
-        let unit_ns = (u128::from(between_ns) << UNIT_SHIFT) / u128::from(used_bytes);
-        let unit_ns = unit_ns.clamp(1, u128::from(u32::MAX)) as u32;
+        let unit_ns = (between_ns.min(u64::MAX >> UNIT_SHIFT) << UNIT_SHIFT) / used_bytes;
+        let unit_ns = unit_ns.clamp(1, u64::from(u32::MAX)) as u32;
         if self.program_unit_ns == 0 || unit_ns < self.program_unit_ns {
             self.program_unit_ns = unit_ns;
         }

@@ -23,10 +23,10 @@ pub fn notes() -> Vec<PathBuf> {
     root.into_iter().chain(state()).chain(usual).collect()
 }
 
-/// Where what calls cost is kept: in the first that can be used. Only a hint, so it may follow the
-/// environment.
+/// Where what calls cost is kept: beside the notes. Only a hint, so a variable that names a place comes
+/// first, whoever asks.
 pub fn costs() -> Vec<PathBuf> {
-    let named = state();
+    let named = named("XDG_STATE_HOME").and_then(|_| state());
     let others = notes().into_iter().filter(|folder| Some(folder) != named.as_ref());
     named.iter().cloned().chain(others).collect()
 }
@@ -37,8 +37,11 @@ pub fn state() -> Option<PathBuf> {
 }
 
 /// The specification says that a relative path in the variable is to be ignored.
+fn named(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
 fn folder(variable: &str, usual: &str) -> Option<PathBuf> {
-    let named = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = named.or_else(|| std::env::home_dir().map(|home| home.join(usual)))?;
+    let base = named(variable).or_else(|| std::env::home_dir().map(|home| home.join(usual)))?;
     Some(base.join("sweetspot"))
 }

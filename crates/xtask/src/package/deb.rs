@@ -37,7 +37,7 @@ const AFTER_REMOVAL: &str = "\
 #!/bin/sh
 set -e
 if [ \"$1\" = purge ]; then
-    rm -rf /var/cache/sweetspot
+    rm -rf /var/cache/sweetspot /var/lib/sweetspot/costs
     # What a killed run of root's left is not the package's.
     rmdir /var/lib/sweetspot/ledgers /var/lib/sweetspot 2>/dev/null || true
 fi
