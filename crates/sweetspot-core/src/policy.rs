@@ -14,8 +14,6 @@ pub const MAX_AGE_NAMESPACE_MS: u32 = 100;
 
 /// Hits between two looks at the clock: 5 ns each, spread over 64 hits of 5 ns, is 2 %.
 pub const HITS_PER_CLOCK: i32 = 64;
-/// The same while a guard's clock says that time has passed: only that it stops is noticed by this.
-pub const HITS_PER_GUARDED_CLOCK: i32 = 1024;
 
 /// The first window, in bytes: one page, what the kernel copies at least anyway.
 pub const WINDOW_BYTES_MIN: u64 = 4096;

@@ -149,9 +149,6 @@ static TICKS: AtomicI32 = AtomicI32::new(1);
 /// Milliseconds on the coarse monotonic clock when it was last read.
 #[unsafe(link_section = ".data")]
 static NOW_MS: AtomicU64 = AtomicU64::new(0);
-/// When the guard's clock was last seen to have moved.
-#[unsafe(link_section = ".data")]
-static MOVED_MS: AtomicU64 = AtomicU64::new(0);
 /// When the epoch was last advanced because time passed.
 #[unsafe(link_section = ".data")]
 static AGED_MS: AtomicU64 = AtomicU64::new(0);
@@ -201,8 +198,7 @@ pub fn end_short_way() {
 /// Reads the clock, advances the epoch when enough time has passed, and says when it is due next.
 #[cold]
 pub fn tock() -> u64 {
-    let clock = clock();
-    let seen = CLOCK_SEEN.swap(clock, Relaxed);
+    CLOCK_SEEN.store(clock(), Relaxed);
     crate::ledger::want_clock();
     // SAFETY: as in `clock`.
     let news = unsafe { (*NEWS.load(Relaxed)).load(Acquire) };
@@ -210,22 +206,13 @@ pub fn tock() -> u64 {
         listen();
     }
     let now = now_ms();
-    // Where there is no guard it stays at zero, whatever was seen before.
-    if clock != seen && clock != 0 {
-        MOVED_MS.store(now, Relaxed);
-    }
     let last = NOW_MS.swap(now, Relaxed);
     let passed = now.saturating_sub(last);
     let max_age = max_age_ms();
     // Where hits are slow each one reads the clock, else one of many does: a reading costs as much as
-    // some hits. One of very many does while the guard's clock moves, which says it by itself.
-    let is_told = now.saturating_sub(MOVED_MS.load(Relaxed)) < max_age / 2;
-    let hits = match passed.saturating_mul(16) >= max_age || crate::careful::is_needed() {
-        true => 2i32,
-        false if is_told => policy::HITS_PER_GUARDED_CLOCK,
-        false => policy::HITS_PER_CLOCK,
-    };
-    TICKS.store(hits, Relaxed);
+    // some hits. A guard that moves its own clock may be stopped.
+    let slow = passed.saturating_mul(16) >= max_age || crate::careful::is_needed();
+    TICKS.store(if slow { 2 } else { policy::HITS_PER_CLOCK }, Relaxed);
     if now.saturating_sub(AGED_MS.load(Relaxed)).saturating_mul(4) >= max_age {
         AGED_MS.store(now, Relaxed);
         listen();
