@@ -36,9 +36,9 @@ const fn calls(name: &'static str, what: &'static str, budget: u64, most: u64) -
 }
 
 const CALLS: &[Calls] = &[
-    Calls { stdio: Some("fread8"), ..calls("read8", "read of 8 bytes, hit", 45, 60) },
-    Calls { stdio: Some("fread200"), ..calls("read200", "read of 200 bytes, hit", 60, 80) },
-    Calls { stdio: Some("fwrite200"), ..calls("write200", "write of 200 bytes, append", 80, 127) },
+    Calls { stdio: Some("fread8"), ..calls("read8", "read of 8 bytes, hit", 45, 65) },
+    Calls { stdio: Some("fread200"), ..calls("read200", "read of 200 bytes, hit", 60, 85) },
+    Calls { stdio: Some("fwrite200"), ..calls("write200", "write of 200 bytes, append", 80, 132) },
     calls("pread", "pread, passed through", 20, 53),
     calls("seek", "lseek and read, passed through", 50, 182),
     calls("small", "open, two reads, close of a small file", 200, 282),
