@@ -194,7 +194,8 @@ impl Meter {
 
     fn is_sure(&self) -> bool {
         let telling_bytes = u64::from(self.least.bytes) * u64::from(APART);
-        telling_bytes > 0 && u64::from(self.cheapest.bytes) >= telling_bytes
+        // Nearly: whole records seldom fill a buffer.
+        telling_bytes > 0 && u64::from(self.cheapest.bytes) >= telling_bytes - telling_bytes / 4
     }
 
     /// The line through both transfers. It meets zero bytes at no less than nothing, as the larger one
@@ -385,6 +386,18 @@ mod tests {
             sizes.push(meter.auto_bytes(cheap, 16 << 10));
         }
         assert_eq!(sizes, [512 << 10, AUTO_BYTES_MAX]);
+    }
+
+    #[test]
+    fn buffers_that_records_do_not_fill_tell_it_too() {
+        let (mut meter, mut now) = (Meter::NEW, 1);
+        for (bytes, ns) in [(65_500, 4_120_000), (131_000, 4_100_000), (258_000, 4_110_000)] {
+            meter.begin(now, 0);
+            meter.end(now, now + ns, bytes);
+            now += ns + 1;
+        }
+        let told = Cost { call_ns: 3_100, unit_ns: 18_000 };
+        assert!(meter.auto_bytes(Some(told), 1) > AUTO_BYTES_USUAL);
     }
 
     #[test]
