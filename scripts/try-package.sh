@@ -117,8 +117,16 @@ case $package in
         done
     ;;
 esac
-# The library, which is written at the first use, is the package's only where Debian removes it.
-case $package in *.deb) ;; *) rm -r "$root$cache" ;; esac
+# The library, which is written at the first use, and what was learned of the file systems are the package's
+# only where Debian removes them. Of the notes of guards none is left.
+case $package in
+*.deb) ;;
+*)
+    rm -r "$root$cache"
+    rm -rf "$root/var/lib/sweetspot/costs"
+    rmdir "$root/var/lib/sweetspot/ledgers" "$root/var/lib/sweetspot" 2>/dev/null || true
+    ;;
+esac
 # What runs of its own made is the user's: here, which programs were found to be buffered.
 rm -rf "$root/root/.cache/sweetspot"
 rmdir "$root/root/.cache" 2>/dev/null || true

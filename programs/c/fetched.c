@@ -1,6 +1,7 @@
 /* A process takes a descriptor of another one, which computes and is not told of it; both write. All
  * that they write stands in one file in the order in which they wrote it. */
 #include "log.h"
+#include "newer.h"
 #include "raw.h"
 #include <sys/wait.h>
 

@@ -1,6 +1,6 @@
 /* A random program of calls on a few files, from a seed: reads, writes and seeks of every spelling,
  * descriptors made and dropped, sizes changed, names moved. Everything that a call returns is said.
- * Usage: fuzz_calls SEED CALLS [sequential|mixed|wild|appending|outside]
+ * Usage: fuzz_calls SEED CALLS [sequential|mixed|wild|appending|outside|company]
  * `outside` expects a file as descriptor 0, open for both. */
 #include "log.h"
 #include <sys/mman.h>
@@ -13,6 +13,7 @@
 #define BYTES_MAX 9000
 static int fds[FDS];
 static char bytes[BYTES_MAX * 4];
+static int is_in_company;
 static const char *names[FILES] = {"one", "two", "three"};
 
 static long size_small(void) { return random_below(10) < 8 ? 1 + random_below(60) : random_below(700); }
@@ -36,6 +37,7 @@ static void stream(int fd, long count) {
         if (writes == 1 || (writes == 2 && i % 7 == 0)) {
             pattern(bytes, each, i * 13 + each);
             n = write(fd, bytes, (size_t)each);
+            if (is_in_company && i > 64) give_time(fd);
         } else {
             n = read(fd, bytes, (size_t)each);
             if (n > 0) hash = hash * 31 + hash_of(bytes, (size_t)n);
@@ -66,6 +68,8 @@ static void vectors(int fd, long kind) {
     say("vector %ld of %ld at %ld: %ld errno %d %lx\n", kind, total, at, n, n < 0 ? errno : 0,
         n > 0 ? hash_of(bytes, (size_t)n) : 0);
 }
+
+#include "fuzz_company.h"
 
 static void one_call(long wildness) {
     int slot = (int)random_below(FDS), fd = fds[slot];
@@ -218,8 +222,11 @@ int main(int argc, char **argv) {
     if (argc < 3) return 2;
     random_state += strtoul(argv[1], NULL, 10) * 7919;
     for (int i = 0; i < 20; i++) random_next();
+    own_path = argv[0];
+    if (argc > 3 && !strcmp(argv[3], "spawned")) spawned();
+    is_in_company = argc > 3 && !strcmp(argv[3], "company");
     long calls = atol(argv[2]);
-    long wildness = argc < 4 || !strcmp(argv[3], "mixed") ? 19 : !strcmp(argv[3], "wild") ? 29 : 8;
+    long wildness = argc < 4 || !strcmp(argv[3], "mixed") ? 19 : !strcmp(argv[3], "wild") ? 29 : is_in_company ? 19 : 8;
     for (int i = 0; i < FILES; i++) make_file(names[i], 5000 + 7000 * i);
     int appends = argc > 3 && !strcmp(argv[3], "appending");
     int outside = argc > 3 && !strcmp(argv[3], "outside");
@@ -231,7 +238,8 @@ int main(int argc, char **argv) {
     }
     for (long i = 0; i < calls; i++) {
         say("%ld ", i);
-        one_call(wildness);
+        if (is_in_company && random_below(3) == 0) in_company();
+        else one_call(wildness);
         /* A file that is streamed to its end is set back, so that reads find something. */
         if (random_below(6) == 0) {
             off_t back = random_below(4000);

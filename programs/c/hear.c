@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -30,14 +31,44 @@ static const char *const ways[] = {"read", "readv", "poll", "select", "epoll", "
                                    "fgetc", "sigwait", "pause", "msgrcv", "semop", "access",
                                    "readlink", "open", "stat", "opendir", "read a file", "flock",
                                    "getrlimit", "getdtablesize", "sysconf", "sched_getscheduler",
-                                   "sched_getaffinity", "pthread_getaffinity_np", "raw sched_getaffinity"};
+                                   "sched_getaffinity", "pthread_getaffinity_np", "raw sched_getaffinity",
+                                   "lseek to the end", "lseek to a hole", "shared flags", "shared position",
+                                   "position from outside", "mmap", "another's rights", "another's clock"};
+/* From the clock on no window answers: it comes last. */
 #define WAYS (int)(sizeof ways / sizeof *ways)
 /* Limits that the writer sets for the reader, and processors: all that there are, or the first of them. */
+#define OF_PROCESSORS(way) ((way) >= 23 && (way) <= 25)
 #define LIMIT(way, round) (unsigned long)(20 * (way) + (round))
+/* What is told is a state, and no count. */
+#define IS_STATE(way) ((way) == 28 || (way) == 32)
 static cpu_set_t processors[2];
-static int told[2], sockets[2], event, epoll, semaphores, messages;
+static int told[2], sockets[2], event, epoll, semaphores, messages, shared;
 static FILE *stream;
 static volatile sig_atomic_t heard;
+static pid_t writer;
+/* The processor's time that a process has taken after a round. */
+#define TAKEN_NS(round) (((round) + 1) * 10000000l)
+static long taken_ns(clockid_t clock) {
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return time.tv_sec * 1000000000l + time.tv_nsec;
+}
+/* A right that nobody here needs (CAP_MKNOD), which a process lays down and takes up again in turns. */
+#define SPARE_RIGHT (1u << 27)
+struct rights { unsigned effective, permitted, inheritable; };
+struct whose { unsigned version; int process; };
+extern int capget(struct whose *, struct rights *), capset(struct whose *, struct rights *);
+static int has_spare_right(pid_t process) {
+    struct rights rights[2] = {{0}};
+    capget(&(struct whose){0x20080522, process}, rights);
+    return (rights->effective & SPARE_RIGHT) != 0;
+}
+static void lay_down_or_take_up(void) {
+    struct rights rights[2];
+    capget(&(struct whose){0x20080522, 0}, rights);
+    rights->effective ^= SPARE_RIGHT;
+    capset(&(struct whose){0x20080522, 0}, rights);
+}
 static void on_signal(int number) { (void)number; heard++; }
 
 static void nap(long us) {
@@ -60,7 +91,7 @@ static void tell(int way, long round) {
     case 11: semop(semaphores, &up, 1); break;
     case 12: case 14: case 15: case 16: mkdir(name, 0755); break;
     case 13: symlink("x", name); break;
-    case 17: {
+    case 17: case 26: case 27: {
         int fd = open("told", O_WRONLY | O_APPEND | O_CREAT, 0644);
         write(fd, "x", 1);
         close(fd);
@@ -83,6 +114,16 @@ static void tell(int way, long round) {
         do sched_getaffinity(getppid(), sizeof may, &may); while (!CPU_EQUAL(&may, &processors[1]));
         sched_setaffinity(getppid(), sizeof may, &processors[0]);
         break;
+    case 28: fcntl(shared, F_SETFL, round % 2 ? 0 : O_NONBLOCK); break;
+    case 29: case 30: lseek(shared, round + 1, SEEK_SET); break;
+    case 31: {
+        int fd = open("lock", O_WRONLY);
+        pwrite(fd, "x", 1, round);
+        close(fd);
+        break;
+    }
+    case 32: lay_down_or_take_up(); break;
+    case 33: while (taken_ns(CLOCK_PROCESS_CPUTIME_ID) < TAKEN_NS(round)) {} break;
     default: write(told[1], "x", 1);
     }
 }
@@ -135,6 +176,26 @@ static void hear(int way, long round, int file) {
             syscall(SYS_sched_getaffinity, 0, sizeof may, &may);
         } while (!CPU_EQUAL(&may, &processors[0]));
         break;
+    case 26: while (lseek(file, 0, SEEK_END) <= round) {} break;
+    case 27: while (lseek(file, 0, SEEK_HOLE) <= round) {} break;
+    case 28: while (!(fcntl(shared, F_GETFL) & O_NONBLOCK) == !(round % 2)) {} break;
+    case 29: case 30: while (lseek(shared, 0, SEEK_CUR) <= round) {} break;
+    case 32: while (has_spare_right(writer) == !(round % 2)) {} break;
+    case 33: {
+        static clockid_t clock;
+        if (round == 0) clock_getcpuclockid(writer, &clock);
+        while (taken_ns(clock) < TAKEN_NS(round)) {}
+        break;
+    }
+    case 31: {
+        int is_told = 0;
+        while (!is_told) {
+            char *map = mmap(NULL, ROUNDS, PROT_READ, MAP_PRIVATE, file, 0);
+            is_told = map[round] == 'x';
+            munmap(map, ROUNDS);
+        }
+        break;
+    }
     }
 }
 
@@ -143,7 +204,8 @@ static void tidy(int way) {
     char byte;
     if (way >= 2 && way <= 4) read(told[0], &byte, 1);
     if (way == 22) sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
-    if (way >= 23) sched_setaffinity(0, sizeof *processors, &processors[1]);
+    if (IS_STATE(way)) send(sockets[0], "x", 1, 0); /* What is not a count may not be missed. */
+    if (OF_PROCESSORS(way)) sched_setaffinity(0, sizeof *processors, &processors[1]);
 }
 
 static void write_rounds(int way) {
@@ -151,6 +213,7 @@ static void write_rounds(int way) {
     int fd = open("data", O_WRONLY), lock = way == 18 ? open("lock", O_RDWR) : -1;
     for (long round = 0; round < ROUNDS; round++) {
         if (way == 18) flock(lock, LOCK_EX);
+        if (IS_STATE(way) && round > 0) recv(sockets[1], record, 1, 0);
         /* The reader looks meanwhile, and begins to wait. */
         nap(3000);
         snprintf(record, sizeof record, "%030ld\n", round + 1);
@@ -186,13 +249,18 @@ static void hear_all(int way) {
     stream = fdopen(dup(told[0]), "r");
     heard = 0;
     make_file("data", RECORD * RECORDS);
-    make_file("lock", 1);
+    make_file("lock", ROUNDS);
     make_file("told", 0);
-    pid_t writer = fork();
+    /* One that came from outside has been written to, and what it means is known. */
+    shared = way == 30 ? 0 : open("shared", O_RDWR | O_CREAT, 0644);
+    for (int i = 0; way == 30 && i < 200; i++) write(shared, "x", 1), give_time(shared);
+    lseek(shared, 0, SEEK_SET);
+    writer = fork();
     if (writer == 0) write_rounds(way);
     /* Opened by nobody else: it keeps its window. */
     int fd = open("data", O_RDONLY);
-    if (way == 17) file = open("told", O_RDONLY);
+    if (way == 17 || way == 26 || way == 27) file = open("told", O_RDONLY);
+    if (way == 31) file = open("lock", O_RDONLY);
     if (way == 18) close(told[0]), told[0] = open("lock", O_RDWR);
     for (int i = 0; i < 60; i++) read(fd, record, RECORD);
     for (long round = 0; round < ROUNDS; round++) {
@@ -207,6 +275,7 @@ static void hear_all(int way) {
     if (way == 18) say("last %ld\n", value_at(fd));
     semctl(semaphores, 0, IPC_RMID);
     msgctl(messages, IPC_RMID, NULL);
+    if (shared) close(shared);
     close(fd); close(file); close(event); close(epoll); fclose(stream);
     close(told[0]); close(told[1]); close(sockets[0]); close(sockets[1]);
     for (long round = 0; round < ROUNDS; round++) {
@@ -230,7 +299,8 @@ int main(void) {
     sigprocmask(SIG_BLOCK, &signals, NULL);
     for (int way = 0; way < WAYS; way++) {
         /* Where there is one processor, nobody can be told by it. */
-        if (way >= 23 && CPU_EQUAL(&processors[0], &processors[1])) continue;
+        if (OF_PROCESSORS(way) && CPU_EQUAL(&processors[0], &processors[1])) continue;
+        if (way == 32 && !has_spare_right(0)) continue;
         hear_all(way);
     }
     log_out();

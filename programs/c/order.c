@@ -43,12 +43,15 @@ static void check(const char *how, int round, int in) {
 }
 
 static const char *const ways[] = {"pipe", "flag", "signal", "mkdir", "symlink", "eventfd",
-                                   "semaphore", "semop", "message", "shared-memory", "log", "stamp"};
+                                   "semaphore", "semop", "message", "shared-memory", "log", "stamp",
+                                   "position", "read", "write", "flags", "outside-position", "outside-read",
+                                   "outside-write"};
+#define WAYS (int)(sizeof ways / sizeof *ways)
 static sem_t *semaphore;
 static volatile int *shared;
 static volatile sig_atomic_t signalled;
 static void on_signal(int number) { (void)number; signalled++; }
-static int event, semaphores, messages;
+static int event, semaphores, messages, common;
 
 static void tell(int how, int round, int data) {
     (void)data;
@@ -65,6 +68,11 @@ static void tell(int how, int round, int data) {
     case 9: __atomic_store_n(shared, round + 1, __ATOMIC_SEQ_CST); break;
     case 10: { int fd = open("log", O_WRONLY | O_CREAT | O_APPEND, 0644); write(fd, "ready\n", 6); close(fd); break; }
     case 11: { struct timespec times[2] = {{round + 1, 0}, {round + 1, 0}}; utimensat(AT_FDCWD, "stamp", times, 0); break; }
+    /* A description that both have: where it is, and how it is open. */
+    case 12: case 16: lseek(common, round + 1, SEEK_SET); break;
+    case 13: case 17: { char byte; read(common, &byte, 1); break; }
+    case 14: case 18: write(common, "x", 1); break;
+    case 15: fcntl(common, F_SETFL, round % 2 ? 0 : O_NONBLOCK); break;
     }
 }
 static void nap(void) {
@@ -88,7 +96,17 @@ static void hear(int how, int round) {
     case 9: while (__atomic_load_n(shared, __ATOMIC_SEQ_CST) <= round) sched_yield(); break;
     case 10: while (size_of("log") < 6 * (round + 1)) nap(); break;
     case 11: while (stat("stamp", &data) || data.st_mtim.tv_sec <= round || data.st_mtim.tv_sec > 1000) nap(); break;
+    case 15: while (!(fcntl(common, F_GETFL) & O_NONBLOCK) == !(round % 2)) nap(); break;
+    default: while (lseek(common, 0, SEEK_CUR) <= round) nap();
     }
+}
+
+/* For as long as it takes to be heard, without a call: the next one may speak, too. */
+static void compute(void) {
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < 5000000L);
 }
 
 static int speak(int how) {
@@ -104,10 +122,14 @@ static int speak(int how) {
     event = eventfd(0, 0);
     semaphores = semget(IPC_PRIVATE, 1, 0600);
     messages = msgget(IPC_PRIVATE, 0600);
-    make_file("stamp", 10);
+    make_file("stamp", 100);
     unlink("log");
     int data = open("data", O_RDWR | O_CREAT | O_TRUNC, 0644), in = open("data", O_RDONLY);
     if (pipe(wake) || pipe(answer)) return 1;
+    common = how < 16 ? dup(open("stamp", O_RDWR)) : 0;
+    /* What came from outside is known by its writes. */
+    for (int i = 0; how >= 16 && i < 200; i++) write(common, "x", 1), give_time(common);
+    lseek(common, 0, SEEK_SET);
     /* Buffering is on before there are two processes. */
     if (how % 2) say("before %zd\n", read(in, record, 1));
     pid_t child = fork();
@@ -118,6 +140,7 @@ static int speak(int how) {
         for (int round = 0; round < ROUNDS; round++) {
             records(data, round);
             tell(how, round, data);
+            compute();
             if (read(answer[0], &byte, 1) != 1) _exit(1);
         }
         _exit(0);
@@ -131,6 +154,7 @@ static int speak(int how) {
     waitpid(child, &status, 0);
     say("status %x\n", status);
     close(data); close(in); close(wake[0]); close(wake[1]); close(answer[0]); close(answer[1]);
+    if (common) close(common);
     semctl(semaphores, 0, IPC_RMID);
     msgctl(messages, IPC_RMID, NULL);
     return 0;
@@ -180,7 +204,7 @@ static void count_under_locks(void) {
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
     if (!strcmp(argv[1], "locks")) count_under_locks();
-    for (int how = 0; how < 12; how++)
+    for (int how = 0; how < WAYS; how++)
         if (!strcmp(argv[1], ways[how]) && speak(how)) return 1;
     if (log_length == 0) return 2;
     log_out();

@@ -82,13 +82,14 @@ static void order(void) {
     say_file("seen.txt");
 }
 
-/* Two processes that share memory, each with a file of its own, as ranks of a parallel job. */
+/* Two processes that share memory, each with a file of its own, as ranks of a parallel job; with so many
+ * records that those written before the guard has started hardly count. */
 static void silent(void) {
     volatile int *turns = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t child = fork();
     int rank = child == 0, fd = open(rank ? "mine.1" : "mine.dat", O_RDWR | O_CREAT | O_TRUNC, 0644);
     int seen = open(rank ? "seen.1" : "seen.0", O_RDWR | O_CREAT | O_TRUNC, 0644);
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 50000; i++) {
         put(fd, i + rank);
         if (i % 500 == 0) put(seen, i);
         turns[rank] = i;

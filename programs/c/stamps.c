@@ -1,6 +1,6 @@
 /* The times of two files that were written one after the other, while both could wait: the later one is
  * the newer one, and none is older than the last bytes in it.
- * Usage: stamps last | quiet */
+ * Usage: stamps last | aged | asked | beside | quiet */
 #include "log.h"
 #include <spawn.h>
 #include <sys/stat.h>
@@ -10,9 +10,10 @@
 extern char **environ;
 enum { RECORDS = 400, MORE = 3, BYTES = 10 };
 
+/* The clock by which files are stamped; it may stand still for long where the machine is emulated. */
 static long long now_ns(void) {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 static void compute(int milliseconds) {
@@ -57,6 +58,54 @@ static void last(void) {
     close(second);
 }
 
+/* What has waited for its time leaves at a write to another file, which leaves at once after it. */
+static void aged(void) {
+    int first = begin("first"), second = begin("second");
+    modified("first");
+    for (int i = 0; i < 10; i++) {
+        records(first, MORE);
+        compute(99);
+    }
+    compute(60);
+    records(second, MORE);
+    say("the later one is newer: %d\n", modified("second") > modified("first"));
+    close(first);
+    close(second);
+}
+
+/* A time that was asked for stays as it is, whatever leaves in the same moment. */
+static void asked(void) {
+    int first = begin("first"), second = begin("second"), moved = 0;
+    for (int i = 0; i < 200; i++) {
+        records(first, MORE);
+        compute(5);
+        long long told = modified("first");
+        records(second, MORE);
+        modified("second");
+        moved += modified("first") != told;
+    }
+    say("moved: %d\n", moved);
+    close(first);
+    close(second);
+}
+
+/* A file with a window is written to between two writes of another one. */
+static void beside(void) {
+    int first = begin("first"), second = begin("second");
+    char bytes[BYTES];
+    lseek(second, 0, SEEK_SET);
+    for (int i = 0; i < 100; i++)
+        if (read(second, bytes, BYTES) != BYTES) say("short\n");
+    records(second, MORE);
+    records(first, 190);
+    records(second, MORE);
+    compute(30);
+    records(first, MORE);
+    say("the later one is newer: %d\n", modified("first") > modified("second"));
+    close(first);
+    close(second);
+}
+
 static int child(void) {
     int first = begin("first"), second = begin("second");
     usleep(20000);
@@ -74,7 +123,9 @@ static void quiet(char *program) {
     int status;
     unlink("second");
     if (posix_spawn(&process, program, NULL, NULL, arguments, environ)) exit(97);
-    for (int i = 0; i < 5000 && size_of("second") < (RECORDS + MORE) * BYTES; i++) usleep(2000);
+    /* Without a pause, so that no moment between the two is missed. */
+    for (long long end = now_ns() + 10000000000ll; now_ns() < end;)
+        if (size_of("second") == (RECORDS + MORE) * BYTES) break;
     say("the later one is newer: %d\n", modified("second") > modified("first"));
     waitpid(process, &status, 0);
     say("status %d\n", status);
@@ -84,6 +135,9 @@ int main(int argc, char **argv) {
     if (argc < 2) return 96;
     if (!strcmp(argv[1], "child")) return child();
     if (!strcmp(argv[1], "last")) last();
+    else if (!strcmp(argv[1], "aged")) aged();
+    else if (!strcmp(argv[1], "asked")) asked();
+    else if (!strcmp(argv[1], "beside")) beside();
     else quiet(argv[0]);
     log_out();
     return 0;

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -189,9 +190,25 @@ static void by_memory_of(const char *program, const char *way) {
     say("%s: %d announced and not there\n", way, WEXITSTATUS(status));
 }
 
+/* Descriptors that a process shows from this number on, or those that are closed on exec. */
+enum { FIRST_SHOWN = 100 };
+static int descriptors_shown(pid_t process, int way) {
+    char name[60], text[200], *at;
+    for (int number = 1;; number++) {
+        snprintf(name, sizeof name, "/proc/%d/fdinfo/%d", process, FIRST_SHOWN + number);
+        int fd = open(name, O_RDONLY);
+        long length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+        close(fd);
+        text[length > 0 ? length : 0] = 0;
+        int is_there = fd >= 0 && (at = strstr(text, "flags:"));
+        if (!is_there || (way == 5 && !(strtoul(at + 6, NULL, 8) & O_CLOEXEC))) return number - 1;
+    }
+}
+
 /* The number that a process shows, in one way or another. */
 static int shown(pid_t process, int way) {
     char name[40], text[4096], *at;
+    if (way > 3) return descriptors_shown(process, way);
     snprintf(name, sizeof name, way == 0 ? "/proc/%d/comm" : "/proc/%d/status", process);
     int fd = open(name, O_RDONLY);
     long length = read(fd, text, sizeof text - 1);
@@ -216,6 +233,11 @@ static void show(int way, int number) {
     case 0: prctl(PR_SET_NAME, name); break;
     case 1: umask((mode_t)number); break;
     case 2: sigprocmask(SIG_SETMASK, &mask, NULL); break;
+    case 4: number % 2 ? dup2(0, FIRST_SHOWN + number) : fcntl(0, F_DUPFD, FIRST_SHOWN + number); break;
+    case 5:
+        if (number % 2) fcntl(FIRST_SHOWN + number, F_SETFD, FD_CLOEXEC);
+        else ioctl(FIRST_SHOWN + number, FIOCLEX);
+        break;
     default: /* One more each time: 1, 3, 7, 15. */
         for (int bit = 0; bit < 4; bit++)
             if (number >= 1 << bit) signal(40 + bit, SIG_IGN);
@@ -274,7 +296,7 @@ int main(int count, char **arguments) {
     if (!strcmp(what, "mapping")) by_mapping(arguments);
     if (!strcmp(what, "memory")) by_memory_of(arguments[0], arguments[2]);
     if (!strcmp(what, "shown"))
-        for (int way = 0; way < 4; way++) visible(way);
+        for (int way = 0; way < 6; way++) visible(way);
     log_out();
     return 0;
 }

@@ -12,7 +12,8 @@
 //!     16..32  score of reads    32..48  small writes    48..52  backoff
 //! ```
 
-use crate::policy::{BACKOFF_MAX, JUMP_PENALTY, READS_TO_EARN};
+use crate::append::is_small;
+use crate::policy::{BACKOFF_MAX, JUMP_PENALTY, NEAR_BYTES, READS_TO_EARN};
 
 /// The word. Cheap to copy; changed by compare-and-swap where it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,24 @@ impl Learning {
         Learning((self.0 & !(0xffff << at)) | (u64::from(value.min(0xffff)) << at))
     }
 
+    /// A read of `len` bytes was answered with `done`.
+    #[inline(always)]
+    pub fn after_read(self, len: u64, done: u64) -> Self {
+        if is_small(len) && done == len { self.small_read() } else { self.large_read() }
+    }
+
+    /// A write of `len` bytes was answered with `done`.
+    #[inline(always)]
+    pub fn after_write(self, len: u64, done: u64) -> Self {
+        if is_small(len) && done > 0 { self.small_write() } else { self }
+    }
+
+    /// The position is set, or a read names one, where the last transfer ended at `last_end`.
+    #[inline(always)]
+    pub fn after_move(self, position: u64, last_end: u64) -> Self {
+        if is_near(position, last_end) { self } else { self.with(Self::JUMPED) }
+    }
+
     /// A small read was seen; `JUMPED` says whether it followed the one before. In the word as it is:
     /// every read pays for this that earns nothing.
     #[inline(always)]
@@ -95,6 +114,28 @@ impl Learning {
             false => Learning(self.0 + (SCORE - score).min(POINT)),
         }
     }
+
+    /// Bits of a word, of which `EARNS_NOTHING` are clear after a small read that earns nothing yet, so that
+    /// nobody needs to look what became of it: those from which on a file may earn a window.
+    pub const EARNS_NOTHING: u64 = Self::JUMPED | SCORE & !((READS_TO_EARN as u64 - 1) << READS_AT);
+
+    /// The same before a jump that takes all the score there is.
+    pub const JUMPS_TO_NOTHING: u64 = Self::JUMPED | SCORE & !((JUMP_PENALTY as u64) << READS_AT);
+
+    /// After a small read that follows the one before, while the score is far from its end.
+    #[inline(always)]
+    pub fn small_read_in_order(self) -> Self {
+        Learning(self.0 + (1 << READS_AT))
+    }
+
+    /// Without any score, after such a jump: as good as a jump that is remembered until the next read.
+    #[inline(always)]
+    pub fn jumped_to_nothing(self) -> Self {
+        Learning(self.0 & !SCORE)
+    }
+
+    /// The bits that are clear where reads have earned nothing at all so far.
+    pub const SCORE: u64 = SCORE;
 
     /// A read was seen that no window could serve.
     pub fn large_read(self) -> Self {
@@ -138,6 +179,12 @@ impl Learning {
     }
 }
 
+/// Whether a position is about where another one is.
+#[inline(always)]
+pub fn is_near(position: u64, other: u64) -> bool {
+    position.wrapping_sub(other).wrapping_add(NEAR_BYTES) <= 2 * NEAR_BYTES
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +206,31 @@ mod tests {
         assert!(!run(1, 10_000), "every read jumps");
         assert!(!run(3, 10_000), "runs of three");
         assert!(run(8, 10_000), "runs of eight");
+    }
+
+    /// What a program of one thread does without a look back earns what it earns with one.
+    #[test]
+    fn calls_that_nobody_looks_at_earn_what_others_do() {
+        const { assert!(READS_TO_EARN.is_power_of_two() && (JUMP_PENALTY + 1).is_power_of_two()) };
+        for run in 1..20 {
+            let (mut one, mut other) = (Learning(2), Learning(2));
+            for read in 0..10_000 {
+                if read % run == 0 {
+                    one = one.with(Learning::JUMPED);
+                    other = match other.0 & Learning::JUMPS_TO_NOTHING {
+                        0 => other.jumped_to_nothing(),
+                        _ => other.with(Learning::JUMPED),
+                    };
+                }
+                one = one.small_read();
+                let next = other.small_read_in_order();
+                let is_free =
+                    other.0 & Learning::JUMPED == 0 && next.0 & Learning::EARNS_NOTHING == 0;
+                assert!(!is_free || !next.earned());
+                other = if is_free { next } else { other.small_read() };
+            }
+            assert_eq!(one.earned(), other.earned(), "runs of {run}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod append;
+pub mod auto;
 pub mod cost;
 pub mod environment;
 pub mod glob;

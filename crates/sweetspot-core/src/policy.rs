@@ -47,6 +47,10 @@ pub const READS_TO_EARN: u32 = 16;
 /// between jumps never add up.
 pub const JUMP_PENALTY: u32 = 3;
 
+/// Transfers at least that large earn no buffer, in bytes: the kernel copies them for a nanosecond in ten
+/// bytes, and what a call costs besides is lost in that.
+pub const SMALL_BYTES_MAX: u64 = 64 << 10;
+
 /// Calls that went straight on for a file without any buffer, from which on the summary lists it.
 pub const CALLS_LISTED: u32 = 64;
 

@@ -1,27 +1,28 @@
-//! What buffering would do with a file that is only observed: the same decisions as the engine's
-//! (`learning`, `window`, `policy`), taken beside the calls instead of under them.
+//! What buffering would do with a file that is only observed: the engine's own decisions (`learning`,
+//! `window`, `append`, `auto`), taken beside the calls instead of under them.
 //!
 //! `profile` lets every call go to the kernel and asks its file's [`Shadow`] what would have become
-//! of it. The answer is counted: so many reads would have been hits, so many windows filled. What
-//! is not here: time (the cost model of `profile`, and with it what `auto` would find to pay: it is taken
-//! to use what is usual), and the file itself.
+//! of it. The answer is counted: so many reads would have been hits, so many windows filled. Of calls
+//! that were recorded the same is asked again for other sizes (`profile --record`, `tune --from`):
+//! [`Shadow::with_buffer`]. What is not here: what the counts cost (`profile`'s model), and the file
+//! itself.
 //!
-//! Of calls that were recorded the same is asked again for other sizes (`profile --record`,
-//! `tune --from`): [`Shadow::with_buffer`].
+//! `auto` measures what transfers take. A shadow makes none, so it has a clock of its own: a transfer
+//! takes what earlier runs have told of its file system, or else what is usual, and the program what is
+//! usual between two calls.
 //!
 //! Invariant: a shadow decides from what the engine would have known at that call, never from what
-//! came later.
+//! came later. And it decides nothing by itself: where it has a rule that the engine has, too, both call
+//! one function.
 
-use crate::learning::Learning;
-use crate::policy::{
-    APPEND_BYTES_FIRST, AUTO_BYTES_USUAL, AUTO_DENSE_BYTES, NEAR_BYTES, POOR_FLUSHES_MAX,
-    WINDOW_BYTES_MIN, WRITES_TO_EARN, WRITES_TO_EARN_AGAIN, WRITES_WORTH,
-};
+use crate::append::{self, Pin, may_wait};
+use crate::auto::{Windows, append_bytes_first, append_bytes_wanted};
+use crate::cost::{Cost, Meter};
+use crate::learning::{Learning, is_near};
+use crate::ledger::BUFFER_AUTO;
+use crate::policy::WINDOW_BYTES_MIN;
 use crate::why::Why;
-use crate::window::{Decision, Miss, Pattern};
-
-/// Transfers at least that large never earn a window, in bytes.
-const BYTES_SMALL: u64 = 64 << 10;
+use crate::window::{self, Decision, Miss};
 
 /// What would have been done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,8 @@ pub struct Transfer {
     pub at: u64,
     pub len: u64,
     pub done: u64,
+    /// The call named the place (`pread`).
+    pub is_positioned: bool,
 }
 
 /// What the engine would ask the kernel about now.
@@ -98,19 +101,22 @@ pub enum Wish {
     Pin,
 }
 
+/// What transfers of a file cost, as earlier runs have told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Pin {
-    #[default]
-    None,
-    Held,
-    Never,
+pub struct Told {
+    pub read: Option<Cost>,
+    pub write: Option<Cost>,
 }
+
+/// What a program takes between two calls, in nanoseconds: 10 in a loop in C, 170 in COBOL, 300 in
+/// Python.
+const PROGRAM_NS: u64 = 100;
 
 /// One open file description, as the engine would have known it.
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow {
     learning: Learning,
-    /// Its position would be the engine's, and seeks answered.
+    /// Its position would be the engine's, and seeks answered; where its writes are appended: they wait.
     on: bool,
     /// It goes straight on for good.
     straight: bool,
@@ -119,10 +125,20 @@ pub struct Shadow {
     /// Its writes would wait at the kernel's offset, which stays its position.
     trails: bool,
     pin: Pin,
-    pattern: Pattern,
+    window: window::Pattern,
+    append: append::Pattern,
+    /// The size in force.
+    buffer: u32,
+    told: Told,
+    reads: Meter,
+    writes: Meter,
+    /// Its own clock.
+    now_ns: u64,
     /// Size of the file when it was last asked for, or more.
     size: u64,
     last_end: u64,
+    /// It has memory for a window.
+    has_window: bool,
     window_at: u64,
     window_len: u64,
     served: u64,
@@ -131,14 +147,9 @@ pub struct Shadow {
     news: u64,
     pending_at: u64,
     pending_len: u64,
-    /// Writes that wait; those that went straight on while the file was on; flushes in a row that
-    /// carried few.
+    /// Writes that wait; all those that went straight on.
     carried: u64,
     straight_writes: u64,
-    poor: u32,
-    append_bytes_max: u64,
-    /// The size in force, in bytes; 0: `auto`.
-    buffer: u32,
     /// `World::speech` when the first byte began to wait.
     speech: u64,
     /// Reasons for which calls went straight on, as bits of [`Why`].
@@ -160,9 +171,16 @@ impl Shadow {
         outside: false,
         trails: false,
         pin: Pin::None,
-        pattern: Pattern::NEW,
+        window: window::Pattern::NEW,
+        append: append::Pattern { bytes_max: 0, poor: 0 },
+        buffer: BUFFER_AUTO,
+        told: Told { read: None, write: None },
+        reads: Meter::NEW,
+        writes: Meter::NEW,
+        now_ns: 1,
         size: 0,
         last_end: 0,
+        has_window: false,
         window_at: 0,
         window_len: 0,
         served: 0,
@@ -172,9 +190,6 @@ impl Shadow {
         pending_len: 0,
         carried: 0,
         straight_writes: 0,
-        poor: 0,
-        append_bytes_max: APPEND_BYTES_FIRST,
-        buffer: 0,
         speech: 0,
         why: 0,
     };
@@ -182,15 +197,10 @@ impl Shadow {
     /// A file that was open before the program started: it gets no window, its writes wait.
     pub const OUTSIDE: Shadow = Shadow { outside: true, ..Shadow::NEW };
 
-    /// The same file under a buffer of that many bytes; 0: `auto`.
+    /// The same file under a buffer of that size ([`BUFFER_AUTO`] or bytes).
     #[must_use]
-    pub fn with_buffer(self, bytes: u32) -> Shadow {
-        let append_bytes_max = if bytes == 0 { APPEND_BYTES_FIRST } else { u64::from(bytes) };
-        Shadow { buffer: bytes, append_bytes_max, ..self }
-    }
-
-    fn window_bytes_max(&self) -> u64 {
-        if self.buffer == 0 { AUTO_BYTES_USUAL } else { u64::from(self.buffer) }
+    pub fn with_buffer(self, buffer: u32) -> Shadow {
+        Shadow { buffer, ..self }
     }
 
     /// Whether it was open before the program started: others share its offset.
@@ -218,6 +228,16 @@ impl Shadow {
         (self.news, self.speech) = (world.news, world.speech);
     }
 
+    /// What earlier runs have told of its file system.
+    pub fn tell(&mut self, told: Told) {
+        self.told = told;
+    }
+
+    /// Whether its writes wait at the kernel's offset.
+    fn is_trailing(&self) -> bool {
+        self.on && self.trails
+    }
+
     /// A read was made. What would have become of it is told to `count`.
     #[inline]
     pub fn read(
@@ -230,49 +250,49 @@ impl Shadow {
             world.listen();
             return Wish::Nothing;
         }
-        if self.trails {
-            // A file that is read again learns from its reads.
+        self.catch_up(world, &mut count);
+        if self.is_trailing() || self.on && read.len == 0 {
+            // A file that is read again learns from its reads; of an empty read the kernel knows what to
+            // say.
             self.settle(world, &mut count);
         }
         if !self.on {
             return self.learn_read(read, world);
         }
         let end = self.window_at + self.window_len;
-        let inside = read.at >= self.window_at && read.at + read.len <= end && read.len > 0;
+        let inside = read.at >= self.window_at && read.at.saturating_add(read.len) <= end;
         if inside {
             if self.news != world.news {
                 count(Would::Ask, 1);
                 self.news = world.news;
             }
-            self.serve(read.len);
+            self.served += 1;
+            self.served_bytes += read.len;
         } else if !self.miss(read, world, &mut count) {
             return Wish::Nothing;
         }
+        self.now_ns += PROGRAM_NS;
         count(Would::Hit, 1);
         count(Would::HitBytes, read.done);
         Wish::Nothing
     }
 
     fn learn_read(&mut self, read: Transfer, world: &mut World) -> Wish {
-        if read.at.abs_diff(self.last_end) > NEAR_BYTES {
-            self.learning = self.learning.with(Learning::JUMPED);
+        world.listen();
+        if read.is_positioned {
+            let was = core::mem::replace(&mut self.last_end, read.at.wrapping_add(read.len));
+            if self.learning.has_no_score() && !is_near(read.at, was) {
+                return Wish::Nothing;
+            }
+            self.learning = self.learning.after_move(read.at, was);
+        } else {
+            self.last_end = self.last_end.wrapping_add(read.done);
         }
-        self.last_end = read.at + read.done;
-        self.learning = match read.len < BYTES_SMALL {
-            true if read.done == read.len => self.learning.small_read(),
-            true => self.learning,
-            false => self.learning.large_read(),
-        };
-        if read.len >= BYTES_SMALL {
+        self.learning = self.learning.after_read(read.len, read.done);
+        if !append::is_small(read.len) {
             self.why |= Why::LargeTransfers.bit();
         }
-        world.listen();
         if self.learning.earned() { Wish::Window } else { Wish::Nothing }
-    }
-
-    fn serve(&mut self, bytes: u64) {
-        self.served += 1;
-        self.served_bytes += bytes;
     }
 
     /// A read that the window cannot answer. Whether a new one answers it.
@@ -283,8 +303,10 @@ impl Shadow {
         world: &mut World,
         count: &mut impl FnMut(Would, u64),
     ) -> bool {
-        let bytes_max = self.window_bytes_max();
-        let reach = read.at + read.len.max(bytes_max);
+        self.reads.begin(self.now_ns, self.served_bytes);
+        let Windows { bytes_max, bytes_sweet, bytes_first, dense_bytes } =
+            Windows::new(self.buffer, &self.reads, self.told.read);
+        let reach = read.at.saturating_add(read.len.max(bytes_max));
         if self.pending_len > 0 && self.pending_at < reach && read.at < self.pending_end() {
             world.speak();
             self.flush(count);
@@ -297,11 +319,11 @@ impl Shadow {
             served: self.served,
             served_bytes: self.served_bytes,
             bytes_max,
-            bytes_sweet: bytes_max,
-            bytes_first: WINDOW_BYTES_MIN,
-            dense_bytes: if self.buffer == 0 { AUTO_DENSE_BYTES } else { u64::MAX },
+            bytes_sweet,
+            bytes_first,
+            dense_bytes,
         };
-        match self.pattern.miss(&miss) {
+        match self.window.miss(&miss) {
             Decision::Fill(bytes) => {
                 self.size = self.size.max(read.at + read.done);
                 let bytes = bytes.min(self.size - read.at);
@@ -309,7 +331,11 @@ impl Shadow {
                 count(Would::FillBytes, bytes);
                 world.listen();
                 (self.window_at, self.window_len, self.news) = (read.at, bytes, world.news);
-                (self.served, self.served_bytes) = (1, read.done);
+                (self.served, self.served_bytes) = (u64::from(bytes > 0), read.done);
+                self.has_window = true;
+                let began_ns = self.now_ns;
+                self.now_ns += self.told.read.unwrap_or(Cost::USUAL).of_ns(bytes);
+                self.reads.end(began_ns, self.now_ns, bytes);
                 true
             }
             Decision::PassOn => {
@@ -339,27 +365,27 @@ impl Shadow {
             world.speak();
             return Wish::Nothing;
         }
+        if self.on && self.pin.gains_nothing(self.has_window) {
+            self.settle(world, &mut count);
+        }
         if !self.on {
             return self.learn_write(write, world);
         }
-        if self.pending_len > 0 && self.speech != world.speech {
-            self.flush(&mut count);
+        self.catch_up(world, &mut count);
+        if let Pin::Asked { .. } = self.pin {
+            self.begin_to_wait();
         }
-        if self.pin != Pin::Held || write.len >= self.append_bytes_max || write.done == 0 {
+        let bytes_max = self.append.bytes_max;
+        if self.pin != Pin::Held || !may_wait(write.len, bytes_max) || write.done == 0 {
             world.speak();
             self.flush(&mut count);
+            let asks = self.pin.is_asked_after(self.straight_writes);
             self.straight_writes += 1;
-            let asks = self.pin == Pin::None
-                && (self.straight_writes + 1).is_multiple_of(u64::from(WRITES_TO_EARN));
             return if asks { Wish::Pin } else { Wish::Nothing };
         }
         let follows = self.trails || write.at == self.pending_end();
-        let fits = self.pending_len + write.len <= self.append_bytes_max;
-        if self.pending_len > 0 && !(follows && fits) {
+        if self.pending_len > 0 && !(follows && self.pending_len + write.len <= bytes_max) {
             world.speak();
-            if !fits && self.buffer == 0 {
-                self.append_bytes_max = (self.append_bytes_max * 2).min(AUTO_BYTES_USUAL);
-            }
             self.flush(&mut count);
         }
         if self.pending_len == 0 {
@@ -367,6 +393,7 @@ impl Shadow {
         }
         self.pending_len += write.done;
         self.carried += 1;
+        self.now_ns += PROGRAM_NS;
         self.size = self.size.max(write.at + write.done);
         count(Would::Append, 1);
         count(Would::AppendBytes, write.done);
@@ -375,22 +402,20 @@ impl Shadow {
 
     fn learn_write(&mut self, write: Transfer, world: &mut World) -> Wish {
         world.speak();
-        self.last_end = write.at + write.done;
-        if write.len >= BYTES_SMALL {
+        self.straight_writes += 1;
+        self.last_end = self.last_end.wrapping_add(write.done);
+        self.learning = self.learning.after_write(write.len, write.done);
+        if !append::is_small(write.len) {
             self.why |= Why::LargeTransfers.bit();
             return Wish::Nothing;
         }
-        if write.done > 0 {
-            self.learning = self.learning.small_write();
-        }
-        let writes = self.learning.small_writes();
         match self.pin {
-            Pin::None if writes >= WRITES_TO_EARN => Wish::Pin,
-            Pin::Held if writes >= WRITES_TO_EARN_AGAIN => {
-                self.turn_on();
+            pin if !pin.is_earned(self.learning.small_writes()) => Wish::Nothing,
+            Pin::None => Wish::Pin,
+            _ => {
+                self.begin_to_wait();
                 Wish::Nothing
             }
-            _ => Wish::Nothing,
         }
     }
 
@@ -399,25 +424,38 @@ impl Shadow {
     }
 
     fn turn_on(&mut self) {
-        self.on = true;
-        self.window_len = 0;
+        if !self.on {
+            (self.on, self.has_window, self.window_len) = (true, false, 0);
+        }
     }
 
-    /// The window that reads have earned opens: the file has that many bytes, and the position is
-    /// where the last transfer ended.
-    pub fn open_window(&mut self, size: u64) {
+    fn begin_to_wait(&mut self) {
+        self.pin = Pin::Held;
+        self.turn_on();
+        let had = self.append.bytes_max;
+        let first = append_bytes_first(self.buffer, self.told.write, had);
+        self.append.bytes_max = first.min(self.append_bytes_limit());
+    }
+
+    /// The most that may wait.
+    fn append_bytes_limit(&self) -> u64 {
+        append_bytes_wanted(self.buffer, &self.writes, self.told.write, self.append.bytes_max)
+    }
+
+    /// The window that reads have earned opens: the file has that many bytes, and this is the position.
+    pub fn open_window(&mut self, size: u64, position: u64) {
         self.size = size;
-        if size < self.last_end + WINDOW_BYTES_MIN / 2 {
+        if size < position + WINDOW_BYTES_MIN / 2 {
             self.learning = self.learning.back_off();
         } else {
             self.turn_on();
         }
     }
 
-    /// The pin that writes have earned was given.
+    /// The pin that writes have earned was asked for. The guard answers before the next one: where it
+    /// is later, as many more go straight on.
     pub fn pin(&mut self) {
-        self.pin = Pin::Held;
-        self.turn_on();
+        self.pin = Pin::Asked { is_answered: true };
     }
 
     /// The same for a file whose writes wait at the kernel's offset: one that is open for appending,
@@ -431,6 +469,9 @@ impl Shadow {
     pub fn refuse_writes(&mut self, why: Why) {
         self.why |= why.bit();
         self.pin = Pin::Never;
+        if self.is_trailing() {
+            self.turn_off();
+        }
     }
 
     /// The file goes straight on for good, for this reason.
@@ -440,14 +481,38 @@ impl Shadow {
         self.why |= why.bit();
     }
 
-    /// A seek that only sets or asks the position.
+    /// A seek was answered with `position`: one that sets or asks the position where it `is_plain`, else
+    /// one from the end, for data or holes.
     #[inline]
-    pub fn seek(&mut self, world: &mut World, mut count: impl FnMut(Would, u64)) {
-        if self.trails {
+    pub fn seek(
+        &mut self,
+        position: u64,
+        is_plain: bool,
+        world: &mut World,
+        mut count: impl FnMut(Would, u64),
+    ) {
+        if self.is_trailing() {
             world.speak();
+            return self.flush(&mut count);
+        }
+        if self.on && is_plain {
+            return count(Would::Seek, 1);
+        }
+        if !is_plain {
+            world.speak();
+            self.settle(world, &mut count);
+        }
+        self.learning = self.learning.after_move(position, self.last_end);
+        self.last_end = position;
+    }
+
+    /// A write that is never buffered: a vector, or one at a position.
+    pub fn write_past(&mut self, world: &mut World, mut count: impl FnMut(Would, u64)) {
+        world.speak();
+        if self.is_trailing() {
             self.flush(&mut count);
-        } else if self.on {
-            count(Would::Seek, 1);
+        } else {
+            self.settle(world, &mut count);
         }
     }
 
@@ -461,16 +526,24 @@ impl Shadow {
         if !self.on {
             return;
         }
+        self.catch_up(world, count);
         if self.pending_len > 0 {
             world.speak();
             self.flush(count);
         }
-        if !self.trails {
+        // It may have ended with that flush.
+        if self.on && !self.trails {
             count(Would::Settle, 1);
         }
+        self.turn_off();
+    }
+
+    fn turn_off(&mut self) {
         self.on = false;
+        self.has_window = false;
         self.learning = self.learning.start_again();
-        (self.window_len, self.served, self.served_bytes) = (0, 0, 0);
+        // What the last window was worth is remembered for the next one.
+        self.window_len = 0;
     }
 
     /// The file is closed, or the program ends.
@@ -478,24 +551,36 @@ impl Shadow {
         self.flush(&mut count);
     }
 
+    /// What others could notice was said since bytes began to wait: by then they were written.
+    fn catch_up(&mut self, world: &World, count: &mut impl FnMut(Would, u64)) {
+        if self.pending_len > 0 && self.speech != world.speech {
+            self.flush(count);
+        }
+    }
+
     /// What waits goes out, as one write.
     fn flush(&mut self, count: &mut impl FnMut(Would, u64)) {
-        if self.pending_len == 0 {
+        let len = core::mem::take(&mut self.pending_len);
+        if len == 0 {
             return;
         }
         count(Would::Flush, 1);
-        count(Would::FlushBytes, self.pending_len);
-        self.pending_len = 0;
-        self.poor = if self.carried < WRITES_WORTH { self.poor + 1 } else { 0 };
-        if self.poor >= POOR_FLUSHES_MAX {
-            self.refuse_writes(Why::NotWorthIt);
+        count(Would::FlushBytes, len);
+        let began_ns = self.now_ns;
+        self.writes.begin(began_ns, len);
+        self.now_ns += self.told.write.unwrap_or(Cost::USUAL).of_ns(len);
+        let limit = self.append_bytes_limit();
+        if let Some(why) = self.append.flushed(len, self.carried, limit) {
+            self.refuse_writes(why);
         }
+        self.writes.end(began_ns, self.now_ns, len);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::{POOR_FLUSHES_MAX, WRITES_TO_EARN};
     use std::vec::Vec;
 
     /// Counts over one made-up program.
@@ -521,7 +606,7 @@ mod tests {
 
         fn read(&mut self, len: u64) {
             let counts = &mut self.counts;
-            let read = Transfer { at: self.at, len, done: len };
+            let read = Transfer { at: self.at, len, done: len, is_positioned: false };
             let wish = self.shadow.read(read, &mut self.world, |would, n| {
                 counts[would as usize] += n;
             });
@@ -529,7 +614,7 @@ mod tests {
                 Wish::Window if self.shadow.is_from_outside() => {
                     self.shadow.refuse(Why::FromOutside, &mut self.world, |_, _| {});
                 }
-                Wish::Window => self.shadow.open_window(1 << 40),
+                Wish::Window => self.shadow.open_window(1 << 40, self.at),
                 _ => {}
             }
             self.at += len;
@@ -537,7 +622,7 @@ mod tests {
 
         fn write(&mut self, len: u64) {
             let counts = &mut self.counts;
-            let write = Transfer { at: self.at, len, done: len };
+            let write = Transfer { at: self.at, len, done: len, is_positioned: false };
             let wish = self.shadow.write(write, &mut self.world, |would, n| {
                 counts[would as usize] += n;
             });
@@ -547,6 +632,12 @@ mod tests {
                 _ => {}
             }
             self.at += len;
+        }
+
+        fn seek(&mut self, at: u64) {
+            let counts = &mut self.counts;
+            self.shadow.seek(at, true, &mut self.world, |would, n| counts[would as usize] += n);
+            self.at = at;
         }
 
         fn count(&self, would: Would) -> u64 {
@@ -566,14 +657,15 @@ mod tests {
         (0..10_000).for_each(|_| program.read(200));
         program.check(&[(Would::Hit, 9_984), (Would::HitBytes, 9_984 * 200), (Would::Ask, 0)]);
         let fills = program.count(Would::Fill);
-        assert!((8..16).contains(&fills), "2 MB in windows that grow to 256 KiB: {fills}");
+        assert!((16..64).contains(&fills), "2 MB in windows that grow to what pays: {fills}");
     }
 
     #[test]
     fn records_that_are_written_in_order_wait_after_sixty_four() {
         let mut program = Program::new();
         (0..10_000).for_each(|_| program.write(200));
-        program.check(&[(Would::Append, 9_936)]);
+        // Of the answer the one after them learns.
+        program.check(&[(Would::Append, 9_936 - 1)]);
         let flushes = program.count(Would::Flush);
         assert!((7..12).contains(&flushes), "2 MB, 64 KiB growing to 256 KiB: {flushes}");
     }
@@ -607,7 +699,7 @@ mod tests {
         let mut at = 1u64;
         for _ in 0..1000 {
             at = at.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            random.at = at >> 34;
+            random.seek(at >> 34);
             random.read(200);
         }
         random.check(&[(Would::Hit, 0), (Would::Fill, 0)]);
@@ -623,15 +715,80 @@ mod tests {
         program.shadow = Shadow::OUTSIDE;
         program.trails = true;
         (0..1000).for_each(|_| program.write(100));
-        let waited = 1000 - u64::from(WRITES_TO_EARN);
+        let waited = 1000 - u64::from(WRITES_TO_EARN) - 1;
         // Others move the offset meanwhile; no seek is answered here.
         program.at += 12_345;
         program.write(100);
-        program.shadow.seek(&mut program.world, |would, _| assert_ne!(would, Would::Seek));
+        program
+            .shadow
+            .seek(program.at, true, &mut program.world, |would, _| assert_ne!(would, Would::Seek));
         program.check(&[(Would::Append, waited + 1), (Would::Settle, 0), (Would::Seek, 0)]);
         (0..1000).for_each(|_| program.read(100));
         program.check(&[(Would::Append, waited + 1), (Would::Hit, 0), (Would::Settle, 0)]);
         assert_eq!(program.shadow.why(), Why::FromOutside.bit());
+    }
+
+    #[test]
+    fn dear_calls_make_larger_buffers_and_a_size_that_was_asked_for_stays() {
+        let transfers = |buffer, call_ns| {
+            let cost = Some(Cost { call_ns, unit_ns: 7_000 });
+            let mut program = Program::new();
+            program.shadow = Shadow::NEW.with_buffer(buffer);
+            program.shadow.tell(Told { read: cost, write: cost });
+            (0..100_000).for_each(|_| program.read(200));
+            let fills = program.count(Would::Fill);
+            let mut program = Program { shadow: program.shadow, ..Program::new() };
+            program.shadow = Shadow::NEW.with_buffer(buffer);
+            program.shadow.tell(Told { read: cost, write: cost });
+            (0..100_000).for_each(|_| program.write(200));
+            (fills, program.count(Would::Flush))
+        };
+        let (local, far) = (transfers(BUFFER_AUTO, 1_000), transfers(BUFFER_AUTO, 1_000_000));
+        assert!(local.0 > 10 * far.0 && local.1 > 10 * far.1, "{local:?} {far:?}");
+        assert_eq!(transfers(64 << 10, 1_000), transfers(64 << 10, 1_000_000));
+    }
+
+    #[test]
+    fn a_position_that_is_kept_to_no_purpose_is_given_back() {
+        let mut program = Program::new();
+        (0..100).for_each(|_| program.write(200));
+        program.shadow.refuse_writes(Why::NoGuard);
+        program.write(200);
+        program.seek(0);
+        program.check(&[(Would::Append, 35), (Would::Settle, 1), (Would::Seek, 0)]);
+        // With a window it is of use.
+        let mut program = Program::new();
+        (0..100).for_each(|_| program.read(200));
+        program.shadow.refuse_writes(Why::NoGuard);
+        program.write(200);
+        program.seek(0);
+        program.check(&[(Would::Settle, 0), (Would::Seek, 1)]);
+    }
+
+    #[test]
+    fn what_takes_a_handle_back_is_asked_for_again() {
+        let mut program = Program::new();
+        (0..20).for_each(|_| program.read(200));
+        // On for its reads: the pin is asked for at the sixty-fourth write.
+        (0..100).for_each(|_| program.write(200));
+        program.check(&[(Would::Append, 100 - u64::from(WRITES_TO_EARN)), (Would::Settle, 0)]);
+        // A vector ends the waiting, which is earned again by a few writes.
+        program.shadow.write_past(&mut program.world, |_, _| {});
+        (0..20).for_each(|_| program.write(200));
+        let again = 20 - u64::from(crate::policy::WRITES_TO_EARN_AGAIN);
+        program.check(&[(Would::Append, 100 - u64::from(WRITES_TO_EARN) + again)]);
+    }
+
+    #[test]
+    fn reads_at_random_positions_earn_nothing_and_those_in_order_do() {
+        let pread = |program: &mut Program, at| {
+            let read = Transfer { at, len: 100, done: 100, is_positioned: true };
+            let wish = program.shadow.read(read, &mut program.world, |_, _| {});
+            wish == Wish::Window
+        };
+        let mut program = Program::new();
+        assert!((0..1000).all(|n| !pread(&mut program, n * 7919 % 1000 * 10_000)));
+        assert!((0..20).any(|n| pread(&mut program, (1 << 30) | (n * 100))));
     }
 
     #[test]

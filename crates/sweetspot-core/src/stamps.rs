@@ -1,8 +1,8 @@
 //! The times of files that were written at different times, and whose bytes leave together.
 //!
 //! The kernel stamps all of them with the moment at which they leave. Whoever compares them (make,
-//! `test -nt`) is to see which was written later, so an earlier one gets a time just before that of the
-//! next. Not the time at which the program wrote to it: then its bytes were in no file yet, and whoever
+//! `test -nt`) is to see which was written later, so an earlier one gets a time just before that moment.
+//! Not the time at which the program wrote to it: then its bytes were in no file yet, and whoever
 //! copied the file meanwhile would take the copy for newer.
 
 /// A file that was just written to.
@@ -15,21 +15,45 @@ pub struct Stamped {
     pub modified_ns: u64,
 }
 
-/// How far before the beginning of a flush a time may lie, as the kernel's clock may not have moved
-/// since: a nanosecond for each file.
-const NANOSECONDS_MAX: u64 = 4096;
 /// Where times are whole numbers of as much, the file system has no room between them.
 const COARSE_NS: u64 = 1_000_000;
 
-/// The time that the earlier of two files is to get, if it is to get one. The flush that wrote both began
-/// at `began_ns`.
-pub fn told_apart(earlier: &Stamped, later: &Stamped, began_ns: u64) -> Option<u64> {
-    let apart_ns = u64::from(earlier.written_ns < later.written_ns);
-    let wanted_ns = later.modified_ns.saturating_sub(apart_ns);
-    let is_needed = earlier.modified_ns > wanted_ns;
-    let has_room = !earlier.modified_ns.is_multiple_of(COARSE_NS);
-    let is_true = wanted_ns >= earlier.before_ns && wanted_ns + NANOSECONDS_MAX >= began_ns;
-    (is_needed && has_room && is_true).then_some(wanted_ns)
+/// The files that leave together, in the order of the program's last writes to them. Each is told apart
+/// from those after it before the next one is written: so nobody ever sees both written and their times
+/// the wrong way round.
+#[derive(Debug)]
+pub struct Apart {
+    /// Files that are still to come.
+    left: u64,
+    last_written_ns: u64,
+    /// Those that were written in one moment stay alike: when, and how many were to come with the first.
+    group: (u64, u64),
+}
+
+impl Apart {
+    /// So many files, to the last of which the program wrote at `last_written_ns`.
+    pub fn new(files: u64, last_written_ns: u64) -> Apart {
+        Apart { left: files, last_written_ns, group: (0, 0) }
+    }
+
+    /// The next file has left; it needs no time of its own.
+    pub fn pass(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+
+    /// The time that the file which has just left is to get, if it is to get one; `now_ns` is the clock
+    /// by which the kernel stamps files.
+    pub fn time_of(&mut self, file: &Stamped, now_ns: u64) -> Option<u64> {
+        if self.group.0 != file.written_ns {
+            self.group = (file.written_ns, self.left);
+        }
+        self.pass();
+        let wanted_ns = file.modified_ns.saturating_sub(self.group.1);
+        // Else the kernel tells it from the next one by itself.
+        let is_needed = file.written_ns < self.last_written_ns && file.modified_ns >= now_ns;
+        let has_room = !file.modified_ns.is_multiple_of(COARSE_NS);
+        (is_needed && has_room && wanted_ns >= file.before_ns).then_some(wanted_ns)
+    }
 }
 
 /// Whether a change after `at_ns` would have left its mark in these times of a file: they must be older by
@@ -47,50 +71,60 @@ pub fn is_settled(modified_ns: u64, changed_ns: u64, at_ns: u64, age_ns: u64) ->
 mod tests {
     use super::*;
 
-    const BEGAN: u64 = 1_700_000_000_123_456_789;
+    const NOW: u64 = 1_700_000_000_123_456_789;
+    const TICK: u64 = 4_000_000;
+    const OLD: u64 = NOW - 1_000_000_000;
 
-    fn file(written_ns: u64, before_ns: u64, modified_ns: u64) -> Stamped {
-        Stamped { written_ns, before_ns, modified_ns }
+    /// The times of files that were written at `OLD` and so much, and when the kernel stamped each.
+    fn check(files: &[(u64, u64)], expected: &[Option<u64>]) {
+        let last = OLD + files.last().unwrap().0;
+        let mut apart = Apart::new(files.len() as u64, last);
+        let mut time = |&(after, modified_ns): &(u64, u64)| {
+            let written_ns = OLD + after;
+            apart.time_of(&Stamped { written_ns, before_ns: OLD, modified_ns }, modified_ns)
+        };
+        let times: Vec<_> = files.iter().map(&mut time).collect();
+        assert_eq!(times, expected, "{files:?}");
     }
 
     #[test]
-    fn an_earlier_file_is_a_nanosecond_older() {
-        let old = BEGAN - 1_000_000_000;
-        let later = file(old + 20, old, BEGAN);
-        assert_eq!(told_apart(&file(old + 10, old, BEGAN), &later, BEGAN), Some(BEGAN - 1));
-        // Also where the kernel's clock moved between them the wrong way round.
-        assert_eq!(told_apart(&file(old + 10, old, BEGAN + 5), &later, BEGAN), Some(BEGAN - 1));
-        // The kernel has told them apart.
-        assert_eq!(told_apart(&file(old + 10, old, BEGAN - 1), &later, BEGAN), None);
+    fn an_earlier_file_is_some_nanoseconds_older() {
+        check(&[(10, NOW)], &[None]);
+        check(&[(10, NOW), (20, NOW)], &[Some(NOW - 2), None]);
+        let all = [(10, NOW), (20, NOW), (30, NOW)];
+        check(&all, &[Some(NOW - 3), Some(NOW - 2), None]);
+        // The kernel's clock moves on between them.
+        let moved = [(10, NOW), (20, NOW), (30, NOW + TICK), (40, NOW + TICK)];
+        check(&moved, &[Some(NOW - 4), Some(NOW - 3), Some(NOW + TICK - 2), None]);
         // Written in the same moment: as old as the other, not older.
-        assert_eq!(told_apart(&file(old + 20, old, BEGAN), &later, BEGAN), None);
-        assert_eq!(told_apart(&file(old + 20, old, BEGAN + 1), &later, BEGAN), Some(BEGAN));
+        check(&[(10, NOW), (10, NOW), (20, NOW)], &[Some(NOW - 3), Some(NOW - 3), None]);
+        check(&[(10, NOW), (20, NOW), (20, NOW)], &[Some(NOW - 3), None, None]);
+    }
+
+    #[test]
+    fn no_time_that_says_nothing_or_goes_back() {
+        let two = || Apart::new(2, OLD + 20);
+        let file = Stamped { written_ns: OLD + 10, before_ns: OLD, modified_ns: NOW };
+        assert_eq!(two().time_of(&file, NOW), Some(NOW - 2));
+        // The clock has moved since: the kernel tells them apart.
+        assert_eq!(two().time_of(&file, NOW + TICK), None);
+        // It was modified in this very moment already.
+        assert_eq!(two().time_of(&Stamped { before_ns: NOW, ..file }, NOW), None);
+        // No room between times.
+        let coarse = Stamped { modified_ns: NOW - NOW % 1_000_000_000, ..file };
+        assert_eq!(two().time_of(&coarse, NOW - TICK * 500), None);
     }
 
     #[test]
     fn times_of_whole_seconds_settle_after_two() {
         const SECOND: u64 = 1_000_000_000;
-        let (age, whole) = (SECOND / 10, BEGAN / SECOND * SECOND);
-        assert!(is_settled(BEGAN, BEGAN, BEGAN + age + 1, age));
-        assert!(!is_settled(BEGAN, BEGAN, BEGAN + age, age));
+        let (age, whole) = (SECOND / 10, NOW / SECOND * SECOND);
+        assert!(is_settled(NOW, NOW, NOW + age + 1, age));
+        assert!(!is_settled(NOW, NOW, NOW + age, age));
         assert!(!is_settled(whole, whole, whole + 2 * SECOND, age));
         assert!(is_settled(whole, whole, whole + 2 * SECOND + 1, age));
         // A time that somebody has set, on a file system with fine ones.
-        assert!(is_settled(whole, BEGAN, BEGAN + age + 1, age));
+        assert!(is_settled(whole, NOW, NOW + age + 1, age));
         assert!(!is_settled(whole, whole, whole + 3 * SECOND, 3 * SECOND));
-    }
-
-    #[test]
-    fn no_time_is_one_at_which_the_bytes_were_in_no_file() {
-        let old = BEGAN - 1_000_000_000;
-        let earlier = file(old + 10, old, BEGAN);
-        // Somebody has set the later one's time back.
-        assert_eq!(told_apart(&earlier, &file(old + 20, old, old), BEGAN), None);
-        // Somebody else has just written to the earlier one.
-        assert_eq!(told_apart(&file(old, BEGAN, BEGAN), &file(old + 20, old, BEGAN), BEGAN), None);
-        // Times of whole seconds: one less would be a second.
-        let whole = BEGAN / 1_000_000_000 * 1_000_000_000;
-        let seconds = |written| file(written, old, whole);
-        assert_eq!(told_apart(&seconds(old), &seconds(old + 20), whole), None);
     }
 }

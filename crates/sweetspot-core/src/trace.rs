@@ -46,11 +46,14 @@ pub enum Told {
     RefuseWrites,
     /// The description is closed.
     End,
+    /// What earlier runs have told of its file system: words of [`crate::cost::Cost`]. `at`: of reads;
+    /// `value`: of writes.
+    Costs,
 }
 
 impl Told {
     /// All of them, in the order of their numbers, from 1.
-    pub const ALL: [Told; 11] = [
+    pub const ALL: [Told; 12] = [
         Told::Begin,
         Told::Read,
         Told::Write,
@@ -62,6 +65,7 @@ impl Told {
         Told::PinTrailing,
         Told::RefuseWrites,
         Told::End,
+        Told::Costs,
     ];
 }
 
@@ -78,6 +82,9 @@ pub const RESUMED: u32 = 4;
 pub const HANDED: u32 = 8;
 /// A call that C's stdio made.
 pub const BY_STDIO: u32 = 16;
+
+/// A call that named its place.
+pub const POSITIONED: u32 = 32;
 
 /// One thing that a description was told.
 #[repr(C)]

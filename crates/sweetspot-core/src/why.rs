@@ -64,6 +64,8 @@ pub enum Why {
     OtherLibrary,
     /// The process locks all its memory (mlockall).
     MemoryLocked,
+    /// The process ignores SIGSEGV or SIGBUS.
+    FaultsIgnored,
     /// A rule, or the size, says off.
     Off,
 }
@@ -101,6 +103,7 @@ impl Why {
         Why::DeepBind,
         Why::OtherLibrary,
         Why::MemoryLocked,
+        Why::FaultsIgnored,
         Why::Off,
     ];
 
@@ -148,6 +151,7 @@ impl Why {
             }
             Why::OtherLibrary => "a library reads or writes in place of the C library",
             Why::MemoryLocked => "the process locks its memory (mlockall)",
+            Why::FaultsIgnored => "the process ignores SIGSEGV or SIGBUS",
             Why::Off => "switched off",
         }
     }

@@ -3,7 +3,8 @@
 //! ```text
 //! session   makes the ledger, fills in the settings, reads the summary
 //! probe     asks whether one program is buffered here, without running it
-//! guard     the process that pins files and finishes what dead processes left pending
+//! guard     the process that pins files and finishes what dead processes left pending: `pins`, `deaths`,
+//!           `living`, `place`
 //! notes     which ledgers are the user's own, and which files they may be written to
 //! costs     what calls cost on each file system, from one run to the next
 //! recover   does the guard's last duty where the guard was killed too
@@ -13,7 +14,7 @@
 //! by the guard once the kernel has said that the owner is dead, or by `recover` once both are.
 //!
 //! # What the library in the program does
-//! The other half of the protocol, as pseudo-code; `tests/guard.rs` holds a client that follows it.
+//! The other half of the protocol, as pseudo-code; `tests/guard/client.rs` is a client that follows it.
 //!
 //! ```text
 //! alive(guard)   = guard != 0 and guard & 0x4000_0000 == 0          one relaxed load

@@ -44,6 +44,10 @@ const RECORD_BYTES: u64 = (RECORD_HEAD_BYTES + PATH_BYTES_MAX) as u64;
 /// living program's.
 const FOREIGN_AGE_MAX: Duration = Duration::from_secs(90 * 24 * 3600);
 
+/// A guard that was killed between making a note and writing it leaves an empty one; no guard that lives
+/// needs so long.
+const EMPTY_AGE_MAX: Duration = Duration::from_secs(3600);
+
 /// What a file is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
@@ -110,6 +114,14 @@ impl Note {
     pub(crate) fn remove(&self) {
         if guard::is_same_file(&self.path, &self.file) {
             let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    /// Removes one that is older.
+    fn remove_after(&self, age_max: Duration) {
+        let modified = self.file.metadata().and_then(|found| found.modified());
+        if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > age_max)) {
+            self.remove();
         }
     }
 }
@@ -229,8 +241,11 @@ fn read(path: &Path, ledgers: &Path, device: u64) -> Option<Noted> {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let note = Note { file: sys::open(path, flags, 0).ok()?.into(), path: path.to_owned() };
     let mut head = [0; HEAD_BYTES];
-    // One that is being made is nobody's business yet.
-    note.file.read_exact_at(&mut head, 0).ok()?;
+    if note.file.read_exact_at(&mut head, 0).is_err() {
+        // It is being made, and nobody's business yet; or never will be.
+        note.remove_after(EMPTY_AGE_MAX);
+        return None;
+    }
     let words = words(&head);
     let identity = Identity::from_words(&words[2..]);
     if words[0] != MAGIC {
@@ -238,10 +253,7 @@ fn read(path: &Path, ledgers: &Path, device: u64) -> Option<Noted> {
     }
     if words[1] != identity::boot().ok()? || identity.device != device {
         // Of an earlier boot, or of another machine or container, whose program may live.
-        let age = note.file.metadata().and_then(|found| found.modified()).ok()?.elapsed().ok()?;
-        if age > FOREIGN_AGE_MAX {
-            note.remove();
-        }
+        note.remove_after(FOREIGN_AGE_MAX);
         return None;
     }
     let ledger = ledgers.join(name);
@@ -256,6 +268,22 @@ fn read(path: &Path, ledgers: &Path, device: u64) -> Option<Noted> {
 mod tests {
     use super::*;
     use std::os::unix::fs::chown;
+
+    #[test]
+    fn what_a_killed_guard_began_goes_after_a_while() {
+        let state = tempfile::tempdir().unwrap();
+        let folder = state.path().join(FOLDER);
+        make_folder(&folder).unwrap();
+        let ages = [("new", 0), ("begun", 3500), ("left", 3700)];
+        for (name, seconds) in ages {
+            let note = File::create(folder.join(format!("{NAME_PREFIX}{name}"))).unwrap();
+            let time = std::time::SystemTime::now() - Duration::from_secs(seconds);
+            note.set_modified(time).unwrap();
+        }
+        assert!(noted_in(&[state.path().to_owned()], Path::new("/dev/shm")).is_empty());
+        let there = |name: &str| folder.join(format!("{NAME_PREFIX}{name}")).exists();
+        assert_eq!(ages.map(|(name, _)| there(name)), [true, true, false]);
+    }
 
     #[test]
     fn nothing_is_made_in_a_folder_of_somebody_else() {

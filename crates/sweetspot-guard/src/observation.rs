@@ -34,12 +34,14 @@ pub struct Observation {
 }
 
 /// What is wanted besides counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Of a sample of calls: where in the program they are made.
     pub places: bool,
     /// The calls that are followed closely, one by one.
     pub trace: bool,
+    /// State folders in which runs keep what calls cost, as far as `auto` will know it.
+    pub costs: Vec<PathBuf>,
 }
 
 impl Observation {
@@ -59,14 +61,16 @@ impl Observation {
             return Err(Error::new(MAKE, folder, ErrorKind::FileSizeLimit, None));
         }
         let (path, file) = make_file(folder)?;
-        let settings = Settings { buffer: BufferSize::Off, guard: false, ..Settings::default() };
+        let Wanted { costs, places, trace } = what;
+        let settings =
+            Settings { buffer: BufferSize::Off, guard: false, costs, ..Settings::default() };
         let made = fill(&file, size, &settings, false).and_then(|ledger| {
             // All of it before anyone may touch it: a full memory file system is an error here.
             sys::allocate(&file, OBSERVATIONS_AT, size - OBSERVATIONS_AT)?;
-            let places = if what.places { FLAG_PLACES } else { 0 };
-            let trace = if what.trace { FLAG_TRACE } else { 0 };
-            ledger.header.flags.store(FLAG_OBSERVE | places | trace, Relaxed);
-            Ok((Mapped::new(&file)?, what.trace.then(|| Mapped::new(&file)).transpose()?))
+            let places = if places { FLAG_PLACES } else { 0 };
+            let log = if trace { FLAG_TRACE } else { 0 };
+            ledger.header.flags.store(FLAG_OBSERVE | places | log, Relaxed);
+            Ok((Mapped::new(&file)?, trace.then(|| Mapped::new(&file)).transpose()?))
         });
         match made {
             Ok((counters, trace)) => Ok(Observation { counters, trace, path, _file: file }),

@@ -215,10 +215,11 @@ fn header_word(file: &File, at: usize) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Opens and locks a ledger, and makes sure that nobody uses it. It is read unless it is of another
-/// version.
-fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Option<Box<Ledger>>), Error> {
-    const USE: &str = "use the ledger";
+/// What is done when opening fails.
+const USE: &str = "use the ledger";
+
+/// Opens and locks a file of the user's own, which is still the one at `path`.
+fn lock_own(path: &Path) -> Result<(Locked, std::fs::Metadata), Error> {
     let fail = |kind| Err(Error::new(USE, path, kind, None));
     let system = |error| Error::system(USE, path, error);
     let file = match sys::open(path, OPEN_FLAGS, 0) {
@@ -244,9 +245,18 @@ fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Option<Box<Ledger>>), E
         result => result.map_err(system)?,
     };
     // Somebody may have finished and removed it between the open and the lock.
-    if !is_same_file(path, &file) {
-        return fail(ErrorKind::InUse);
+    match is_same_file(path, &file) {
+        true => Ok((file, metadata)),
+        false => fail(ErrorKind::InUse),
     }
+}
+
+/// Opens and locks a ledger, and makes sure that nobody uses it. It is read unless it is of another
+/// version.
+fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Option<Box<Ledger>>), Error> {
+    let fail = |kind| Err(Error::new(USE, path, kind, None));
+    let system = |error| Error::system(USE, path, error);
+    let (file, metadata) = lock_own(path)?;
     let magic = header_word(&file, offset_of!(Header, magic)).unwrap_or(0);
     if magic != MAGIC && is_of_any_version(magic) {
         return match mode {

@@ -9,7 +9,7 @@
 //!
 //! Deliberately not here: what is drawn, and what is said beside it (`figures`).
 
-mod map;
+pub(crate) mod map;
 mod plot;
 mod rows;
 mod ruler;
@@ -91,6 +91,8 @@ pub struct Plot {
     pub levels: Vec<(f64, String)>,
     /// A point with a word on it.
     pub mark: Option<(f64, f64, String)>,
+    /// What lies between these two is as good as each other.
+    pub zone: Option<(f64, f64)>,
 }
 
 /// An axis.
@@ -320,7 +322,7 @@ mod tests {
         let many: Vec<(f64, f64)> = (1..=100_000).map(|at| (f64::from(at), 1.0)).collect();
         let axis = || Axis { name: String::new(), scale: Scale::Log, unit: Unit::Count };
         let series = vec![Series { dots: many, ..Series::default() }];
-        let plot = Plot { x: axis(), y: axis(), series, levels: vec![], mark: None };
+        let plot = Plot { x: axis(), y: axis(), series, levels: vec![], mark: None, zone: None };
         let (_, body) = plot.draw();
         assert!(body.matches("h0").count() <= DOTS_MAX, "{}", body.len());
     }

@@ -5,8 +5,8 @@
 mod profiles;
 
 use crate::bench::QUANTILES;
-use crate::chart::Unit;
-use crate::data::{Cell, Judgement, Kind, Part, Ratio, Report, Session};
+use crate::chart::{Row, Unit};
+use crate::data::{Cell, Judgement, Kind, NamedSummary, Part, Ratio, Report, Session};
 use crate::figures;
 use crate::numbers::{self, percent};
 pub use crate::parts::{AS_EACH, Block, Figure, Section, Table, cache_in_words, how, unit, worded};
@@ -24,17 +24,37 @@ pub fn sections(report: &Report) -> Vec<Section> {
         all.push(before_and_after(before, after));
     }
     all.extend(report.profiles.iter().map(profile));
-    all.extend(report.summaries.iter().map(|named| Section {
-        heading: named.file.clone(),
-        kind: "Summary of a run".to_owned(),
-        blocks: vec![Block::Answer(summed_up(&named.text)), Block::Verbatim(named.text.clone())],
-    }));
+    all.extend(report.summaries.iter().map(summary_of_a_run));
     all
+}
+
+fn summary_of_a_run(named: &NamedSummary) -> Section {
+    let found = summary::Figures::read(&named.text);
+    let mut blocks = vec![Block::Answer(summed_up(&found))];
+    if let (None, Some((requested, made))) = (&found.inactive, found.calls) {
+        let rows = [("requested by the program", requested), ("made", made)];
+        let rows = rows.map(|(name, calls)| Row {
+            name: name.to_owned(),
+            bar: Some(calls as f64),
+            text: numbers::count(calls),
+            ..Row::default()
+        });
+        let bars =
+            profiles::bars("System calls requested and made", "calls", Unit::Count, rows.into());
+        blocks.extend(bars.map(figure));
+    }
+    blocks.push(Block::Verbatim(named.text.clone()));
+    Section { heading: named.file.clone(), kind: "Summary of a run".to_owned(), blocks }
 }
 
 fn session(session: &Session) -> Section {
     let mut blocks: Vec<Block> = session.question.iter().cloned().map(Block::Text).collect();
-    blocks.extend(session.sentences.iter().cloned().map(Block::Answer));
+    // Of `tune` what follows the answer says how it was found.
+    let answers = if session.kind == Kind::Tune { 1 } else { session.sentences.len() };
+    for (number, sentence) in session.sentences.iter().enumerate() {
+        let block = if number < answers { Block::Answer } else { Block::Text };
+        blocks.push(block(sentence.clone()));
+    }
     blocks.extend(claims(session));
     if !session.finished {
         blocks.push(Block::Text(
@@ -43,10 +63,15 @@ fn session(session: &Session) -> Section {
                 .to_owned(),
         ));
     }
-    blocks.extend(figures::curve(session).map(figure));
+    let answering = figures::answering(session);
+    let shown = answering.as_ref().map(|figure| figure.chart.said.title.clone());
+    blocks.extend(answering.map(figure));
     blocks.push(Block::Table(results(session)));
     blocks.extend(published(session).map(Block::Table));
-    blocks.extend(figures::all_but_curve(session).into_iter().map(figure));
+    let further = figures::further(session).into_iter();
+    blocks.extend(
+        further.filter(|other| Some(&other.chart.said.title) != shown.as_ref()).map(figure),
+    );
     blocks.extend(percentiles(session).map(Block::Table));
     blocks.extend(costs(session).map(Block::Table));
     if let Some(control) = &session.null_control {
@@ -152,7 +177,8 @@ fn results(session: &Session) -> Table {
         header,
         rows: shown().map(row).collect(),
         words,
-        marked: shown().position(|(number, _)| Some(number) == session.sweet_spot),
+        marked: shown()
+            .position(|(number, _)| Some(number) == session.sweet_spot.or(session.advised)),
     }
 }
 
@@ -169,6 +195,9 @@ fn mark(session: &Session, number: usize) -> String {
     }
     if session.kind == Kind::Bench {
         return cell.verdict.clone().unwrap_or_default();
+    }
+    if session.sweet_spot.is_none() && session.advised == Some(number) {
+        return "use this".to_owned();
     }
     match (session.sweet_spot == Some(number), session.confirmed) {
         (true, true) => format!("the smallest within {margin} of the best"),
@@ -287,13 +316,13 @@ fn environment(session: &Session) -> Table {
     }
 }
 
-fn summed_up(text: &str) -> String {
-    match summary::Figures::read(text) {
+fn summed_up(found: &summary::Figures) -> String {
+    match found {
         summary::Figures { inactive: Some(why), .. } => format!("Nothing was buffered: {why}."),
         summary::Figures { calls: Some((calls, left)), .. } => format!(
             "{} reads, writes and seeks were requested, {} system calls were made.",
-            numbers::count(calls),
-            numbers::count(left)
+            numbers::count(*calls),
+            numbers::count(*left)
         ),
         _ => "No file had a buffer.".to_owned(),
     }

@@ -5,14 +5,14 @@
 //! one is added. A report that was written as JSON can be read again, and gives the same page.
 
 use crate::profile::data::Profile;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The version of the schema.
 pub const SCHEMA: u32 = 1;
 
 /// What was measured, and what it says.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// The version of this schema.
     pub sweetspot_report: u32,
@@ -29,7 +29,8 @@ pub struct Report {
 }
 
 /// An experiment.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Session {
     /// Its number in its file.
     pub number: i64,
@@ -64,6 +65,9 @@ pub struct Session {
     pub sweet_spot: Option<usize>,
     /// Whether fresh runs confirm it.
     pub confirmed: bool,
+    /// Of `tune`: the setting to use, if that is known.
+    #[serde(default)]
+    pub advised: Option<usize>,
     /// Of `tune`: what the curve is drawn against, the cell that most ran beside.
     pub base: Option<usize>,
     pub null_control: Option<NullControl>,
@@ -78,7 +82,8 @@ pub struct Session {
     pub runs: Vec<Run>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     Tune,
@@ -86,16 +91,16 @@ pub enum Kind {
 }
 
 /// A condition of a claim about one cell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Claim {
     pub text: String,
     pub judgement: Judgement,
 }
 
 /// What became of a claim.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
     Holds,
@@ -106,14 +111,16 @@ pub enum Judgement {
 }
 
 /// Something that differs between cells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Factor {
     pub name: String,
     pub levels: Vec<String>,
 }
 
 /// One way of doing the job.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cell {
     pub name: String,
     /// In the order of the factors.
@@ -148,7 +155,8 @@ pub struct Cell {
 }
 
 /// How times relate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ratio {
     /// 0.5 is twice as fast.
     pub value: f64,
@@ -159,7 +167,8 @@ pub struct Ratio {
 }
 
 /// A cell against itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NullControl {
     /// What it shows, in words.
     pub text: String,
@@ -173,7 +182,8 @@ pub struct NullControl {
 }
 
 /// What runs cost: the sum that has half of the runs above it and half below.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cost {
     /// Whose runs.
     pub name: String,
@@ -191,7 +201,8 @@ pub struct Cost {
 }
 
 /// A part of the cost, with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Part {
     pub value: f64,
     pub low: f64,
@@ -199,14 +210,16 @@ pub struct Part {
 }
 
 /// Something about the machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Fact {
     pub name: String,
     pub value: String,
 }
 
 /// One run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Run {
     /// From 0; in `bench` that one warms up and does not count.
     pub round: usize,
@@ -242,14 +255,16 @@ pub struct Run {
 }
 
 /// A profile, and the file that it was in.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NamedProfile {
     pub file: String,
     pub profile: Profile,
 }
 
 /// A summary, and the file that it was in.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NamedSummary {
     pub file: String,
     pub text: String,

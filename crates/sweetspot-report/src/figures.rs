@@ -21,8 +21,13 @@ const CURVE_MIN: usize = 3;
 /// Maps, and models, that are drawn.
 const SEVERAL_MAX: usize = 4;
 
+/// The one that answers the question, which stands on top.
+pub fn answering(session: &Session) -> Option<Figure> {
+    curve(session).or_else(|| ratios(session)).or_else(|| times(session))
+}
+
 /// Time against the size of the buffer, or against what else has sizes.
-pub fn curve(session: &Session) -> Option<Figure> {
+fn curve(session: &Session) -> Option<Figure> {
     match session.kind {
         Kind::Tune => tuned(session),
         Kind::Bench => by_level(session),
@@ -30,7 +35,7 @@ pub fn curve(session: &Session) -> Option<Figure> {
 }
 
 /// The others, in the order in which one asks for them.
-pub fn all_but_curve(session: &Session) -> Vec<Figure> {
+pub fn further(session: &Session) -> Vec<Figure> {
     let mut all = maps(session);
     if session.kind == Kind::Bench {
         all.extend(times(session));
@@ -106,21 +111,31 @@ fn tuned(session: &Session) -> Option<Figure> {
             }
             None => {
                 let name = if number == 0 { "unbuffered" } else { "auto" };
-                levels.push((at, format!("{name}: {}", numbers::axis_time(at))));
+                let advice = if session.advised == Some(number) { ", use this" } else { "" };
+                levels.push((at, format!("{name}: {}{advice}", numbers::axis_time(at))));
             }
         }
     }
     if series.line.len() < 2 {
         return None;
     }
-    let sweet = session.sweet_spot.filter(|spot| session.cells[*spot].buffer_bytes.is_some());
-    let mark = sweet.and_then(|spot| {
+    let mark = session.sweet_spot.or(session.advised).and_then(|spot| {
         let (bytes, at) = *series
             .line
             .iter()
             .find(|(bytes, _)| session.cells[spot].buffer_bytes == Some(*bytes as u64))?;
-        let word = if session.confirmed { "sweet spot" } else { "perhaps" };
+        let word = match (session.sweet_spot, session.confirmed) {
+            (None, _) => "use this",
+            (_, true) => "sweet spot",
+            (_, false) => "perhaps",
+        };
         Some((bytes, at, format!("{word}: {}", session.cells[spot].name)))
+    });
+    let factor = 1.0 + session.margin;
+    let zone = base.map(|(_, median)| (median / factor, median * factor));
+    let equals = session.base.filter(|_| zone.is_some()).map_or_else(String::new, |base| {
+        let margin = percent(session.margin);
+        format!(" Grey: within {margin} of {}, which is as good.", session.cells[base].name)
     });
     let dots = series.dots.len();
     let all = series.dots.iter().map(|dot| dot.1).chain(levels.iter().map(|level| level.0));
@@ -129,12 +144,12 @@ fn tuned(session: &Session) -> Option<Figure> {
     let log = if y.scale == Scale::Log { ", logarithmic" } else { "" };
     let caption = format!(
         "Time (median or paired estimate{log}) against buffer size. Bars and band: 95 % interval of \
-         the ratio to the setting that most ran beside, from six pairs on. Dots: runs. {}.{}",
+         the ratio to the setting that most ran beside, from six pairs on. Dots: runs.{equals} {}.{}",
         how(session),
         thinned(dots)
     );
     let description = session.sentences.join(" ");
-    let plot = Plot { x, y, series: vec![series], levels, mark };
+    let plot = Plot { x, y, series: vec![series], levels, mark, zone };
     let title = "Time against buffer size";
     Some(Figure {
         chart: Chart { said: said(title, description), drawn: Drawn::Plot(plot) },
@@ -208,7 +223,7 @@ fn by_level(session: &Session) -> Option<Figure> {
     let x = Axis { unit: unit_of(&name), name: name.clone(), scale: Scale::Log2 };
     let description =
         format!("{} lines over {name}. {}", series.len(), session.sentences.join(" "));
-    let plot = Plot { x, y, series, levels: Vec::new(), mark: None };
+    let plot = Plot { x, y, series, levels: Vec::new(), mark: None, zone: None };
     Some(Figure {
         chart: Chart { said: said(&title, description), drawn: Drawn::Plot(plot) },
         caption: format!("Medians, and runs as dots. {}.{more}{}", how(session), thinned(dots)),
@@ -314,7 +329,10 @@ fn maps(session: &Session) -> Vec<Figure> {
         };
         Figure {
             chart: Chart { said: said(&title, description), drawn: Drawn::Map(map) },
-            caption: format!("Darker takes longer, on a logarithmic scale. {}.", how(session)),
+            caption: format!(
+                "The stronger the colour, the longer it takes, on a logarithmic scale. {}.",
+                how(session)
+            ),
             table,
         }
     };

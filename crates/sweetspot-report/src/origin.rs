@@ -1,10 +1,10 @@
 //! Which of many runs it was: the machine, the process, its place in a parallel job.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which run it was.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Origin {
     pub host: String,
     /// Of sweetspot, which waited for the program.

@@ -12,7 +12,6 @@ mod watch;
 
 use crate::arguments::Demo;
 use crate::failure::Failure;
-use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use program::CopyProgram;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -20,11 +19,12 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sweetspot_lab::paired::CONFIDENCE_FIXED;
 use sweetspot_lab::statistics::{self, Estimate, Interval};
 use sweetspot_report::numbers::count;
+use sweetspot_report::shell;
 use sweetspot_report::shown::shown;
 use watch::Watch;
 
@@ -36,6 +36,9 @@ const SPARE_BYTES: u64 = 32 << 20;
 /// Exit status of a demo that failed.
 const STATUS_FAILED: u8 = 1;
 const COMPARED_BYTES: usize = 1 << 20;
+const NAME: &str = "sweetspot";
+/// Letters of the longest bar.
+const BAR: usize = 50;
 /// `tune` runs the program up to 30 times, so it gets this part of the records.
 const TUNED_PART: u64 = 10;
 /// How long `tune` may take.
@@ -111,8 +114,11 @@ fn in_folder(arguments: &Demo, folder: &Path, watch: &Watch) -> Result<String, F
     let measured = report(program.name(), arguments.records, &pairs);
     let records = count(arguments.records.div_ceil(TUNED_PART));
     Ok(format!(
-        "profile  {profiled}\n\ntune     {} (With {records} records.)\n\nrun      {measured}",
-        tuned.sentence
+        "profile  {profiled}\n\ntune     {} (With {records} records.)\n\nrun      {measured}\n\
+         Next, what would a program of yours gain? It runs unchanged:\n  {} profile -- ./program its \
+         arguments\n",
+        tuned.sentence,
+        typed_here()
     ))
 }
 
@@ -305,32 +311,36 @@ fn report(program: &str, records: u64, pairs: &[(f64, f64)]) -> String {
         return String::new(); // there are no pairs
     };
     let (plain, buffered) = (middle(&plain), middle(&buffered));
-    let interval = estimate
-        .interval
-        .map_or_else(String::new, |Interval { low, high }| format!("{low:.2} to {high:.2}"));
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header([
-        "",
-        "median seconds",
-        "ratio",
-        "95 % interval",
-        "pairs",
-    ]);
-    table.add_row(["without sweetspot", &format!("{plain:.3}"), "", "", ""]);
-    table.add_row([
-        "with sweetspot",
-        &format!("{buffered:.3}"),
-        &format!("{:.2}", estimate.value),
-        &interval,
-        &pairs.len().to_string(),
-    ]);
+    let interval = estimate.interval.map_or_else(String::new, |Interval { low, high }| {
+        format!(" (95 % interval {low:.2} to {high:.2}, {} pairs)", pairs.len())
+    });
     format!(
         "{program} copied {} records of {RECORD_BYTES} bytes in {buffered:.2} s with sweetspot, \
-         in {plain:.2} s without: {}. All copies are identical to the original.\n\n{}\n",
+         in {plain:.2} s without: {}{interval}. All copies are identical to the original.\n\n\
+         without sweetspot  {}\nwith sweetspot     {}\n",
         count(records),
         verdict(&estimate),
-        table.trim_fmt()
+        bar(plain, plain.max(buffered)),
+        bar(buffered, plain.max(buffered)),
     )
+}
+
+/// A time as a bar, of which the longest has `BAR` letters; in eighths of a letter.
+fn bar(seconds: f64, longest: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (seconds / longest * (8 * BAR) as f64).round().max(1.0) as usize;
+    format!("{}{} {seconds:.2} s", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// How this program is called here: by its name where that leads to it, else by its path.
+fn typed_here() -> String {
+    let Ok(own) = std::env::current_exe() else { return NAME.to_owned() };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_own = |folder: PathBuf| folder.join(NAME).canonicalize().is_ok_and(|file| file == own);
+    match std::env::split_paths(&path).any(is_own) {
+        true => NAME.to_owned(),
+        false => shell::quoted(own),
+    }
 }
 
 fn verdict(estimate: &Estimate) -> String {
@@ -385,6 +395,18 @@ mod tests {
         changed[COMPARED_BYTES + 3] = 7;
         changed.push(7);
         check(&changed, Some(COMPARED_BYTES + 10));
+    }
+
+    #[test]
+    fn bars_are_as_long_as_times() {
+        for (seconds, expected) in [
+            (1.0, format!("{} 1.00 s", "█".repeat(50))),
+            (0.5, format!("{} 0.50 s", "█".repeat(25))),
+            (0.11, format!("{}▌ 0.11 s", "█".repeat(5))),
+            (0.0001, "▏ 0.00 s".to_owned()),
+        ] {
+            assert_eq!(bar(seconds, 1.0), expected);
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
-//! `sweetspot generate`: manual pages and completions, from the definitions that `--help` shows.
+//! `sweetspot generate`: manual pages and completions, from the definitions that `--help` shows; and
+//! what lets a systemd unit run buffered (`systemd`).
 //!
 //! A page has the parts of the help in the order of manuals: what stands before the usage there are
 //! the EXAMPLES here, what stands behind the options is the DESCRIPTION, and its paragraph about exit
 //! statuses has a section of its own.
+
+mod systemd;
 
 use crate::arguments::{Arguments, Generate, Generated};
 use crate::failure::Failure;
@@ -12,7 +15,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use jiff::{Timestamp, tz::TimeZone};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use sweetspot_report::shown::shown;
 
@@ -25,11 +28,17 @@ const EXIT_STATUS: &str = "The exit status is";
 /// # Errors
 /// Where it cannot be written.
 pub fn generate(arguments: &Generate) -> Result<u8, Failure> {
-    let folder = &arguments.folder;
-    let written = fs::create_dir_all(folder).and_then(|()| match arguments.what {
-        Generated::Man => pages(folder),
-        Generated::Completions => completions(folder),
-    });
+    let folder = &arguments.target;
+    let write = match arguments.what {
+        Generated::Man => pages,
+        Generated::Completions => completions,
+        Generated::Systemd => {
+            let text = systemd::drop_in(folder)?;
+            let written = io::stdout().write_all(text.as_bytes());
+            return written.map(|()| 0).map_err(|error| Failure::own(error.to_string()));
+        }
+    };
+    let written = fs::create_dir_all(folder).and_then(|()| write(folder));
     written.map_err(|error| Failure::own(format!("{}: {error}", shown(folder))))?;
     Ok(0)
 }

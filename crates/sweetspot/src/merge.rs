@@ -9,7 +9,7 @@ mod text;
 use crate::arguments;
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use sweetspot_lab::statistics::median;
 use sweetspot_report::origin::Origin;
@@ -221,8 +221,8 @@ fn missing(runs: &[Run]) -> Vec<u64> {
     if runs.iter().any(|run| job(run) != job(&runs[0])) {
         return Vec::new();
     }
-    let is_there = |rank: &u64| runs.iter().any(|run| run.origin.rank == Some(*rank));
-    (0..ranks).filter(|rank| !is_there(rank)).collect()
+    let found: BTreeSet<u64> = runs.iter().filter_map(|run| run.origin.rank).collect();
+    (0..ranks).filter(|rank| !found.contains(rank)).collect()
 }
 
 /// Larger jobs than any; a variable may say anything.

@@ -66,16 +66,19 @@ pub fn install() -> Result<PathBuf, Failure> {
     Ok(find_or_write()?)
 }
 
+/// The file that a package has brought along.
+pub fn packaged() -> Option<PathBuf> {
+    let packaged = Path::new(PACKAGE_FOLDER?).join(PACKAGE_FILE_NAME);
+    packaged.symlink_metadata().is_ok().then_some(packaged)
+}
+
 /// The same, for who can do without.
 ///
 /// # Errors
 /// As [`install`], with the kind.
 pub fn find_or_write() -> Result<PathBuf, Refusal> {
-    if let Some(folder) = PACKAGE_FOLDER {
-        let packaged = Path::new(folder).join(PACKAGE_FILE_NAME);
-        if packaged.symlink_metadata().is_ok() {
-            return check_packaged(packaged);
-        }
+    if let Some(packaged) = packaged() {
+        return check_packaged(packaged);
     }
     let folder = folder()?;
     let library = folder.join(FILE_NAME);

@@ -145,10 +145,14 @@ fn look(sample: Sample, price: Price, obstacles: &mut Obstacles, rows_max: usize
         by(right).partial_cmp(&by(left)).unwrap_or(std::cmp::Ordering::Equal)
     });
     rows.truncate(rows_max);
+    // First what a process tells of itself, as it may be about to end; to find an obstacle takes longer.
+    for row in rows.iter_mut().filter(|row| row.saving > 0.0) {
+        row.next = next(row.pid);
+    }
     for row in &mut rows {
         row.obstacle = obstacles.of(row.pid);
-        if row.saving > 0.0 && row.obstacle.is_none() {
-            row.next = next(row.pid);
+        if row.obstacle.is_some() {
+            row.next = None;
         }
     }
     // What can be helped first; the sort keeps the order otherwise.
@@ -208,6 +212,16 @@ fn input(pid: u32, there: &Path) -> Option<String> {
     (open.is_file() && is_there).then(|| name.to_string_lossy().into_owned())
 }
 
+/// What to type next for a program, or why nothing is to be typed.
+fn advice(row: &Row) -> String {
+    match (&row.obstacle, &row.next) {
+        (Some(obstacle), _) => format!("no: {obstacle}"),
+        (None, Some(next)) => cut(next),
+        (None, None) if row.saving > 0.0 => "it has ended".to_owned(),
+        (None, None) => "its transfers are large already".to_owned(),
+    }
+}
+
 fn table(shown: &Shown, columns: Option<usize>) -> String {
     let mut text = String::new();
     if shown.programs.is_empty() {
@@ -224,11 +238,6 @@ fn table(shown: &Shown, columns: Option<usize>) -> String {
             "next",
         ]);
         for row in &shown.programs {
-            let said = match (&row.obstacle, &row.next) {
-                (Some(obstacle), _) => format!("no: {obstacle}"),
-                (None, Some(next)) => cut(next),
-                (None, None) => "its transfers are large already".to_owned(),
-            };
             table.add_row([
                 scaled(row.calls_per_second),
                 scaled(row.average_bytes),
@@ -239,7 +248,7 @@ fn table(shown: &Shown, columns: Option<usize>) -> String {
                 },
                 row.processes.to_string(),
                 row.program.clone(),
-                said,
+                advice(row),
             ]);
         }
         for column in 0..5 {
@@ -297,6 +306,30 @@ mod tests {
     fn root_is_not_sent_to_root() {
         assert!(hidden(false).contains("as root"));
         assert!(!hidden(true).contains("as root"));
+    }
+
+    #[test]
+    fn who_has_ended_is_not_said_to_have_large_transfers() {
+        let row = |saving: f64, next: Option<&str>| Row {
+            program: "copy".to_owned(),
+            file: "/bin/copy".to_owned(),
+            processes: 1,
+            pid: 1,
+            calls_per_second: 100_000.0,
+            average_bytes: 100.0,
+            bytes_per_second: 1e7,
+            saving,
+            obstacle: None,
+            next: next.map(str::to_owned),
+        };
+        assert_eq!(
+            advice(&row(0.4, Some("sweetspot profile -- copy"))),
+            "sweetspot profile -- copy"
+        );
+        assert_eq!(advice(&row(0.4, None)), "it has ended");
+        assert_eq!(advice(&row(0.0, None)), "its transfers are large already");
+        let obstacle = Some("a static program".to_owned());
+        assert_eq!(advice(&Row { obstacle, ..row(0.4, None) }), "no: a static program");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! compare   two runs in all that can be seen; what differs by itself
+//! order     which files were modified after which
 //! content   the first difference of two contents; times and process numbers in texts
 //! place     which files a run changed, where there is no sandbox
 //! verdict   what is said in the end
@@ -16,6 +17,7 @@
 
 mod compare;
 mod content;
+mod order;
 mod place;
 mod runs;
 mod verdict;
@@ -185,7 +187,7 @@ fn differences(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Difference>, Failure> {
     let mut found = compare::differences(&plain[0], outcome, noise).map_err(cannot_compare)?;
-    if let Some(reversed) = compare::reversed(plain, outcome, noise) {
+    if let Some(reversed) = order::reversed(plain, outcome, noise) {
         if reversed.is_beyond_the_limit {
             found.push(reversed.difference);
         } else {

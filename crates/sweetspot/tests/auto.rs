@@ -151,6 +151,40 @@ fn largest(sizes: &[u64]) -> u64 {
     sizes.iter().copied().max().unwrap_or(0)
 }
 
+/// While a larger chunk is asked for, every write is one of the dear calls: so where a question to the file
+/// system takes long, the first one is large. Writes also pass through while the guard of a busy machine
+/// is late: a run with such writes is followed by another.
+#[test]
+fn where_a_question_takes_long_no_larger_chunk_is_asked_for_later() {
+    let place = Place::new();
+    let mut straight = Vec::new();
+    for _ in 0..RUNS_MAX {
+        // Nobody has told what they cost: a file that cannot be understood comes before all others.
+        fs::create_dir_all(place.costs().parent().unwrap()).unwrap();
+        fs::write(place.costs(), "nothing").unwrap();
+        let mut strace = place.command("strace");
+        strace.args(["-f", "-o", "trace", "-e", "trace=pwrite64,write,fstatfs"]);
+        strace.args(["-e", "inject=fstatfs:delay_enter=1000"]);
+        strace.arg("-e").arg(format!("inject=pwrite64:delay_enter={FAR_US}"));
+        strace.args([RUN, "run", "--"]).args(COPIES);
+        let Ok(ended) = strace.status() else {
+            assert!(std::env::var_os("CI").is_none(), "missing in CI: strace");
+            eprintln!("skipped: strace is not installed");
+            return;
+        };
+        assert!(ended.success());
+        let trace = fs::read_to_string(place.path("trace")).unwrap();
+        let mut flushed = trace.lines().skip_while(|line| !line.contains(" pwrite64(1, "));
+        if flushed.next().is_some() {
+            straight.push(flushed.filter(|line| line.contains(" write(1, ")).count());
+        }
+        if straight.last() == Some(&0) {
+            return;
+        }
+    }
+    panic!("writes that passed through after the first flush: {straight:?}");
+}
+
 #[test]
 fn windows_become_large_where_calls_are_slow() {
     let place = Place::new();

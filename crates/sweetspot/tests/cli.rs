@@ -1132,7 +1132,9 @@ fn the_demo_compares_and_cleans_up() {
         let sentence = format!("run      {program} copied 1,000 records of 200 bytes");
         assert!(parts[2].starts_with(&sentence), "{said}");
         assert!(said.contains("All copies are identical to the original.\n"), "{said}");
-        assert!(said.contains("without sweetspot") && said.contains("pairs"), "{said}");
+        assert!(said.contains("\nwithout sweetspot  █"), "a picture: {said}");
+        let last = said.lines().last().unwrap();
+        assert!(last.ends_with(" profile -- ./program its arguments"), "what to type next: {last}");
         assert_eq!(stderr(&output), "", "silent in a pipe");
         assert_eq!(fs::read_dir(scratch).unwrap().count(), 0, "nothing is left");
     };
@@ -1432,7 +1434,7 @@ fn where_nothing_can_be_buffered_everyone_says_so() {
     let (code, said, has_run) = verb(&["profile", "--"]);
     assert_eq!((code, has_run), (Some(0), true), "{said}");
     assert!(said.contains(reason) && said.contains("sweetspot cannot buffer it here"), "{said}");
-    assert!(!said.contains("try: sweetspot run"), "{said}");
+    assert!(!said.contains("Try: sweetspot run"), "{said}");
 }
 
 #[test]

@@ -242,3 +242,36 @@ fn a_mistake_costs_no_run() {
     check("$SWEETSPOT_BINARY summary file", 125, "file: no file of a run is in it");
     check("$SWEETSPOT_BINARY summary", 2, "no folder of summaries\n  try: sweetspot summary job/");
 }
+
+/// By what it asks of the kernel for each: a time would be that of a busy machine.
+#[test]
+fn a_thousand_ranks_take_a_few_system_calls_each() {
+    const CALLS_EACH_MAX: usize = 8;
+    let place = Place::with_input();
+    place.shell("$SWEETSPOT_BINARY run --summary=one/ -- sh copy 1");
+    let one = names(&place.work().join("one")).pop_first().unwrap();
+    let one: Value = serde_json::from_slice(&fs::read(one).unwrap()).unwrap();
+    let calls = |ranks: u64| {
+        let folder = place.work().join(ranks.to_string());
+        fs::create_dir(&folder).unwrap();
+        for rank in 0..ranks {
+            let mut record = one.clone();
+            record["origin"]["rank"] = rank.into();
+            record["origin"]["ranks"] = ranks.into();
+            fs::write(folder.join(format!("{rank}.json")), record.to_string()).unwrap();
+        }
+        let output = place.shell(&format!("strace -f -o calls $SWEETSPOT_BINARY summary {ranks}"));
+        if output.status.code() == Some(127) {
+            assert!(std::env::var_os("CI").is_none(), "missing in CI: strace");
+            eprintln!("skipped: strace is not installed");
+            return None;
+        }
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with(&format!("{},000 runs of sh on ", ranks / 1000)), "{text}");
+        assert!(!text.contains("nothing was found of rank"), "{text}");
+        Some(fs::read_to_string(place.work().join("calls")).unwrap().lines().count())
+    };
+    let Some((thousand, two)) = calls(1000).zip(calls(2000)) else { return };
+    let each = (two - thousand).div_ceil(1000);
+    assert!((4..=CALLS_EACH_MAX).contains(&each), "{each} calls for each file");
+}

@@ -89,13 +89,17 @@ fn counts_are_exact_and_sequential_records_will_gain() {
         let kept = number(buffered, "hits") + number(buffered, "appends");
         assert!((98_000..=100_001).contains(&kept), "{buffered}");
         let left = number(buffered, "fills") + number(buffered, "flushes");
-        assert!((50..1000).contains(&left), "{buffered}");
+        // 4 KiB to 4 MiB each, by what earlier runs have told of this file system.
+        assert!((5..5000).contains(&left), "{buffered}");
         assert!(file["seconds"].as_f64().unwrap() > 0.0);
     }
     assert_eq!(profile["coverage"]["verdict"], "all", "{}", profile["coverage"]);
     assert!(profile["prediction"]["ratio"].as_f64().unwrap() > 1.5, "{}", profile["prediction"]);
     let report = place.report();
-    assert!(report.contains("try: sweetspot run -- dd if=in.dat of=out.dat bs=200"), "{report}");
+    // The answer first; on a very busy machine it leads to `tune`.
+    assert!(report.contains("se `sweetspot run`: it should take "), "{report}");
+    assert!(report.contains(" Try: sweetspot "), "{report}");
+    assert!(report.contains(" -- dd if=in.dat of=out.dat bs=200\n"), "{report}");
     assert!(!report.contains('\x1b'), "no colours in a file");
 }
 
@@ -394,7 +398,7 @@ fn streams_without_a_buffer_lead_to_stdio() {
     compile(&place, "lines", source, &[]);
     let (_, profile) = place.profile(&["./lines"]);
     let sentence = profile["sentence"].as_str().unwrap();
-    assert!(sentence.contains("try: sweetspot run --stdio -- ./lines"), "{sentence}");
+    assert!(sentence.contains("Try: sweetspot run --stdio -- ./lines"), "{sentence}");
     assert_eq!(profile["insights"][0]["code"], "stdio", "{}", profile["insights"]);
 }
 
@@ -410,9 +414,8 @@ fn streams_of_a_process_that_gave_up_rights_have_no_gain() {
     compile(&place, "lines", source, &[]);
     let (_, profile) = place.profile(&["./lines"]);
     let sentence = profile["sentence"].as_str().unwrap();
-    assert!(
-        sentence.ends_with("cannot buffer it here: the process gave up rights, or is confined")
-    );
+    let reason = "sweetspot cannot buffer it here: the process gave up rights, or is confined. ";
+    assert!(sentence.starts_with(reason), "{sentence}");
     assert_eq!(file(&profile, &place.work().join("out.txt"))["reasons"][1], "used through stdio");
 }
 
@@ -427,7 +430,7 @@ fn a_program_that_shares_memory_has_no_gain() {
         let (output, profile) = place.profile(&["./shares_memory", how, "5"]);
         assert!(output.status.success(), "{output:?}");
         let sentence = profile["sentence"].as_str().unwrap();
-        assert!(sentence.contains(reason) && !sentence.contains("try:"), "{how}: {sentence}");
+        assert!(sentence.contains(reason) && !sentence.contains("Try:"), "{how}: {sentence}");
         assert!(sentence.contains("promise = \"private\""), "what mends it: {sentence}");
         assert!(!sentence.contains("nothing to gain"), "a rule would let it gain: {sentence}");
         let written = file(&profile, &place.work().join("out"));
@@ -567,7 +570,7 @@ fn a_program_that_loads_libraries_apart_has_no_gain() {
     assert_eq!(file["verdict"], "not-buffered", "{file:#}");
     let sentence = profile["sentence"].as_str().unwrap();
     assert!(
-        sentence.ends_with("whose calls are not seen (RTLD_DEEPBIND or RTLD_NEXT)"),
+        sentence.contains("whose calls are not seen (RTLD_DEEPBIND or RTLD_NEXT). "),
         "{sentence}"
     );
 }

@@ -8,6 +8,7 @@
 //! fail      a victim of which the first, the second ... system call fails
 //! full      the same, with a disk that is full from then on
 //! storm     sixteen threads on shared descriptors, with handlers that write
+//! soak      a database, a batch job and a log that is read, for an hour, while anyone may be stopped
 //! library   the verbs of `sweetspot-io`, with inputs that reach new code
 //! ```
 //!
@@ -22,9 +23,11 @@ mod model;
 mod order;
 pub mod process;
 mod registers;
+mod soak;
 mod steps;
 mod storm;
 pub mod victim;
+mod workers;
 
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -45,6 +48,8 @@ cargo xtask fuzz fail [--every K] [--from N] [--seed S]
 cargo xtask fuzz full [--every K] [--from N] [--seed S]
                                                   the same with a disk that is full from then on (1)
 cargo xtask fuzz storm [--seconds N] [--seed S]   sixteen threads and their signal handlers (60)
+cargo xtask fuzz soak [--seconds N] [--seed S]    PostgreSQL, Java and a log that is read, for so long
+                                                  (3600), while any of their processes may be stopped
 cargo xtask fuzz library [--seconds N] [--seed S] the verbs of sweetspot-io against std, N seconds
                                                   each (60)
 ";
@@ -71,7 +76,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         Some(&name @ "contract") => (name, "--ops"),
         Some(&name @ "order") => (name, "--rounds"),
         Some(&name @ ("fail" | "full")) => (name, "--every"),
-        Some(&name @ ("storm" | "library")) => (name, "--seconds"),
+        Some(&name @ ("storm" | "soak" | "library")) => (name, "--seconds"),
         Some(&("--help" | "-h" | "help")) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -103,6 +108,7 @@ pub fn main(words: &[&str]) -> ExitCode {
         "fail" => fail::run(kit, &which, seed),
         "full" => fail::run_full(kit, &which, seed),
         "storm" => storm::run(kit, settings.count.unwrap_or(60), seed),
+        "soak" => soak::run(kit, settings.count.unwrap_or(3600), seed),
         _ => contract::run(kit, settings.count.unwrap_or(20_000), seed),
     };
     let result = match name {
@@ -139,7 +145,7 @@ fn parse(words: &[&str], counted: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// Held by each test that starts victims, one after the other: each uses both processors, a `run`
+/// Held by each test that starts victims, one after the other: each uses all processors, a `run`
 /// finishes what it finds, and whoever waits for all children waits for those of others, too.
 #[cfg(test)]
 pub fn turn() -> std::sync::MutexGuard<'static, ()> {
@@ -193,6 +199,11 @@ mod tests {
     #[test]
     fn threads_and_handlers_on_shared_descriptors() {
         check(|kit| storm::run(kit, 6, 1));
+    }
+
+    #[test]
+    fn jobs_of_hours_lose_nothing_while_anyone_may_be_stopped() {
+        check(|kit| soak::run(kit, 12, 1));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod fuzz;
 mod matrix;
 mod needs;
 mod package;
+mod recording;
 mod test;
 
 use std::process::ExitCode;
@@ -36,6 +37,8 @@ cargo xtask COMMAND
            make a package for each machine in target/packages (--help)
   packages make all three; install, use and remove each (--help)
   bench    what `run` does to real programs, in alternating pairs (--help says more)
+  recording
+           a session in a terminal, as the picture in README
 ";
 
 fn main() -> ExitCode {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         ["build", ..] => build::main(&words[1..]),
         ["deb" | "tarball" | "wheel" | "packages", ..] => package::main(&words),
         ["bench", ..] => bench::main(&words[1..]),
+        ["recording", ..] => recording::main(&words[1..]),
         ["help" | "--help" | "-h"] | [] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

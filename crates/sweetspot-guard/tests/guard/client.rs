@@ -17,7 +17,7 @@ use sweetspot_core::pending::{flushed, length_of};
 use sweetspot_guard::{Error, Session, Settings};
 
 /// No answer of the guard may take longer in any test.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs `task` in a copy of this process; the test thread is its only thread. A panic ends it with
 /// 101 and a message on the real stderr.

@@ -1,8 +1,13 @@
 //! A map of squares.
 
-use super::{LETTER, Map, WIDTH, cut, escaped, text, width};
+use super::{LETTER, Map, WIDTH, cut, text, width};
 use crate::numbers::digits;
 use std::fmt::Write as _;
+
+/// How much of the colour a square has at least and at most: its text reads on each, in light and
+/// dark.
+pub(crate) const FAINTEST: f64 = 0.06;
+pub(crate) const STRONGEST: f64 = 0.56;
 
 impl Map {
     /// The way round in which more of the names fit: those above the columns have less room.
@@ -56,19 +61,12 @@ impl Map {
                     at + 1.0,
                     wide - 2.0,
                     SQUARE - 2.0,
-                    0.08 + 0.84 * share
+                    FAINTEST + (STRONGEST - FAINTEST) * share
                 );
                 let words = self.unit.text(value);
                 let words = if width(&words) > wide { digits(value) } else { words };
                 if width(&words) <= wide + 6.0 {
-                    let style = if share > 0.55 { "fill:var(--paper)" } else { "" };
-                    let _ = write!(
-                        body,
-                        "<text class=\"mid\" x=\"{:.1}\" y=\"{:.1}\" style=\"{style}\">{}</text>",
-                        x + wide / 2.0,
-                        at + 22.0,
-                        escaped(&words)
-                    );
+                    text(&mut body, x + wide / 2.0, at + 22.0, "mid", &words);
                 }
             }
         }

@@ -18,6 +18,7 @@ impl Plot {
             series.line.iter().chain(&series.dots).map(|point| point.1).chain(band)
         });
         let ys = ys.chain(self.levels.iter().map(|level| level.0));
+        let ys = ys.chain(self.zone.into_iter().flat_map(|(low, high)| [low, high]));
         let x = Ruler::new(self.x.scale, xs, LEFT, WIDTH - RIGHT);
         (x, Ruler::new(self.y.scale, ys, TOP + HEIGHT, TOP))
     }
@@ -57,6 +58,15 @@ impl Plot {
 
     fn draw_axes(&self, body: &mut String, x: &Ruler, y: &Ruler) {
         let (bottom, right) = (TOP + HEIGHT, WIDTH - RIGHT);
+        if let Some((low, high)) = self.zone {
+            let (top, wide) = (y.at(high), right - LEFT);
+            let height = (y.at(low) - top).max(1.0);
+            let _ = write!(
+                body,
+                "<rect class=\"zone\" x=\"{LEFT}\" y=\"{top:.1}\" width=\"{wide}\" \
+                 height=\"{height:.1}\"/>"
+            );
+        }
         for tick in y.ticks(7) {
             line(body, "grid", (LEFT, y.at(tick)), (right, y.at(tick)));
             text(body, LEFT - 7.0, y.at(tick) + 4.5, "end soft", &self.y.unit.text(tick));

@@ -67,7 +67,9 @@ fn draw_row(body: &mut String, row: &Row, ruler: &Ruler, (top, step): (f64, usiz
     let some = row.dots.iter().step_by(step);
     dots(body, "dots s0", some.map(|value| (ruler.at(*value), middle)));
     if let Some((low, high)) = row.interval {
-        line(body, "line s0", (ruler.at(low), middle), (ruler.at(high), middle));
+        // Over a bar it would not be seen in its colour.
+        let class = if row.bar.is_some() { "mark" } else { "line s0" };
+        line(body, class, (ruler.at(low), middle), (ruler.at(high), middle));
     }
     if let Some(value) = row.value {
         let at = ruler.at(value);

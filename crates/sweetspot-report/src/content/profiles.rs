@@ -5,13 +5,15 @@ use crate::content::{Block, Figure, Section, Table, figure};
 use crate::data::NamedProfile;
 use crate::numbers::{self};
 use crate::profile::compare;
-use crate::profile::data::{File, FileKind, Moment, Profile, Size};
+use crate::profile::data::{File, FileKind, MOMENTS_MIN, Moment, Prediction, Profile, Size};
+use crate::profile::sentence::alone;
 use crate::shell::words as shell_words;
 use std::collections::BTreeMap;
 
 pub(super) fn profile(named: &NamedProfile) -> Section {
     let NamedProfile { file, profile } = named;
     let mut blocks = vec![Block::Answer(profile.sentence.clone())];
+    blocks.extend(profile.prediction.map(|predicted| figure(expected(alone(profile), predicted))));
     let mut files: Vec<&File> = profile.files.iter().collect();
     files.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     blocks.push(Block::Table(by_time(profile, &files)));
@@ -25,6 +27,50 @@ pub(super) fn profile(named: &NamedProfile) -> Section {
     blocks.extend(timeline(profile).into_iter().map(figure));
     let kind = format!("sweetspot profile, from {file}");
     Section { heading: shell_words(&profile.command), kind, blocks }
+}
+
+/// As it is, and as it should be under `run`.
+fn expected(now: f64, predicted: Prediction) -> Figure {
+    let Prediction { ratio, ratio_low, ratio_high, .. } = predicted;
+    let seconds = now / ratio;
+    let interval = (now / ratio_high, now / ratio_low);
+    let (low, high) = (numbers::axis_time(interval.0), numbers::axis_time(interval.1));
+    let title = "Time as it is, and as it should be";
+    let row = |name: &str, bar: f64, interval: Option<(f64, f64)>| Row {
+        name: name.to_owned(),
+        bar: Some(bar),
+        interval,
+        text: numbers::axis_time(bar),
+        ..Row::default()
+    };
+    let rows = vec![
+        row("as it is", now, None),
+        row("with sweetspot run, predicted", seconds, Some(interval)),
+    ];
+    let axis = Axis { name: "time of a run".to_owned(), scale: Scale::Linear, unit: Unit::Seconds };
+    let text = |row: &Row| vec![row.name.clone(), row.text.clone()];
+    let mut table: Vec<Vec<String>> = rows.iter().map(text).collect();
+    table[0].push(String::new());
+    table[1].push(format!("{low} to {high}"));
+    let description = format!(
+        "{} as it is; {} with sweetspot run, {low} to {high}.",
+        numbers::axis_time(now),
+        numbers::axis_time(seconds)
+    );
+    let said = Said { title: title.to_owned(), description };
+    Figure {
+        chart: Chart { said, drawn: Drawn::Rows(Rows { axis, rows, at: None }) },
+        caption: "One run, without what observing it and a busy machine took. Predicted from its \
+                  calls and what calls cost here; the line should hold 9 of 10."
+            .to_owned(),
+        table: Table {
+            caption: title.to_owned(),
+            header: ["what", "time", "interval"].map(str::to_owned).to_vec(),
+            rows: table,
+            words: 1,
+            marked: None,
+        },
+    }
 }
 
 fn by_time(profile: &Profile, files: &[&File]) -> Table {
@@ -163,11 +209,8 @@ pub(super) fn before_and_after(before: &NamedProfile, after: &NamedProfile) -> S
 /// Rows of a table about files; of more, those that took longest.
 const FILES_MAX: usize = 20;
 
-/// Looks at a run of which a line over time is made.
-const MOMENTS_MIN: usize = 6;
-
 /// A figure of bars; none where there is nothing to see.
-fn bars(title: &str, axis: &str, unit: Unit, rows: Vec<Row>) -> Option<Figure> {
+pub(super) fn bars(title: &str, axis: &str, unit: Unit, rows: Vec<Row>) -> Option<Figure> {
     let first = rows.first()?;
     let said = Said {
         title: title.to_owned(),
@@ -198,6 +241,7 @@ fn over_time(what: &str, unit: Unit, scale: Scale, line: Vec<(f64, f64)>) -> Fig
         series: vec![Series { name: name.clone(), line, ..Series::default() }],
         levels: Vec::new(),
         mark: None,
+        zone: None,
     };
     Figure {
         chart: Chart { said: Said { title: title.clone(), description }, drawn: Drawn::Plot(plot) },

@@ -75,7 +75,7 @@ pub(super) fn model(session: &Session, cost: &Cost) -> Option<Figure> {
         thinned(dots.len())
     );
     let series = vec![Series { name: cost.name.clone(), line, dots, ..Series::default() }];
-    let plot = Plot { x, y, series, levels: Vec::new(), mark: None };
+    let plot = Plot { x, y, series, levels: Vec::new(), mark: None, zone: None };
     Some(Figure {
         chart: Chart { said: said(&title, description), drawn: Drawn::Plot(plot) },
         caption,
@@ -129,7 +129,7 @@ pub(super) fn drift(session: &Session) -> Option<Figure> {
     let x = Axis { name: "run".to_owned(), scale: Scale::Linear, unit: Unit::Count };
     let disturbed = session.runs.iter().filter(|run| run.disturbed).count();
     let series = vec![Series { name: "runs".to_owned(), line, dots, band: Vec::new() }];
-    let plot = Plot { x, y, series, levels: vec![(1.0, String::new())], mark: None };
+    let plot = Plot { x, y, series, levels: vec![(1.0, String::new())], mark: None, zone: None };
     Some(Figure {
         chart: Chart {
             said: said(title, format!("{count} dots; a drift would be a slope of the line.")),

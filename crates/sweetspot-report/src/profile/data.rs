@@ -5,7 +5,6 @@
 //! meaning or goes away, not when one is added.
 
 use crate::origin::Origin;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A file that would save less than this, in seconds, has no gain.
@@ -14,8 +13,12 @@ pub const GAIN_SECONDS_MIN: f64 = 0.000_5;
 /// The version of the schema.
 pub const SCHEMA: u32 = 1;
 
+/// Looks at a run of which its course is drawn.
+pub const MOMENTS_MIN: usize = 6;
+
 /// What one run of a program did with files, and what buffering would save.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Profile {
     /// The version of this schema.
     pub sweetspot_profile: u32,
@@ -44,6 +47,9 @@ pub struct Profile {
     pub other_seconds: f64,
     /// With `sweetspot run`; none where nothing was seen.
     pub prediction: Option<Prediction>,
+    /// With `sweetspot run --stdio`; none where that would change little.
+    #[serde(default)]
+    pub prediction_stdio: Option<Prediction>,
     /// Why `run` could not keep a prediction here, whatever the calls are.
     #[serde(default)]
     pub obstacle: Option<Obstacle>,
@@ -65,7 +71,8 @@ pub struct Profile {
 }
 
 /// What was done so far, over all processes and files, while it ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Moment {
     /// Since the start.
     pub seconds: f64,
@@ -75,7 +82,8 @@ pub struct Moment {
 }
 
 /// What to expect of `sweetspot run`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Prediction {
     pub seconds: f64,
     /// Unobserved time now, divided by that.
@@ -83,10 +91,14 @@ pub struct Prediction {
     /// The true ratio is expected between these in 9 of 10 cases.
     pub ratio_low: f64,
     pub ratio_high: f64,
+    /// System calls that would be left of all its reads, writes and seeks.
+    #[serde(default)]
+    pub calls_left: u64,
 }
 
 /// What hinders, and what mends it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Obstacle {
     /// Nothing is buffered; else: only reads are.
     pub is_whole: bool,
@@ -97,7 +109,8 @@ pub struct Obstacle {
 }
 
 /// Was everything seen?
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Coverage {
     pub verdict: Seen,
     /// In words.
@@ -109,7 +122,8 @@ pub struct Coverage {
 }
 
 /// How much of what the program did was seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
     All,
@@ -119,7 +133,8 @@ pub enum Seen {
 }
 
 /// Reads and writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Calls {
     pub reads: u64,
     pub read_bytes: u64,
@@ -128,7 +143,8 @@ pub struct Calls {
 }
 
 /// One finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Insight {
     /// A fixed name, for programs: `will-gain`, `not-seen`, ...
     pub code: String,
@@ -140,9 +156,8 @@ pub struct Insight {
 }
 
 /// How much a finding matters.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     High,
@@ -151,7 +166,8 @@ pub enum Severity {
 }
 
 /// What one process did with one path, or all processes that were not told apart.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct File {
     /// Its number among what was counted, for the calls of a recording.
     #[serde(skip)]
@@ -208,7 +224,8 @@ pub struct File {
 }
 
 /// Where in a program calls are made.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Place {
     /// Its part of the calls that were looked at, 0 to 1.
     pub share: f64,
@@ -225,7 +242,8 @@ pub struct Place {
 }
 
 /// Calls of one size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Size {
     pub bytes_min: u64,
     pub bytes_max: u64,
@@ -233,7 +251,8 @@ pub struct Size {
 }
 
 /// What a path is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FileKind {
     #[default]
@@ -243,7 +262,8 @@ pub enum FileKind {
 }
 
 /// What buffering would do for a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     WillGain,
@@ -264,7 +284,8 @@ impl Verdict {
 }
 
 /// Where transfers began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Pattern {
     /// Where the one before had ended.
     pub sequential: u64,
@@ -277,7 +298,8 @@ pub struct Pattern {
 }
 
 /// What buffering would have done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Buffered {
     /// Reads answered from a window.
     pub hits: u64,
@@ -302,8 +324,19 @@ pub struct Buffered {
     pub opens: u64,
 }
 
+impl File {
+    /// System calls that would be left of its reads, writes and seeks, as `run --summary` counts them.
+    pub fn calls_left(&self) -> u64 {
+        let Buffered { hits, fills, asks, appends, flushes, seeks, settles, .. } = self.buffered;
+        let straight =
+            (self.reads + self.writes + self.seeks).saturating_sub(hits + appends + seeks);
+        straight + fills + asks + flushes + settles
+    }
+}
+
 /// Times of calls, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Timed {
     pub reads: Times,
     pub writes: Times,
@@ -311,7 +344,8 @@ pub struct Timed {
 }
 
 /// Times of one kind of call: the sample of small ones, and all large ones (32 KiB and more).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Times {
     /// Small calls that were timed and did not wait.
     pub small: u64,
@@ -324,7 +358,8 @@ pub struct Times {
 }
 
 /// A program in a process.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Process {
     pub pid: u32,
     pub parent: u32,
@@ -342,7 +377,8 @@ pub struct Process {
 }
 
 /// What calls cost here, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Costs {
     pub straight: CostsOfCalls,
     /// Under `sweetspot run`, in order, with full windows and flushes.
@@ -365,7 +401,8 @@ pub struct Costs {
 }
 
 /// Costs of reads, writes and seeks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CostsOfCalls {
     pub read: Cost,
     pub write: Cost,
@@ -373,7 +410,8 @@ pub struct CostsOfCalls {
 }
 
 /// A cost that grows with the number of bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cost {
     pub call_ns: f64,
     pub byte_ns: f64,

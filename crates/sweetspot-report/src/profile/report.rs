@@ -1,6 +1,8 @@
-//! The report in the terminal: the sentence, the files, the processes, what to do.
+//! The report in the terminal: the sentence, the run as a picture, the files, the processes, what to do.
 
-use super::data::{File, FileKind, Insight, Process, Profile, Severity, Verdict};
+use super::data::{
+    File, FileKind, Insight, MOMENTS_MIN, Moment, Process, Profile, Severity, Verdict,
+};
 use super::place;
 use crate::numbers::{self, bytes, count, seconds};
 use std::fmt::Write as _;
@@ -23,6 +25,10 @@ const SEEKS_TOLD: u64 = 16;
 const PATH_COLUMNS: usize = 40;
 /// Places of the drawn histogram: each stands for two powers of two, from 1 byte to 16 MiB.
 const DRAWN: usize = 13;
+/// Heights of a place that is drawn.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Places of the drawn run: each stands for an equal part of its time.
+const RUN: usize = 48;
 
 /// Whether there are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +70,7 @@ pub fn text(profile: &Profile, style: Style) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}\n", style.paint("1", &profile.sentence));
     let here = std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default();
+    text.push_str(&run(&profile.timeline, style));
     files(profile, style, &here, &mut text);
     processes(profile, &mut text);
     let _ = writeln!(text, "seen      {}", profile.coverage.reason);
@@ -76,6 +83,49 @@ pub fn text(profile: &Profile, style: Style) -> String {
     );
     insights(profile, style, &mut text);
     text
+}
+
+/// What was done when: a line for calls and one for bytes. Nothing of a run that was looked at too
+/// seldom.
+fn run(timeline: &[Moment], style: Style) -> String {
+    let [first, .., last] = timeline else { return String::new() };
+    let whole = last.seconds - first.seconds;
+    if timeline.len() < MOMENTS_MIN || whole <= 0.0 {
+        return String::new();
+    }
+    let step = whole / RUN as f64;
+    let line = |of: fn(&Moment) -> u64| {
+        let done = |place: usize| done(timeline, first.seconds + place as f64 * step, of);
+        let rates: Vec<f64> =
+            (0..RUN).map(|place| (done(place + 1) - done(place)).max(0.0) / step).collect();
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        let height = |rate: &f64| match rate / most {
+            // Less than half a call.
+            _ if rate * step < 0.5 => '·',
+            share => BARS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        };
+        (style.paint("36", &rates.iter().map(height).collect::<String>()), most)
+    };
+    let (calls, calls_most) = line(|moment| moment.calls);
+    let (moved, moved_most) = line(|moment| moment.bytes);
+    let end = seconds(last.seconds);
+    format!(
+        "when      {calls}  calls, up to {} a second\n          {moved}  bytes, up to {} a second\n\
+         {:10}0 s{end:>width$}\n\n",
+        count(calls_most.round() as u64),
+        bytes(moved_most.round() as u64),
+        "",
+        width = RUN - "0 s".len()
+    )
+}
+
+/// How much was done at a moment: in between evenly.
+fn done(timeline: &[Moment], at: f64, of: fn(&Moment) -> u64) -> f64 {
+    let next = timeline.iter().position(|moment| moment.seconds >= at);
+    let next = next.unwrap_or(timeline.len() - 1).max(1);
+    let (before, after) = (&timeline[next - 1], &timeline[next]);
+    let share = (at - before.seconds) / (after.seconds - before.seconds).max(f64::MIN_POSITIVE);
+    of(before) as f64 + (of(after) as f64 - of(before) as f64) * share.clamp(0.0, 1.0)
 }
 
 fn files(profile: &Profile, style: Style, here: &str, text: &mut String) {
@@ -220,7 +270,6 @@ fn pattern(file: &File) -> Option<String> {
 
 /// Sizes of transfers: the height of a bar is the share of the calls.
 fn histogram(file: &File) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let mut places = [0u64; DRAWN];
     for size in file.read_sizes.iter().chain(&file.write_sizes).filter(|size| size.bytes_min > 0) {
         let place = size.bytes_min.ilog2() as usize / 2;
@@ -341,6 +390,36 @@ mod tests {
         check(&[(0, 9)], &[(1, 1)], "█············");
         check(&[(2, 1), (4, 1), (1 << 20, 1)], &[(1 << 24, 1)], "██········█·█");
         check(&[(1 << 10, 50)], &[(1 << 11, 50), (1 << 12, 50), (1 << 14, 1)], "·····█▅▂·····");
+    }
+
+    #[test]
+    fn a_run_is_drawn_by_when_its_calls_were_made() {
+        let at = |(tenths, calls): (u32, u64)| Moment {
+            seconds: f64::from(tenths) / 10.0,
+            calls,
+            bytes: 200 * calls,
+        };
+        // Two fifths at full speed, one at rest, two at half of it.
+        let busy = [(0, 0), (1, 500), (2, 1000), (3, 1000), (4, 1250), (5, 1500)].map(at);
+        let drawn = run(&busy, Style::Plain);
+        let mut lines = drawn.lines();
+        let calls = lines.next().unwrap();
+        let bars: Vec<char> = calls.chars().skip(10).take(RUN).collect();
+        assert_eq!(
+            [0, 5, 10, 18, 21, 26, 30, 40, 47].map(|place| bars[place]),
+            ['█', '█', '█', '█', '·', '·', '▄', '▄', '▄'],
+            "{drawn}"
+        );
+        assert!(
+            calls.starts_with("when ") && calls.ends_with("  calls, up to 5,000 a second"),
+            "{drawn}"
+        );
+        assert!(lines.next().unwrap().ends_with("  bytes, up to 977 KiB a second"), "{drawn}");
+        assert_eq!(lines.next().unwrap().chars().count(), 10 + RUN, "{drawn}");
+        // Too few looks, and a run in which nothing was done.
+        assert_eq!(run(&busy[..5], Style::Plain), "");
+        let idle = [0, 1, 2, 3, 4, 5].map(|tenths| at((tenths, 0)));
+        assert!(!run(&idle, Style::Plain).contains(BARS), "{}", run(&idle, Style::Plain));
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! The sentence that a report begins with: where the time went and what buffering would give.
+//! What a report begins with: what to do, where the time went, and what to type.
 
 use super::coverage;
 use super::data::GAIN_SECONDS_MIN;
-use super::data::{Calls, Coverage, File, FileKind, Obstacle, Process, Profile, Seen, Verdict};
+use super::data::{
+    Calls, Coverage, File, FileKind, Obstacle, Prediction, Process, Profile, Seen, Verdict,
+};
 use crate::numbers::{bytes, count, files, mean, ratio, seconds, short};
 use crate::reach::Reach;
 use crate::shell::words as shell_words;
@@ -12,9 +14,6 @@ use sweetspot_core::why::Why;
 /// Mean size of transfers from which there is little left to save, in bytes: a copied byte costs
 /// more than the rest of the call.
 const LARGE_BYTES: u64 = 8 << 10;
-/// The part of the time in small calls of stdio's that goes away: nine tenths where 4 bytes were
-/// written each.
-const STDIO_SAVED: f64 = 0.85;
 /// Files that make up this part of the time in calls are those that are named.
 const MOST: f64 = 0.95;
 /// Mean size of transfers from which on stdio's own buffer is mostly full: it has 4 KiB, and what is
@@ -23,7 +22,7 @@ const STDIO_FULL_BYTES: u64 = 2 << 10;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
-const SENTENCES: [Why; 17] = [
+const SENTENCES: [Why; 18] = [
     Why::NoGuard,
     Why::PinRefused,
     Why::NotNoted,
@@ -41,6 +40,7 @@ const SENTENCES: [Why; 17] = [
     Why::DeepBind,
     Why::OtherLibrary,
     Why::MemoryLocked,
+    Why::FaultsIgnored,
 ];
 
 /// What helps against a reason, in a program of this name.
@@ -56,7 +56,7 @@ pub fn gains(profile: &Profile) -> bool {
     profile.files.iter().any(|file| file.verdict == Verdict::WillGain)
 }
 
-/// Where the time went and what buffering would give.
+/// What to do, where the time went, and what to type.
 pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
     let (unseen, unseen_part) = unseen(profile);
     if unseen_part > UNSEEN_MOST {
@@ -69,7 +69,7 @@ pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
     let waits = others(profile);
     if all == 0 {
         let time = seconds(profile.seconds);
-        return format!("no system calls on files in {time}{waits}{unseen}: nothing to buffer");
+        return format!("Nothing to buffer: no system calls on files in {time}{waits}{unseen}.");
     }
     regular.retain(|file| calls(file) > 0);
     regular.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -98,27 +98,43 @@ pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
     let calls = if all == 1 { "1 system call".into() } else { format!("{calls} system calls") };
     let went = format!("{share} % of {} went into {calls}{each} on {on}", time(profile));
     let hindered = profile.obstacle.as_ref().filter(|obstacle| obstacle.is_whole);
-    let next = match (profile.prediction, gains(profile)) {
-        _ if hindered.is_some() => hindered.map(cannot).unwrap_or_default(),
-        (Some(prediction), true) => format!(
-            "buffered it should take {}, {}x ({}-{}), an estimate; try: sweetspot run -- {}",
-            seconds(alone(profile) / prediction.ratio),
-            ratio(prediction.ratio),
-            ratio(prediction.ratio_low),
-            ratio(prediction.ratio_high),
-            shell_words(&profile.command),
-        ),
+    let (answer, verb) = match (profile.prediction, gains(profile)) {
+        _ if hindered.is_some() => (hindered.map(cannot).unwrap_or_default(), None),
+        (Some(prediction), true) => worth_it(profile, &prediction),
         _ => match saved_by_stdio(profile) {
-            Some(saved) => format!(
-                "the calls come from C's stdio, which is not buffered by default; --stdio should \
-                 save about {}; try: sweetspot run --stdio -- {}",
-                seconds(saved),
-                shell_words(&profile.command),
+            Some(saved) => (
+                format!(
+                    "Use `sweetspot run --stdio`: it should save about {}. The calls come from C's \
+                     stdio, which is not buffered by default",
+                    seconds(saved)
+                ),
+                Some("run --stdio"),
             ),
-            None => no_gain(profile, &main, mend),
+            None => (no_gain(profile, &main, mend), None),
         },
     };
-    format!("{went}{waits}{unseen}; {next}")
+    let command = || shell_words(&profile.command);
+    let next =
+        verb.map_or_else(String::new, |verb| format!(" Try: sweetspot {verb} -- {}", command()));
+    format!("{answer}. {went}{waits}{unseen}.{next}")
+}
+
+/// What `run` should gain, and the verb to try; where it may be nothing, the one that measures.
+fn worth_it(profile: &Profile, prediction: &Prediction) -> (String, Option<&'static str>) {
+    let now = alone(profile);
+    let (advice, verb) = match prediction.ratio_low >= 1.0 {
+        true => ("Use", "run"),
+        false => ("Perhaps use", "tune"),
+    };
+    let answer = format!(
+        "{advice} `sweetspot run`: it should take {} instead of {}, {} times as fast (estimate, {} to {})",
+        seconds(now / prediction.ratio),
+        seconds(now),
+        ratio(prediction.ratio),
+        ratio(prediction.ratio_low),
+        ratio(prediction.ratio_high),
+    );
+    (answer, Some(verb))
 }
 
 /// What hinders, whatever the calls are.
@@ -146,29 +162,25 @@ fn unseen(profile: &Profile) -> (String, f64) {
     (text, if profile.coverage.verdict == Seen::Nothing { 1.0 } else { part })
 }
 
-/// What `run --stdio` would save, roughly: most of the time that small calls of stdio's which are in
-/// order take for themselves, and not for their bytes. None: it does not matter.
+/// What `run --stdio` would save. None: it does not matter.
 pub fn saved_by_stdio(profile: &Profile) -> Option<f64> {
     if profile.obstacle.as_ref().is_some_and(|obstacle| obstacle.is_whole) {
         return None;
     }
-    let stdio = Why::Stdio.text();
-    let is_small = |file: &&File| {
-        let pattern = &file.pattern;
-        file.kind == FileKind::File
-            && file.verdict == Verdict::NotBuffered
-            && file.reasons.first().is_some_and(|reason| reason == stdio)
-            && mean(file.read_bytes + file.written_bytes, file.reads + file.writes) < LARGE_BYTES
-            && pattern.sequential > 9 * (pattern.strided + pattern.random)
-    };
-    let straight = &profile.costs.straight;
-    let of = |file: &File| {
-        let calls = straight.read.of(file.reads, 0) + straight.write.of(file.writes, 0);
-        STDIO_SAVED * (file.seconds - file.waiting_seconds).min(calls / 1e9)
-    };
-    let saved: f64 = profile.files.iter().filter(is_small).map(of).sum();
+    let saved = alone(profile) * (1.0 - 1.0 / profile.prediction_stdio?.ratio);
     let least = (2.0 * profile.costs.start_ns / 1e9).max(0.05 * busy(profile));
     (saved > least).then_some(saved)
+}
+
+/// Whether `run --stdio` would buffer a file that C's stdio uses: its calls are small, and in order.
+pub fn is_for_stdio(file: &File) -> bool {
+    let stdio = Why::Stdio.text();
+    let pattern = &file.pattern;
+    file.kind == FileKind::File
+        && file.verdict == Verdict::NotBuffered
+        && file.reasons.first().is_some_and(|reason| reason == stdio)
+        && mean(file.read_bytes + file.written_bytes, file.reads + file.writes) < LARGE_BYTES
+        && pattern.sequential > 9 * (pattern.strided + pattern.random)
 }
 
 /// Time in calls on pipes and the like, where it is much.
@@ -180,7 +192,7 @@ fn others(profile: &Profile) -> String {
 }
 
 /// How long it took without what others took on a busy machine, and without being observed.
-fn alone(profile: &Profile) -> f64 {
+pub(crate) fn alone(profile: &Profile) -> f64 {
     let evicted = match is_busy(profile) {
         true => profile.evicted_seconds,
         false => 0.0,
@@ -237,7 +249,7 @@ fn no_gain(profile: &Profile, main: &[&File], mend: Mend) -> String {
         Some((reason, files)) => because(reason, &files),
         None => "the calls are few or large".to_string(),
     };
-    format!("buffering has nothing to gain here: {why}")
+    format!("Buffering has nothing to gain here: {why}")
 }
 
 /// What hinders, though the calls are worth a buffer.
@@ -328,7 +340,7 @@ fn out_of_sight(profile: &Profile, reach: &Reach) -> String {
         _ => format!("for {} of them ", calls(&beyond)),
     };
     format!(
-        "the kernel counted {} reads and writes of {}, but {which}sweetspot cannot see which files \
+        "The kernel counted {} reads and writes of {}, but {which}sweetspot cannot see which files \
          they use, and cannot buffer them: {why}{}",
         calls(kernel),
         bytes(kernel.read_bytes + kernel.written_bytes),
@@ -363,7 +375,7 @@ pub fn hint(kernel: &Calls) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::data::Pattern;
+    use crate::profile::data::{Pattern, Prediction};
 
     /// A file with that first reason.
     fn file(path: &str, seconds: f64, reason: &str) -> File {
@@ -452,31 +464,59 @@ mod tests {
         let part = ["but for 6,000 of them sweetspot cannot", "out of sight", small];
         check(Seen::Part, 9_000, 3_000, Reach::Reachable, &part);
         let rest =
-            ["50 % of 1.00 s", ", and 1,000 reads and writes of 97.7 KiB were out of sight;"];
+            ["50 % of 1.00 s", ", and 1,000 reads and writes of 97.7 KiB were out of sight."];
         check(Seen::Part, 9_000, 8_000, Reach::Reachable, &rest);
         let all = sentence(&profile(Seen::All, 8_050, 8_000), &Reach::Reachable, |_, _| None);
         assert!(!all.contains("out of sight"), "{all}");
     }
 
     #[test]
+    fn what_to_do_stands_first_and_claims_no_more_than_the_interval() {
+        let said = |ratio_low| {
+            let mut profile = profile(Seen::All, 8_000, 8_000);
+            profile.command = vec!["dd".into(), "if=a b".into()];
+            profile.prediction = Some(Prediction {
+                seconds: 0.25,
+                ratio: 4.0,
+                ratio_low,
+                ratio_high: 5.0,
+                calls_left: 9,
+            });
+            profile.files[0].verdict = Verdict::WillGain;
+            sentence(&profile, &Reach::Reachable, |_, _| None)
+        };
+        let (sure, open) = (said(3.0), said(0.9));
+        assert!(sure.starts_with("Use `sweetspot run`: it should take 0.25 s instead of 1.00 s, "));
+        assert!(sure.ends_with(". Try: sweetspot run -- dd 'if=a b'"), "{sure}");
+        assert!(open.starts_with("Perhaps use `sweetspot run`: it should take 0.25 s "), "{open}");
+        assert!(open.ends_with(". Try: sweetspot tune -- dd 'if=a b'"), "{open}");
+    }
+
+    #[test]
     fn small_calls_of_stdio_in_order_lead_to_its_option() {
-        let stdio = |calls: u64, size: u64, random: u64| {
-            let mut profile = profile(Seen::All, calls, calls);
-            profile.costs.straight.read.call_ns = 500.0;
-            profile.files = vec![File {
-                verdict: Verdict::NotBuffered,
-                reads: calls,
-                read_bytes: calls * size,
-                pattern: Pattern { sequential: calls - random, random, ..Pattern::default() },
-                ..file("/data/a", 0.5, Why::Stdio.text())
-            }];
+        let stdio = |calls: u64, size: u64, random: u64| File {
+            verdict: Verdict::NotBuffered,
+            reads: calls,
+            read_bytes: calls * size,
+            pattern: Pattern { sequential: calls - random, random, ..Pattern::default() },
+            ..file("/data/a", 0.5, Why::Stdio.text())
+        };
+        assert!(is_for_stdio(&stdio(200_000, 4000, 0)));
+        assert!(!is_for_stdio(&stdio(200_000, 9000, 0)), "large already");
+        assert!(!is_for_stdio(&stdio(200_000, 4000, 100_000)), "at random");
+        assert!(!is_for_stdio(&File { reasons: Vec::new(), ..stdio(200_000, 4000, 0) }));
+        let saved = |ratio| {
+            let mut profile = profile(Seen::All, 1, 1);
+            profile.prediction_stdio = Some(Prediction {
+                seconds: 1.0 / ratio,
+                ratio,
+                ratio_low: ratio,
+                ratio_high: ratio,
+                calls_left: 1,
+            });
             saved_by_stdio(&profile)
         };
-        // The time of a call without its bytes, and no more than was spent.
-        assert_eq!(stdio(200_000, 4000, 0), Some(STDIO_SAVED * 0.1));
-        assert_eq!(stdio(4_000_000, 4, 0), Some(STDIO_SAVED * 0.5));
-        assert_eq!(stdio(200_000, 9000, 0), None, "large already");
-        assert_eq!(stdio(200_000, 4000, 100_000), None, "at random");
-        assert_eq!(stdio(2_000, 4000, 0), None, "too few to matter");
+        assert_eq!(saved(2.0), Some(0.5));
+        assert_eq!(saved(1.02), None, "too little to matter");
     }
 }

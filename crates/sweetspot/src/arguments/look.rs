@@ -139,16 +139,16 @@ pub struct Doctor {
     pub json: bool,
 }
 
-/// Writes manual pages or completions for shells into a folder: for packages
+/// Writes manual pages or completions for shells into a folder, or prints a drop-in for a systemd unit
 #[derive(Args)]
 pub struct Generate {
     /// What to write
     #[arg(value_name = "WHAT")]
     pub what: Generated,
 
-    /// Where
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    /// Where; or the unit, by its name or its file
+    #[arg(value_name = "DIR|UNIT")]
+    pub target: PathBuf,
 }
 
 /// What follows from these definitions.
@@ -156,6 +156,7 @@ pub struct Generate {
 pub enum Generated {
     Man,
     Completions,
+    Systemd,
 }
 
 #[cfg(test)]

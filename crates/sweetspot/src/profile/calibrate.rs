@@ -13,6 +13,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use sweetspot_core::cost::{APPEND_PS, COPIED_BYTE_PS, HIT_PS, SEEK_PS};
 use sweetspot_core::environment as names;
 use sweetspot_guard::process::taken_by_children;
 use sweetspot_report::profile::data::{Cost, Costs, CostsOfCalls};
@@ -37,9 +38,9 @@ const TYPICAL: Costs = Costs {
         seek_ns: 161.0,
     },
     buffered: CostsOfCalls {
-        read: Cost { call_ns: 5.4, byte_ns: 0.107 },
-        write: Cost { call_ns: 15.9, byte_ns: 0.249 },
-        seek_ns: 6.0,
+        read: Cost { call_ns: HIT_PS as f64 / 1e3, byte_ns: 0.107 },
+        write: Cost { call_ns: APPEND_PS as f64 / 1e3, byte_ns: 0.249 },
+        seek_ns: SEEK_PS as f64 / 1e3,
     },
     observing_ns: 9.0,
     passing_ns: 20.0,
@@ -50,7 +51,7 @@ const TYPICAL: Costs = Costs {
     spread: 0.3,
 };
 /// What copying a byte out of a window or into the ledger adds, there.
-const COPY_BYTE_NS: f64 = 0.02;
+const COPY_BYTE_NS: f64 = COPIED_BYTE_PS as f64 / 1e3;
 
 /// The costs in `folder`, or in the folder for temporary files where it cannot be written.
 /// `observed` are the variables by which processes are observed.

@@ -46,6 +46,7 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
         file_seconds: 0.0,
         other_seconds: 0.0,
         prediction: None,
+        prediction_stdio: None,
         obstacle: run.obstacle.clone(),
         coverage: coverage::coverage(run.kernel.children, &files, &processes, &run.reach),
         costs: Costs::default(),

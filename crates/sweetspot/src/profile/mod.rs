@@ -20,6 +20,7 @@ mod timeline;
 use crate::arguments;
 use crate::environment::{Environment, is_switched_off, set, value};
 use crate::failure::Failure;
+use crate::home;
 use crate::origin;
 use crate::preload;
 use crate::probe::{self, Answer, Calls};
@@ -52,6 +53,8 @@ const JSON_START: &str = "{\n  \"sweetspot_profile\":";
 /// How often the progress line changes, and after how long there is one.
 const BEAT: Duration = Duration::from_millis(500);
 const QUIET: Duration = Duration::from_secs(2);
+/// Threads of the program that are looked at.
+const THREADS_MAX: usize = 64;
 
 /// Runs the program and reports, or compares two profiles. Returns the exit status.
 ///
@@ -75,9 +78,10 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let obstacle = obstacle(&reach, &program, &environment);
     recover::finish_stale();
 
-    let wanted = Wanted { places: arguments.r#where, trace: record.is_some() };
+    let wanted =
+        Wanted { places: arguments.r#where, trace: record.is_some(), costs: home::costs() };
     let observation = Observation::create(wanted).map_err(|error| {
-        let megabytes = if wanted.trace { 36 } else { 12 };
+        let megabytes = if record.is_some() { 36 } else { 12 };
         let next = format!("profile needs some {megabytes} MB in /dev/shm");
         Failure::own(format!("{error}")).next(next)
     })?;
@@ -175,8 +179,8 @@ struct Run {
     ended: Ended,
     seconds: f64,
     taken: Taken,
-    /// How long the program itself (its first thread) could have gone on, and others had the
-    /// processor.
+    /// How long that thread of the program itself could have gone on that did so longest, and others had
+    /// the processor.
     delayed: Duration,
     kernel: Kernel,
     reach: Reach,
@@ -196,7 +200,7 @@ fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<
     let mut delayed = Duration::ZERO;
     let mut timeline = Timeline::new(started);
     let ended = child.wait_with(timeline::GAP, || {
-        delayed = delay(pid).unwrap_or(delayed);
+        delayed = delay(pid).unwrap_or_default().max(delayed);
         timeline.look(|| observation.so_far());
         if is_watched && started.elapsed() > QUIET && lines.looked.elapsed() >= BEAT {
             lines.show(observation.so_far());
@@ -222,11 +226,15 @@ fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<
     })
 }
 
-/// How long the first thread of a process has waited for a processor so far; of one that has ended
-/// and was not waited for yet, in all.
+/// How long threads of a process have waited for a processor so far. Which one the others wait for is not
+/// known: that of Java is not the first. One that ends is remembered as it was last seen.
 fn delay(pid: u32) -> Option<Duration> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-    text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let delay = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+    };
+    tasks.take(THREADS_MAX).filter_map(|task| delay(task.ok()?)).max()
 }
 
 /// The line that says what is going on.
@@ -282,6 +290,7 @@ fn judge(profile: &mut Profile, reach: &Reach) {
     gather::hinder(profile);
     model::judge(profile);
     gather::judge_reasons(profile);
+    model::judge_stdio(profile);
     profile.insights = insight::all(profile, reach);
     profile.sentence = sentence::sentence(profile, reach, probe::mend);
 }

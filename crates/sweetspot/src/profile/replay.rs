@@ -8,9 +8,13 @@
 use super::recording::Recording;
 use super::{gather, model};
 use std::collections::HashMap;
-use sweetspot_core::shadow::{Shadow, Transfer, Wish, World, Would};
+use sweetspot_core::cost::Cost;
+use sweetspot_core::ledger::BUFFER_AUTO;
+use sweetspot_core::shadow::{self, Shadow, Transfer, Wish, World, Would};
 use sweetspot_core::size::BufferSize;
-use sweetspot_core::trace::{BY_STDIO, FROM_OUTSIDE, HANDED, Line, NEWS, RESUMED, SPEECH, Told};
+use sweetspot_core::trace::{
+    BY_STDIO, FROM_OUTSIDE, HANDED, Line, NEWS, POSITIONED, RESUMED, SPEECH, Told,
+};
 use sweetspot_core::why::Why;
 use sweetspot_report::profile::data::Prediction;
 
@@ -22,6 +26,7 @@ type Counts = [u64; Would::COUNT];
 struct Answers {
     /// Its size, when a window opened.
     size: Option<u64>,
+    told: shadow::Told,
     /// How its writes could wait, or why not.
     pin: Option<(Told, u64)>,
     is_refused: bool,
@@ -34,6 +39,7 @@ struct Stream {
     record: usize,
     process: u32,
     shadow: Shadow,
+    position: u64,
 }
 
 /// Tells shadows with buffers of one size what those of the run were told. By the number of their
@@ -41,7 +47,7 @@ struct Stream {
 fn counts(lines: &[Line], buffer: BufferSize) -> HashMap<usize, Counts> {
     let bytes = match buffer {
         BufferSize::Off => return HashMap::new(),
-        BufferSize::Auto => 0,
+        BufferSize::Auto => BUFFER_AUTO,
         BufferSize::Bytes(bytes) => bytes,
     };
     let answers = answers(lines);
@@ -55,6 +61,7 @@ fn counts(lines: &[Line], buffer: BufferSize) -> HashMap<usize, Counts> {
                 record: 0,
                 process: line.value as u32,
                 shadow: new.with_buffer(bytes),
+                position: 0,
             });
             // One that is known is counted elsewhere from now on.
             stream.record = line.at as usize;
@@ -64,7 +71,7 @@ fn counts(lines: &[Line], buffer: BufferSize) -> HashMap<usize, Counts> {
         let world = worlds.entry(stream.process).or_default();
         let counted = all.entry(stream.record).or_insert([0; Would::COUNT]);
         let answers = answers.get(&line.stream).copied().unwrap_or_default();
-        tell(line, &mut stream.shadow, world, counted, &answers);
+        tell(line, stream, world, counted, &answers);
         if line.told == Told::End {
             streams.remove(&line.stream);
         }
@@ -78,6 +85,10 @@ fn answers(lines: &[Line]) -> HashMap<u32, Answers> {
         let answers = all.entry(line.stream).or_default();
         match line.told {
             Told::Window => answers.size = Some(line.at),
+            Told::Costs => {
+                let cost = Cost::from_word;
+                answers.told = shadow::Told { read: cost(line.at), write: cost(line.value) };
+            }
             Told::Pin | Told::PinTrailing | Told::RefuseWrites => {
                 answers.pin = Some((line.told, line.value));
             }
@@ -93,7 +104,7 @@ fn answers(lines: &[Line]) -> HashMap<u32, Answers> {
 
 fn tell(
     line: &Line,
-    shadow: &mut Shadow,
+    stream: &mut Stream,
     world: &mut World,
     counted: &mut Counts,
     answers: &Answers,
@@ -105,10 +116,23 @@ fn tell(
         world.speak();
     }
     if line.flags & RESUMED != 0 {
-        shadow.resume(world);
+        stream.shadow.resume(world);
     }
     let weight = u64::from(line.weight);
-    let transfer = Transfer { at: line.at, len: line.value & 0xffff_ffff, done: line.value >> 32 };
+    let transfer = Transfer {
+        at: line.at,
+        len: line.value & 0xffff_ffff,
+        done: line.value >> 32,
+        is_positioned: line.flags & POSITIONED != 0,
+    };
+    let is_handed = line.flags & HANDED != 0;
+    match line.told {
+        Told::Read | Told::Write if transfer.is_positioned => {}
+        Told::Read | Told::Write => stream.position = transfer.at.wrapping_add(transfer.done),
+        Told::Seek => stream.position = line.at,
+        _ => {}
+    }
+    let Stream { shadow, position, .. } = stream;
     let asked = match line.told {
         Told::Read => Some(Would::AskedReads),
         Told::Write => Some(Would::AskedWrites),
@@ -126,32 +150,38 @@ fn tell(
             world.listen();
             shadow.refuse(Why::Stdio, world, count);
         }
-        _ if line.flags & HANDED != 0 => shadow.hand_over(world, count),
+        Told::Write if is_handed => shadow.write_past(world, count),
         Told::Read => wish = shadow.read(transfer, world, count),
         Told::Write => wish = shadow.write(transfer, world, count),
-        Told::Seek => shadow.seek(world, count),
+        Told::Seek => shadow.seek(line.at, !is_handed, world, count),
         Told::HandOver => shadow.hand_over(world, count),
         Told::Refuse => shadow.refuse(reason(line.value), world, count),
         Told::End => shadow.close(count),
         // Answers: given where they were wished for.
-        Told::Begin | Told::Window | Told::Pin | Told::PinTrailing | Told::RefuseWrites => {}
+        Told::Begin
+        | Told::Window
+        | Told::Pin
+        | Told::PinTrailing
+        | Told::RefuseWrites
+        | Told::Costs => {}
     }
-    if wish != Wish::Nothing && grant(wish, shadow, answers) {
+    if wish != Wish::Nothing && grant(wish, shadow, *position, answers) {
         counted[Would::Open as usize] += weight;
     }
 }
 
 /// Gives the file what its calls have earned. Whether it got it.
-fn grant(wish: Wish, shadow: &mut Shadow, answers: &Answers) -> bool {
+fn grant(wish: Wish, shadow: &mut Shadow, position: u64, answers: &Answers) -> bool {
+    shadow.tell(answers.told);
     match (wish, answers.size, answers.pin) {
         (Wish::Nothing, ..) => return false,
-        (Wish::Window, Some(size), _) => shadow.open_window(size),
+        (Wish::Window, Some(size), _) => shadow.open_window(size, position),
         (Wish::Pin, _, Some((Told::RefuseWrites, why))) => shadow.refuse_writes(reason(why)),
         (Wish::Pin, _, Some((Told::PinTrailing, _))) => shadow.pin_trailing(),
         (Wish::Pin, _, Some(_)) => shadow.pin(),
         // The refusal is the next thing that it is told.
         _ if answers.is_refused => return false,
-        (Wish::Window, None, _) => shadow.open_window(answers.end),
+        (Wish::Window, None, _) => shadow.open_window(answers.end, position),
         (Wish::Pin, ..) if shadow.is_from_outside() => shadow.pin_trailing(),
         (Wish::Pin, ..) => shadow.pin(),
     }

@@ -59,6 +59,7 @@ pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, swee
         cells.iter().position(|cell| Some(&cell.levels[0]) == name.as_ref())
     };
     let (sweet_spot, base) = (place(&report.smallest), place(&report.base));
+    let advised = place(&report.buffer);
     let runs: Vec<Run> = (stored.runs.iter())
         .map(|ran| Run {
             phase: Some(format!("{:?}", ran.phase).to_lowercase()),
@@ -96,6 +97,7 @@ pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, swee
         }],
         sweet_spot,
         confirmed: report.confirmed,
+        advised,
         base,
         notes,
         environment: facts(stored.environment.as_ref()),
@@ -249,6 +251,7 @@ fn empty(kept: &Kept) -> Session {
         cells: Vec::new(),
         sweet_spot: None,
         confirmed: false,
+        advised: None,
         base: None,
         null_control: None,
         costs: Vec::new(),

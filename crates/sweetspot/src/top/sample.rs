@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn children_are_counted_once() {
         let mut sampler = Sampler::new();
-        let script = "dd if=/dev/zero of=/dev/null bs=1 count=50000 2>/dev/null; read line; \
+        let script = "dd if=/dev/zero of=/dev/null bs=1 count=50000 2>/dev/null; echo; read line; \
                       dd if=/dev/zero of=/dev/null bs=1 count=70000 2>/dev/null; echo; read line";
         let mut shell = Command::new("sh")
             .args(["-c", &format!("sh -c '{script}; exit'; echo; read line")])
@@ -210,7 +210,7 @@ mod tests {
             ours.map(|activity| activity.counts.calls).sum()
         };
         use std::io::{Read, Write};
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        output.read_exact(&mut [0]).unwrap();
         let mut all = calls(&mut sampler);
         writeln!(input).unwrap();
         output.read_exact(&mut [0]).unwrap();

@@ -282,6 +282,7 @@ fn row(
         speed: found.map_or(1.0, |found| found.ratio),
         low: found.map_or(1.0, |found| found.ratio_low),
         high: found.map_or(1.0, |found| found.ratio_high),
+        calls_left: found.map(|found| found.calls_left),
     }
 }
 

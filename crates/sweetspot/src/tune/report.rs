@@ -147,6 +147,8 @@ pub struct PredictedRow {
     pub speed: f64,
     pub low: f64,
     pub high: f64,
+    /// System calls that would be left of all reads, writes and seeks; none without a buffer.
+    pub calls_left: Option<u64>,
 }
 
 /// One setting.

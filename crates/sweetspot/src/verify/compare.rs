@@ -13,9 +13,6 @@ use std::path::{Path, PathBuf};
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::{Changes, Content, End, Entry, Kind};
 
-/// Modification times closer than this may be in either order: so long a byte may wait.
-const APART: i128 = sweetspot_core::policy::MAX_AGE_MS as i128 * 1_000_000;
-
 /// All that can be seen of one run.
 pub struct Outcome {
     pub end: End,
@@ -46,6 +43,11 @@ impl Outcome {
             (None, Elsewhere::AsItIs) => Entry::at(path).ok(),
             (None, Elsewhere::Before(before)) => before.get(path).cloned(),
         }
+    }
+
+    /// Whether the time of what is seen at a path is of this run.
+    fn saw_time(&self, changes: &Changes, path: &Path) -> bool {
+        matches!(self.elsewhere, Elsewhere::Before(_)) || changes.contains_key(path)
     }
 }
 
@@ -107,6 +109,7 @@ impl Noise {
     /// Where a content cannot be read.
     pub fn learn(&mut self, left: &Outcome, right: &Outcome) -> io::Result<bool> {
         self.learn_names(left, right);
+        self.learn_times(left, right);
         let found = differences(left, right, self)?;
         for difference in &found {
             if difference.aspect == Aspect::Content
@@ -118,6 +121,20 @@ impl Noise {
             self.known.insert((difference.item.clone(), difference.aspect));
         }
         Ok(!found.is_empty())
+    }
+
+    /// A folder that only one of them touched may be touched by others.
+    fn learn_times(&mut self, left: &Outcome, right: &Outcome) {
+        let entries = left.changes.iter().chain(&right.changes);
+        let is_folder = |change: &Option<Entry>| {
+            change.as_ref().is_some_and(|entry| matches!(entry.kind, Kind::Folder))
+        };
+        for (path, _) in entries.filter(|(_, change)| is_folder(change)) {
+            let both = [left, right].map(|run| run.saw_time(&run.changes, path));
+            if both.contains(&false) {
+                self.known.insert((Item::File(path.clone()), Aspect::Modified));
+            }
+        }
     }
 
     /// A folder in which both have as many new names that the other lacks has temporary names.
@@ -151,7 +168,7 @@ fn only_in<'a>(one: &'a Changes, other: &Changes) -> Vec<&'a Path> {
 }
 
 /// Gives the temporary names of `right` the names that `left` has for them.
-fn aligned(left: &Changes, right: &Changes, temporary: &BTreeSet<PathBuf>) -> Changes {
+pub(super) fn aligned(left: &Changes, right: &Changes, temporary: &BTreeSet<PathBuf>) -> Changes {
     let mut names = BTreeMap::new();
     for folder in temporary {
         let sorted = |one: &Changes, other: &Changes| -> Vec<PathBuf> {
@@ -216,7 +233,14 @@ pub fn differences(left: &Outcome, right: &Outcome, noise: &Noise) -> io::Result
         match sides {
             [Some(one), Some(other)] => {
                 let partners = [partner(&left.changes, &one), partner(&changes, &other)];
-                found.extend(entry_differences(path, [&one, &other], partners)?);
+                let mut here = entry_differences(path, [&one, &other], partners)?;
+                // A folder that a run left alone has the time at which others last made a name in it.
+                if matches!(one.kind, Kind::Folder)
+                    && !(left.saw_time(&left.changes, path) && right.saw_time(&changes, path))
+                {
+                    here.retain(|difference| difference.aspect != Aspect::Modified);
+                }
+                found.extend(here);
             }
             [None, None] => {}
             [one, _] => {
@@ -380,99 +404,42 @@ fn words_of_time(nanoseconds: i128) -> String {
     format!("modified {seconds}.{rest:09} s after 1970")
 }
 
-/// Two files that all plain runs modified in one order, and this run in the other.
-pub struct Reversed {
-    pub difference: Difference,
-    /// Whether that is more than the second for which a byte may wait.
-    pub is_beyond_the_limit: bool,
-}
-
-/// Looks for files in another order of modification than in every plain run.
-pub fn reversed(plain: &[Outcome], run: &Outcome, noise: &Noise) -> Option<Reversed> {
-    let times = |changes: &Changes| -> BTreeMap<PathBuf, i128> {
-        let is_new =
-            |path: &Path| noise.known.contains(&(Item::File(path.to_owned()), Aspect::Modified));
-        let files = changes.iter().filter_map(|(path, change)| Some((path, change.as_ref()?)));
-        files
-            .filter(|(path, entry)| entry.content().is_some() && is_new(path))
-            .map(|(path, entry)| (path.clone(), entry.modified))
-            .collect()
-    };
-    let first = plain.first()?;
-    let run_times = times(&aligned(&first.changes, &run.changes, &noise.temporary));
-    let plain_times: Vec<_> = plain
-        .iter()
-        .map(|other| times(&aligned(&first.changes, &other.changes, &noise.temporary)))
-        .collect();
-    let found = [APART, 0].into_iter().find_map(|apart| {
-        let (earlier, later) = reversed_by(&plain_times, &run_times, apart)?;
-        Some((earlier, later, apart > 0))
-    });
-    found.map(|(earlier, later, is_beyond_the_limit)| Reversed {
-        difference: Difference {
-            item: Item::File(later),
-            aspect: Aspect::Order,
-            sides: ["after", "before"].map(|word| format!("modified {word} {}", shown(&earlier))),
-            place: None,
-        },
-        is_beyond_the_limit,
-    })
-}
-
-/// Two files of which the first is older by more than `apart` in every plain run, and newer here.
-fn reversed_by(
-    plain: &[BTreeMap<PathBuf, i128>],
-    run: &BTreeMap<PathBuf, i128>,
-    apart: i128,
-) -> Option<(PathBuf, PathBuf)> {
-    let mut order: Vec<(i128, &PathBuf)> =
-        plain.first()?.iter().map(|(path, time)| (*time, path)).collect();
-    order.retain(|(_, path)| run.contains_key(*path));
-    order.sort();
-    // The newest in this run among those that are older by more than `apart` in the first plain run.
-    let mut newest: Option<&PathBuf> = None;
-    let mut older = order.iter().peekable();
-    for (time, path) in &order {
-        while let Some((_, other)) = older.next_if(|(other, _)| *other < time - apart) {
-            if newest.is_none_or(|newest| run[newest] < run[*other]) {
-                newest = Some(other);
-            }
-        }
-        let Some(earlier) = newest.filter(|earlier| run[*earlier] > run[*path]) else { continue };
-        let is_always = plain.iter().all(|times| {
-            matches!((times.get(earlier), times.get(*path)), (Some(one), Some(other)) if one < &(other - apart))
-        });
-        if is_always {
-            return Some((earlier.clone(), (*path).clone()));
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Whether a folder is among the changes depends on where the overlay is laid, and so on what
+    /// others have mounted below it meanwhile.
     #[test]
-    fn orders() {
-        let times = |list: &[(&str, i128)]| -> BTreeMap<PathBuf, i128> {
-            list.iter().map(|(name, time)| (PathBuf::from(name), *time)).collect()
+    fn times_of_folders_that_a_run_left_alone_are_those_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        let look = |modified| Entry { modified, ..Entry::at(&path).unwrap() };
+        let run = |changes: &[Entry], elsewhere| Outcome {
+            end: End::Exited(0),
+            stdout: Content { len: 0, kept: sweetspot_sandbox::Kept::Hashes(Vec::new()) },
+            stderr: Content { len: 0, kept: sweetspot_sandbox::Kept::Hashes(Vec::new()) },
+            changes: changes.iter().map(|entry| (path.clone(), Some(entry.clone()))).collect(),
+            elsewhere,
+            span: Span { seconds: 0..=0, pids: 0..=0, names: Vec::new() },
+            seconds: 0.0,
+            left_running: Vec::new(),
         };
-        let check = |plain: &[&[(&str, i128)]], run: &[(&str, i128)], apart, expected: bool| {
-            let plain: Vec<_> = plain.iter().map(|list| times(list)).collect();
-            let found = reversed_by(&plain, &times(run), apart);
-            assert_eq!(found.is_some(), expected, "{plain:?} {run:?} {apart}");
+        let check = |left: &Outcome, right: &Outcome, expected: &[Aspect]| {
+            let found = differences(left, right, &Noise::default()).unwrap();
+            let found: Vec<_> = found.iter().map(|difference| difference.aspect).collect();
+            assert_eq!(found, expected);
         };
-        let usual: &[(&str, i128)] = &[("a", 0), ("b", 5), ("c", 20)];
-        check(&[usual, usual], &[("a", 100), ("b", 100), ("c", 101)], 0, false);
-        check(&[usual, usual], &[("a", 100), ("b", 102), ("c", 101)], 0, true);
-        check(&[usual, usual], &[("a", 100), ("b", 99), ("c", 101)], 0, true);
-        check(&[usual, usual], &[("a", 100), ("b", 99), ("c", 101)], 10, false);
-        check(&[usual, usual], &[("a", 100), ("b", 102), ("c", 101)], 10, true);
-        check(&[usual, usual], &[("a", 102), ("c", 101)], 19, true);
-        check(&[usual, usual], &[("a", 102), ("c", 101)], 20, false);
-        check(&[usual, &[("a", 7), ("b", 5), ("c", 20)]], &[("a", 2), ("b", 1)], 0, false);
-        check(&[usual], &[], 0, false);
-        check(&[], &[("a", 1)], 0, false);
+        let (alone, made) = (run(&[], Elsewhere::AsItIs), run(&[look(7)], Elsewhere::AsItIs));
+        check(&alone, &made, &[]);
+        check(&made, &alone, &[]);
+        check(&made, &run(&[look(8)], Elsewhere::AsItIs), &[Aspect::Modified]);
+        check(&alone, &run(&[Entry { mode: 0, ..look(7) }], Elsewhere::AsItIs), &[Aspect::Mode]);
+        let mut noise = Noise::default();
+        noise.learn(&made, &alone).unwrap();
+        let again = differences(&made, &run(&[look(8)], Elsewhere::AsItIs), &noise).unwrap();
+        assert!(again.is_empty(), "what once only one of two runs touched says nothing later");
+        let before = Elsewhere::Before([(path.clone(), look(6))].into());
+        check(&run(&[], before), &run(&[look(7)], Elsewhere::AsItIs), &[Aspect::Modified]);
     }
 }

@@ -117,6 +117,12 @@ pub fn missing(case: &Case) -> Option<String> {
     needs.or_else(|| case.build.iter().find_map(|build| build::missing(*build)))
 }
 
+/// What to do where a file is not there, such as a header.
+pub fn no_file(path: &str) -> Option<String> {
+    let package = table::package_of(path);
+    (!Path::new(path).is_file()).then(|| format!("no {path} (apt-get install {package})"))
+}
+
 /// What to do where a command is not there.
 pub fn no_command(name: &str) -> Option<String> {
     let package = table::package_of(name);

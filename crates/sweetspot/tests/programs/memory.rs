@@ -17,6 +17,7 @@ use std::thread;
 
 /// Programs of `programs/c`, and how each is run in a folder with a file of lines, `in.txt`.
 const CHECKED: &[(&str, &str)] = &[
+    ("alone", "$RUN $BIN/c/alone threads"),
     ("apart", "$RUN $BIN/c/apart"),
     ("appends", "for way in position beside flags family; do $RUN $BIN/c/appends $way; done"),
     ("blocked_faults", "$RUN $BIN/c/blocked_faults"),
@@ -42,16 +43,19 @@ const CHECKED: &[(&str, &str)] = &[
     ("handed_on", "$RUN $BIN/c/handed_on"),
     ("hear", "$RUN $BIN/c/hear"),
     ("high_numbers", "$RUN $BIN/c/high_numbers"),
+    ("ignored_faults", "$RUN $BIN/c/ignored_faults"),
     ("knows", "$RUN $BIN/c/knows everywhere file"),
     ("large", "$RUN $BIN/c/large"),
     ("memory_locked", "cp in.txt in; $RUN $BIN/c/memory_locked"),
     ("neighbours", "$RUN $BIN/c/neighbours apart 0"),
     ("order", "$RUN $BIN/c/order pipe; $RUN $BIN/c/order stamp"),
+    ("other_masks", "$RUN $BIN/c/other_masks"),
     ("outside", "$RUN $BIN/c/outside both > out 3> said"),
     (
         "own_files",
         "for function in localtime wcsftime gettext; do $RUN $BIN/c/own_files $function; done",
     ),
+    ("own_threads", "$RUN $BIN/c/own_threads"),
     ("private", "$RUN $BIN/c/private ages"),
     ("process", "$RUN $BIN/c/process"),
     ("read_what_waits", "$RUN $BIN/c/read_what_waits"),

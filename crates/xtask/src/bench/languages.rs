@@ -131,10 +131,13 @@ pub fn write_table(record: &Path) -> Result<(), Error> {
     fs::write(&page, text).map_err(Error::system("write", &page))
 }
 
-/// What follows from what `profile` counted: the end of its first sentence.
+/// The answer that `profile` begins with. In older records what was counted stands before it.
 fn conclusion(sentence: &str) -> &str {
     let (first, _) = sentence.split_once(". Hint").unwrap_or((sentence, ""));
-    first.split_once("; ").map_or(first, |(_, conclusion)| conclusion)
+    match first.starts_with(|letter: char| letter.is_ascii_digit() || letter == 'l') {
+        true => first.split_once("; ").map_or(first, |(_, answer)| answer),
+        false => first.split_once(". ").map_or(first, |(answer, _)| answer),
+    }
 }
 
 /// The page before its table, the table, and what comes after it.
@@ -157,7 +160,7 @@ fn table(record: &Value, folder: &str) -> String {
     let mut text = format!(
         "One session on {} with {} cores ({}), {}, Linux {},\nbeside other work (load {} at the \
          beginning and at the end). Medians, and the ratio from alternating\npairs with its 95 % \
-         interval; outputs equal in every round; of `profile` the end of its first sentence\n\
+         interval; outputs equal in every round; of `profile` its answer\n\
          (`{folder}`).\n\n\
          | program, unchanged | Debian package | plain | under `run` | ratio | calls left | `profile` says |\n\
          |---|---|---|---|---|---|---|\n",
@@ -432,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_profile_says_the_end_matters() {
+    fn of_what_profile_says_the_answer_matters() {
         for (said, expected) in [
             (
                 "9 % of 1 s went into x; it has nothing to gain: y; try: z",
@@ -443,6 +446,7 @@ mod tests {
                 "it cannot be seen: it is a Go program",
             ),
             ("no system calls", "no system calls"),
+            ("Use it: 2 times as fast. 9 % of 1 s went into x. Try: z", "Use it: 2 times as fast"),
         ] {
             assert_eq!(conclusion(said), expected);
         }

@@ -3,7 +3,8 @@
 //! as it can be while it still fails.
 
 use super::model::Random;
-use super::victim::Kit;
+use super::victim::{Kit, own_words};
+use super::workers::side_by_side;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Seek;
@@ -14,8 +15,14 @@ use std::time::{Duration, Instant};
 /// Sizes at which each program runs.
 const SIZES: &[&str] = &["auto", "1", "2", "7", "512", "4096", "64K", "1M"];
 /// Kinds of programs, and calls in one.
-const KINDS: &[(&str, u64)] =
-    &[("sequential", 150), ("mixed", 300), ("wild", 500), ("appending", 300), ("outside", 300)];
+const KINDS: &[(&str, u64)] = &[
+    ("sequential", 150),
+    ("mixed", 300),
+    ("wild", 500),
+    ("appending", 300),
+    ("outside", 300),
+    ("company", 200),
+];
 /// A program that takes longer hangs.
 const LIFE_MAX: Duration = Duration::from_secs(20);
 
@@ -43,29 +50,43 @@ struct Seen {
 /// The first program that differs, shortened, with the commands that repeat it.
 pub fn run(kit: Kit, operations: u64, seed: u64) -> Result<String, String> {
     kit.compile("fuzz_calls")?;
-    let (mut made, mut programs) = (0, 0);
-    while made < operations {
-        let own = seed + programs;
-        let (kind, calls) = Random::new(own).pick(KINDS);
-        let program = Program { seed: own, calls: calls.min(operations - made), kind };
+    let (mut calls, mut programs) = (0, 0);
+    let cases = std::iter::from_fn(|| {
+        let left = operations.checked_sub(calls).filter(|left| *left > 0)?;
+        let program = Program::new(seed + programs, left);
+        calls += program.calls;
+        programs += 1;
+        Some(program)
+    });
+    side_by_side(cases, |program| {
         let native = see(&kit, program, None)?;
         for size in SIZES {
-            if see(&kit, program, Some(size))? != native {
-                return Err(shortened(&kit, program, size)?);
+            let seen = see(&kit, program, Some(size))?;
+            if seen != native {
+                let first = difference(&native, &seen);
+                return Err(shortened(&kit, program, size, &first)?);
             }
         }
-        made += program.calls;
-        programs += 1;
+        Ok(())
+    })?;
+    Ok(format!("{calls} calls in {programs} programs at {} sizes, 0 differences", SIZES.len()))
+}
+
+impl Program {
+    /// The one that follows from a seed, of so many calls at most.
+    fn new(seed: u64, calls_max: u64) -> Program {
+        let (kind, calls) = Random::new(seed).pick(KINDS);
+        Program { seed, calls: calls.min(calls_max), kind }
     }
-    Ok(format!("{made} calls in {programs} programs at {} sizes, 0 differences", SIZES.len()))
 }
 
 fn differs(kit: &Kit, program: Program, size: &str) -> Result<bool, String> {
     Ok(see(kit, program, None)? != see(kit, program, Some(size))?)
 }
 
-/// The shortest beginning of a program that still differs, and where.
-fn shortened(kit: &Kit, program: Program, size: &str) -> Result<String, String> {
+/// The shortest beginning of a program that still differs, and where. What differs once in a while says how it
+/// differed first.
+fn shortened(kit: &Kit, program: Program, size: &str, first: &str) -> Result<String, String> {
     let with = |calls| Program { calls, ..program };
     // `fails` does, `passes` does not; a program is a beginning of the longer one.
     let (mut passes, mut fails) = (0, program.calls);
@@ -80,10 +101,11 @@ fn shortened(kit: &Kit, program: Program, size: &str) -> Result<String, String> 
     let Program { seed, kind, calls } = with(fails);
     let native = see(kit, with(fails), None)?;
     let seen = see(kit, with(fails), Some(size))?;
-    let mut text = format!(
-        "a program of {calls} calls differs at size {size}: {}\n",
-        difference(&native, &seen)
-    );
+    let differs = match native == seen {
+        true => format!("not every time; at first: {first}"),
+        false => difference(&native, &seen),
+    };
+    let mut text = format!("a program of {calls} calls differs at size {size}: {differs}\n");
     text.push_str(&format!(
         "  again: cargo xtask fuzz contract --ops {} --seed {seed}\n  program: fuzz_calls {seed} {calls} {kind}",
         program.calls
@@ -138,6 +160,7 @@ fn see(kit: &Kit, program: Program, size: Option<&str>) -> Result<Seen, String> 
     let offset = outside.stream_position().map_err(|error| error.to_string())?;
     let mut files = contents(work.path())?;
     let output = files.remove("output").unwrap_or_default();
+    files.insert("errors".to_owned(), own_words(&work.path().join("errors")).into_bytes());
     Ok(Seen { ended, output, offset, files })
 }
 

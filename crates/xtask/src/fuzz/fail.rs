@@ -16,7 +16,7 @@ mod judge;
 mod trace;
 
 use super::process::PATIENCE;
-use super::victim::Kit;
+use super::victim::{Kit, own_words};
 use calls::{FAULTS, FULL, Fault};
 use judge::{judge_bytes, judge_error, judge_full, judge_start};
 use std::collections::{BTreeMap, BTreeSet};
@@ -293,10 +293,7 @@ fn perform(kit: &Kit, plan: Plan) -> Result<(Ended, Vec<Vec<u8>>), String> {
     let _ = watch.join();
     let mut outcome = outcome?;
     wait_for_all()?;
-    let said = fs::read_to_string(&stderr).unwrap_or_default();
-    // What others left behind is finished by whichever `run` comes first.
-    let own = said.lines().filter(|line| !line.starts_with("sweetspot: from a killed program"));
-    outcome.stderr = own.collect::<Vec<_>>().join("\n");
+    outcome.stderr = own_words(&stderr);
     let files = FILES.iter().map(|name| fs::read(work.path().join(name)).unwrap_or_default());
     Ok((outcome, files.collect()))
 }

@@ -5,9 +5,11 @@ use super::KILL_SIZES;
 use super::model::Random;
 use super::process::{pause, reap, signal};
 use super::victim::{Kit, Plan, Victim};
+use super::workers::side_by_side;
 use std::fmt;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Moments of death after the first call, in microseconds: from the first pins on.
@@ -52,6 +54,15 @@ struct Tally {
     recovered: u64,
 }
 
+impl Tally {
+    fn add(&mut self, other: &Tally) {
+        self.kills += other.kills;
+        self.calls += other.calls;
+        self.finished += other.finished;
+        self.recovered += other.recovered;
+    }
+}
+
 impl fmt::Display for Tally {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { kills, calls, finished, recovered } = self;
@@ -69,19 +80,24 @@ impl fmt::Display for Tally {
 /// The first victim that lost or doubled something, with what repeats it; or that no guard ever had
 /// anything to finish.
 pub fn run(kit: Kit, kills: u64, slower: u64, seed: u64) -> Result<String, String> {
-    let mut tally = Tally::default();
-    for number in 0..kills {
-        let work = kit.work()?;
+    let tally = Mutex::new(Tally::default());
+    let done = side_by_side(0..kills, |number| {
+        let work = kit.work().map_err(|wrong| (wrong, None))?;
         // Each kill follows from one seed, so that it can be repeated alone.
         let own = seed + number;
-        if let Err(wrong) = kill(&kit, work.path(), slower, own, &mut tally) {
-            let kept = work.keep();
-            kit.keep();
-            return Err(format!(
-                "{wrong}\n  after {number} kills; files in {}\n  again: cargo xtask fuzz kill --kills 1 --slower {slower} --seed {own}",
-                kept.display()
-            ));
-        }
+        let killed = kill(&kit, work.path(), slower, own).map_err(|wrong| {
+            let again =
+                format!("again: cargo xtask fuzz kill --kills 1 --slower {slower} --seed {own}");
+            (format!("{wrong}\n  {again}"), Some(work.keep()))
+        })?;
+        tally.lock().unwrap_or_else(PoisonError::into_inner).add(&killed);
+        Ok(())
+    });
+    let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Err((wrong, kept)) = done {
+        let Some(kept) = kept else { return Err(wrong) };
+        kit.keep();
+        return Err(format!("{wrong}\n  after {} kills; files in {}", tally.kills, kept.display()));
     }
     // A few kills may well hit nobody with bytes pending.
     if tally.finished == 0 && kills >= 20 {
@@ -90,7 +106,7 @@ pub fn run(kit: Kit, kills: u64, slower: u64, seed: u64) -> Result<String, Strin
     Ok(tally.to_string())
 }
 
-fn kill(kit: &Kit, folder: &Path, slower: u64, seed: u64, tally: &mut Tally) -> Result<(), String> {
+fn kill(kit: &Kit, folder: &Path, slower: u64, seed: u64) -> Result<Tally, String> {
     let mut random = Random::new(seed);
     let way = random.pick(WAYS);
     let mode = match (way, random.pick(MODES)) {
@@ -105,13 +121,13 @@ fn kill(kit: &Kit, folder: &Path, slower: u64, seed: u64, tally: &mut Tally) -> 
     let mut victim = Victim::start(kit, plan, folder).map_err(named)?;
     let mut life = || life(&mut random) * u32::try_from(slower).unwrap_or(u32::MAX);
     let moments = (life(), life());
-    let outcome = end(kit, &mut victim, way, moments, &mut random, tally);
+    let mut tally = Tally { kills: 1, ..Tally::default() };
+    let outcome = end(kit, &mut victim, way, moments, &mut random, &mut tally);
     if outcome.is_err() {
         let _ = victim.kill();
     }
-    tally.kills += 1;
-    tally.calls += victim.accepted();
-    outcome.map_err(named)
+    tally.calls = victim.accepted();
+    outcome.map(|()| tally).map_err(named)
 }
 
 /// A random time; one in four is short, while the first pins are granted.

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Nothing that a victim or a guard is waited for takes longer.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// What a victim or a guard is waited for for so long does not come; an emulated machine may take half.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether all threads of a process are stopped, or it is dead.
 pub fn is_stopped(pid: i32) -> bool {
@@ -16,6 +16,14 @@ pub fn is_stopped(pid: i32) -> bool {
         let state = stat.rfind(')').and_then(|end| stat[end + 1..].trim_start().chars().next());
         matches!(state, None | Some('T' | 't' | 'Z' | 'X'))
     })
+}
+
+/// The time of the clock that victims put into their logs.
+pub fn monotonic() -> Duration {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a variable of ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
 }
 
 /// Waits exactly, as sleeping would add fifty microseconds.

@@ -8,6 +8,7 @@
 
 use super::KILL_SIZES;
 use super::victim::{Kit, Plan, Victim};
+use super::workers::side_by_side;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -37,28 +38,17 @@ pub fn run(kit: Kit, limit: Option<u64>, seed: u64) -> Result<String, String> {
     let length = routes.iter().map(Route::len).max().unwrap_or(0);
     let kills = limit.unwrap_or(length).min(length);
     let tally = Tally::default();
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX);
-    let work = || loop {
-        let number = tally.next.fetch_add(1, Relaxed);
-        if number >= kills {
-            return Ok(());
-        }
+    let done = side_by_side(0..kills, |number| {
         let size = number as usize % KILL_SIZES.len();
         // Spread evenly; another seed shifts them.
         let steps = (number * length + (seed * 7919) % length) / kills % routes[size].len();
-        let size = (KILL_SIZES[size], &routes[size]);
-        kill_after(&kit, steps, seed, size, &tally)
-            .inspect_err(|_| tally.next.store(kills, Relaxed))?;
-    };
-    let done: Result<(), Wrong> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker ends"))
+        kill_after(&kit, steps, seed, (KILL_SIZES[size], &routes[size]), &tally)
     });
     if let Err(Wrong { text, kept }) = done {
         kit.keep();
         return Err(format!("{text} of {length}, seed {seed}; files in {}", kept.display()));
     }
-    let Tally { stepped, finished, .. } = tally;
+    let Tally { stepped, finished } = tally;
     let (stepped, finished) = (stepped.into_inner(), finished.into_inner());
     if finished == 0 {
         return Err("nothing was ever pending".to_owned());
@@ -69,12 +59,8 @@ pub fn run(kit: Kit, limit: Option<u64>, seed: u64) -> Result<String, String> {
     ))
 }
 
-/// Victims that are killed side by side.
-const WORKERS_MAX: usize = 2;
-
 #[derive(Default)]
 struct Tally {
-    next: AtomicU64,
     /// Victims that never met their breakpoint, so that another was stepped all the way.
     stepped: AtomicU64,
     /// Victims whose files changed between their death and the end of the guard.

@@ -18,9 +18,6 @@ use std::time::Duration;
 use sweetspot_core::ledger::{Header, Ledger};
 use tempfile::TempDir;
 
-/// The guard is allowed so long from a death to the end of its work.
-const FINISH_MAX: Duration = Duration::from_secs(5);
-
 /// Where the victim's counters are, and which: `struct page` in programs/c/kill_victim.c.
 const PAGE: u64 = 0x2_0000_0000;
 const READY: u64 = 0;
@@ -130,6 +127,14 @@ fn run(command: &mut Command) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// What a program said on standard error, without what its `run` said of others: what they left behind is
+/// finished by whichever `run` comes first.
+pub fn own_words(stderr: &Path) -> String {
+    let said = fs::read_to_string(stderr).unwrap_or_default();
+    let own = said.lines().filter(|line| !line.starts_with("sweetspot: from a killed program"));
+    own.collect::<Vec<_>>().join("\n")
 }
 
 /// What one victim is to do.
@@ -400,7 +405,7 @@ impl Victim {
     /// # Errors
     /// It takes too long.
     pub fn wait_finished(&self) -> Result<(), String> {
-        wait_until("the guard to finish", FINISH_MAX, || !self.ledger.exists())?;
+        wait_until("the guard to finish", PATIENCE, || !self.ledger.exists())?;
         // Thousands of ended processes that nobody waited for slow the whole machine.
         if self.guard == 0 { Ok(()) } else { reap(self.guard) }
     }
@@ -435,7 +440,7 @@ impl Victim {
         &self,
         check: impl Fn(Lane, u64, &[Vec<u8>; FILES]) -> Result<(), String>,
     ) -> Result<(), String> {
-        let said = fs::read_to_string(self.folder.join("stderr")).unwrap_or_default();
+        let said = own_words(&self.folder.join("stderr"));
         if !said.is_empty() {
             return Err(format!("on stderr: {said}"));
         }

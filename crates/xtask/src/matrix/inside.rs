@@ -9,6 +9,7 @@ use super::made::Made;
 use super::{ANSWER, Extent, State, Step, call, older};
 use crate::fuzz::victim::MADE_VARIABLE;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -109,8 +110,8 @@ impl Inside {
     fn new(extent: &str, folder: &str, harness: &str) -> Result<Inside, String> {
         let extent = Extent::named(extent).ok_or_else(|| format!("no extent {extent}"))?;
         let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
-        // Enough records that a buffer shows.
-        let records = "seq -f '%0199.0f' 5000 > in; seq 5000 > lines";
+        // Enough records that a buffer shows, where the guard starts a hundred times more slowly.
+        let records = "seq -f '%0199.0f' 20000 > in; seq 20000 > lines";
         call(Command::new("sh").args(["-c", records]).current_dir(scratch.path()))?;
         Ok(Inside { extent, folder: folder.into(), harness: harness.into(), scratch })
     }
@@ -205,7 +206,6 @@ impl Inside {
             command.arg("--exact").args(groups).arg("active::programs_make_fewer_calls");
         }
         let text = said(&mut command)?;
-        println!("{text}");
         let begins = |line: &&str, word: &str| line.starts_with(word);
         let skipped: Vec<&str> = text.lines().filter(|line| begins(line, "skipped: ")).collect();
         let mut details: Vec<String> =
@@ -226,7 +226,6 @@ impl Inside {
         let mut command = self.sweetspot();
         command.args(["profile", "--", "dd", "if=in", "of=out", "bs=200", "status=none"]);
         let text = said(&mut command)?;
-        println!("{text}");
         let report = text.split_once("sweetspot profile\n");
         let (_, report) = report.ok_or_else(|| format!("no report: {}", text.trim()))?;
         let sentence = report.lines().find(|line| !line.trim().is_empty());
@@ -266,8 +265,9 @@ impl Inside {
     }
 
     fn kills(&self) -> Answer {
+        // Some at a time, on processors that are emulated one after the other.
         let (kills, slower) =
-            if self.extent == Extent::Machine { ("40", EMULATED) } else { ("200", "1") };
+            if self.extent == Extent::Machine { ("40", "80") } else { ("200", "1") };
         self.fuzz(&["kill", "--kills", kills, "--slower", slower])
     }
 
@@ -311,7 +311,6 @@ impl Inside {
     fn conformance(&self) -> Answer {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let text = said(self.limited(&own).args(["conformance", "--quick"]))?;
-        println!("{text}");
         let skipped = text.lines().filter(|line| line.starts_with("skipped: ")).count();
         let line = text.lines().find(|line| line.contains(" checks, "));
         let line = line.ok_or_else(|| format!("it did not end: {}", last_line(&text)))?;
@@ -333,12 +332,26 @@ impl Inside {
     }
 }
 
-/// All that a command says, however it ends.
+/// All that a command says, however it ends; each line is told on at once, so that a log shows where
+/// one hangs.
 fn said(command: &mut Command) -> Result<String, String> {
-    let output = command.output();
-    let output = output.map_err(|error| format!("{:?}: {error}", command.get_program()))?;
-    let text = [output.stdout, output.stderr].concat();
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    let failed = |error: std::io::Error| format!("a pipe: {error}");
+    let (reader, writer) = std::io::pipe().map_err(failed)?;
+    command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+    // Ours; the pipe ends with the last of theirs.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut text = String::new();
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = line.map_err(failed)?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        text.push_str(&line);
+        text.push('\n');
+    }
+    child.wait().map_err(|error| format!("{name}: {error}"))?;
+    Ok(text)
 }
 
 fn last_line(text: &str) -> &str {

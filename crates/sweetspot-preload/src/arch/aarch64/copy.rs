@@ -1,10 +1,39 @@
-//! The routine that copies between the program's memory and ours: see `crate::copy`.
+//! The routine that copies between the program's memory and ours: see `floor::copy`.
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;
 
 /// Chooses the best way to copy: there is one.
 pub fn choose_copy(_address_of: fn(&CStr) -> usize) {}
+
+/// Copies 8 to 16 bytes in place, by two moves that may overlap; true if an address was bad.
+///
+/// # Safety
+/// As [`copy`].
+#[inline(always)]
+pub unsafe fn copy_pair(to: *mut u8, from: *const u8, len: usize) -> bool {
+    // SAFETY: as the caller says. A fault goes on at `bad`, with all registers as they are: see
+    // `floor::copy`.
+    unsafe {
+        core::arch::asm!(
+            "2:",
+            "ldr {first}, [{from}]",
+            "ldr {last}, [{from}, {to_last}]",
+            "str {first}, [{to}]",
+            "str {last}, [{to}, {to_last}]",
+            "3:",
+            copies_between!("2b", "3b", "{bad}"),
+            to = in(reg) to,
+            from = in(reg) from,
+            to_last = in(reg) len - 8,
+            first = out(reg) _,
+            last = out(reg) _,
+            bad = label { return true },
+            options(nostack, preserves_flags),
+        );
+    }
+    false
+}
 
 /// Copies `len` bytes; true if an address was bad (then part may have been copied).
 ///
@@ -43,9 +72,7 @@ unsafe extern "C" fn routine() {
     // Up to 64 bytes are moved from both ends, so that the moves overlap in the middle; more of them
     // 32 bytes a turn, the last 32 kept for the end.
     core::arch::naked_asm!(
-        ".globl sweetspot_copy_begin",
-        ".hidden sweetspot_copy_begin",
-        "sweetspot_copy_begin:",
+        "2:",
         "cmp x2, #16",
         "b.hi 20f",
         "cmp x2, #8",
@@ -112,9 +139,8 @@ unsafe extern "C" fn routine() {
         "stp q2, q3, [x4, #-32]",
         "mov x0, #0",
         "ret",
-        ".globl sweetspot_copy_fault",
-        ".hidden sweetspot_copy_fault",
-        "sweetspot_copy_fault:",
+        "3:",
+        copies_between!("2b", "3b", "3b"),
         "mov x0, #1",
         "ret",
     )

@@ -3,14 +3,16 @@
 
 mod copy;
 mod jump;
+#[cfg(any(preload_abi, test))]
+mod memory;
 mod signal;
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 #[cfg(test)]
 pub use copy::use_wide_copies;
-pub use copy::{choose_copy, copy};
+pub use copy::{choose_copy, copy, copy_pair};
 pub(crate) use jump::{jump_after, with_caller, with_list};
 pub use signal::{instruction_pointer, restorer};
 
@@ -183,13 +185,31 @@ pub unsafe fn swap_alone(word: &AtomicU64, expected: u64, new: u64) -> bool {
     found == expected
 }
 
-/// Takes one from a count that need not be exact with several threads; whether any is left.
-#[inline(always)]
-pub fn count_down(count: &AtomicI32) -> bool {
-    let left = count.load(Relaxed).wrapping_sub(1);
-    count.store(left, Relaxed);
-    left > 0
+/// Takes one from a static count that need not be exact with several threads; whether any is left.
+macro_rules! count_down {
+    ($count:path) => {{
+        let left = $count.load(core::sync::atomic::Ordering::Relaxed).wrapping_sub(1);
+        $count.store(left, core::sync::atomic::Ordering::Relaxed);
+        left > 0
+    }};
 }
+pub(crate) use count_down;
+
+/// Whether a static of 32 bits has some of these.
+macro_rules! has {
+    ($static:path, $bits:expr) => {
+        $static.load(core::sync::atomic::Ordering::Relaxed) & $bits != 0
+    };
+}
+pub(crate) use has;
+
+/// The low half of a word, together with the bits of a static of 32.
+macro_rules! join {
+    ($word:expr, $bits:path) => {
+        $word | u64::from($bits.load(core::sync::atomic::Ordering::Relaxed))
+    };
+}
+pub(crate) use join;
 
 /// The address of a symbol that there may be in this process; 0: there is none.
 macro_rules! address_if_any {

@@ -1,12 +1,14 @@
-//! The routine that copies between the program's memory and ours: see `crate::copy`.
+//! The routine that copies between the program's memory and ours: see `floor::copy`.
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// 1 where registers of 32 bytes can be used.
+/// The longest copy that is made by registers of 32 bytes alone; 0 where they cannot be used.
 #[unsafe(link_section = ".data")]
-static HAS_AVX2: AtomicU8 = AtomicU8::new(0);
+static WIDE_BYTES_MAX: AtomicU64 = AtomicU64::new(0);
+/// By so many registers from each end.
+const BY_WIDE_REGISTERS: u64 = 256;
 
 /// Chooses the best way to copy. libc is asked what the processor and the system can (`<sys/platform/x86.h>`),
 /// as the instruction that says so may be forbidden, and is slow in a virtual machine. Without an
@@ -32,13 +34,43 @@ pub fn choose_copy(address_of: fn(&CStr) -> usize) {
         ask(LEAF).as_ref()
     };
     if leaf.is_some_and(|leaf| leaf.cpuid[EBX] & leaf.active[EBX] & AVX2 != 0) {
-        HAS_AVX2.store(1, Relaxed);
+        WIDE_BYTES_MAX.store(BY_WIDE_REGISTERS, Relaxed);
     }
+}
+
+/// Copies 8 to 16 bytes in place, by two moves that may overlap; true if an address was bad.
+///
+/// # Safety
+/// As [`copy`].
+#[inline(always)]
+pub unsafe fn copy_pair(to: *mut u8, from: *const u8, len: usize) -> bool {
+    // SAFETY: as the caller says. A fault goes on at `bad`, with all registers as they are: see
+    // `floor::copy`.
+    unsafe {
+        core::arch::asm!(
+            "2:",
+            "mov {first}, qword ptr [{from}]",
+            "mov {last}, qword ptr [{from} + {len} - 8]",
+            "mov qword ptr [{to}], {first}",
+            "mov qword ptr [{to} + {len} - 8], {last}",
+            "3:",
+            copies_between!("2b", "3b", "{bad}"),
+            to = in(reg) to,
+            from = in(reg) from,
+            len = in(reg) len,
+            first = out(reg) _,
+            last = out(reg) _,
+            bad = label { return true },
+            options(nostack, preserves_flags),
+        );
+    }
+    false
 }
 
 /// Copies `len` bytes; true if an address was bad (then part may have been copied).
 ///
-/// The routine keeps all registers but those that are named here: so who calls it saves none.
+/// The routine keeps all registers but those that are named here, and its arguments are in none in which
+/// a hook has its own: so who calls it saves none.
 ///
 /// # Safety
 /// Our side of the copy must be valid for `len` bytes; the program's side may be anything. The two
@@ -53,11 +85,10 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> bool {
             "jc {bad}",
             routine = sym routine,
             bad = label { return true },
-            inlateout("rdi") to => _,
-            inlateout("rsi") from => _,
+            inlateout("rax") to => _,
+            inlateout("r11") from => _,
             in("rdx") len,
-            out("rax") _,
-            out("rcx") _,
+            out("r10") _,
             out("xmm0") _,
             out("xmm1") _,
             out("xmm2") _,
@@ -74,153 +105,175 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> bool {
 /// Bytes from which on the processor copies strings of bytes faster by itself.
 const BY_ITSELF: usize = 2048;
 
-/// Sets the carry flag if an address was bad.
+/// Copies rdx bytes from r11 to rax. Sets the carry flag if an address was bad.
 #[unsafe(naked)]
 unsafe extern "C" fn routine() {
     // Up to 256 bytes are moved from both ends, so that the moves overlap in the middle; more of them
     // 128 (or 32) bytes a turn; many by `rep movsb`, whose start-up cost has then paid off.
     core::arch::naked_asm!(
-        ".globl sweetspot_copy_begin",
-        ".hidden sweetspot_copy_begin",
-        "sweetspot_copy_begin:",
+        "2:",
+        "cmp rdx, qword ptr [rip + {wide_bytes_max}]",
+        "ja 40f",
+        "cmp rdx, 128",
+        "jbe 30f",
+        "vmovdqu ymm0, ymmword ptr [r11]",
+        "vmovdqu ymm1, ymmword ptr [r11 + 32]",
+        "vmovdqu ymm2, ymmword ptr [r11 + 64]",
+        "vmovdqu ymm3, ymmword ptr [r11 + 96]",
+        "vmovdqu ymm4, ymmword ptr [r11 + rdx - 128]",
+        "vmovdqu ymm5, ymmword ptr [r11 + rdx - 96]",
+        "vmovdqu ymm6, ymmword ptr [r11 + rdx - 64]",
+        "vmovdqu ymm7, ymmword ptr [r11 + rdx - 32]",
+        "vmovdqu ymmword ptr [rax], ymm0",
+        "vmovdqu ymmword ptr [rax + 32], ymm1",
+        "vmovdqu ymmword ptr [rax + 64], ymm2",
+        "vmovdqu ymmword ptr [rax + 96], ymm3",
+        "vmovdqu ymmword ptr [rax + rdx - 128], ymm4",
+        "vmovdqu ymmword ptr [rax + rdx - 96], ymm5",
+        "vmovdqu ymmword ptr [rax + rdx - 64], ymm6",
+        "vmovdqu ymmword ptr [rax + rdx - 32], ymm7",
+        "vzeroupper",
+        // The length was above what it was compared with: no carry.
+        "ret",
+        "30:",
+        "cmp rdx, 64",
+        "jbe 20f",
+        "vmovdqu ymm0, ymmword ptr [r11]",
+        "vmovdqu ymm1, ymmword ptr [r11 + 32]",
+        "vmovdqu ymm2, ymmword ptr [r11 + rdx - 64]",
+        "vmovdqu ymm3, ymmword ptr [r11 + rdx - 32]",
+        "vmovdqu ymmword ptr [rax], ymm0",
+        "vmovdqu ymmword ptr [rax + 32], ymm1",
+        "vmovdqu ymmword ptr [rax + rdx - 64], ymm2",
+        "vmovdqu ymmword ptr [rax + rdx - 32], ymm3",
+        "vzeroupper",
+        "ret",
+        "20:",
         "cmp rdx, 16",
-        "ja 20f",
-        "cmp rdx, 8",
-        "jb 10f",
-        "mov rax, qword ptr [rsi]",
-        "mov rcx, qword ptr [rsi + rdx - 8]",
-        "mov qword ptr [rdi], rax",
-        "mov qword ptr [rdi + rdx - 8], rcx",
+        "jbe 10f",
+        "movups xmm0, xmmword ptr [r11]",
+        "movups xmm1, xmmword ptr [r11 + rdx - 16]",
+        "cmp rdx, 32",
+        "jbe 21f",
+        "movups xmm2, xmmword ptr [r11 + 16]",
+        "movups xmm3, xmmword ptr [r11 + rdx - 32]",
+        "movups xmmword ptr [rax + 16], xmm2",
+        "movups xmmword ptr [rax + rdx - 32], xmm3",
+        "21:",
+        "movups xmmword ptr [rax], xmm0",
+        "movups xmmword ptr [rax + rdx - 16], xmm1",
         "clc",
         "ret",
         "10:",
-        "cmp rdx, 4",
+        "cmp rdx, 8",
         "jb 11f",
-        "mov eax, dword ptr [rsi]",
-        "mov ecx, dword ptr [rsi + rdx - 4]",
-        "mov dword ptr [rdi], eax",
-        "mov dword ptr [rdi + rdx - 4], ecx",
+        "mov r10, qword ptr [r11]",
+        "mov r11, qword ptr [r11 + rdx - 8]",
+        "mov qword ptr [rax], r10",
+        "mov qword ptr [rax + rdx - 8], r11",
         "clc",
         "ret",
-        // The first, the last, and the one in the middle, which may be one of them.
         "11:",
-        "test rdx, rdx",
-        "je 12f",
-        "mov rax, rdx",
-        "shr rax",
-        "movzx ecx, byte ptr [rsi + rax]",
-        "mov byte ptr [rdi + rax], cl",
-        "movzx eax, byte ptr [rsi]",
-        "movzx ecx, byte ptr [rsi + rdx - 1]",
-        "mov byte ptr [rdi], al",
-        "mov byte ptr [rdi + rdx - 1], cl",
+        "cmp rdx, 4",
+        "jb 12f",
+        "mov r10d, dword ptr [r11]",
+        "mov r11d, dword ptr [r11 + rdx - 4]",
+        "mov dword ptr [rax], r10d",
+        "mov dword ptr [rax + rdx - 4], r11d",
+        "clc",
+        "ret",
         "12:",
+        "cmp rdx, 2",
+        "jb 13f",
+        "movzx r10d, word ptr [r11]",
+        "movzx r11d, word ptr [r11 + rdx - 2]",
+        "mov word ptr [rax], r10w",
+        "mov word ptr [rax + rdx - 2], r11w",
         "clc",
         "ret",
-        "20:",
-        "cmp rdx, 64",
-        "ja 30f",
-        "movups xmm0, xmmword ptr [rsi]",
-        "movups xmm1, xmmword ptr [rsi + rdx - 16]",
-        "cmp rdx, 32",
-        "jbe 21f",
-        "movups xmm2, xmmword ptr [rsi + 16]",
-        "movups xmm3, xmmword ptr [rsi + rdx - 32]",
-        "movups xmmword ptr [rdi + 16], xmm2",
-        "movups xmmword ptr [rdi + rdx - 32], xmm3",
-        "21:",
-        "movups xmmword ptr [rdi], xmm0",
-        "movups xmmword ptr [rdi + rdx - 16], xmm1",
+        "13:",
+        "test rdx, rdx",
+        "je 14f",
+        "movzx r10d, byte ptr [r11]",
+        "mov byte ptr [rax], r10b",
+        "14:",
         "clc",
         "ret",
-        "30:",
-        "cmp byte ptr [rip + {has_avx2}], 0",
-        "je 40f",
-        "cmp rdx, 256",
-        "ja 50f",
-        "vmovdqu ymm0, ymmword ptr [rsi]",
-        "vmovdqu ymm1, ymmword ptr [rsi + 32]",
-        "vmovdqu ymm2, ymmword ptr [rsi + rdx - 64]",
-        "vmovdqu ymm3, ymmword ptr [rsi + rdx - 32]",
-        "cmp rdx, 128",
-        "jbe 31f",
-        "vmovdqu ymm4, ymmword ptr [rsi + 64]",
-        "vmovdqu ymm5, ymmword ptr [rsi + 96]",
-        "vmovdqu ymm6, ymmword ptr [rsi + rdx - 128]",
-        "vmovdqu ymm7, ymmword ptr [rsi + rdx - 96]",
-        "vmovdqu ymmword ptr [rdi + 64], ymm4",
-        "vmovdqu ymmword ptr [rdi + 96], ymm5",
-        "vmovdqu ymmword ptr [rdi + rdx - 128], ymm6",
-        "vmovdqu ymmword ptr [rdi + rdx - 96], ymm7",
-        "31:",
-        "vmovdqu ymmword ptr [rdi], ymm0",
-        "vmovdqu ymmword ptr [rdi + 32], ymm1",
-        "vmovdqu ymmword ptr [rdi + rdx - 64], ymm2",
-        "vmovdqu ymmword ptr [rdi + rdx - 32], ymm3",
-        "vzeroupper",
-        "clc",
-        "ret",
-        // The last bytes are kept for the end, so that the loop may stop short of them.
         "40:",
+        "cmp rdx, 64",
+        "jbe 20b",
         "cmp rdx, {by_itself}",
         "jae 60f",
-        "movups xmm4, xmmword ptr [rsi + rdx - 32]",
-        "movups xmm5, xmmword ptr [rsi + rdx - 16]",
-        "lea rcx, [rdi + rdx - 32]",
-        "lea rax, [rdx - 32]",
+        "cmp qword ptr [rip + {wide_bytes_max}], 0",
+        "jne 50f",
+        // The last bytes are kept for the end, so that the loop may stop short of them.
+        "movups xmm4, xmmword ptr [r11 + rdx - 32]",
+        "movups xmm5, xmmword ptr [r11 + rdx - 16]",
+        "lea r10, [rax + rdx - 32]",
         "41:",
-        "movups xmm0, xmmword ptr [rsi]",
-        "movups xmm1, xmmword ptr [rsi + 16]",
-        "movups xmmword ptr [rdi], xmm0",
-        "movups xmmword ptr [rdi + 16], xmm1",
-        "add rsi, 32",
-        "add rdi, 32",
-        "sub rax, 32",
-        "ja 41b",
-        "movups xmmword ptr [rcx], xmm4",
-        "movups xmmword ptr [rcx + 16], xmm5",
+        "movups xmm0, xmmword ptr [r11]",
+        "movups xmm1, xmmword ptr [r11 + 16]",
+        "movups xmmword ptr [rax], xmm0",
+        "movups xmmword ptr [rax + 16], xmm1",
+        "add r11, 32",
+        "add rax, 32",
+        "cmp rax, r10",
+        "jb 41b",
+        "movups xmmword ptr [r10], xmm4",
+        "movups xmmword ptr [r10 + 16], xmm5",
         "clc",
         "ret",
         "50:",
-        "cmp rdx, {by_itself}",
-        "jae 60f",
-        "vmovdqu ymm4, ymmword ptr [rsi + rdx - 128]",
-        "vmovdqu ymm5, ymmword ptr [rsi + rdx - 96]",
-        "vmovdqu ymm6, ymmword ptr [rsi + rdx - 64]",
-        "vmovdqu ymm7, ymmword ptr [rsi + rdx - 32]",
-        "lea rcx, [rdi + rdx - 128]",
-        "lea rax, [rdx - 128]",
+        "vmovdqu ymm4, ymmword ptr [r11 + rdx - 128]",
+        "vmovdqu ymm5, ymmword ptr [r11 + rdx - 96]",
+        "vmovdqu ymm6, ymmword ptr [r11 + rdx - 64]",
+        "vmovdqu ymm7, ymmword ptr [r11 + rdx - 32]",
+        "lea r10, [rax + rdx - 128]",
         "51:",
-        "vmovdqu ymm0, ymmword ptr [rsi]",
-        "vmovdqu ymm1, ymmword ptr [rsi + 32]",
-        "vmovdqu ymm2, ymmword ptr [rsi + 64]",
-        "vmovdqu ymm3, ymmword ptr [rsi + 96]",
-        "vmovdqu ymmword ptr [rdi], ymm0",
-        "vmovdqu ymmword ptr [rdi + 32], ymm1",
-        "vmovdqu ymmword ptr [rdi + 64], ymm2",
-        "vmovdqu ymmword ptr [rdi + 96], ymm3",
-        "add rsi, 128",
-        "add rdi, 128",
-        "sub rax, 128",
-        "ja 51b",
-        "vmovdqu ymmword ptr [rcx], ymm4",
-        "vmovdqu ymmword ptr [rcx + 32], ymm5",
-        "vmovdqu ymmword ptr [rcx + 64], ymm6",
-        "vmovdqu ymmword ptr [rcx + 96], ymm7",
+        "vmovdqu ymm0, ymmword ptr [r11]",
+        "vmovdqu ymm1, ymmword ptr [r11 + 32]",
+        "vmovdqu ymm2, ymmword ptr [r11 + 64]",
+        "vmovdqu ymm3, ymmword ptr [r11 + 96]",
+        "vmovdqu ymmword ptr [rax], ymm0",
+        "vmovdqu ymmword ptr [rax + 32], ymm1",
+        "vmovdqu ymmword ptr [rax + 64], ymm2",
+        "vmovdqu ymmword ptr [rax + 96], ymm3",
+        "add r11, 128",
+        "add rax, 128",
+        "cmp rax, r10",
+        "jb 51b",
+        "vmovdqu ymmword ptr [r10], ymm4",
+        "vmovdqu ymmword ptr [r10 + 32], ymm5",
+        "vmovdqu ymmword ptr [r10 + 64], ymm6",
+        "vmovdqu ymmword ptr [r10 + 96], ymm7",
         "vzeroupper",
         "clc",
         "ret",
-        "60:",
-        "mov rcx, rdx",
-        "rep movsb",
-        "clc",
-        "ret",
-        ".globl sweetspot_copy_fault",
-        ".hidden sweetspot_copy_fault",
-        "sweetspot_copy_fault:",
+        "3:",
+        copies_between!("2b", "3b", "4f"),
+        "4:",
         "stc",
         "ret",
-        has_avx2 = sym HAS_AVX2,
+        "60:",
+        "mov r10, rsi",
+        "mov rsi, r11",
+        "mov r11, rdi",
+        "mov rdi, rax",
+        "mov rax, rcx",
+        "mov rcx, rdx",
+        "clc",
+        "2:",
+        "rep movsb",
+        "3:",
+        "mov rcx, rax",
+        "mov rdi, r11",
+        "mov rsi, r10",
+        "ret",
+        copies_between!("2b", "3b", "4f"),
+        "4:",
+        "stc",
+        "jmp 3b",
+        wide_bytes_max = sym WIDE_BYTES_MAX,
         by_itself = const BY_ITSELF,
     )
 }
@@ -229,6 +282,6 @@ unsafe extern "C" fn routine() {
 #[cfg(test)]
 pub fn use_wide_copies() -> bool {
     let has = std::is_x86_feature_detected!("avx2");
-    HAS_AVX2.store(u8::from(has), Relaxed);
+    WIDE_BYTES_MAX.store(if has { BY_WIDE_REGISTERS } else { 0 }, Relaxed);
     has
 }

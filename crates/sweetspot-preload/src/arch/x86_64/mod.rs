@@ -3,14 +3,16 @@
 
 mod copy;
 mod jump;
+#[cfg(any(preload_abi, test))]
+mod memory;
 mod signal;
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 #[cfg(test)]
 pub use copy::use_wide_copies;
-pub use copy::{choose_copy, copy};
+pub use copy::{choose_copy, copy, copy_pair};
 pub(crate) use jump::{jump_after, with_caller, with_list};
 pub use signal::{instruction_pointer, restorer};
 
@@ -178,22 +180,66 @@ pub unsafe fn swap_alone(word: &AtomicU64, expected: u64, new: u64) -> bool {
     true
 }
 
-/// Takes one from a count that need not be exact with several threads; whether any is left.
-#[inline(always)]
-pub fn count_down(count: &AtomicI32) -> bool {
-    // SAFETY: the count is valid memory. Written out, as the compiler would make five instructions of
-    // it, each of which every buffered call pays for.
-    unsafe {
-        asm!(
-            "dec dword ptr [{count}]",
-            "jle {none}",
-            count = in(reg) count.as_ptr(),
-            none = label { return false },
-            options(nostack),
-        );
-    }
-    true
+/// Takes one from a static count that need not be exact with several threads; whether any is left. Written
+/// out, as the compiler would make five instructions of it, each of which every buffered call pays for.
+macro_rules! count_down {
+    ($count:path) => {
+        'count: {
+            // SAFETY: a static.
+            unsafe {
+                core::arch::asm!(
+                    "dec dword ptr [rip + {count}]",
+                    "jle {none}",
+                    count = sym $count,
+                    none = label { break 'count false },
+                    options(nostack),
+                );
+            }
+            true
+        }
+    };
 }
+pub(crate) use count_down;
+
+/// Whether a static of 32 bits has some of these. Written out, as the compiler takes no atomic for an
+/// operand.
+macro_rules! has {
+    ($static:path, $bits:expr) => {
+        'has: {
+            // SAFETY: a static, which is read whole.
+            unsafe {
+                core::arch::asm!(
+                    "test dword ptr [rip + {word}], {bits}",
+                    "jnz {some}",
+                    word = sym $static,
+                    bits = const $bits,
+                    some = label { break 'has true },
+                    options(nostack, readonly),
+                );
+            }
+            false
+        }
+    };
+}
+pub(crate) use has;
+
+/// The low half of a word, together with the bits of a static of 32. Written out for the same reason.
+macro_rules! join {
+    ($word:expr, $bits:path) => {{
+        let mut joined: u64 = $word;
+        // SAFETY: a static, which is read whole.
+        unsafe {
+            core::arch::asm!(
+                "or {joined:e}, dword ptr [rip + {bits}]",
+                joined = inout(reg) joined,
+                bits = sym $bits,
+                options(nostack, readonly),
+            );
+        }
+        joined
+    }};
+}
+pub(crate) use join;
 
 /// The address of a symbol that there may be in this process; 0: there is none.
 macro_rules! address_if_any {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use sweetspot_core::size::BufferSize;
 use sweetspot_lab::search::{OFF, Phase};
-use sweetspot_report::numbers::{spoken, typed};
+use sweetspot_report::numbers::{count, spoken, typed};
 use sweetspot_report::shown::shown;
 
 impl Report {
@@ -168,6 +168,7 @@ impl Report {
             "seconds",
             "times as fast",
             "interval",
+            "calls left",
             "",
         ]);
         for row in &self.predicted {
@@ -180,11 +181,12 @@ impl Report {
                 format!("{:.4}", row.seconds),
                 format!("{:.2}", row.speed),
                 interval,
+                row.calls_left.map(count).unwrap_or_default(),
                 // What was measured is marked below.
                 if self.settings.is_empty() { self.mark(&row.buffer) } else { "" }.to_string(),
             ]);
         }
-        for column in 1..4 {
+        for column in 1..5 {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -227,7 +229,8 @@ impl Report {
             let _ = write!(text, "{label:>11} |");
             for (buffer, seconds) in &rows {
                 let is_here = lines == 1 || line_of(*seconds) == line;
-                let is_choice = self.smallest.as_deref() == Some(*buffer);
+                let choice = self.smallest.as_ref().or(self.buffer.as_ref());
+                let is_choice = choice.is_some_and(|choice| choice == buffer);
                 let point = match (is_here, is_choice) {
                     (true, true) => "O",
                     (true, false) => "*",

@@ -140,6 +140,13 @@ pub const FUZZ: &[Case] = &[
     },
     Case {
         group: "c_fuzz",
+        name: "company",
+        build: &[C("fuzz_calls")],
+        command: "for seed in 61 62 63 64 65 66 67 68; do $RUN $BIN/c/fuzz_calls $seed 150 company; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_fuzz",
         // The end of a file asked past pending bytes of another description, a vector read past
         // pending bytes, appending set on a description whose writes wait.
         name: "seeds that once differed",
@@ -217,7 +224,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "whatever is heard, a window asks again",
         build: &[C("hear")],
-        command: "$RUN $BIN/c/hear",
+        command: "$RUN $BIN/c/hear <> outside",
         ..DEFAULT
     },
     Case {
@@ -329,6 +336,34 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "bad addresses in short copies",
+        build: &[C("alone")],
+        command: "$RUN $BIN/c/alone addresses",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a window where writes are to wait",
+        build: &[C("alone")],
+        command: "$RUN $BIN/c/alone window",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "alone until there is a handler",
+        build: &[C("alone")],
+        command: "$RUN $BIN/c/alone handler",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "alone until there are threads",
+        build: &[C("alone")],
+        command: "$RUN $BIN/c/alone threads",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a handler speaks in the middle of writes",
         build: &[C("signals_speak")],
         command: "$RUN $BIN/c/signals_speak 3000",
@@ -410,7 +445,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "which file is newer",
         build: &[C("stamps")],
-        command: "for way in last quiet; do $RUN $BIN/c/stamps $way; done",
+        command: "for way in last aged asked beside quiet; do $RUN $BIN/c/stamps $way; done",
         ..DEFAULT
     },
     Case {
@@ -438,7 +473,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "what others see, and when",
         build: &[C("order")],
-        command: "for way in pipe flag signal mkdir symlink eventfd semaphore semop message shared-memory log stamp; do echo $way; $RUN $BIN/c/order $way; done",
+        command: "for way in pipe flag signal mkdir symlink eventfd semaphore semop message shared-memory log stamp position read write flags outside-position outside-read outside-write; do echo $way; $RUN $BIN/c/order $way <> outside; done",
         ..DEFAULT
     },
     Case {
@@ -550,6 +585,27 @@ pub const SHARING: &[Case] = &[
         // What root may do in spite of the mode is taken from it, too.
         command: "as=; [ $(id -u) = 0 ] && as='setpriv --bounding-set -dac_override,-dac_read_search'; \
                   $as $RUN $BIN/c/rights",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "threads that the C library does not know of",
+        build: &[C("own_threads")],
+        command: "$RUN $BIN/c/own_threads",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "signal masks that come with a wait, a thread or sigset",
+        build: &[C("other_masks")],
+        command: "$RUN $BIN/c/other_masks",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "signals of faults that are ignored",
+        build: &[C("ignored_faults")],
+        command: "$RUN $BIN/c/ignored_faults; cp out first; trap '' SEGV BUS; $RUN $BIN/c/ignored_faults",
         ..DEFAULT
     },
     Case {

@@ -1,0 +1,141 @@
+//! The writes of one open file that wait: when they begin to, how much waits, and when that ends.
+//!
+//! The library asks this about what happens, `profile` and `tune --from` about what would have happened
+//! (`crate::shadow`). Where in memory the bytes are, and who writes them, is `crate::pending`'s.
+
+use crate::policy::{
+    POOR_FLUSHES_MAX, SMALL_BYTES_MAX, WRITES_TO_EARN, WRITES_TO_EARN_AGAIN, WRITES_WORTH,
+};
+use crate::why::Why;
+
+/// How a file stands with the guard, which must hold it before a write may wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pin {
+    /// Not asked for.
+    #[default]
+    None,
+    Asked {
+        is_answered: bool,
+    },
+    Held,
+    /// Not to be had, or not worth having: final.
+    Never,
+}
+
+impl Pin {
+    /// Whether so many small writes of a file that is learning have earned the next step: to ask for the
+    /// pin, to look at the answer, to let writes wait again.
+    pub fn is_earned(self, small_writes: u32) -> bool {
+        match self {
+            Pin::None => small_writes >= WRITES_TO_EARN,
+            // Until there is an answer, it costs no system call to wait for it.
+            Pin::Asked { is_answered } => is_answered,
+            Pin::Held => small_writes >= WRITES_TO_EARN_AGAIN,
+            Pin::Never => false,
+        }
+    }
+
+    /// The same of a file whose position is ours for its reads, after so many writes that passed through.
+    pub fn is_asked_after(self, writes: u64) -> bool {
+        self == Pin::None && (writes + 1).is_multiple_of(u64::from(WRITES_TO_EARN))
+    }
+
+    /// Whether the position of such a file is ours to no purpose: no write will wait, and it has no
+    /// window. As long as it is ours, each write costs two more system calls.
+    pub fn gains_nothing(self, has_window: bool) -> bool {
+        self == Pin::Never && !has_window
+    }
+}
+
+/// Whether a write of so many bytes may wait in a buffer of that size. What does not is written after all
+/// that waits.
+#[inline(always)]
+pub fn may_wait(len: u64, bytes_max: u64) -> bool {
+    len != 0 && len < bytes_max
+}
+
+/// Whether a transfer of so many bytes earns a buffer.
+#[inline(always)]
+pub fn is_small(len: u64) -> bool {
+    len < SMALL_BYTES_MAX
+}
+
+/// What is remembered from flush to flush of one open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The most that waits now, in bytes.
+    pub bytes_max: u64,
+    /// Flushes in a row that carried too few writes.
+    pub poor: u32,
+}
+
+impl Pattern {
+    /// A flush has written `len` bytes of `carried` writes, and no more than `bytes_limit` may wait: what
+    /// it was large enough for, or why nothing is to wait any more. A flush of nothing says nothing.
+    pub fn flushed(&mut self, len: u64, carried: u64, bytes_limit: u64) -> Option<Why> {
+        if len == 0 {
+            return None;
+        }
+        self.poor = if carried < WRITES_WORTH { self.poor + 1 } else { 0 };
+        if self.poor >= POOR_FLUSHES_MAX {
+            return Some(Why::NotWorthIt);
+        }
+        // Nearly: whole records seldom fill a buffer.
+        if len + len / 8 >= self.bytes_max {
+            self.bytes_max = (self.bytes_max * 2).min(bytes_limit);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_is_earned_step_by_step() {
+        let check = |pin: Pin, least: Option<u32>| {
+            for writes in 0..=WRITES_TO_EARN + 1 {
+                let expected = least.is_some_and(|least| writes >= least);
+                assert_eq!(pin.is_earned(writes), expected, "{pin:?} {writes}");
+            }
+        };
+        check(Pin::None, Some(WRITES_TO_EARN));
+        check(Pin::Asked { is_answered: false }, None);
+        check(Pin::Asked { is_answered: true }, Some(0));
+        check(Pin::Held, Some(WRITES_TO_EARN_AGAIN));
+        check(Pin::Never, None);
+        let asked: u32 = (0..640).map(|writes| u32::from(Pin::None.is_asked_after(writes))).sum();
+        assert_eq!(asked, 640 / WRITES_TO_EARN);
+        assert!(!Pin::Held.is_asked_after(63));
+        assert!(Pin::Never.gains_nothing(false) && !Pin::Never.gains_nothing(true));
+        assert!(!Pin::Held.gains_nothing(false));
+    }
+
+    #[test]
+    fn what_is_empty_or_fills_a_buffer_by_itself_does_not_wait() {
+        for bytes_max in [0, 1, 2, 4096] {
+            for len in [0, 1, 2, 4095, 4096, u64::MAX] {
+                assert_eq!(may_wait(len, bytes_max), (1..bytes_max).contains(&len));
+            }
+        }
+    }
+
+    #[test]
+    fn full_flushes_let_more_wait_and_poor_ones_end_it() {
+        let mut pattern = Pattern { bytes_max: 64 << 10, poor: 0 };
+        let mut flush = |len: u64, carried, limit| {
+            let why = pattern.flushed(len, carried, limit);
+            (pattern.bytes_max >> 10, why)
+        };
+        assert_eq!(flush(10_000, 50, 256 << 10), (64, None), "not full");
+        assert_eq!(flush(65_400, 327, 256 << 10), (128, None));
+        assert_eq!(flush(131_000, 655, 200 << 10), (200, None), "no more than the limit");
+        assert_eq!(flush(200 << 10, 700, 100 << 10), (100, None), "there is less room");
+        for _ in 1..POOR_FLUSHES_MAX {
+            assert_eq!(flush(10, WRITES_WORTH - 1, 1 << 20), (100, None));
+        }
+        assert_eq!(flush(0, 0, 1 << 20), (100, None), "nothing was flushed");
+        assert_eq!(flush(10, 1, 1 << 20), (100, Some(Why::NotWorthIt)));
+    }
+}

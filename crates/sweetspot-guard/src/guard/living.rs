@@ -1,0 +1,166 @@
+//! Writes for processes that live: what has waited for the maximum age while they are quiet, or what
+//! another process wants in its files now.
+//!
+//! Invariant: of one process all is written or nothing, as it was at one moment; the process and the
+//! guard exclude each other by the owner in the entry's word.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering::SeqCst;
+
+use sweetspot_core::ledger::{Entry, FLUSH_FAILED, PLACE_END, STATE_PINNED, chunk_start, state_of};
+use sweetspot_core::pending::{self, Owner, length_of, owner_of};
+use sweetspot_core::stamps::{Apart, Stamped};
+
+use super::Guard;
+use super::place::write_where_it_belongs;
+use crate::finish::Extent;
+use crate::quiet;
+use crate::sys::{self, Status};
+
+impl Guard {
+    /// Writes for processes that live and are quiet.
+    pub(super) fn take_all_due(&self) {
+        self.due_event.iter().for_each(sys::Event::clear);
+        let due = std::mem::take(&mut *self.lock_due());
+        due.iter().for_each(|take| self.take(take));
+    }
+
+    /// Hands takes to the undertaker.
+    pub(super) fn hand_over(&self, takes: Vec<quiet::Take>) {
+        if let Some(event) = &self.due_event
+            && !takes.is_empty()
+        {
+            self.lock_due().extend(takes);
+            event.raise();
+        }
+    }
+
+    fn lock_due(&self) -> std::sync::MutexGuard<'_, Vec<quiet::Take>> {
+        // As with `watch`.
+        self.due.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// What is to be taken of the process of a slot, whether it is quiet or not. Words of which nothing
+    /// waits belong to it: that they are still the same shows that all were so at one moment. What
+    /// the process itself is writing is left to it.
+    pub(super) fn all_of(&self, slot: u32) -> quiet::Take {
+        let its_own = self.pinned().filter(|(_, entry)| entry.slot.load(SeqCst) == slot);
+        let words = its_own.map(|(index, entry)| (index, entry.word.load(SeqCst)));
+        words.filter(|(_, word)| owner_of(*word) == Owner::Nobody).collect()
+    }
+
+    /// Entries whose bytes the guard may write while their process lives.
+    pub(super) fn pinned(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        self.entries().filter(|(index, entry)| {
+            self.held[*index].pin.load(SeqCst) != 0
+                && state_of(entry.state.load(SeqCst)) == STATE_PINNED
+                // What the program was told it could not write is its own, or its heirs'.
+                && entry.flushing.load(SeqCst) != FLUSH_FAILED
+        })
+    }
+
+    /// Writes all that was seen to wait in one process: all of it is taken before the first is written,
+    /// or nothing, so that what others see is what the program had written at one moment.
+    fn take(&self, take: &quiet::Take) {
+        let mut taken: Vec<(&Entry, usize, u64)> = Vec::new();
+        for (index, word) in take {
+            let entry = &self.ledger.entries[*index];
+            let is_there = match length_of(*word) {
+                0 => entry.word.load(SeqCst) == *word,
+                _ => pending::take(&entry.word, *word),
+            };
+            if !is_there {
+                // It has gone on meanwhile, and sees to it by itself, or whoever asked asks again.
+                taken.iter().for_each(|(entry, _, word)| give_back(entry, *word, false));
+                return;
+            }
+            if length_of(*word) > 0 {
+                taken.push((entry, *index, *word));
+            }
+        }
+        taken.sort_unstable_by_key(|(entry, ..)| entry.order.load(SeqCst));
+        let last = taken.last().map_or(0, |(entry, ..)| entry.written_ns.load(SeqCst));
+        let mut apart = Apart::new(taken.len() as u64, last);
+        let write = |&(entry, index, word): &(&Entry, usize, u64)| {
+            self.write_taken(index, entry, word, &mut apart)
+        };
+        let written: Vec<_> = taken.iter().map(write).collect();
+        for ((entry, _, word), written) in taken.iter().zip(written) {
+            if let Ok(left) = &written {
+                entry.size.store(left.size, SeqCst);
+                entry.mtime_ns.store(left.mtime_ns, SeqCst);
+                entry.ctime_ns.store(left.ctime_ns, SeqCst);
+            }
+            entry.flushing.store(0, SeqCst);
+            give_back(entry, *word, written.is_ok());
+        }
+    }
+
+    /// Writes what was taken of one file. Returns the file as it is then, with a time by which it is told
+    /// from those that follow. What cannot be written goes on waiting: the program learns it at its next
+    /// call.
+    fn write_taken(
+        &self,
+        index: usize,
+        entry: &Entry,
+        word: u64,
+        apart: &mut Apart,
+    ) -> io::Result<Status> {
+        let held = &self.held[index];
+        let pin = held.pin().ok_or(io::ErrorKind::NotFound)?;
+        let is_copy = held.is_copy.load(SeqCst);
+        let start = chunk_start(entry.base.load(SeqCst));
+        let at = held.chunk_at.load(SeqCst) + start;
+        let bytes = length_of(word);
+        if bytes > held.chunk_bytes.load(SeqCst).saturating_sub(start) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let whole = Extent { ledger: &self.file, at, bytes };
+        let before = sys::status(pin)?;
+        let its_own = (!is_copy).then(|| self.its_own(index, entry, pin)).flatten();
+        write_where_it_belongs(entry, pin, is_copy, its_own, &whole)?;
+        let left = sys::status(pin).unwrap_or(before);
+        let written_ns = entry.written_ns.load(SeqCst);
+        let (before_ns, modified_ns) = (before.mtime_ns, left.mtime_ns);
+        let stamped = Stamped { written_ns, before_ns, modified_ns };
+        // What somebody else has written since has its own time.
+        if let Some(wanted_ns) = apart.time_of(&stamped, sys::coarse_clock_ns())
+            && sys::status(pin).is_ok_and(|status| status == left)
+        {
+            // It may be refused to who does not own the file.
+            let _ = sys::set_modified(pin, wanted_ns);
+            return Ok(sys::status(pin).unwrap_or(left));
+        }
+        Ok(left)
+    }
+
+    /// A copy of the description to which the process itself would write, for the moment: who watches the
+    /// file sees no open and no close by it. `None`: the system refuses that (Yama, seccomp), or its number
+    /// means another description by now.
+    fn its_own(&self, index: usize, entry: &Entry, pin: BorrowedFd<'_>) -> Option<File> {
+        if !self.may_copy {
+            return None;
+        }
+        let owner = self.held[index].owner.load(SeqCst);
+        let copy = {
+            let watch = self.lock_watch();
+            let (_, pidfd) = watch.living.get(&owner)?;
+            sys::copy_of(pidfd.as_fd(), entry.fd.load(SeqCst)).ok()?
+        };
+        let (status, wanted) = (sys::status(&copy).ok()?, sys::status(pin).ok()?);
+        let flags = sys::open_flags(&copy).ok()?;
+        let is_it = (status.device, status.inode) == (wanted.device, wanted.inode)
+            && matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
+            && (flags & libc::O_APPEND != 0) == (entry.place.load(SeqCst) == PLACE_END);
+        is_it.then(|| copy.into())
+    }
+}
+
+/// Gives an entry back, and wakes who waits for it.
+fn give_back(entry: &Entry, seen: u64, is_written: bool) {
+    pending::give_back(&entry.word, seen, is_written);
+    entry.given_back.fetch_add(1, SeqCst);
+    sys::futex_wake(&entry.given_back);
+}

@@ -1,0 +1,441 @@
+//! The thread that answers asks, and alone allocates and frees chunks and pins. It never touches file
+//! data.
+
+use std::io;
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use sweetspot_core::ledger::{
+    CHUNKS_AT, CHUNKS_BYTES_MAX, CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry,
+    PLACE_OFFSET, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED,
+    STATE_REFUSED, STATE_RELEASE, next_state, state_of,
+};
+use sweetspot_core::pending::waiting_of;
+use sweetspot_core::size::BUFFER_BYTES_MAX;
+use sweetspot_core::why::Why;
+
+use super::Guard;
+use super::deaths::Watched;
+use crate::chunks::{Chunk, Chunks};
+use crate::notes::Note;
+use crate::quiet::{self, Quiet};
+use crate::sys::{self, Status};
+use crate::{identity, memory};
+
+/// How long a look at the memory available stays good: a look costs as much as a pin.
+const ROOM_AGE: Duration = Duration::from_secs(1);
+/// How often the slots of the dead are looked for at most.
+const SWEEP_AGE: Duration = Duration::from_secs(1);
+/// The undertaker calls nothing deep.
+const UNDERTAKER_STACK_BYTES: usize = 1 << 20;
+/// Without an undertaker deaths are looked for after this part of the time since the guard began, so
+/// that it ends soon after a short program and does not keep a machine awake below a long one.
+const LIFE_PER_LOOK: u32 = 8;
+/// At most, and at least.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+const LOOK_MIN: Duration = Duration::from_millis(1);
+
+/// The thread that answers asks.
+pub(super) struct Pins {
+    guard: &'static Guard,
+    chunks: Chunks,
+    room: Room,
+    /// Whether there is an undertaker, and until then since when there is none.
+    has_undertaker: bool,
+    begun: Instant,
+    swept: Option<Instant>,
+    clock_step: Duration,
+    clock_advanced: Instant,
+    quiet: Quiet,
+}
+
+impl Pins {
+    pub(super) fn new(guard: &'static Guard) -> Pins {
+        let chunks = Chunks::new(CHUNKS_BYTES_MAX, sys::page_bytes().max(4096));
+        let age_ms = u64::from(guard.ledger.header.max_age_ms.load(SeqCst));
+        let clock_step = Duration::from_millis((age_ms / u64::from(CLOCKS_PER_AGE)).max(1));
+        let begun = Instant::now();
+        let (room, quiet) = (Room::default(), Quiet::new(clock_step));
+        Pins {
+            guard,
+            chunks,
+            room,
+            has_undertaker: false,
+            begun,
+            swept: None,
+            clock_step,
+            clock_advanced: begun,
+            quiet,
+        }
+    }
+
+    pub(super) fn live(mut self) -> io::Result<()> {
+        let header = &self.guard.ledger.header;
+        // As in a new ledger: somebody may have asked before this thread began.
+        let mut answered_to = 0;
+        loop {
+            let asks = header.asks.load(SeqCst);
+            let answered = self.answer_all();
+            if answered > 0 {
+                answered_to = asks;
+                continue;
+            }
+            if asks != answered_to {
+                // Somebody asked for no entry: there is no free slot. (Or for one that was answered
+                // already; then this look is for nothing, once a second at most.)
+                answered_to = asks;
+                self.sweep();
+            }
+            // Windows, which nobody asks for, keep to it too; and who asks for more than usual.
+            let room_bytes = self.room.bytes(self.guard, &self.chunks);
+            let left_bytes = room_bytes.saturating_sub(self.chunks.taken_bytes());
+            header.chunks_left.store(left_bytes, SeqCst);
+            header.guard_naps.store(1, SeqCst);
+            // Whoever asked before the line above did not wake us, but has advanced `asks`; whoever
+            // asks after it wakes us.
+            if header.asks.load(SeqCst) == asks {
+                sys::futex_wait(&header.asks, asks, self.nap());
+            }
+            header.guard_naps.store(0, SeqCst);
+            self.advance_clock();
+            self.look_for_deaths()?;
+        }
+    }
+
+    /// How long this thread may sleep, should nobody wake it.
+    fn nap(&self) -> Option<Duration> {
+        let stands = self.guard.ledger.header.clock_wanted.load(SeqCst) == CLOCK_STANDS;
+        let clock = (!stands).then_some(self.clock_step);
+        let look = (self.begun.elapsed() / LIFE_PER_LOOK).clamp(LOOK_MIN, LOOK_MAX);
+        let look = (!self.has_undertaker).then_some(look);
+        [clock, look].into_iter().flatten().min()
+    }
+
+    /// Does the undertaker's work while there is none.
+    fn look_for_deaths(&self) -> io::Result<()> {
+        while !self.has_undertaker
+            && let Some(id) = self.guard.epoll.wait(Some(Duration::ZERO))?
+        {
+            self.guard.see_to(id);
+        }
+        Ok(())
+    }
+
+    /// Lets the undertaker begin, unless it has; what is granted afterwards is finished, whoever dies.
+    fn need_undertaker(&mut self) -> io::Result<()> {
+        if self.has_undertaker {
+            return Ok(());
+        }
+        let guard = self.guard;
+        let undertaker = move || {
+            // A guard that waits for no death would be worse than none.
+            let _ = guard.bury_the_dead();
+            sys::exit_now(1)
+        };
+        std::thread::Builder::new().stack_size(UNDERTAKER_STACK_BYTES).spawn(undertaker)?;
+        self.has_undertaker = true;
+        Ok(())
+    }
+
+    /// Advances the clock by which programs notice that time passes. It stands when nobody has wanted
+    /// it between two steps: a tree that sleeps does not keep a machine awake.
+    fn advance_clock(&mut self) {
+        let header = &self.guard.ledger.header;
+        let wanted = header.clock_wanted.load(SeqCst);
+        if wanted == CLOCK_STANDS || self.clock_advanced.elapsed() < self.clock_step {
+            return;
+        }
+        self.clock_advanced = Instant::now();
+        header.clock.fetch_add(1, SeqCst);
+        let waits = self.look_for_the_quiet();
+        let is_wanted = wanted == CLOCK_WANTED || waits;
+        let next = if is_wanted { CLOCK_UNWANTED } else { CLOCK_STANDS };
+        // Where that fails, somebody has just begun to want it.
+        let _ = header.clock_wanted.compare_exchange(wanted, next, SeqCst, SeqCst);
+    }
+
+    /// Hands to the undertaker what has waited too long in processes that are quiet; whether anything
+    /// waits at all.
+    fn look_for_the_quiet(&mut self) -> bool {
+        let guard = self.guard;
+        let words = guard.pinned().map(|(index, entry)| quiet::Seen {
+            index,
+            process: entry.slot.load(SeqCst),
+            word: entry.word.load(SeqCst),
+        });
+        let (waits, due) = self.quiet.look(Instant::now(), words);
+        guard.hand_over(due);
+        waits
+    }
+
+    fn sweep(&mut self) {
+        if self.swept.is_none_or(|swept| swept.elapsed() >= SWEEP_AGE) {
+            let mut watch = self.guard.lock_watch();
+            if !watch.ends {
+                self.guard.sweep(&mut watch);
+            }
+            drop(watch);
+            self.swept = Some(Instant::now());
+        }
+    }
+
+    /// Answers every ask that is there and says how many.
+    fn answer_all(&mut self) -> usize {
+        let guard = self.guard;
+        let mut answered = 0;
+        for (word_index, word) in guard.ledger.header.ask_bits.iter().enumerate() {
+            if word.load(SeqCst) == 0 {
+                continue;
+            }
+            let mut bits = word.swap(0, SeqCst);
+            while bits != 0 {
+                self.answer(word_index * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+                answered += 1;
+            }
+        }
+        let mut takes = Vec::new();
+        for (word_index, word) in guard.ledger.header.take_bits.iter().enumerate() {
+            let mut bits = word.swap(0, SeqCst);
+            while bits != 0 {
+                takes.push(guard.all_of((word_index * 64) as u32 + bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+        }
+        answered += takes.len();
+        guard.hand_over(takes);
+        answered
+    }
+
+    fn answer(&mut self, index: usize) {
+        let entry = &self.guard.ledger.entries[index];
+        let word = entry.state.load(SeqCst);
+        let is_pending = waiting_of(entry.word.load(SeqCst)) > 0;
+        match state_of(word) {
+            STATE_ASKED => {
+                let state = match self.grant(index, entry) {
+                    Ok(()) => STATE_PINNED,
+                    Err(Refused) => STATE_REFUSED,
+                };
+                let next = next_state(word, state);
+                let answer = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
+                // Where that fails, the file was closed meanwhile or its owner died.
+                if state == STATE_REFUSED || answer.is_err() {
+                    self.drop_pin(index);
+                    self.drop_chunk(index);
+                }
+            }
+            // With bytes pending (which no owner does) pin and chunk stay, until it has died and the
+            // undertaker has written them.
+            STATE_RELEASE if !is_pending => {
+                self.drop_pin(index);
+                let next = next_state(word, STATE_OWNED);
+                // Where that fails, its owner wants it discarded, and says so.
+                let _ = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
+            }
+            STATE_DISCARD if !is_pending => {
+                self.drop_pin(index);
+                self.drop_chunk(index);
+                entry.chunk_at.store(0, SeqCst);
+                entry.slot.store(0, SeqCst);
+                entry.state.store(next_state(word, STATE_FREE), SeqCst);
+            }
+            _ => (),
+        }
+    }
+
+    /// Takes the pin and the chunk that an entry asks for.
+    fn grant(&mut self, index: usize, entry: &Entry) -> Result<(), Refused> {
+        let guard = self.guard;
+        let slot = entry.slot.load(SeqCst);
+        let fd = entry.fd.load(SeqCst);
+        if slot == 0 || slot as usize >= SLOTS_MAX || fd < 0 {
+            return Err(Refused);
+        }
+        self.need_undertaker()?;
+        let (owner, pid) = self.owner(slot)?;
+        let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
+        let pin = if is_copy { self.copy(owner, fd)? } else { pin(pid, fd)? };
+        let status = sys::status(&pin)?;
+        let is_it = status.is_regular()
+            && status.device == entry.device.load(SeqCst)
+            && status.inode == entry.inode.load(SeqCst);
+        if !is_it {
+            return Err(Refused);
+        }
+        if !is_copy {
+            // A copy is open for writing, whatever may be opened.
+            sys::may_write(&pin)?;
+        }
+        // If it lives now, its number was its own all along.
+        let lives =
+            guard.lock_watch().living.get(&owner).is_some_and(|(_, fd)| !sys::is_dead(fd.as_fd()));
+        if !lives {
+            return Err(Refused);
+        }
+        guard.note(index, &pin, status)?;
+        let chunk = self.chunk(index, entry.chunk_bytes.load(SeqCst))?;
+
+        self.drop_pin(index);
+        let held = &guard.held[index];
+        held.owner.store(owner, SeqCst);
+        held.is_copy.store(is_copy, SeqCst);
+        held.pin.store(pin.into_raw_fd() + 1, SeqCst);
+        entry.chunk_at.store(CHUNKS_AT + chunk.at, SeqCst);
+        entry.chunk_bytes.store(chunk.bytes, SeqCst);
+        entry.birth_ns.store(status.birth_ns, SeqCst);
+        entry.size.store(status.size, SeqCst);
+        entry.mtime_ns.store(status.mtime_ns, SeqCst);
+        entry.ctime_ns.store(status.ctime_ns, SeqCst);
+        Ok(())
+    }
+
+    /// A copy of a description that its owner shares with others, which may be refused (Yama,
+    /// seccomp, a process that may not be looked at).
+    fn copy(&self, owner: u64, fd: i32) -> Result<OwnedFd, Refused> {
+        let watch = self.guard.lock_watch();
+        let (_, pidfd) = watch.living.get(&owner).ok_or(Refused)?;
+        let copy = sys::copy_of(pidfd.as_fd(), fd)?;
+        match sys::open_flags(&copy)? & libc::O_ACCMODE {
+            libc::O_WRONLY | libc::O_RDWR => Ok(copy),
+            _ => Err(Refused),
+        }
+    }
+
+    /// The process of a slot, watched from its first ask on: {id, process number}.
+    fn owner(&self, slot_index: u32) -> Result<(u64, u32), Refused> {
+        let guard = self.guard;
+        let slot = &guard.ledger.slots[slot_index as usize];
+        if slot.ready.load(SeqCst) != 1 {
+            return Err(Refused);
+        }
+        let pid = slot.pid.load(SeqCst);
+        let start_ticks = slot.start_ticks.load(SeqCst);
+        let mut watch = guard.lock_watch();
+        let id = watch.of_slot.get(&slot_index).copied().unwrap_or(0);
+        let wanted = Watched { pid, slot: slot_index, start_ticks };
+        if watch.living.get(&id).is_some_and(|(watched, _)| *watched == wanted) {
+            return Ok((id, pid));
+        }
+        let (watched, pidfd) = guard.look_at(slot_index, slot, pid).ok_or(Refused)?;
+        Ok((watch.register(&guard.epoll, watched, pidfd)?, pid))
+    }
+
+    /// The chunk of an entry, at least `wanted_bytes` large: the one it kept, or a new one.
+    fn chunk(&mut self, index: usize, wanted_bytes: u64) -> Result<Chunk, Refused> {
+        let held = &self.guard.held[index];
+        let kept = Chunk {
+            at: held.chunk_at.load(SeqCst).wrapping_sub(CHUNKS_AT),
+            bytes: held.chunk_bytes.load(SeqCst),
+        };
+        if kept.bytes >= wanted_bytes.max(1) {
+            return Ok(kept);
+        }
+        self.drop_chunk(index);
+        if wanted_bytes > BUFFER_BYTES_MAX {
+            return Err(Refused);
+        }
+        let bytes = self.chunks.chunk_bytes(wanted_bytes).ok_or(Refused)?;
+        if self.chunks.taken_bytes() + bytes > self.room.bytes(self.guard, &self.chunks) {
+            return Err(Refused);
+        }
+        let chunk = self.chunks.take(bytes).ok_or(Refused)?;
+        if sys::allocate(&self.guard.file, CHUNKS_AT + chunk.at, chunk.bytes).is_err() {
+            self.chunks.give_back(chunk);
+            return Err(Refused);
+        }
+        held.chunk_at.store(CHUNKS_AT + chunk.at, SeqCst);
+        held.chunk_bytes.store(chunk.bytes, SeqCst);
+        Ok(chunk)
+    }
+
+    fn drop_pin(&self, index: usize) {
+        let held = &self.guard.held[index];
+        held.owner.store(0, SeqCst);
+        let pin = held.pin.swap(0, SeqCst);
+        if pin != 0 {
+            drop(sys::owned(pin - 1));
+        }
+    }
+
+    fn drop_chunk(&mut self, index: usize) {
+        let held = &self.guard.held[index];
+        let bytes = held.chunk_bytes.swap(0, SeqCst);
+        let at = held.chunk_at.swap(0, SeqCst);
+        if bytes != 0 {
+            // Where the memory cannot be given back it is used again as it is.
+            let _ = sys::punch(&self.guard.file, at, bytes);
+            self.chunks.give_back(Chunk { at: at - CHUNKS_AT, bytes });
+        }
+    }
+}
+
+/// A pin on the file of a descriptor.
+fn pin(pid: u32, fd: i32) -> Result<OwnedFd, Refused> {
+    let link = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
+    // The bits of the link are those of the description: what the program may not write, nobody
+    // writes for it.
+    if std::fs::symlink_metadata(&link)?.permissions().mode() & 0o200 == 0 {
+        return Err(Refused);
+    }
+    Ok(sys::open(&link, libc::O_PATH, 0)?)
+}
+
+/// How much memory chunks may take: a quarter of what is available, half of what the memory file
+/// system has, and a quarter of what the control group has left.
+#[derive(Default)]
+struct Room {
+    seen: Option<(Instant, u64)>,
+}
+
+impl Room {
+    fn bytes(&mut self, guard: &Guard, chunks: &Chunks) -> u64 {
+        if let Some((at, bytes)) = self.seen
+            && at.elapsed() < ROOM_AGE
+        {
+            return bytes;
+        }
+        // What is taken already is no longer free, but is part of what may be taken.
+        let taken = chunks.taken_bytes();
+        let free = sys::free_bytes(&guard.file).unwrap_or(0);
+        let available = memory::available_bytes().unwrap_or(0);
+        let group = memory::group_free_bytes().unwrap_or(u64::MAX);
+        let memory = available.min(group).saturating_add(taken) / 4;
+        guard.ledger.header.budget_bytes.store(memory, SeqCst);
+        let bytes = (free.saturating_add(taken) / 2).min(memory);
+        self.seen = Some((Instant::now(), bytes));
+        bytes
+    }
+}
+
+/// Why a pin is not granted: the program goes straight on and nobody reads more than that.
+#[derive(Debug)]
+struct Refused;
+
+impl From<io::Error> for Refused {
+    fn from(_: io::Error) -> Refused {
+        Refused
+    }
+}
+
+impl Guard {
+    /// Notes the file of a pin before it is granted. In a pid namespace of its own (a container) a
+    /// note is no condition: when that ends nobody recovers anything, and `--max-age` is short.
+    fn note(&self, index: usize, pin: &OwnedFd, status: Status) -> Result<(), Refused> {
+        if self.states.is_empty() {
+            return Ok(());
+        }
+        let note = self.note.get_or_init(|| Note::make(&self.states, &self.path, &self.file).ok());
+        match note {
+            Some(note) => Ok(note.record(index, pin, status)?),
+            None if identity::is_in_own_pid_namespace() => Ok(()),
+            None => {
+                self.ledger.header.why.fetch_or(Why::NotNoted.bit(), SeqCst);
+                Err(Refused)
+            }
+        }
+    }
+}

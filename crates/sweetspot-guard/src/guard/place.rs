@@ -1,0 +1,92 @@
+//! How the guard puts pending bytes where they belong: at their place in a file, at its end, or at the
+//! offset that others share.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::SeqCst;
+
+use sweetspot_core::ledger::{Entry, PLACE_BASE};
+
+use crate::finish::{self, Extent};
+use crate::sys;
+
+/// Writes what is pending, as `Entry::place` says, by a description of the process itself where there is
+/// one.
+pub(super) fn write_where_it_belongs(
+    entry: &Entry,
+    pin: BorrowedFd<'_>,
+    is_copy: bool,
+    its_own: Option<File>,
+    whole: &Extent<'_>,
+) -> io::Result<()> {
+    match (is_copy, entry.place.load(SeqCst)) {
+        (false, PLACE_BASE) => write_at_base(entry, pin, its_own, whole),
+        _ => write_behind(entry, &Behind::new(pin, is_copy, its_own)?, whole),
+    }
+}
+
+/// Writes all that is pending where it belongs; again, perhaps.
+fn write_at_base(
+    entry: &Entry,
+    pin: BorrowedFd<'_>,
+    its_own: Option<File>,
+    whole: &Extent<'_>,
+) -> io::Result<()> {
+    // If this process is killed in the middle, `recover` finds a death inside a flush.
+    entry.flushing.store(1, SeqCst);
+    // O_WRONLY: a file may be writable and not readable.
+    let target = its_own.map_or_else(|| reopen(pin, libc::O_WRONLY), Ok)?;
+    finish::write_and_close(whole, target, entry.base.load(SeqCst))
+}
+
+/// A file to which bytes go by plain writes.
+struct Behind<'a> {
+    pin: BorrowedFd<'a>,
+    target: File,
+    /// Its offset counts, not its end.
+    has_offset: bool,
+}
+
+impl<'a> Behind<'a> {
+    fn new(pin: BorrowedFd<'a>, is_copy: bool, its_own: Option<File>) -> io::Result<Behind<'a>> {
+        let has_offset = is_copy && sys::open_flags(pin)? & libc::O_APPEND == 0;
+        let target = match its_own {
+            Some(target) => target,
+            // The same description: its offset moves for whoever shares it, too.
+            None if is_copy => File::from(pin.try_clone_to_owned()?),
+            None => reopen(pin, libc::O_WRONLY | libc::O_APPEND)?,
+        };
+        Ok(Behind { pin, target, has_offset })
+    }
+
+    /// Where the next plain write goes.
+    fn next(&self) -> io::Result<u64> {
+        if self.has_offset { sys::offset(self.pin) } else { Ok(sys::status(self.pin)?.size) }
+    }
+}
+
+/// Writes what has not arrived yet behind what has.
+fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Result<()> {
+    let next = file.next()?;
+    let left = whole.from(entry.arrived.load(SeqCst));
+    if entry.flushing.load(SeqCst) == 1 {
+        // It died in a write, or just after it.
+        let since = entry.before.load(SeqCst)..next;
+        let seen = reopen(file.pin, libc::O_RDONLY)
+            .and_then(|readable| finish::arrived(&left, &readable, since.clone()));
+        // Where it may not be read: what came was its own, if nobody else wrote.
+        let seen = seen.unwrap_or(next.saturating_sub(since.start)).min(left.bytes);
+        entry.arrived.fetch_add(seen, SeqCst);
+    }
+    entry.before.store(next, SeqCst);
+    entry.flushing.store(1, SeqCst);
+    whole.from(entry.arrived.load(SeqCst)).append_to(&file.target)
+}
+
+/// Opens the file of a pin.
+fn reopen(pin: BorrowedFd<'_>, flags: i32) -> io::Result<File> {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd()));
+    sys::open(&path, flags | libc::O_NOCTTY, 0).map(File::from)
+}

@@ -1,0 +1,177 @@
+//! Appends: the bytes of a write are copied behind those that wait already, and one swap makes it
+//! happen.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use sweetspot_core::ledger::{Counter, Entry};
+use sweetspot_core::pending::{self, length_unless_owned};
+use sweetspot_core::size::BUFFER_BYTES_MAX;
+
+use super::file::{self, AT_END, CLOSED, OpenFile};
+use super::{ledger, pins, table};
+use crate::floor::atomic::swap;
+use crate::floor::{clock, copy};
+
+/// Whether a write of `len` bytes may wait without a look at anything else than this file.
+#[inline(always)]
+pub(super) fn is_append_due(file: &OpenFile, len: u64) -> bool {
+    // Longer ones never wait, and some are longer than any sum.
+    let is_small = len.wrapping_sub(1) < BUFFER_BYTES_MAX;
+    is_small && file.chunk.load(Relaxed) != 0 && clock::tick() && pins::guarded()
+}
+
+/// Lets a write wait in the ledger; false: something has to be done first.
+pub(super) fn append(append: Append) -> bool {
+    let file = append.file;
+    if !is_append_due(file, append.len) || !file.enter_append() {
+        return false;
+    }
+    let note_order = |entry: &Entry| note_order(file, entry);
+    let committed = if append.take_place() { append.commit(note_order) } else { None };
+    if let Some(end) = committed
+        && file.window_len.load(Relaxed) != 0
+    {
+        write_through(file, end, append.buffer, append.len);
+    }
+    let threads = file.leave_append();
+    if committed.is_some() {
+        file.count_call(threads, Counter::Appends, Counter::AppendBytes, append.len);
+        if file.window_len.load(Relaxed) == 0 {
+            // The next one may follow at once.
+            file::open_append_lane(append.word);
+        }
+    }
+    committed.is_some()
+}
+
+/// A write that is to wait behind what waits already. The file's lock is held by it, and signals are not
+/// blocked: see `file`.
+pub(super) struct Append {
+    pub(super) file: &'static OpenFile,
+    /// What the descriptor means.
+    pub(super) word: u64,
+    pub(super) fd: i32,
+    pub(super) buffer: *const u8,
+    pub(super) len: u64,
+}
+
+impl Append {
+    /// Where the position is in the window, at the end of what is pending, it moves there from the
+    /// cursor: the same place. False: it is elsewhere, or a handler, or a thread that took the lock
+    /// over, has flushed and put it elsewhere meanwhile.
+    #[inline(always)]
+    fn take_place(&self) -> bool {
+        let file = self.file;
+        let stored = file.position.load(Relaxed);
+        let at = file.cursor.load(Relaxed);
+        if at & CLOSED == CLOSED {
+            return true;
+        }
+        let Some(entry) = file.entry() else { return false };
+        let pending = length_unless_owned(entry.word.load(Relaxed));
+        let end = entry.base.load(Relaxed).wrapping_add(pending);
+        file.dirty.load(Relaxed) != 0
+            && file.window_at.load(Relaxed) + (at & CLOSED) == end
+            && swap(&file.position, stored, AT_END)
+            && swap(&file.cursor, at, next_closed(at))
+    }
+
+    /// Copies the bytes behind what waits, and makes them part of it: where in the file they begin.
+    /// `before_it` is called when they are copied. `None`: nothing has happened.
+    ///
+    /// Whatever comes in between (a handler that flushes, a thread that takes the lock over, the
+    /// guard) changes the entry's word, which is read before anything that it could change.
+    #[inline(always)]
+    pub(super) fn commit(&self, before_it: impl Fn(&Entry)) -> Option<u64> {
+        let file = self.file;
+        if !table::means(self.fd, self.word) {
+            return None;
+        }
+        let chunk = file.chunk.load(Relaxed);
+        let (Some(entry), true) = (file.entry(), chunk != 0) else { return None };
+        let before = entry.word.load(Relaxed);
+        let pending = length_unless_owned(before);
+        let fits = pending + self.len <= file.append_bytes_max.load(Relaxed);
+        if !fits || file.dirty.load(Relaxed) == 0 {
+            return None;
+        }
+        let end = entry.base.load(Relaxed).wrapping_add(pending);
+        let is_at_end =
+            file.cursor.load(Relaxed) & CLOSED == CLOSED && file.position.load(Relaxed) == AT_END;
+        // SAFETY: the chunk has room, as checked; the program's side may be anything.
+        let copy =
+            || unsafe { copy::copy((chunk + pending) as *mut u8, self.buffer, self.len as usize) };
+        if !is_at_end || copy() {
+            return None;
+        }
+        before_it(entry);
+        // From here the write has happened.
+        let has_happened = pending::Word::swap(&entry.word, before, before + self.len);
+        has_happened.then_some(end)
+    }
+}
+
+/// The file that was written to last, so that the order of files is only looked after where it changes.
+#[unsafe(link_section = ".data")]
+pub(super) static LAST_WRITTEN: AtomicPtr<OpenFile> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Before a write of this file waits: it is now the last one in the order of all.
+#[inline(always)]
+fn note_order(file: &OpenFile, entry: &Entry) {
+    if !core::ptr::eq(LAST_WRITTEN.load(Relaxed), file) {
+        stamp_order(file, entry);
+    }
+}
+
+#[cold]
+pub(super) fn stamp_order(file: &OpenFile, entry: &Entry) {
+    file::close_append_lane();
+    LAST_WRITTEN.store((&raw const *file).cast_mut(), Relaxed);
+    if let Some(ledger) = ledger::ledger() {
+        entry.order.store(ledger.header.order.fetch_add(1, Relaxed) + 1, Relaxed);
+        entry.written_ns.store(crate::floor::clock::wall_ns(), Relaxed);
+    }
+}
+
+/// The closed cursor of the generation after `at`.
+fn next_closed(at: u64) -> u64 {
+    ((at >> 32).wrapping_add(1) << 32) | CLOSED
+}
+
+/// Puts bytes that were just written at `at` into the window, and the position back into it. The
+/// lock is held (by an append or a transition) and the cursor closed.
+fn write_through(file: &'static OpenFile, at: u64, buffer: *const u8, len: u64) {
+    let closed = file.cursor.load(Relaxed);
+    // No positioned hit meanwhile.
+    let epoch = file.epoch.swap(0, Relaxed);
+    update_window(file, at, buffer, len);
+    file.epoch.store(epoch, Relaxed);
+    let cursor = (at + len).wrapping_sub(file.window_at.load(Relaxed));
+    if cursor <= file.window_len.load(Relaxed) {
+        // Fails if a handler came in between: then the position stays where it is said to be.
+        swap(&file.cursor, closed, ((closed >> 32) << 32) | cursor);
+    }
+}
+
+/// Puts bytes into the window, as far as it holds that part of the file. What lies beyond its end
+/// is read when it is needed. The lock is held and the cursor closed.
+pub(super) fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u64) {
+    let (window_at, window_len) = (file.window_at.load(Relaxed), file.window_len.load(Relaxed));
+    let (from, to) = (at.max(window_at), (at + len).min(window_at + window_len));
+    if window_len == 0 || from >= to {
+        return;
+    }
+    let target = file.window.load(Relaxed) + (from - window_at);
+    // SAFETY: the window's side is valid; the program's side has just been read.
+    let bad = unsafe {
+        copy::copy(
+            target as *mut u8,
+            buffer.wrapping_add((from - at) as usize),
+            (to - from) as usize,
+        )
+    };
+    if bad {
+        file.window_len.store(0, Relaxed);
+    }
+}

@@ -1,0 +1,99 @@
+//! One word that says whether anything in this process can concern a call that passes through: a call on
+//! a file of which nothing is kept, or on none. While it is zero, such a call has nothing to ask.
+//!
+//! | bits | |
+//! |---|---|
+//! | `CONCURRENT` | a handler or another thread may come in between two instructions of a hook |
+//! | `PASSIVE_*` | why no hook does anything but pass on |
+//! | `SUMMARY` | each call is counted for a summary |
+//! | `PENDING` | how many files have pending bytes |
+//!
+//! Invariants: each part is changed by an addition of its own, so that none loses another's change;
+//! none has a bit in common with the tags of `table`, so that one comparison asks for both.
+
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Relaxed, SeqCst},
+};
+
+use crate::arch;
+
+/// A signal handler was asked for, or a thread, or there always may be one: never cleared. Without it
+/// nobody comes in between what a hook asks and what it does: it need not say what it is about to do, nor
+/// look again whether that still holds.
+pub const CONCURRENT: u32 = 1 << 3;
+/// The constructor has not run yet.
+pub const PASSIVE_BEFORE_START: u32 = 1 << 4;
+/// Switched off by the environment.
+pub const PASSIVE_OFF: u32 = 1 << 5;
+/// The process ends, or gave up rights, or does what cannot be followed: straight on for good.
+pub const PASSIVE_FOR_GOOD: u32 = 1 << 6;
+/// A vfork or spawn is under way; see `engine::children`.
+pub const PASSIVE_SPAWN: u32 = 1 << 7;
+/// All of them.
+pub const PASSIVE: u32 = PASSIVE_BEFORE_START | PASSIVE_OFF | PASSIVE_FOR_GOOD | PASSIVE_SPAWN;
+/// A summary is wanted, and its ledger is mapped.
+pub const SUMMARY: u32 = 1 << 8;
+/// Files with pending bytes: a count, of which there are fewer than open files.
+const PENDING: u32 = 0xffff << 16;
+const ONE_PENDING: u32 = 1 << 16;
+
+const _: () = assert!(crate::engine::file::OPEN_FILES_MAX < (PENDING / ONE_PENDING) as usize);
+
+#[unsafe(link_section = ".data")]
+static CONCERNS: AtomicU32 = AtomicU32::new(PASSIVE_BEFORE_START);
+
+/// Whether there is anything at all, but that somebody may come in between.
+#[inline(always)]
+pub fn any() -> bool {
+    CONCERNS.load(Relaxed) & !CONCURRENT != 0
+}
+
+/// The low half of the word of a descriptor, and all that concerns its calls, for one comparison.
+#[inline(always)]
+pub fn with(word: u64) -> u64 {
+    arch::join!(word, CONCERNS)
+}
+
+/// Whether a handler or another thread may come in between.
+#[inline(always)]
+pub fn is_concurrent() -> bool {
+    arch::has!(CONCERNS, CONCURRENT)
+}
+
+/// Those of these bits that are set.
+#[inline(always)]
+pub fn of(bits: u32) -> u32 {
+    CONCERNS.load(Relaxed) & bits
+}
+
+/// Sets bits.
+pub fn set(bits: u32) {
+    CONCERNS.fetch_or(bits, SeqCst);
+}
+
+/// Clears bits.
+pub fn clear(bits: u32) {
+    CONCERNS.fetch_and(!bits, SeqCst);
+}
+
+/// Whether any file has pending bytes.
+#[inline(always)]
+pub fn is_pending() -> bool {
+    of(PENDING) != 0
+}
+
+/// One more file has pending bytes.
+pub fn pending_began() {
+    CONCERNS.fetch_add(ONE_PENDING, SeqCst);
+}
+
+/// One less.
+pub fn pending_ended() {
+    CONCERNS.fetch_sub(ONE_PENDING, SeqCst);
+}
+
+/// None has: in the child of a fork.
+pub fn forget_pending() {
+    clear(PENDING);
+}

@@ -1,0 +1,157 @@
+//! Deaths and stops of other processes of the tree: what one that was killed left pending is in its
+//! files before this one can know of its end, whichever way it learns that; and what waits of one that
+//! was stopped, before it can know of that.
+//!
+//! The guard writes it as soon as the kernel tells it of the death, so this process waits for the guard
+//! wherever it may have been told, too: a wait, a handler, a signal that was waited for, a descriptor
+//! that stands for a process, a lock that became free. Of a stop nobody tells the guard but this process,
+//! which learns it by a wait or a signal, or has sent the signal that stops.
+
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use super::process::under_seccomp;
+use super::{ledger, others};
+use crate::floor::clock::now_ms;
+use crate::floor::proc;
+use crate::floor::sys::{self, Life};
+
+/// Whether there may be a descriptor that tells of deaths: of a process, or of signals.
+#[unsafe(link_section = ".data")]
+static DESCRIPTORS: AtomicBool = AtomicBool::new(false);
+
+/// A descriptor was made that may tell of deaths.
+pub fn descriptor_made() {
+    DESCRIPTORS.store(true, Relaxed);
+}
+
+/// Whether what a descriptor tells may be a death.
+#[inline(always)]
+pub fn may_be_told() -> bool {
+    DESCRIPTORS.load(Relaxed)
+}
+
+/// A descriptor told something.
+pub fn told() {
+    if may_be_told() {
+        signalled();
+    }
+}
+
+/// Whether others may be waited for, and told something.
+pub fn can_wait() -> bool {
+    ledger::is_given() && !under_seccomp() && !super::children::is_spawned_child()
+}
+
+/// A wait returned this child, or an error.
+pub fn reaped(child: i32) {
+    match child {
+        1.. if can_wait() => others::was_told_of(child as u32),
+        // Who ignores SIGCHLD is told by an error that there is no child any more.
+        ..0 => heard(),
+        0.. => {}
+    }
+}
+
+/// A `waitid` gave `answer`, and what it tells is where `into` points.
+pub fn reported(answer: isize, into: *const libc::siginfo_t) {
+    let is_told = answer == 0 && !into.is_null();
+    // SAFETY: the kernel has just written there.
+    match if is_told { unsafe { (*into).si_pid() } } else { 0 } {
+        child @ 1.. => reaped(child),
+        _ => heard(),
+    }
+}
+
+/// Somebody may have died or stopped, and this process been told.
+#[cold]
+pub fn heard() {
+    if !can_wait() {
+        return;
+    }
+    let Some(ledger) = ledger::ledger().filter(|ledger| others::any_waits(ledger)) else { return };
+    for (index, process) in others::waiting(ledger) {
+        match sys::life_of(process as i32) {
+            Life::Stopped => others::write_out(ledger, index),
+            Life::Lives if !is_ending(process as i32) => {}
+            _ => others::wait_until_finished(ledger, process),
+        }
+    }
+}
+
+/// The same by a signal, which may tell that a child has stopped, and with it others of its group.
+#[cold]
+pub fn signalled() {
+    heard();
+    if !can_wait() {
+        return;
+    }
+    let Some(ledger) = ledger::ledger().filter(|ledger| others::any_waits(ledger)) else { return };
+    if sys::has_stopped_child() {
+        others::write_all_out(ledger);
+    }
+}
+
+/// How long a process may take to stop, in milliseconds. One that is asked to (SIGTSTP) may not.
+const STOP_MS_MAX: u64 = 5;
+
+/// Before another process is given a word that it does not hear by a call.
+pub fn telling() {
+    if can_wait() {
+        others::tell();
+    }
+}
+
+/// This process has looked into the memory of another one.
+pub fn looked_into(process: i32) {
+    if can_wait() {
+        others::looked_into(process);
+    }
+}
+
+/// Before a signal is sent: one that lets a process go on needs no handler there.
+pub fn sending(signal: i32) {
+    if signal == libc::SIGCONT {
+        telling();
+    }
+}
+
+/// This process has sent a signal: to one process, or to several (0, or less).
+pub fn sent(signal: i32, to: i32) {
+    let stops = matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
+    if !stops || !can_wait() {
+        return;
+    }
+    let Some(ledger) = ledger::ledger().filter(|ledger| others::any_waits(ledger)) else { return };
+    let begun_ms = now_ms();
+    for (index, process) in others::waiting(ledger) {
+        if to > 0 && process != to as u32 {
+            continue;
+        }
+        while !others::is_stopped(process) && now_ms().saturating_sub(begun_ms) < STOP_MS_MAX {
+            sys::give_way();
+        }
+        others::write_out(ledger, index);
+    }
+}
+
+/// Whether a process that is not known to be dead has begun to end: then its locks may be free already.
+fn is_ending(process: i32) -> bool {
+    sys::has_no_memory(process) && is_exiting(process)
+}
+
+/// Whether the kernel says of a process that it ends. One whose first thread has ended before the others
+/// has no memory there either, and lives.
+fn is_exiting(process: i32) -> bool {
+    const STATE: usize = 3;
+    const FLAGS: usize = 9;
+    const THREADS: usize = 20;
+    const EXITING: u64 = 4;
+    let mut buffer = [0; 1024];
+    let Some(text) = proc::stat_of(process, &mut buffer) else {
+        // Gone by now, or nobody can tell: who lives is not waited for.
+        return sys::is_dead(process);
+    };
+    let number = |field| proc::stat_field(text, field).and_then(sys::decimal).unwrap_or(0);
+    let is_zombie = proc::stat_field(text, STATE) == Some(b"Z");
+    number(FLAGS) & EXITING != 0 && !(is_zombie && number(THREADS) > 1)
+}

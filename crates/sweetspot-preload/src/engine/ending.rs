@@ -1,0 +1,140 @@
+//! The end of buffering in this process, or of the process itself: why there is none, and what is
+//! settled before.
+
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use sweetspot_core::why::Why;
+
+use super::children::{Sharing, is_spawned_child, passive, settle_all, stop_transitions};
+use super::process::{PASSIVE_FOR_GOOD, passive_reasons, set_passive};
+use super::{dirty, handle, handlers, ledger, observe, pins, pool, speak, streams};
+use crate::floor::atomic::single_threaded;
+use crate::floor::{next, proc, sys};
+
+/// Whether anything may be buffered here: only where what stdio does is seen, and where libc reads and
+/// writes. Where that never will be, the process is passive from here on, so that no call tries again
+/// what cannot be, and each costs what it costs where buffering is off. No lock is held.
+pub fn can_buffer() -> bool {
+    if !next::data_is_libcs() {
+        end_because(Why::OtherLibrary);
+        return false;
+    }
+    if streams::are_seen() {
+        if handlers::ignores() {
+            end_because(Why::FaultsIgnored);
+            return false;
+        }
+        return true;
+    }
+    if streams::are_never_seen() {
+        // The reason has been noted by who found it.
+        end();
+    }
+    // Else another thread is finding out.
+    false
+}
+
+/// The process ends: everything is settled, and from now on every call goes straight on.
+pub fn end() {
+    end_with(None);
+}
+
+/// The process can no longer be followed, or may no longer do what we would do: as `end`, and the
+/// summary says why.
+pub fn end_because(why: Why) {
+    end_with(Some(why));
+}
+
+/// Whether bytes that the program wrote could not be put into their files at its end.
+#[unsafe(link_section = ".data")]
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// See `LOST`.
+pub fn has_lost() -> bool {
+    LOST.load(Relaxed)
+}
+
+/// EX_IOERR of sysexits.h.
+const STATUS_LOST: i32 = 74;
+
+/// The status with which a program ends that ends with `status`: success means that all it wrote is
+/// in its files.
+pub fn end_status(status: i32) -> i32 {
+    if has_lost() && status == 0 { STATUS_LOST } else { status }
+}
+
+#[unsafe(link_section = ".text.startup")]
+fn end_with(why: Option<Why>) {
+    if passive() {
+        observe::ending(why);
+    } else {
+        // Other threads may go on until the process is gone: nothing of theirs may begin to wait.
+        stop_transitions();
+        speak();
+        settle_all(Sharing::All, why);
+        if let Some(why) = why {
+            ledger::note(why);
+        }
+        set_passive(PASSIVE_FOR_GOOD);
+        if dirty::is_pending() {
+            LOST.store(true, Relaxed);
+        }
+        if has_lost() || pins::any_failed() {
+            say_what_failed();
+        }
+        handle::leave();
+    }
+    // Also where buffering had ended before; but the child of a vfork has its parent's memory.
+    let lets_go = matches!(why, Some(Why::Confined | Why::MemoryLocked));
+    if lets_go && passive_reasons() & PASSIVE_FOR_GOOD != 0 && !is_spawned_child() {
+        ledger::let_go();
+        if why == Some(Why::MemoryLocked) && single_threaded() {
+            pool::unmap_free();
+        }
+    }
+}
+
+/// Whether a seccomp filter is in force at the start that may kill for a call of ours. Not the ones
+/// that `run` started under: it has tried what the library does, and a filter can neither be taken
+/// away nor exchanged, so as many filters as then are the same ones.
+///
+/// A kernel without seccomp, and an emulator of another machine, answer the call with an error; so
+/// may a filter. What the kernel says about the process in /proc tells them apart, and opening a file
+/// is no call that a filter could kill for: the dynamic linker has just done it. Where nothing can be
+/// read there, a filter is taken to be in force.
+pub fn confined() -> bool {
+    // SAFETY: no memory is handed over.
+    let mode = unsafe { sys::syscall!(SYS_prctl, libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
+    if mode == 0 || mode < 0 && status_number(b"Seccomp:\t") == Some(0) {
+        return false;
+    }
+    ledger::ledger().is_none_or(|ledger| {
+        let allowed = ledger.header.seccomp_filters.load(Relaxed);
+        // No number before Linux 5.9.
+        let count = status_number(b"Seccomp_filters:\t").unwrap_or(0);
+        allowed == 0 || u64::from(allowed) != count
+    })
+}
+
+/// A number that the kernel says about this process; `None`: not all of it can be read (a process in
+/// many groups has a long line of them). A kernel without such a thing has no line of it.
+fn status_number(name: &[u8]) -> Option<u64> {
+    proc::number_in(c"/proc/self/status", name)
+}
+
+/// At the end of the process: says which files have bytes that could not be written.
+fn say_what_failed() {
+    for entry in pins::unwritten() {
+        let mut text = [0; sweetspot_core::ledger::TEXT_BYTES_MAX];
+        let parts: [&[u8]; 3] = [
+            b"sweetspot: ",
+            entry.path.load(&mut text),
+            b": the last bytes cannot be written; they are saved beside the file when this process \
+              has ended\n",
+        ];
+        for part in parts {
+            // SAFETY: memory of our own.
+            unsafe { sys::syscall!(SYS_write, 2, part.as_ptr(), part.len()) };
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Writing out what is pending for one file, where it belongs; and what becomes of it where that fails.
+//!
+//! Not here: which files, and in which order (`dirty`).
+#![allow(unsafe_code)]
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+
+use sweetspot_core::append;
+use sweetspot_core::ledger::{Counter, Entry, FLUSH_FAILED, Way, chunk_start};
+use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
+use sweetspot_core::why::Why;
+
+use super::concerns::is_pending;
+use super::dirty::flush_all;
+use super::file::{AT_END, Held, OpenFile, Placement};
+use super::handle::{detach, give_up};
+use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full};
+use super::write::appends;
+use super::{auto, inodes, life, pins, table};
+use crate::floor::sys;
+
+/// Whether a file is as our last write left it.
+pub(super) fn is_as_left(status: &sys::Status, entry: &Entry) -> bool {
+    status.size == entry.size.load(Relaxed)
+        && status.mtime_ns == entry.mtime_ns.load(Relaxed)
+        && status.ctime_ns == entry.ctime_ns.load(Relaxed)
+}
+
+/// Writes out what is pending for one file. Its lock is held.
+pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
+    let Some(entry) = file.entry() else { return Ok(()) };
+    wait_for_guard(file, entry)?;
+    let base = entry.base.load(Relaxed);
+    let began_ns = auto::begin(file, Way::Write, length_of(entry.word.load(Relaxed)));
+    // What the guard has written in the meantime is behind us, as after a flush of our own. The end of
+    // what is pending is about to lose its meaning.
+    let word = entry.word.load(Relaxed);
+    if owner_of(word) == Owner::Returned {
+        moved_past(file, entry, base + length_of(word));
+    }
+    let mut moved = 0;
+    let len = match pending::begin_flush(&entry.word) {
+        Found::Begun(word) => {
+            let len = length_of(word);
+            moved = len;
+            let written = write_pending(file, entry, base, len);
+            if written.is_ok() {
+                moved_past(file, entry, base + len);
+            }
+            // From here the flush has happened, or did not.
+            pending::end_flush(&entry.word, word, written.is_ok());
+            entry.flushing.store(0, SeqCst);
+            written?;
+            entry.arrived.store(0, Relaxed);
+            file.count(Counter::Flushes, 1);
+            file.count(Counter::FlushBytes, len);
+            len
+        }
+        Found::Returned(word) => {
+            entry.arrived.store(0, Relaxed);
+            length_of(word)
+        }
+        // Taken again since: the process has been quiet all the while, and this is its next call.
+        Found::Guard(_) => return flush_held(file, held),
+        // Nothing is committed yet, but an append that a handler interrupted may be about to, at what
+        // is then no longer the position: it starts again.
+        Found::Nothing => {
+            if !file.is_trailing() && file.position.load(Relaxed) == AT_END {
+                file.position.store(file.end.load(Relaxed), Relaxed);
+            }
+            0
+        }
+    };
+    if len > 0 {
+        let fd = file.fd.load(Relaxed);
+        if file.is_on() && !(is_recalled(file) && follow_offset(file, fd)) {
+            file.leave_offset(fd);
+        }
+        file.error.store(0, Relaxed);
+        inodes::wrote(file);
+    }
+    account(file, len, held);
+    auto::end(file, Way::Write, began_ns, moved, file.append_bytes_max.load(Relaxed));
+    Ok(())
+}
+
+/// Whether another process wants nothing of a file to wait any more.
+pub(super) fn is_recalled(file: &OpenFile) -> bool {
+    file.entry().is_some_and(|entry| entry.is_recalled.load(SeqCst) != 0)
+}
+
+/// Whether somebody else has moved the kernel's offset; a position that was there has moved with it. The
+/// lock is held.
+pub(super) fn follow_offset(file: &OpenFile, fd: i32) -> bool {
+    let Some(moved) = file.moved_offset(fd) else { return false };
+    let position = file.take_position();
+    // What the guard has written since ends there, or began.
+    if position == file.kernel_at.load(Relaxed) || position == file.end.load(Relaxed) {
+        file.position.store(moved, Relaxed);
+    }
+    true
+}
+
+/// What was pending up to `end` is in the file, or about to be said to be.
+fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
+    let trails = Placement::of_entry(entry).trails();
+    file.end.store(end, Relaxed);
+    if !trails && file.position.load(Relaxed) == AT_END {
+        file.position.store(end, Relaxed);
+    }
+}
+
+/// Writes `len` pending bytes where they belong.
+fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<(), i32> {
+    let fd = file.fd.load(Relaxed);
+    let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
+    let trails = Placement::of_entry(entry).trails();
+    // Where the number means another file, a call made without libc changed it. The guard's pin still
+    // leads to the right one.
+    let status = status_if_of(fd, file).ok_or(libc::EBADF)?;
+    file.before_ns.store(status.mtime_ns, Relaxed);
+    if trails {
+        store_status(entry, &status);
+        entry.before.store(shared_offset(file).unwrap_or(status.size), Relaxed);
+    }
+    entry.flushing.store(1, SeqCst);
+    match trails {
+        true => write_behind(entry, fd, chunk, len),
+        false => write_out(fd, chunk, len, base),
+    }?;
+    remember_status(entry, fd);
+    Ok(())
+}
+
+/// Waits until the guard has given back what it took of a file. If it died meanwhile, its bytes are ours
+/// again: they are in the file, or nobody has written to it since they were taken. Else somebody may
+/// have stored something that follows from them, and they are not written here any more: whoever
+/// finishes this process saves them beside.
+fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
+    if entry.flushing.load(Relaxed) == FLUSH_FAILED {
+        return Err(libc::EIO);
+    }
+    if owner_of(entry.word.load(Relaxed)) != Owner::Guard {
+        return Ok(());
+    }
+    pins::wait_until_given_back(entry);
+    let word = entry.word.load(Acquire);
+    if owner_of(word) != Owner::Guard {
+        return Ok(());
+    }
+    let fd = file.fd.load(Relaxed);
+    let status = status_if_of(fd, file);
+    let is_unchanged = status.is_some_and(|status| is_as_left(&status, entry));
+    let is_written = !is_unchanged && status.is_some() && holds_pending(file, entry, fd, word);
+    if !is_unchanged && !is_written {
+        pins::mark_failed(entry);
+    }
+    pending::take_back(&entry.word, word, is_written);
+    match is_unchanged || is_written {
+        true => Ok(()),
+        false => Err(libc::EIO),
+    }
+}
+
+/// Whether a file holds its pending bytes where they belong.
+fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
+    if Placement::of_entry(entry).trails() {
+        return false;
+    }
+    let (base, len) = (entry.base.load(Relaxed), length_of(word));
+    let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
+    let mut done = 0;
+    while done < len {
+        let mut there = [0u8; 512];
+        let wanted = (len - done).min(there.len() as u64) as usize;
+        // SAFETY: a buffer of that size; the chunk holds `len` bytes.
+        let same = unsafe {
+            let answer = sys::read_at(fd, there.as_mut_ptr(), wanted, base + done);
+            let ours = core::slice::from_raw_parts((chunk + done) as *const u8, wanted);
+            answer == wanted as isize && there[..wanted] == *ours
+        };
+        if !same {
+            return false;
+        }
+        done += wanted as u64;
+    }
+    true
+}
+
+/// What waits for a file could not be written. Nothing more is to wait: each write tries that again
+/// first, and fails if it fails.
+pub(super) fn flush_failed(file: &OpenFile, errno: i32) {
+    file.error.store(errno, Relaxed);
+    file.note(Why::WriteFailed);
+    file.chunk.store(0, Relaxed);
+}
+
+/// Before a file is settled: nothing waits any more, and an append that was interrupted starts
+/// again. The lock is held.
+pub fn settle_held(file: &'static OpenFile, held: &Held) {
+    let Some(entry) = file.entry() else { return };
+    if let Err(errno) = flush_held(file, held) {
+        flush_failed(file, errno);
+    }
+    cancel_appends(file, entry, held);
+    file.chunk.store(0, Relaxed);
+}
+
+/// Advances the generation although nothing is pending, so that an append that is under way (below
+/// us, or in a thread from which the lock was taken over) starts again. What it committed in the
+/// last moment is written out.
+fn cancel_appends(file: &'static OpenFile, entry: &Entry, held: &Held) {
+    while !pending::cancel(&entry.word) {
+        if flush_held(file, held).is_err() {
+            return;
+        }
+    }
+}
+
+/// Before the kernel is asked for bytes of a file: do any of them wait here?
+pub fn before_read(file: &OpenFile, at: u64, len: u64) {
+    if !is_pending() {
+        return;
+    }
+    if overlaps_pending(file, at, len) || inodes::others_pending(file) {
+        flush_all();
+    }
+}
+
+/// Whether any of these bytes wait for this very open file.
+pub fn overlaps_pending(file: &OpenFile, at: u64, len: u64) -> bool {
+    file.entry().is_some_and(|entry| {
+        let base = entry.base.load(Relaxed);
+        // Also what the guard has written meanwhile: a flush takes note of it.
+        let end = base + length_of(entry.word.load(Relaxed));
+        end > base && at < end && at.saturating_add(len) > base
+    })
+}
+
+/// The status of a descriptor, if it still is one of this file.
+pub(super) fn status_if_of(fd: i32, file: &OpenFile) -> Option<sys::Status> {
+    sys::status(fd).filter(|status| is_of(status, file))
+}
+
+/// Whether this is the status of this file.
+pub(super) fn is_of(status: &sys::Status, file: &OpenFile) -> bool {
+    status.device == file.device.load(Relaxed) && status.inode == file.inode.load(Relaxed)
+}
+
+/// Whether waiting paid, and how much may wait next time.
+fn account(file: &'static OpenFile, len: u64, held: &Held) {
+    let appends = file.counted(Counter::Appends);
+    let carried = appends - file.appends_before.swap(appends, Relaxed);
+    let mut pattern = append::Pattern {
+        bytes_max: file.append_bytes_max.load(Relaxed),
+        poor: file.poor_flushes.load(Relaxed),
+    };
+    let why = pattern.flushed(len, carried, append_bytes_max(file));
+    file.poor_flushes.store(pattern.poor, Relaxed);
+    if let Some(why) = why {
+        detach(file, held);
+        give_up(file, why);
+        return;
+    }
+    file.append_bytes_max.store(pattern.bytes_max, Relaxed);
+    count_flushed(len);
+    is_disk_nearly_full(file, held);
+}
+
+/// Positioned writes until all is written.
+fn write_out(fd: i32, chunk: u64, len: u64, base: u64) -> Result<(), i32> {
+    let mut done = 0;
+    while done < len {
+        // SAFETY: the chunk is mapped and holds `len` bytes.
+        let answer = unsafe {
+            sys::write_at(fd, (chunk + done) as *const u8, (len - done) as usize, base + done)
+        };
+        match sys::result(answer) {
+            Ok(0) => return Err(libc::EIO),
+            Ok(written) => done += written as u64,
+            Err(sys::Errno(libc::EINTR)) => {}
+            Err(sys::Errno(errno)) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Where the next plain write of a file will probably go: where it was last seen to end, or where
+/// the offset is that others share.
+pub(super) fn expected_place(file: &OpenFile, entry: &Entry) -> u64 {
+    shared_offset(file).unwrap_or(entry.size.load(Relaxed))
+}
+
+/// The kernel's offset of a file from outside; `None` where the end of the file counts.
+fn shared_offset(file: &OpenFile) -> Option<u64> {
+    let counts = file.is_from_outside() && !appends(file);
+    counts.then(|| sys::seek(file.fd.load(Relaxed), 0, libc::SEEK_CUR).max(0) as u64)
+}
+
+/// Plain writes, until all is written that has not arrived yet. One, but for a full disk: nobody
+/// else's bytes come in between.
+fn write_behind(entry: &Entry, fd: i32, chunk: u64, len: u64) -> Result<(), i32> {
+    let mut arrived = entry.arrived.load(Relaxed);
+    while arrived < len {
+        // SAFETY: the chunk is mapped and holds `len` bytes.
+        let answer =
+            unsafe { sys::write(fd, (chunk + arrived) as *const u8, (len - arrived) as usize) };
+        match sys::result(answer) {
+            Err(sys::Errno(libc::EINTR)) => {}
+            Ok(written @ 1..) => arrived += written as u64,
+            failed => {
+                entry.arrived.store(arrived, SeqCst);
+                return Err(failed.err().map_or(libc::EIO, |sys::Errno(errno)| errno));
+            }
+        }
+    }
+    entry.arrived.store(arrived, SeqCst);
+    Ok(())
+}
+
+/// Keeps size and times of the file as they are after a write of ours.
+pub(super) fn remember_status(entry: &Entry, fd: i32) {
+    if let Some(status) = sys::status(fd) {
+        store_status(entry, &status);
+    }
+}
+
+pub(super) fn store_status(entry: &Entry, status: &sys::Status) {
+    entry.size.store(status.size, Relaxed);
+    entry.mtime_ns.store(status.mtime_ns, Relaxed);
+    entry.ctime_ns.store(status.ctime_ns, Relaxed);
+}
+
+/// Whether what waits for a file cannot be written, tried again just now: then every read, write, sync
+/// and close of it fails with that error, most as they would have failed natively, and nothing is
+/// written that the waiting bytes could later overwrite.
+pub fn failing(file: &OpenFile) -> Option<i32> {
+    if file.error.load(Relaxed) == 0 {
+        return None;
+    }
+    flush_all();
+    match file.error.load(Relaxed) {
+        0 => None,
+        errno => Some(errno),
+    }
+}
+
+/// The same for a descriptor, unless it means another file by now.
+pub fn failing_descriptor(fd: i32) -> Option<i32> {
+    let (file, _) = table::open_file(fd)?;
+    let errno = failing(file)?;
+    if sys::status(fd).is_some_and(|status| !is_of(&status, file)) {
+        // As with `Prepared::Replaced`. What waits for the old file is the guard's.
+        life::forget(fd);
+        return None;
+    }
+    Some(errno)
+}

@@ -1,0 +1,387 @@
+//! Signal handlers: what natively is EFAULT must be EFAULT here, though we copy in user space; and a
+//! handler that ran is news.
+//!
+//! From the first buffer on, a handler of ours stands in front of each handler of the program's, and
+//! always for SIGSEGV and SIGBUS. A fault inside the copy routine goes on at its landing; every other
+//! one is the program's, and reaches its handler, or has the effect that it has natively. Any other
+//! signal may be a word from somebody: windows must ask again, and what a dead child left is waited
+//! for, before the program's handler begins.
+//!
+//! The kernel's action has our handler, but the program's mask and flags: mask, alternate stack,
+//! restart and the return from the handler are the kernel's work as ever. Ours jumps to the program's
+//! and leaves nothing on the stack, whether that returns, jumps away or is unwound.
+//!
+//! The program's own action is shown to whoever asks: around each function that sets or asks it,
+//! the kernel has the program's action (`uncover`), and afterwards ours again, in front of whatever
+//! the program has set (`cover`).
+//!
+//! A process that ignores one of those two is not buffered: with a handler in front a signal that somebody
+//! sends would interrupt what it waits in, and without one a bad address would be its end.
+//!
+//! Not here: handlers that are installed by raw system calls other than `syscall`; a bad address while
+//! the program blocks SIGSEGV (`careful`).
+#![allow(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use sweetspot_core::why::Why;
+
+use super::children::{self, passive};
+use super::ending;
+use super::process::{begin_concurrency, listen};
+use super::{deaths, ledger};
+use crate::arch;
+use crate::floor::signals::{self, is_fault, is_programs, set_of};
+use crate::floor::{careful, copy, next, sys};
+
+/// The kernel's struct sigaction.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Action {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+const SA_RESTORER: u64 = 0x0400_0000;
+
+/// What the program has set for a signal.
+struct Program {
+    handler: AtomicUsize,
+    flags: AtomicU64,
+    restorer: AtomicUsize,
+    mask: AtomicU64,
+}
+
+/// By signal.
+static PROGRAM: [Program; signals::COUNT] = [const {
+    Program {
+        handler: AtomicUsize::new(libc::SIG_DFL),
+        flags: AtomicU64::new(0),
+        restorer: AtomicUsize::new(0),
+        mask: AtomicU64::new(0),
+    }
+}; signals::COUNT];
+
+impl Program {
+    fn load(&self) -> Action {
+        Action {
+            handler: self.handler.load(Relaxed),
+            flags: self.flags.load(Relaxed),
+            restorer: self.restorer.load(Relaxed),
+            mask: self.mask.load(Relaxed),
+        }
+    }
+
+    fn store(&self, action: &Action) {
+        self.flags.store(action.flags, Relaxed);
+        self.restorer.store(action.restorer, Relaxed);
+        self.mask.store(action.mask, Relaxed);
+        self.handler.store(action.handler, Relaxed);
+    }
+}
+
+/// Whether the program ignores a signal by which a bad address shows.
+#[unsafe(link_section = ".data")]
+static IGNORES: AtomicBool = AtomicBool::new(false);
+
+/// See `IGNORES`; known once [`install`] has been called.
+pub fn ignores() -> bool {
+    IGNORES.load(Relaxed)
+}
+
+/// Whether handlers of ours stand in front.
+#[unsafe(link_section = ".data")]
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+/// What is done with a signal, as others can see it.
+#[derive(PartialEq, Eq)]
+enum Kind {
+    Default,
+    Ignored,
+    Caught,
+}
+
+impl Kind {
+    fn of(handler: usize) -> Kind {
+        match handler {
+            libc::SIG_DFL => Kind::Default,
+            libc::SIG_IGN => Kind::Ignored,
+            _ => Kind::Caught,
+        }
+    }
+}
+
+/// Whether others could see that this handler is set for a signal from now on.
+pub fn is_seen_to_change(signal: c_int, handler: usize) -> bool {
+    if !is_programs(signal) {
+        return false;
+    }
+    let Some(now) = kernel_action(signal, None) else { return false };
+    let program = match is_ours(&now) {
+        true => PROGRAM[signal as usize].handler.load(Relaxed),
+        false => now.handler,
+    };
+    Kind::of(program) != Kind::of(handler)
+}
+
+/// Asks for the kernel's action, and sets it if `new` is given.
+fn kernel_action(signal: c_int, new: Option<&Action>) -> Option<Action> {
+    let mut old = MaybeUninit::<Action>::zeroed();
+    let new = new.map_or(core::ptr::null(), |new| &raw const *new);
+    // SAFETY: both are the kernel's struct; 8 is the size of its signal set.
+    let answer = unsafe { sys::syscall!(SYS_rt_sigaction, signal, new, old.as_mut_ptr(), 8) };
+    // SAFETY: zeroed, then filled by the kernel.
+    (answer == 0).then(|| unsafe { old.assume_init() })
+}
+
+/// Puts our handler in front of the program's, once. Called before the first copy.
+pub fn install() {
+    if INSTALLED.swap(true, Relaxed) {
+        return;
+    }
+    arch::choose_copy(next::lookup);
+    careful::blocking(sys::change_signal_mask(libc::SIG_BLOCK, 0));
+    let asked = signals::asked_set();
+    for signal in 1..signals::COUNT as c_int {
+        if is_fault(signal) || asked & set_of(signal) != 0 {
+            put_in_front(signal);
+        }
+    }
+}
+
+fn is_ours(action: &Action) -> bool {
+    action.handler == on_signal as *const () as usize
+}
+
+/// Puts our handler in front of what the kernel has now.
+fn put_in_front(signal: c_int) {
+    let Some(program) = kernel_action(signal, None) else { return };
+    let is_handler = program.handler != libc::SIG_DFL && program.handler != libc::SIG_IGN;
+    if is_fault(signal) && program.handler == libc::SIG_IGN {
+        IGNORES.store(true, Relaxed);
+        return;
+    }
+    if is_ours(&program) || !is_handler && !is_fault(signal) {
+        return;
+    }
+    PROGRAM[signal as usize].store(&program);
+    let (flags, mask) = match is_handler {
+        // Where a handler is for one time the kernel sees to that; but ours is needed again.
+        true if is_fault(signal) => {
+            (program.flags & !(libc::SA_RESETHAND as u32 as u64), program.mask)
+        }
+        true => (program.flags, program.mask),
+        false => ((libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART) as u32 as u64, 0),
+    };
+    let restorer = match program.flags & SA_RESTORER {
+        0 => arch::restorer(),
+        _ => Some(program.restorer),
+    };
+    let ours = Action {
+        handler: on_signal as *const () as usize,
+        flags: flags | libc::SA_SIGINFO as u64 | restorer.map_or(0, |_| SA_RESTORER),
+        restorer: restorer.unwrap_or(0),
+        mask,
+    };
+    kernel_action(signal, Some(&ours));
+}
+
+/// Gives the kernel the program's action, if it has ours now.
+fn put_aside(signal: c_int) {
+    if kernel_action(signal, None).is_some_and(|now| is_ours(&now)) {
+        kernel_action(signal, Some(&PROGRAM[signal as usize].load()));
+    }
+}
+
+/// What `uncover` did, for `cover`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Uncovered {
+    /// Nothing.
+    No,
+    /// The program's action for this signal; the signal mask before.
+    Yes(c_int, u64),
+}
+
+/// 0, or the thread that has uncovered an action.
+#[unsafe(link_section = ".data")]
+static LOCK: AtomicU64 = AtomicU64::new(0);
+/// Turns after which a lock is taken over whose thread must have been jumped out of.
+const TURNS_MAX: u32 = 100_000;
+
+fn lock() {
+    let me = sys::thread_pointer();
+    for _ in 0..TURNS_MAX {
+        match LOCK.compare_exchange(0, me, Relaxed, Relaxed) {
+            Ok(_) => return,
+            Err(holder) if holder == me => return,
+            Err(_) => {
+                // SAFETY: no arguments.
+                unsafe { sys::syscall!(SYS_sched_yield) };
+            }
+        }
+    }
+    LOCK.store(me, Relaxed);
+}
+
+/// Before a function that sets or asks what a signal does: the kernel has the program's action.
+#[inline(always)]
+pub fn uncover(signal: c_int) -> Uncovered {
+    if !is_programs(signal) {
+        return Uncovered::No;
+    }
+    signals::asked(signal);
+    begin_concurrency();
+    // A program that buffers nothing itself may have children that do.
+    let tells_of_death = signal == libc::SIGCHLD && ledger::is_given();
+    match INSTALLED.load(Relaxed) || tells_of_death {
+        true => uncover_followed(signal),
+        false => Uncovered::No,
+    }
+}
+
+#[cold]
+fn uncover_followed(signal: c_int) -> Uncovered {
+    if children::is_spawned_child() {
+        // Its actions are its own, but this memory is its parent's: it goes without ours.
+        put_aside(signal);
+        return Uncovered::No;
+    }
+    // Not the two themselves: a fault in the function is the program's, as ever.
+    let mask = sys::set_signal_mask(!signals::fault_set());
+    lock();
+    put_aside(signal);
+    Uncovered::Yes(signal, mask)
+}
+
+/// Calls with the signal mask that the program has, for what changes that or looks at it.
+pub fn with_own_mask<R>(uncovered: Uncovered, call: impl FnOnce() -> R) -> (Uncovered, R) {
+    let Uncovered::Yes(signal, mask) = uncovered else { return (uncovered, call()) };
+    sys::set_signal_mask(mask);
+    let answer = call();
+    (Uncovered::Yes(signal, sys::set_signal_mask(!signals::fault_set())), answer)
+}
+
+/// After it: our handler is in front again.
+#[inline(always)]
+pub fn cover(uncovered: Uncovered) {
+    if let Uncovered::Yes(signal, mask) = uncovered {
+        put_in_front(signal);
+        LOCK.store(0, Relaxed);
+        sys::set_signal_mask(mask);
+        if ignores() && !passive() {
+            ending::end_because(Why::FaultsIgnored);
+        }
+    }
+}
+
+/// The handler that stands in front: it keeps what the kernel handed over, and jumps to the program's.
+///
+/// # Safety
+/// Only the kernel calls it.
+#[unsafe(naked)]
+unsafe extern "C" fn on_signal() {
+    arch::jump_after!(before_handler)
+}
+
+/// Before the program's handler, whose address it returns; or that of one that does nothing.
+extern "C" fn before_handler(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) -> usize {
+    let nothing = no_handler as *const () as usize;
+    if is_fault(signal) {
+        return before_fault(signal, info, context).unwrap_or(nothing);
+    }
+    listen();
+    handler_begins();
+    let program = PROGRAM.get(signal as usize);
+    // Whatever it stands for: a parent's death, a lost terminal, a clone's own signal.
+    match signal {
+        libc::SIGCHLD => deaths::signalled(),
+        _ => deaths::heard(),
+    }
+    // It was set when the kernel delivered the signal, even if it has been taken away since.
+    match program.map(|program| program.handler.load(Relaxed)) {
+        Some(libc::SIG_DFL | libc::SIG_IGN) | None => nothing,
+        Some(handler) => handler,
+    }
+}
+
+/// The program's handler is about to begin, with the mask of this moment: that of the action, and of whoever
+/// waited with one of its own (`sigsuspend`, `ppoll`).
+fn handler_begins() {
+    if !passive() {
+        careful::handler_begins(sys::change_signal_mask(libc::SIG_BLOCK, 0));
+    }
+}
+
+extern "C" fn no_handler() {}
+
+/// The same for a signal by which a bad address shows; `None`: it is dealt with.
+fn before_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) -> Option<usize> {
+    // SAFETY: the kernel hands over a valid context and information.
+    let (instruction, code) = unsafe { (arch::instruction_pointer(context), (*info).si_code) };
+    let by_kernel = code > 0;
+    // SAFETY: as above; the landing is an instruction of ours.
+    if by_kernel && let Some(landing) = copy::landing(unsafe { *instruction } as usize) {
+        // SAFETY: as above.
+        unsafe { *instruction = landing as u64 };
+        return None;
+    }
+    listen();
+    let program = &PROGRAM[signal as usize];
+    match program.handler.load(Relaxed) {
+        libc::SIG_DFL => {
+            end_by(signal, info, by_kernel);
+            None
+        }
+        handler => {
+            if program.flags.load(Relaxed) & libc::SA_RESETHAND as u32 as u64 != 0 {
+                program.handler.store(libc::SIG_DFL, Relaxed);
+            }
+            handler_begins();
+            Some(handler)
+        }
+    }
+}
+
+/// The default action: the instruction faults again, or the signal is sent again, without us.
+fn end_by(signal: c_int, info: *mut libc::siginfo_t, by_kernel: bool) {
+    let default = Action { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+    kernel_action(signal, Some(&default));
+    if !by_kernel {
+        // SAFETY: to this very thread, with the information that came; it takes effect at the
+        // return of the handler at the latest.
+        unsafe {
+            let thread = sys::syscall!(SYS_gettid);
+            sys::syscall!(SYS_rt_tgsigqueueinfo, sys::process_id() as isize, thread, signal, info);
+        }
+    }
+}
+
+/// The same for what is looked at also in programs that buffer nothing: no handler is needed for it.
+pub fn glance(from: *const u64) -> Option<u64> {
+    let is_sound = from.is_aligned() && sys::is_readable(from as usize);
+    // SAFETY: it can be read, and is aligned, so it lies in one page.
+    is_sound.then(|| unsafe { *from })
+}
+
+/// Reads a value of the program's, who may have handed over a bad address.
+pub fn peek<T: Copy>(from: *const T) -> Option<T> {
+    if from.is_null() || passive() {
+        return None;
+    }
+    install();
+    if ignores() {
+        return None;
+    }
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: our side is a local of that size.
+    let bad = unsafe { copy::copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()) };
+    // SAFETY: all its bytes were copied from a value of the same C type.
+    (!bad).then(|| unsafe { value.assume_init() })
+}

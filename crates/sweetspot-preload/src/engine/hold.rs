@@ -1,0 +1,108 @@
+//! The lock of an open file: held by a transition, or by an append, which may never come back. See `file`.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::file::{Held, OpenFile, close_append_lane};
+use super::handle;
+use crate::floor::atomic::{Threads, swap};
+use crate::floor::{clock, sys};
+
+/// How long another thread's append may hold the lock, in milliseconds, before it is taken for one
+/// that a signal handler has left for good. An append copies a few hundred bytes; a thread that is
+/// merely not scheduled is back sooner.
+const STEAL_MS: u64 = 1000;
+
+/// In a lock word: held by a transition, which always ends.
+const TRANSITION: u64 = 1;
+
+impl OpenFile {
+    /// Takes its lock. Signals must be blocked. See the module documentation for who may hold it.
+    pub fn hold(&'static self) -> Held {
+        close_append_lane();
+        let me = sys::thread_pointer();
+        let (mut turns, mut since_ms) = (0u32, 0);
+        loop {
+            let holder = self.lock.load(Relaxed);
+            if holder == 0 {
+                if swap(&self.lock, 0, me | TRANSITION) {
+                    return Held { file: self, nested: false };
+                }
+            } else if holder == me {
+                if !self.append_was_left() {
+                    return Held { file: self, nested: true };
+                }
+                // Only a guess: a coroutine that a handler left goes on later, on a stack of its own.
+                if swap(&self.lock, me, me | TRANSITION) {
+                    return self.taken_over();
+                }
+            } else if turns < 64 {
+                core::hint::spin_loop();
+            } else {
+                sys::give_way();
+                let now = clock::now_ms();
+                if since_ms == 0 {
+                    since_ms = now;
+                }
+                let late = now.saturating_sub(since_ms) > STEAL_MS && holder & TRANSITION == 0;
+                if late && swap(&self.lock, holder, me | TRANSITION) {
+                    return self.taken_over();
+                }
+            }
+            turns += 1;
+        }
+    }
+
+    /// The lock was taken from an append that may yet go on.
+    fn taken_over(&'static self) -> Held {
+        self.frame.store(0, Relaxed);
+        handle::abandon(self);
+        Held { file: self, nested: false }
+    }
+
+    /// Whether the append of this thread that holds the lock will never go on: a signal handler
+    /// jumped out of it, to a frame above it. A guess: see [`OpenFile::taken_over`].
+    fn append_was_left(&self) -> bool {
+        let frame = self.frame.load(Relaxed);
+        let here = sys::stack_pointer();
+        if frame == 0 || here <= frame {
+            return false;
+        }
+        // Frames of different stacks cannot be compared: on the alternate stack the append may be
+        // going on below us.
+        !sys::on_alternate_stack()
+    }
+
+    /// Whether an append of this thread was interrupted, and goes on when its handler returns.
+    pub fn is_append_interrupted(&self) -> bool {
+        self.lock.load(Relaxed) == sys::thread_pointer()
+    }
+
+    /// Takes the lock for an append, without blocking signals; false if it is held.
+    #[inline(always)]
+    pub fn enter_append(&self) -> bool {
+        let me = sys::thread_pointer();
+        match Threads::now() {
+            Threads::One if self.lock.load(Relaxed) != 0 => return false,
+            Threads::One => self.lock.store(me, Relaxed),
+            several if !several.swap(&self.lock, 0, me) => return false,
+            Threads::Several => {}
+        }
+        self.frame.store(sys::stack_pointer(), Relaxed);
+        true
+    }
+
+    /// Gives it back, unless it was taken over. A handler may have made a thread meanwhile, so the
+    /// threads are asked for once more.
+    #[inline(always)]
+    pub fn leave_append(&self) -> Threads {
+        self.frame.store(0, Relaxed);
+        let threads = Threads::now();
+        match threads {
+            Threads::One => self.lock.store(0, Relaxed),
+            Threads::Several => {
+                threads.swap(&self.lock, sys::thread_pointer(), 0);
+            }
+        }
+        threads
+    }
+}

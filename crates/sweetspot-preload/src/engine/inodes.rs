@@ -1,0 +1,149 @@
+//! Coherence per inode: whether a write, or a mapping, concerns a file that has a window.
+//!
+//! Counters by hash say quickly that nothing concerns a file. Where they say that something may, the
+//! open files themselves are asked: in a job with thousands of files some hashes are equal, and what
+//! waits would go out at each read of one of them.
+//!
+//! Two threads may begin at the same time, one to keep a window of a file and one to let its bytes wait,
+//! and both may look before either has given its sign. So whoever has given a sign looks a second time
+//! ([`meets_pending`], [`meets_use`]): of the two at least one finds the other.
+
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
+
+use super::file::{self, OpenFile};
+use super::process::{listen, listen_with};
+
+const BUCKETS: usize = 1024;
+
+/// Windows open in this process.
+#[unsafe(link_section = ".data")]
+static WINDOWS: AtomicU32 = AtomicU32::new(0);
+/// Of them, by the hash of device and inode.
+static BY_INODE: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
+/// Inodes that were ever mapped here, by hash: one page of bits, as those of a hundred libraries may
+/// be among them, and a file whose bit is set gets no buffer.
+static MAPPED: [AtomicU64; MAPPED_BITS / 64] = [const { AtomicU64::new(0) }; MAPPED_BITS / 64];
+const MAPPED_BITS: usize = 32768;
+
+fn hash(device: u64, inode: u64) -> usize {
+    let hash = (device ^ inode.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash >> 32) as usize
+}
+
+/// Whether that holds for another open file of the same inode.
+#[cold]
+fn another(file: &OpenFile, is: impl Fn(&OpenFile) -> bool) -> bool {
+    let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
+    file::used().any(|other| {
+        !core::ptr::eq(other, file)
+            && (other.device.load(Relaxed), other.inode.load(Relaxed)) == inode
+            && is(other)
+    })
+}
+
+fn is_pending(file: &OpenFile) -> bool {
+    file.dirty.load(Relaxed) != 0
+}
+
+fn is_window(file: &OpenFile) -> bool {
+    file.buffer_bytes.load(Relaxed) != 0
+}
+
+/// A window of this file was opened.
+pub fn window_opened(file: &OpenFile) {
+    WINDOWS.fetch_add(1, Relaxed);
+    BY_INODE[bucket_of(file)].fetch_add(1, Relaxed);
+}
+
+/// It was closed.
+pub fn window_closed(file: &OpenFile) {
+    WINDOWS.fetch_sub(1, Relaxed);
+    BY_INODE[bucket_of(file)].fetch_sub(1, Relaxed);
+}
+
+/// Whether any window is open in this process.
+pub fn any_window() -> bool {
+    WINDOWS.load(Relaxed) != 0
+}
+
+/// Bytes went straight to a file: windows on it must ask again. `None`: to which, is not known.
+pub fn written(file: Option<&OpenFile>) {
+    if any_window() && file.is_none_or(has_window) {
+        listen();
+    }
+}
+
+/// Whether the inode of this open file has a window.
+fn has_window(file: &OpenFile) -> bool {
+    is_window(file) || others_have_window(file)
+}
+
+fn others_have_window(file: &OpenFile) -> bool {
+    BY_INODE[bucket_of(file)].load(Relaxed) > u32::from(is_window(file)) && another(file, is_window)
+}
+
+/// Files with pending bytes, by the hash of device and inode.
+static PENDING: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
+
+fn bucket_of(file: &OpenFile) -> usize {
+    hash(file.device.load(Relaxed), file.inode.load(Relaxed)) % BUCKETS
+}
+
+/// Bytes of this file wait from now on.
+pub fn pending_began(file: &OpenFile) {
+    PENDING[bucket_of(file)].fetch_add(1, Relaxed);
+}
+
+/// Nothing of it waits any more.
+pub fn pending_ended(file: &OpenFile) {
+    PENDING[bucket_of(file)].fetch_sub(1, Relaxed);
+}
+
+/// Whether another open file of the same inode has pending bytes.
+pub fn others_pending(file: &OpenFile) -> bool {
+    PENDING[bucket_of(file)].load(Relaxed) > file.dirty.load(Relaxed) && another(file, is_pending)
+}
+
+/// Whether another open file of the same inode has a window or pending bytes.
+pub fn others_use(file: &OpenFile) -> bool {
+    others_have_window(file) || others_pending(file)
+}
+
+/// The second look, after [`window_opened`]: whether another open file of the same inode has pending
+/// bytes.
+pub fn meets_pending(file: &OpenFile) -> bool {
+    fence(SeqCst);
+    others_pending(file)
+}
+
+/// The second look, after [`pending_began`]: whether another open file of the same inode has a window
+/// or pending bytes.
+pub fn meets_use(file: &OpenFile) -> bool {
+    fence(SeqCst);
+    others_use(file)
+}
+
+/// Bytes of this file went to the kernel: other windows on it must ask again. Its own holds them.
+pub fn wrote(file: &OpenFile) {
+    // A window that opens after this look is filled with them.
+    fence(SeqCst);
+    if others_use(file) {
+        file.epoch.store(listen_with(file.epoch.load(Relaxed)), Relaxed);
+    }
+}
+
+/// The inode was mapped into memory: what is stored there arrives without a call.
+pub fn mapped(device: u64, inode: u64) {
+    let bucket = hash(device, inode) % MAPPED_BITS;
+    MAPPED[bucket / 64].fetch_or(1 << (bucket % 64), SeqCst);
+}
+
+/// Whether the inode was (perhaps) mapped.
+pub fn is_mapped(device: u64, inode: u64) -> bool {
+    let bucket = hash(device, inode) % MAPPED_BITS;
+    MAPPED[bucket / 64].load(SeqCst) & (1 << (bucket % 64)) != 0
+}

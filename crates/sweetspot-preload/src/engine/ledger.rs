@@ -1,0 +1,161 @@
+//! This process' side of the ledger, which is mapped (`shared`) when it is first needed: what it says of
+//! the process as a whole, and what is said there.
+//!
+//! Without one (a bare preload, a folder that is not reachable) everything still works: the size
+//! comes from the environment and counters stay here.
+//!
+//! Not here: its rules (`rules`), its records of files (`records`), its entries (`pins`).
+
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use sweetspot_core::ledger::{
+    Devices, FLAG_OBSERVE, FLAG_PLACES, FLAG_PROBE, FLAG_SUMMARY, FLAG_TRACE, Header, Ledger,
+};
+use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
+use sweetspot_core::trace::{TRACE_AT, Trace};
+use sweetspot_core::why::Why;
+
+use super::concerns::{self, SUMMARY};
+use super::{file, process};
+use crate::floor::clock;
+use crate::floor::shared;
+pub use crate::floor::shared::is_given;
+#[unsafe(link_section = ".data")]
+static MAPPED: AtomicPtr<Ledger> = AtomicPtr::new(core::ptr::null_mut());
+/// Whether mapping was tried.
+#[unsafe(link_section = ".data")]
+static TRIED: AtomicU32 = AtomicU32::new(0);
+
+/// The ledger, mapped on first use. Called only inside transitions or at start.
+pub fn ledger() -> Option<&'static Ledger> {
+    if TRIED.swap(1, Relaxed) == 0
+        && let Some(ledger) = shared::map()
+    {
+        MAPPED.store(ledger, Relaxed);
+        let header = mapped().map(|ledger| &ledger.header);
+        clock::watch(header);
+        if header.is_some_and(|header| header.flags.load(Relaxed) & FLAG_SUMMARY != 0) {
+            concerns::set(SUMMARY);
+        }
+    }
+    mapped()
+}
+
+/// The ledger, if it is mapped.
+fn mapped() -> Option<&'static Ledger> {
+    // SAFETY: a mapped ledger stays mapped, and all of it is atomics.
+    unsafe { MAPPED.load(Relaxed).as_ref() }
+}
+
+/// The most memory that this process may use, whatever sizes are in force, in bytes.
+pub fn memory_bytes_max() -> u64 {
+    mapped().map_or(u64::MAX, |ledger| ledger.header.budget_bytes.load(Relaxed))
+}
+
+/// What is known of file systems.
+pub fn devices() -> Option<&'static Devices> {
+    mapped().map(|ledger| &ledger.header.devices)
+}
+
+/// Bytes that chunks may still take, as far as the guard has said.
+pub fn chunks_left() -> u64 {
+    mapped().map_or(0, |ledger| ledger.header.chunks_left.load(Relaxed))
+}
+
+/// Lets go of the shared memory for good: the process is about to give up rights, and whoever may
+/// then control it must not reach what others have pending. Private zeros take its place, because
+/// counters and entries are still pointed to. What could not be written keeps its chunk.
+pub fn let_go() {
+    let mapped = unmapped();
+    if mapped.is_null() {
+        return;
+    }
+    shared::disconnect(mapped as u64, size_of::<Ledger>() as u64);
+}
+
+/// Forgets where the ledger is mapped, which it returns.
+fn unmapped() -> *mut Ledger {
+    concerns::clear(SUMMARY);
+    MAPPED.swap(core::ptr::null_mut(), Relaxed)
+}
+
+/// In the child of a fork: what is mapped is the parent's, and so is what is counted there. If this
+/// process needs a ledger it maps it anew.
+pub fn leave_to_parent() {
+    let mapped = unmapped();
+    if mapped.is_null() {
+        return;
+    }
+    TRIED.store(0, Relaxed);
+    clock::watch(None);
+    for file in file::used() {
+        file.record.store((&raw const file.counters.0).cast_mut(), Relaxed);
+        file.file_record.store(core::ptr::null_mut(), Relaxed);
+    }
+    shared::disconnect(mapped as u64, size_of::<Ledger>() as u64);
+}
+
+/// The reasons that [`note`] was given in this process, as bits: the ledger has those of all.
+#[unsafe(link_section = ".data")]
+static NOTED: AtomicU64 = AtomicU64::new(0);
+
+/// A reason for which this whole process is not buffered.
+pub fn noted() -> Option<Why> {
+    let bits = NOTED.load(Relaxed);
+    Why::ALL.into_iter().find(|why| bits & why.bit() != 0)
+}
+
+/// Notes a reason for which this whole process is not buffered, for the summary.
+pub fn note(why: Why) {
+    NOTED.fetch_or(why.bit(), Relaxed);
+    if process::under_seccomp() && MAPPED.load(Relaxed).is_null() {
+        // It may not be allowed to map it.
+        return;
+    }
+    if let Some(ledger) = ledger() {
+        ledger.header.why.fetch_or(why.bit(), Relaxed);
+    }
+}
+
+/// Says that the library was loaded, for the summary or for `profile`; whether it is to observe.
+pub fn announce() -> bool {
+    ledger().is_some_and(|ledger| {
+        ledger.header.processes.fetch_add(1, Relaxed);
+        ledger.header.flags.load(Relaxed) & FLAG_OBSERVE != 0
+    })
+}
+
+/// The header in which an answer is to be stored, where this process is only asked what would be
+/// buffered.
+pub fn probed() -> Option<&'static Header> {
+    let header = &mapped()?.header;
+    (header.flags.load(Relaxed) & FLAG_PROBE != 0).then_some(header)
+}
+
+/// Whether places are to be noted, too.
+pub fn wants_places() -> bool {
+    mapped().is_some_and(|ledger| ledger.header.flags.load(Relaxed) & FLAG_PLACES != 0)
+}
+
+/// Maps the counters of `profile`.
+pub fn observations() -> Option<&'static Observations> {
+    let address = shared::map_part(OBSERVATIONS_AT, size_of::<Observations>())?;
+    // SAFETY: mapped just now and for good, of that size; every bit pattern is valid.
+    Some(unsafe { &*(address as *const Observations) })
+}
+
+/// Maps the log of `profile --record`, if there is to be one.
+pub fn trace() -> Option<&'static Trace> {
+    if mapped()?.header.flags.load(Relaxed) & FLAG_TRACE == 0 {
+        return None;
+    }
+    let address = shared::map_part(TRACE_AT, size_of::<Trace>())?;
+    // SAFETY: as above.
+    Some(unsafe { &*(address as *const Trace) })
+}
+
+/// Whether a summary is wanted.
+#[inline(always)]
+pub fn wants_summary() -> bool {
+    concerns::of(SUMMARY) != 0
+}

@@ -1,0 +1,400 @@
+//! The life of descriptors: opened, duplicated, closed, handed on.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::learning::Learning;
+use sweetspot_core::why::Why;
+
+use super::children::{self, passive};
+use super::file::{self, OpenFile};
+use super::process::listen;
+use super::{
+    concerns, dirty, ending, flush, handle, observe, settle, space, speak, table, transition,
+};
+use crate::floor::signals::SignalsBlocked;
+use crate::floor::sys;
+
+/// A descriptor was opened by path, with these open flags. `fd` may be an error.
+pub fn opened(fd: i32, flags: i32) {
+    began(fd, |fd| table::opened(fd, close_on_exec(flags)));
+}
+
+/// A descriptor was made, and gets its word.
+fn began(fd: i32, set_word: impl FnOnce(i32)) {
+    if fd < 0 {
+        return;
+    }
+    if passive() {
+        observe::made(fd);
+        return;
+    }
+    forget(fd);
+    set_word(fd);
+    listen();
+}
+
+fn close_on_exec(flags: i32) -> u64 {
+    if flags & libc::O_CLOEXEC != 0 { Learning::CLOSE_ON_EXEC } else { 0 }
+}
+
+/// The same after a call that nothing concerned; returns the descriptor.
+#[inline(always)]
+pub fn opened_alone(fd: i32, flags: i32) -> i32 {
+    listen();
+    if concerns::any() || !is_plain(fd) {
+        return opened_after_all(fd, flags);
+    }
+    table::opened(fd, close_on_exec(flags));
+    fd
+}
+
+#[inline(never)]
+extern "C" fn opened_after_all(fd: i32, flags: i32) -> i32 {
+    opened(fd, flags);
+    fd
+}
+
+/// Whether nothing is kept for a descriptor but its word.
+#[inline(always)]
+fn is_plain(fd: i32) -> bool {
+    table::word(fd).is_some_and(|word| !table::is_open(word.load(Relaxed)))
+        && crate::engine::process::stdio() != crate::engine::process::STDIO_BY_RULE
+}
+
+/// A descriptor was made that is no file opened by path: it is never buffered.
+pub fn made(fd: i32) {
+    began(fd, |fd| table::set(fd, table::OTHER));
+}
+
+/// A descriptor was taken from another process by one of it; it is never buffered.
+pub fn fetched(pidfd: i32, fd: i32) {
+    made(fd);
+    super::deaths::descriptor_made();
+    if fd >= 0 && !crate::engine::process::under_seccomp() && !children::is_spawned_child() {
+        crate::engine::others::fetched(pidfd, fd);
+    }
+}
+
+/// Whether the position of a descriptor may be ours.
+pub fn is_followed(fd: i32) -> bool {
+    !passive() && table::open_file(fd).is_some()
+}
+
+/// Whether another process may have the same description, and so set its flags: anything but a file that was
+/// opened here and goes on being followed.
+pub fn may_be_shared(fd: i32) -> bool {
+    let is_own = |word: u64| match table::tag(word) {
+        table::LEARNING => true,
+        table::OPEN => {
+            let file = OpenFile::from_word(word);
+            !file.is_from_outside() && file.state.load(Relaxed) != table::STRAIGHT
+        }
+        _ => false,
+    };
+    !passive() && !table::word(fd).is_some_and(|word| is_own(word.load(Relaxed)))
+}
+
+/// Descriptors were made and written to where `list` points, which the kernel has just done.
+pub fn made_several(list: *const i32, count: usize) {
+    for index in 0..count {
+        // SAFETY: the call that wrote there has succeeded.
+        made(unsafe { *list.add(index) });
+    }
+}
+
+/// A call that is not followed gave a small number, which may be a new descriptor.
+pub fn perhaps_made(fd: i32) {
+    if fd < 0 {
+        return;
+    }
+    if passive() {
+        observe::made(fd);
+    } else {
+        settle::settle(fd, settle::Next::Learn);
+        forget(fd);
+    }
+}
+
+/// Before a stream is closed: libc still writes what it holds, at the kernel's offset.
+pub fn stream_closing(fd: i32) {
+    if fd >= 0 && !passive() {
+        speak();
+        settle::settle(fd, settle::Next::Learn);
+        forget(fd);
+    }
+}
+
+/// Before `close_range`: the descriptors end, or are closed at exec from now on. That may yet fail,
+/// so the kernel knows all positions first.
+pub fn range(first: u32, last: u32, flags: u32) {
+    if passive() || first > last {
+        observe::range_closed(first, last, flags);
+        return;
+    }
+    if flags & libc::CLOSE_RANGE_UNSHARE != 0 {
+        // Other threads keep what this one closes.
+        ending::end_because(Why::Shared);
+        return;
+    }
+    speak();
+    for fd in table::all().filter(|fd| (first..=last).contains(&(*fd as u32))) {
+        if flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
+            settle::settle(fd, settle::Next::Learn);
+            forget(fd);
+        }
+    }
+}
+
+/// Before a descriptor is closed: what was kept for it ends.
+///
+/// Returns the error with which the close is to fail (after it was done), or 0: what was written
+/// before cannot be brought to the file.
+pub fn closing(fd: i32) -> i32 {
+    if passive() {
+        observe::closed(fd);
+        return 0;
+    }
+    speak();
+    let failed = flush::failing_descriptor(fd).unwrap_or(0);
+    forget(fd);
+    failed
+}
+
+/// The same where nothing concerns it and nothing is kept: false, if that is not so.
+#[inline(always)]
+pub fn closes_alone(fd: i32) -> bool {
+    let is_alone = !concerns::any() && is_plain(fd);
+    if is_alone && let Some(word) = table::word(fd) {
+        word.store(table::UNKNOWN, Relaxed);
+    }
+    is_alone
+}
+
+/// Ends what is known of a descriptor, whose number may now mean something else.
+pub fn forget(fd: i32) {
+    let Some(word) = table::word(fd) else { return };
+    if crate::engine::process::stdio() == crate::engine::process::STDIO_BY_RULE
+        && let Some(known) = table::stdio(fd)
+    {
+        known.store(0, Relaxed);
+    }
+    if table::tag(word.load(Relaxed)) != table::OPEN {
+        word.store(table::UNKNOWN, Relaxed);
+        return;
+    }
+    // In order with what other files have pending; what is pending after this cannot be written.
+    speak();
+    let _signals = SignalsBlocked::new();
+    let _dirty = dirty::hold_dirty();
+    let registry = file::hold_registry();
+    let Some((file, open)) = table::open_file(fd) else { return };
+    word.store(table::UNKNOWN, Relaxed);
+    if file.references.fetch_sub(1, Relaxed) > 1 {
+        if file.fd.load(Relaxed) == fd
+            && let Some(other) = table::all()
+                .find(|other| table::open_file(*other).is_some_and(|(_, word)| word == open))
+        {
+            file.fd.store(other, Relaxed);
+            // The guard, too, looks for it there.
+            file.entry().into_iter().for_each(|entry| entry.fd.store(other, Relaxed));
+        }
+        return;
+    }
+    let held = file.hold();
+    if held.nested {
+        // A handler closes the file to which the interrupted frame is appending: that goes on with
+        // the record and the chunk, so neither is used again.
+        return;
+    }
+    flush::settle_held(file, &held);
+    dirty::take_off(file);
+    file.close_cursor();
+    file.drop_window(&held);
+    handle::unpin(file);
+    drop(held);
+    file.free(&registry);
+}
+
+/// Before a descriptor is duplicated: both will share one open file, and others can see the new number.
+pub fn duplicating(fd: i32) {
+    super::before_it_is_shown();
+    if !passive() {
+        let _signals = SignalsBlocked::new();
+        let registry = file::hold_registry();
+        transition::make_known(fd, &registry);
+    }
+}
+
+/// Before a descriptor may be replaced by a duplicate (or not, if that fails): the kernel knows its
+/// position.
+pub fn may_be_replaced(fd: i32) {
+    if !passive() {
+        speak();
+        settle::settle(fd, settle::Next::Learn);
+    }
+}
+
+/// `new` is now a duplicate of `old`.
+pub fn duplicated(old: i32, new: i32) {
+    if new < 0 || old == new {
+        return;
+    }
+    if passive() {
+        kept_by_child(old);
+        observe::duplicated(old, new);
+        return;
+    }
+    if table::word(new).is_none() {
+        // Nobody knows the number yet; whoever uses it later is not seen to use the same position.
+        special_use(old, Why::Shared);
+        return;
+    }
+    forget(new);
+    let _signals = SignalsBlocked::new();
+    let _registry = file::hold_registry();
+    match table::open_file(old) {
+        Some((file, word)) => {
+            file.references.fetch_add(1, Relaxed);
+            // The duplicate may outlive an exec, whatever holds for the first.
+            survives_exec(file);
+            table::set(new, word);
+        }
+        None => {
+            let word = table::word(old).map_or(table::UNKNOWN, |word| word.load(Relaxed));
+            // A word that is still learning is never shared: then nothing is known of both.
+            let shared = if table::tag(word) == table::LEARNING { table::STRAIGHT } else { word };
+            table::set(old, shared);
+            table::set(new, shared);
+        }
+    }
+}
+
+/// Close-on-exec was set or cleared.
+pub fn set_close_on_exec(fd: i32, flags: i32) {
+    let closed = flags & libc::FD_CLOEXEC != 0;
+    if passive() {
+        if !closed {
+            kept_by_child(fd);
+        }
+        observe::set_close_on_exec(fd, flags);
+        return;
+    }
+    if let Some((file, _)) = table::open_file(fd) {
+        // Set for one of several descriptors, it says nothing about the others.
+        if !closed {
+            survives_exec(file);
+        }
+        return;
+    }
+    let Some(word) = table::word(fd) else { return };
+    let value = word.load(Relaxed);
+    if table::is_learning(value) {
+        let learning = Learning(value);
+        let next = match closed {
+            false => learning.without(Learning::CLOSE_ON_EXEC),
+            true => learning.with(Learning::CLOSE_ON_EXEC),
+        };
+        crate::floor::atomic::swap(word, value, next.0);
+    }
+}
+
+/// Some descriptor of an open file is not closed at exec: a new program will share its offset.
+fn survives_exec(file: &OpenFile) {
+    for word in [&file.learned, &file.state] {
+        loop {
+            let value = word.load(Relaxed);
+            let with = Learning(value).has(Learning::CLOSE_ON_EXEC);
+            if table::tag(value) != table::LEARNING || !with {
+                break;
+            }
+            let without = Learning(value).without(Learning::CLOSE_ON_EXEC);
+            if crate::floor::atomic::swap(word, value, without.0) {
+                break;
+            }
+        }
+    }
+}
+
+/// The child of a vfork duplicated a descriptor or let it survive the exec: then the parent shares
+/// it for good, though it was to be closed. The child's descriptor means the same open file.
+fn kept_by_child(fd: i32) {
+    let was_shared = table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
+    if children::is_spawned_child() && !was_shared {
+        settle::settle(fd, settle::Next::Straight(Why::Shared));
+    }
+}
+
+/// Before the rights on a file change, by descriptor: the guard gives its handle back, for it may not
+/// be able to write there afterwards.
+pub fn rights_changing(fd: i32) {
+    if !passive()
+        && crate::engine::pins::has_slot()
+        && let Some(status) = sys::status(fd)
+    {
+        give_handles_back(&status);
+    }
+}
+
+/// The same by path.
+///
+/// # Safety
+/// As of `fstatat`: a bad address is an error.
+pub unsafe fn rights_changing_at(folder: i32, path: *const core::ffi::c_char, flags: i32) {
+    if passive() || !crate::engine::pins::has_slot() {
+        return;
+    }
+    let flags = flags & (libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH);
+    // SAFETY: as the caller says.
+    if let Some(status) = unsafe { sys::status_at(folder, path, flags) } {
+        give_handles_back(&status);
+    }
+}
+
+fn give_handles_back(of: &sys::Status) {
+    for fd in table::all() {
+        let Some((file, _)) = table::open_file(fd) else { continue };
+        let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
+        if inode == (of.device, of.inode) {
+            handle::give_handle_back(fd, file);
+        }
+    }
+}
+
+/// The descriptor is about to be used in a way that is not followed: straight on for good.
+pub fn special_use(fd: i32, why: Why) {
+    if passive() {
+        observe::special_use(fd, why);
+        return;
+    }
+    speak();
+    settle::settle(fd, settle::Next::Straight(why));
+}
+
+/// The kernel is about to use the descriptor's offset, or its content, behind our back.
+pub fn hand_over(fd: i32) {
+    if passive() {
+        observe::handed_over(fd);
+        return;
+    }
+    speak();
+    settle::settle(fd, settle::Next::Learn);
+}
+
+/// The same for a call by which the kernel uses what the file holds. If that is not what was written to
+/// it, and cannot be, the call fails with this error, as a read does.
+pub fn hand_over_content(fd: i32) -> Option<i32> {
+    hand_over(fd);
+    incomplete(fd)
+}
+
+pub(super) fn incomplete(fd: i32) -> Option<i32> {
+    if passive() { None } else { flush::failing_descriptor(fd) }
+}
+
+/// Bytes were moved inside the kernel, from one descriptor to another.
+pub fn transferred(from: i32, to: i32, answer: isize) {
+    space::written_straight(answer.max(0) as u64);
+    if passive() {
+        observe::transferred(from, to, answer);
+    }
+}

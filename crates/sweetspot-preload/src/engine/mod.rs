@@ -1,0 +1,108 @@
+//! The engine: open files, windows, pending bytes; plain Rust that answers with a value.
+//!
+//! A front door asks, gets an [`Outcome`], and only the door calls the next definition; so that "call the
+//! original" is a value and not an accident.
+//!
+//! What is known (`table`, `file`, `inodes`, `ledger`, ...) imports nothing of what is done (`read`, `write`,
+//! `flush`, ...).
+
+pub mod age;
+pub mod append;
+pub mod auto;
+pub mod children;
+pub mod concerns;
+pub mod deaths;
+pub mod dirty;
+pub mod embed;
+pub mod ending;
+pub mod file;
+mod fill;
+pub mod flush;
+pub mod handle;
+pub mod handlers;
+pub mod hold;
+pub mod inodes;
+pub mod ledger;
+pub mod life;
+pub mod mapping;
+pub mod observe;
+pub mod others;
+pub mod own_files;
+mod pass;
+pub mod pins;
+pub mod pool;
+pub mod process;
+pub mod read;
+pub mod records;
+pub mod rules;
+pub mod seek;
+pub mod settle;
+pub mod silence;
+pub mod space;
+pub mod streams;
+pub mod table;
+pub mod transition;
+pub mod write;
+
+use self::children::passive;
+pub use self::pass::{AtOnce, Outcome, Pass};
+use self::pass::{Kind, disturbed, enter, enter_alone, is_followed, is_trailing, jumped};
+
+/// Before the program can be heard, or sleeps: everything written before is written out.
+#[inline(always)]
+pub fn speak() {
+    if dirty::is_pending() {
+        dirty::flush_all();
+    }
+}
+
+/// Whether it matters to anybody that this process speaks: something waits, or is said to (`profile`).
+#[inline(always)]
+pub fn is_heard() -> bool {
+    dirty::is_pending() || observe::is_on()
+}
+
+/// The same where only others hear of it, and the call looks at no file: what nobody else looks at
+/// goes on waiting.
+#[inline(always)]
+pub fn talk() -> Pass {
+    if passive() {
+        observe::spoke();
+        return Pass::NOTHING;
+    }
+    pins::await_releases();
+    if dirty::is_pending() {
+        dirty::flush_public();
+    }
+    Pass::LISTEN
+}
+
+/// Before others can see something else of this process alone, as its descriptors: files that were closed
+/// need not be free for that.
+pub fn before_it_is_shown() {
+    if passive() {
+        observe::spoke();
+    } else if dirty::is_pending() {
+        dirty::flush_public();
+    }
+}
+
+/// Before a call that shows whether what was closed is free, and one that starts a process, which may
+/// make such a call.
+#[inline(always)]
+pub fn before_it_is_seen_free() {
+    if !passive() {
+        pins::await_releases();
+    }
+}
+
+/// A call that both speaks and listens, on nothing that is buffered: the common kind.
+#[inline(always)]
+pub fn pass_on() -> Pass {
+    if passive() {
+        observe::spoke();
+        return Pass::NOTHING;
+    }
+    speak();
+    Pass::LISTEN
+}

@@ -1,0 +1,208 @@
+//! Other processes of the tree, as the ledger shows them, and what waits of them.
+//!
+//! Whoever learns that one of them has died waits until the guard has finished it. Whoever learns that
+//! one has stopped, or takes a descriptor of one that works, has the guard write what waits of it: it
+//! makes no call at which that could leave by itself.
+
+use core::ffi::CStr;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use sweetspot_core::ledger::{Entry, Ledger, Slot};
+use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting_of};
+
+use super::file::Placement;
+use super::{ledger, pins};
+use crate::floor::clock::now_ms;
+use crate::floor::{proc, sys};
+
+/// How long to wait for the guard to finish a dead process, or to write for a living one, in
+/// milliseconds.
+const FINISH_MS_MAX: u64 = 10_000;
+/// How long the guard may take to begin, in milliseconds: somebody may have stopped it.
+const BEGIN_MS_MAX: u64 = 1000;
+/// How long a process that was seen to be stopped in the middle of a flush may take for that, in
+/// milliseconds: it may have been let go on.
+const FLUSH_MS_MAX: u64 = 10;
+
+/// Whether anything may wait in another process of the tree.
+pub fn any_waits(ledger: &Ledger) -> bool {
+    let own = ledger.slots[pins::slot() as usize].waiting.load(SeqCst);
+    ledger.header.waiting.load(SeqCst) != own
+}
+
+/// The others of which something may wait: {slot, process}.
+pub fn waiting(ledger: &Ledger) -> impl Iterator<Item = (usize, u32)> {
+    let slots = ledger.slots.iter().enumerate();
+    let slots = slots
+        .filter(|(index, slot)| *index != pins::slot() as usize && slot.waiting.load(Relaxed) != 0);
+    slots.map(|(index, slot)| (index, slot.pid.load(Relaxed))).filter(|(_, process)| *process != 0)
+}
+
+/// A wait has told of this process: if it is dead, waits until the guard has written what it left
+/// pending, else it has stopped.
+pub fn was_told_of(process: u32) {
+    if !ledger::is_given() {
+        return;
+    }
+    let Some(ledger) = ledger::ledger().filter(|ledger| any_waits(ledger)) else { return };
+    if sys::is_dead(process as i32) {
+        wait_until_finished(ledger, process);
+    } else {
+        // Those of its group have stopped with it, whose children they may be.
+        write_all_out(ledger);
+    }
+}
+
+/// Has the guard write what waits in all other processes.
+pub fn write_all_out(ledger: &Ledger) {
+    waiting(ledger).for_each(|(index, _)| write_out(ledger, index));
+}
+
+/// The slot of a process.
+pub fn slot_of(ledger: &Ledger, process: u32) -> Option<(usize, &Slot)> {
+    let mut slots = ledger.slots.iter().enumerate();
+    slots.find(|(_, slot)| slot.pid.load(SeqCst) == process)
+}
+
+/// The entries of a slot.
+pub fn entries_of(ledger: &Ledger, index: usize) -> impl Iterator<Item = (usize, &Entry)> {
+    let entries = ledger.entries.iter().enumerate();
+    entries.filter(move |(_, entry)| entry.slot.load(SeqCst) as usize == index)
+}
+
+/// Whether the kernel says of a process that it is stopped, or gone.
+pub fn is_stopped(process: u32) -> bool {
+    const STATE: usize = 3;
+    let mut buffer = [0; 1024];
+    let text = proc::stat_of(process as i32, &mut buffer);
+    text.is_none_or(|text| matches!(proc::stat_field(text, STATE), Some(b"T" | b"t")))
+}
+
+/// Waits until the guard has finished a process that is known to end.
+pub fn wait_until_finished(ledger: &Ledger, process: u32) {
+    let Some((index, slot)) = slot_of(ledger, process) else { return };
+    let begun_ms = now_ms();
+    loop {
+        let done = slot.done.load(SeqCst);
+        if !pins::is_guard_alive(ledger) || slot.pid.load(SeqCst) != process {
+            return;
+        }
+        let pending =
+            entries_of(ledger, index).any(|(_, entry)| waiting_of(entry.word.load(SeqCst)) > 0);
+        if !pending || now_ms().saturating_sub(begun_ms) > FINISH_MS_MAX {
+            return;
+        }
+        sys::futex_wait(&slot.done, done, 100);
+    }
+}
+
+/// Has the guard write what waits, at this moment, of a process that lives. One that works may be held
+/// up for a moment, as by any flush of its own.
+pub fn write_out(ledger: &Ledger, index: usize) {
+    if ledger.slots[index].waiting.load(SeqCst) == 0 {
+        return;
+    }
+    let mut last = 0;
+    while let Some((entry, word)) = waiting_from(ledger, index, last) {
+        wait_for(ledger, index, entry, word);
+        last = entry + 1;
+    }
+}
+
+/// This process has taken a descriptor of a description of another one (`pidfd_getfd`), which is not
+/// told of it: what waits there is written, the offset is where that ends, and nothing waits there any
+/// more as soon as its owner writes again.
+pub fn fetched(pidfd: i32, fd: i32) {
+    let path = proc::name(b"/proc/self/fdinfo/", pidfd, b"");
+    let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() else { return };
+    let Some(status) = sys::status(fd).filter(|status| status.regular) else { return };
+    let path = CStr::from_bytes_until_nul(&path).unwrap_or(c"");
+    let Some(process @ 1..) = proc::number_in(path, b"Pid:\t") else { return };
+    let Some((index, _)) = slot_of(ledger, process as u32) else { return };
+    let is_it = |entry: &Entry| {
+        (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (status.device, status.inode)
+    };
+    recall(ledger, index, is_it);
+    for (_, entry) in entries_of(ledger, index).filter(|(_, entry)| is_it(entry)) {
+        let (word, base) = (entry.word.load(SeqCst), entry.base.load(SeqCst));
+        let is_left = Placement::of_entry(entry) == Placement::AtPosition
+            && owner_of(word) == Owner::Returned;
+        // Elsewhere it has been moved since, or is another description's.
+        if is_left && sys::seek(fd, 0, libc::SEEK_CUR) as u64 == base {
+            sys::seek(fd, (base + length_of(word)) as i64, libc::SEEK_SET);
+        }
+    }
+}
+
+/// What waits of some files of a process is written, and nothing of them waits any more.
+fn recall(ledger: &Ledger, index: usize, is_it: impl Fn(&Entry) -> bool) {
+    for (_, entry) in entries_of(ledger, index).filter(|(_, entry)| is_it(entry)) {
+        // First, so that the next write does not wait again.
+        entry.is_recalled.store(1, SeqCst);
+    }
+    write_out(ledger, index);
+}
+
+/// Another process, found in the ledger by its number.
+fn other(process: i32) -> Option<(&'static Ledger, usize)> {
+    let ledger = ledger::is_given().then(ledger::ledger).flatten()?;
+    let (index, _) = slot_of(ledger, u32::try_from(process).ok().filter(|process| *process != 0)?)?;
+    (index != pins::slot() as usize).then_some((ledger, index))
+}
+
+/// This process has set a limit on the size of files of another one: its writes are to meet it.
+pub fn limited(process: i32) {
+    if let Some((ledger, index)) = other(process) {
+        recall(ledger, index, |_| true);
+    }
+}
+
+/// This process has looked into the memory of another one, where it may have seen what that one did.
+pub fn looked_into(process: i32) {
+    if let Some((ledger, index)) = other(process) {
+        write_out(ledger, index);
+    }
+}
+
+/// This process is about to give others a word that they do not hear by a call: their windows ask again.
+pub fn tell() {
+    if let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() {
+        ledger.header.news.fetch_add(1, SeqCst);
+        ledger.header.clock.fetch_add(1, SeqCst);
+    }
+}
+
+/// The next entry of a slot, from one on, of which something waits; with its word.
+fn waiting_from(ledger: &Ledger, index: usize, from: usize) -> Option<(usize, u64)> {
+    let mut entries = entries_of(ledger, index).skip_while(|(entry, _)| *entry < from);
+    entries.find_map(|(entry, now)| {
+        let word = now.word.load(SeqCst);
+        (waiting_of(word) > 0).then_some((entry, word))
+    })
+}
+
+/// Asks until what a word said to wait is written.
+fn wait_for(ledger: &Ledger, index: usize, entry: usize, seen: u64) {
+    let entry = &ledger.entries[entry];
+    let begun_ms = now_ms();
+    while pins::is_guard_alive(ledger) {
+        let given_back = entry.given_back.load(SeqCst);
+        let word = entry.word.load(SeqCst);
+        let patience_ms = match owner_of(word) {
+            _ if generation_of(word) != generation_of(seen) => return,
+            Owner::Returned => return,
+            Owner::Program if is_stopped(ledger.slots[index].pid.load(SeqCst)) => FLUSH_MS_MAX,
+            Owner::Program => FINISH_MS_MAX,
+            Owner::Guard => FINISH_MS_MAX,
+            Owner::Nobody => {
+                ledger.header.take_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
+                pins::wake_guard(ledger);
+                BEGIN_MS_MAX
+            }
+        };
+        if now_ms().saturating_sub(begun_ms) > patience_ms {
+            return;
+        }
+        sys::futex_wait(&entry.given_back, given_back, 1);
+    }
+}

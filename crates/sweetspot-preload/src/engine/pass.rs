@@ -1,0 +1,369 @@
+//! Calls that pass through: what is counted before them, and learned from them afterwards.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::append::is_small;
+use sweetspot_core::learning::{Learning, is_near};
+use sweetspot_core::ledger::Counter;
+use sweetspot_core::why::Why;
+
+use super::process::listen;
+use super::{
+    concerns, deaths, handle, inodes, ledger, observe, settle, space, speak, table, transition,
+};
+use crate::floor::atomic::swap;
+use crate::floor::sys;
+
+/// What became of a call.
+pub enum Outcome {
+    /// Done: return this.
+    Done(isize),
+    /// Call the next definition, then [`Pass::finish`].
+    PassOn(Pass),
+    /// The same, with [`observe::Watch::finish`].
+    Watch(observe::Watch),
+}
+
+impl Outcome {
+    /// Tidies up after the call that went straight on and gave `answer`, and hands the answer back.
+    #[inline(always)]
+    pub fn finish(self, answer: isize) -> isize {
+        match self {
+            Outcome::PassOn(pass) => pass.finish(answer),
+            Outcome::Watch(watch) => watch.finish(answer),
+            Outcome::Done(_) => answer,
+        }
+    }
+}
+
+/// What is left to do after a call went straight on.
+#[derive(Clone, Copy)]
+pub struct Pass {
+    pub(super) kind: Kind,
+    pub(super) fd: i32,
+    pub(super) len: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Kind {
+    /// Nothing.
+    Nothing,
+    /// It may have brought news.
+    Listen,
+    /// And among them that of a death.
+    Death,
+    /// A read, write or seek that is counted as under way.
+    Read,
+    ReadAt,
+    Write,
+    WriteAt,
+    Seek,
+    /// A seek whose answer others may have changed, as the end of a file: counted, and news.
+    SeekNews,
+}
+
+impl Pass {
+    /// The hook takes no part in this call.
+    pub const NOTHING: Pass = Pass { kind: Kind::Nothing, fd: -1, len: 0 };
+    /// The call may bring news.
+    pub const LISTEN: Pass = Pass { kind: Kind::Listen, fd: -1, len: 0 };
+    /// The call may bring news of a death, too.
+    pub const DEATH: Pass = Pass { kind: Kind::Death, fd: -1, len: 0 };
+
+    /// Tidies up after the call that gave `answer`, and hands the answer back.
+    #[inline(always)]
+    pub fn finish(self, answer: isize) -> isize {
+        match self.kind {
+            Kind::Nothing => {}
+            Kind::Listen => {
+                listen();
+            }
+            Kind::Death => {
+                listen();
+                deaths::heard();
+            }
+            Kind::SeekNews => {
+                self.learn(answer);
+                listen();
+            }
+            _ => return self.learn(answer),
+        }
+        answer
+    }
+
+    /// The same where it was known at the call that nothing concerned it: so what mostly has to be done
+    /// is done in place.
+    #[inline(always)]
+    pub fn finish_alone(self, answer: isize) -> isize {
+        match self.kind {
+            Kind::Listen => {
+                listen();
+                answer
+            }
+            _ if self.learn_alone(answer) => answer,
+            _ => self.learn_fully(answer),
+        }
+    }
+
+    /// Tidies up after a call whose answer is no length.
+    #[inline(always)]
+    pub fn done(self) {
+        self.finish(0);
+    }
+
+    /// Keeps in mind where the next call would follow on; true for a seek that goes elsewhere.
+    fn remember_position(self, answer: isize) -> bool {
+        let last_end = table::last_end(self.fd);
+        let before = last_end.load(Relaxed);
+        match self.kind {
+            Kind::Read | Kind::Write if answer > 0 => {
+                last_end.store(before.wrapping_add(answer as u64), Relaxed);
+                false
+            }
+            Kind::Seek | Kind::SeekNews if answer >= 0 => {
+                last_end.store(answer as u64, Relaxed);
+                !is_near(answer as u64, before)
+            }
+            _ => false,
+        }
+    }
+
+    /// Why a file that makes many such calls earns nothing. Where nothing of this process can be
+    /// buffered, that is why.
+    fn why_straight(self) -> Option<Why> {
+        let noted = ledger::noted();
+        if noted.is_some_and(|why| why != Why::Stdio) {
+            return noted;
+        }
+        match self.kind {
+            _ if !is_small(self.len) => Some(Why::LargeTransfers),
+            Kind::Read | Kind::ReadAt => Some(Why::RandomAccess),
+            // It is only waiting for the guard.
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn learn(self, answer: isize) -> isize {
+        match !ledger::wants_summary() && self.learn_alone(answer) {
+            true => answer,
+            false => self.learn_fully(answer),
+        }
+    }
+
+    /// What mostly has to be done: for a seek, or a read or write that earns no buffer yet, of a file of
+    /// which nothing else is known. False: something else has to be done.
+    #[inline(always)]
+    fn learn_alone(self, answer: isize) -> bool {
+        let Some(word) = table::word(self.fd) else { return false };
+        let value = word.load(Relaxed);
+        let learning = Learning(value);
+        if !table::is_learning(value) || learning.under_way() == 0 || answer < 0 {
+            return false;
+        }
+        let last_end = table::last_end(self.fd);
+        let (before, answer) = (last_end.load(Relaxed), answer as u64);
+        let (next, end) = match self.kind {
+            Kind::Seek => (learning.after_move(answer, before), answer),
+            Kind::Read => (learning.after_read(self.len, answer), before.wrapping_add(answer)),
+            Kind::Write => (learning.after_write(self.len, answer), before.wrapping_add(answer)),
+            _ => return false,
+        };
+        let earns = match self.kind {
+            // After a jump there is less than there was before.
+            Kind::Read => !learning.has(Learning::JUMPED) && next.earned(),
+            Kind::Write => handle::earned(next, None),
+            _ => false,
+        };
+        if earns || !swap(word, value, next.leave().0) {
+            return false;
+        }
+        last_end.store(end, Relaxed);
+        match self.kind {
+            Kind::Read => {
+                listen();
+            }
+            Kind::Write => {
+                space::written_straight(answer);
+                inodes::written(None);
+            }
+            _ => {}
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn learn_fully(self, answer: isize) -> isize {
+        learn_fully(self.kind, self.fd, self.len, answer)
+    }
+}
+
+/// Everything that may have to be done after a call; returns its answer. Its arguments are few, so that
+/// none is handed over in memory.
+#[inline(never)]
+extern "C" fn learn_fully(kind: Kind, fd: i32, len: u64, answer: isize) -> isize {
+    Pass { kind, fd, len }.learn_all(answer);
+    answer
+}
+
+impl Pass {
+    fn learn_all(self, answer: isize) {
+        let Some(word) = table::learning_word(self.fd) else { return };
+        let known = table::open_file(self.fd).map(|(file, _)| file);
+        let done = answer.max(0) as u64;
+        let reads = matches!(self.kind, Kind::Read | Kind::ReadAt);
+        let writes = matches!(self.kind, Kind::Write | Kind::WriteAt);
+        if writes {
+            space::written_straight(done);
+        }
+        let jumps = self.remember_position(answer);
+        let (mut earned_window, mut earned_more) = (false, false);
+        loop {
+            let value = word.load(Relaxed);
+            let learning = Learning(value);
+            if table::tag(value) != table::LEARNING || learning.under_way() == 0 {
+                break;
+            }
+            let next = match () {
+                () if reads => learning.after_read(self.len, done),
+                // One at a position will not wait: it only makes the inode known.
+                () if self.kind == Kind::WriteAt && handle::is_known_by(learning) => learning,
+                () if writes => learning.after_write(self.len, done),
+                () if jumps => learning.with(Learning::JUMPED),
+                () => learning,
+            };
+            let next = next.leave();
+            if swap(word, value, next.0) {
+                let quiet = next.under_way() == 0 && !next.has(Learning::STDIO);
+                earned_window = quiet && reads && next.earned();
+                earned_more = quiet && writes && handle::earned(next, known);
+                break;
+            }
+        }
+        // For the summary a file is known from its first call on, so that this one is counted, too.
+        let file = known.or_else(|| transition::make_listed(self.fd));
+        if let Some(file) = file {
+            let (calls, also) = match (reads, writes) {
+                (true, _) => (Counter::StraightReads, (Counter::StraightReadBytes, done)),
+                (_, true) => (Counter::StraightWrites, (Counter::StraightWriteBytes, done)),
+                _ => (Counter::Seeks, (Counter::KernelCalls, 1)),
+            };
+            file.count(calls, 1);
+            file.count(also.0, also.1);
+            if (reads || writes) && ledger::wants_summary() {
+                transition::list(self.fd, file, self.why_straight());
+            }
+        }
+        if reads {
+            listen();
+        } else if writes {
+            inodes::written(known);
+        }
+        if earned_window {
+            transition::open_window(self.fd);
+        } else if earned_more {
+            handle::earn(self.fd);
+        }
+    }
+}
+
+/// Turns after which a call that keeps being disturbed (by handlers, by other threads) sends its file
+/// straight on for good: the only state in which nothing can come in between.
+const TURNS_MAX: u32 = 64;
+
+/// The word of a descriptor that calls are counted under, or that goes straight on for good; `None`:
+/// it is not followed, and then nobody else's call can meet this one.
+pub(super) fn is_followed(fd: i32) -> bool {
+    table::word(fd)
+        .is_some_and(|word| matches!(table::tag(word.load(Relaxed)), table::OPEN | table::LEARNING))
+}
+
+/// Ends the turns of a call: see `TURNS_MAX`.
+pub(super) fn disturbed(fd: i32, turn: u32) {
+    if turn == TURNS_MAX {
+        settle::settle(fd, settle::Next::Straight(Why::NotWorthIt));
+    }
+}
+
+/// The common call on a file of which nothing is kept, while nothing concerns it: counts it as under
+/// way. `None`: there is more to be done.
+#[inline(always)]
+pub(super) fn enter_alone(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
+    if concerns::any() {
+        return None;
+    }
+    let word = table::word(fd)?;
+    let value = word.load(Relaxed);
+    let entered = table::is_free(value) && swap(word, value, Learning(value).enter_free().0);
+    entered.then_some(Pass { kind, fd, len })
+}
+
+/// A call on a descriptor that has no window: counts it as under way where that matters. `None`:
+/// something changed meanwhile, look again.
+pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
+    let word = table::learning_word(fd)?;
+    let value = word.load(Relaxed);
+    if table::tag(value) == table::STRAIGHT {
+        return Some(match kind {
+            Kind::Write | Kind::WriteAt => Pass { kind, fd, len },
+            _ => Pass::LISTEN,
+        });
+    }
+    if table::tag(value) == table::TRAILING {
+        return enter_trailing(fd, kind, len);
+    }
+    if table::tag(value) != table::LEARNING {
+        return None;
+    }
+    if Learning(value).has(Learning::LOCKED) {
+        // Another thread is at work on it, for the time of a few system calls.
+        sys::give_way();
+        return None;
+    }
+    match Learning(value).enter() {
+        Some(next) => swap(word, value, next.0).then_some(Pass { kind, fd, len }),
+        None => {
+            // 255 calls under way at once, or lost by handlers that jumped away.
+            swap(word, value, table::STRAIGHT);
+            None
+        }
+    }
+}
+
+/// A call on a descriptor whose writes wait at the kernel's offset: once they are written the kernel
+/// answers it. A file that is read again learns from its reads, so it is settled.
+fn enter_trailing(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
+    if matches!(kind, Kind::Read | Kind::ReadAt) {
+        settle::settle(fd, settle::Next::Learn);
+        return None;
+    }
+    speak();
+    Some(Pass { kind, fd, len })
+}
+
+/// Whether the writes of a descriptor wait at the kernel's offset.
+pub(super) fn is_trailing(fd: i32) -> bool {
+    table::open_file(fd).is_some_and(|(file, _)| file.is_trailing())
+}
+
+/// The next read of a descriptor that is learning does not follow the last one.
+pub(super) fn jumped(fd: i32) {
+    if let Some(word) = table::learning_word(fd) {
+        let value = word.load(Relaxed);
+        if table::is_learning(value) {
+            swap(word, value, Learning(value).with(Learning::JUMPED).0);
+        }
+    }
+}
+
+/// What a hook can do at once, without a look at anything but one word of the descriptor and one of the
+/// process.
+pub enum AtOnce {
+    /// There is an open file, of this word.
+    Kept(u64),
+    /// Nothing has to be known of the call, before or after it: jump to the next definition.
+    Pass,
+    /// More must be asked first.
+    Ask,
+}

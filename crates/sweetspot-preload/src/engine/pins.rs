@@ -1,0 +1,345 @@
+//! This process' side of the guard's protocol: asking for a pin, waiting for nobody, giving it back.
+//!
+//! A file whose writes may wait has an [`Entry`] in the ledger. The guard answers an ask whenever it
+//! gets to it; until then the file's writes go straight on. Everything here happens inside
+//! transitions, with signals blocked.
+#![allow(unsafe_code)]
+
+mod releases;
+mod slot;
+
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU64,
+    Ordering::{Acquire, Relaxed, SeqCst},
+};
+
+use sweetspot_core::ledger::{
+    ENTRIES_MAX, Entry, FLAG_GUARD, FLUSH_FAILED, Ledger, STATE_ASKED, STATE_DISCARD, STATE_FREE,
+    STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, next_state, state_of,
+};
+use sweetspot_core::pending::{flushed, waiting_of};
+
+pub use self::releases::await_releases;
+use self::releases::{forget_releases, note_release, wait_given_back};
+use self::slot::{OWNER_DIED, claim_slot, forget_slot, give_slot_up};
+pub use self::slot::{
+    count_waiting, guarded, has_slot, is_fork_unseen, is_guard_alive, slot, wait_until_given_back,
+    wake_guard,
+};
+use super::file::Placement;
+use super::{ledger, pool};
+use crate::arch::PAGE_BYTES_MAX;
+use crate::floor::lock::hold;
+use crate::floor::{proc, shared};
+
+/// Entries that are kept, with their chunks mapped, for files opened later.
+const IDLE_MAX: usize = 8;
+/// An entry that is mapped here: which one, and where its chunk is.
+#[derive(Clone, Copy)]
+pub struct Pinned {
+    pub entry: &'static Entry,
+    /// Address and size of the mapped chunk; 0: not mapped yet.
+    pub chunk: u64,
+    pub chunk_bytes: u64,
+}
+
+/// Entries that no file uses now.
+struct Idle {
+    entry: AtomicPtr<Entry>,
+    chunk: AtomicU64,
+    chunk_bytes: AtomicU64,
+}
+static IDLE: [Idle; IDLE_MAX] = [const {
+    Idle {
+        entry: AtomicPtr::new(core::ptr::null_mut()),
+        chunk: AtomicU64::new(0),
+        chunk_bytes: AtomicU64::new(0),
+    }
+}; IDLE_MAX];
+
+/// The lock of that list; nobody waits for another one while holding it.
+#[unsafe(link_section = ".data")]
+static KEEPING: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of the chunks that this process has, or has asked for.
+#[unsafe(link_section = ".data")]
+static RESERVED: AtomicU64 = AtomicU64::new(0);
+
+/// See `RESERVED`.
+pub fn reserved_bytes() -> u64 {
+    RESERVED.load(Relaxed)
+}
+
+/// The size of the chunk that the guard gives for as many bytes: no less than a page.
+fn reserved_for(chunk_bytes: u64) -> u64 {
+    chunk_bytes.next_power_of_two().max(PAGE_BYTES_MAX)
+}
+
+/// The chunk of an entry is given back.
+fn unreserve(entry: &Entry) {
+    let bytes = reserved_for(entry.chunk_bytes.load(Relaxed));
+    RESERVED.store(RESERVED.load(Relaxed).saturating_sub(bytes), Relaxed);
+}
+
+/// What a file tells the guard about itself.
+pub struct Ask {
+    pub fd: i32,
+    pub device: u64,
+    pub inode: u64,
+    pub open_flags: u32,
+    pub placement: Placement,
+    /// The size of chunk that is wanted.
+    pub chunk_bytes: u64,
+}
+
+/// Why the guard was not asked.
+pub enum NotAsked {
+    /// It is still starting, or everything is taken for now: try again later.
+    Yet,
+    /// There is none, or this process cannot be finished by it.
+    Ever,
+}
+
+/// Asks the guard to pin a file.
+pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
+    let ledger = ledger::ledger().ok_or(NotAsked::Ever)?;
+    let guard = ledger.header.guard.load(Relaxed);
+    if ledger.header.flags.load(Relaxed) & FLAG_GUARD == 0 || guard & OWNER_DIED != 0 {
+        return Err(NotAsked::Ever);
+    }
+    if guard == 0 {
+        return Err(NotAsked::Yet);
+    }
+    if !claim_slot(ledger) || !guarded() {
+        return Err(NotAsked::Ever);
+    }
+    let pinned = match take_idle(ask.chunk_bytes) {
+        Some(pinned) => pinned,
+        None if !pool::has_room(reserved_for(ask.chunk_bytes)) => return Err(NotAsked::Yet),
+        None => {
+            let pinned = claim_entry(ledger).ok_or(NotAsked::Yet)?;
+            RESERVED.fetch_add(reserved_for(ask.chunk_bytes), Relaxed);
+            pinned
+        }
+    };
+    let entry = pinned.entry;
+    entry.fd.store(ask.fd, Relaxed);
+    entry.device.store(ask.device, Relaxed);
+    entry.inode.store(ask.inode, Relaxed);
+    entry.open_flags.store(ask.open_flags, Relaxed);
+    ask.placement.store(entry);
+    entry.arrived.store(0, Relaxed);
+    entry.is_recalled.store(0, Relaxed);
+    entry.chunk_bytes.store(ask.chunk_bytes.max(pinned.chunk_bytes), Relaxed);
+    let mut path = [0; 512];
+    entry.path.store(proc::path_of(ask.fd, &mut path));
+    let word = entry.state.load(Relaxed);
+    let asked = next_state(word, STATE_ASKED);
+    if entry.state.compare_exchange(word, asked, SeqCst, Relaxed).is_err() {
+        return Err(NotAsked::Ever);
+    }
+    poke(ledger, index_of(ledger, entry));
+    Ok(pinned)
+}
+
+/// The descriptor is being closed although bytes of it could not be written, and the program was
+/// told: the guard writes them only if the file is still as it is now, else it saves them beside.
+pub fn mark_failed(entry: &Entry) {
+    entry.flushing.store(FLUSH_FAILED, SeqCst);
+    ANY_FAILED.store(true, Relaxed);
+}
+
+/// Whether a descriptor was closed here of which bytes could not be written.
+pub fn any_failed() -> bool {
+    ANY_FAILED.load(Relaxed)
+}
+
+#[unsafe(link_section = ".data")]
+static ANY_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Each piece of this process that could not be written: its path, for display.
+pub fn unwritten() -> impl Iterator<Item = &'static Entry> {
+    let slot = slot();
+    let entries = match (slot, ledger::ledger()) {
+        (1.., Some(ledger)) => &ledger.entries[..],
+        _ => &[],
+    };
+    entries.iter().filter(move |entry| {
+        entry.slot.load(Relaxed) == slot && waiting_of(entry.word.load(Relaxed)) > 0
+    })
+}
+
+/// What the guard says.
+pub enum Answer {
+    Waiting,
+    Pinned,
+    Refused,
+}
+
+/// Looks for the guard's answer.
+#[inline(always)]
+pub fn answer(entry: &Entry) -> Answer {
+    match state_of(entry.state.load(Acquire)) {
+        STATE_PINNED => Answer::Pinned,
+        STATE_REFUSED => Answer::Refused,
+        _ => Answer::Waiting,
+    }
+}
+
+/// Maps the chunk of an entry that was just pinned, and touches what will be used first, so that no
+/// page is missing when bytes are appended.
+pub fn map(pinned: Pinned) -> Option<Pinned> {
+    let at = pinned.entry.chunk_at.load(Relaxed);
+    let bytes = pinned.entry.chunk_bytes.load(Relaxed);
+    if pinned.chunk != 0 && pinned.chunk_bytes == bytes {
+        return Some(pinned);
+    }
+    unmap(&pinned);
+    let chunk = shared::map_chunk(at, bytes)?;
+    Some(Pinned { chunk, chunk_bytes: bytes, ..pinned })
+}
+
+fn unmap(pinned: &Pinned) {
+    shared::unmap_chunk(pinned.chunk, pinned.chunk_bytes);
+}
+
+/// The file needs its entry no more; nothing is pending.
+pub fn release(pinned: Pinned) {
+    let Some(ledger) = ledger::ledger() else { return };
+    let _held = hold(&KEEPING);
+    let entry = pinned.entry;
+    if waiting_of(entry.word.load(Relaxed)) > 0 {
+        // Could not be written: pin and bytes stay until this process has ended; the guard then
+        // writes them, or saves them beside.
+        return;
+    }
+    let place = IDLE.iter().find(|idle| idle.entry.load(Relaxed).is_null());
+    let pinned_now = state_of(entry.state.load(Relaxed)) == STATE_PINNED;
+    let keep = place.filter(|_| pinned_now && pinned.chunk != 0);
+    let is_copied = Placement::of_entry(entry) == Placement::AtSharedOffset;
+    let left = leave_state(entry, if keep.is_some() { STATE_RELEASE } else { STATE_DISCARD });
+    match keep {
+        Some(idle) => {
+            idle.chunk.store(pinned.chunk, Relaxed);
+            idle.chunk_bytes.store(pinned.chunk_bytes, Relaxed);
+            idle.entry.store((&raw const *entry).cast_mut(), Relaxed);
+        }
+        None => {
+            unreserve(entry);
+            unmap(&pinned);
+        }
+    }
+    poke(ledger, index_of(ledger, entry));
+    if is_copied {
+        wait_given_back(entry, left);
+    } else {
+        note_release(entry, left);
+    }
+}
+
+/// Changes the state of an entry, whatever it is now (the guard may be changing it too), and returns
+/// its word.
+fn leave_state(entry: &Entry, state: u8) -> u64 {
+    loop {
+        let word = entry.state.load(Relaxed);
+        let next = next_state(word, state);
+        if entry.state.compare_exchange(word, next, SeqCst, Relaxed).is_ok() {
+            return next;
+        }
+    }
+}
+
+/// An idle entry that the guard has unpinned and whose chunk is large enough.
+fn take_idle(chunk_bytes: u64) -> Option<Pinned> {
+    let _held = hold(&KEEPING);
+    for idle in &IDLE {
+        let entry = idle.entry.load(Relaxed);
+        // SAFETY: entries are in the ledger, which stays mapped.
+        let Some(entry) = (unsafe { entry.as_ref() }) else { continue };
+        if state_of(entry.state.load(Acquire)) == STATE_OWNED
+            && idle.chunk_bytes.load(Relaxed) >= chunk_bytes
+        {
+            idle.entry.store(core::ptr::null_mut(), Relaxed);
+            return Some(Pinned {
+                entry,
+                chunk: idle.chunk.load(Relaxed),
+                chunk_bytes: idle.chunk_bytes.load(Relaxed),
+            });
+        }
+    }
+    None
+}
+
+fn claim_entry(ledger: &'static Ledger) -> Option<Pinned> {
+    let slot = slot();
+    // Processes begin at different places, so that they rarely meet.
+    let start = slot as usize * 7;
+    for step in 0..ENTRIES_MAX {
+        let entry = &ledger.entries[(start + step) % ENTRIES_MAX];
+        let word = entry.state.load(Relaxed);
+        if state_of(word) == STATE_FREE
+            && entry
+                .state
+                .compare_exchange(word, next_state(word, STATE_OWNED), SeqCst, Relaxed)
+                .is_ok()
+        {
+            entry.slot.store(slot, SeqCst);
+            entry.flushing.store(0, SeqCst);
+            entry.word.store(flushed(entry.word.load(Relaxed)), SeqCst);
+            return Some(Pinned { entry, chunk: 0, chunk_bytes: 0 });
+        }
+    }
+    None
+}
+
+fn index_of(ledger: &Ledger, entry: &Entry) -> usize {
+    let first = ledger.entries.as_ptr() as usize;
+    ((&raw const *entry) as usize - first) / size_of::<Entry>()
+}
+
+/// Tells the guard that an entry waits for it.
+fn poke(ledger: &Ledger, index: usize) {
+    ledger.header.ask_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
+    wake_guard(ledger);
+}
+
+/// This process leaves the ledger: at its end, or because it becomes another program.
+pub fn leave() {
+    let index = give_slot_up();
+    if index == 0 {
+        return;
+    }
+    let Some(ledger) = ledger::ledger() else { return };
+    let _held = hold(&KEEPING);
+    for idle in &IDLE {
+        let entry = idle.entry.swap(core::ptr::null_mut(), Relaxed);
+        // SAFETY: as in `take_idle`.
+        if let Some(entry) = unsafe { entry.as_ref() } {
+            let chunk = idle.chunk.load(Relaxed);
+            unmap(&Pinned { entry, chunk, chunk_bytes: idle.chunk_bytes.load(Relaxed) });
+            unreserve(entry);
+            leave_state(entry, STATE_DISCARD);
+            poke(ledger, index_of(ledger, entry));
+        }
+    }
+    let mine = |entry: &&Entry| entry.slot.load(Relaxed) as usize == index;
+    if ledger.entries.iter().filter(mine).any(|entry| waiting_of(entry.word.load(Relaxed)) > 0) {
+        // Something could not be written: the guard must find us when we are dead.
+        return;
+    }
+    ledger.slots[index].ready.store(0, SeqCst);
+    ledger.slots[index].pid.store(0, SeqCst);
+}
+
+/// In the child of a fork: nothing in the ledger is ours.
+pub fn forget_all() {
+    forget_slot();
+    KEEPING.store(0, Relaxed);
+    forget_releases();
+    RESERVED.store(0, Relaxed);
+    for idle in &IDLE {
+        if !idle.entry.swap(core::ptr::null_mut(), Relaxed).is_null() {
+            shared::unmap_chunk(idle.chunk.load(Relaxed), idle.chunk_bytes.load(Relaxed));
+        }
+    }
+}

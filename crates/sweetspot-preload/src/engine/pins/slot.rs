@@ -1,0 +1,171 @@
+//! Whether there is a guard, for this process: its slot in the ledger, and the guard's word.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
+
+use sweetspot_core::ledger::{Entry, Ledger, SLOTS_MAX};
+use sweetspot_core::pending::{Owner, owner_of};
+
+use crate::arch::OwnPage;
+use crate::engine::ledger;
+use crate::floor::{clock, proc, sys};
+
+/// The kernel's marks on a robust futex: its owner died; somebody waits for it.
+pub(super) const OWNER_DIED: u32 = 0x4000_0000;
+
+const WAITERS: u32 = 0x8000_0000;
+
+/// The guard's word, or a zero of our own: no guard.
+#[unsafe(link_section = ".data")]
+static GUARD: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NO_GUARD).cast_mut());
+
+#[unsafe(link_section = ".data")]
+static NO_GUARD: AtomicU32 = AtomicU32::new(0);
+
+/// The slot of this process in the ledger; 0: none yet.
+#[unsafe(link_section = ".data")]
+static SLOT: AtomicU32 = AtomicU32::new(0);
+
+/// 1 where this memory is ours; zero in every child, also in one that was forked behind our back.
+static IS_OURS: OwnPage<AtomicU32> = OwnPage(AtomicU32::new(0));
+
+/// Whether there is a guard that lives, and this process is the one that claimed its slot. Two
+/// loads and a comparison: asked before each write that is to wait.
+#[inline(always)]
+pub fn guarded() -> bool {
+    // SAFETY: the word is a static or in the ledger, which stays mapped.
+    let guard = unsafe { (*GUARD.load(Relaxed)).load(Relaxed) };
+    is_alive(guard) && IS_OURS.0.load(Relaxed) != 0
+}
+
+/// Whether this word says that the guard lives: it is the number of a thread, below all marks.
+#[inline(always)]
+fn is_alive(guard: u32) -> bool {
+    (guard & !WAITERS).wrapping_sub(1) < OWNER_DIED - 1
+}
+
+/// How long the guard may have what it took of a file, in milliseconds. It has at most what fits into a
+/// buffer; only somebody who stops it keeps it that long, or a file system that hangs.
+const TAKEN_MS_MAX: u64 = 1000;
+
+/// How long is waited between two looks at whether it still lives.
+const TAKEN_LOOK_MS: u64 = 50;
+
+/// Waits until the guard has given back what it took of an entry. Afterwards either it has, or it is
+/// dead. One that was stopped in the middle is killed: nobody else could go on.
+pub fn wait_until_given_back(entry: &Entry) {
+    let begun_ms = clock::now_ms();
+    let is_taken = || owner_of(entry.word.load(Acquire)) == Owner::Guard;
+    while is_taken() && guarded() {
+        let seen = entry.given_back.load(Acquire);
+        if is_taken() {
+            sys::futex_wait(&entry.given_back, seen, TAKEN_LOOK_MS);
+        }
+        if clock::now_ms().saturating_sub(begun_ms) > TAKEN_MS_MAX {
+            kill_guard();
+        }
+    }
+}
+
+/// Kills the guard by its number, which is its own as long as its word says that it lives.
+fn kill_guard() {
+    const THREAD: u32 = 0x3fff_ffff;
+    // SAFETY: the word is a static or in the ledger, which stays mapped.
+    let guard = unsafe { (*GUARD.load(Relaxed)).load(Acquire) };
+    if guard & OWNER_DIED == 0 && guard & THREAD != 0 {
+        // SAFETY: no memory is handed over.
+        unsafe { sys::syscall!(SYS_kill, (guard & THREAD) as isize, libc::SIGKILL) };
+    }
+}
+
+/// Whether this memory was claimed by this very process (or by nobody).
+pub fn is_fork_unseen() -> bool {
+    SLOT.load(Relaxed) != 0 && IS_OURS.0.load(Relaxed) == 0
+}
+
+/// Whether this process has (or had) anything in the ledger.
+pub fn has_slot() -> bool {
+    slot() != 0
+}
+
+/// The slot of this process; 0: none.
+pub fn slot() -> u32 {
+    SLOT.load(Relaxed)
+}
+
+/// Whether the guard of a ledger lives, whether this process has anything to do with it or not.
+pub fn is_guard_alive(ledger: &Ledger) -> bool {
+    let guard = ledger.header.guard.load(SeqCst);
+    guard != 0 && guard & OWNER_DIED == 0
+}
+
+/// Makes the guard look at what it is asked.
+pub fn wake_guard(ledger: &Ledger) {
+    ledger.header.asks.fetch_add(1, SeqCst);
+    if ledger.header.guard_naps.load(SeqCst) == 1 {
+        sys::futex_wake(&ledger.header.asks);
+    }
+}
+
+/// Makes this process known in the ledger, once.
+pub(super) fn claim_slot(ledger: &'static Ledger) -> bool {
+    if SLOT.load(Relaxed) != 0 {
+        return true;
+    }
+    let (Some(start_ticks), Some(namespace)) = (proc::start_ticks(), proc::pid_namespace()) else {
+        return false;
+    };
+    if ledger.header.pid_namespace.load(Relaxed) != namespace {
+        return false;
+    }
+    let bytes = size_of_val(&IS_OURS);
+    // SAFETY: the pages are ours, whole, and anonymous memory.
+    let answer =
+        unsafe { sys::syscall!(SYS_madvise, &raw const IS_OURS, bytes, libc::MADV_WIPEONFORK) };
+    if answer != 0 {
+        // A child that was forked behind our back would not be seen.
+        return false;
+    }
+    let process = sys::process_id() as u32;
+    for index in 1..SLOTS_MAX {
+        let slot = &ledger.slots[index];
+        if slot.pid.load(Relaxed) == 0
+            && slot.pid.compare_exchange(0, process, SeqCst, Relaxed).is_ok()
+        {
+            slot.start_ticks.store(start_ticks, Relaxed);
+            slot.pid_namespace.store(namespace, Relaxed);
+            slot.ready.store(1, Release);
+            IS_OURS.0.store(1, Relaxed);
+            GUARD.store((&raw const ledger.header.guard).cast_mut(), Relaxed);
+            SLOT.store(index as u32, Relaxed);
+            return true;
+        }
+    }
+    ledger.header.asks.fetch_add(1, SeqCst);
+    sys::futex_wake(&ledger.header.asks);
+    false
+}
+
+/// One file more of which something waits (`more`), or one less.
+pub fn count_waiting(more: bool) {
+    let slot = SLOT.load(Relaxed) as usize;
+    let Some(ledger) = ledger::ledger().filter(|_| slot != 0) else { return };
+    // First more in all than in one: others look at the sum before they look at each.
+    let change = if more { 1 } else { u32::MAX };
+    ledger.header.waiting.fetch_add(change, SeqCst);
+    ledger.slots[slot].waiting.fetch_add(change, SeqCst);
+}
+
+/// Gives the slot up, if it is this process' own: its index; 0: there is none.
+pub(super) fn give_slot_up() -> usize {
+    let index = SLOT.swap(0, Relaxed) as usize;
+    if IS_OURS.0.load(Relaxed) == 0 { 0 } else { index }
+}
+
+/// In the child of a fork: the slot is its parent's.
+pub(super) fn forget_slot() {
+    SLOT.store(0, Relaxed);
+}

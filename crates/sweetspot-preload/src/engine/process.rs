@@ -1,0 +1,123 @@
+//! What the process knows as a whole: settings, the epoch of what it has learned, time, and whether
+//! buffering is on at all.
+
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+
+use sweetspot_core::ledger::BUFFER_OFF;
+
+use super::concerns::{self, CONCURRENT, PASSIVE};
+pub use super::concerns::{PASSIVE_BEFORE_START, PASSIVE_FOR_GOOD, PASSIVE_OFF, PASSIVE_SPAWN};
+use super::file;
+use crate::floor::atomic::single_threaded;
+
+/// Whether every call goes straight on for good, and nobody observes it: the short way for files that
+/// have no buffer.
+#[inline(always)]
+pub fn passive_for_good() -> bool {
+    concerns::of(PASSIVE_FOR_GOOD) != 0
+}
+
+/// The reasons in force.
+pub fn passive_reasons() -> u32 {
+    concerns::of(PASSIVE)
+}
+
+/// Adds a reason.
+pub fn set_passive(reason: u32) {
+    concerns::set(reason);
+}
+
+/// Takes a reason away.
+pub fn clear_passive(reason: u32) {
+    concerns::clear(reason);
+}
+
+/// Whether a seccomp filter is in force that may kill for a call of ours.
+#[unsafe(link_section = ".data")]
+static UNDER_SECCOMP: AtomicBool = AtomicBool::new(false);
+
+/// See `UNDER_SECCOMP`.
+pub fn under_seccomp() -> bool {
+    UNDER_SECCOMP.load(Relaxed)
+}
+
+/// From now on a seccomp filter is in force.
+pub fn set_under_seccomp() {
+    UNDER_SECCOMP.store(true, Relaxed);
+}
+
+/// The epoch: advanced by whatever may have brought news. A window answers only in the epoch in
+/// which it was filled or confirmed.
+#[unsafe(link_section = ".data")]
+pub static EPOCH: AtomicU64 = AtomicU64::new(1);
+
+/// Something new may have been learned: from which epoch this one was reached. With threads a locked
+/// add: two that listen at the same time advance it twice, and each knows what came before it.
+#[inline(always)]
+pub fn listen() -> u64 {
+    if single_threaded() {
+        let epoch = EPOCH.load(Relaxed);
+        EPOCH.store(epoch.wrapping_add(1), Relaxed);
+        return epoch;
+    }
+    EPOCH.fetch_add(1, SeqCst)
+}
+
+/// The same before a call that may bring news, where nobody else can come in between: no window is filled
+/// or confirmed until it has brought them.
+#[inline(always)]
+pub fn listen_ahead() {
+    EPOCH.store(EPOCH.load(Relaxed).wrapping_add(1), Relaxed);
+}
+
+/// From now on a signal handler or another thread may come in between two instructions of a hook. To be
+/// said before there is one, so that no call of another kind is under way.
+pub fn begin_concurrency() {
+    if !concerns::is_concurrent() {
+        concerns::set(CONCURRENT);
+        file::close_append_lane();
+    }
+}
+
+/// The same of a window that was as the file is in an epoch: the one in which it may answer. What was
+/// learned by somebody else in between is not in it.
+pub fn listen_with(window_epoch: u64) -> u64 {
+    let knew_all = listen() == window_epoch;
+    if knew_all { window_epoch.wrapping_add(1) } else { window_epoch }
+}
+
+/// Size in force, as `Header::buffer`.
+#[unsafe(link_section = ".data")]
+static BUFFER: AtomicU32 = AtomicU32::new(BUFFER_OFF);
+/// The size in force where no rule says otherwise, as `Header::buffer`.
+pub fn buffer() -> u32 {
+    BUFFER.load(Relaxed)
+}
+
+/// Sets the size in force.
+pub fn set_buffer(buffer: u32) {
+    BUFFER.store(buffer, Relaxed);
+}
+
+/// Which calls of stdio's are buffered like any others.
+#[unsafe(link_section = ".data")]
+static STDIO: AtomicU32 = AtomicU32::new(STDIO_NONE);
+/// None: they go straight on.
+pub const STDIO_NONE: u32 = 0;
+/// Those on files whose rule says so.
+pub const STDIO_BY_RULE: u32 = 1;
+/// All.
+pub const STDIO_ALL: u32 = 2;
+
+/// One of `STDIO_*`.
+pub fn stdio() -> u32 {
+    STDIO.load(Relaxed)
+}
+
+/// Sets which calls of stdio's are buffered.
+pub fn set_stdio(stdio: u32) {
+    STDIO.store(stdio, Relaxed);
+}

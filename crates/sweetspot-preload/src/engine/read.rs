@@ -1,0 +1,409 @@
+//! Reads: a hit where the window can answer, else one of the ways that `core::window` decides.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
+
+use sweetspot_core::append::is_small;
+use sweetspot_core::auto::usual_bytes;
+use sweetspot_core::learning::{Learning, is_near};
+use sweetspot_core::ledger::Counter;
+
+use super::children::passive;
+use super::file::{CLOSED, Hit, OpenFile};
+use super::fill::{Step, miss};
+use super::process::{EPOCH, listen_ahead, passive_for_good};
+use super::{
+    AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone, flush,
+    inodes, observe, settle, speak, table, talk, transition,
+};
+use crate::arch;
+use crate::floor::errno::fail;
+use crate::floor::{careful, copy};
+
+/// What can be done with a `read` at once. A read that passes through earns no window, whatever becomes
+/// of it: so it is learned from, and listened to, before it is made.
+#[inline(always)]
+pub fn at_once(fd: i32, len: usize) -> AtOnce {
+    let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::Ask };
+    let value = word.load(Relaxed);
+    if table::is_open(value) {
+        return AtOnce::Kept(value);
+    }
+    let next = Learning(value).small_read_in_order();
+    let asked = next.0 & (table::FREE | Learning::EARNS_NOTHING);
+    if concerns::with(asked) != table::LEARNING || !is_small(len as u64) {
+        return AtOnce::Ask;
+    }
+    word.store(next.0, Relaxed);
+    end.store(end.load(Relaxed).wrapping_add(len as u64), Relaxed);
+    listen_ahead();
+    AtOnce::Pass
+}
+
+/// What can be done with a `pread` at once: one that is far from the last one, of a file that has earned
+/// nothing, passes through.
+#[inline(always)]
+pub fn at_once_at(fd: i32, len: usize, offset: i64) -> AtOnce {
+    let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::Ask };
+    let value = word.load(Relaxed);
+    if concerns::with(value & (table::FREE | Learning::SCORE)) != table::LEARNING {
+        return table::open_word(fd).map_or(AtOnce::Ask, AtOnce::Kept);
+    }
+    if is_near(offset as u64, end.load(Relaxed)) {
+        return AtOnce::Ask;
+    }
+    end.store((offset as u64).wrapping_add(len as u64), Relaxed);
+    listen_ahead();
+    AtOnce::Pass
+}
+
+/// `read`.
+#[inline(always)]
+pub fn read(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
+    match table::open_word(fd).and_then(|word| hit(word, fd, buffer, len)) {
+        Some(done) => Outcome::Done(done),
+        None => not_hit(fd, buffer, len),
+    }
+}
+
+/// What a window answers at once, of the file of which a descriptor has this word; `None`: go on with
+/// [`not_hit`].
+#[inline(always)]
+pub fn hit(word: u64, fd: i32, buffer: *mut u8, len: usize) -> Option<isize> {
+    match OpenFile::from_word(word).hit(word, fd, buffer, len) {
+        Hit::Done(done) => Some(done as isize),
+        _ => None,
+    }
+}
+
+/// The same where nobody comes in between; `None`: go on with [`hit`].
+#[inline(always)]
+pub fn hit_alone(word: u64, buffer: *mut u8, len: usize) -> Option<isize> {
+    let file = OpenFile::from_word(word);
+    // SAFETY: nobody comes in between.
+    let is_hit = !concerns::is_concurrent() && unsafe { file.hit_alone(buffer, len) };
+    is_hit.then_some(len as isize)
+}
+
+/// Whether a read that no window answers passes through, as nothing concerns it; `None`: go on with
+/// [`not_hit`].
+#[inline(always)]
+pub fn passes(fd: i32, len: usize) -> Option<Pass> {
+    enter_alone(fd, Kind::Read, len as u64)
+}
+
+/// The other reads.
+pub fn not_hit(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
+    if passive_for_good() {
+        return Outcome::PassOn(Pass::NOTHING);
+    }
+    if let Some(pass) = passes(fd, len) {
+        return Outcome::PassOn(pass);
+    }
+    slowly(fd, Target::Buffer(buffer), len, None)
+}
+
+/// `pread`.
+#[inline(always)]
+pub fn read_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
+    match table::open_word(fd).and_then(|word| hit_at(word, fd, buffer, len, offset)) {
+        Some(done) => Outcome::Done(done),
+        None => not_hit_at(fd, buffer, len, offset),
+    }
+}
+
+/// What a window answers at once, of the file of which a descriptor has this word; `None`: go on with
+/// [`not_hit_at`].
+#[inline(always)]
+pub fn hit_at(word: u64, fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Option<isize> {
+    match OpenFile::from_word(word).hit_at(word, fd, buffer, len, offset as u64) {
+        Hit::Done(done) => Some(done as isize),
+        _ => None,
+    }
+}
+
+/// Whether a positioned read that no window answers passes through, as nothing concerns it; `None`: go
+/// on with [`not_hit_at`].
+#[inline(always)]
+pub fn passes_at(fd: i32, len: usize, offset: i64) -> Option<Pass> {
+    is_random(table::word(fd)?, fd, offset).then(|| {
+        remember_end(fd, len, offset);
+        Pass::LISTEN
+    })
+}
+
+/// The other positioned reads.
+pub fn not_hit_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
+    if table::learning_word(fd).is_some_and(|word| is_random(word, fd, offset)) {
+        remember_end(fd, len, offset);
+        return Outcome::PassOn(Pass::LISTEN);
+    }
+    slowly(fd, Target::Buffer(buffer), len, Some(offset))
+}
+
+/// `readv`, and with an offset `preadv`.
+pub fn read_vector(
+    fd: i32,
+    vector: *const libc::iovec,
+    count: i32,
+    offset: Option<i64>,
+) -> Outcome {
+    // More than the kernel takes, or none: its error. A bad address among them shows when copying.
+    let len = match table::open_file(fd) {
+        Some(_) if (1..=1024).contains(&count) => vector_len(vector, count),
+        _ => None,
+    };
+    slowly(fd, Target::Vector(vector, count), len.unwrap_or(0), offset)
+}
+
+/// The program's side of a read.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Buffer(*mut u8),
+    Vector(*const libc::iovec, i32),
+}
+
+/// The bytes that a vector asks for; `None` when it cannot be read or its sum is no length.
+fn vector_len(vector: *const libc::iovec, count: i32) -> Option<usize> {
+    (0..count as usize).try_fold(0usize, |sum, index| {
+        let piece = vector_piece(vector, index)?;
+        sum.checked_add(piece.iov_len).filter(|sum| *sum < 1 << 31)
+    })
+}
+
+fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec> {
+    let mut piece = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
+    let from = vector.wrapping_add(index).cast::<u8>();
+    // SAFETY: our side is a local; the program's may be anything.
+    let bad = unsafe { copy::copy((&raw mut piece).cast(), from, size_of::<libc::iovec>()) };
+    (!bad).then_some(piece)
+}
+
+fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
+    let _care = careful::take();
+    if observe::is_on() || passive() {
+        return match target {
+            Target::Buffer(_) => observe::call(observe::Kind::Read, fd, len as u64, offset),
+            Target::Vector(..) => observe::call(observe::Kind::Read, fd, observe::ANY, offset),
+        };
+    }
+    let kind = if offset.is_some() { Kind::ReadAt } else { Kind::Read };
+    let mut turn = 0;
+    while let Some(word) = table::word(fd) {
+        let word = word.load(Relaxed);
+        turn += 1;
+        disturbed(fd, turn);
+        match table::tag(word) {
+            table::LEARNING | table::UNKNOWN if dirty::is_pending() && turn == 1 => {
+                // Whether what waits concerns this file, is worth one question for good.
+                transition::classify(fd);
+                continue;
+            }
+            table::LEARNING | table::OPEN => {}
+            _ => break,
+        }
+        let open = table::tag(word) == table::OPEN;
+        let file = open.then(|| OpenFile::from_word(word));
+        if file.is_some_and(|file| file.error.load(Relaxed) != 0)
+            && let Some(errno) = flush::failing_descriptor(fd)
+        {
+            // The kernel does not know what the program wrote.
+            return Outcome::Done(fail(errno));
+        }
+        let Some(file) = file.filter(|file| file.is_on()) else {
+            before_straight(file, fd, len, offset);
+            match enter(fd, kind, len as u64) {
+                Some(pass) => return Outcome::PassOn(pass),
+                None => continue,
+            }
+        };
+        if len == 0 || !is_for_us(target, len) {
+            // The kernel knows what to say.
+            settle::settle(fd, settle::Next::Learn);
+            continue;
+        }
+        if let Some(outcome) = read_window(file, word, fd, target, len, offset) {
+            return outcome;
+        }
+    }
+    // Not followed: at the kernel's offset.
+    if table::word(fd).is_some_and(|word| table::tag(word.load(Relaxed)) == table::OTHER) {
+        let pass = talk();
+        return Outcome::PassOn(if super::deaths::may_be_told() { Pass::DEATH } else { pass });
+    }
+    speak();
+    Outcome::PassOn(Pass::LISTEN)
+}
+
+/// Before a read that goes to the kernel, at its offset or at `offset`.
+fn before_straight(file: Option<&OpenFile>, fd: i32, len: usize, offset: Option<i64>) {
+    let is_news = |file| inodes::others_pending(file) || super::children::shows_its_offset(file);
+    if file.is_none_or(is_news) {
+        speak();
+    }
+    if let Some(offset) = offset {
+        if is_far(fd, offset) {
+            super::jumped(fd);
+        }
+        remember_end(fd, len, offset);
+    }
+}
+
+/// A read of a file whose position is ours; `None`: something changed, look again.
+fn read_window(
+    file: &'static OpenFile,
+    word: u64,
+    fd: i32,
+    target: Target,
+    len: usize,
+    offset: Option<i64>,
+) -> Option<Outcome> {
+    // A hit may have been due to look at the clock; that needs no transition.
+    let now = age::tock();
+    let mut hit = answer(file, word, fd, target, len, offset);
+    if matches!(hit, Hit::Miss) {
+        let usual = usual_bytes(file.buffer.load(Relaxed));
+        let bytes_max = usual.max(file.window_bytes_max.load(Relaxed));
+        let at = offset.map_or_else(|| file.current_position(), |offset| offset as u64);
+        flush::before_read(file, at, bytes_max.max(len as u64));
+        match miss(file, fd, target, len, offset, now) {
+            Step::Done(answer) => return Some(Outcome::Done(answer)),
+            Step::Ready(len) => hit = hit_pieces(file, target, len, offset, Fresh::InThisCall),
+            Step::Again => return None,
+            Step::Straight => return Some(Outcome::PassOn(Pass::LISTEN)),
+        }
+    }
+    match hit {
+        Hit::Done(done) => return Some(Outcome::Done(done as isize)),
+        Hit::Miss | Hit::Disturbed => {}
+        // The kernel knows how much of it can be written, and what to say.
+        Hit::BadAddress => settle::settle(fd, settle::Next::Learn),
+    }
+    None
+}
+
+/// Whether the program's buffer can be memory of its own at all. What is beyond is refused by the
+/// kernel even where there is nothing to copy.
+fn is_for_us(target: Target, len: usize) -> bool {
+    match target {
+        Target::Buffer(buffer) => {
+            (buffer as usize).checked_add(len).is_some_and(|end| end < arch::USER_END)
+        }
+        Target::Vector(..) => true,
+    }
+}
+
+/// Whether a positioned read of a file without a window is far from where the last one ended.
+#[inline(always)]
+fn is_far(fd: i32, offset: i64) -> bool {
+    !is_near(offset as u64, table::last_end(fd).load(Relaxed))
+}
+
+fn remember_end(fd: i32, len: usize, offset: i64) {
+    table::last_end(fd).store((offset as u64).wrapping_add(len as u64), Relaxed);
+}
+
+/// Whether there is nothing to do for a positioned read: nothing concerns it, and the file has no window
+/// and no score that a jump could take from. It takes no part in the offset, so a window may open
+/// meanwhile.
+#[inline(always)]
+fn is_random(word: &AtomicU64, fd: i32, offset: i64) -> bool {
+    let state = word.load(Relaxed);
+    !concerns::any()
+        && table::is_free(state)
+        && Learning(state).has_no_score()
+        && is_far(fd, offset)
+}
+
+/// Tries to answer out of the window.
+pub(super) fn answer(
+    file: &'static OpenFile,
+    word: u64,
+    fd: i32,
+    target: Target,
+    len: usize,
+    offset: Option<i64>,
+) -> Hit {
+    loop {
+        let hit = match (target, offset) {
+            (Target::Buffer(buffer), None) => file.hit(word, fd, buffer, len),
+            (Target::Buffer(buffer), Some(offset)) => {
+                file.hit_at(word, fd, buffer, len, offset as u64)
+            }
+            (Target::Vector(..), offset) => {
+                hit_pieces(file, target, len, offset, Fresh::InItsEpoch)
+            }
+        };
+        match hit {
+            // Where the descriptor means another file by now, the next turn of the call sees to that.
+            Hit::Disturbed if table::means(fd, word) => {}
+            Hit::Disturbed => return Hit::Miss,
+            _ => return hit,
+        }
+    }
+}
+
+/// Whether the window is as the file is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fresh {
+    /// In its epoch alone.
+    InItsEpoch,
+    /// It was filled or confirmed in this very call: what came since may come after the call as well.
+    /// So a call ends where other threads never stop learning.
+    InThisCall,
+}
+
+/// Answers a read into any number of buffers out of the window: one commit for all of them.
+fn hit_pieces(
+    file: &'static OpenFile,
+    target: Target,
+    len: usize,
+    offset: Option<i64>,
+    fresh: Fresh,
+) -> Hit {
+    let whole;
+    let (vector, count) = match target {
+        Target::Vector(vector, count) => (vector, count),
+        Target::Buffer(buffer) => {
+            whole = libc::iovec { iov_base: buffer.cast(), iov_len: len };
+            (&raw const whole, 1)
+        }
+    };
+    let at = file.cursor.load(Acquire);
+    let from = match offset {
+        Some(offset) => (offset as u64).wrapping_sub(file.window_at.load(Relaxed)),
+        None => at & CLOSED,
+    };
+    let window_len = file.window_len.load(Relaxed);
+    let fresh = fresh == Fresh::InThisCall || file.epoch.load(Relaxed) == EPOCH.load(Relaxed);
+    if !fresh || from > window_len || len as u64 > window_len - from {
+        return Hit::Miss;
+    }
+    let mut source = file.window.load(Relaxed) + from;
+    fence(Acquire);
+    if file.cursor.load(Relaxed) != at {
+        return Hit::Miss;
+    }
+    let mut left = len;
+    for index in 0..count as usize {
+        let Some(piece) = vector_piece(vector, index) else { return Hit::BadAddress };
+        let len = piece.iov_len.min(left);
+        // SAFETY: the window holds what was checked above; the program's side may be anything.
+        if unsafe { copy::copy(piece.iov_base.cast(), source as *const u8, len) } {
+            return Hit::BadAddress;
+        }
+        source += len as u64;
+        left -= len;
+    }
+    let advance = if offset.is_some() { 0 } else { len as u64 };
+    if !crate::floor::atomic::swap(&file.cursor, at, at + advance) {
+        return Hit::Miss;
+    }
+    file.count(Counter::Hits, 1);
+    file.count(Counter::HitBytes, len as u64);
+    Hit::Done(len)
+}

@@ -1,0 +1,205 @@
+//! Seeks: answered here while the position is ours.
+
+use core::sync::atomic::{
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
+
+use sweetspot_core::learning::{Learning, is_near};
+use sweetspot_core::ledger::Counter;
+
+use super::children::passive;
+use super::file::{AT_END, CLOSED, OpenFile};
+use super::{
+    AtOnce, Kind, Outcome, Pass, children, concerns, disturbed, enter, enter_alone, is_followed,
+    is_trailing, observe, settle, speak, table,
+};
+use crate::floor::atomic::{single_threaded, swap};
+use crate::floor::signals::SignalsBlocked;
+
+/// Every file system has positions up to this one. Of others the kernel is asked.
+const POSITION_MAX: i64 = i32::MAX as i64;
+
+/// It is asked for so much more at once: who goes on through a file asks once in a while.
+const ASK_BEYOND: u64 = 1 << 30;
+
+/// What can be done with a `lseek` at once: where the kernel's offset is the position it goes to the
+/// kernel.
+#[inline(always)]
+pub fn at_once(fd: i32, offset: i64, whence: i32) -> AtOnce {
+    let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::Ask };
+    let value = word.load(Relaxed);
+    let asked = value & (table::FREE | Learning::JUMPS_TO_NOTHING);
+    if concerns::with(asked) != table::LEARNING || whence != libc::SEEK_SET {
+        return table::open_word(fd).map_or(AtOnce::Ask, AtOnce::Kept);
+    }
+    if !is_near(offset as u64, end.load(Relaxed)) {
+        word.store(Learning(value).jumped_to_nothing().0, Relaxed);
+    }
+    end.store(offset as u64, Relaxed);
+    AtOnce::Pass
+}
+
+/// `lseek`.
+#[inline(always)]
+pub fn seek(fd: i32, offset: i64, whence: i32) -> Outcome {
+    match table::open_word(fd).and_then(|word| moved(word, fd, offset, whence)) {
+        Some(position) => Outcome::Done(position),
+        None => not_moved(fd, offset, whence),
+    }
+}
+
+/// The new position, where that is ours, of the file of which a descriptor has this word; `None`: go on
+/// with [`not_moved`].
+#[inline(always)]
+pub fn moved(word: u64, fd: i32, offset: i64, whence: i32) -> Option<isize> {
+    let file = OpenFile::from_word(word);
+    if !file.is_on() || (whence != libc::SEEK_SET && whence != libc::SEEK_CUR) {
+        return None;
+    }
+    let position = move_position(file, fd, word, offset, whence)?;
+    file.count(Counter::Seeks, 1);
+    Some(position as isize)
+}
+
+/// Whether a seek passes through, as nothing concerns it; `None`: go on with [`not_moved`].
+#[inline(always)]
+pub fn passes(fd: i32, whence: i32) -> Option<Pass> {
+    if is_news(whence) { None } else { enter_alone(fd, Kind::Seek, 0) }
+}
+
+/// Whether others may have changed the answer: where a file ends, or has data. The position of a description
+/// that is not shared nobody else moves.
+#[inline(always)]
+fn is_news(whence: i32) -> bool {
+    const { assert!(libc::SEEK_SET == 0 && libc::SEEK_CUR == 1) };
+    whence as u32 > libc::SEEK_CUR as u32
+}
+
+/// The other seeks.
+pub fn not_moved(fd: i32, offset: i64, whence: i32) -> Outcome {
+    if let Some(pass) = passes(fd, whence) {
+        return Outcome::PassOn(pass);
+    }
+    slowly(fd, offset, whence)
+}
+
+#[cold]
+fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
+    if observe::is_on() || passive() {
+        return observe::call(observe::Kind::Seek, fd, whence as u64, None);
+    }
+    if whence == libc::SEEK_SET
+        && offset > POSITION_MAX
+        && is_position(fd, offset as u64)
+        && let Some(word) = table::open_word(fd)
+        && let Some(position) = moved(word, fd, offset, whence)
+    {
+        return Outcome::Done(position);
+    }
+    // Others see a shared offset move, and may have moved it; and it may be where what waits under another
+    // number of the same description is to go.
+    let is_shared = table::open_file(fd)
+        .is_some_and(|(file, _)| file.is_from_outside() || children::shows_its_offset(file));
+    let kind = if is_shared || is_news(whence) { Kind::SeekNews } else { Kind::Seek };
+    // The size counts, and it may wait in another open file of the same inode.
+    if kind == Kind::SeekNews {
+        speak();
+    }
+    let mut turn = 0;
+    while is_followed(fd) {
+        turn += 1;
+        disturbed(fd, turn);
+        if !is_trailing(fd) {
+            settle::settle(fd, settle::Next::Learn);
+        }
+        if let Some(pass) = enter(fd, kind, 0) {
+            return Outcome::PassOn(pass);
+        }
+    }
+    speak();
+    Outcome::PassOn(Pass::LISTEN)
+}
+
+/// Whether a position that is beyond what was asked so far is one on the file system, of a file whose
+/// position is ours.
+fn is_position(fd: i32, position: u64) -> bool {
+    let Some((file, word)) = table::open_file(fd).filter(|(file, _)| file.is_on()) else {
+        return false;
+    };
+    let _signals = SignalsBlocked::new();
+    let held = file.hold();
+    let is_it = table::word(fd).is_some_and(|now| now.load(Relaxed) == word);
+    is_it
+        && file.is_on()
+        && !held.nested
+        && (file.may_be_at(fd, position.saturating_add(ASK_BEYOND)) || file.may_be_at(fd, position))
+}
+
+/// Moves the position if that can be done here; `None`: the kernel must answer.
+#[inline(always)]
+fn move_position(
+    file: &'static OpenFile,
+    fd: i32,
+    word: u64,
+    offset: i64,
+    whence: i32,
+) -> Option<i64> {
+    loop {
+        let at = file.cursor.load(Acquire);
+        let (cursor, window_at) = (at & CLOSED, file.window_at.load(Relaxed));
+        let window_len = file.window_len.load(Relaxed);
+        let stored = file.position.load(Relaxed);
+        let position = file.resolved_position();
+        fence(Acquire);
+        let still = file.cursor.load(Relaxed) == at;
+        if !still || table::word(fd)?.load(Relaxed) != word || !file.is_on() {
+            return None;
+        }
+        let current = if cursor == CLOSED { position } else { window_at + cursor } as i64;
+        let target = if whence == libc::SEEK_SET { offset } else { current.checked_add(offset)? };
+        if target == current {
+            return Some(current);
+        }
+        if !(0..=POSITION_MAX).contains(&target) && !file.has_position(target) {
+            return None;
+        }
+        if cursor == CLOSED && (!single_threaded() || stored == AT_END) {
+            return move_closed(file, offset, whence);
+        }
+        let in_window = (target as u64).wrapping_sub(window_at);
+        let next_generation = (at >> 32).wrapping_add(1) << 32;
+        let moved = if cursor == CLOSED {
+            // Nobody else can be at it but a handler, and that is over when this goes on.
+            swap(&file.position, stored, target as u64)
+        } else if in_window <= window_len {
+            swap(&file.cursor, at, next_generation | in_window)
+        } else if single_threaded() {
+            file.position.store(target as u64, Relaxed);
+            swap(&file.cursor, at, next_generation | CLOSED)
+        } else {
+            return move_closed(file, offset, whence);
+        };
+        if moved {
+            return Some(target);
+        }
+    }
+}
+
+/// The same under the file's lock, for programs with threads.
+#[cold]
+fn move_closed(file: &'static OpenFile, offset: i64, whence: i32) -> Option<i64> {
+    let _signals = SignalsBlocked::new();
+    let held = file.hold();
+    if !file.is_on() || held.nested {
+        return None;
+    }
+    let current = file.take_position() as i64;
+    let target = if whence == libc::SEEK_SET { offset } else { current.checked_add(offset)? };
+    let is_position = (0..=POSITION_MAX).contains(&target) || file.has_position(target);
+    if is_position {
+        file.position.store(target as u64, Relaxed);
+    }
+    file.reopen_cursor();
+    is_position.then_some(target)
+}

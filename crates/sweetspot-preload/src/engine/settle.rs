@@ -1,0 +1,97 @@
+//! The only way out of buffering: write what waits, put the position back into the kernel, drop the
+//! window.
+
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+use sweetspot_core::learning::Learning;
+use sweetspot_core::ledger::Counter;
+use sweetspot_core::why::Why;
+
+use super::file::{Held, OpenFile};
+use super::{flush, handle, speak, table};
+use crate::floor::signals::SignalsBlocked;
+use crate::floor::sys;
+
+/// What the file is after it was settled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// It may earn a window again at the same price.
+    Learn,
+    /// At twice the price: buffering did not pay.
+    BackOff,
+    /// It goes straight on for good.
+    Straight(Why),
+}
+
+/// Settles the open file of a descriptor. Nothing to do for one that has none.
+pub fn settle(fd: i32, next: Next) {
+    wait_for_transition(fd);
+    let Some((file, word)) = table::open_file(fd) else {
+        if let (Next::Straight(_), Some(word)) = (next, table::word(fd))
+            && table::tag(word.load(Relaxed)) == table::LEARNING
+        {
+            word.store(table::STRAIGHT, Relaxed);
+        }
+        return;
+    };
+    if !file.is_buffered() && !matches!(next, Next::Straight(_)) {
+        return;
+    }
+    for turn in 0..=TRIES_MAX {
+        // In order with what other files have pending.
+        speak();
+        let _signals = SignalsBlocked::new();
+        let held = file.hold();
+        if table::word(fd).is_none_or(|now| now.load(Relaxed) != word) {
+            // Another thread closed it meanwhile, and the record may be another file's by now.
+            return;
+        }
+        if file.pending() == 0 || held.nested || turn == TRIES_MAX {
+            return settle_held(file, fd, next, &held);
+        }
+    }
+}
+
+/// Waits until no other thread is about to take the position of a descriptor's file: it has looked at
+/// what this thread is about to change, and would go on as if nothing had happened. It holds the
+/// registry, so no fork comes in between, and blocks signals, so this thread is never the one.
+pub fn wait_for_transition(fd: i32) {
+    while table::learning_word(fd).is_some_and(|word| {
+        let value = word.load(Relaxed);
+        table::tag(value) == table::LEARNING && Learning(value).has(Learning::LOCKED)
+    }) {
+        sys::give_way();
+    }
+}
+
+/// Tries to find nothing pending before a file is settled while other threads go on writing to it.
+const TRIES_MAX: u32 = 16;
+
+/// Settles a file whose lock is held.
+pub fn settle_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
+    if file.is_buffered() {
+        let is_ours = file.is_on();
+        flush::settle_held(file, held);
+        if is_ours {
+            let position = file.take_position();
+            file.position.store(position, Relaxed);
+            file.drop_window(held);
+            file.count(Counter::KernelCalls, 1);
+            sys::seek(fd, position as i64, libc::SEEK_SET);
+        }
+        let learned = Learning(file.learned.load(Relaxed));
+        let word = match next {
+            Next::BackOff => learned.back_off(),
+            _ => learned.start_again(),
+        };
+        // Whoever finds it so calls the kernel, which knows the position by now.
+        file.state.store(word.0, Release);
+    }
+    if let Next::Straight(why) = next {
+        file.note(why);
+        file.state.store(table::STRAIGHT, Release);
+        if !held.nested {
+            handle::unpin(file);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Whether there is room for what waits: on the disk, and below the largest size of a file.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use sweetspot_core::auto::usual_bytes;
+use sweetspot_core::policy;
+use sweetspot_core::why::Why;
+
+use super::auto;
+use super::file::{Held, OpenFile};
+use super::handle::{detach, give_up};
+use crate::floor::atomic::count;
+use crate::floor::sys;
+
+/// The most that may wait for a file, in bytes.
+pub(super) fn append_bytes_max(file: &OpenFile) -> u64 {
+    // Wherever in a page the first byte lies, there is room.
+    auto::append_bytes(file).min(file.mapped_bytes.load(Relaxed) - PAGE_BYTES)
+}
+
+/// The largest [`sweetspot_core::ledger::chunk_start`], rounded up: not the size of a page here, but of one that copies notice.
+pub(super) const PAGE_BYTES: u64 = 4096;
+
+pub(super) fn has_space(file: &OpenFile) -> bool {
+    let usual = usual_bytes(file.buffer.load(Relaxed));
+    let needed = usual.saturating_mul(policy::SPACE_BUFFERS).max(policy::SPACE_BYTES_MIN);
+    look_for_space(file, file.fd.load(Relaxed)) > needed
+}
+
+/// Bytes that are free on the file system of a file.
+pub(super) fn look_for_space(file: &OpenFile, fd: i32) -> u64 {
+    let free = sys::file_system(fd).map_or(0, |(_, free)| free);
+    file.space_bytes.store(free, Relaxed);
+    free
+}
+
+/// What this process has brought to files, a small flush as its part of [`policy::SPACE_CHECK_BYTES`].
+#[unsafe(link_section = ".data")]
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes went straight to a file, or were moved there inside the kernel.
+pub fn written_straight(bytes: u64) {
+    count(&WRITTEN, bytes);
+}
+
+/// A flush has written so many bytes.
+pub(super) fn count_flushed(len: u64) {
+    let least = policy::SPACE_CHECK_BYTES / u64::from(policy::FLUSHES_PER_SPACE_CHECK);
+    WRITTEN.fetch_add(len.max(least), Relaxed);
+}
+
+/// Whether free space is to be asked for: much was written since this file's last question, to whichever
+/// file, as they may share their disk.
+fn is_space_check_due(file: &OpenFile) -> bool {
+    let turn = (WRITTEN.load(Relaxed) / policy::SPACE_CHECK_BYTES) as u32;
+    file.space_asked.load(Relaxed) != turn && file.space_asked.swap(turn, Relaxed) != turn
+}
+
+/// Ends the waiting where the disk may be full soon. False: it was not asked, or there is room. Nothing
+/// waits, and the lock is held.
+pub(super) fn is_disk_nearly_full(file: &OpenFile, held: &Held) -> bool {
+    let is_full = is_space_check_due(file) && !has_space(file);
+    if is_full {
+        detach(file, held);
+        give_up(file, Why::DiskNearlyFull);
+    }
+    is_full
+}
+
+/// Whether the file system lets the file grow so far beyond `position` that no write that waits could
+/// meet its largest size. An offset that others share is left alone.
+pub(super) fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
+    if file.is_from_outside()
+        || position + file.mapped_bytes.load(Relaxed) <= file.grows_to.load(Relaxed)
+    {
+        return true;
+    }
+    let beyond = policy::SPACE_BYTES_MIN.max(append_bytes_max(file).saturating_mul(2));
+    file.may_be_at(fd, position.saturating_add(beyond))
+}

@@ -1,0 +1,152 @@
+//! From a descriptor to what is known of it: one word each.
+//!
+//! | tag | the rest of the word |
+//! |---|---|
+//! | `UNKNOWN` | 0: open before we came, or never seen; everything goes straight on |
+//! | `OPEN` | address of its [`OpenFile`] |
+//! | `LEARNING` | a [`Learning`]: opened here, no window yet |
+//! | `STRAIGHT` | a regular file that goes straight on for good |
+//! | `OTHER` | a pipe, socket, terminal: speaking and listening |
+//!
+//! The table is a static of 512 KiB that costs nothing until a page of it is touched. Descriptors
+//! beyond it go straight on.
+
+use core::sync::atomic::{
+    AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, Release},
+};
+
+use sweetspot_core::learning::Learning;
+
+use super::file::OpenFile;
+
+/// Descriptors that can be followed.
+pub const DESCRIPTORS_MAX: usize = 65536;
+
+pub const UNKNOWN: u64 = 0;
+/// The only odd one in the table: one bit tells it from the others.
+pub const OPEN: u64 = 1;
+pub const LEARNING: u64 = 2;
+pub const STRAIGHT: u64 = 4;
+pub const OTHER: u64 = 6;
+/// Only in an open file's own word: it has (or may have) a window, its position is ours.
+pub const ON: u64 = 3;
+/// Likewise: its writes wait, and leave by a plain write; its position is the kernel's all the time.
+pub const TRAILING: u64 = 5;
+const TAG_BITS: u64 = 7;
+
+static WORDS: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(UNKNOWN) }; DESCRIPTORS_MAX];
+/// End of the last positioned read of a descriptor that is learning.
+static LAST_END: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(0) }; DESCRIPTORS_MAX];
+/// Whether stdio's calls on a descriptor are buffered: 0 not asked yet, 1 they are, 2 they are not.
+/// Touched only where rules decide that.
+static STDIO: [AtomicU8; DESCRIPTORS_MAX] = [const { AtomicU8::new(0) }; DESCRIPTORS_MAX];
+/// One more than the highest descriptor that ever had a word.
+#[unsafe(link_section = ".data")]
+static HIGHEST: AtomicU32 = AtomicU32::new(0);
+
+/// The tag of a word.
+pub fn tag(word: u64) -> u64 {
+    word & TAG_BITS
+}
+
+/// The word of a descriptor, unless it is out of range.
+#[inline(always)]
+pub fn word(fd: i32) -> Option<&'static AtomicU64> {
+    WORDS.get(fd as usize)
+}
+
+/// Whether the word of a descriptor is still this one.
+#[inline(always)]
+pub fn means(fd: i32, value: u64) -> bool {
+    word(fd).is_some_and(|word| word.load(Relaxed) == value)
+}
+
+/// The word of a descriptor, unless it is out of range, and where its last read ended.
+#[inline(always)]
+pub fn word_and_end(fd: i32) -> Option<(&'static AtomicU64, &'static AtomicU64)> {
+    let index = fd as usize;
+    (index < DESCRIPTORS_MAX).then(|| (&WORDS[index], &LAST_END[index]))
+}
+
+/// Where the last positioned read of a descriptor ended.
+pub fn last_end(fd: i32) -> &'static AtomicU64 {
+    &LAST_END[fd as usize % DESCRIPTORS_MAX]
+}
+
+/// What is known of stdio's calls on a descriptor; `None` beyond the table.
+pub fn stdio(fd: i32) -> Option<&'static AtomicU8> {
+    STDIO.get(fd as usize)
+}
+
+/// The word of a descriptor that has an open file.
+#[inline(always)]
+pub fn open_word(fd: i32) -> Option<u64> {
+    let word = word(fd)?.load(Relaxed);
+    is_open(word).then_some(word)
+}
+
+/// Whether a word of the table names an open file.
+#[inline(always)]
+pub fn is_open(word: u64) -> bool {
+    word & OPEN != 0
+}
+
+/// The open file of a descriptor, if it has one, and the word that says so.
+#[inline(always)]
+pub fn open_file(fd: i32) -> Option<(&'static OpenFile, u64)> {
+    let word = open_word(fd)?;
+    Some((OpenFile::from_word(word), word))
+}
+
+/// Sets the word of a descriptor. Whoever finds an open file by it finds it as it was made: the
+/// address that is loaded decides what is loaded next, which no machine does in the other order.
+pub fn set(fd: i32, new: u64) {
+    if let Some(word) = word(fd) {
+        word.store(new, Release);
+        if new != UNKNOWN && HIGHEST.load(Relaxed) <= fd as u32 {
+            HIGHEST.fetch_max(fd as u32 + 1, Relaxed);
+        }
+    }
+}
+
+/// A descriptor that was just opened here, by path.
+pub fn opened(fd: i32, flags: u64) {
+    set(fd, LEARNING | flags);
+    if let Some(end) = LAST_END.get(fd as usize) {
+        end.store(0, Relaxed);
+    }
+}
+
+/// Every descriptor that ever had a word.
+pub fn all() -> impl Iterator<Item = i32> {
+    0..HIGHEST.load(Relaxed) as i32
+}
+
+/// The word under which calls on this descriptor are counted and learned from: its own, or that of
+/// its open file.
+#[inline(always)]
+pub fn learning_word(fd: i32) -> Option<&'static AtomicU64> {
+    let word = word(fd)?;
+    let value = word.load(Relaxed);
+    match tag(value) {
+        LEARNING => Some(word),
+        OPEN => Some(&OpenFile::from_word(value).state),
+        _ => None,
+    }
+}
+
+/// The bits of a word, and of all that concerns its calls, that are those of `LEARNING` where nothing has to
+/// be known of a call before it, nor after it.
+pub const FREE: u64 = TAG_BITS | Learning::NOT_FREE;
+
+/// Whether a word is learning, and a call may begin by it.
+#[inline(always)]
+pub fn is_free(value: u64) -> bool {
+    value & FREE == LEARNING
+}
+
+/// Whether a word is learning and nobody is changing it.
+pub fn is_learning(value: u64) -> bool {
+    tag(value) == LEARNING && !Learning(value).has(Learning::LOCKED)
+}

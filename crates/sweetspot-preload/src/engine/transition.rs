@@ -1,0 +1,234 @@
+//! From learning to a window: what is asked of a file before its position becomes ours.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::learning::Learning;
+use sweetspot_core::ledger::{BUFFER_OFF, Counter};
+use sweetspot_core::policy;
+use sweetspot_core::why::Why;
+
+use super::children::passive;
+use super::file::{self, OpenFile};
+use super::{handlers, inodes, ledger, records, rules, table};
+use crate::floor::atomic::swap;
+use crate::floor::lock::Held;
+use crate::floor::signals::SignalsBlocked;
+use crate::floor::sys::{self, Status};
+
+/// File systems whose files look regular but are made up while they are read.
+pub(super) const MADE_UP: [u64; 12] = [
+    0x9fa0,      // proc
+    0x6265_6572, // sysfs
+    0x0027_e0eb, // cgroup
+    0x6367_7270, // cgroup2
+    0x6462_6720, // debugfs
+    0x7472_6163, // tracefs
+    0x7363_6673, // securityfs
+    0x6265_6570, // configfs
+    0xde5e_81e4, // efivarfs
+    0xcafe_4a11, // bpf
+    0x6165_676c, // pstore
+    0xf97c_ff8c, // selinux
+];
+
+/// Tries to give the file of a descriptor a window; whatever speaks against it leaves it as it was,
+/// or straight for good.
+pub fn open_window(fd: i32) {
+    if passive() || !super::ending::can_buffer() {
+        return;
+    }
+    let _signals = SignalsBlocked::new();
+    let registry = file::hold_registry();
+    if super::children::forking() {
+        return;
+    }
+    let Some(word) = table::learning_word(fd) else { return };
+    let value = word.load(Relaxed);
+    if !table::is_learning(value) || Learning(value).under_way() > 0 {
+        return;
+    }
+    // From here on nobody enters a straight call on it.
+    if !swap(word, value, Learning(value).with(Learning::LOCKED).0) {
+        return;
+    }
+    let known = table::open_file(fd).map(|(file, _)| file);
+    let next = match examine(fd, known) {
+        Ok(facts) => match known.or_else(|| file::allocate(&registry)) {
+            Some(file) => {
+                turn_on(file, value, &facts, fd);
+                match known {
+                    Some(_) => return,
+                    None => file.to_word(),
+                }
+            }
+            None => Learning(value).back_off().0,
+        },
+        Err(Refusal::Later) => Learning(value).back_off().0,
+        Err(Refusal::Final(why)) => {
+            if let Some(file) = known {
+                records::begin(file, fd);
+                file.note(why);
+            }
+            table::STRAIGHT
+        }
+    };
+    word.store(next, core::sync::atomic::Ordering::Release);
+}
+
+/// Gives a descriptor that has none an open file, still learning: its inode becomes known, or
+/// another descriptor is about to share it. The registry is held.
+pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
+    let word = table::word(fd)?;
+    let value = word.load(Relaxed);
+    if table::tag(value) == table::OPEN {
+        return Some(OpenFile::from_word(value));
+    }
+    if !table::is_learning(value) {
+        return None;
+    }
+    let status = sys::status(fd)?;
+    let file = file::allocate(registry)?;
+    file.device.store(status.device, Relaxed);
+    file.inode.store(status.inode, Relaxed);
+    file.state.store(value, Relaxed);
+    if swap(word, value, file.to_word()) {
+        Some(file)
+    } else {
+        file.free(registry);
+        None
+    }
+}
+
+/// For the summary, if one is wanted: the open file of a descriptor that has none yet, to count its
+/// calls in.
+#[cold]
+pub fn make_listed(fd: i32) -> Option<&'static OpenFile> {
+    if !ledger::wants_summary() {
+        return None;
+    }
+    let _signals = SignalsBlocked::new();
+    make_known(fd, &file::hold_registry())
+}
+
+/// For the summary: a file that makes many calls is listed, whether it ever earns a buffer or not.
+/// Until it is known that there will be many, they are only counted.
+pub fn list(fd: i32, file: &'static OpenFile, why: Option<Why>) {
+    let calls = file.counted(Counter::StraightReads) + file.counted(Counter::StraightWrites);
+    if calls == u64::from(policy::CALLS_LISTED) {
+        let _signals = SignalsBlocked::new();
+        let _registry = file::hold_registry();
+        why.into_iter().for_each(|why| file.note(why));
+        if file.buffer.load(Relaxed) == BUFFER_OFF {
+            file.buffer.store(rules::buffer_for(fd), Relaxed);
+        }
+        records::begin(file, fd);
+    }
+}
+
+/// Finds out what a descriptor is of which that was not known: so that its writes may wait, and so
+/// that reading it does not make everything that waits go out. A file gets an open file of its own,
+/// anything else is marked.
+pub fn classify(fd: i32) {
+    let unknown = table::word(fd).filter(|word| word.load(Relaxed) == table::UNKNOWN);
+    if let (Some(word), Some(status)) = (unknown, sys::status(fd))
+        && !status.regular
+    {
+        // A pipe, most often. If its number has come to mean something else, that is known.
+        swap(word, table::UNKNOWN, table::OTHER);
+        return;
+    }
+    let _signals = SignalsBlocked::new();
+    let registry = file::hold_registry();
+    let Some(word) = table::word(fd) else { return };
+    let value = word.load(Relaxed);
+    if table::tag(value) != table::UNKNOWN {
+        make_known(fd, &registry);
+        return;
+    }
+    let Some(status) = sys::status(fd) else { return };
+    if !status.regular {
+        table::set(fd, table::OTHER);
+        return;
+    }
+    let Some(file) = file::allocate(&registry) else { return };
+    file.device.store(status.device, Relaxed);
+    file.inode.store(status.inode, Relaxed);
+    file.outside.store(1, Relaxed);
+    file.state.store(table::LEARNING, Relaxed);
+    table::set(fd, file.to_word());
+}
+
+struct Facts {
+    status: Status,
+    flags: i32,
+    position: u64,
+    buffer: u32,
+}
+
+enum Refusal {
+    /// Ask again later.
+    Later,
+    /// Never for this open file.
+    Final(Why),
+}
+
+fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
+    if known.is_some_and(OpenFile::is_from_outside) {
+        return Err(Refusal::Final(Why::FromOutside));
+    }
+    let flags = sys::open_flags(fd).ok_or(Refusal::Later)?;
+    let direct = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
+    if flags & direct & !libc::O_LARGEFILE != 0 || flags & libc::O_ACCMODE == libc::O_WRONLY {
+        return Err(Refusal::Final(Why::OpenFlags));
+    }
+    let status = sys::status(fd).ok_or(Refusal::Later)?;
+    if !status.regular {
+        return Err(Refusal::Final(Why::NotRegular));
+    }
+    if inodes::is_mapped(status.device, status.inode) {
+        return Err(Refusal::Final(Why::Mapped));
+    }
+    let (magic, _) = sys::file_system(fd).ok_or(Refusal::Later)?;
+    if MADE_UP.contains(&magic) {
+        return Err(Refusal::Final(Why::NotRegular));
+    }
+    let hears = super::silence::shares_memory() || super::silence::may_hear();
+    if hears && !rules::is_private(fd) {
+        return Err(Refusal::Final(Why::SharedMemory));
+    }
+    let buffer = match known.map(|file| file.buffer.load(Relaxed)) {
+        Some(buffer) if buffer != BUFFER_OFF => buffer,
+        _ => rules::buffer_for(fd),
+    };
+    if buffer == BUFFER_OFF {
+        return Err(Refusal::Final(Why::Off));
+    }
+    let position = sys::seek(fd, 0, libc::SEEK_CUR);
+    if position < 0 {
+        return Err(Refusal::Final(Why::NotRegular));
+    }
+    // Too little is left for a window to pay (and empty files that yield bytes are made up).
+    if status.size < position as u64 + policy::WINDOW_BYTES_MIN / 2 {
+        return Err(Refusal::Later);
+    }
+    Ok(Facts { status, flags, position: position as u64, buffer })
+}
+
+fn turn_on(file: &'static OpenFile, learned: u64, facts: &Facts, fd: i32) {
+    handlers::install();
+    file.device.store(facts.status.device, Relaxed);
+    file.inode.store(facts.status.inode, Relaxed);
+    file.size.store(facts.status.size, Relaxed);
+    // Positions within it are there.
+    file.grows_to.fetch_max(facts.status.size, Relaxed);
+    file.mtime_ns.store(facts.status.mtime_ns, Relaxed);
+    file.ctime_ns.store(facts.status.ctime_ns, Relaxed);
+    file.flags.store(facts.flags as u32, Relaxed);
+    file.position.store(facts.position, Relaxed);
+    file.kernel_at.store(facts.position, Relaxed);
+    file.buffer.store(facts.buffer, Relaxed);
+    file.learned.store(learned, Relaxed);
+    records::begin(file, fd);
+    file.close_cursor();
+    file.state.store(table::ON, core::sync::atomic::Ordering::Release);
+}

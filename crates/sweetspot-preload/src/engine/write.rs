@@ -1,0 +1,439 @@
+//! Writes: into the ledger where the guard holds a pin on the file, else straight on, in order.
+//!
+//! A write that waits has happened for the program: it sees its bytes, its position, its size. What
+//! *others* see of it is put off until the program speaks: then everything that waits, of every
+//! file, is written out, oldest first ([`flush_all`]).
+#![allow(unsafe_code)]
+
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+use sweetspot_core::append::may_wait;
+use sweetspot_core::ledger::{Counter, Entry, chunk_start};
+use sweetspot_core::pending::{self, length_unless_owned};
+use sweetspot_core::why::Why;
+
+use super::append::{Append, LAST_WRITTEN, append, is_append_due, stamp_order, update_window};
+use super::children::passive;
+use super::dirty::{flush_all, take_off};
+use super::file::{self, AT_END, Attachment, OpenFile};
+use super::flush::{
+    expected_place, failing, failing_descriptor, follow_offset, is_of, is_recalled, store_status,
+};
+use super::handle::{ask, attach, detach, enlarge, give_up, stand, wants_more};
+use super::process::passive_for_good;
+use super::space::{is_disk_nearly_full, may_grow, written_straight};
+use super::{
+    AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, inodes, is_followed,
+    ledger, life, observe, pins, settle, speak, table, talk, transition,
+};
+use crate::floor::atomic::Threads;
+use crate::floor::errno::fail;
+use crate::floor::signals::SignalsBlocked;
+use crate::floor::{careful, clock, copy, sys};
+
+/// The program's side of a write.
+#[derive(Clone, Copy)]
+enum Source {
+    Buffer(*const u8, usize),
+    Vector,
+}
+
+/// What can be done with a `write` at once.
+#[inline(always)]
+pub fn at_once(fd: i32) -> AtOnce {
+    table::open_word(fd).map_or(AtOnce::Ask, AtOnce::Kept)
+}
+
+/// `write`.
+#[inline(always)]
+pub fn write(fd: i32, buffer: *const u8, len: usize) -> Outcome {
+    match table::open_word(fd).and_then(|word| waits(word, fd, buffer, len)) {
+        Some(done) => Outcome::Done(done),
+        None => not_waiting(fd, buffer, len),
+    }
+}
+
+/// Lets a write wait where nothing has to be done but to copy it behind what waits already, for the file of
+/// which a descriptor has this word; `None`: go on with [`not_waiting`]. Nothing is called in it, so that
+/// nothing has to be saved.
+///
+/// Another file may be written to after the look at the order of all: by somebody who came in between,
+/// so of the two writes either may be the later one.
+#[inline(always)]
+pub fn waits(word: u64, fd: i32, buffer: *const u8, len: usize) -> Option<isize> {
+    let file = OpenFile::from_word(word);
+    let is_last_written = core::ptr::eq(LAST_WRITTEN.load(Relaxed), file);
+    if !is_last_written || !is_append_due(file, len as u64) || !file.enter_append() {
+        return None;
+    }
+    let append = Append { file, word, fd, buffer, len: len as u64 };
+    if file.window_len.load(Relaxed) != 0 || append.commit(|_| {}).is_none() {
+        file.leave_append();
+        return None;
+    }
+    let threads = file.leave_append();
+    file.count_call(threads, Counter::Appends, Counter::AppendBytes, len as u64);
+    Some(len as isize)
+}
+
+/// The same where the file has a lane (see [`file::append_lane`]): nothing is asked but the time, the guard,
+/// and whether the bytes fit. `None`: go on with [`waits`].
+#[inline(always)]
+pub fn waits_alone(word: u64, buffer: *const u8, len: usize) -> Option<isize> {
+    if word != file::append_lane() {
+        return None;
+    }
+    let file = OpenFile::from_word(word);
+    // SAFETY: a file with a lane has an entry, and those are mapped for good.
+    let entry = || unsafe { &*file.entry.load(Relaxed) };
+    let before = entry().word.load(Relaxed);
+    let pending = length_unless_owned(before);
+    // While it has an owner that is more than fits.
+    let room = file.append_bytes_max.load(Relaxed).checked_sub(pending)?;
+    // SAFETY: nobody comes in between.
+    if !unsafe { clock::tick_alone() } || !pins::guarded() || room < len as u64 {
+        return None;
+    }
+    let to = file.chunk.load(Relaxed).wrapping_add(pending) as *mut u8;
+    // SAFETY: the chunk has room, as checked; the program's side may be anything.
+    if unsafe { copy::copy_at_once(to, buffer, len) } {
+        return None;
+    }
+    // From here the write has happened.
+    if !pending::Word::swap(&entry().word, before, before + len as u64) {
+        return None;
+    }
+    file.count_call(Threads::One, Counter::Appends, Counter::AppendBytes, len as u64);
+    Some(len as isize)
+}
+
+/// Whether a write that does not wait passes through, as nothing concerns it; `None`: go on with
+/// [`not_waiting`].
+#[inline(always)]
+pub fn passes(fd: i32, len: usize) -> Option<Pass> {
+    enter_alone(fd, Kind::Write, len as u64)
+}
+
+/// The other writes.
+pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
+    if passive_for_good() {
+        return Outcome::PassOn(Pass::NOTHING);
+    }
+    if let Some((file, word)) = table::open_file(fd)
+        && append(Append { file, word, fd, buffer, len: len as u64 })
+    {
+        return Outcome::Done(len as isize);
+    }
+    slowly(fd, Source::Buffer(buffer, len), Kind::Write, None)
+}
+
+/// `pwrite`.
+pub fn write_at(fd: i32, buffer: *const u8, len: usize, offset: i64) -> Outcome {
+    slowly(fd, Source::Buffer(buffer, len), Kind::WriteAt, Some(offset))
+}
+
+/// `writev`: handed to the kernel, after all that waits.
+pub fn write_vector(fd: i32) -> Outcome {
+    slowly(fd, Source::Vector, Kind::Write, None)
+}
+
+/// `pwritev`: the same.
+pub fn write_vector_at(fd: i32, offset: i64) -> Outcome {
+    slowly(fd, Source::Vector, Kind::WriteAt, Some(offset))
+}
+
+/// The bytes of a write, as they are learned from: vectors are not.
+fn len_of(source: Source) -> u64 {
+    match source {
+        Source::Buffer(_, len) => len as u64,
+        Source::Vector => u64::MAX,
+    }
+}
+
+fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
+    let _care = careful::take();
+    if observe::is_on() || passive() {
+        return match source {
+            Source::Buffer(_, len) => observe::call(observe::Kind::Write, fd, len as u64, offset),
+            Source::Vector => observe::call(observe::Kind::Write, fd, observe::ANY, offset),
+        };
+    }
+    if pins::is_fork_unseen() {
+        super::children::forked_unseen();
+        return Outcome::PassOn(Pass::NOTHING);
+    }
+    let len = len_of(source);
+    let is_worth_asking = inodes::any_window() || ledger::is_given();
+    if is_worth_asking && table::word(fd).is_some_and(|word| word.load(Relaxed) == 0) {
+        // Whether it may wait, and whether it is news for a window: one question for good.
+        transition::classify(fd);
+    }
+    let mut turn = 0;
+    while is_followed(fd) {
+        turn += 1;
+        disturbed(fd, turn);
+        // In each turn: the clock may have moved during the flush of the last one, and until that is
+        // noticed no append is taken.
+        age::tock();
+        let done = match table::open_file(fd).filter(|(file, _)| file.is_buffered()) {
+            Some((file, word)) => write_buffered(file, word, fd, source, kind),
+            None => match failing_descriptor(fd) {
+                Some(errno) => Some(Outcome::Done(fail(errno))),
+                None => enter(fd, kind, len).map(straight),
+            },
+        };
+        if let Some(outcome) = done {
+            return outcome;
+        }
+    }
+    match table::word(fd).map(|word| table::tag(word.load(Relaxed))) {
+        // A pipe, whose reader now goes on.
+        Some(table::OTHER) => Outcome::PassOn(talk()),
+        Some(table::STRAIGHT) => straight(Pass { kind, fd, len }),
+        // A descriptor that is not followed: perhaps a file that has a window elsewhere.
+        _ => straight(Pass::LISTEN),
+    }
+}
+
+/// A write to a file whose position is ours, or whose writes wait; `None`: look again.
+fn write_buffered(
+    file: &'static OpenFile,
+    word: u64,
+    fd: i32,
+    source: Source,
+    kind: Kind,
+) -> Option<Outcome> {
+    match (kind, source) {
+        (Kind::Write, Source::Buffer(buffer, len)) if file.is_trailing() || !appends(file) => {
+            match append(Append { file, word, fd, buffer, len: len as u64 }) {
+                true => Some(Outcome::Done(len as isize)),
+                false => write_prepared(file, fd, buffer, len),
+            }
+        }
+        _ if file.is_trailing() => Some(match failing_descriptor(fd) {
+            Some(errno) => Outcome::Done(fail(errno)),
+            None => straight(Pass { kind, fd, len: len_of(source) }),
+        }),
+        _ => {
+            settle::settle(fd, settle::Next::Learn);
+            None
+        }
+    }
+}
+
+/// A write for which something has to be done first; `None`: that is done, look again.
+fn write_prepared(
+    file: &'static OpenFile,
+    fd: i32,
+    buffer: *const u8,
+    len: usize,
+) -> Option<Outcome> {
+    match prepare(file, fd, len as u64) {
+        Prepared::Append => {}
+        Prepared::Replaced => life::forget(fd),
+        Prepared::Shared => {
+            let is_limit = !sys::file_size_unlimited();
+            let why = if is_limit { Why::FileSizeLimit } else { Why::Shared };
+            settle::settle(fd, settle::Next::Straight(why));
+        }
+        Prepared::Enlarge => enlarge(file, fd),
+        Prepared::Failed => return failing_descriptor(fd).map(|errno| Outcome::Done(fail(errno))),
+        Prepared::Straight if gains_nothing(file) => settle::settle(fd, settle::Next::Learn),
+        Prepared::Straight if file.is_trailing() => {
+            return Some(straight(Pass { kind: Kind::Write, fd, len: len as u64 }));
+        }
+        Prepared::Straight => return write_on(file, fd, buffer, len).map(Outcome::Done),
+    }
+    None
+}
+
+fn straight(pass: Pass) -> Outcome {
+    speak();
+    Outcome::PassOn(pass)
+}
+
+/// Whether the position of a file is kept here to no purpose.
+fn gains_nothing(file: &OpenFile) -> bool {
+    file.is_on() && stand(file).gains_nothing(file.buffer_bytes.load(Relaxed) != 0)
+}
+
+pub(super) fn appends(file: &OpenFile) -> bool {
+    file.flags.load(Relaxed) & libc::O_APPEND as u32 != 0
+}
+
+/// What is to be done with a write that the fast path did not take.
+enum Prepared {
+    /// Try to append again.
+    Append,
+    /// Write it at the position that is ours.
+    Straight,
+    /// An earlier flush failed: the program learns it now.
+    Failed,
+    /// The descriptor means another file than the one that is kept for it: it was closed, and another
+    /// file opened, by system calls of the program's own.
+    Replaced,
+    /// Another process has taken a descriptor of this description, and moved its offset; or has set a limit
+    /// that each write is to meet by itself.
+    Shared,
+    /// Calls have proved so dear that more should wait than the chunk holds.
+    Enlarge,
+}
+
+/// Makes room for an append, or says why there is none.
+fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
+    if failing(file).is_some() {
+        return Prepared::Failed;
+    }
+    if is_recalled(file) {
+        return recalled(file, fd);
+    }
+    if file.chunk.load(Relaxed) == 0 && !may_attach(file, fd) {
+        return Prepared::Straight;
+    }
+    if !pins::guarded() {
+        settle::settle(fd, settle::Next::Learn);
+        give_up(file, Why::NoGuard);
+        return Prepared::Straight;
+    }
+    if !may_wait(len, file.append_bytes_max.load(Relaxed)) {
+        flush_all();
+        return Prepared::Straight;
+    }
+    if file.dirty.load(Relaxed) != 0 {
+        // Full, or the position is elsewhere: everything that waits goes out, in order.
+        flush_all();
+    }
+    begin_waiting(file, fd)
+}
+
+/// Attaches a file to the ledger whose writes pass through, if that can be by now; asks for it, when it is
+/// time to ask again. Whether it is attached.
+fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
+    if matches!(file.attachment.get(), Attachment::Asked | Attachment::Held) {
+        attach(file, fd);
+    } else if stand(file).is_asked_after(file.counted(Counter::StraightWrites)) {
+        let _signals = SignalsBlocked::new();
+        let _registry = file::hold_registry();
+        ask(file, fd);
+    }
+    file.chunk.load(Relaxed) != 0
+}
+
+/// What waits from now on begins here; nothing of the file does yet.
+fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
+    let _signals = SignalsBlocked::new();
+    let _dirty = dirty::hold_dirty();
+    let held = file.hold();
+    if held.nested || !file.is_buffered() || file.chunk.load(Relaxed) == 0 {
+        return Prepared::Straight;
+    }
+    if file.dirty.load(Relaxed) != 0 {
+        return Prepared::Append;
+    }
+    if wants_more(file) {
+        return Prepared::Enlarge;
+    }
+    // Since the last flush this process may have filled the disk by writes that did not wait.
+    if inodes::others_use(file) {
+        file.note(Why::OpenTwice);
+        return Prepared::Straight;
+    }
+    if is_disk_nearly_full(file, &held) {
+        return Prepared::Straight;
+    }
+    let Some(entry) = file.entry() else { return Prepared::Straight };
+    if let Some(status) = sys::status(fd) {
+        if !is_of(&status, file) {
+            return Prepared::Replaced;
+        }
+        // What went straight on since the last flush came before what waits from now on: only what
+        // changes the file after this moment is somebody else's, for whom `recover` makes way.
+        store_status(entry, &status);
+    }
+    if file.is_on() && follow_offset(file, fd) {
+        return Prepared::Shared;
+    }
+    let position =
+        if file.is_trailing() { expected_place(file, entry) } else { file.take_position() };
+    if !may_grow(file, fd, position) {
+        // Each write must meet the end by itself.
+        if !file.is_trailing() {
+            file.reopen_cursor();
+        }
+        detach(file, &held);
+        give_up(file, Why::FileSizeLimit);
+        return Prepared::Straight;
+    }
+    place_at(file, entry, position);
+    dirty::put_on(file);
+    if inodes::meets_use(file) {
+        // That began since it was looked for: nothing waits beside it.
+        file.note(Why::OpenTwice);
+        take_off(file);
+        return Prepared::Straight;
+    }
+    Prepared::Append
+}
+
+/// Says where in the file the next bytes that wait begin.
+fn place_at(file: &OpenFile, entry: &Entry, position: u64) {
+    entry.base.store(position, Relaxed);
+    file.end.store(position, Relaxed);
+    file.chunk.store(file.mapped_chunk.load(Relaxed) + chunk_start(position), Relaxed);
+    stamp_order(file, entry);
+    clock::want();
+    // After where the end is: another thread may ask without the lock (`resolved_position`).
+    file.position.store(AT_END, Release);
+    file.reopen_cursor();
+}
+
+/// A write of a file that another process has recalled: all that waited is written, and the position is where
+/// the other one left it.
+fn recalled(file: &'static OpenFile, fd: i32) -> Prepared {
+    flush_all();
+    if file.error.load(Relaxed) != 0 {
+        return Prepared::Failed;
+    }
+    let _signals = SignalsBlocked::new();
+    let held = file.hold();
+    if file.is_on() && !held.nested {
+        follow_offset(file, fd);
+    }
+    Prepared::Shared
+}
+
+/// Writes at the position that is ours; `None` when it is ours no longer.
+fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> Option<isize> {
+    speak();
+    let _signals = SignalsBlocked::new();
+    let held = file.hold();
+    if !file.is_on() || held.nested || file.pending() > 0 || appends(file) {
+        return None;
+    }
+    let at = file.take_position();
+    // Where the kernel knows the position, it is to know it afterwards, too: see `leave_offset`.
+    let is_known = file.kernel_at.load(Relaxed) == at;
+    // SAFETY: the kernel checks the program's memory.
+    let answer = unsafe {
+        match is_known {
+            true => sys::write(fd, buffer, len),
+            false => sys::write_at(fd, buffer, len, at),
+        }
+    };
+    file.count(Counter::StraightWrites, 1);
+    written_straight(answer.max(0) as u64);
+    if answer > 0 {
+        file.count(Counter::StraightWriteBytes, answer as u64);
+        file.position.store(at + answer as u64, Relaxed);
+        if is_known {
+            file.kernel_at.store(at + answer as u64, Relaxed);
+        }
+        update_window(file, at, buffer, answer as u64);
+        inodes::wrote(file);
+    }
+    file.reopen_cursor();
+    if !is_known {
+        file.leave_offset(fd);
+    }
+    Some(if answer < 0 { fail(-answer as i32) } else { answer })
+}

@@ -1,0 +1,157 @@
+//! A look at something that needs a descriptor, without one in the program's table.
+//!
+//! A descriptor that is there only for a moment can be noticed: it takes the lowest number from an
+//! `open` of another thread, is replaced by its `dup2`, and closing it drops the process' record
+//! locks on that file. So a thread that lives for the look alone gets a table of its own, with nothing
+//! in it, and whatever it opens is gone with it. It shares the memory, so what it maps stays.
+//!
+//! A process that has one thread, no record lock, and its table for itself, cannot notice: it looks by
+//! itself, on the same stack. That saves each start of a program two turns of the scheduler.
+//!
+//! The program cannot meet it: it is no child that could be waited for, all signals are blocked in
+//! it, and the caller goes on only when it is gone. It has a stack of its own, so that a look needs
+//! little of the program's, which may be an alternate one and small.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::arch;
+use crate::floor::atomic::single_threaded;
+use crate::floor::signals::SignalsBlocked;
+use crate::floor::sys;
+
+/// The stack of the thread; what is not touched costs nothing.
+const STACK_BYTES: usize = 64 << 10;
+
+/// The caller asks again this often, should nothing wake it.
+const WAIT_MS: u64 = 10;
+
+/// Turns of waiting for the end of the thread, which has begun.
+const TURNS_MAX: u32 = 1000;
+
+/// Whether the program has begun.
+#[unsafe(link_section = ".data")]
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// The constructor is done: from now on the program runs.
+pub fn program_begins() {
+    BEGUN.store(true, Ordering::Relaxed);
+}
+
+/// Whether a descriptor could be noticed in a process of one thread, too.
+#[unsafe(link_section = ".data")]
+static NOTICEABLE: AtomicBool = AtomicBool::new(false);
+
+/// From now on a descriptor that is there for a moment could be noticed: this process may have record
+/// locks, or share its table with another one.
+pub fn descriptors_are_noticed() {
+    NOTICEABLE.store(true, Ordering::Relaxed);
+}
+
+/// A look, and what came of it.
+struct Job<F, T> {
+    look: F,
+    /// A descriptor of the program's that it needs, or -1.
+    keep: i32,
+    answer: Option<T>,
+}
+
+/// Makes a look, for which `keep` is the only descriptor of the program's that need be there (-1: none).
+/// `None`: it saw nothing, or there could be no thread for it.
+///
+/// The look may make system calls, and touch memory that is known to be there: a fault would end the
+/// program. It closes what it opens. Where it sees nothing it may be made a second time: the program's
+/// table may be full.
+#[inline(never)]
+pub fn look<T>(keep: i32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let _signals = SignalsBlocked::new();
+    if !BEGUN.load(Ordering::Relaxed) {
+        // Nothing of the program runs that could notice anything.
+        return look();
+    }
+    let stack = sys::map_memory(STACK_BYTES)?;
+    let top = stack as usize + STACK_BYTES;
+    let mut job = Job { look, keep, answer: None };
+    let at = (&raw mut job) as usize;
+    if single_threaded() && !NOTICEABLE.load(Ordering::Relaxed) {
+        // SAFETY: fresh memory, and a job that lives meanwhile.
+        unsafe { arch::call_on(top, make_for(&job), at) };
+    }
+    if job.answer.is_none() {
+        let running = AtomicU32::new(1);
+        // SAFETY: fresh memory; the job lives until the thread is gone.
+        let answer = unsafe { arch::run_thread(FLAGS, top, begin_for(&job), at, &running) };
+        if let Ok(thread) = sys::result(answer) {
+            while running.load(Ordering::Acquire) != 0 {
+                sys::futex_wait(&running, 1, WAIT_MS);
+            }
+            wait_for_end(thread);
+        }
+    }
+    // SAFETY: nobody is on it any more, or ever was.
+    unsafe { sys::syscall!(SYS_munmap, stack, STACK_BYTES) };
+    job.answer
+}
+
+/// The kernel clears a word when the thread has let go of the memory, and the caller waits for that.
+/// (`CLONE_VFORK` would wait too, but a process that is stopped meanwhile would never be seen to stop.)
+const FLAGS: usize = (libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_CHILD_CLEARTID) as usize;
+
+fn begin_for<F: FnMut() -> Option<T>, T>(_: &Job<F, T>) -> extern "C" fn(usize) {
+    begin::<F, T>
+}
+
+extern "C" fn begin<F: FnMut() -> Option<T>, T>(job: usize) {
+    // SAFETY: the caller's job; it sleeps meanwhile.
+    let keep = unsafe { (*(job as *const Job<F, T>)).keep };
+    if has_own_table(keep) {
+        make::<F, T>(job);
+    }
+}
+
+fn make_for<F: FnMut() -> Option<T>, T>(_: &Job<F, T>) -> extern "C" fn(usize) {
+    make::<F, T>
+}
+
+extern "C" fn make<F: FnMut() -> Option<T>, T>(job: usize) {
+    // SAFETY: the caller's job, which nobody else uses meanwhile.
+    let job = unsafe { &mut *(job as *mut Job<F, T>) };
+    job.answer = (job.look)();
+}
+
+/// Gives this thread a table of its own, with no more in it than `keep`.
+fn has_own_table(keep: i32) -> bool {
+    let first = (keep + 1) as u32;
+    // SAFETY: no memory is handed over; as this thread shares the table, a new one is made.
+    unsafe {
+        let own = sys::syscall!(SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) == 0;
+        if own && first > 1 {
+            sys::syscall!(SYS_close_range, 0, first - 2, 0);
+        }
+        // Where that call may not be made: a copy of all.
+        own || sys::syscall!(SYS_unshare, libc::CLONE_FILES) == 0
+    }
+}
+
+/// Waits until the thread is none of this process any more: some calls are refused to a process
+/// that has two.
+fn wait_for_end(thread: usize) {
+    let process = sys::process_id() as usize;
+    for turn in 0..TURNS_MAX {
+        // SAFETY: signal 0 is only a question.
+        if unsafe { sys::syscall!(SYS_tgkill, process, thread, 0) } != 0 {
+            return;
+        }
+        match turn {
+            0..8 => core::hint::spin_loop(),
+            8..64 => sys::give_way(),
+            _ => sys::sleep_us(50),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The next definition of a symbol: libc's, or that of another preloaded library behind ours.
+//!
+//! `dlsym(RTLD_NEXT)` takes locks and may allocate, so it must not be called from inside a hook, and
+//! resolving three hundred symbols at start would cost every process 0.1 ms. Instead the list of
+//! loaded objects is taken once, at start, and a symbol is looked up in their hash tables when it is
+//! first needed: no lock, no memory, safe in a signal handler.
+//!
+//! The list is read where the loader keeps it for debuggers. `dl_iterate_phdr` is no way to it: other
+//! libraries stand in front of that, look for the true one by `dlsym`, and so come back here.
+#![allow(unsafe_code)]
+
+mod names;
+mod objects;
+
+use core::ffi::CStr;
+use core::num::NonZeroUsize;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+use self::names::{gnu_hash, lookup_in};
+pub use self::objects::Object;
+use self::objects::{LinkMap, loaded, own_dynamic};
+
+/// The address of a function behind ours, found when first asked for.
+///
+/// It does not hold its name: some six hundred addresses of names would have to be relocated, and
+/// their pages copied, at the start of every process.
+pub struct Next {
+    address: AtomicUsize,
+}
+
+impl Next {
+    /// Not asked for yet.
+    pub const fn new() -> Self {
+        Next { address: AtomicUsize::new(0) }
+    }
+
+    /// The address of the next definition of `name`, the same at each call; that of a function
+    /// which fails with ENOSYS where there is none.
+    #[inline(always)]
+    pub fn address(&self, name: &'static CStr) -> usize {
+        match self.address.load(Relaxed) {
+            0 => self.find(name),
+            address => address,
+        }
+    }
+
+    /// The same, once it was asked for.
+    #[inline(always)]
+    pub fn known(&self) -> Option<NonZeroUsize> {
+        NonZeroUsize::new(self.address.load(Relaxed))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self, name: &'static CStr) -> usize {
+        let ways = [lookup, lookup_without_64, lookup_later];
+        let address = ways.into_iter().map(|way| way(name)).find(|found| *found != 0);
+        let address = address.unwrap_or(missing as *const () as usize);
+        self.address.store(address, Relaxed);
+        address
+    }
+}
+
+/// musl has one kind of offset, and since 1.2.4 one name for each function: programs that were linked
+/// before ask for `open64` and get `open`.
+fn lookup_without_64(name: &CStr) -> usize {
+    let name = name.to_bytes_with_nul();
+    let mut short = [0; NAME_BYTES_MAX];
+    let Some(at) = name.windows(2).position(|two| two == b"64") else { return 0 };
+    let Some(space) = short.get_mut(..name.len() - 2) else { return 0 };
+    space[..at].copy_from_slice(&name[..at]);
+    space[at..].copy_from_slice(&name[at + 2..]);
+    CStr::from_bytes_with_nul(space).map_or(0, lookup)
+}
+
+/// Before glibc 2.34 the functions of the loader are in a library of their own, which a program may get
+/// with another one after its start.
+fn lookup_later(name: &CStr) -> usize {
+    let hash = gnu_hash(name);
+    let behind = loaded().skip_while(|map| map.dynamic != own_dynamic()).skip(1);
+    // SAFETY: a loaded library; the caller's, or one that it needs.
+    let mut found = behind.map(|map| unsafe { lookup_in(map.base, map.dynamic, name, hash) });
+    found.find(|address| *address != 0).unwrap_or(0)
+}
+
+/// More than the longest name of a function with `64` in it.
+const NAME_BYTES_MAX: usize = 48;
+
+/// Stands for a function that this libc does not have: nobody can have linked against it.
+unsafe extern "C" fn missing() -> isize {
+    crate::floor::errno::fail(libc::ENOSYS)
+}
+
+/// Objects that are looked through: those after ours in the order of loading. Of more than these,
+/// only the C library is looked through, in the last place. That many, because the list is written at
+/// the start and lies in the page that is written then.
+const OBJECTS_MAX: usize = 160;
+
+#[unsafe(link_section = ".data")]
+static OBJECTS: [Object; OBJECTS_MAX] =
+    [const { Object { base: AtomicUsize::new(0), dynamic: AtomicUsize::new(0) } }; OBJECTS_MAX];
+#[unsafe(link_section = ".data")]
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// See `needs_uring`.
+#[unsafe(link_section = ".data")]
+static NEEDS_URING: AtomicBool = AtomicBool::new(false);
+/// See `has_glibc`.
+#[unsafe(link_section = ".data")]
+static HAS_GLIBC: AtomicBool = AtomicBool::new(false);
+/// This library, as the loader keeps it.
+#[unsafe(link_section = ".data")]
+static OWN: AtomicPtr<LinkMap> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The path by which this library was loaded; `None` before the start.
+pub fn own_path() -> Option<&'static [u8]> {
+    own()?.path()
+}
+
+/// This library; `None` before the start.
+fn own() -> Option<&'static LinkMap> {
+    // SAFETY: null, or the loader's record, which stays: it never unloads us.
+    unsafe { OWN.load(Relaxed).as_ref() }
+}
+
+/// Takes the list of objects that were loaded after this library. Called once, at start; another
+/// library may come in between and cause the same list to be taken, by a function of libc's that it
+/// stands in front of.
+#[unsafe(link_section = ".text.startup")]
+pub fn take_objects() {
+    let mut objects = loaded().skip_while(|map| map.dynamic != own_dynamic());
+    let Some(own) = objects.next() else { return };
+    OWN.store(core::ptr::from_ref(own).cast_mut(), Relaxed);
+    let mut count = 0;
+    for map in objects.filter(|map| map.dynamic != 0) {
+        let name = map.path().map_or(b"".as_slice(), file_name);
+        let is_glibc = name == GLIBC;
+        // Without libc every call would fail, and it may come late in a program of many libraries.
+        let place = match count < OBJECTS_MAX {
+            true => count,
+            false if is_glibc || name.starts_with(MUSL) => OBJECTS_MAX - 1,
+            false => continue,
+        };
+        if is_glibc {
+            HAS_GLIBC.store(true, Relaxed);
+        }
+        if is_uring(name) {
+            NEEDS_URING.store(true, Relaxed);
+        }
+        OBJECTS[place].base.store(map.base, Relaxed);
+        OBJECTS[place].dynamic.store(map.dynamic, Relaxed);
+        count = place + 1;
+    }
+    COUNT.store(count, Relaxed);
+}
+
+/// The C libraries, by the names of their files.
+const GLIBC: &[u8] = b"libc.so.6";
+const MUSL: &[u8] = b"ld-musl-";
+
+/// Whether the C library is glibc, by the name of its file. False proves nothing.
+pub fn has_glibc() -> bool {
+    HAS_GLIBC.load(Relaxed)
+}
+
+/// Whether the first definition behind ours is libc's own, and not another library's that stands in
+/// front of it. Of a name that is nowhere, too: nobody stands in front of it.
+pub fn is_libcs(name: &CStr) -> bool {
+    find(name).is_none_or(|found| found.object.is_libcs())
+}
+
+/// Whether libc's are the first definitions behind ours of what is answered here without them. Another
+/// library, which would not see what is answered, may change bytes; only of sanitizers it is known that
+/// they look on, and that a call which they miss harms nobody.
+pub fn data_is_libcs() -> bool {
+    const NAMES: &[u8] = b"read\0__read\0__read_chk\0write\0__write\0\
+        pread\0pread64\0__pread64\0__pread_chk\0__pread64_chk\0pwrite\0pwrite64\0__pwrite64\0\
+        readv\0preadv\0preadv64\0preadv2\0preadv64v2\0writev\0pwritev\0pwritev64\0pwritev2\0pwritev64v2\0\
+        lseek\0lseek64\0llseek\0__lseek\0";
+    /// 0: not asked; 1: they are; 2: they are not.
+    #[unsafe(link_section = ".data")]
+    static ANSWER: AtomicU32 = AtomicU32::new(0);
+    if ANSWER.load(Relaxed) == 0 {
+        let looks_on = |name: &CStr| find(name).is_some_and(|found| found.object.is_sanitizer());
+        let is_good = |name: &[u8]| {
+            CStr::from_bytes_with_nul(name).is_ok_and(|name| is_libcs(name) || looks_on(name))
+        };
+        let all = NAMES.split_inclusive(|byte| *byte == 0).all(is_good);
+        ANSWER.store(if all { 1 } else { 2 }, Relaxed);
+    }
+    ANSWER.load(Relaxed) == 1
+}
+
+/// Whether an address lies in the C library.
+pub fn is_in_libc(address: usize) -> bool {
+    objects().iter().any(|object| object.holds(address) && object.is_libcs())
+}
+
+/// What stands in front of libc's function of this name: the address of our own; 0: nothing.
+pub fn hook(name: &CStr) -> usize {
+    // Where this is asked before our constructor.
+    objects();
+    // SAFETY: the loader's record of this library.
+    own().map_or(0, |own| unsafe { lookup_in(own.base, own.dynamic, name, gnu_hash(name)) })
+}
+
+/// What the search for the next definition of a name leads to, for code at an address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// Libc's own.
+    Libcs,
+    /// What the loader says: ours, or that of another library which was there at the start.
+    Other,
+    /// Nobody but the loader knows: the code belongs to a library that was loaded later.
+    Unknown,
+}
+
+/// Asks for the next definition of `name` behind the code at `address`. Ours have no versions: where
+/// one is asked for they are passed over.
+pub fn after(address: usize, name: &CStr, has_version: bool) -> After {
+    let asks = objects().iter().position(|object| object.holds(address));
+    let is_before = |map: &&LinkMap| map.dynamic != own_dynamic();
+    if asks.is_none() && !loaded().take_while(is_before).any(|map| Object::of(map).holds(address)) {
+        return After::Unknown;
+    }
+    let behind = asks.map_or(objects(), |asks| &objects()[asks + 1..]);
+    let is_behind = |found: Found| behind.iter().any(|each| core::ptr::eq(each, found.object));
+    match asks.is_some() || has_version {
+        // Nobody stands between them.
+        true if is_libcs(name) && find(name).is_some_and(is_behind) => After::Libcs,
+        _ => After::Other,
+    }
+}
+
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
+}
+
+/// Whether a path is that of liburing, whose calls are not seen.
+pub fn is_uring(path: &[u8]) -> bool {
+    file_name(path).starts_with(b"liburing")
+}
+
+/// Whether the program was loaded with liburing.
+pub fn needs_uring() -> bool {
+    NEEDS_URING.load(Relaxed)
+}
+
+/// What a name leads to.
+pub struct Found {
+    pub address: usize,
+    pub object: &'static Object,
+}
+
+/// Address of the first definition of `name` behind ours, or 0.
+pub fn lookup(name: &CStr) -> usize {
+    find(name).map_or(0, |found| found.address)
+}
+
+/// The objects behind ours.
+fn objects() -> &'static [Object] {
+    if COUNT.load(Relaxed) == 0 {
+        // Called before our constructor, by another library's.
+        take_objects();
+    }
+    &OBJECTS[..COUNT.load(Relaxed)]
+}
+
+/// The first definition of `name` behind ours.
+pub fn find(name: &CStr) -> Option<Found> {
+    let hash = gnu_hash(name);
+    objects().iter().find_map(|object| {
+        // SAFETY: the object is a loaded library, kept loaded because the program was linked
+        // against it.
+        let address = unsafe {
+            lookup_in(object.base.load(Relaxed), object.dynamic.load(Relaxed), name, hash)
+        };
+        (address != 0).then_some(Found { address, object })
+    })
+}

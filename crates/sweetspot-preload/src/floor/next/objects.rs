@@ -1,0 +1,129 @@
+//! Loaded objects, as the loader keeps them for debuggers; and what of each lies where.
+#![allow(unsafe_code)]
+
+use core::ffi::{CStr, c_char, c_int};
+use core::ops::Range;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use libc::{Elf64_Ehdr, Elf64_Phdr};
+
+use super::find;
+use super::names::Names;
+use crate::arch;
+use crate::floor::sys;
+
+/// A loaded library.
+pub struct Object {
+    pub(super) base: AtomicUsize,
+    pub(super) dynamic: AtomicUsize,
+}
+
+/// What a loader keeps of an object for debuggers (`<link.h>`): the same with glibc and musl.
+#[repr(C)]
+pub(super) struct LinkMap {
+    pub(super) base: usize,
+    path: *const c_char,
+    pub(super) dynamic: usize,
+    next: *const LinkMap,
+}
+
+/// Where debuggers find the list.
+#[repr(C)]
+struct Debug {
+    _version: c_int,
+    first: *const LinkMap,
+}
+
+/// All loaded objects, the program first, in the order of loading. What was there at the start stays
+/// where it is.
+pub(super) fn loaded() -> impl Iterator<Item = &'static LinkMap> {
+    let debug = match arch::address_if_any!("_r_debug") {
+        0 => match arch::address_if_any!("_dl_debug_addr") {
+            0 => core::ptr::null(),
+            // SAFETY: musl's variable, a pointer.
+            address => unsafe { *(address as *const *const Debug) },
+        },
+        address => address as *const Debug,
+    };
+    // SAFETY: the loader's record, which it fills before any code of the program runs.
+    let first = unsafe { debug.as_ref() }.map_or(core::ptr::null(), |debug| debug.first);
+    // SAFETY: an object of its list, or the end of that.
+    let object = |at: *const LinkMap| unsafe { at.as_ref() };
+    core::iter::successors(object(first), move |map| object(map.next))
+}
+
+impl LinkMap {
+    pub(super) fn path(&self) -> Option<&'static [u8]> {
+        // SAFETY: a string of the loader's, which keeps it as long as the object.
+        (!self.path.is_null()).then(|| unsafe { CStr::from_ptr(self.path) }.to_bytes())
+    }
+}
+
+/// The address of our own dynamic section, which the linker makes.
+pub(super) fn own_dynamic() -> usize {
+    unsafe extern "C" {
+        static _DYNAMIC: [u64; 2];
+    }
+    &raw const _DYNAMIC as usize
+}
+
+impl Object {
+    pub(super) fn of(map: &LinkMap) -> Object {
+        Object { base: AtomicUsize::new(map.base), dynamic: AtomicUsize::new(map.dynamic) }
+    }
+
+    /// Whether it is the C library, or one of the parts of which glibc consisted before 2.34.
+    pub(super) fn is_libcs(&self) -> bool {
+        // A function that nobody stands in front of.
+        matches!(self.name(), b"libpthread.so.0" | b"libdl.so.2" | b"librt.so.1")
+            || find(c"getauxval").is_some_and(|libc| core::ptr::eq(libc.object, self))
+    }
+
+    /// Whether it is a sanitizer of gcc's or LLVM's.
+    pub(super) fn is_sanitizer(&self) -> bool {
+        self.name().starts_with(b"libtsan.so") || self.name().starts_with(b"libclang_rt.")
+    }
+
+    /// The name that it gives itself.
+    fn name(&self) -> &'static [u8] {
+        // SAFETY: a loaded library that stays.
+        unsafe { Names::of(self.base.load(Relaxed), self.dynamic.load(Relaxed)).own_name() }
+    }
+
+    /// Its program headers; none where its first page does not hold them.
+    fn segments(&self) -> &'static [Elf64_Phdr] {
+        let base = self.base.load(Relaxed);
+        if base == 0 {
+            // A program that is at a place of its own.
+            return sys::program_headers();
+        }
+        // SAFETY: a loaded library begins with its header, which the first segment holds, and with it
+        // the program headers: the loaders themselves read them there.
+        unsafe {
+            let header = &*(base as *const Elf64_Ehdr);
+            if &header.e_ident[..4] != b"\x7fELF" {
+                return &[];
+            }
+            let first = (base + header.e_phoff as usize) as *const Elf64_Phdr;
+            core::slice::from_raw_parts(first, usize::from(header.e_phnum))
+        }
+    }
+
+    fn addresses(&self, segment: &Elf64_Phdr) -> Range<usize> {
+        let start = self.base.load(Relaxed).wrapping_add(segment.p_vaddr as usize);
+        start..start.wrapping_add(segment.p_memsz as usize)
+    }
+
+    /// The data that the loader has made read-only.
+    pub fn relro(&self) -> Option<Range<usize>> {
+        let segment =
+            self.segments().iter().find(|segment| segment.p_type == libc::PT_GNU_RELRO)?;
+        Some(self.addresses(segment))
+    }
+
+    /// Whether an address is in one of its segments.
+    pub fn holds(&self, address: usize) -> bool {
+        let mut loaded = self.segments().iter().filter(|segment| segment.p_type == libc::PT_LOAD);
+        loaded.any(|segment| self.addresses(segment).contains(&address))
+    }
+}

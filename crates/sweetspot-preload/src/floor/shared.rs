@@ -1,0 +1,157 @@
+//! The ledger's file: found by its path, checked, mapped; parts of it mapped for good, chunks of it for
+//! a while. No descriptor of it is kept.
+//!
+//! Not here: what is in it (`ledger`, `pins`).
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+use sweetspot_core::ledger::{Ledger, MAGIC};
+use sweetspot_core::policy;
+
+use crate::floor::{aside, sys};
+
+/// The path from the environment: a string of the environment block, zero at its end.
+#[unsafe(link_section = ".data")]
+static PATH: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+/// Device and inode of the file that is mapped.
+static IDENTITY: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Keeps the path for later.
+pub fn remember(path: Option<&'static [u8]>) {
+    if let Some(path) = path {
+        PATH.store(path.as_ptr().cast_mut(), Relaxed);
+    }
+}
+
+/// Whether the environment names a ledger.
+pub fn is_given() -> bool {
+    !PATH.load(Relaxed).is_null()
+}
+
+/// Maps the ledger; `None`: there is none, or there is no room for it.
+pub fn map() -> Option<*mut Ledger> {
+    if sys::address_or_data_bytes_max() < policy::ADDRESS_BYTES_MIN {
+        return None;
+    }
+    with_descriptor(|fd, stat| {
+        IDENTITY[0].store(stat.st_dev, Relaxed);
+        IDENTITY[1].store(stat.st_ino, Relaxed);
+        let address = map_shared(fd, 0, size_of::<Ledger>() as u64)?;
+        let ledger = address as *mut Ledger;
+        // SAFETY: just mapped, and large enough.
+        if unsafe { (*ledger).header.magic.load(Relaxed) } == MAGIC {
+            return Some(ledger);
+        }
+        unmap(address, size_of::<Ledger>() as u64);
+        None
+    })
+}
+
+/// Maps so many bytes of it, from `at` on, for good.
+pub fn map_part(at: u64, bytes: usize) -> Option<usize> {
+    with_descriptor(|fd, stat| {
+        let is_there = stat.st_size as u64 >= at + bytes as u64;
+        is_there
+            .then(|| map_quietly(fd, at, bytes as u64))
+            .flatten()
+            .map(|address| address as usize)
+    })
+}
+
+/// Maps a chunk, with its first pages in place. The guard has allocated all of it.
+pub fn map_chunk(at: u64, bytes: u64) -> Option<u64> {
+    with_descriptor(|fd, stat| {
+        let same = stat.st_dev == IDENTITY[0].load(Relaxed)
+            && stat.st_ino == IDENTITY[1].load(Relaxed)
+            && stat.st_size as u64 >= at + bytes;
+        let address = same.then(|| map_quietly(fd, at, bytes)).flatten()?;
+        let first = bytes.min(policy::APPEND_BYTES_FIRST);
+        // SAFETY: advice on a mapping of our own.
+        unsafe { sys::syscall!(SYS_madvise, address, first, libc::MADV_POPULATE_WRITE) };
+        Some(address)
+    })
+}
+
+/// Unmaps a chunk that nothing refers to any more; 0: there is none.
+pub fn unmap_chunk(chunk: u64, bytes: u64) {
+    if chunk != 0 {
+        unmap(chunk, bytes);
+    }
+}
+
+/// Lets go of a chunk into which an append that was interrupted goes on to copy: in its place is
+/// memory that belongs to nobody. Unmapped, its addresses could be the program's by then.
+pub fn disconnect_chunk(chunk: u64, bytes: u64) {
+    if chunk != 0 {
+        disconnect(chunk, bytes);
+    }
+}
+
+/// Puts private zeros in the place of shared memory that is still pointed to: by counters, or by an
+/// append that was interrupted and goes on.
+pub fn disconnect(at: u64, bytes: u64) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: replaces a mapping of our own, all of whose users bear with any content.
+    unsafe { sys::syscall!(SYS_mmap, at, bytes, protection, flags, -1isize, 0) };
+}
+
+fn unmap(at: u64, bytes: u64) {
+    // SAFETY: a mapping of our own.
+    unsafe { sys::syscall!(SYS_munmap, at, bytes) };
+}
+
+fn map_shared(fd: i32, at: u64, bytes: u64) -> Option<u64> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new shared mapping of our own file.
+    let address =
+        unsafe { sys::syscall!(SYS_mmap, 0, bytes, protection, libc::MAP_SHARED, fd as isize, at) };
+    Some(sys::result(address).ok()? as u64)
+}
+
+/// The same, which no core dump is to hold.
+fn map_quietly(fd: i32, at: u64, bytes: u64) -> Option<u64> {
+    let address = map_shared(fd, at, bytes)?;
+    // SAFETY: advice on a mapping of our own.
+    unsafe { sys::syscall!(SYS_madvise, address, bytes, libc::MADV_DONTDUMP) };
+    Some(address)
+}
+
+/// Opens the file again, does something with it, closes it.
+fn with_descriptor<T>(mut action: impl FnMut(i32, &libc::stat) -> Option<T>) -> Option<T> {
+    let path = PATH.load(Relaxed);
+    match path.is_null() {
+        true => None,
+        false => aside::look(-1, || with_opened(path, &mut action)),
+    }
+}
+
+fn with_opened<T>(
+    path: *const u8,
+    mut action: impl FnMut(i32, &libc::stat) -> Option<T>,
+) -> Option<T> {
+    let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    // SAFETY: the path is a string of the environment.
+    let fd = unsafe { sys::syscall!(SYS_openat, libc::AT_FDCWD as isize, path, flags, 0) };
+    let fd = sys::result(fd).ok()? as i32;
+    let done = status_if_ours(fd).and_then(|stat| action(fd, &stat));
+    // SAFETY: our own descriptor.
+    unsafe { sys::syscall!(SYS_close, fd as isize) };
+    done
+}
+
+/// A regular file of ours that nobody else can open.
+fn status_if_ours(fd: i32) -> Option<libc::stat> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the kernel fills the struct.
+    let (answer, stat, user) = unsafe {
+        let answer = sys::syscall!(SYS_fstat, fd as isize, stat.as_mut_ptr());
+        (answer, stat.assume_init(), sys::syscall!(SYS_geteuid))
+    };
+    let ours = answer == 0
+        && stat.st_mode == libc::S_IFREG | 0o600
+        && stat.st_uid as isize == user
+        && stat.st_size as usize >= size_of::<Ledger>();
+    ours.then_some(stat)
+}

@@ -1,0 +1,392 @@
+//! System calls of our own, made without libc.
+//!
+//! libc's functions are what we stand in front of: calling them from inside would meet our own
+//! hooks, set errno, and make cancellation points where the program has none. Each call here returns
+//! the kernel's answer: a value, or a negated errno.
+//!
+//! Safety: a raw system call can do anything to the process that the kernel allows. The functions
+//! here are `unsafe` where memory is handed over, and safe where the kernel checks all arguments.
+#![allow(unsafe_code)]
+
+use core::ops::Range;
+
+pub use crate::arch::{call, stack_pointer, thread_pointer};
+
+/// A negated errno from the kernel, made positive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// The kernel's answer as a result.
+pub fn result(answer: isize) -> Result<usize, Errno> {
+    if (-4095..0).contains(&answer) { Err(Errno(-answer as i32)) } else { Ok(answer as usize) }
+}
+
+macro_rules! syscall {
+    ($number:ident $(, $arg:expr)* $(,)?) => {
+        $crate::floor::sys::call(libc::$number as i64, $crate::floor::sys::arguments([$($arg as usize),*]))
+    };
+}
+pub(crate) use syscall;
+
+/// The arguments of a call, those that it does not have zero.
+#[inline(always)]
+pub fn arguments<const N: usize>(given: [usize; N]) -> [usize; 6] {
+    let mut all = [0; 6];
+    all[..N].copy_from_slice(&given);
+    all
+}
+
+/// `lseek`.
+#[inline(always)]
+pub fn seek(fd: i32, offset: i64, whence: i32) -> isize {
+    // SAFETY: no memory is handed over.
+    unsafe { syscall!(SYS_lseek, fd as isize, offset, whence) }
+}
+
+/// `pread64` into memory of our own or of the caller.
+///
+/// # Safety
+/// `buffer` must be writable for `len` bytes, or not mapped at all (EFAULT).
+pub unsafe fn read_at(fd: i32, buffer: *mut u8, len: usize, offset: u64) -> isize {
+    // SAFETY: as the caller says.
+    unsafe { syscall!(SYS_pread64, fd as isize, buffer, len, offset) }
+}
+
+/// `pwrite64`.
+///
+/// # Safety
+/// `buffer` must be readable for `len` bytes, or not mapped at all (EFAULT).
+pub unsafe fn write_at(fd: i32, buffer: *const u8, len: usize, offset: u64) -> isize {
+    // SAFETY: as the caller says.
+    unsafe { syscall!(SYS_pwrite64, fd as isize, buffer, len, offset) }
+}
+
+/// `write`, at the kernel's offset.
+///
+/// # Safety
+/// As for [`write_at`].
+pub unsafe fn write(fd: i32, buffer: *const u8, len: usize) -> isize {
+    // SAFETY: as the caller says.
+    unsafe { syscall!(SYS_write, fd as isize, buffer, len) }
+}
+
+/// What we ask of `fstat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Status {
+    pub device: u64,
+    pub inode: u64,
+    pub size: u64,
+    pub regular: bool,
+    /// What may be done with it, and by whom: as `st_mode`.
+    pub mode: u32,
+    pub owner: u32,
+    pub mtime_ns: u64,
+    pub ctime_ns: u64,
+}
+
+/// `fstat`.
+pub fn status(fd: i32) -> Option<Status> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: `stat` is large enough for the kernel's struct stat on both architectures.
+    let answer = unsafe { syscall!(SYS_fstat, fd as isize, stat.as_mut_ptr()) };
+    // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
+    (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))
+}
+
+/// `fstatat`.
+///
+/// # Safety
+/// As of the call: a bad address is an error.
+pub unsafe fn status_at(folder: i32, path: *const core::ffi::c_char, flags: i32) -> Option<Status> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: as the caller says; `stat` is large enough.
+    let answer =
+        unsafe { syscall!(SYS_newfstatat, folder as isize, path, stat.as_mut_ptr(), flags) };
+    // SAFETY: as in `status`.
+    (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))
+}
+
+fn status_of(stat: &libc::stat) -> Status {
+    Status {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        size: stat.st_size as u64,
+        regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
+        mode: stat.st_mode,
+        owner: stat.st_uid,
+        mtime_ns: (stat.st_mtime as u64).wrapping_mul(1_000_000_000) + stat.st_mtime_nsec as u64,
+        ctime_ns: (stat.st_ctime as u64).wrapping_mul(1_000_000_000) + stat.st_ctime_nsec as u64,
+    }
+}
+
+/// `futimens`: the time of modification alone, in nanoseconds.
+pub fn set_modified(fd: i32, modified_ns: u64) {
+    let time =
+        |ns: i64| libc::timespec { tv_sec: (modified_ns / 1_000_000_000) as i64, tv_nsec: ns };
+    let times = [time(libc::UTIME_OMIT), time((modified_ns % 1_000_000_000) as i64)];
+    // SAFETY: two times, which live through the call.
+    unsafe { syscall!(SYS_utimensat, fd as isize, 0, times.as_ptr(), 0) };
+}
+
+/// `fstatfs`: the magic number, and the bytes that are free for everyone.
+pub fn file_system(fd: i32) -> Option<(u64, u64)> {
+    let mut stat = core::mem::MaybeUninit::<libc::statfs64>::zeroed();
+    // SAFETY: on 64-bit machines the kernel's struct statfs is libc's statfs64.
+    let answer = unsafe { syscall!(SYS_fstatfs, fd as isize, stat.as_mut_ptr()) };
+    if answer != 0 {
+        return None;
+    }
+    // SAFETY: zeroed, then filled by the kernel.
+    let stat = unsafe { stat.assume_init() };
+    Some((stat.f_type as u64, stat.f_bavail.saturating_mul(stat.f_bsize as u64)))
+}
+
+/// `fcntl(F_GETFL)`.
+pub fn open_flags(fd: i32) -> Option<i32> {
+    // SAFETY: no memory is handed over.
+    let answer = unsafe { syscall!(SYS_fcntl, fd as isize, libc::F_GETFL) };
+    (answer >= 0).then_some(answer as i32)
+}
+
+/// Anonymous private memory, zeroed and not yet touched.
+pub fn map_memory(bytes: usize) -> Option<*mut u8> {
+    // SAFETY: a new mapping at an address that the kernel chooses disturbs nothing.
+    let answer = unsafe {
+        syscall!(
+            SYS_mmap,
+            0,
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1isize,
+            0
+        )
+    };
+    result(answer).ok().map(|address| address as *mut u8)
+}
+
+/// The bytes of a page: 4, 16 or 64 KiB, by machine and kernel.
+pub fn page_bytes() -> usize {
+    const AT_PAGESZ: usize = 6;
+    auxiliary(AT_PAGESZ).max(PAGE_BYTES_MIN)
+}
+
+/// What the kernel has said about the process at its start; 0: nothing.
+fn auxiliary(what: usize) -> usize {
+    let getauxval = crate::floor::next::lookup(c"getauxval");
+    if getauxval == 0 {
+        return 0;
+    }
+    // SAFETY: libc's function with its signature; it looks into a list.
+    unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(usize) -> usize>(getauxval)(what) }
+}
+
+/// The headers of the program.
+pub fn program_headers() -> &'static [libc::Elf64_Phdr] {
+    const AT_PHDR: usize = 3;
+    const AT_PHNUM: usize = 5;
+    match auxiliary(AT_PHDR) {
+        0 => &[],
+        // SAFETY: they are in the program's memory, that many.
+        first => unsafe { core::slice::from_raw_parts(first as *const _, auxiliary(AT_PHNUM)) },
+    }
+}
+
+const PAGE_BYTES_MIN: usize = 4096;
+
+/// Of a range of addresses, the pages that a loader protects: from that in which it begins, up to that
+/// in which it ends.
+pub fn whole_pages(range: Range<usize>) -> Range<usize> {
+    let mask = !(page_bytes() - 1);
+    range.start & mask..range.end & mask
+}
+
+/// Changes what may be done with pages; whether that was allowed. Nothing to do for none.
+pub fn protect(pages: &Range<usize>, protection: i32) -> bool {
+    // SAFETY: what lies there stays readable.
+    pages.is_empty() || unsafe { syscall!(SYS_mprotect, pages.start, pages.len(), protection) == 0 }
+}
+
+/// Whether this thread may read the processor's clock by an instruction; where that cannot be forbidden,
+/// it may.
+pub fn may_read_time() -> bool {
+    const PR_TSC_ENABLE: i32 = 1;
+    let mut state = PR_TSC_ENABLE;
+    // SAFETY: the kernel stores a number, or fails.
+    unsafe { syscall!(SYS_prctl, libc::PR_GET_TSC, &raw mut state, 0, 0, 0) };
+    state == PR_TSC_ENABLE
+}
+
+/// Lets another thread run.
+pub fn give_way() {
+    // SAFETY: no arguments.
+    unsafe { syscall!(SYS_sched_yield) };
+}
+
+/// Sleeps.
+pub fn sleep_us(microseconds: u64) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: (microseconds * 1000) as i64 };
+    // SAFETY: the time lives through the call.
+    unsafe { syscall!(SYS_nanosleep, &raw const time, 0) };
+}
+
+/// Whether the eight bytes around an address can be read: the kernel reads them as a signal set, and
+/// finds that it knows no such way to use one. No handler runs, whatever the address is.
+pub fn is_readable(address: usize) -> bool {
+    const NO_WAY: i32 = -1;
+    // SAFETY: the kernel checks the memory, and changes nothing.
+    let answer = unsafe { syscall!(SYS_rt_sigprocmask, NO_WAY, address & !7, 0, 8) };
+    answer != -(libc::EFAULT as isize)
+}
+
+/// Whether a process with this id is there (it may be a zombie).
+pub fn process_exists(process: i32) -> bool {
+    // SAFETY: signal 0 is only a question.
+    unsafe { syscall!(SYS_kill, process as isize, 0) != -(libc::ESRCH as isize) }
+}
+
+/// How another process fares.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// Gone, or a child that nobody has waited for yet.
+    Dead,
+    /// A child that has stopped, of which nobody was told by a wait yet.
+    Stopped,
+    /// Anything else, as far as can be seen.
+    Lives,
+}
+
+/// The child of which a `waitid` would tell, and what.
+fn child_of(kind: libc::idtype_t, process: i32, events: i32) -> (i32, i32) {
+    let mut info = core::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = events | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: the kernel fills the struct, if there is something to say; zero says nothing.
+    unsafe {
+        let into = info.as_mut_ptr();
+        syscall!(SYS_waitid, kind, process as isize, into, options, 0);
+        let info = info.assume_init();
+        (info.si_pid(), info.si_code)
+    }
+}
+
+/// Whether a child has stopped, of which nobody was told by a wait yet.
+pub fn has_stopped_child() -> bool {
+    child_of(libc::P_ALL, 0, libc::WSTOPPED).0 != 0
+}
+
+/// How a process fares. It stays as it is.
+pub fn life_of(process: i32) -> Life {
+    let (child, code) = child_of(libc::P_PID, process, libc::WEXITED | libc::WSTOPPED);
+    match code {
+        libc::CLD_STOPPED | libc::CLD_TRAPPED if child == process => Life::Stopped,
+        _ if child == process || !process_exists(process) => Life::Dead,
+        _ => Life::Lives,
+    }
+}
+
+/// Whether a process is dead.
+pub fn is_dead(process: i32) -> bool {
+    life_of(process) == Life::Dead
+}
+
+/// Whether a process has given up its memory, as one that ends does before anything of its own is free;
+/// also where the kernel does not say.
+pub fn has_no_memory(process: i32) -> bool {
+    // SAFETY: no pages are moved or asked for: what is checked is only whether there is memory.
+    unsafe { syscall!(SYS_move_pages, process as isize, 0, 0, 0, 0, 0) != 0 }
+}
+
+/// The process id, asked of the kernel.
+pub fn process_id() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { syscall!(SYS_getpid) as i32 }
+}
+
+/// Changes the signal mask, as `sigprocmask`, and returns the former one.
+pub fn change_signal_mask(how: i32, set: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: as in `set_signal_mask`.
+    unsafe { syscall!(SYS_rt_sigprocmask, how, &raw const set, &raw mut old, 8) };
+    old
+}
+
+/// Sets the whole signal mask and returns the former one.
+pub fn set_signal_mask(mask: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: both pointers are to 8 bytes, the kernel's size of a signal set.
+    unsafe { syscall!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, &raw mut old, 8) };
+    old
+}
+
+/// Sleeps until `word` is no longer `expected`, is woken, or `timeout_ms` have passed.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32, timeout_ms: u64) {
+    let timeout = libc::timespec {
+        tv_sec: (timeout_ms / 1000) as i64,
+        tv_nsec: (timeout_ms % 1000 * 1_000_000) as i64,
+    };
+    // SAFETY: the word and the timeout live through the call.
+    unsafe {
+        syscall!(SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const timeout, 0, 0)
+    };
+}
+
+/// Wakes whoever sleeps on `word`.
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    // SAFETY: the word lives through the call.
+    unsafe { syscall!(SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };
+}
+
+/// Whether the caller runs on the alternate signal stack.
+pub fn on_alternate_stack() -> bool {
+    let mut stack = core::mem::MaybeUninit::<libc::stack_t>::zeroed();
+    // SAFETY: the kernel fills the struct.
+    unsafe {
+        syscall!(SYS_sigaltstack, 0, stack.as_mut_ptr());
+        stack.assume_init().ss_flags & libc::SS_ONSTACK != 0
+    }
+}
+
+/// The user by whose rights this process acts.
+pub fn effective_user() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { syscall!(SYS_geteuid) as u32 }
+}
+
+/// A number that is the larger the more threads the process has.
+pub fn tasks() -> usize {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    let path = c"/proc/self/task".as_ptr();
+    // SAFETY: a string, and a struct that the kernel fills; zeros are valid.
+    unsafe {
+        syscall!(SYS_newfstatat, libc::AT_FDCWD as isize, path, stat.as_mut_ptr(), 0);
+        stat.assume_init().st_nlink as usize
+    }
+}
+
+/// Whether files may grow without limit.
+pub fn file_size_unlimited() -> bool {
+    limit_of(libc::RLIMIT_FSIZE as i32) == u64::MAX
+}
+
+/// Bytes that the process may map: the smaller of its limits on addresses and on data, which counts
+/// all private memory that can be written.
+pub fn address_or_data_bytes_max() -> u64 {
+    limit_of(libc::RLIMIT_AS as i32).min(limit_of(libc::RLIMIT_DATA as i32))
+}
+
+/// The limit on a resource that is in force; `u64::MAX`: none.
+fn limit_of(resource: i32) -> u64 {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills the struct.
+    unsafe { syscall!(SYS_prlimit64, 0, resource, 0, &raw mut limit) };
+    limit.rlim_cur
+}
+
+/// A number in decimal digits, as the kernel's files have them.
+pub fn decimal(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |number, digit| {
+        digit
+            .is_ascii_digit()
+            .then(|| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
+    })
+}

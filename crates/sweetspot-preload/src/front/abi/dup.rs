@@ -1,0 +1,126 @@
+//! Duplicating descriptors, and `fcntl`, which does that among much else.
+
+use core::ffi::c_int;
+
+use sweetspot_core::why::Why;
+
+use super::system::asked;
+use super::waiting::watching;
+use crate::engine::{self, handlers};
+use crate::floor::aside;
+
+hook! {
+    fn dup(fd: c_int) -> c_int, next => {
+        engine::life::duplicating(fd);
+        let new = next(fd);
+        engine::life::duplicated(fd, new);
+        new
+    }
+}
+
+macro_rules! dup2s {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(old: c_int, new: c_int) -> c_int, next => {
+            if old != new {
+                engine::life::duplicating(old);
+                engine::life::may_be_replaced(new);
+            }
+            let answer = next(old, new);
+            engine::life::duplicated(old, answer);
+            answer
+        }
+    })*};
+}
+dup2s! { dup2 __dup2 }
+
+hook! {
+    fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int, next => {
+        if old != new {
+            engine::life::duplicating(old);
+            engine::life::may_be_replaced(new);
+        }
+        let answer = next(old, new, flags);
+        engine::life::duplicated(old, answer);
+        answer
+    }
+}
+
+/// Whether a lock's region begins at the position, which is ours: the kernel must know it then.
+fn lock_follows_position(fd: c_int, lock: usize) -> bool {
+    engine::life::is_followed(fd)
+        && handlers::peek(lock as *const libc::flock)
+            .is_some_and(|lock| libc::c_int::from(lock.l_whence) == libc::SEEK_CUR)
+}
+
+/// What `fcntl` does, with the next definition to call.
+#[inline(always)]
+pub(super) fn control(
+    fd: c_int,
+    command: c_int,
+    argument: usize,
+    next: impl FnOnce() -> isize,
+) -> isize {
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            engine::life::duplicating(fd);
+            let new = next();
+            engine::life::duplicated(fd, new as c_int);
+            new
+        }
+        libc::F_SETFD => {
+            // Others can see it, as they can see a new number.
+            engine::before_it_is_shown();
+            let answer = next();
+            if answer == 0 {
+                engine::life::set_close_on_exec(fd, argument as c_int);
+            }
+            answer
+        }
+        // What others may have set who share the description.
+        libc::F_GETFL | libc::F_GETOWN if engine::life::may_be_shared(fd) => asked(next),
+        // Questions that reveal nothing and that nobody notices.
+        libc::F_GETFD | libc::F_GETFL | libc::F_GETOWN => next(),
+        // Locks: taking one is listening, releasing one is speaking.
+        libc::F_GETLK
+        | libc::F_SETLK
+        | libc::F_SETLKW
+        | libc::F_OFD_GETLK
+        | libc::F_OFD_SETLK
+        | libc::F_OFD_SETLKW => {
+            if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
+                aside::descriptors_are_noticed();
+            }
+            if lock_follows_position(fd, argument) {
+                engine::life::hand_over(fd);
+            }
+            let pass = engine::pass_on();
+            let answer = next();
+            engine::deaths::heard();
+            pass.done();
+            answer
+        }
+        // Flags: the kernel must know all that came before.
+        libc::F_SETFL => {
+            engine::life::hand_over(fd);
+            next()
+        }
+        libc::F_NOTIFY => watching(argument as u64, next),
+        // Leases, seals, signals, or something newer.
+        _ => {
+            engine::life::special_use(fd, Why::SpecialUse);
+            let pass = engine::pass_on();
+            let answer = next();
+            pass.done();
+            answer
+        }
+    }
+}
+
+macro_rules! fcntls {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(fd: c_int, command: c_int, argument: usize) -> c_int, next => {
+            control(fd, command, argument, || next(fd, command, argument) as isize) as c_int
+        }
+    })*};
+}
+fcntls! { fcntl fcntl64 __fcntl }

@@ -1,0 +1,202 @@
+//! What is known of a file besides its bytes: size, times, owner, mode, attributes; and the calls
+//! that make it durable.
+//!
+//! Asking is listening, and shows what is pending; setting would be undone by a later flush. So all
+//! of them come after everything that was written.
+
+use core::ffi::{c_char, c_int, c_uint};
+
+use super::Pointer;
+
+pass_on! {
+    fn stat(path: *const c_char, into: Pointer) -> c_int;
+    fn stat64(path: *const c_char, into: Pointer) -> c_int;
+    fn lstat(path: *const c_char, into: Pointer) -> c_int;
+    fn lstat64(path: *const c_char, into: Pointer) -> c_int;
+    fn fstat(fd: c_int, into: Pointer) -> c_int;
+    fn fstat64(fd: c_int, into: Pointer) -> c_int;
+    fn fstatat(folder: c_int, path: *const c_char, into: Pointer, flags: c_int) -> c_int;
+    fn fstatat64(folder: c_int, path: *const c_char, into: Pointer, flags: c_int) -> c_int;
+    fn __xstat(version: c_int, path: *const c_char, into: Pointer) -> c_int;
+    fn __xstat64(version: c_int, path: *const c_char, into: Pointer) -> c_int;
+    fn __lxstat(version: c_int, path: *const c_char, into: Pointer) -> c_int;
+    fn __lxstat64(version: c_int, path: *const c_char, into: Pointer) -> c_int;
+    fn __fxstat(version: c_int, fd: c_int, into: Pointer) -> c_int;
+    fn __fxstat64(version: c_int, fd: c_int, into: Pointer) -> c_int;
+    fn __fxstatat(
+        version: c_int, folder: c_int, path: *const c_char, into: Pointer, flags: c_int
+    ) -> c_int;
+    fn __fxstatat64(
+        version: c_int, folder: c_int, path: *const c_char, into: Pointer, flags: c_int
+    ) -> c_int;
+    fn statx(
+        folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: Pointer
+    ) -> c_int;
+    fn isfdtype(fd: c_int, kind: c_int) -> c_int;
+    fn access(path: *const c_char, mode: c_int) -> c_int;
+    fn faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int;
+    fn euidaccess(path: *const c_char, mode: c_int) -> c_int;
+    fn eaccess(path: *const c_char, mode: c_int) -> c_int;
+    fn readlink(path: *const c_char, into: Pointer, len: usize) -> isize;
+    fn readlinkat(folder: c_int, path: *const c_char, into: Pointer, len: usize) -> isize;
+    fn __readlink_chk(path: *const c_char, into: Pointer, len: usize, size: usize) -> isize;
+    fn __readlinkat_chk(
+        folder: c_int, path: *const c_char, into: Pointer, len: usize, size: usize
+    ) -> isize;
+    fn realpath(path: *const c_char, into: Pointer) -> Pointer;
+    fn __realpath_chk(path: *const c_char, into: Pointer, size: usize) -> Pointer;
+    fn canonicalize_file_name(path: *const c_char) -> Pointer;
+    fn pathconf(path: *const c_char, name: c_int) -> isize;
+    fn fpathconf(fd: c_int, name: c_int) -> isize;
+    fn ftok(path: *const c_char, project: c_int) -> c_int;
+    fn name_to_handle_at(
+        folder: c_int, path: *const c_char, handle: Pointer, mount: Pointer, flags: c_int
+    ) -> c_int;
+
+    fn utime(path: *const c_char, times: Pointer) -> c_int;
+    fn utimes(path: *const c_char, times: Pointer) -> c_int;
+    fn lutimes(path: *const c_char, times: Pointer) -> c_int;
+    fn futimes(fd: c_int, times: Pointer) -> c_int;
+    fn futimesat(folder: c_int, path: *const c_char, times: Pointer) -> c_int;
+    fn futimens(fd: c_int, times: Pointer) -> c_int;
+    fn utimensat(folder: c_int, path: *const c_char, times: Pointer, flags: c_int) -> c_int;
+
+    fn getxattr(path: *const c_char, name: *const c_char, into: Pointer, len: usize) -> isize;
+    fn lgetxattr(path: *const c_char, name: *const c_char, into: Pointer, len: usize) -> isize;
+    fn fgetxattr(fd: c_int, name: *const c_char, into: Pointer, len: usize) -> isize;
+    fn listxattr(path: *const c_char, into: Pointer, len: usize) -> isize;
+    fn llistxattr(path: *const c_char, into: Pointer, len: usize) -> isize;
+    fn flistxattr(fd: c_int, into: Pointer, len: usize) -> isize;
+
+    fn truncate(path: *const c_char, len: i64) -> c_int;
+    fn truncate64(path: *const c_char, len: i64) -> c_int;
+    fn sync() -> ();
+    fn syncfs(fd: c_int) -> c_int;
+    fn bdflush(function: c_int, data: isize) -> c_int;
+}
+
+// Afterwards the guard might not be able to write for this process.
+macro_rules! rights {
+    ($before:expr; $(fn $name:ident($($arg:ident: $type:ty),* $(,)?) => $($of:ident),*;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            ($before)($($of),*);
+            let pass = crate::engine::pass_on();
+            let answer = next($($arg),*);
+            pass.done();
+            answer
+        }
+    })*};
+}
+rights! { crate::engine::life::rights_changing;
+    fn fchmod(fd: c_int, mode: c_uint) => fd;
+    fn fchown(fd: c_int, owner: c_uint, group: c_uint) => fd;
+    fn fsetxattr(
+        fd: c_int, name: *const c_char, value: Pointer, len: usize, flags: c_int
+    ) => fd;
+    fn fremovexattr(fd: c_int, name: *const c_char) => fd;
+}
+
+fn of_name(path: *const c_char) {
+    of_name_at(libc::AT_FDCWD, path, 0);
+}
+
+fn of_link(path: *const c_char) {
+    of_name_at(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW);
+}
+
+fn of_name_at(folder: c_int, path: *const c_char, flags: c_int) {
+    // SAFETY: the program hands over the same path.
+    unsafe { crate::engine::life::rights_changing_at(folder, path, flags) };
+}
+
+rights! { of_name;
+    fn chmod(path: *const c_char, mode: c_uint) => path;
+    fn chown(path: *const c_char, owner: c_uint, group: c_uint) => path;
+    fn setxattr(
+        path: *const c_char, name: *const c_char, value: Pointer, len: usize, flags: c_int
+    ) => path;
+    fn removexattr(path: *const c_char, name: *const c_char) => path;
+}
+rights! { of_link;
+    fn lchmod(path: *const c_char, mode: c_uint) => path;
+    fn lchown(path: *const c_char, owner: c_uint, group: c_uint) => path;
+    fn lsetxattr(
+        path: *const c_char, name: *const c_char, value: Pointer, len: usize, flags: c_int
+    ) => path;
+    fn lremovexattr(path: *const c_char, name: *const c_char) => path;
+}
+rights! { of_name_at;
+    fn fchmodat(
+        folder: c_int, path: *const c_char, mode: c_uint, flags: c_int
+    ) => folder, path, flags;
+    fn fchownat(
+        folder: c_int, path: *const c_char, owner: c_uint, group: c_uint, flags: c_int
+    ) => folder, path, flags;
+}
+
+// What could not be written may not come back into a file that was cut off meanwhile.
+macro_rules! resizes {
+    ($fail:expr; $(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*) takes $len:expr;)*) => {$(hook! {
+        fn $name(fd: c_int $(, $arg: $type)*) -> c_int, next => {
+            crate::engine::space::written_straight($len as u64);
+            if let Some(errno) = crate::engine::life::hand_over_content(fd) {
+                return ($fail)(errno);
+            }
+            let pass = crate::engine::pass_on();
+            let answer = next(fd $(, $arg)*);
+            pass.done();
+            answer
+        }
+    })*};
+}
+resizes! { |errno| crate::floor::errno::fail(errno) as c_int;
+    fn ftruncate(fd: c_int, len: i64) takes 0;
+    fn ftruncate64(fd: c_int, len: i64) takes 0;
+    fn fallocate(fd: c_int, mode: c_int, from: i64, len: i64) takes len;
+    fn fallocate64(fd: c_int, mode: c_int, from: i64, len: i64) takes len;
+}
+// These return the error, and leave errno alone.
+resizes! { core::convert::identity;
+    fn posix_fallocate(fd: c_int, from: i64, len: i64) takes len;
+    fn posix_fallocate64(fd: c_int, from: i64, len: i64) takes len;
+}
+
+hand_over! {
+    fn posix_fadvise(fd: c_int, from: i64, len: i64, advice: c_int) -> c_int;
+    fn posix_fadvise64(fd: c_int, from: i64, len: i64, advice: c_int) -> c_int;
+    fn readahead(fd: c_int, from: i64, len: usize) -> isize;
+}
+
+// What is pending has gone out when these are called; the window of a file stays as it is.
+pass_on! {
+    fn sync_file_range(fd: c_int, from: i64, len: i64, flags: c_uint) -> c_int;
+}
+
+// A sync is where a program learns that what it wrote could not be written.
+macro_rules! syncs {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(fd: c_int) -> c_int, next => {
+            let pass = crate::engine::pass_on();
+            if let Some(errno) = crate::engine::flush::failing_descriptor(fd) {
+                return crate::floor::errno::fail(errno) as c_int;
+            }
+            let answer = next(fd);
+            pass.done();
+            answer
+        }
+    })*};
+}
+syncs! { fsync fdatasync }
+
+shows_what_is_free! {
+    fn statfs(path: *const c_char, into: Pointer) -> c_int;
+    fn statfs64(path: *const c_char, into: Pointer) -> c_int;
+    fn __statfs(path: *const c_char, into: Pointer) -> c_int;
+    fn fstatfs(fd: c_int, into: Pointer) -> c_int;
+    fn fstatfs64(fd: c_int, into: Pointer) -> c_int;
+    fn statvfs(path: *const c_char, into: Pointer) -> c_int;
+    fn statvfs64(path: *const c_char, into: Pointer) -> c_int;
+    fn fstatvfs(fd: c_int, into: Pointer) -> c_int;
+    fn fstatvfs64(fd: c_int, into: Pointer) -> c_int;
+    fn ustat(device: usize, into: Pointer) -> c_int;
+}

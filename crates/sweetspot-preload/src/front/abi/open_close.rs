@@ -1,0 +1,119 @@
+//! Opening and closing by path. Streams are in `stdio`.
+
+use core::ffi::{c_char, c_int, c_uint};
+
+use crate::engine::{self, concerns, handlers, life, observe};
+
+macro_rules! opens {
+    ($($name:ident)*) => {$(hook_in_two! {
+        fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next
+        if false = concerns::any() => {
+            life::opened_alone(next(path, flags, mode), flags)
+        } else {
+            let pass = engine::pass_on();
+            let fd = next(path, flags, mode);
+            life::opened(fd, flags);
+            observe::opened(fd, flags, path);
+            pass.done();
+            fd
+        }
+    })*};
+}
+opens! { open open64 __open __open64 }
+
+macro_rules! checked_opens {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(path: *const c_char, flags: c_int) -> c_int, next => {
+            let pass = engine::pass_on();
+            let fd = next(path, flags);
+            life::opened(fd, flags);
+            observe::opened(fd, flags, path);
+            pass.done();
+            fd
+        }
+    })*};
+}
+checked_opens! { __open_2 __open64_2 }
+
+macro_rules! openats {
+    ($($name:ident)*) => {$(hook_in_two! {
+        fn $name(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next
+        if false = concerns::any() => {
+            life::opened_alone(next(folder, path, flags, mode), flags)
+        } else {
+            let pass = engine::pass_on();
+            let fd = next(folder, path, flags, mode);
+            life::opened(fd, flags);
+            observe::opened_at(folder, fd, flags, path);
+            pass.done();
+            fd
+        }
+    })*};
+}
+openats! { openat openat64 }
+
+macro_rules! checked_openats {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(folder: c_int, path: *const c_char, flags: c_int) -> c_int, next => {
+            let pass = engine::pass_on();
+            let fd = next(folder, path, flags);
+            life::opened(fd, flags);
+            observe::opened_at(folder, fd, flags, path);
+            pass.done();
+            fd
+        }
+    })*};
+}
+checked_openats! { __openat_2 __openat64_2 }
+
+hook! {
+    fn openat2(folder: c_int, path: *const c_char, how: *const u64, size: usize) -> c_int, next => {
+        // The structure begins with the flags.
+        let flags = handlers::peek(how).unwrap_or(0) as c_int;
+        let pass = engine::pass_on();
+        let fd = next(folder, path, how, size);
+        life::opened(fd, flags);
+        observe::opened_at(folder, fd, flags, path);
+        pass.done();
+        fd
+    }
+}
+
+macro_rules! creats {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(path: *const c_char, mode: c_uint) -> c_int, next => {
+            let pass = engine::pass_on();
+            let fd = next(path, mode);
+            life::opened(fd, libc::O_WRONLY);
+            observe::opened(fd, libc::O_WRONLY, path);
+            pass.done();
+            fd
+        }
+    })*};
+}
+creats! { creat creat64 }
+
+macro_rules! closes {
+    ($($name:ident)*) => {$(hook_in_two! {
+        fn $name(fd: c_int) -> c_int, next
+        if true = life::closes_alone(fd) => { next(fd) } else {
+            if observe::is_on() {
+                observe::closed(fd);
+                return next(fd);
+            }
+            let failed = life::closing(fd);
+            let answer = next(fd);
+            if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
+        }
+    })*};
+}
+closes! { close __close }
+
+hook! {
+    /// The same in POSIX's newest words, which musl has.
+    fn posix_close(fd: c_int, flags: c_int) -> c_int, next => {
+        let failed = life::closing(fd);
+        let answer = next(fd, flags);
+        if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
+    }
+}

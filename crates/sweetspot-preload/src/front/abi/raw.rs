@@ -1,0 +1,486 @@
+//! `syscall`: every call at once, without a wrapper of libc's.
+//!
+//! What is known goes the way of its wrapper. For the rest, each argument that may be a descriptor
+//! is handed over, and an answer that may be one is cleared of stale state: that can cost a window,
+//! never a byte.
+
+mod numbers;
+
+use core::ffi::{c_int, c_long, c_uint};
+
+use sweetspot_core::why::Why;
+
+use self::numbers::{FCHMODAT2, confines, is_silent};
+use super::process::{Kin, at, becoming, kin};
+use super::read_write::follow;
+use super::waiting::watching;
+use super::{dup, rights, signals, system, transfer};
+use crate::arch::old;
+use crate::engine::process::{begin_concurrency, set_under_seccomp};
+use crate::engine::table::DESCRIPTORS_MAX;
+use crate::engine::{self, Outcome, children, deaths, ending, handlers, life, mapping, silence};
+use crate::floor::aside;
+use crate::front::reach::target::{Environment, Target};
+
+jump! { syscall, before_syscall }
+
+/// Where `syscall` goes on: mostly in `followed`. A new process that will not return through here
+/// on this stack must find none of our frames on it.
+extern "C" fn before_syscall(number: c_long, a: usize, b: usize) -> usize {
+    let (flags, stack) = match number {
+        libc::SYS_clone => (a as u64, b),
+        libc::SYS_clone3 => match handlers::peek(a as *const CloneArguments) {
+            Some(arguments) => (arguments.flags, arguments.stack as usize),
+            None => return syscall::next(),
+        },
+        _ if is_vfork(number) => (libc::CLONE_VM as u64 | libc::CLONE_VFORK as u64, 0),
+        _ => return followed as *const () as usize,
+    };
+    if flags & libc::CLONE_PIDFD as u64 != 0 {
+        deaths::descriptor_made();
+    }
+    match kin(flags) {
+        Kin::Fork | Kin::Apart if stack == 0 => return followed as *const () as usize,
+        Kin::Thread => {
+            crate::floor::atomic::expect_threads();
+            begin_concurrency();
+        }
+        Kin::Vfork => children::before_spawn(),
+        Kin::Fork | Kin::Other => {
+            aside::descriptors_are_noticed();
+            ending::end_because(Why::Shared);
+        }
+        // It begins where nothing of ours is called: it inherits what this process has.
+        Kin::Apart => ending::end_because(Why::Confined),
+    }
+    syscall::next()
+}
+
+/// Whether a call makes a process in other namespaces.
+fn is_apart(number: c_long, a: usize) -> bool {
+    let flags = match number {
+        libc::SYS_clone => a as u64,
+        libc::SYS_clone3 => {
+            handlers::peek(a as *const CloneArguments).map_or(0, |arguments| arguments.flags)
+        }
+        _ => 0,
+    };
+    kin(flags) == Kin::Apart
+}
+
+/// The head of the kernel's struct clone_args.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct CloneArguments {
+    flags: u64,
+    descriptor: u64,
+    child: u64,
+    parent: u64,
+    exit_signal: u64,
+    stack: u64,
+}
+
+fn is_vfork(number: c_long) -> bool {
+    number == old::VFORK
+}
+
+/// A call as it came. Registers hold whatever the program left there for arguments that its call does not
+/// have.
+struct Call {
+    number: c_long,
+    arguments: [usize; 6],
+}
+
+impl Call {
+    /// Makes it.
+    fn make(&self) -> isize {
+        self.make_with(self.arguments)
+    }
+
+    /// Makes it with other arguments.
+    fn make_with(&self, arguments: [usize; 6]) -> isize {
+        // SAFETY: the next definition of `syscall` takes up to six arguments.
+        let next: unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> isize =
+            unsafe { core::mem::transmute(syscall::next()) };
+        let [a, b, c, d, e, f] = arguments;
+        // SAFETY: the program made the same call.
+        unsafe { next(self.number, a, b, c, d, e, f) }
+    }
+}
+
+/// The call with our logic around it.
+unsafe extern "C" fn followed(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    let call = &Call { number, arguments: [a, b, c, d, e, f] };
+    if is_silent(number) {
+        return call.make() as c_long;
+    }
+    let known = on_files(call)
+        .or_else(|| on_descriptors(call))
+        .or_else(|| on_rights(call))
+        .or_else(|| on_messages(call))
+        .or_else(|| among_processes(call))
+        .or_else(|| of_processes(call));
+    known.unwrap_or_else(|| unknown(call)) as c_long
+}
+
+/// Reads, writes, and what opens, closes or moves what they go to.
+fn on_files(call: &Call) -> Option<isize> {
+    let [a, b, c, d, e, ..] = call.arguments;
+    let number = call.number;
+    let next = || call.make();
+    let fd = a as c_int;
+    Some(match number {
+        libc::SYS_read => follow!(engine::read::read(fd, b as *mut u8, c), next()),
+        libc::SYS_write => follow!(engine::write::write(fd, b as *const u8, c), next()),
+        libc::SYS_pread64 => follow!(engine::read::read_at(fd, b as *mut u8, c, d as i64), next()),
+        libc::SYS_pwrite64 => {
+            life::hand_over(fd);
+            passed_on(next)
+        }
+        libc::SYS_lseek => follow!(engine::seek::seek(fd, b as i64, c as c_int), next()),
+        libc::SYS_openat => opened(c as c_int, next),
+        libc::SYS_openat2 => opened(handlers::peek(c as *const u64).unwrap_or(0) as c_int, next),
+        old::OPEN => opened(b as c_int, next),
+        old::CREAT => opened(libc::O_WRONLY, next),
+        libc::SYS_close => {
+            life::closing(fd);
+            next()
+        }
+        libc::SYS_close_range => {
+            life::range(a as c_uint, b as c_uint, c as c_uint);
+            passed_on(next)
+        }
+        libc::SYS_mmap => unless(mapping::mapping(e as c_int, c as c_int, d as c_int), || {
+            let at = next();
+            mapping::mapped(d as c_int);
+            at
+        }),
+        libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_fsync | libc::SYS_fdatasync => {
+            if number == libc::SYS_fallocate {
+                engine::space::written_straight(d as u64);
+            }
+            unless(life::hand_over_content(fd), || passed_on(next))
+        }
+        libc::SYS_sendfile => between(fd, b as c_int, next),
+        libc::SYS_splice | libc::SYS_copy_file_range => between(fd, c as c_int, next),
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+            mapping::protecting(c as c_int);
+            next()
+        }
+        _ => return None,
+    })
+}
+
+/// What makes descriptors, duplicates them, or asks something of one.
+fn on_descriptors(call: &Call) -> Option<isize> {
+    let [a, b, c, d, ..] = call.arguments;
+    let number = call.number;
+    let next = || call.make();
+    let fd = a as c_int;
+    Some(match number {
+        libc::SYS_dup => {
+            life::duplicating(fd);
+            let new = next();
+            life::duplicated(fd, new as c_int);
+            new
+        }
+        old::DUP2 | libc::SYS_dup3 => {
+            if a != b {
+                life::duplicating(fd);
+                life::may_be_replaced(b as c_int);
+            }
+            let new = next();
+            life::duplicated(fd, new as c_int);
+            new
+        }
+        old::PIPE | libc::SYS_pipe2 | libc::SYS_socketpair => {
+            let answer = passed_on(next);
+            if answer == 0 {
+                let pair = if number == libc::SYS_socketpair { d } else { a };
+                life::made_several(pair as *const c_int, 2);
+            }
+            answer
+        }
+        libc::SYS_fcntl => dup::control(fd, b as c_int, c, next),
+        libc::SYS_ioctl => system::control(fd, b, c, next),
+        libc::SYS_pidfd_getfd => {
+            life::special_use(b as c_int, Why::Shared);
+            let new = passed_on(next);
+            life::fetched(fd, new as c_int);
+            new
+        }
+        libc::SYS_pidfd_open | libc::SYS_signalfd4 => {
+            let fd = passed_on(next);
+            life::made(fd as c_int);
+            deaths::descriptor_made();
+            fd
+        }
+        libc::SYS_inotify_add_watch | libc::SYS_fanotify_mark => watching(c as u64, next),
+        _ => return None,
+    })
+}
+
+/// What changes rights and limits, of files or of processes.
+fn on_rights(call: &Call) -> Option<isize> {
+    let [a, b, c, d, e, ..] = call.arguments;
+    let number = call.number;
+    let next = || call.make();
+    let fd = a as c_int;
+    Some(match number {
+        libc::SYS_fchmod | libc::SYS_fchown | libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
+            life::rights_changing(fd);
+            passed_on(next)
+        }
+        libc::SYS_fchmodat | FCHMODAT2 | libc::SYS_fchownat => {
+            let flags = match number {
+                libc::SYS_fchmodat => 0,
+                FCHMODAT2 => d,
+                _ => e,
+            };
+            rights_of(fd, b, flags as c_int, next)
+        }
+        old::CHMOD | old::CHOWN | libc::SYS_setxattr | libc::SYS_removexattr => {
+            rights_of(libc::AT_FDCWD, a, 0, next)
+        }
+        old::LCHOWN | libc::SYS_lsetxattr | libc::SYS_lremovexattr => {
+            rights_of(libc::AT_FDCWD, a, libc::AT_SYMLINK_NOFOLLOW, next)
+        }
+        libc::SYS_umask | libc::SYS_personality => talked(next),
+        libc::SYS_prctl => {
+            rights::confining(fd);
+            talked(next)
+        }
+        libc::SYS_setrlimit => {
+            let answer = passed_on(next);
+            crate::engine::handle::limits_changed();
+            answer
+        }
+        libc::SYS_prlimit64 => {
+            let answer = passed_on(next);
+            rights::limits_set(fd, b as c_int, c as *const _, answer as c_int);
+            answer
+        }
+        _ => return None,
+    })
+}
+
+/// Messages, which may carry descriptors.
+fn on_messages(call: &Call) -> Option<isize> {
+    let [_, b, c, ..] = call.arguments;
+    let number = call.number;
+    let next = || call.make();
+
+    Some(match number {
+        libc::SYS_sendmsg => {
+            transfer::sending(b as *const _);
+            passed_on(next)
+        }
+        libc::SYS_recvmsg => {
+            let answer = passed_on(next);
+            if answer >= 0 {
+                transfer::received(b as *const _);
+            }
+            answer
+        }
+        libc::SYS_sendmmsg => {
+            for index in 0..(c as u32).min(libc::UIO_MAXIOV as u32) {
+                transfer::sending(transfer::header(b as *const _, index));
+            }
+            passed_on(next)
+        }
+        libc::SYS_recvmmsg => {
+            let answer = passed_on(next);
+            for index in 0..answer.max(0) as u32 {
+                transfer::received(transfer::header(b as *const _, index));
+            }
+            answer
+        }
+        _ => return None,
+    })
+}
+
+/// Signals and waits: what others hear, and what is heard of them.
+fn among_processes(call: &Call) -> Option<isize> {
+    let [a, b, c, ..] = call.arguments;
+    let number = call.number;
+    let next = || call.make();
+    let fd = a as c_int;
+    Some(match number {
+        libc::SYS_wait4 => {
+            let child = passed_on(next);
+            deaths::reaped(child as c_int);
+            child
+        }
+        libc::SYS_waitid => {
+            let answer = passed_on(next);
+            deaths::reported(answer, c as *const _);
+            answer
+        }
+        libc::SYS_rt_sigtimedwait => {
+            let answer = passed_on(next);
+            deaths::signalled();
+            answer
+        }
+        libc::SYS_kill | libc::SYS_rt_sigqueueinfo => sent(b, fd, next),
+        libc::SYS_tgkill => sent(c, fd, next),
+        libc::SYS_tkill | libc::SYS_pidfd_send_signal => sent(b, 0, next),
+        libc::SYS_rt_sigprocmask => {
+            signals::mask_changing(fd, b as *const u64);
+            next()
+        }
+        libc::SYS_rt_sigaction => {
+            signals::disposition_changing(fd, || handlers::peek(b as *const usize));
+            let uncovered = handlers::uncover(fd);
+            let answer = next();
+            handlers::cover(uncovered);
+            answer
+        }
+        libc::SYS_process_vm_readv => {
+            let answer = passed_on(next);
+            deaths::looked_into(fd);
+            answer
+        }
+        libc::SYS_process_vm_writev | libc::SYS_ptrace => {
+            deaths::telling();
+            passed_on(next)
+        }
+        _ => return None,
+    })
+}
+
+/// What makes processes, becomes another program, ends, or cannot be followed.
+fn of_processes(call: &Call) -> Option<isize> {
+    let [a, b, c, d, e, f] = call.arguments;
+    let number = call.number;
+    let next = || call.make();
+    let fd = a as c_int;
+    Some(match number {
+        // Only without a stack of its own, and without shared memory: see `before_syscall`.
+        old::FORK | libc::SYS_clone | libc::SYS_clone3 => {
+            children::before_fork();
+            let child = next();
+            children::after_fork(child as c_int);
+            if child == 0 && is_apart(number, a) {
+                ending::end_because(Why::Confined);
+            }
+            child
+        }
+        libc::SYS_execve => {
+            becoming(Target::At(libc::AT_FDCWD, a as *const _), c as Environment, |changed| {
+                call.make_with([a, b, changed.map_or(c, |changed| changed as usize), d, e, f])
+            })
+        }
+        libc::SYS_execveat => {
+            becoming(at(fd, b as *const _, e as c_int), d as Environment, |changed| {
+                call.make_with([a, b, c, changed.map_or(d, |changed| changed as usize), e, f])
+            })
+        }
+        libc::SYS_exit_group => {
+            ending::end();
+            call.make_with([ending::end_status(a as c_int) as usize, b, c, d, e, f])
+        }
+        libc::SYS_io_uring_setup => {
+            ending::end_because(Why::IoUring);
+            next()
+        }
+        libc::SYS_shmat => {
+            silence::agrees_silently();
+            next()
+        }
+        _ if confines(number) => {
+            ending::end_because(Why::Confined);
+            if number == libc::SYS_seccomp {
+                set_under_seccomp();
+            }
+            next()
+        }
+        _ => return None,
+    })
+}
+
+/// Any other call: each argument may be a descriptor, and so may the answer.
+fn unknown(call: &Call) -> isize {
+    for argument in call.arguments {
+        if argument < DESCRIPTORS_MAX {
+            life::hand_over(argument as c_int);
+        }
+    }
+    let answer = passed_on(|| call.make());
+    if answer > 0 {
+        deaths::told();
+    }
+    if (0..DESCRIPTORS_MAX as isize).contains(&answer) {
+        life::perhaps_made(answer as c_int);
+    }
+    answer
+}
+
+/// The rights on a file change, by path.
+fn rights_of(folder: c_int, path: usize, flags: c_int, next: impl FnOnce() -> isize) -> isize {
+    // SAFETY: the program hands over the same path.
+    unsafe { life::rights_changing_at(folder, path as *const _, flags) };
+    passed_on(next)
+}
+
+/// Between two descriptors, at the kernel's offsets.
+fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
+    let (first, second) = (life::hand_over_content(one), life::hand_over_content(other));
+    unless(first.or(second), || {
+        let answer = passed_on(next);
+        life::transferred(one, other, answer);
+        answer
+    })
+}
+
+/// Calls, unless there is an error.
+fn unless(error: Option<c_int>, call: impl FnOnce() -> isize) -> isize {
+    error.map_or_else(call, crate::floor::errno::fail)
+}
+
+/// Is seen, calls, listens; no file is looked at.
+fn talked(next: impl FnOnce() -> isize) -> isize {
+    let pass = engine::talk();
+    let answer = next();
+    pass.done();
+    answer
+}
+
+/// Speaks, calls, listens.
+#[inline(always)]
+fn passed_on(next: impl FnOnce() -> isize) -> isize {
+    let pass = engine::pass_on();
+    // It may be any call.
+    engine::before_it_is_seen_free();
+    let answer = next();
+    pass.done();
+    answer
+}
+
+/// Sends a signal, to a process or to several (0, or less).
+fn sent(signal: usize, to: c_int, next: impl FnOnce() -> isize) -> isize {
+    deaths::sending(signal as c_int);
+    let answer = talked(next);
+    match answer {
+        0 => deaths::sent(signal as c_int, to),
+        _ => deaths::heard(),
+    }
+    answer
+}
+
+/// Opens by path.
+#[inline(always)]
+fn opened(flags: c_int, next: impl FnOnce() -> isize) -> isize {
+    let pass = engine::pass_on();
+    let fd = next();
+    life::opened(fd as c_int, flags);
+    pass.done();
+    fd
+}

@@ -1,0 +1,259 @@
+//! Reading and writing, every spelling of it.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use libc::iovec;
+
+use crate::engine::{self, AtOnce, Outcome, observe};
+
+/// Asks the engine, and calls the next definition when told to pass on.
+macro_rules! follow {
+    ($outcome:expr, $next:expr) => {
+        match $outcome {
+            Outcome::Done(answer) => answer,
+            passed_on => {
+                let answer = $next;
+                passed_on.finish(answer)
+            }
+        }
+    };
+}
+pub(super) use follow;
+
+/// A hook of a call that comes by the million, in steps. What can be passed on at once, by a look at two
+/// words; what is answered from what is kept of a file; what passes through, as nothing concerns it; and
+/// everything else. Each is a function of its own, to which the one before *jumps*: so that none saves
+/// registers for what comes after it.
+macro_rules! in_steps {
+    (
+        fn $name:ident($fd:ident: c_int $(, $arg:ident: $type:ty)*) -> $ret:ty;
+        at once $at_once:expr;
+        kept($kept:ident) $answer:expr;
+        before that $answer_alone:expr;
+        passes $pass:expr;
+        observed by $way:ident($($word:expr),*);
+        else $outcome:expr;
+    ) => {
+        hook! {
+            fn $name($fd: c_int $(, $arg: $type)*) -> $ret, _any => {
+                /// The next definition, or what finds it and goes on there.
+                #[unsafe(link_section = ".data")]
+                static NEXT: AtomicPtr<()> = AtomicPtr::new((find as *const ()).cast_mut());
+
+                #[unsafe(naked)]
+                unsafe extern "C" fn find() {
+                    $crate::arch::jump_after!(found)
+                }
+
+                extern "C" fn found() -> usize {
+                    let next = $name::next();
+                    NEXT.store(next as *mut (), Relaxed);
+                    next
+                }
+
+                #[inline(never)]
+                unsafe extern "C" fn answers_alone(
+                    $fd: c_int $(, $arg: $type)*, $kept: u64,
+                ) -> $ret {
+                    match $answer_alone {
+                        Some(answer) => answer as $ret,
+                        // SAFETY: the program made the same call.
+                        None => unsafe { answers($fd $(, $arg)*, $kept) },
+                    }
+                }
+
+                #[inline(never)]
+                unsafe extern "C" fn answers($fd: c_int $(, $arg: $type)*, $kept: u64) -> $ret {
+                    match $answer {
+                        Some(answer) => answer as $ret,
+                        // SAFETY: the program made the same call.
+                        None => unsafe { otherwise($fd $(, $arg)*) },
+                    }
+                }
+
+                #[inline(never)]
+                unsafe extern "C" fn passes($fd: c_int $(, $arg: $type)*) -> $ret {
+                    if let Some(address) = $name::known()
+                        && let Some(pass) = $pass
+                    {
+                        let next = calls!(address.get() => ($fd: c_int $(, $arg: $type)*) -> $ret);
+                        return pass.finish_alone(next($fd $(, $arg)*) as isize) as $ret;
+                    }
+                    // SAFETY: the program made the same call.
+                    unsafe { otherwise($fd $(, $arg)*) }
+                }
+
+                #[inline(never)]
+                unsafe extern "C" fn otherwise($fd: c_int $(, $arg: $type)*) -> $ret {
+                    if observe::is_on() {
+                        // SAFETY: as above.
+                        return unsafe { observe::ways::$way($($word),*, $name::next()) } as $ret;
+                    }
+                    let next = calls!($name::next() => ($fd: c_int $(, $arg: $type)*) -> $ret);
+                    follow!($outcome, next($fd $(, $arg)*) as isize) as $ret
+                }
+
+                match $at_once {
+                    AtOnce::Pass => {
+                        // SAFETY: nobody comes in between, so nobody changes it.
+                        let next = unsafe { *NEXT.as_ptr() } as usize;
+                        let next = calls!(next => ($fd: c_int $(, $arg: $type)*) -> $ret);
+                        next($fd $(, $arg)*)
+                    }
+                    // SAFETY: as above.
+                    AtOnce::Kept(word) => unsafe {
+                        answers_alone(
+                            $fd $(, $arg)*, word,
+                        )
+                    },
+                    // SAFETY: as above.
+                    AtOnce::Ask => unsafe { passes($fd $(, $arg)*) },
+                }
+            }
+        }
+    };
+}
+pub(super) use in_steps;
+
+macro_rules! reads {
+    ($($name:ident)*) => {$(in_steps! {
+        fn $name(fd: c_int, buffer: *mut c_void, len: usize) -> isize;
+        at once engine::read::at_once(fd, len);
+        kept(word) engine::read::hit(word, fd, buffer.cast(), len);
+        before that engine::read::hit_alone(word, buffer.cast(), len);
+        passes engine::read::passes(fd, len);
+        observed by read(fd, buffer as usize, len, 0);
+        else engine::read::not_hit(fd, buffer.cast(), len);
+    })*};
+}
+reads! { read __read }
+
+macro_rules! writes {
+    ($($name:ident)*) => {$(in_steps! {
+        fn $name(fd: c_int, buffer: *const c_void, len: usize) -> isize;
+        at once engine::write::at_once(fd);
+        kept(word) engine::write::waits(word, fd, buffer.cast(), len);
+        before that engine::write::waits_alone(word, buffer.cast(), len);
+        passes engine::write::passes(fd, len);
+        observed by write(fd, buffer as usize, len, 0);
+        else engine::write::not_waiting(fd, buffer.cast(), len);
+    })*};
+}
+writes! { write __write }
+
+macro_rules! positioned_reads {
+    ($($name:ident)*) => {$(in_steps! {
+        fn $name(fd: c_int, buffer: *mut c_void, len: usize, offset: i64) -> isize;
+        at once engine::read::at_once_at(fd, len, offset);
+        kept(word) engine::read::hit_at(word, fd, buffer.cast(), len, offset);
+        before that None::<isize>;
+        passes engine::read::passes_at(fd, len, offset);
+        observed by read_at(fd, buffer as usize, len, offset);
+        else engine::read::not_hit_at(fd, buffer.cast(), len, offset);
+    })*};
+}
+positioned_reads! { pread pread64 __pread64 }
+
+macro_rules! positioned_writes {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(fd: c_int, buffer: *const c_void, len: usize, offset: i64) -> isize, next => {
+            follow!(
+                engine::write::write_at(fd, buffer.cast(), len, offset),
+                next(fd, buffer, len, offset)
+            )
+        }
+    })*};
+}
+positioned_writes! { pwrite pwrite64 __pwrite64 }
+
+hook! {
+    fn readv(fd: c_int, vector: *const iovec, count: c_int) -> isize, next => {
+        follow!(engine::read::read_vector(fd, vector, count, None), next(fd, vector, count))
+    }
+}
+
+hook! {
+    fn writev(fd: c_int, vector: *const iovec, count: c_int) -> isize, next => {
+        follow!(engine::write::write_vector(fd), next(fd, vector, count))
+    }
+}
+
+macro_rules! positioned_vectors {
+    ($($read:ident $write:ident)*) => {$(
+        hook! {
+            fn $read(fd: c_int, vector: *const iovec, count: c_int, offset: i64) -> isize, next => {
+                follow!(
+                    engine::read::read_vector(fd, vector, count, Some(offset)),
+                    next(fd, vector, count, offset)
+                )
+            }
+        }
+        hook! {
+            fn $write(fd: c_int, vector: *const iovec, count: c_int, offset: i64) -> isize, next => {
+                follow!(
+                    engine::write::write_vector_at(fd, offset),
+                    next(fd, vector, count, offset)
+                )
+            }
+        }
+    )*};
+}
+positioned_vectors! { preadv pwritev preadv64 pwritev64 }
+
+macro_rules! flagged_vectors {
+    ($($read:ident $write:ident)*) => {$(
+        hook! {
+            fn $read(
+                fd: c_int, vector: *const iovec, count: c_int, offset: i64, flags: c_int,
+            ) -> isize, next => {
+                // Flags ask for something of the kernel: straight on; -1 stands for the position.
+                if offset == -1 {
+                    engine::life::hand_over(fd);
+                }
+                let pass = engine::pass_on();
+                let answer = next(fd, vector, count, offset, flags);
+                pass.finish(answer)
+            }
+        }
+        hook! {
+            fn $write(
+                fd: c_int, vector: *const iovec, count: c_int, offset: i64, flags: c_int,
+            ) -> isize, next => {
+                engine::life::hand_over(fd);
+                let pass = engine::pass_on();
+                let answer = next(fd, vector, count, offset, flags);
+                pass.finish(answer)
+            }
+        }
+    )*};
+}
+flagged_vectors! { preadv2 pwritev2 preadv64v2 pwritev64v2 }
+
+// The fortified forms know the size of the caller's buffer and end the program when it is too
+// small: the next definition does that.
+hook! {
+    fn __read_chk(fd: c_int, buffer: *mut c_void, len: usize, size: usize) -> isize, next => {
+        if len > size {
+            return next(fd, buffer, len, size);
+        }
+        follow!(engine::read::read(fd, buffer.cast(), len), next(fd, buffer, len, size))
+    }
+}
+
+macro_rules! checked_positioned_reads {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(
+            fd: c_int, buffer: *mut c_void, len: usize, offset: i64, size: usize,
+        ) -> isize, next => {
+            if len > size {
+                return next(fd, buffer, len, offset, size);
+            }
+            follow!(
+                engine::read::read_at(fd, buffer.cast(), len, offset),
+                next(fd, buffer, len, offset, size)
+            )
+        }
+    })*};
+}
+checked_positioned_reads! { __pread_chk __pread64_chk }

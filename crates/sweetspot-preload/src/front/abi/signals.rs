@@ -1,0 +1,157 @@
+//! Sending signals, setting timers that send them, and installing handlers.
+//!
+//! For SIGSEGV and SIGBUS our own handler stands in front (`engine::handlers`): the program sees and sets only
+//! its own.
+
+use core::ffi::{c_int, c_uint};
+
+use super::Pointer;
+use crate::engine::children::passive;
+use crate::engine::{self, deaths, handlers};
+use crate::floor::careful::{self, MaskChange};
+
+/// Sends a signal to another process, by its number or to several (0); it may stop there.
+macro_rules! sends {
+    ($(fn $name:ident($($arg:ident: $type:ty),*), $signal:ident, $to:expr;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            let pass = engine::talk();
+            deaths::sending($signal);
+            let answer = next($($arg),*);
+            match answer {
+                0 => deaths::sent($signal, $to),
+                // Perhaps there is no such process any more.
+                _ => deaths::heard(),
+            }
+            pass.done();
+            answer
+        }
+    })*};
+}
+sends! {
+    fn kill(process: c_int, signal: c_int), signal, process;
+    fn killpg(group: c_int, signal: c_int), signal, 0;
+    fn tgkill(process: c_int, thread: c_int, signal: c_int), signal, process;
+    fn sigqueue(process: c_int, signal: c_int, value: Pointer), signal, process;
+    fn pidfd_send_signal(fd: c_int, signal: c_int, info: Pointer, flags: c_uint), signal, 0;
+}
+
+talk! {
+    fn raise(signal: c_int) -> c_int;
+    fn gsignal(signal: c_int) -> c_int;
+    fn pthread_kill(thread: Pointer, signal: c_int) -> c_int;
+    fn pthread_sigqueue(thread: Pointer, signal: c_int, value: Pointer) -> c_int;
+    fn alarm(seconds: c_uint) -> c_uint;
+    fn ualarm(microseconds: c_uint, interval: c_uint) -> c_uint;
+    fn setitimer(which: c_int, new: Pointer, old: Pointer) -> c_int;
+    fn timer_settime(timer: Pointer, flags: c_int, new: Pointer, old: Pointer) -> c_int;
+    fn timer_delete(timer: Pointer) -> c_int;
+}
+
+/// The handler that a structure begins with.
+fn first_word(new: Pointer) -> Option<usize> {
+    handlers::peek(new.cast())
+}
+
+/// Before a handler is set (or none, if that is only asked): others can see which signals a process
+/// catches or ignores.
+pub(super) fn disposition_changing(signal: c_int, handler: impl FnOnce() -> Option<usize>) {
+    if engine::is_heard()
+        && handler().is_some_and(|handler| handlers::is_seen_to_change(signal, handler))
+    {
+        engine::talk();
+    }
+}
+
+/// Before the signal mask changes (or not): others can see it.
+pub(super) fn mask_changing(how: c_int, set: *const u64) {
+    if set.is_null() || passive() && !engine::is_heard() {
+        return;
+    }
+    let Some(set) = handlers::glance(set) else { return };
+    let is_heard = engine::is_heard();
+    if !is_heard && how != libc::SIG_SETMASK && set & crate::floor::signals::fault_set() == 0 {
+        return;
+    }
+    let change = MaskChange::by(how, set);
+    careful::mask_changing(change);
+    if is_heard && change.is_any() {
+        engine::talk();
+    }
+}
+
+macro_rules! masks {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(how: c_int, set: *const u64, old: Pointer) -> c_int, next => {
+            mask_changing(how, set);
+            next(how, set, old)
+        }
+    })*};
+}
+masks! { sigprocmask pthread_sigmask }
+
+/// The older ways: their signals are seen when they have changed.
+macro_rules! old_masks {
+    ($(fn $name:ident($arg:ident: c_int) -> c_int;)*) => {$(hook! {
+        fn $name($arg: c_int) -> c_int, next => {
+            let pass = engine::talk();
+            let answer = next($arg);
+            careful::blocking(crate::floor::sys::change_signal_mask(libc::SIG_BLOCK, 0));
+            pass.done();
+            answer
+        }
+    })*};
+}
+old_masks! {
+    fn sigblock(mask: c_int) -> c_int;
+    fn sigsetmask(mask: c_int) -> c_int;
+    fn sighold(signal: c_int) -> c_int;
+    fn sigrelse(signal: c_int) -> c_int;
+}
+
+/// Functions that set or ask what a signal does; their first argument is the signal.
+macro_rules! dispositions {
+    ($(
+        fn $name:ident($signal:ident: c_int $(, $arg:ident: $type:ty)*) -> $ret:ty, $handler:expr;
+    )*) => {$(hook! {
+        fn $name($signal: c_int $(, $arg: $type)*) -> $ret, next => {
+            disposition_changing($signal, || $handler);
+            let uncovered = handlers::uncover($signal);
+            let answer = next($signal $(, $arg)*);
+            handlers::cover(uncovered);
+            answer
+        }
+    })*};
+}
+dispositions! {
+    fn sigaction(signal: c_int, new: Pointer, old: Pointer) -> c_int, first_word(new);
+    fn __sigaction(signal: c_int, new: Pointer, old: Pointer) -> c_int, first_word(new);
+    fn signal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn bsd_signal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn ssignal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn sysv_signal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn __sysv_signal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
+    fn sigignore(signal: c_int) -> c_int, Some(libc::SIG_IGN);
+    fn siginterrupt(signal: c_int, interrupt: c_int) -> c_int, None;
+    fn sigvec(signal: c_int, new: Pointer, old: Pointer) -> c_int, first_word(new);
+}
+
+hook! {
+    /// It changes the signal mask, too, and tells from it whether the signal was held.
+    fn sigset(signal: c_int, handler: Pointer) -> Pointer, next => {
+        let pass = engine::talk();
+        let uncovered = handlers::uncover(signal);
+        let (uncovered, answer) = handlers::with_own_mask(uncovered, || next(signal, handler));
+        handlers::cover(uncovered);
+        careful::blocking(crate::floor::sys::change_signal_mask(libc::SIG_BLOCK, 0));
+        pass.done();
+        answer
+    }
+}
+
+hook! {
+    /// Of a thread that begins with this mask nothing else is heard.
+    fn pthread_attr_setsigmask_np(attributes: Pointer, set: *const u64) -> c_int, next => {
+        careful::blocking(handlers::glance(set).unwrap_or(0));
+        next(attributes, set)
+    }
+}

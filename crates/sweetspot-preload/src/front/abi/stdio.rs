@@ -1,0 +1,226 @@
+//! Streams, where they open, close or replace descriptors; and formatted output to a descriptor.
+//!
+//! Not here: what streams read and write (`reach::streams`).
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use super::Pointer;
+use super::process::starting_shell;
+use crate::engine::{self, deaths, life, mapping, observe};
+use crate::floor::errno::{errno, set_errno};
+use crate::floor::next::Next;
+use crate::front::reach::streams::{self, Stream, glibc};
+
+/// Found when it is first needed: each function that the loader finds costs every start.
+static FILENO: Next = Next::new();
+
+/// The descriptor under a stream, or -1 (streams in memory have none).
+fn descriptor(stream: *mut c_void) -> c_int {
+    if stream.is_null() {
+        return -1;
+    }
+    let before = errno();
+    // SAFETY: libc's function with its signature; the program hands over an open stream.
+    let fd = unsafe {
+        let fileno: unsafe extern "C" fn(*mut c_void) -> c_int =
+            core::mem::transmute(FILENO.address(c"fileno"));
+        fileno(stream)
+    };
+    set_errno(before);
+    fd
+}
+
+/// A stream was opened by path; null: it was not.
+fn opened(stream: *mut c_void, mode: &[u8], path: *const c_char) {
+    if !stream.is_null() {
+        let fd = descriptor(stream);
+        let flags = if letters(mode).contains(&b'e') { libc::O_CLOEXEC } else { 0 };
+        life::opened(fd, flags);
+        observe::opened(fd, flags, path);
+        made(stream, mode);
+    }
+}
+
+/// A stream was made; null: it was not.
+fn made(stream: *mut c_void, mode: &[u8]) {
+    streams::made(stream);
+    if !stream.is_null() && may_map(mode) {
+        // libc maps the file when the stream is first read.
+        mapping::mapping(descriptor(stream), libc::PROT_READ, libc::MAP_PRIVATE);
+    }
+}
+
+/// How a stream is to be opened.
+fn mode_of(mode: *const c_char) -> &'static [u8] {
+    match mode.is_null() {
+        true => &[],
+        // SAFETY: the program hands over a C string, which libc reads, too.
+        false => unsafe { CStr::from_ptr(mode) }.to_bytes(),
+    }
+}
+
+/// The letters of a mode, without the name of a character set.
+fn letters(mode: &[u8]) -> &[u8] {
+    mode.split(|byte| *byte == b',').next().unwrap_or_default()
+}
+
+/// Whether glibc may read the stream from a mapping: it looks for an "m" among so many letters, also
+/// in the name of a character set.
+fn may_map(mode: &[u8]) -> bool {
+    const LETTERS: usize = 7;
+    let looked_at = &mode[..mode.len().min(LETTERS)];
+    mode.starts_with(b"r") && looked_at.contains(&b'm') && !letters(mode).contains(&b'+')
+}
+
+macro_rules! fopens {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(path: *const c_char, mode: *const c_char) -> *mut c_void, next => {
+            let pass = engine::pass_on();
+            let stream = next(path, mode);
+            opened(stream, mode_of(mode), path);
+            pass.done();
+            stream
+        }
+    })*};
+}
+fopens! { fopen fopen64 _IO_fopen setmntent __setmntent }
+
+macro_rules! closes {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(stream: *mut c_void) -> c_int, next => {
+            // What the stream still holds is written at the kernel's offset, and then the number
+            // means nothing any more.
+            life::stream_closing(descriptor(stream));
+            let pass = engine::pass_on();
+            let answer = next(stream);
+            pass.done();
+            answer
+        }
+    })*};
+}
+closes! { fclose _IO_fclose }
+
+hook! {
+    fn pclose(stream: *mut c_void) -> c_int, next => {
+        life::stream_closing(descriptor(stream));
+        let pass = engine::pass_on();
+        let answer = next(stream);
+        deaths::heard();
+        pass.done();
+        answer
+    }
+}
+
+macro_rules! freopens {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(
+            path: *const c_char, mode: *const c_char, stream: *mut c_void,
+        ) -> *mut c_void, next => {
+            life::stream_closing(descriptor(stream));
+            let pass = engine::pass_on();
+            let stream = next(path, mode, stream);
+            opened(stream, mode_of(mode), path);
+            pass.done();
+            stream
+        }
+    })*};
+}
+freopens! { freopen freopen64 }
+
+macro_rules! fdopens {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(fd: c_int, mode: *const c_char) -> *mut c_void, next => {
+            // For appending it sets O_APPEND.
+            life::hand_over(fd);
+            let stream = next(fd, mode);
+            made(stream, mode_of(mode));
+            stream
+        }
+    })*};
+}
+fdopens! { fdopen _IO_fdopen }
+
+macro_rules! temporary {
+    ($($name:ident)*) => {$(hook! {
+        fn $name() -> *mut c_void, next => {
+            let pass = engine::pass_on();
+            let stream = next();
+            opened(stream, b"", core::ptr::null());
+            pass.done();
+            stream
+        }
+    })*};
+}
+temporary! { tmpfile tmpfile64 }
+
+macro_rules! popens {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(command: *const c_char, mode: *const c_char) -> *mut c_void, next => {
+            let stream = starting_shell(|| next(command, mode));
+            streams::made(stream);
+            life::made(descriptor(stream));
+            stream
+        }
+    })*};
+}
+popens! { popen _IO_popen }
+
+pass_on! {
+    fn fcloseall() -> c_int;
+    fn getpass(prompt: *const c_char) -> Pointer;
+    fn addmntent(stream: Pointer, entry: Pointer) -> c_int;
+    fn getmntent(stream: Pointer) -> Pointer;
+    fn getmntent_r(stream: Pointer, entry: Pointer, into: Pointer, len: c_int) -> Pointer;
+    fn __getmntent_r(stream: Pointer, entry: Pointer, into: Pointer, len: c_int) -> Pointer;
+}
+
+/// Their stream is closed inside.
+macro_rules! ends_of_mounts {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(stream: *mut c_void) -> c_int, next => {
+            life::stream_closing(descriptor(stream));
+            next(stream)
+        }
+    })*};
+}
+ends_of_mounts! { endmntent __endmntent }
+
+hand_over! {
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: Pointer) -> c_int;
+    fn __vdprintf_chk(
+        fd: c_int, flag: c_int, format: *const c_char, arguments: Pointer
+    ) -> c_int;
+}
+
+jump! { dprintf, before_dprintf }
+jump! { __dprintf_chk, before_checked_dprintf }
+
+extern "C" fn before_dprintf(fd: c_int) -> usize {
+    life::hand_over(fd);
+    dprintf::next()
+}
+
+extern "C" fn before_checked_dprintf(fd: c_int) -> usize {
+    life::hand_over(fd);
+    __dprintf_chk::next()
+}
+
+/// What the tables of glibc's streams call, called by its name.
+macro_rules! leaves {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty, $ours:path;)*) => {$(
+        /// # Safety
+        /// As the C function of this name.
+        #[cfg_attr(preload_abi, unsafe(no_mangle))]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> $ret {
+            // SAFETY: the same call.
+            unsafe { $ours($($arg),*) }
+        }
+    )*};
+}
+leaves! {
+    _IO_file_read(stream: Stream, into: *mut c_void, len: isize) -> isize, glibc::read;
+    _IO_file_write(stream: Stream, from: *const c_void, len: isize) -> isize, glibc::write;
+    _IO_file_seek(stream: Stream, offset: i64, whence: c_int) -> i64, glibc::seek;
+    _IO_file_close(stream: Stream) -> c_int, glibc::close;
+    _IO_file_stat(stream: Stream, into: *mut c_void) -> c_int, glibc::stat;
+}

@@ -1,0 +1,40 @@
+//! Making threads, in the program's name or by libc for itself: from then on somebody may come in between
+//! two instructions of a hook. Those of `clone` are in `process`, those that follow from asynchronous
+//! transfers in `transfer`.
+
+use core::ffi::c_int;
+
+use super::Pointer;
+use crate::engine;
+use crate::engine::process::begin_concurrency;
+
+macro_rules! makes_threads {
+    ($(fn $name:ident($($arg:ident: Pointer),*);)*) => {$(hook! {
+        fn $name($($arg: Pointer),*) -> c_int, next => {
+            begin_concurrency();
+            next($($arg),*)
+        }
+    })*};
+}
+makes_threads! {
+    fn pthread_create(thread: Pointer, attributes: Pointer, function: Pointer, argument: Pointer);
+    fn thrd_create(thread: Pointer, function: Pointer, argument: Pointer);
+}
+
+/// What it waits for is told to a function of the program's, which libc may call in a thread of its own.
+macro_rules! may_tell_in_a_thread {
+    ($(fn $name:ident($($arg:ident: $type:ty),*), $pass:expr;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> c_int, next => {
+            begin_concurrency();
+            let pass = $pass;
+            let answer = next($($arg),*);
+            pass.done();
+            answer
+        }
+    })*};
+}
+may_tell_in_a_thread! {
+    fn timer_create(clock: c_int, event: Pointer, into: Pointer), engine::talk();
+    fn mq_notify(queue: c_int, event: Pointer), engine::pass_on();
+    fn getaddrinfo_a(mode: c_int, list: Pointer, count: c_int, event: Pointer), engine::pass_on();
+}

@@ -1,0 +1,240 @@
+//! Bytes that go from one descriptor to another, or into a file behind the program's back; and
+//! descriptors that go to another process.
+
+use core::ffi::{c_int, c_uint};
+
+use sweetspot_core::why::Why;
+
+use super::Pointer;
+use crate::engine::process::begin_concurrency;
+use crate::engine::{self, deaths, handlers, life};
+
+/// Between two descriptors, at the kernel's offsets.
+macro_rules! between {
+    ($(fn $name:ident($($arg:ident: $type:ty),*), $from:ident, $to:ident;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> isize, next => {
+            let (from, to) = (life::hand_over_content($from), life::hand_over_content($to));
+            if let Some(errno) = from.or(to) {
+                return crate::floor::errno::fail(errno);
+            }
+            let pass = engine::pass_on();
+            let answer = next($($arg),*);
+            pass.done();
+            life::transferred($from, $to, answer);
+            answer
+        }
+    })*};
+}
+between! {
+    fn sendfile(to: c_int, from: c_int, offset: Pointer, len: usize), from, to;
+    fn sendfile64(to: c_int, from: c_int, offset: Pointer, len: usize), from, to;
+    fn splice(
+        from: c_int, from_offset: Pointer, to: c_int, to_offset: Pointer, len: usize,
+        flags: c_uint
+    ), from, to;
+    fn tee(from: c_int, to: c_int, len: usize, flags: c_uint), from, to;
+    fn copy_file_range(
+        from: c_int, from_offset: Pointer, to: c_int, to_offset: Pointer, len: usize,
+        flags: c_uint
+    ), from, to;
+}
+
+hand_over! {
+    fn vmsplice(fd: c_int, vector: Pointer, count: usize, flags: c_uint) -> isize;
+}
+
+/// Starts an operation that goes on while the program does: straight on for good.
+fn asynchronous(block: *const libc::aiocb) {
+    begin_concurrency();
+    if !block.is_null() {
+        // SAFETY: the program hands over a control block, which libc reads likewise.
+        life::special_use(unsafe { (*block).aio_fildes }, Why::SpecialUse);
+    }
+}
+
+macro_rules! starts {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(block: *const libc::aiocb) -> c_int, next => {
+            asynchronous(block);
+            let pass = engine::pass_on();
+            let answer = next(block);
+            pass.done();
+            answer
+        }
+    })*};
+}
+starts! { aio_read aio_read64 aio_write aio_write64 }
+
+macro_rules! syncs {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(operation: c_int, block: *const libc::aiocb) -> c_int, next => {
+            asynchronous(block);
+            let pass = engine::pass_on();
+            let answer = next(operation, block);
+            pass.done();
+            answer
+        }
+    })*};
+}
+syncs! { aio_fsync aio_fsync64 }
+
+macro_rules! lists {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(
+            mode: c_int, list: *const *const libc::aiocb, count: c_int, event: Pointer,
+        ) -> c_int, next => {
+            begin_concurrency();
+            for index in 0..count.max(0) as usize {
+                // SAFETY: the program hands over that many, which libc reads likewise.
+                asynchronous(unsafe { *list.add(index) });
+            }
+            let pass = engine::pass_on();
+            let answer = next(mode, list, count, event);
+            pass.done();
+            answer
+        }
+    })*};
+}
+lists! { lio_listio lio_listio64 }
+
+pass_on! {
+    fn aio_error(block: Pointer) -> c_int;
+    fn aio_error64(block: Pointer) -> c_int;
+    fn aio_return(block: Pointer) -> isize;
+    fn aio_return64(block: Pointer) -> isize;
+    fn aio_suspend(list: Pointer, count: c_int, timeout: Pointer) -> c_int;
+    fn aio_suspend64(list: Pointer, count: c_int, timeout: Pointer) -> c_int;
+    fn aio_cancel(fd: c_int, block: Pointer) -> c_int;
+    fn aio_cancel64(fd: c_int, block: Pointer) -> c_int;
+}
+
+hook! {
+    fn process_vm_readv(
+        process: c_int, local: Pointer, local_count: usize, remote: Pointer, remote_count: usize,
+        flags: usize,
+    ) -> isize, next => {
+        let pass = engine::pass_on();
+        let answer = next(process, local, local_count, remote, remote_count, flags);
+        deaths::looked_into(process);
+        pass.done();
+        answer
+    }
+}
+
+hook! {
+    fn process_vm_writev(
+        process: c_int, local: Pointer, local_count: usize, remote: Pointer, remote_count: usize,
+        flags: usize,
+    ) -> isize, next => {
+        let pass = engine::pass_on();
+        deaths::telling();
+        let answer = next(process, local, local_count, remote, remote_count, flags);
+        pass.done();
+        answer
+    }
+}
+
+/// Descriptors in one control message (the kernel's SCM_MAX_FD).
+const PASSED_MAX: usize = 253;
+
+/// Calls `with` for each descriptor that travels with a message. The memory may be anything.
+fn each_passed(message: *const libc::msghdr, with: fn(c_int)) {
+    let Some(message) = handlers::peek(message) else { return };
+    if message.msg_control.is_null() {
+        return;
+    }
+    let control = message.msg_control as *const u8;
+    let (header_len, mut at) = (size_of::<libc::cmsghdr>(), 0usize);
+    // The kernel takes as many as there is room for.
+    while at.saturating_add(header_len) <= message.msg_controllen {
+        let Some(header) = handlers::peek(control.wrapping_add(at).cast::<libc::cmsghdr>()) else {
+            return;
+        };
+        let len = header.cmsg_len;
+        if len < header_len || len > message.msg_controllen - at {
+            return;
+        }
+        if header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_RIGHTS {
+            let first = control.wrapping_add(at + header_len).cast::<c_int>();
+            let count = (len - header_len) / size_of::<c_int>();
+            for index in 0..count.min(PASSED_MAX) {
+                match handlers::peek(first.wrapping_add(index)) {
+                    Some(fd) => with(fd),
+                    None => return,
+                }
+            }
+        }
+        at += len.next_multiple_of(size_of::<usize>());
+    }
+}
+
+/// Before a message is sent: descriptors in it will be shared.
+pub(super) fn sending(message: *const libc::msghdr) {
+    if !crate::engine::children::passive() {
+        each_passed(message, |fd| life::special_use(fd, Why::Shared));
+    }
+}
+
+/// After a message came: descriptors in it are new.
+pub(super) fn received(message: *const libc::msghdr) {
+    if !crate::engine::children::passive() {
+        each_passed(message, |fd| {
+            life::made(fd);
+            deaths::descriptor_made();
+        });
+    }
+}
+
+hook! {
+    fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize, next => {
+        sending(message);
+        let pass = engine::pass_on();
+        let answer = next(fd, message, flags);
+        pass.done();
+        answer
+    }
+}
+
+hook! {
+    fn recvmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize, next => {
+        let pass = engine::pass_on();
+        let answer = next(fd, message, flags);
+        if answer >= 0 {
+            received(message);
+        }
+        pass.done();
+        answer
+    }
+}
+
+/// The header of the message `index` of several.
+pub(super) fn header(list: *const libc::mmsghdr, index: u32) -> *const libc::msghdr {
+    list.wrapping_add(index as usize).cast()
+}
+
+macro_rules! sends_several {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(
+            fd: c_int, list: *const libc::mmsghdr, count: c_uint, flags: c_int,
+        ) -> c_int, next => {
+            (0..count.min(libc::UIO_MAXIOV as c_uint)).for_each(|index| sending(header(list, index)));
+            let pass = engine::pass_on();
+            let answer = next(fd, list, count, flags);
+            pass.done();
+            answer
+        }
+    })*};
+}
+sends_several! { sendmmsg }
+
+hook! {
+    fn recvmmsg(
+        fd: c_int, list: *const libc::mmsghdr, count: c_uint, flags: c_int, timeout: Pointer,
+    ) -> c_int, next => {
+        let pass = engine::pass_on();
+        let answer = next(fd, list, count, flags, timeout);
+        (0..answer.max(0) as u32).for_each(|index| received(header(list, index)));
+        pass.done();
+        answer
+    }
+}

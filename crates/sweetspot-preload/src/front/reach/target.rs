@@ -1,0 +1,312 @@
+//! Programs that this one becomes or starts: those that the library would harm start without it.
+//!
+//! The dynamic linker prints an error where it cannot load a library (another machine, a file that
+//! may not be read any more, a small limit on addresses or data), a C library that is not known may lack what we need, and AddressSanitizer
+//! refuses to start when it does not come first. Such a program gets an environment without us. Programs of
+//! other users (set-id) need no rule: their linker ignores us without a word.
+//!
+//! The child of a vfork comes here too, in its parent's memory: nothing is kept. Files are looked at
+//! aside (`floor::aside`), without a descriptor that anybody could notice, and little is needed of the caller's
+//! stack, which may be a small alternate one. What cannot be told (a damaged file, a bad address)
+//! leaves the environment as it is; the kernel or the linker then says what is wrong.
+
+mod environment;
+
+use core::ffi::c_char;
+use libc::{Elf64_Ehdr, Elf64_Phdr};
+use sweetspot_core::{linkers, policy};
+
+use self::environment::{Names, elements, readable_text, sound_entries, without};
+use crate::engine::process::under_seccomp;
+use crate::floor::atomic::single_threaded;
+use crate::floor::{aside, proc, sys};
+
+/// A list of `NAME=VALUE`, as exec takes it.
+pub type Environment = *const *const c_char;
+
+unsafe extern "C" {
+    static mut environ: Environment;
+}
+
+/// The environment of this process.
+pub fn own_environment() -> Environment {
+    // SAFETY: a variable of libc.
+    unsafe { environ }
+}
+
+/// Where the file of a program is.
+#[derive(Clone, Copy)]
+pub enum Target {
+    /// As `openat` finds it.
+    At(i32, *const c_char),
+    /// As `execvp` finds it.
+    InPath(*const c_char),
+    /// An open descriptor.
+    Open(i32),
+}
+
+/// Calls `start` with the environment in which the program is to be started; `None`: as given.
+pub fn start<R>(
+    target: Target,
+    given: Environment,
+    start: impl FnOnce(Option<Environment>) -> R,
+) -> R {
+    match Names::of(given) {
+        Some(names) if is_harmed(target, &names) => without(given, &names, start),
+        _ => start(None),
+    }
+}
+
+/// Calls what starts the shell inside libc, in the environment of this process; without us, if the
+/// shell could not load us. With several threads the environment stays: another one may set
+/// variables meanwhile.
+pub fn start_shell<R>(shell: impl FnOnce() -> R) -> R {
+    let own = own_environment();
+    start(Target::At(libc::AT_FDCWD, c"/bin/sh".as_ptr()), own, |changed| {
+        let Some(changed) = changed.filter(|_| single_threaded()) else { return shell() };
+        // SAFETY: a variable of libc; the list lives until it is put back.
+        unsafe { environ = changed };
+        let answer = shell();
+        // SAFETY: as above.
+        unsafe { environ = own };
+        answer
+    })
+}
+
+/// Whether the program is one that must start without us.
+#[inline(never)]
+fn is_harmed(target: Target, names: &Names) -> bool {
+    if under_seccomp() {
+        // It may not be allowed to open files.
+        return false;
+    }
+    if sys::address_or_data_bytes_max() < policy::ADDRESS_BYTES_MIN {
+        // The linker would print an error where there is no room for us.
+        return true;
+    }
+    if elements(names.preload).any(is_address_sanitizer) {
+        return true;
+    }
+    let keep = match target {
+        Target::At(folder, _) => folder.max(-1),
+        Target::InPath(_) | Target::Open(_) => -1,
+    };
+    let look = || {
+        let harmed = |file: File| file.is_harmed(INTERPRETERS_MAX);
+        let can_be_read = can_be_read(names.ours)?;
+        Some(!can_be_read || File::of(target).is_some_and(harmed))
+    };
+    // Where nobody can look: as given.
+    aside::look(keep, look).unwrap_or(false)
+}
+
+/// Whether a library is AddressSanitizer's, which must be the first.
+fn is_address_sanitizer(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name.starts_with(b"libasan.so") || name.starts_with(b"libclang_rt.asan")
+}
+
+/// Whether a library can still be opened. The process may have given up rights, or have gone to
+/// another root. `None`: at present no file can be.
+fn can_be_read(path: &'static [u8]) -> Option<bool> {
+    // SAFETY: it was made of a C string.
+    match unsafe { File::open(libc::AT_FDCWD, path.as_ptr().cast()) } {
+        Ok(_) => Some(true),
+        Err(sys::Errno(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR)) => None,
+        Err(_) => Some(false),
+    }
+}
+
+/// Scripts that name scripts: the kernel follows four.
+const INTERPRETERS_MAX: u32 = 5;
+
+/// A regular file, open as long as the look needs it.
+struct File {
+    fd: i32,
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: our own descriptor.
+        unsafe { sys::syscall!(SYS_close, self.fd as isize) };
+    }
+}
+
+impl File {
+    /// # Safety
+    /// As `openat`: a bad address is an error.
+    unsafe fn open(folder: i32, path: *const c_char) -> Result<File, sys::Errno> {
+        // SAFETY: as the caller says.
+        if unsafe { sys::status_at(folder, path, 0) }.is_some_and(|status| !status.regular) {
+            // No program; and whoever waits at the other end of a pipe would be woken.
+            return Err(sys::Errno(libc::EACCES));
+        }
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+        // SAFETY: as the caller says.
+        let fd = unsafe { sys::syscall!(SYS_openat, folder as isize, path, flags, 0) };
+        sys::result(fd).map(|fd| File { fd: fd as i32 })
+    }
+
+    fn of(target: Target) -> Option<File> {
+        match target {
+            // SAFETY: what the program hands to exec.
+            Target::At(folder, path) => unsafe { File::open(folder, path) }.ok(),
+            Target::InPath(name) => File::in_path(name),
+            Target::Open(fd) => {
+                let link = proc::link_of(fd);
+                // SAFETY: a string that ends with zero. (The descriptor itself may be of the kind
+                // that cannot be read.)
+                unsafe { File::open(libc::AT_FDCWD, link.as_ptr().cast()) }.ok()
+            }
+        }
+    }
+
+    /// The first file of that name, in the folders of `PATH`, that can be executed.
+    #[inline(never)]
+    fn in_path(name: *const c_char) -> Option<File> {
+        const BYTES: usize = libc::PATH_MAX as usize;
+        let text = readable_text(name)?;
+        if text.contains(&b'/') {
+            // SAFETY: a C string.
+            return unsafe { File::open(libc::AT_FDCWD, name) }.ok();
+        }
+        let mut own = sound_entries(own_environment());
+        let given = own.find_map(|entry| entry.strip_prefix(b"PATH="));
+        let mut path = [0u8; BYTES];
+        for folder in given.unwrap_or(b"/bin:/usr/bin").split(|byte| *byte == b':') {
+            let len = folder.len() + 1 + text.len();
+            if len >= BYTES {
+                continue;
+            }
+            path[..folder.len()].copy_from_slice(folder);
+            // An empty folder is this one.
+            path[folder.len()] = b'/';
+            path[folder.len() + 1..len].copy_from_slice(text);
+            path[len] = 0;
+            let start = usize::from(folder.is_empty());
+            let path = path[start..].as_ptr();
+            // SAFETY: a string that ends with zero.
+            let can_be_executed = unsafe {
+                sys::syscall!(SYS_faccessat, libc::AT_FDCWD as isize, path, libc::X_OK) == 0
+            };
+            if can_be_executed {
+                // SAFETY: as above. A folder, too, can seem to be executable.
+                match unsafe { File::open(libc::AT_FDCWD, path.cast()) } {
+                    Ok(file) => return Some(file),
+                    Err(sys::Errno(libc::EACCES)) => {}
+                    Err(_) => return None,
+                }
+            }
+        }
+        None
+    }
+
+    /// Reads what is there, at most the whole buffer.
+    fn read<'a>(&self, at: u64, buffer: &'a mut [u8]) -> &'a [u8] {
+        // SAFETY: a buffer of that size.
+        let answer = unsafe { sys::read_at(self.fd, buffer.as_mut_ptr(), buffer.len(), at) };
+        &buffer[..sys::result(answer).unwrap_or(0).min(buffer.len())]
+    }
+
+    /// Whether this program, or what runs this script, would be harmed.
+    fn is_harmed(&self, interpreters: u32) -> bool {
+        let mut start = Head([0; HEAD_BYTES]);
+        let start = self.read(0, &mut start.0);
+        if let Some(line) = start.strip_prefix(b"#!") {
+            return interpreters > 0
+                && interpreter(line).is_some_and(|file| file.is_harmed(interpreters - 1));
+        }
+        if !start.starts_with(b"\x7fELF") || start.len() < size_of::<Elf64_Ehdr>() {
+            return false;
+        }
+        // SAFETY: aligned, long enough, and any bytes are a header.
+        let header = unsafe { &*start.as_ptr().cast::<Elf64_Ehdr>() };
+        let same_kind = header.e_ident[4..6] == [2, 1] && header.e_machine == crate::arch::MACHINE;
+        !same_kind || self.needs_what_harms(header)
+    }
+
+    /// Whether it has a C library that is not known, or AddressSanitizer. (Never inlined: scripts that name scripts
+    /// come here with several frames of `is_harmed` on a stack that may be small.)
+    #[inline(never)]
+    fn needs_what_harms(&self, header: &Elf64_Ehdr) -> bool {
+        let mut segments = [EMPTY_SEGMENT; SEGMENTS_MAX];
+        let count = usize::from(header.e_phnum).min(SEGMENTS_MAX);
+        let bytes = count * size_of::<Elf64_Phdr>();
+        // SAFETY: the bytes of the segments, any of which are valid.
+        let raw = unsafe { core::slice::from_raw_parts_mut(segments.as_mut_ptr().cast(), bytes) };
+        if self.read(header.e_phoff, raw).len() != bytes {
+            return false;
+        }
+        let segments = &segments[..count];
+        let of_type = |wanted| segments.iter().find(|segment| segment.p_type == wanted);
+        if let Some(linker) = of_type(libc::PT_INTERP) {
+            let mut name = [0; LINKER_BYTES_MAX];
+            let bytes = (linker.p_filesz as usize).min(name.len());
+            let name = self.read(linker.p_offset, &mut name[..bytes]);
+            // A path that is longer is not looked at to its end.
+            if bytes < LINKER_BYTES_MAX && !linkers::is_known(name) {
+                return true;
+            }
+        }
+        of_type(libc::PT_DYNAMIC).is_some_and(|dynamic| self.needs_sanitizer(dynamic, segments))
+    }
+
+    /// Whether a library that the program names is AddressSanitizer's. Where it is part of the
+    /// program itself (`-static-libasan`), it does not mind.
+    #[inline(never)]
+    fn needs_sanitizer(&self, dynamic: &Elf64_Phdr, segments: &[Elf64_Phdr]) -> bool {
+        const DT_NEEDED: u64 = 1;
+        const DT_STRTAB: u64 = 5;
+        let mut table = [[0u64; 2]; DYNAMIC_MAX];
+        let bytes = (dynamic.p_filesz as usize).min(size_of_val(&table));
+        // SAFETY: the bytes of the table, any of which are valid.
+        let raw = unsafe { core::slice::from_raw_parts_mut(table.as_mut_ptr().cast(), bytes) };
+        let len = self.read(dynamic.p_offset, raw).len();
+        let table = &table[..len / 16];
+        let names = table.iter().find(|entry| entry[0] == DT_STRTAB).and_then(|entry| {
+            let holds = |segment: &&Elf64_Phdr| {
+                segment.p_type == libc::PT_LOAD
+                    && entry[1].wrapping_sub(segment.p_vaddr) < segment.p_filesz
+            };
+            let segment = segments.iter().find(holds)?;
+            Some((entry[1] - segment.p_vaddr).wrapping_add(segment.p_offset))
+        });
+        let Some(names) = names else { return false };
+        table.iter().filter(|entry| entry[0] == DT_NEEDED).any(|entry| {
+            let mut name = [0; 16];
+            is_address_sanitizer(self.read(names.wrapping_add(entry[1]), &mut name))
+        })
+    }
+}
+
+/// The path of a dynamic linker is looked at up to here.
+const LINKER_BYTES_MAX: usize = 256;
+
+/// The start of a file: as much as the kernel reads of a script's first line.
+const HEAD_BYTES: usize = 256;
+#[repr(align(8))]
+struct Head([u8; HEAD_BYTES]);
+
+/// Segments and dynamic entries that are looked at: more than linkers make.
+const SEGMENTS_MAX: usize = 32;
+const DYNAMIC_MAX: usize = 96;
+const EMPTY_SEGMENT: Elf64_Phdr = Elf64_Phdr {
+    p_type: 0,
+    p_flags: 0,
+    p_offset: 0,
+    p_vaddr: 0,
+    p_paddr: 0,
+    p_filesz: 0,
+    p_memsz: 0,
+    p_align: 0,
+};
+
+/// The file that the first line of a script names, after `#!`.
+fn interpreter(line: &[u8]) -> Option<File> {
+    let line = line.split(|byte| *byte == b'\n').next()?;
+    let word = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty())?;
+    let mut path = [0; HEAD_BYTES];
+    path[..word.len()].copy_from_slice(word);
+    // SAFETY: a string that ends with zero: the line is shorter than the buffer.
+    unsafe { File::open(libc::AT_FDCWD, path.as_ptr().cast()) }.ok()
+}

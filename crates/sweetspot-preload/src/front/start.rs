@@ -1,0 +1,122 @@
+//! The constructor and the destructor: as little as possible, most processes need nothing.
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
+use sweetspot_core::size::{self, BufferSize, Parsed};
+use sweetspot_core::why::Why;
+
+use crate::engine::{self, children, ledger, process, rules};
+use crate::floor::environment::{self, Variables};
+use crate::floor::{aside, atomic, next, shared, sys};
+use crate::front::{probe, reach};
+
+#[cfg(preload_abi)]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: Constructor = start;
+
+#[cfg(preload_abi)]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+/// glibc calls constructors as it calls `main`; musl without arguments.
+type Constructor = extern "C" fn(i32, Variables, Variables);
+
+#[unsafe(link_section = ".data")]
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before the constructors of all other libraries (the linker's `initfirst`).
+#[unsafe(link_section = ".text.startup")]
+extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variables) {
+    if STARTED.swap(true, Relaxed) {
+        return;
+    }
+    let environment = environment::at_start(environment);
+    let variable = |name| environment::variable(environment, name);
+    next::take_objects();
+    engine::streams::take_by(reach::streams::take);
+    let single_threaded = next::lookup(c"__libc_single_threaded");
+    match single_threaded {
+        0 => process::begin_concurrency(),
+        flag => atomic::watch_threads(flag as *mut _),
+    }
+    let off = variable(b"SWEETSPOT").is_some_and(|text| text.eq_ignore_ascii_case(b"off"));
+    let buffer = match variable(b"IO_BUFFER_SIZE").filter(|_| !off).map(size::parse) {
+        Some(Parsed::Size(BufferSize::Auto)) => BUFFER_AUTO,
+        Some(Parsed::Size(BufferSize::Bytes(bytes))) => bytes,
+        _ => BUFFER_OFF,
+    };
+    process::set_buffer(buffer);
+    // Switched off: no rules, nothing counted.
+    shared::remember(variable(b"SWEETSPOT_LEDGER").filter(|_| !off));
+    if variable(b"SWEETSPOT_SUMMARY").is_some() && ledger::announce() {
+        engine::observe::start();
+    }
+    if engine::ending::confined() {
+        process::set_under_seccomp();
+        ledger::note(Why::Seccomp);
+        process::set_passive(process::PASSIVE_OFF);
+    } else if next::needs_uring() {
+        ledger::note(Why::IoUring);
+        process::set_passive(process::PASSIVE_OFF);
+    } else if buffer == BUFFER_OFF && !rules::has_rules() {
+        process::set_passive(process::PASSIVE_OFF);
+    }
+    process::clear_passive(process::PASSIVE_BEFORE_START);
+    aside::program_begins();
+    reach::streams::start();
+    if let Some(which) = variable(b"SWEETSPOT_STDIO")
+        && !children::passive()
+        && engine::streams::are_seen()
+    {
+        let by_rule = which == b"rules";
+        process::set_stdio(if by_rule { process::STDIO_BY_RULE } else { process::STDIO_ALL });
+    }
+    if ledger::wants_summary() && !children::passive() {
+        // A program that uses nothing but stdio opens no buffer, and the summary is to say why.
+        engine::streams::are_seen();
+    }
+    // Which ledger it is has to be said twice: a variable that was left over ends no program.
+    let asked = variable(b"SWEETSPOT_PROBE").filter(|_| !off);
+    if asked.is_some() && asked == variable(b"SWEETSPOT_LEDGER") {
+        probe::run(ledger::probed());
+    }
+}
+
+/// Runs when the process ends by `exit`. What is written afterwards (stdio, other libraries'
+/// destructors) goes straight on.
+#[unsafe(link_section = ".text.startup")]
+extern "C" fn end() {
+    engine::ending::end();
+    if engine::ending::has_lost() {
+        let on_exit = next::lookup(c"on_exit");
+        if on_exit != 0 {
+            type OnExit = unsafe extern "C" fn(extern "C" fn(i32, *mut c_void), *mut c_void) -> i32;
+            // SAFETY: libc's function, which may be called while the program ends: what is
+            // registered now runs when all destructors have.
+            unsafe { core::mem::transmute::<usize, OnExit>(on_exit)(last_word, ptr::null_mut()) };
+        }
+    }
+}
+
+/// The program has ended well by its own account, and its last bytes cannot be written: it ends with
+/// another status. What streams still hold goes out before, as it would have.
+extern "C" fn last_word(status: i32, _: *mut c_void) {
+    let lost = engine::ending::end_status(status);
+    if lost != status {
+        // SAFETY: libc's function with its signature; null means every stream. Then the end.
+        unsafe {
+            let flush = next::lookup(c"fflush");
+            if flush != 0 {
+                core::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> i32>(flush)(
+                    ptr::null_mut(),
+                );
+            }
+            sys::syscall!(SYS_exit_group, lost);
+        }
+    }
+}

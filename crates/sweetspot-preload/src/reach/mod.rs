@@ -1,6 +1,0 @@
-//! How calls come to `abi`, besides by symbol; and which programs are left alone.
-
-pub mod streams;
-pub mod target;
-
-pub use streams::{stdio_is_never_seen, stdio_is_seen};

@@ -1,0 +1,144 @@
+//! One engine decides, and three drivers ask it: the library (`run`), the shadows beside an observed run
+//! (`profile`), and those of a recorded one (`tune --from`). The same calls lead to the same number of
+//! system calls, whoever is asked.
+//!
+//! How long things take is kept out: the files are older than a window may be, the guard gets the time
+//! to answer, and with `auto`, which measures, only `profile` and its recording are compared.
+
+use test_start as _;
+
+mod compiler;
+mod place;
+
+use place::Place;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What the program can do, each in a way of its own: see `programs/c/decisions.c`.
+const WAYS: &[&str] = &[
+    "read",
+    "write",
+    "copy",
+    "append",
+    "refused",
+    "back-and-forth",
+    "update",
+    "jumps",
+    "random",
+    "positions",
+    "random-positions",
+    "written-at-positions",
+    "vectors",
+    "speaks",
+    "speaks-always",
+    "large",
+    "ends",
+    "read-and-write",
+];
+/// Sizes of buffers: a few records, and many.
+const SIZES: &[&str] = &["512", "64K"];
+/// What two runs of one program differ by: the guard may answer within the very call that asks it.
+const APART_MAX: u64 = 2;
+/// Of the file that is read, in bytes.
+const FILE_BYTES: usize = 600_000;
+/// Longer than a file must be unchanged for a window to be believed.
+const SETTLED: Duration = Duration::from_millis(1_200);
+
+impl Place {
+    fn json(&self, name: &str) -> Value {
+        let content = fs::read_to_string(self.folder.path().join(name)).unwrap();
+        serde_json::from_str(&content).unwrap()
+    }
+
+    /// Before each run what was written is gone.
+    fn prepare(&self) {
+        let _ = fs::remove_file(self.work().join("out.dat"));
+    }
+
+    /// What `profile` says that would be left of the calls of one way, and the recording of them.
+    fn profiled(&self, way: &str) -> (u64, PathBuf) {
+        let recording = self.folder.path().join(format!("{way}.recording"));
+        self.prepare();
+        let mut profile = self.sweetspot(&["profile", "--output", "../report"]);
+        profile.arg("--json").arg(self.folder.path().join("profile.json"));
+        profile.arg("--record").arg(&recording).args(["--", "./calls", way]);
+        let ended = profile.output().unwrap();
+        assert!(ended.status.success(), "{way}: {ended:?}");
+        (self.json("profile.json")["prediction"]["calls_left"].as_u64().unwrap(), recording)
+    }
+
+    /// What the summary of a run says of its files.
+    fn summary(&self, way: &str, size: &str) -> Vec<Value> {
+        let folder = self.folder.path().join(format!("{way}-{size}"));
+        fs::create_dir(&folder).unwrap();
+        self.prepare();
+        let mut run = self.sweetspot(&["run", "--max-age", "60000", "--buffer-size", size]);
+        run.arg(format!("--summary={}/", folder.display())).args(["--", "./calls", way]);
+        let ended = run.output().unwrap();
+        assert!(ended.status.success(), "{way} {size}: {ended:?}");
+        let record = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        let record: Value = serde_json::from_str(&fs::read_to_string(record).unwrap()).unwrap();
+        record["files"].as_array().unwrap().clone()
+    }
+
+    /// What `run` left of the calls of one way.
+    fn left(&self, way: &str, size: &str) -> u64 {
+        self.summary(way, size).iter().map(|file| file["calls_left"].as_u64().unwrap()).sum()
+    }
+
+    /// The program, and what it reads.
+    fn with_program() -> Place {
+        let place = Place::new();
+        place.write("in.dat", vec![b'x'; FILE_BYTES]);
+        place.write("both.dat", vec![b'x'; FILE_BYTES]);
+        compiler::compile("decisions", &[], &place.work().join("calls"));
+        place
+    }
+}
+
+/// Who has a window on a file is shown what is written to it by another descriptor, so that does not
+/// wait; and it is said.
+#[test]
+fn a_file_that_is_open_twice_says_so() {
+    let place = Place::with_program();
+    let files = place.summary("twice", "64K");
+    let says = |file: &Value| file["reasons"].to_string().contains("open twice, once for writing");
+    assert!(files.iter().any(says), "{files:#?}");
+}
+
+#[test]
+fn the_same_calls_lead_to_the_same_system_calls_whoever_is_asked() {
+    let place = Place::with_program();
+    std::thread::sleep(SETTLED);
+    let mut wrong = Vec::new();
+    for way in WAYS {
+        let (profiled, recording) = place.profiled(way);
+        let told = place
+            .sweetspot(&["tune", "--json", "--sizes", "512..1M", "--from"])
+            .arg(&recording)
+            .output()
+            .unwrap();
+        let told: Value =
+            serde_json::from_slice(&told.stdout).unwrap_or_else(|_| panic!("{told:?}"));
+        let rows = told["predicted"].as_array().unwrap();
+        let replayed = |size: &str| {
+            let row = rows.iter().find(|row| row["buffer"] == size).unwrap();
+            row["calls_left"].as_u64().unwrap()
+        };
+        if replayed("auto") != profiled {
+            wrong.push(format!(
+                "{way}: {profiled} by the profile, {} by its recording",
+                replayed("auto")
+            ));
+        }
+        for size in SIZES {
+            let (replayed, left) = (replayed(size), place.left(way, size));
+            if replayed.abs_diff(left) > APART_MAX {
+                wrong.push(format!("{way} {size}: {replayed} predicted, {left} made"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,136 @@
+/* Calls on in.dat and out.dat in one of many ways, each of which leads a buffer to another decision. */
+#define _GNU_SOURCE
+#include <err.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { RECORD = 100, RECORDS = 3000, LARGE = 40000, WAITS_AT = 64, GUARD_US = 100000 };
+
+static char record[RECORD], large[LARGE];
+static int in, out;
+
+static int is(const char *way, const char *name) { return strcmp(way, name) == 0; }
+
+static void wrote(ssize_t done) {
+    if (done < 0)
+        err(1, "write");
+}
+
+/* Writes a record. With the last one that passes through the guard is asked, and gets time to answer. */
+static void put(int number) {
+    wrote(write(out, record, RECORD));
+    if (number == WAITS_AT - 1)
+        usleep(GUARD_US);
+}
+
+static ssize_t get(void) {
+    ssize_t done = read(in, record, RECORD);
+    if (done < 0)
+        err(1, "read");
+    return done;
+}
+
+static void seek(int fd, off_t to, int whence) {
+    if (lseek(fd, to, whence) < 0)
+        err(1, "lseek");
+}
+
+static void ask(void) {
+    struct stat status;
+    if (stat("in.dat", &status) != 0)
+        err(1, "stat");
+}
+
+static int one(const char *way, int n) {
+    struct iovec pieces[2] = {{record, 10}, {record, 20}};
+    if (is(way, "read")) {
+        get();
+    } else if (is(way, "write") || is(way, "append") || is(way, "refused")) {
+        put(n);
+    } else if (is(way, "copy")) {
+        get();
+        put(n);
+    } else if (is(way, "back-and-forth")) {
+        get();
+        if (n % 10 == 9)
+            seek(in, -5 * RECORD, SEEK_CUR);
+    } else if (is(way, "update")) {
+        put(n);
+        if (n % 200 == 199) {
+            seek(out, -50 * RECORD, SEEK_CUR);
+            for (int again = 0; again < 50; again++)
+                wrote(read(out, record, RECORD));
+        }
+    } else if (is(way, "jumps")) {
+        if (n % 20 == 0)
+            seek(in, (off_t)n * 7919 % 500000, SEEK_SET);
+        get();
+    } else if (is(way, "random")) {
+        seek(in, (off_t)n * 7919 % 500000, SEEK_SET);
+        get();
+    } else if (is(way, "positions")) {
+        wrote(pread(in, record, RECORD, (off_t)n * RECORD));
+    } else if (is(way, "random-positions")) {
+        wrote(pread(in, record, RECORD, (off_t)n * 7919 % 500000));
+    } else if (is(way, "written-at-positions")) {
+        wrote(pwrite(out, record, RECORD, (off_t)n * RECORD));
+    } else if (is(way, "vectors")) {
+        put(n);
+        if (n % 100 == 99)
+            wrote(writev(out, pieces, 2));
+    } else if (is(way, "speaks")) {
+        put(n);
+        if (n % 50 == 49)
+            ask();
+    } else if (is(way, "speaks-always")) {
+        put(n);
+        ask();
+    } else if (is(way, "large")) {
+        wrote(read(in, large, LARGE));
+        if (n % 10 == 9)
+            seek(in, 0, SEEK_SET);
+        if (n % 100 == 0)
+            wrote(write(out, large, LARGE));
+        put(n);
+    } else if (is(way, "ends")) {
+        if (get() < RECORD)
+            seek(in, 0, SEEK_SET);
+        if (n % 1000 == 999)
+            wrote(read(in, record, 0));
+        if (n % 1500 == 1499)
+            seek(in, -1000, SEEK_END);
+    } else if (is(way, "read-and-write")) {
+        wrote(read(out, record, RECORD));
+        if (n >= 1000 && n % 3 == 0)
+            put(n - 1000);
+    } else if (is(way, "twice") && n < 100) {
+        get();
+    } else if (is(way, "twice")) {
+        put(n - 100);
+    } else {
+        errx(2, "no such way: %s", way);
+    }
+    return 0;
+}
+
+int main(int count, char **arguments) {
+    const char *way = count == 2 ? arguments[1] : "";
+    int flags = O_CREAT | O_RDWR | (is(way, "append") ? O_APPEND : 0);
+    flags |= is(way, "refused") ? O_DSYNC : 0;
+    int is_one_file = is(way, "read-and-write") || is(way, "twice");
+    in = open(is(way, "twice") ? "both.dat" : "in.dat", O_RDONLY);
+    out = open(is_one_file ? "both.dat" : "out.dat", flags, 0644);
+    if (in < 0 || out < 0)
+        err(1, "open");
+    /* The guard is there. */
+    usleep(GUARD_US);
+    for (int n = 0; n < RECORDS; n++)
+        one(way, n);
+    if (close(in) != 0 || close(out) != 0)
+        err(1, "close");
+    return 0;
+}

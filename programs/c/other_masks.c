@@ -1,0 +1,80 @@
+/* Signal masks that come otherwise than by sigprocmask: with a wait, with a thread, by `sigset`. A bad address
+ * stays an error under each, and what `sigset` answers and holds is as ever. */
+#include "log.h"
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+
+enum { RECORD = 50 };
+typedef void Handler(int);
+static int in, out, heard;
+static Handler *(*set_signal)(int, Handler *);
+
+static void tries(const char *when) {
+    char record[RECORD], *volatile nowhere = (char *)16;
+    for (int i = 0; i < 200; i++) {
+        read(in, record, RECORD), write(out, record, RECORD);
+        if (i % 10 == 0) give_time(out);
+    }
+    ssize_t written = write(out, nowhere, RECORD);
+    say("%s: write %zd errno %d", when, written, errno);
+    ssize_t got = read(in, nowhere, RECORD);
+    say(", read %zd errno %d\n", got, errno);
+    lseek(in, 0, SEEK_SET);
+}
+
+static void on_signal(int number) { tries(number == SIGALRM ? "while it waits" : "in a handler of faults"); }
+static void on_held(int number) { (void)number, heard++; }
+
+static void *body(void *argument) {
+    tries("in a thread");
+    return argument;
+}
+
+static const char *name_of(Handler *handler) {
+    return handler == SIG_HOLD ? "held" : handler == SIG_DFL ? "default" : handler == on_held ? "ours" : "other";
+}
+
+static void hold(int signal) {
+    say("%d was %s", signal, name_of(set_signal(signal, on_held)));
+    say(", then %s", name_of(set_signal(signal, SIG_HOLD)));
+    heard = 0, raise(signal);
+    say(", heard %d", heard);
+    say(", then %s", name_of(set_signal(signal, on_held)));
+    say(", heard %d", heard);
+    say(", then %s\n", name_of(set_signal(signal, SIG_DFL)));
+}
+
+int main(void) {
+    make_file("in", 100000);
+    in = open("in", O_RDONLY), out = open("out", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    set_signal = (Handler * (*)(int, Handler *)) dlsym(RTLD_DEFAULT, "sigset");
+    hold(SIGCHLD);
+    tries("open to all");
+    hold(SIGCHLD), hold(SIGUSR1), hold(SIGBUS);
+
+    sigset_t one, others;
+    sigemptyset(&one), sigaddset(&one, SIGALRM);
+    sigfillset(&others), sigdelset(&others, SIGALRM);
+    signal(SIGALRM, on_signal);
+    for (int turn = 0; turn < 2; turn++) {
+        sigprocmask(SIG_BLOCK, &one, NULL), raise(SIGALRM);
+        if (turn) ppoll(NULL, 0, NULL, &others);
+        else sigsuspend(&others);
+        sigprocmask(SIG_UNBLOCK, &one, NULL);
+    }
+    signal(SIGSEGV, on_signal), raise(SIGSEGV), signal(SIGSEGV, SIG_DFL);
+
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all;
+    sigfillset(&all), pthread_attr_init(&attributes);
+    int (*set_mask)(pthread_attr_t *, const sigset_t *) =
+        (int (*)(pthread_attr_t *, const sigset_t *))dlsym(RTLD_DEFAULT, "pthread_attr_setsigmask_np");
+    if (set_mask) set_mask(&attributes, &all);
+    pthread_create(&thread, &attributes, body, NULL), pthread_join(thread, NULL);
+    set_signal(SIGSEGV, SIG_HOLD), tries("held");
+    log_out();
+    return 0;
+}
