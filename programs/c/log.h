@@ -75,7 +75,9 @@ __attribute__((unused)) static long kernel_position(int fd) {
     __asm__ volatile("syscall" : "+a"(answer) : "D"((long)fd), "S"(0l), "d"(1l) : "rcx", "r11", "memory");
     return answer;
 #else
-    return lseek(fd, 0, SEEK_CUR);
+    register long number __asm__("x8") = 62, answer __asm__("x0") = fd, offset __asm__("x1") = 0, whence __asm__("x2") = 1;
+    __asm__ volatile("svc 0" : "+r"(answer) : "r"(number), "r"(offset), "r"(whence) : "memory");
+    return answer;
 #endif
 }
 

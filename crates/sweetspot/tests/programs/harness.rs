@@ -32,7 +32,7 @@ const DIFFERENCES_SHOWN_MAX: usize = 8;
 /// Everything that can be seen of a run.
 pub struct Seen {
     /// "exit 0", "signal 11", or that it did not end.
-    ended: String,
+    pub ended: String,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     files: BTreeMap<PathBuf, Entry>,
