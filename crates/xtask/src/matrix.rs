@@ -40,6 +40,8 @@ root), and in virtual machines with other kernels (qemu, without KVM)
   --short       the form for CI: two roots with few packages, and the table of programs only
   --record      write measurements/DATE-MACHINE-matrix/matrix.json and matrix.md
   --go-on       skip systems that were gone through before from the same source, and tell what they said
+  --also SOURCE with --go-on: from this source, too, where what has changed since is none of theirs; each
+                row of the record names its own source (`git describe --always`)
   --keep        leave the files of each system in target/matrix/work
   --list        name the systems and end
 ";
@@ -76,6 +78,8 @@ struct System {
     name: String,
     /// What it shows: a C library, a kernel, a machine.
     what: String,
+    /// What was tried: `git describe --always --dirty`.
+    source: Option<String>,
     steps: Vec<Step>,
 }
 
@@ -109,6 +113,8 @@ struct Settings {
     short: bool,
     record: bool,
     go_on: bool,
+    /// Other sources whose answers count.
+    also: Vec<String>,
     keep: bool,
     list: bool,
 }
@@ -183,6 +189,10 @@ fn parse(words: &[&str]) -> Result<Settings, String> {
             "--short" => settings.short = true,
             "--record" => settings.record = true,
             "--go-on" => settings.go_on = true,
+            "--also" => {
+                let source = words.next().ok_or("--also needs a source after it")?;
+                settings.also.push((*source).to_owned());
+            }
             "--keep" => settings.keep = true,
             "--list" => settings.list = true,
             _ => return Err(format!("unknown option {option}")),
@@ -214,18 +224,19 @@ fn run(settings: &Settings) -> Result<bool, String> {
         let (name, what) = (system.name(), system.what());
         println!("\n== {name}: {what}");
         let answers = Answers::of(&name, settings);
-        let known = if settings.go_on { answers.kept() } else { None };
-        let is_known = known.is_some();
-        let steps = match (known, system) {
-            (Some(steps), _) => Ok(steps.into_iter().map(told).collect()),
-            (None, Planned::Root(suite)) => in_root(suite, settings),
-            (None, Planned::Machine(machine)) => in_machine(machine, settings),
+        let known = if settings.go_on { answers.kept(&settings.also) } else { None };
+        if let Some((source, steps)) = known {
+            let steps = steps.into_iter().map(told).collect();
+            systems.push(System { name, what, source: Some(source), steps });
+            continue;
+        }
+        let steps = match system {
+            Planned::Root(suite) => in_root(suite, settings),
+            Planned::Machine(machine) => in_machine(machine, settings),
         };
         let steps = steps.unwrap_or_else(|wrong| vec![told(Step::new("system", wrong))]);
-        if !is_known {
-            answers.keep(&steps)?;
-        }
-        systems.push(System { name, what, steps });
+        answers.keep(&steps)?;
+        systems.push(System { name, what, source: crate::bench::source(), steps });
     }
     println!("\n{}", table::text(&systems));
     if settings.record {
@@ -254,12 +265,14 @@ impl Answers {
         Answers { path: folder().join("answers").join(name), source }
     }
 
-    /// Those of the same source, if it is known and the system was gone through to its end.
-    fn kept(&self) -> Option<Vec<Step>> {
+    /// Those of the same source or of another that counts, if the system was gone through to its end; and
+    /// the source.
+    fn kept(&self, also: &[String]) -> Option<(String, Vec<Step>)> {
         let text = fs::read_to_string(&self.path).ok()?;
         let (source, steps): (String, Vec<Step>) = serde_json::from_str(&text).ok()?;
         let is_whole = steps.iter().all(|step| step.name != "system");
-        (self.source.as_ref() == Some(&source) && is_whole).then_some(steps)
+        let counts = self.source.as_ref() == Some(&source) || also.contains(&source);
+        (counts && is_whole).then_some((source, steps))
     }
 
     fn keep(&self, steps: &[Step]) -> Result<(), String> {
@@ -450,7 +463,8 @@ mod tests {
         let settings = parse(&["--only", "sid", "--only", "5.10", "--record"]).unwrap();
         assert_eq!(settings.only, ["sid", "5.10"]);
         assert!(settings.record && !settings.short && !settings.go_on);
-        for wrong in [&["--only"][..], &["sid"]] {
+        assert_eq!(parse(&["--go-on", "--also", "1f2e3d4"]).unwrap().also, ["1f2e3d4"]);
+        for wrong in [&["--only"][..], &["--also"], &["sid"]] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
     }
@@ -460,12 +474,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("answers/sid.json");
         let of = |source: &str| Answers { path: path.clone(), source: Some(source.to_owned()) };
-        assert!(of("one").kept().is_none(), "none yet");
+        let kept = |source: &str| of(source).kept(&["three".to_owned()]).map(|(source, _)| source);
+        assert!(kept("one").is_none(), "none yet");
         of("one").keep(&[Step::skipped("doctor", String::new())]).unwrap();
-        assert_eq!(of("one").kept().unwrap().len(), 1);
-        assert!(of("two").kept().is_none());
+        assert_eq!(kept("one").as_deref(), Some("one"));
+        assert!(kept("two").is_none());
+        of("three").keep(&[Step::skipped("doctor", String::new())]).unwrap();
+        assert_eq!(kept("two").as_deref(), Some("three"));
         of("one").keep(&[Step::new("system", "it did not boot".to_owned())]).unwrap();
-        assert!(of("one").kept().is_none());
+        assert!(kept("one").is_none());
     }
 
     #[test]

@@ -8,15 +8,13 @@ use std::path::PathBuf;
 use sweetspot_lab::environment::Environment;
 
 /// The version of matrix.json: a field that changes its meaning raises it.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 const HEAD: [&str; 4] = ["system", "what works", "calls left", "differences"];
 
 /// One session.
 #[derive(Serialize)]
 struct Record<'a> {
     schema: u32,
-    /// What was tried: `git describe --always --dirty`.
-    source: Option<String>,
     /// The machine on which all systems ran.
     environment: Environment,
     systems: &'a [System],
@@ -72,20 +70,19 @@ pub fn record(systems: &[System]) -> Result<PathBuf, String> {
     let name = format!("{}-{}-matrix", environment.date, environment.machine());
     let folder =
         crate::bench::new_folder(&measurements, &name).map_err(|error| error.to_string())?;
-    let source = crate::bench::source();
     let mut text = format!(
-        "# The product on other C libraries, kernels and machines\n\n{}, source {}: on {} \
+        "# The product on other C libraries, kernels and machines\n\n{}: on {} \
          processors ({}), kernel {}. Made by `cargo xtask matrix --record`: roots in namespaces \
          of this machine, with its kernel; machines by qemu's emulation.\n\n{}",
         environment.date,
-        source.as_deref().unwrap_or("unknown"),
         environment.processors,
         environment.processor,
         environment.kernel,
         self::text(systems)
     );
     for system in systems {
-        let _ = writeln!(text, "\n## {} ({})\n", system.name, system.what);
+        let source = system.source.as_deref().unwrap_or("unknown");
+        let _ = writeln!(text, "\n## {} ({})\n\nSource {source}.\n", system.name, system.what);
         text.push_str("| step | | seconds | |\n|---|---|---:|---|\n");
         for step in &system.steps {
             let details: String =
@@ -95,7 +92,7 @@ pub fn record(systems: &[System]) -> Result<PathBuf, String> {
             let _ = writeln!(text, "| {name} | {word} | {:.0} | {cell} |", step.seconds);
         }
     }
-    let record = Record { schema: SCHEMA, source, environment, systems };
+    let record = Record { schema: SCHEMA, environment, systems };
     let json = serde_json::to_string(&record).map_err(|error| error.to_string())? + "\n";
     for (name, text) in [("matrix.json", json), ("matrix.md", text)] {
         let path = folder.join(name);
@@ -123,7 +120,8 @@ mod tests {
             step("verify", State::Less, "no overlay"),
             step("kills", State::Fails, "1 lost\nat seed 7"),
         ];
-        let system = System { name: "sid".to_owned(), what: "glibc 2.43".to_owned(), steps };
+        let (name, what) = ("sid".to_owned(), "glibc 2.43".to_owned());
+        let system = System { name, what, source: None, steps };
         let row = row(&system);
         let expected = [
             "sid (glibc 2.43)",
