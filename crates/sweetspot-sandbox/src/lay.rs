@@ -8,12 +8,14 @@
 //! Everything is opened before the first mount, because a mount hides what lies below it, and in the
 //! new namespace, because the kernel lays no overlay with folders of another one.
 
+mod top;
+
 use crate::access::may;
 use crate::arguments::Step;
 use crate::mounts::{self, Mount, OVERLAYS_MAX, Plan};
 use crate::shown;
 use nix::sched::{CloneFlags, unshare};
-use rustix::fs::{Access, Gid, Mode, OFlags, Uid};
+use rustix::fs::{Access, Mode, OFlags};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
     mount_remount,
@@ -23,9 +25,10 @@ use std::ffi::{CString, OsString};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use sweetspot_guard::notes::folders;
+use top::{Top, TopKind};
 
 /// Where shared memory is.
 pub const SHARED_MEMORY: &str = "/dev/shm";
@@ -119,7 +122,7 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
     let mut tops = tops(&plan, &arguments.top);
     for top in &mut tops {
         if let Some(known) = outside.iter().find(|other| other.folder == top.folder) {
-            *top = Top { kind: top.kind, ..known.clone() };
+            *top = known.clone().with_kind(top.kind);
         }
     }
     let run = mount_of_its_own(&arguments.folder)?;
@@ -236,7 +239,7 @@ fn tops(plan: &Plan, others: &[PathBuf]) -> Vec<Top> {
         folder.as_path() != Path::new("/") && may(folder, Access::WRITE_OK | Access::EXEC_OK)
     });
     let substitutes = writable.filter_map(|folder| Top::look(folder).ok());
-    tops.extend(substitutes.map(|top| Top { kind: TopKind::Substitute, ..top }));
+    tops.extend(substitutes.map(|top| top.with_kind(TopKind::Substitute)));
     tops.sort_by(|left, right| left.folder.cmp(&right.folder));
     tops
 }
@@ -442,51 +445,6 @@ fn knows_userxattr() -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(5), Some(11))
-}
-
-/// How a top comes about.
-#[derive(Clone, Copy)]
-enum TopKind {
-    Overlay,
-    Substitute,
-}
-
-/// A folder that is the top of an overlay, or substituted, as it looks from outside.
-#[derive(Clone)]
-struct Top {
-    folder: PathBuf,
-    kind: TopKind,
-    owner: (u32, u32),
-    is_ours: bool,
-    mode: u32,
-    /// The bits of an owner who may do what this user may do.
-    allowed: u32,
-}
-
-impl Top {
-    fn look(folder: &Path) -> std::io::Result<Top> {
-        let data = fs::metadata(folder)?;
-        let rights =
-            [(Access::READ_OK, 0o400), (Access::WRITE_OK, 0o200), (Access::EXEC_OK, 0o100)];
-        let allowed = rights.iter().filter(|(right, _)| may(folder, *right)).map(|(_, bit)| bit);
-        Ok(Top {
-            folder: folder.to_owned(),
-            kind: TopKind::Overlay,
-            owner: (data.uid(), data.gid()),
-            is_ours: data.uid() == rustix::process::geteuid().as_raw(),
-            mode: data.mode() & 0o7777,
-            allowed: allowed.sum(),
-        })
-    }
-
-    /// Gives another folder its mode and owner. Where the owner cannot be given, the mode leaves
-    /// this user what they may do in the real one, and no more.
-    fn give_looks_to(&self, upper: &Path) -> std::io::Result<()> {
-        let (uid, gid) = (Uid::from_raw(self.owner.0), Gid::from_raw(self.owner.1));
-        let is_given = self.is_ours || rustix::fs::chown(upper, Some(uid), Some(gid)).is_ok();
-        let mode = if is_given { self.mode } else { self.mode & !0o700 | self.allowed };
-        fs::set_permissions(upper, fs::Permissions::from_mode(mode))
-    }
 }
 
 fn open_path(path: &Path) -> Result<OwnedFd, String> {

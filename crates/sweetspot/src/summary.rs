@@ -4,215 +4,29 @@
 //! overwritten: `--summary=data.dat` is a mistake, not an order. Into a folder goes a [`Record`], in a
 //! file of its own, for `merge`.
 
+mod target;
+
 use crate::environment::{Environment, SWITCHED_OFF};
 use crate::failure::Failure;
 use crate::origin;
 use crate::reach::Reach;
 use crate::session::{FileSummary, Summary};
 use comfy_table::{CellAlignment, Table, presets};
-use rustix::fs::{Mode, OFlags, fcntl_setfl};
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::Ended;
 use sweetspot_report::numbers;
 use sweetspot_report::origin::Origin;
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary::{BUFFERED_NO, NOTE, calls};
-use tempfile::NamedTempFile;
+
+pub use target::Target;
 
 /// First line of every summary, by which an older one is recognised.
 pub const TITLE: &str = "sweetspot summary\n";
-
-/// Where the summary goes.
-pub enum Target {
-    Stderr,
-    /// After what the program wrote there.
-    Stdout,
-    File(Own),
-    /// A file that is not there before. If nothing is written it goes away again.
-    New(NamedTempFile),
-}
-
-impl Target {
-    /// Opens the target before the program starts, so that a mistake costs no run. An older summary
-    /// in the file stays until there is a new one.
-    ///
-    /// # Errors
-    /// Where the file cannot be written, or holds something else.
-    pub fn open(file: Option<&Path>) -> Result<Target, Failure> {
-        match file {
-            None => Ok(Target::Stderr),
-            Some(path) => Target::open_file("--summary=", path, TITLE),
-        }
-    }
-
-    /// The same for the file of any option, `-` for stdout; `title` is how all that it writes begins.
-    ///
-    /// # Errors
-    /// As [`Target::open`].
-    pub fn open_file(
-        option: &str,
-        path: &Path,
-        title: impl AsRef<[u8]>,
-    ) -> Result<Target, Failure> {
-        let title = title.as_ref();
-        if path == "-" {
-            return Ok(Target::Stdout);
-        }
-        let shown = shown(path);
-        let failure = |cause: &str| Failure::own(format!("{option}{shown}: {cause}"));
-        let kind = path.metadata().ok().map(|metadata| metadata.file_type());
-        let special = kind.is_some_and(|kind| !kind.is_file());
-        let is_fifo = kind.is_some_and(|kind| kind.is_fifo());
-        let opened = match is_fifo {
-            true => open_fifo(path),
-            false => OpenOptions::new().write(true).read(!special).create(!special).open(path),
-        };
-        let nobody = Some(Errno::NXIO.raw_os_error());
-        let file = opened.map_err(|error| match is_fifo && error.raw_os_error() == nobody {
-            true => failure("nobody reads there")
-                .next(format!("start its reader first, such as: cat {shown} &")),
-            false => failure(&error.to_string()).next("name a file in a folder of yours"),
-        })?;
-        let own = Own { path: path.to_path_buf(), title: title.to_vec(), was: None, file };
-        if special {
-            return Ok(Target::File(own));
-        }
-        let io = |error: std::io::Error| failure(&error.to_string());
-        if !own.is_replaceable().map_err(io)? {
-            return Err(failure("the file holds something else, which is not overwritten")
-                .next(format!("name another one: {option}{shown}.new")));
-        }
-        let was = Some(State::of(&own.file.metadata().map_err(io)?));
-        Ok(Target::File(Own { was, ..own }))
-    }
-
-    /// Writes the summary. The program has ended: a failure is said, and changes nothing else.
-    pub fn write(self, text: impl AsRef<[u8]>) {
-        if let Err(failure) = self.try_write(text) {
-            crate::failure::say(failure);
-        }
-    }
-
-    /// The same for whom a failure is one.
-    ///
-    /// # Errors
-    /// Where not everything could be written; never for stderr.
-    pub fn try_write(self, text: impl AsRef<[u8]>) -> Result<(), Failure> {
-        let text = text.as_ref();
-        let failure = |place: &str, error| Failure::own(format!("{place}: {error}"));
-        match self {
-            Target::Stderr => {
-                let _ = std::io::stderr().write_all(text);
-                Ok(())
-            }
-            Target::Stdout => {
-                let mut stdout = std::io::stdout();
-                let written = stdout.write_all(text).and_then(|()| stdout.flush());
-                written.map_err(|error| failure("stdout", error))
-            }
-            Target::File(own) if !own.is_as_it_was() => {
-                let cause = "somebody has written to it meanwhile, so it is left alone";
-                let instead = "what was meant for it follows here";
-                crate::failure::say(format_args!("sweetspot: {}: {cause}; {instead}", own.shown()));
-                let _ = std::io::stderr().write_all(text);
-                Ok(())
-            }
-            Target::File(mut own) => {
-                // A pipe or a terminal cannot be emptied or rewound, and need not be.
-                let _ = own.file.set_len(0);
-                let _ = own.file.rewind();
-                let written = own.file.write_all(text);
-                written.map_err(|error| failure(&own.shown(), error))
-            }
-            Target::New(mut file) => {
-                let path = shown(file.path());
-                let written = file.write_all(text);
-                let kept = written.and_then(|()| file.keep().map_err(|failed| failed.error));
-                kept.map(drop).map_err(|error| failure(&path, error))
-            }
-        }
-    }
-}
-
-/// How long the reader of a FIFO may take to open it: started together with `sweetspot`, it may come
-/// a moment later.
-const READER_WAIT: Duration = Duration::from_secs(1);
-
-/// Opens a FIFO if it has a reader. Writing to it later waits for that reader, as usual.
-fn open_fifo(path: &Path) -> std::io::Result<File> {
-    let started = Instant::now();
-    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    loop {
-        match rustix::fs::open(path, flags, Mode::empty()) {
-            Err(Errno::NXIO) if started.elapsed() < READER_WAIT => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            opened => {
-                let file = opened?;
-                fcntl_setfl(&file, OFlags::empty())?;
-                return Ok(file.into());
-            }
-        }
-    }
-}
-
-/// A file that was opened before the program started, and is replaced only if it is still what it
-/// was then: the program may have written it.
-pub struct Own {
-    path: PathBuf,
-    file: File,
-    /// How all that is written there begins.
-    title: Vec<u8>,
-    /// None: not a regular file, so there is nothing to lose.
-    was: Option<State>,
-}
-
-/// What tells that a file was not written.
-#[derive(PartialEq, Eq)]
-struct State {
-    size: u64,
-    times: [i64; 4],
-}
-
-impl State {
-    fn of(file: &Metadata) -> State {
-        let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
-        State { size: file.len(), times }
-    }
-}
-
-impl Own {
-    fn shown(&self) -> String {
-        shown(&self.path)
-    }
-
-    /// Whether it holds nothing, or what was written for the same purpose before.
-    fn is_replaceable(&self) -> std::io::Result<bool> {
-        let mut start = Vec::new();
-        (&self.file).rewind()?;
-        (&self.file).take(self.title.len() as u64).read_to_end(&mut start)?;
-        Ok(start.is_empty() || start == self.title)
-    }
-
-    fn is_as_it_was(&self) -> bool {
-        let Some(was) = &self.was else { return true };
-        let (Ok(there), Ok(here)) = (self.path.metadata(), self.file.metadata()) else {
-            return false;
-        };
-        (there.dev(), there.ino()) == (here.dev(), here.ino())
-            && State::of(&here) == *was
-            && self.is_replaceable().unwrap_or(false)
-    }
-}
 
 /// Where the summary of one run goes, and in which form.
 pub struct Wanted {
@@ -514,70 +328,4 @@ fn table(files: &[FileSummary]) -> Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::reach::Why;
-    use sweetspot_report::summary::Figures;
-
-    #[test]
-    fn says_what_was_buffered_and_what_was_not() {
-        let file = FileSummary {
-            path: "/data/in.dat".to_string(),
-            buffer: "auto".to_string(),
-            calls_before: 1000,
-            calls_after: 4,
-            read_bytes: 200_000,
-            written_bytes: 0,
-            buffered_calls: 936,
-            chosen: vec!["64 KiB: a call costs 0.9 us here".to_owned()],
-            straight_calls: 64,
-            reasons: vec!["too few calls to be worth it", "mapped into memory"],
-        };
-        let files = vec![file];
-        let learned = Summary { processes: Some(2), files, ..Summary::default() };
-        let check = |report: Report, learned: Option<&Summary>, parts: &[&str]| {
-            let command = ["./job".into(), "x".into()];
-            let ran = Ran {
-                program: Path::new("./job"),
-                command: &command,
-                pid: 42,
-                ended: Ended::Exited(3),
-                seconds: 1.5,
-                learned,
-            };
-            let text = report.text(&ran);
-            let record = report.record(&ran, Origin::default());
-            let again: Record = serde_json::from_str(&record.text()).unwrap();
-            assert_eq!(again, record);
-            assert_eq!(record.inactive.is_some(), text.contains(BUFFERED_NO));
-            assert_eq!(record.files.len(), learned.map_or(0, |learned| learned.files.len()));
-            assert!(text.starts_with(TITLE));
-            for part in parts {
-                assert!(text.contains(part), "{part:?} is missing in:\n{text}");
-            }
-            let figures = Figures::read(&text);
-            assert_eq!(figures.inactive.is_some(), text.contains("buffered  no: "));
-            let files = learned.is_some_and(|learned| !learned.files.is_empty());
-            assert_eq!(figures.calls, files.then_some((1000, 4)), "{text}");
-        };
-        let reachable = || Report::new(BufferSize::Bytes(65536), None, Reach::Reachable);
-        check(
-            reachable(),
-            Some(&learned),
-            &[
-                "./job, pid 42, exit status 3, 1.500 s",
-                "size 65536, in 2 processes",
-                "/data/in.dat",
-                "1000",
-                "chosen    /data/in.dat: 64 KiB: a call costs 0.9 us here\n",
-                "64: too few calls to be worth it; mapped into memory",
-            ],
-        );
-        let silent = Summary { processes: Some(0), ..Summary::default() };
-        check(reachable(), Some(&silent), &["buffered  no: no process has said"]);
-        check(reachable(), Some(&Summary::default()), &["buffered  size 65536\n"]);
-        let fixed = Report::new(BufferSize::Auto, None, Reach::Unreachable(Why::Go));
-        check(fixed, None, &["buffered  no: ./job cannot be reached: it is a Go program"]);
-        check(Report::switched_off(), None, &["buffered  no: SWEETSPOT=off"]);
-    }
-}
+mod tests;

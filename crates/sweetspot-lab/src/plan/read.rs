@@ -1,13 +1,18 @@
 //! Reads a plan, section by section, and checks everything that can be checked without running.
 
+mod factors;
+mod values;
+
 use super::{
     Assignment, CACHE, CELLS_MAX, Cache, Cell, Change, Check, Claim, Data, Factor, Figure, MadeBy,
-    Oracle, Output, Plan, PlanError, Published, SUBJECT, Selection, Stop, Subject, Template, When,
+    Oracle, Output, Plan, PlanError, Published, Selection, Subject, Template, When,
     document::{Source, Table, Value},
 };
-use crate::{grammar, paired, statistics::SAMPLES_MAX};
+use crate::grammar;
+use factors::{data_names, factors, levels_of_scales};
 use std::{ops::Range, path::PathBuf, time::Duration};
 use toml::de::DeTable;
+use values::{cache, command, figure, hash, output, stop, template, words};
 
 /// Keys at the top of a plan.
 const KEYS: &[&str] = &[
@@ -133,133 +138,6 @@ fn chosen_scale<'a>(
             format!("there is no scale '{wanted}'"),
             format!("try: --scale {}", names.join(", or --scale ")),
         )),
-    }
-}
-
-/// All factors: the subject first, then those of the file, with the levels of the scale.
-fn factors(document: &Table, scale: Option<&Table>) -> Result<Vec<Factor>, PlanError> {
-    let subjects = document.tables("subjects")?;
-    if subjects.is_empty() {
-        return Err(document.error("nobody does the work", "add [subjects.NAME] with a command"));
-    }
-    let levels = subjects.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let mut factors = vec![Factor { name: SUBJECT.to_owned(), levels }];
-    if let Some(table) = document.optional("factors", Value::table)? {
-        for (name, at, value) in table.entries() {
-            if name == SUBJECT || PATHS.contains(&name) {
-                let what = format!("a factor cannot be called '{name}'");
-                return Err(table.source.error(&at, what, "choose another name for it"));
-            }
-            factors.push(Factor { name: name.to_owned(), levels: levels_of(name, value)? });
-        }
-    }
-    let scaled = scale.map(|scale| scale.optional("factors", Value::table)).transpose()?.flatten();
-    for factor in &mut factors {
-        if let Some(value) = scaled.as_ref().and_then(|table| table.get(&factor.name)) {
-            factor.levels = levels_of(&factor.name, value)?;
-        }
-    }
-    Ok(factors)
-}
-
-/// For each factor all levels of any scale, which sections may name though they do not count now.
-fn levels_of_scales(document: &Table, factors: &[Factor]) -> Result<Vec<Vec<String>>, PlanError> {
-    let mut scaled: Vec<Table> = document.optional("factors", Value::table)?.into_iter().collect();
-    for (_, scale) in document.tables("scale")? {
-        let Some(table) = scale.optional("factors", Value::table)? else { continue };
-        let is_unknown = |name: &str| factors.iter().skip(1).all(|factor| factor.name != name);
-        if let Some((name, at, _)) = table.entries().find(|(name, ..)| is_unknown(name)) {
-            let what = format!("there is no factor '{name}' that a scale could change");
-            let next = format!("add it below [factors]: {name} = [...]");
-            return Err(document.source.error(&at, what, next));
-        }
-        scaled.push(table);
-    }
-    let of_factor = |factor: &Factor| {
-        let found = scaled.iter().filter_map(|table| table.get(&factor.name));
-        let levels: Result<Vec<_>, _> = found.map(|value| levels_of(&factor.name, value)).collect();
-        Ok(levels?.concat())
-    };
-    factors.iter().map(of_factor).collect()
-}
-
-fn levels_of(factor: &str, value: Value) -> Result<Vec<String>, PlanError> {
-    let mut levels: Vec<String> = Vec::new();
-    for level in value.list()? {
-        let word = level.word()?;
-        if levels.contains(&word) {
-            return Err(level.error(format!("'{word}' is there twice"), "leave one of them out"));
-        }
-        if factor == CACHE && Cache::named(&word).is_none() {
-            let what = format!("'{word}' is no state of the page cache");
-            return Err(level.error(what, "try: \"warm\", \"cold\" or \"none\""));
-        }
-        levels.push(word);
-    }
-    match levels.is_empty() {
-        true => Err(value.error(format!("'{factor}' has no level"), "name one at least: [1]")),
-        false => Ok(levels),
-    }
-}
-
-fn data_names(document: &Table, factors: &[Factor]) -> Result<Vec<String>, PlanError> {
-    let mut names = Vec::new();
-    for (name, table) in document.tables("data")? {
-        if PATHS.contains(&name) || factors.iter().any(|factor| factor.name == name) {
-            let what = format!("'{name}' means something else already");
-            return Err(table.error(what, "choose another name for this data set"));
-        }
-        names.push(name.to_owned());
-    }
-    Ok(names)
-}
-
-fn stop(
-    rounds: Option<Value>,
-    precision: Option<Value>,
-    budget: Option<Value>,
-) -> Result<Stop, PlanError> {
-    let budget_time = budget.map(|value| value.parsed(grammar::duration)).transpose()?;
-    let Some(rounds) = rounds else {
-        let within = precision.map(|value| value.parsed(grammar::share)).transpose()?;
-        return Ok(Stop::Precision {
-            within: within.unwrap_or(MARGIN_DEFAULT),
-            budget: budget_time,
-        });
-    };
-    if let Some(other) = precision.or(budget) {
-        let next = "leave out 'rounds', or 'precision' and 'budget'";
-        return Err(other.error("a number of rounds is fixed already", next));
-    }
-    match rounds.whole()? {
-        number if (ROUNDS_MIN..=SAMPLES_MAX as u64).contains(&number) => {
-            Ok(Stop::Rounds(number as usize))
-        }
-        number => Err(rounds.error(
-            format!("{number} rounds are not possible"),
-            format!("from {ROUNDS_MIN} to {SAMPLES_MAX}; {} show most things", paired::LOOKS[0]),
-        )),
-    }
-}
-
-fn figure(word: &str) -> Result<Figure, String> {
-    match word {
-        "wall" => Ok(Figure::Wall),
-        "samples" => Ok(Figure::Samples),
-        _ => Err("try: \"wall\" (time) or \"samples\" (the median of what is reported)".to_owned()),
-    }
-}
-
-fn cache(word: &str) -> Result<Cache, String> {
-    Cache::named(word).ok_or_else(|| "try: \"warm\", \"cold\" or \"none\"".to_owned())
-}
-
-fn output(word: &str) -> Result<Output, String> {
-    match word {
-        "file" => Ok(Output::File),
-        "stdout" => Ok(Output::Stdout),
-        "none" => Ok(Output::None),
-        _ => Err("try: \"file\" (what {output} is), \"stdout\" or \"none\"".to_owned()),
     }
 }
 
@@ -596,38 +474,5 @@ impl Reader {
             }
         }
         Ok(claim)
-    }
-}
-
-/// A text in which the placeholders `known` mean something.
-fn template(value: Value, known: &[&str]) -> Result<Template, PlanError> {
-    let template = Template::read(value.text()?)
-        .map_err(|what| value.error(what, "a brace that is meant as such is typed twice: {{"))?;
-    if let Some(name) = template.names().find(|name| !known.contains(name)) {
-        let known: Vec<String> = known.iter().map(|name| format!("{{{name}}}")).collect();
-        let what = format!("{{{name}}} means nothing here");
-        return Err(value.error(what, format!("known here: {}", known.join(" "))));
-    }
-    Ok(template)
-}
-
-/// Words of a command.
-fn words(value: Value, known: &[&str]) -> Result<Vec<Template>, PlanError> {
-    value.list()?.into_iter().map(|word| template(word, known)).collect()
-}
-
-/// A whole command.
-fn command(value: Value, known: &[&str]) -> Result<Vec<Template>, PlanError> {
-    let words = words(value, known)?;
-    match words.is_empty() {
-        true => Err(value.error("the command is empty", "name a program: [\"PROGRAM\"]")),
-        false => Ok(words),
-    }
-}
-
-fn hash(text: &str) -> Result<String, String> {
-    match text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        true => Ok(text.to_ascii_lowercase()),
-        false => Err("64 hexadecimal digits are wanted, as sha256sum prints them".to_owned()),
     }
 }

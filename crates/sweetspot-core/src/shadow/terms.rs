@@ -1,0 +1,87 @@
+//! What a shadow is told and asked, and what it answers.
+
+use crate::cost::Cost;
+
+/// What would have been done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Would {
+    /// Reads answered from a window.
+    Hit,
+    HitBytes,
+    /// Windows filled.
+    Fill,
+    FillBytes,
+    /// Windows that would have been asked, by fstat, whether they are still right.
+    Ask,
+    /// Writes that would have waited.
+    Append,
+    AppendBytes,
+    /// Positioned writes of what waited.
+    Flush,
+    FlushBytes,
+    /// Seeks answered without the kernel.
+    Seek,
+    /// Times the kernel would have been told the position.
+    Settle,
+    /// Files that would have got a window, or begun to wait, which takes some questions.
+    Open,
+    /// Calls that this was asked about: where only some were, all else is a part of these.
+    AskedReads,
+    AskedWrites,
+    AskedSeeks,
+}
+
+impl Would {
+    /// How many there are.
+    pub const COUNT: usize = Would::AskedSeeks as usize + 1;
+}
+
+/// What a process as a whole has heard and said, as far as buffers depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct World {
+    /// Advanced by whatever may have brought news: a window is asked again.
+    pub news: u64,
+    /// Advanced by whatever others can notice: everything that waits is written first.
+    pub speech: u64,
+}
+
+impl World {
+    /// News may have come.
+    pub fn listen(&mut self) {
+        self.news = self.news.wrapping_add(1);
+    }
+
+    /// Others may have noticed something.
+    pub fn speak(&mut self) {
+        self.speech = self.speech.wrapping_add(1);
+    }
+}
+
+/// One read or write: where it began, what was asked for, what was done, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    pub at: u64,
+    pub len: u64,
+    pub done: u64,
+    /// The call named the place (`pread`).
+    pub is_positioned: bool,
+}
+
+/// What the engine would ask the kernel about now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Wish {
+    Nothing,
+    /// Reads have earned a window: answer with [`Shadow::open_window`] or [`Shadow::refuse`].
+    Window,
+    /// Writes have earned a pin: answer with [`Shadow::pin`] or [`Shadow::refuse_writes`].
+    Pin,
+}
+
+/// What transfers of a file cost, as earlier runs have told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    pub read: Option<Cost>,
+    pub write: Option<Cost>,
+}

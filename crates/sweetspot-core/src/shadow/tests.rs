@@ -1,0 +1,222 @@
+use super::*;
+use crate::policy::{POOR_FLUSHES_MAX, WRITES_TO_EARN};
+use std::vec::Vec;
+
+/// Counts over one made-up program.
+struct Program {
+    shadow: Shadow,
+    world: World,
+    counts: [u64; Would::COUNT],
+    at: u64,
+    /// Whether its writes wait at the kernel's offset.
+    trails: bool,
+}
+
+impl Program {
+    fn new() -> Program {
+        Program {
+            shadow: Shadow::NEW,
+            world: World::default(),
+            counts: [0; Would::COUNT],
+            at: 0,
+            trails: false,
+        }
+    }
+
+    fn read(&mut self, len: u64) {
+        let counts = &mut self.counts;
+        let read = Transfer { at: self.at, len, done: len, is_positioned: false };
+        let wish = self.shadow.read(read, &mut self.world, |would, n| {
+            counts[would as usize] += n;
+        });
+        match wish {
+            Wish::Window if self.shadow.is_from_outside() => {
+                self.shadow.refuse(Why::FromOutside, &mut self.world, |_, _| {});
+            }
+            Wish::Window => self.shadow.open_window(1 << 40, self.at),
+            _ => {}
+        }
+        self.at += len;
+    }
+
+    fn write(&mut self, len: u64) {
+        let counts = &mut self.counts;
+        let write = Transfer { at: self.at, len, done: len, is_positioned: false };
+        let wish = self.shadow.write(write, &mut self.world, |would, n| {
+            counts[would as usize] += n;
+        });
+        match wish {
+            Wish::Pin if self.trails => self.shadow.pin_trailing(),
+            Wish::Pin => self.shadow.pin(),
+            _ => {}
+        }
+        self.at += len;
+    }
+
+    fn seek(&mut self, at: u64) {
+        let counts = &mut self.counts;
+        self.shadow.seek(at, true, &mut self.world, |would, n| counts[would as usize] += n);
+        self.at = at;
+    }
+
+    fn count(&self, would: Would) -> u64 {
+        self.counts[would as usize]
+    }
+
+    fn check(&self, expected: &[(Would, u64)]) {
+        let found: Vec<_> =
+            expected.iter().map(|(would, _)| (*would, self.count(*would))).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn records_that_are_read_in_order_are_hits_after_sixteen() {
+    let mut program = Program::new();
+    (0..10_000).for_each(|_| program.read(200));
+    program.check(&[(Would::Hit, 9_984), (Would::HitBytes, 9_984 * 200), (Would::Ask, 0)]);
+    let fills = program.count(Would::Fill);
+    assert!((16..64).contains(&fills), "2 MB in windows that grow to what pays: {fills}");
+}
+
+#[test]
+fn records_that_are_written_in_order_wait_after_sixty_four() {
+    let mut program = Program::new();
+    (0..10_000).for_each(|_| program.write(200));
+    // Of the answer the one after them learns.
+    program.check(&[(Would::Append, 9_936 - 1)]);
+    let flushes = program.count(Would::Flush);
+    assert!((7..12).contains(&flushes), "2 MB, 64 KiB growing to 256 KiB: {flushes}");
+}
+
+#[test]
+fn whoever_speaks_after_each_write_gains_nothing() {
+    let mut program = Program::new();
+    for _ in 0..1000 {
+        program.write(200);
+        program.world.speak();
+    }
+    let flushes = u64::from(POOR_FLUSHES_MAX);
+    program.check(&[(Would::Append, flushes), (Would::Flush, flushes)]);
+    assert_eq!(program.shadow.why(), Why::NotWorthIt.bit());
+}
+
+#[test]
+fn whoever_listens_before_each_read_asks_each_time() {
+    let mut program = Program::new();
+    for _ in 0..1000 {
+        program.world.listen();
+        program.read(200);
+    }
+    let (asks, fills) = (program.count(Would::Ask), program.count(Would::Fill));
+    assert_eq!(asks + fills, 1000 - 16);
+}
+
+#[test]
+fn random_and_large_reads_go_straight_on() {
+    let mut random = Program::new();
+    let mut at = 1u64;
+    for _ in 0..1000 {
+        at = at.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        random.seek(at >> 34);
+        random.read(200);
+    }
+    random.check(&[(Would::Hit, 0), (Would::Fill, 0)]);
+    let mut large = Program::new();
+    (0..1000).for_each(|_| large.read(128 << 10));
+    large.check(&[(Would::Hit, 0), (Would::Fill, 0)]);
+    assert_eq!(large.shadow.why(), Why::LargeTransfers.bit());
+}
+
+#[test]
+fn writes_that_are_appended_or_come_from_outside_wait_and_reads_end_that() {
+    let mut program = Program::new();
+    program.shadow = Shadow::OUTSIDE;
+    program.trails = true;
+    (0..1000).for_each(|_| program.write(100));
+    let waited = 1000 - u64::from(WRITES_TO_EARN) - 1;
+    // Others move the offset meanwhile; no seek is answered here.
+    program.at += 12_345;
+    program.write(100);
+    program
+        .shadow
+        .seek(program.at, true, &mut program.world, |would, _| assert_ne!(would, Would::Seek));
+    program.check(&[(Would::Append, waited + 1), (Would::Settle, 0), (Would::Seek, 0)]);
+    (0..1000).for_each(|_| program.read(100));
+    program.check(&[(Would::Append, waited + 1), (Would::Hit, 0), (Would::Settle, 0)]);
+    assert_eq!(program.shadow.why(), Why::FromOutside.bit());
+}
+
+#[test]
+fn dear_calls_make_larger_buffers_and_a_size_that_was_asked_for_stays() {
+    let transfers = |buffer, call_ns| {
+        let cost = Some(Cost { call_ns, unit_ns: 7_000 });
+        let mut program = Program::new();
+        program.shadow = Shadow::NEW.with_buffer(buffer);
+        program.shadow.tell(Told { read: cost, write: cost });
+        (0..100_000).for_each(|_| program.read(200));
+        let fills = program.count(Would::Fill);
+        let mut program = Program { shadow: program.shadow, ..Program::new() };
+        program.shadow = Shadow::NEW.with_buffer(buffer);
+        program.shadow.tell(Told { read: cost, write: cost });
+        (0..100_000).for_each(|_| program.write(200));
+        (fills, program.count(Would::Flush))
+    };
+    let (local, far) = (transfers(BUFFER_AUTO, 1_000), transfers(BUFFER_AUTO, 1_000_000));
+    assert!(local.0 > 10 * far.0 && local.1 > 10 * far.1, "{local:?} {far:?}");
+    assert_eq!(transfers(64 << 10, 1_000), transfers(64 << 10, 1_000_000));
+}
+
+#[test]
+fn a_position_that_is_kept_to_no_purpose_is_given_back() {
+    let mut program = Program::new();
+    (0..100).for_each(|_| program.write(200));
+    program.shadow.refuse_writes(Why::NoGuard);
+    program.write(200);
+    program.seek(0);
+    program.check(&[(Would::Append, 35), (Would::Settle, 1), (Would::Seek, 0)]);
+    // With a window it is of use.
+    let mut program = Program::new();
+    (0..100).for_each(|_| program.read(200));
+    program.shadow.refuse_writes(Why::NoGuard);
+    program.write(200);
+    program.seek(0);
+    program.check(&[(Would::Settle, 0), (Would::Seek, 1)]);
+}
+
+#[test]
+fn what_takes_a_handle_back_is_asked_for_again() {
+    let mut program = Program::new();
+    (0..20).for_each(|_| program.read(200));
+    // On for its reads: the pin is asked for at the sixty-fourth write.
+    (0..100).for_each(|_| program.write(200));
+    program.check(&[(Would::Append, 100 - u64::from(WRITES_TO_EARN)), (Would::Settle, 0)]);
+    // A vector ends the waiting, which is earned again by a few writes.
+    program.shadow.write_past(&mut program.world, |_, _| {});
+    (0..20).for_each(|_| program.write(200));
+    let again = 20 - u64::from(crate::policy::WRITES_TO_EARN_AGAIN);
+    program.check(&[(Would::Append, 100 - u64::from(WRITES_TO_EARN) + again)]);
+}
+
+#[test]
+fn reads_at_random_positions_earn_nothing_and_those_in_order_do() {
+    let pread = |program: &mut Program, at| {
+        let read = Transfer { at, len: 100, done: 100, is_positioned: true };
+        let wish = program.shadow.read(read, &mut program.world, |_, _| {});
+        wish == Wish::Window
+    };
+    let mut program = Program::new();
+    assert!((0..1000).all(|n| !pread(&mut program, n * 7919 % 1000 * 10_000)));
+    assert!((0..20).any(|n| pread(&mut program, (1 << 30) | (n * 100))));
+}
+
+#[test]
+fn a_refusal_is_final_and_keeps_its_reason() {
+    let mut program = Program::new();
+    (0..100).for_each(|_| program.read(200));
+    let hits = program.count(Would::Hit);
+    program.shadow.refuse(Why::Mapped, &mut program.world, |_, _| {});
+    (0..100).for_each(|_| program.read(200));
+    program.check(&[(Would::Hit, hits)]);
+    assert_eq!(program.shadow.why(), Why::Mapped.bit());
+}

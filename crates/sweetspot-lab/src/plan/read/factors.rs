@@ -1,0 +1,86 @@
+//! Factors and their levels, in the plan and in its scales, and the names of data sets.
+
+use super::PATHS;
+use crate::plan::document::{Table, Value};
+use crate::plan::{CACHE, Cache, Factor, PlanError, SUBJECT};
+
+/// All factors: the subject first, then those of the file, with the levels of the scale.
+pub(super) fn factors(document: &Table, scale: Option<&Table>) -> Result<Vec<Factor>, PlanError> {
+    let subjects = document.tables("subjects")?;
+    if subjects.is_empty() {
+        return Err(document.error("nobody does the work", "add [subjects.NAME] with a command"));
+    }
+    let levels = subjects.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut factors = vec![Factor { name: SUBJECT.to_owned(), levels }];
+    if let Some(table) = document.optional("factors", Value::table)? {
+        for (name, at, value) in table.entries() {
+            if name == SUBJECT || PATHS.contains(&name) {
+                let what = format!("a factor cannot be called '{name}'");
+                return Err(table.source.error(&at, what, "choose another name for it"));
+            }
+            factors.push(Factor { name: name.to_owned(), levels: levels_of(name, value)? });
+        }
+    }
+    let scaled = scale.map(|scale| scale.optional("factors", Value::table)).transpose()?.flatten();
+    for factor in &mut factors {
+        if let Some(value) = scaled.as_ref().and_then(|table| table.get(&factor.name)) {
+            factor.levels = levels_of(&factor.name, value)?;
+        }
+    }
+    Ok(factors)
+}
+
+/// For each factor all levels of any scale, which sections may name though they do not count now.
+pub(super) fn levels_of_scales(
+    document: &Table,
+    factors: &[Factor],
+) -> Result<Vec<Vec<String>>, PlanError> {
+    let mut scaled: Vec<Table> = document.optional("factors", Value::table)?.into_iter().collect();
+    for (_, scale) in document.tables("scale")? {
+        let Some(table) = scale.optional("factors", Value::table)? else { continue };
+        let is_unknown = |name: &str| factors.iter().skip(1).all(|factor| factor.name != name);
+        if let Some((name, at, _)) = table.entries().find(|(name, ..)| is_unknown(name)) {
+            let what = format!("there is no factor '{name}' that a scale could change");
+            let next = format!("add it below [factors]: {name} = [...]");
+            return Err(document.source.error(&at, what, next));
+        }
+        scaled.push(table);
+    }
+    let of_factor = |factor: &Factor| {
+        let found = scaled.iter().filter_map(|table| table.get(&factor.name));
+        let levels: Result<Vec<_>, _> = found.map(|value| levels_of(&factor.name, value)).collect();
+        Ok(levels?.concat())
+    };
+    factors.iter().map(of_factor).collect()
+}
+
+pub(super) fn levels_of(factor: &str, value: Value) -> Result<Vec<String>, PlanError> {
+    let mut levels: Vec<String> = Vec::new();
+    for level in value.list()? {
+        let word = level.word()?;
+        if levels.contains(&word) {
+            return Err(level.error(format!("'{word}' is there twice"), "leave one of them out"));
+        }
+        if factor == CACHE && Cache::named(&word).is_none() {
+            let what = format!("'{word}' is no state of the page cache");
+            return Err(level.error(what, "try: \"warm\", \"cold\" or \"none\""));
+        }
+        levels.push(word);
+    }
+    match levels.is_empty() {
+        true => Err(value.error(format!("'{factor}' has no level"), "name one at least: [1]")),
+        false => Ok(levels),
+    }
+}
+
+pub(super) fn data_names(document: &Table, factors: &[Factor]) -> Result<Vec<String>, PlanError> {
+    let mut names = Vec::new();
+    for (name, table) in document.tables("data")? {
+        if PATHS.contains(&name) || factors.iter().any(|factor| factor.name == name) {
+            let what = format!("'{name}' means something else already");
+            return Err(table.error(what, "choose another name for this data set"));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
