@@ -33,7 +33,8 @@ static const char *const ways[] = {"read", "readv", "poll", "select", "epoll", "
                                    "getrlimit", "getdtablesize", "sysconf", "sched_getscheduler",
                                    "sched_getaffinity", "pthread_getaffinity_np", "raw sched_getaffinity",
                                    "lseek to the end", "lseek to a hole", "shared flags", "shared position",
-                                   "position from outside", "mmap", "another's rights", "another's clock"};
+                                   "position from outside", "mmap", "another's rights", "isatty",
+                                   "another's clock"};
 /* From the clock on no window answers: it comes last. */
 #define WAYS (int)(sizeof ways / sizeof *ways)
 /* Limits that the writer sets for the reader, and processors: all that there are, or the first of them. */
@@ -43,6 +44,7 @@ static const char *const ways[] = {"read", "readv", "poll", "select", "epoll", "
 #define IS_STATE(way) ((way) == 28 || (way) == 32)
 static cpu_set_t processors[2];
 static int told[2], sockets[2], event, epoll, semaphores, messages, shared;
+static int masters[ROUNDS], terminals[ROUNDS];
 static FILE *stream;
 static volatile sig_atomic_t heard;
 static pid_t writer;
@@ -124,7 +126,8 @@ static void tell(int way, long round) {
         break;
     }
     case 32: lay_down_or_take_up(); break;
-    case 33: while (taken_ns(CLOCK_PROCESS_CPUTIME_ID) < TAKEN_NS(round)) {} break;
+    case 33: close(masters[round]); break;
+    case 34: while (taken_ns(CLOCK_PROCESS_CPUTIME_ID) < TAKEN_NS(round)) {} break;
     default: write(told[1], "x", 1);
     }
 }
@@ -182,7 +185,8 @@ static void hear(int way, long round, int file) {
     case 28: while (!(fcntl(shared, F_GETFL) & O_NONBLOCK) == !(round % 2)) {} break;
     case 29: case 30: while (lseek(shared, 0, SEEK_CUR) <= round) {} break;
     case 32: while (has_spare_right(writer) == !(round % 2)) {} break;
-    case 33: {
+    case 33: while (isatty(terminals[round])) {} break;
+    case 34: {
         static clockid_t clock;
         if (round == 0) clock_getcpuclockid(writer, &clock);
         while (taken_ns(clock) < TAKEN_NS(round)) {}
@@ -236,6 +240,12 @@ static long value_at(int fd) {
     return pread(fd, record, RECORD - 1, PLACE * RECORD) == RECORD - 1 ? atol(record) : -1;
 }
 
+static void open_terminal(int number) {
+    masters[number] = posix_openpt(O_RDWR | O_NOCTTY);
+    if (grantpt(masters[number]) || unlockpt(masters[number])) exit(3);
+    terminals[number] = open(ptsname(masters[number]), O_RDWR | O_NOCTTY);
+}
+
 static void hear_all(int way) {
     char record[RECORD];
     int old = 0, status, file = -1;
@@ -256,8 +266,11 @@ static void hear_all(int way) {
     shared = way == 30 ? 0 : open("shared", O_RDWR | O_CREAT, 0644);
     for (int i = 0; way == 30 && i < 200; i++) write(shared, "x", 1), give_time(shared);
     lseek(shared, 0, SEEK_SET);
+    for (int i = 0; way == 33 && i < ROUNDS; i++) open_terminal(i);
     writer = fork();
     if (writer == 0) write_rounds(way);
+    /* A terminal has ended when nobody holds its other side. */
+    for (int i = 0; way == 33 && i < ROUNDS; i++) close(masters[i]);
     /* Opened by nobody else: it keeps its window. */
     int fd = open("data", O_RDONLY);
     if (way == 17 || way == 26 || way == 27) file = open("told", O_RDONLY);
@@ -272,6 +285,7 @@ static void hear_all(int way) {
         tidy(way);
     }
     waitpid(writer, &status, 0);
+    for (int i = 0; way == 33 && i < ROUNDS; i++) close(terminals[i]);
     say("%s: old %d, status %x\n", ways[way], way == 18 ? 0 : old, status);
     if (way == 18) say("last %ld\n", value_at(fd));
     semctl(semaphores, 0, IPC_RMID);
