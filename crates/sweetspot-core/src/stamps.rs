@@ -15,8 +15,13 @@ pub struct Stamped {
     pub modified_ns: u64,
 }
 
-/// Where times are whole numbers of as much, the file system has no room between them.
-const COARSE_NS: u64 = 1_000_000;
+/// Whether there is room before a time of a file: not where the file system keeps whole seconds. Nothing
+/// finer tells that: on some machines the clock by which files are stamped knows whole milliseconds only.
+pub fn has_room_before(modified_ns: u64) -> bool {
+    !modified_ns.is_multiple_of(SECOND_NS)
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// The files that leave together, in the order of the program's last writes to them. Each is told apart
 /// from those after it before the next one is written: so nobody ever sees both written and their times
@@ -51,7 +56,7 @@ impl Apart {
         let wanted_ns = file.modified_ns.saturating_sub(self.group.1);
         // Else the kernel tells it from the next one by itself.
         let is_needed = file.written_ns < self.last_written_ns && file.modified_ns >= now_ns;
-        let has_room = !file.modified_ns.is_multiple_of(COARSE_NS);
+        let has_room = has_room_before(file.modified_ns);
         (is_needed && has_room && wanted_ns >= file.before_ns).then_some(wanted_ns)
     }
 }
@@ -60,7 +65,6 @@ impl Apart {
 /// the age that a window may have. They are no finer than a tick of the kernel's clock, which is much
 /// less; on some file systems they are whole seconds, on others (FAT) every other one.
 pub fn is_settled(modified_ns: u64, changed_ns: u64, at_ns: u64, age_ns: u64) -> bool {
-    const SECOND_NS: u64 = 1_000_000_000;
     let is_whole = |ns: u64| ns.is_multiple_of(SECOND_NS);
     let whole_seconds = is_whole(modified_ns) && is_whole(changed_ns);
     let margin_ns = if whole_seconds { age_ns.max(2 * SECOND_NS) } else { age_ns };
@@ -99,6 +103,9 @@ mod tests {
         // Written in the same moment: as old as the other, not older.
         check(&[(10, NOW), (10, NOW), (20, NOW)], &[Some(NOW - 3), Some(NOW - 3), None]);
         check(&[(10, NOW), (20, NOW), (20, NOW)], &[Some(NOW - 3), None, None]);
+        // A clock whose ticks are whole milliseconds.
+        let even = NOW / TICK * TICK;
+        check(&[(10, even), (20, even)], &[Some(even - 2), None]);
     }
 
     #[test]

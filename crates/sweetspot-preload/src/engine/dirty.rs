@@ -11,7 +11,7 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::ledger::Entry;
-use sweetspot_core::stamps::{Apart, Stamped};
+use sweetspot_core::stamps::{Apart, Stamped, has_room_before};
 
 /// Whether anything is pending in this process.
 pub use super::concerns::is_pending;
@@ -201,7 +201,8 @@ fn tell_from_next() {
     let _held = file.hold();
     let Some(entry) = file.entry() else { return };
     let modified_ns = entry.mtime_ns.load(Relaxed);
-    if modified_ns >= clock::wall_ns() && entry.written_ns.load(Relaxed) < modified_ns {
+    let is_needed = modified_ns >= clock::wall_ns() && entry.written_ns.load(Relaxed) < modified_ns;
+    if is_needed && has_room_before(modified_ns) {
         let before_ns = file.before_ns.load(Relaxed);
         set_modified(file, entry, modified_ns - 1, before_ns);
     }
