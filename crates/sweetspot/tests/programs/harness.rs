@@ -336,7 +336,7 @@ impl Place {
 }
 
 /// How many times as slow as others this machine is, at most.
-fn patience() -> u64 {
+pub fn patience() -> u64 {
     let times = std::env::var("SWEETSPOT_TEST_PATIENCE");
     times.map_or(1, |times| times.parse().expect("SWEETSPOT_TEST_PATIENCE is a number"))
 }
