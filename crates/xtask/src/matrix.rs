@@ -375,13 +375,18 @@ impl Drop for Work {
     }
 }
 
+/// Where everything is that a system says besides its answers.
+fn log(name: &str) -> PathBuf {
+    folder().join(format!("{}.log", name.replace([' ', ','], "-")))
+}
+
 /// Starts a command that ends when we do, and collects the answers among what it prints; all the
 /// rest goes to `target/matrix/NAME.log`.
 ///
 /// # Errors
 /// It cannot be started, or gave no answer.
 fn listen(command: &mut Command, name: &str) -> Result<Vec<Step>, String> {
-    let log = folder().join(format!("{}.log", name.replace([' ', ','], "-")));
+    let log = log(name);
     let failed = |error: std::io::Error| format!("{}: {error}", log.display());
     let mut file = File::create(&log).map_err(failed)?;
     let errors = file.try_clone().map_err(failed)?;

@@ -11,7 +11,7 @@
 
 use super::made::{self, Made};
 use super::root::{Root, SUITES};
-use super::{Extent, Step, Work, call, copy, folder, inside, listen, no_command};
+use super::{Extent, Step, Work, call, copy, folder, inside, listen, no_command, told};
 use crate::debian;
 use std::env::consts::ARCH;
 use std::fs;
@@ -34,7 +34,9 @@ pub struct Machine {
     console: &'static str,
 }
 
-const PC: &[&str] = &["qemu-system-x86_64", "-M", "q35", "-cpu", "max"];
+/// Without `cmpxchg16b`: after it the emulator may leave flags in which the next interrupt cannot return,
+/// and the kernel panics.
+const PC: &[&str] = &["qemu-system-x86_64", "-M", "q35", "-cpu", "max,-cx16"];
 /// Pointer authentication in software as the architecture has it takes two thirds of the time.
 const ARM: &[&str] = &["qemu-system-aarch64", "-M", "virt", "-cpu", "max,pauth-impdef=on"];
 
@@ -102,6 +104,11 @@ sync
 busybox poweroff -f
 "#;
 
+/// Whether what a machine said goes to the end of its script, and no kernel panicked before.
+fn has_ended(said: &str) -> bool {
+    said.lines().any(|line| line.contains("END:"))
+}
+
 impl Machine {
     /// What this machine lacks to boot that one.
     pub fn lacking(&self) -> Option<String> {
@@ -150,7 +157,13 @@ impl Machine {
              cryptomgr.notests",
             self.console
         ));
-        listen(&mut boot, self.name)
+        let mut steps = listen(&mut boot, self.name)?;
+        let log = super::log(self.name);
+        if !fs::read_to_string(&log).is_ok_and(|text| has_ended(&text)) {
+            let wrong = format!("it ended before its script did; see {}", log.display());
+            steps.push(told(Step::new("system", wrong)));
+        }
+        Ok(steps)
     }
 
     /// Kernel, module and programs, unpacked now unless they were before.
@@ -239,3 +252,14 @@ rm -rf "$tree"/boot/* "$tree"/lib/modules/* "$tree"/usr/lib/modules/* \
 echo root:x:0:0:root:/root:/bin/sh > "$tree/etc/passwd"
 echo root:x:0: > "$tree/etc/group"
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_panics_has_not_ended() {
+        assert!(has_ended("== older\nEND:0\n[    9.1] reboot: Power down\n"));
+        assert!(!has_ended("== programs\n[    9.1] Kernel panic - not syncing\n"));
+    }
+}
