@@ -56,6 +56,8 @@ pub struct Shadow {
     now_ns: u64,
     /// Size of the file when it was last asked for, or more.
     size: u64,
+    /// The position, as the calls that it was told of have left it.
+    position: u64,
     last_end: u64,
     /// It has memory for a window.
     has_window: bool,
@@ -99,6 +101,7 @@ impl Shadow {
         writes: Meter::NEW,
         now_ns: 1,
         size: 0,
+        position: 0,
         last_end: 0,
         has_window: false,
         window_at: 0,
@@ -158,6 +161,12 @@ impl Shadow {
         self.on && self.trails
     }
 
+    fn move_on(&mut self, transfer: Transfer) {
+        if !transfer.is_positioned {
+            self.position = transfer.at.wrapping_add(transfer.done);
+        }
+    }
+
     /// A read was made. What would have become of it is told to `count`.
     #[inline]
     pub fn read(
@@ -166,6 +175,7 @@ impl Shadow {
         world: &mut World,
         mut count: impl FnMut(Would, u64),
     ) -> Wish {
+        self.move_on(read);
         if self.straight {
             world.listen();
             return Wish::Nothing;
@@ -281,6 +291,7 @@ impl Shadow {
         world: &mut World,
         mut count: impl FnMut(Would, u64),
     ) -> Wish {
+        self.move_on(write);
         if self.straight {
             world.speak();
             return Wish::Nothing;
@@ -362,10 +373,10 @@ impl Shadow {
         append_bytes_wanted(self.buffer, &self.writes, self.told.write, self.append.bytes_max)
     }
 
-    /// The window that reads have earned opens: the file has that many bytes, and this is the position.
-    pub fn open_window(&mut self, size: u64, position: u64) {
+    /// The window that reads have earned opens: the file has that many bytes.
+    pub fn open_window(&mut self, size: u64) {
         self.size = size;
-        if size < position + WINDOW_BYTES_MIN / 2 {
+        if size.saturating_sub(self.position) < WINDOW_BYTES_MIN / 2 {
             self.learning = self.learning.back_off();
         } else {
             self.turn_on();
@@ -411,6 +422,7 @@ impl Shadow {
         world: &mut World,
         mut count: impl FnMut(Would, u64),
     ) {
+        self.position = position;
         if self.is_trailing() {
             world.speak();
             return self.flush(&mut count);
@@ -427,7 +439,13 @@ impl Shadow {
     }
 
     /// A write that is never buffered: a vector, or one at a position.
-    pub fn write_past(&mut self, world: &mut World, mut count: impl FnMut(Would, u64)) {
+    pub fn write_past(
+        &mut self,
+        write: Transfer,
+        world: &mut World,
+        mut count: impl FnMut(Would, u64),
+    ) {
+        self.move_on(write);
         world.speak();
         if self.is_trailing() {
             self.flush(&mut count);

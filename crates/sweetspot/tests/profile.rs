@@ -951,7 +951,7 @@ fn a_recording_says_of_auto_what_the_profile_says() {
                   for i in range(20000):\n\
                   \x20   if i % 16 == 0: os.lseek(fd, random.randrange(9000000), os.SEEK_SET)\n\
                   \x20   os.read(fd, 100)\n\
-                  for i in range(2000): os.pread(fd, 50, i * 50); os.pwrite(out, b'x' * 50, i * 50)\n\
+                  for i in range(20000): os.pread(fd, 50, i * 50); os.pwrite(out, b'x' * 50, i * 50)\n\
                   for i in range(300): os.writev(out, [b'a' * 10, b'b' * 10])\n";
     let script = format!(
         "dd bs=200 of=late 2> /dev/null < early; python3 -c \"{python}\" >> out; \

@@ -33,7 +33,7 @@ impl Program {
             Wish::Window if self.shadow.is_from_outside() => {
                 self.shadow.refuse(Why::FromOutside, &mut self.world, |_, _| {});
             }
-            Wish::Window => self.shadow.open_window(1 << 40, self.at),
+            Wish::Window => self.shadow.open_window(1 << 40),
             _ => {}
         }
         self.at += len;
@@ -192,7 +192,9 @@ fn what_takes_a_handle_back_is_asked_for_again() {
     (0..100).for_each(|_| program.write(200));
     program.check(&[(Would::Append, 100 - u64::from(WRITES_TO_EARN)), (Would::Settle, 0)]);
     // A vector ends the waiting, which is earned again by a few writes.
-    program.shadow.write_past(&mut program.world, |_, _| {});
+    let vector = Transfer { at: program.at, len: 20, done: 20, is_positioned: false };
+    program.shadow.write_past(vector, &mut program.world, |_, _| {});
+    program.at += 20;
     (0..20).for_each(|_| program.write(200));
     let again = 20 - u64::from(crate::policy::WRITES_TO_EARN_AGAIN);
     program.check(&[(Would::Append, 100 - u64::from(WRITES_TO_EARN) + again)]);
@@ -219,4 +221,24 @@ fn a_refusal_is_final_and_keeps_its_reason() {
     (0..100).for_each(|_| program.read(200));
     program.check(&[(Would::Hit, hits)]);
     assert_eq!(program.shadow.why(), Why::Mapped.bit());
+}
+
+/// Calls at places of their own leave the position where it was, and the window that they earn is worth
+/// what lies behind it. (Told by others where the position was, a recording told another one.)
+#[test]
+fn a_window_is_worth_what_lies_behind_the_position() {
+    let opens_at = |position| {
+        let mut program = Program::new();
+        let far = Transfer { at: position, len: 0, done: 0, is_positioned: false };
+        let _ = program.shadow.read(far, &mut program.world, |_, _| {});
+        let earns = (0..20).any(|n| {
+            let read = Transfer { at: n * 100, len: 100, done: 100, is_positioned: true };
+            program.shadow.read(read, &mut program.world, |_, _| {}) == Wish::Window
+        });
+        program.shadow.open_window(1 << 20);
+        earns && program.shadow.is_on()
+    };
+    assert!(opens_at(0));
+    assert!(!opens_at(1 << 20));
+    assert!(!opens_at(u64::MAX), "beyond its end");
 }

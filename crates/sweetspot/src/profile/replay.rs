@@ -39,7 +39,6 @@ struct Stream {
     record: usize,
     process: u32,
     shadow: Shadow,
-    position: u64,
 }
 
 /// Tells shadows with buffers of one size what those of the run were told. By the number of their
@@ -61,7 +60,6 @@ fn counts(lines: &[Line], buffer: BufferSize) -> HashMap<usize, Counts> {
                 record: 0,
                 process: line.value as u32,
                 shadow: new.with_buffer(bytes),
-                position: 0,
             });
             // One that is known is counted elsewhere from now on.
             stream.record = line.at as usize;
@@ -126,13 +124,7 @@ fn tell(
         is_positioned: line.flags & POSITIONED != 0,
     };
     let is_handed = line.flags & HANDED != 0;
-    match line.told {
-        Told::Read | Told::Write if transfer.is_positioned => {}
-        Told::Read | Told::Write => stream.position = transfer.at.wrapping_add(transfer.done),
-        Told::Seek => stream.position = line.at,
-        _ => {}
-    }
-    let Stream { shadow, position, .. } = stream;
+    let shadow = &mut stream.shadow;
     let asked = match line.told {
         Told::Read => Some(Would::AskedReads),
         Told::Write => Some(Would::AskedWrites),
@@ -150,7 +142,7 @@ fn tell(
             world.listen();
             shadow.refuse(Why::Stdio, world, count);
         }
-        Told::Write if is_handed => shadow.write_past(world, count),
+        Told::Write if is_handed => shadow.write_past(transfer, world, count),
         Told::Read => wish = shadow.read(transfer, world, count),
         Told::Write => wish = shadow.write(transfer, world, count),
         Told::Seek => shadow.seek(line.at, !is_handed, world, count),
@@ -165,23 +157,23 @@ fn tell(
         | Told::RefuseWrites
         | Told::Costs => {}
     }
-    if wish != Wish::Nothing && grant(wish, shadow, *position, answers) {
+    if wish != Wish::Nothing && grant(wish, shadow, answers) {
         counted[Would::Open as usize] += weight;
     }
 }
 
 /// Gives the file what its calls have earned. Whether it got it.
-fn grant(wish: Wish, shadow: &mut Shadow, position: u64, answers: &Answers) -> bool {
+fn grant(wish: Wish, shadow: &mut Shadow, answers: &Answers) -> bool {
     shadow.tell(answers.told);
     match (wish, answers.size, answers.pin) {
         (Wish::Nothing, ..) => return false,
-        (Wish::Window, Some(size), _) => shadow.open_window(size, position),
+        (Wish::Window, Some(size), _) => shadow.open_window(size),
         (Wish::Pin, _, Some((Told::RefuseWrites, why))) => shadow.refuse_writes(reason(why)),
         (Wish::Pin, _, Some((Told::PinTrailing, _))) => shadow.pin_trailing(),
         (Wish::Pin, _, Some(_)) => shadow.pin(),
         // The refusal is the next thing that it is told.
         _ if answers.is_refused => return false,
-        (Wish::Window, None, _) => shadow.open_window(answers.end, position),
+        (Wish::Window, None, _) => shadow.open_window(answers.end),
         (Wish::Pin, ..) if shadow.is_from_outside() => shadow.pin_trailing(),
         (Wish::Pin, ..) => shadow.pin(),
     }

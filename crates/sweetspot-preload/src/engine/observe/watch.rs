@@ -228,7 +228,7 @@ impl Watch {
             let wish = match self.kind {
                 Kind::Read => shadow.read(transfer, &mut world, count),
                 Kind::Write if manner.handed => {
-                    shadow.write_past(&mut world, count);
+                    shadow.write_past(transfer, &mut world, count);
                     Wish::Nothing
                 }
                 Kind::Write => shadow.write(transfer, &mut world, count),
@@ -359,9 +359,8 @@ impl Watch {
                 state.change(counts, world, Some(why));
             }
             (Wish::Window, None) => {
-                let position = state.position.wrapping_sub(state.shift);
                 log::tell(state, counts, world, Told::Window, status.size, 0);
-                state.shadow.open_window(status.size, position);
+                state.shadow.open_window(status.size);
             }
             (_, None) if !sys::file_size_unlimited() => {
                 log::tell(state, counts, world, Told::RefuseWrites, 0, Why::FileSizeLimit.bit());
