@@ -90,13 +90,24 @@ enum Extent {
     Full,
     /// The table of programs, in a root with few packages.
     Short,
-    /// What emulation can do in minutes.
-    Machine,
+    /// What a kernel could do in another way, as far as emulation gets in minutes.
+    Kernel,
+    /// The same, and all programs of the table that need no package: what a processor could.
+    Processor,
 }
 
 impl Extent {
-    const ALL: [(&str, Extent); 3] =
-        [("full", Extent::Full), ("short", Extent::Short), ("machine", Extent::Machine)];
+    const ALL: [(&str, Extent); 4] = [
+        ("full", Extent::Full),
+        ("short", Extent::Short),
+        ("kernel", Extent::Kernel),
+        ("processor", Extent::Processor),
+    ];
+
+    /// Whether the machine is emulated, and slow.
+    fn is_emulated(self) -> bool {
+        matches!(self, Extent::Kernel | Extent::Processor)
+    }
 
     fn named(name: &str) -> Option<Extent> {
         Extent::ALL.iter().find(|(other, _)| *other == name).map(|(_, extent)| *extent)

@@ -16,7 +16,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 /// A fuzzer or a group of programs that takes longer hangs, seconds.
-const STEP_SECONDS_MAX: &str = "2400";
+const STEP_SECONDS_MAX: &str = "7200";
 /// At most one call in so many is left where something is buffered.
 const CALLS_PER_LEFT_MIN: u64 = 4;
 /// How many times as slow as others an emulated machine is, about.
@@ -197,11 +197,12 @@ impl Inside {
         if self.extent != Extent::Full {
             command.env("SWEETSPOT_TEST_SIZES", "auto");
         }
-        if self.extent == Extent::Machine {
+        if self.extent.is_emulated() {
             command.env("SWEETSPOT_TEST_BIN", &self.folder);
             command.env("SWEETSPOT_TEST_PATIENCE", EMULATED);
-            // A kernel is what is new here, and emulation is slow: programs that share what the
-            // kernel keeps for them.
+        }
+        if self.extent == Extent::Kernel {
+            // Emulation is slow: programs that share what the kernel keeps for them.
             let groups = ["c_calls", "c_sharing", "shell"];
             command.arg("--exact").args(groups).arg("active::programs_make_fewer_calls");
         }
@@ -260,14 +261,13 @@ impl Inside {
     }
 
     fn contract(&self) -> Answer {
-        let operations = if self.extent == Extent::Machine { "1000" } else { "6000" };
+        let operations = if self.extent.is_emulated() { "1000" } else { "6000" };
         self.fuzz(&["contract", "--ops", operations])
     }
 
     fn kills(&self) -> Answer {
         // Some at a time, on processors that are emulated one after the other.
-        let (kills, slower) =
-            if self.extent == Extent::Machine { ("40", "80") } else { ("200", "1") };
+        let (kills, slower) = if self.extent.is_emulated() { ("40", "80") } else { ("200", "1") };
         self.fuzz(&["kill", "--kills", kills, "--slower", slower])
     }
 
