@@ -15,6 +15,7 @@
 //! came later. And it decides nothing by itself: where it has a rule that the engine has, too, both call
 //! one function.
 
+mod answers;
 mod terms;
 
 pub use terms::{Told, Transfer, Wish, World, Would};
@@ -24,7 +25,6 @@ use crate::auto::{Windows, append_bytes_first, append_bytes_wanted};
 use crate::cost::{Cost, Meter};
 use crate::learning::{Learning, is_near};
 use crate::ledger::BUFFER_AUTO;
-use crate::policy::WINDOW_BYTES_MIN;
 use crate::why::Why;
 use crate::window::{self, Decision, Miss};
 
@@ -149,11 +149,6 @@ impl Shadow {
     /// Calls were left out: whatever was heard or said meanwhile is no matter to this file.
     pub fn resume(&mut self, world: &World) {
         (self.news, self.speech) = (world.news, world.speech);
-    }
-
-    /// What earlier runs have told of its file system.
-    pub fn tell(&mut self, told: Told) {
-        self.told = told;
     }
 
     /// Whether its writes wait at the kernel's offset.
@@ -371,45 +366,6 @@ impl Shadow {
     /// The most that may wait.
     fn append_bytes_limit(&self) -> u64 {
         append_bytes_wanted(self.buffer, &self.writes, self.told.write, self.append.bytes_max)
-    }
-
-    /// The window that reads have earned opens: the file has that many bytes.
-    pub fn open_window(&mut self, size: u64) {
-        self.size = size;
-        if size.saturating_sub(self.position) < WINDOW_BYTES_MIN / 2 {
-            self.learning = self.learning.back_off();
-        } else {
-            self.turn_on();
-        }
-    }
-
-    /// The pin that writes have earned was asked for. The guard answers before the next one: where it
-    /// is later, as many more go straight on.
-    pub fn pin(&mut self) {
-        self.pin = Pin::Asked { is_answered: true };
-    }
-
-    /// The same for a file whose writes wait at the kernel's offset: one that is open for appending,
-    /// or came from outside.
-    pub fn pin_trailing(&mut self) {
-        self.trails = true;
-        self.pin();
-    }
-
-    /// Writes never wait, for this reason.
-    pub fn refuse_writes(&mut self, why: Why) {
-        self.why |= why.bit();
-        self.pin = Pin::Never;
-        if self.is_trailing() {
-            self.turn_off();
-        }
-    }
-
-    /// The file goes straight on for good, for this reason.
-    pub fn refuse(&mut self, why: Why, world: &mut World, mut count: impl FnMut(Would, u64)) {
-        self.settle(world, &mut count);
-        self.straight = true;
-        self.why |= why.bit();
     }
 
     /// A seek was answered with `position`: one that sets or asks the position where it `is_plain`, else

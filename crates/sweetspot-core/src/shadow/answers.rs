@@ -1,0 +1,52 @@
+//! What a shadow is answered: what the kernel, the guard or the ledger would have said to the engine.
+
+use super::{Shadow, Told, World, Would};
+use crate::append::Pin;
+use crate::policy::WINDOW_BYTES_MIN;
+use crate::why::Why;
+
+impl Shadow {
+    /// What earlier runs have told of its file system.
+    pub fn tell(&mut self, told: Told) {
+        self.told = told;
+    }
+
+    /// The window that reads have earned opens: the file has that many bytes.
+    pub fn open_window(&mut self, size: u64) {
+        self.size = size;
+        if size.saturating_sub(self.position) < WINDOW_BYTES_MIN / 2 {
+            self.learning = self.learning.back_off();
+        } else {
+            self.turn_on();
+        }
+    }
+
+    /// The pin that writes have earned was asked for. The guard answers before the next one: where it
+    /// is later, as many more go straight on.
+    pub fn pin(&mut self) {
+        self.pin = Pin::Asked { is_answered: true };
+    }
+
+    /// The same for a file whose writes wait at the kernel's offset: one that is open for appending,
+    /// or came from outside.
+    pub fn pin_trailing(&mut self) {
+        self.trails = true;
+        self.pin();
+    }
+
+    /// Writes never wait, for this reason.
+    pub fn refuse_writes(&mut self, why: Why) {
+        self.why |= why.bit();
+        self.pin = Pin::Never;
+        if self.is_trailing() {
+            self.turn_off();
+        }
+    }
+
+    /// The file goes straight on for good, for this reason.
+    pub fn refuse(&mut self, why: Why, world: &mut World, mut count: impl FnMut(Would, u64)) {
+        self.settle(world, &mut count);
+        self.straight = true;
+        self.why |= why.bit();
+    }
+}
