@@ -267,7 +267,11 @@ fn every_page_does_what_it_says() {
             }
             continue;
         }
-        match page.run(&name) {
+        // On a busy machine the guard may come when a short job is over: then it is done once more.
+        let ran = page.run(&name).or_else(|first| {
+            page.run(&name).map_err(|second| format!("{first}\n\nand once more: {second}"))
+        });
+        match ran {
             Ok(outputs) if std::env::var("SWEETSPOT_PAGES").is_ok_and(|what| what == "write") => {
                 let outputs =
                     outputs.iter().filter(|(shown, _)| !shown.lines().any(|line| line == "..."));
