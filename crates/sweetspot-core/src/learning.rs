@@ -97,10 +97,10 @@ impl Learning {
         if is_small(len) && done > 0 { self.small_write() } else { self }
     }
 
-    /// The position is set, or a read names one, where the last transfer ended at `last_end`.
+    /// The position is set, or a read names one, after a transfer that ended about `last_end`.
     #[inline(always)]
-    pub fn after_move(self, position: u64, last_end: u64) -> Self {
-        if is_near(position, last_end) { self } else { self.with(Self::JUMPED) }
+    pub fn after_move(self, position: u64, last_end: Near) -> Self {
+        if last_end.has(position) { self } else { self.with(Self::JUMPED) }
     }
 
     /// A small read was seen; `JUMPED` says whether it followed the one before. In the word as it is:
@@ -179,10 +179,29 @@ impl Learning {
     }
 }
 
-/// Whether a position is about where another one is.
-#[inline(always)]
-pub fn is_near(position: u64, other: u64) -> bool {
-    position.wrapping_sub(other).wrapping_add(NEAR_BYTES) <= 2 * NEAR_BYTES
+/// The positions about one, by the first of them: every read and seek that passes through pays for the
+/// look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Near(pub u64);
+
+impl Near {
+    /// About `position`.
+    #[inline(always)]
+    pub const fn to(position: u64) -> Near {
+        Near(position.wrapping_sub(NEAR_BYTES))
+    }
+
+    /// About the position that is so many bytes further on.
+    #[inline(always)]
+    pub fn moved(self, bytes: u64) -> Near {
+        Near(self.0.wrapping_add(bytes))
+    }
+
+    /// Whether a position is one of them.
+    #[inline(always)]
+    pub fn has(self, position: u64) -> bool {
+        position.wrapping_sub(self.0) <= 2 * NEAR_BYTES
+    }
 }
 
 #[cfg(test)]
@@ -206,6 +225,23 @@ mod tests {
         assert!(!run(1, 10_000), "every read jumps");
         assert!(!run(3, 10_000), "runs of three");
         assert!(run(8, 10_000), "runs of eight");
+    }
+
+    #[test]
+    fn what_is_near_lies_on_both_sides() {
+        for at in [0, NEAR_BYTES, 1 << 40, u64::MAX] {
+            let near = Near::to(at);
+            for (position, expected) in [
+                (at, true),
+                (at.wrapping_add(NEAR_BYTES), true),
+                (at.wrapping_sub(NEAR_BYTES), true),
+                (at.wrapping_add(NEAR_BYTES + 1), false),
+                (at.wrapping_sub(NEAR_BYTES + 1), false),
+            ] {
+                assert_eq!(near.has(position), expected, "{at} {position}");
+            }
+            assert_eq!(near.moved(7), Near::to(at.wrapping_add(7)));
+        }
     }
 
     /// What a program of one thread does without a look back earns what it earns with one.

@@ -23,7 +23,7 @@ pub use terms::{Told, Transfer, Wish, World, Would};
 use crate::append::{self, Pin, may_wait};
 use crate::auto::{Windows, append_bytes_first, append_bytes_wanted};
 use crate::cost::{Cost, Meter};
-use crate::learning::{Learning, is_near};
+use crate::learning::{Learning, Near};
 use crate::ledger::BUFFER_AUTO;
 use crate::why::Why;
 use crate::window::{self, Decision, Miss};
@@ -58,7 +58,7 @@ pub struct Shadow {
     size: u64,
     /// The position, as the calls that it was told of have left it.
     position: u64,
-    last_end: u64,
+    last_end: Near,
     /// It has memory for a window.
     has_window: bool,
     window_at: u64,
@@ -102,7 +102,7 @@ impl Shadow {
         now_ns: 1,
         size: 0,
         position: 0,
-        last_end: 0,
+        last_end: Near::to(0),
         has_window: false,
         window_at: 0,
         window_len: 0,
@@ -205,13 +205,14 @@ impl Shadow {
     fn learn_read(&mut self, read: Transfer, world: &mut World) -> Wish {
         world.listen();
         if read.is_positioned {
-            let was = core::mem::replace(&mut self.last_end, read.at.wrapping_add(read.len));
-            if self.learning.has_no_score() && !is_near(read.at, was) {
+            let end = Near::to(read.at.wrapping_add(read.len));
+            let was = core::mem::replace(&mut self.last_end, end);
+            if self.learning.has_no_score() && !was.has(read.at) {
                 return Wish::Nothing;
             }
             self.learning = self.learning.after_move(read.at, was);
         } else {
-            self.last_end = self.last_end.wrapping_add(read.done);
+            self.last_end = self.last_end.moved(read.done);
         }
         self.learning = self.learning.after_read(read.len, read.done);
         if !append::is_small(read.len) {
@@ -329,7 +330,7 @@ impl Shadow {
     fn learn_write(&mut self, write: Transfer, world: &mut World) -> Wish {
         world.speak();
         self.straight_writes += 1;
-        self.last_end = self.last_end.wrapping_add(write.done);
+        self.last_end = self.last_end.moved(write.done);
         self.learning = self.learning.after_write(write.len, write.done);
         if !append::is_small(write.len) {
             self.why |= Why::LargeTransfers.bit();
@@ -391,7 +392,7 @@ impl Shadow {
             self.settle(world, &mut count);
         }
         self.learning = self.learning.after_move(position, self.last_end);
-        self.last_end = position;
+        self.last_end = Near::to(position);
     }
 
     /// A write that is never buffered: a vector, or one at a position.

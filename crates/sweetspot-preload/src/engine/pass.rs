@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::append::is_small;
-use sweetspot_core::learning::{Learning, is_near};
+use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
@@ -114,16 +114,15 @@ impl Pass {
 
     /// Keeps in mind where the next call would follow on; true for a seek that goes elsewhere.
     fn remember_position(self, answer: isize) -> bool {
-        let last_end = table::last_end(self.fd);
-        let before = last_end.load(Relaxed);
+        let before = table::last_end(self.fd);
         match self.kind {
             Kind::Read | Kind::Write if answer > 0 => {
-                last_end.store(before.wrapping_add(answer as u64), Relaxed);
+                table::set_last_end(self.fd, before.moved(answer as u64));
                 false
             }
             Kind::Seek | Kind::SeekNews if answer >= 0 => {
-                last_end.store(answer as u64, Relaxed);
-                !is_near(answer as u64, before)
+                table::set_last_end(self.fd, Near::to(answer as u64));
+                !before.has(answer as u64)
             }
             _ => false,
         }
@@ -162,12 +161,11 @@ impl Pass {
         if !table::is_learning(value) || learning.under_way() == 0 || answer < 0 {
             return false;
         }
-        let last_end = table::last_end(self.fd);
-        let (before, answer) = (last_end.load(Relaxed), answer as u64);
+        let (before, answer) = (table::last_end(self.fd), answer as u64);
         let (next, end) = match self.kind {
-            Kind::Seek => (learning.after_move(answer, before), answer),
-            Kind::Read => (learning.after_read(self.len, answer), before.wrapping_add(answer)),
-            Kind::Write => (learning.after_write(self.len, answer), before.wrapping_add(answer)),
+            Kind::Seek => (learning.after_move(answer, before), Near::to(answer)),
+            Kind::Read => (learning.after_read(self.len, answer), before.moved(answer)),
+            Kind::Write => (learning.after_write(self.len, answer), before.moved(answer)),
             _ => return false,
         };
         let earns = match self.kind {
@@ -179,7 +177,7 @@ impl Pass {
         if earns || !swap(word, value, next.leave().0) {
             return false;
         }
-        last_end.store(end, Relaxed);
+        table::set_last_end(self.fd, end);
         match self.kind {
             Kind::Read => {
                 listen();

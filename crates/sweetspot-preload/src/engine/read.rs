@@ -9,7 +9,7 @@ use core::sync::atomic::{
 
 use sweetspot_core::append::is_small;
 use sweetspot_core::auto::usual_bytes;
-use sweetspot_core::learning::{Learning, is_near};
+use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 
 use super::children::passive;
@@ -39,7 +39,7 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
         return AtOnce::Ask;
     }
     word.store(next.0, Relaxed);
-    end.store(end.load(Relaxed).wrapping_add(len as u64), Relaxed);
+    end.store(Near(end.load(Relaxed)).moved(len as u64).0, Relaxed);
     listen_ahead();
     AtOnce::Pass
 }
@@ -53,10 +53,10 @@ pub fn at_once_at(fd: i32, len: usize, offset: i64) -> AtOnce {
     if concerns::with(value & (table::FREE | Learning::SCORE)) != table::LEARNING {
         return table::open_word(fd).map_or(AtOnce::Ask, AtOnce::Kept);
     }
-    if is_near(offset as u64, end.load(Relaxed)) {
+    if Near(end.load(Relaxed)).has(offset as u64) {
         return AtOnce::Ask;
     }
-    end.store((offset as u64).wrapping_add(len as u64), Relaxed);
+    end.store(Near::to((offset as u64).wrapping_add(len as u64)).0, Relaxed);
     listen_ahead();
     AtOnce::Pass
 }
@@ -300,11 +300,11 @@ fn is_for_us(target: Target, len: usize) -> bool {
 /// Whether a positioned read of a file without a window is far from where the last one ended.
 #[inline(always)]
 fn is_far(fd: i32, offset: i64) -> bool {
-    !is_near(offset as u64, table::last_end(fd).load(Relaxed))
+    !table::last_end(fd).has(offset as u64)
 }
 
 fn remember_end(fd: i32, len: usize, offset: i64) {
-    table::last_end(fd).store((offset as u64).wrapping_add(len as u64), Relaxed);
+    table::set_last_end(fd, Near::to((offset as u64).wrapping_add(len as u64)));
 }
 
 /// Whether there is nothing to do for a positioned read: nothing concerns it, and the file has no window

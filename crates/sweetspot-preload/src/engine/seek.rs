@@ -5,7 +5,7 @@ use core::sync::atomic::{
     fence,
 };
 
-use sweetspot_core::learning::{Learning, is_near};
+use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 
 use super::children::passive;
@@ -33,10 +33,10 @@ pub fn at_once(fd: i32, offset: i64, whence: i32) -> AtOnce {
     if concerns::with(asked) != table::LEARNING || whence != libc::SEEK_SET {
         return table::open_word(fd).map_or(AtOnce::Ask, AtOnce::Kept);
     }
-    if !is_near(offset as u64, end.load(Relaxed)) {
+    if !Near(end.load(Relaxed)).has(offset as u64) {
         word.store(Learning(value).jumped_to_nothing().0, Relaxed);
     }
-    end.store(offset as u64, Relaxed);
+    end.store(Near::to(offset as u64).0, Relaxed);
     AtOnce::Pass
 }
 

@@ -16,7 +16,7 @@ use core::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use sweetspot_core::learning::Learning;
+use sweetspot_core::learning::{Learning, Near};
 
 use super::file::OpenFile;
 
@@ -35,9 +35,18 @@ pub const ON: u64 = 3;
 pub const TRAILING: u64 = 5;
 const TAG_BITS: u64 = 7;
 
-static WORDS: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(UNKNOWN) }; DESCRIPTORS_MAX];
-/// End of the last positioned read of a descriptor that is learning.
-static LAST_END: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(0) }; DESCRIPTORS_MAX];
+/// What each descriptor has that the most frequent calls look at: in one static, so that one address is
+/// enough for both.
+struct Table {
+    words: [AtomicU64; DESCRIPTORS_MAX],
+    /// About where the last transfer of a descriptor that is learning ended: a [`Near`].
+    last_ends: [AtomicU64; DESCRIPTORS_MAX],
+}
+
+static TABLE: Table = Table {
+    words: [const { AtomicU64::new(UNKNOWN) }; DESCRIPTORS_MAX],
+    last_ends: [const { AtomicU64::new(0) }; DESCRIPTORS_MAX],
+};
 /// Whether stdio's calls on a descriptor are buffered: 0 not asked yet, 1 they are, 2 they are not.
 /// Touched only where rules decide that.
 static STDIO: [AtomicU8; DESCRIPTORS_MAX] = [const { AtomicU8::new(0) }; DESCRIPTORS_MAX];
@@ -53,7 +62,7 @@ pub fn tag(word: u64) -> u64 {
 /// The word of a descriptor, unless it is out of range.
 #[inline(always)]
 pub fn word(fd: i32) -> Option<&'static AtomicU64> {
-    WORDS.get(fd as usize)
+    TABLE.words.get(fd as usize)
 }
 
 /// Whether the word of a descriptor is still this one.
@@ -62,16 +71,24 @@ pub fn means(fd: i32, value: u64) -> bool {
     word(fd).is_some_and(|word| word.load(Relaxed) == value)
 }
 
-/// The word of a descriptor, unless it is out of range, and where its last read ended.
+/// The word of a descriptor, unless it is out of range, and about where its last transfer ended, as
+/// [`last_end`] has it.
 #[inline(always)]
 pub fn word_and_end(fd: i32) -> Option<(&'static AtomicU64, &'static AtomicU64)> {
     let index = fd as usize;
-    (index < DESCRIPTORS_MAX).then(|| (&WORDS[index], &LAST_END[index]))
+    (index < DESCRIPTORS_MAX).then(|| (&TABLE.words[index], &TABLE.last_ends[index]))
 }
 
-/// Where the last positioned read of a descriptor ended.
-pub fn last_end(fd: i32) -> &'static AtomicU64 {
-    &LAST_END[fd as usize % DESCRIPTORS_MAX]
+/// About where the last transfer of a descriptor ended.
+#[inline(always)]
+pub fn last_end(fd: i32) -> Near {
+    Near(TABLE.last_ends[fd as usize % DESCRIPTORS_MAX].load(Relaxed))
+}
+
+/// Remembers it.
+#[inline(always)]
+pub fn set_last_end(fd: i32, end: Near) {
+    TABLE.last_ends[fd as usize % DESCRIPTORS_MAX].store(end.0, Relaxed);
 }
 
 /// What is known of stdio's calls on a descriptor; `None` beyond the table.
@@ -113,8 +130,8 @@ pub fn set(fd: i32, new: u64) {
 /// A descriptor that was just opened here, by path.
 pub fn opened(fd: i32, flags: u64) {
     set(fd, LEARNING | flags);
-    if let Some(end) = LAST_END.get(fd as usize) {
-        end.store(0, Relaxed);
+    if let Some(end) = TABLE.last_ends.get(fd as usize) {
+        end.store(Near::to(0).0, Relaxed);
     }
 }
 

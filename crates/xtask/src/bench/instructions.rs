@@ -38,9 +38,9 @@ const CALLS: &[Calls] = &[
     Calls { stdio: Some("fread8"), ..calls("read8", "read of 8 bytes, hit", 45, 42) },
     Calls { stdio: Some("fread200"), ..calls("read200", "read of 200 bytes, hit", 60, 62) },
     Calls { stdio: Some("fwrite200"), ..calls("write200", "write of 200 bytes, append", 80, 79) },
-    calls("pread", "pread, passed through", 20, 21),
-    calls("seek", "lseek and read, passed through", 50, 49),
-    calls("small", "open, two reads, close of a small file", 200, 111),
+    calls("pread", "pread, passed through", 20, 20),
+    calls("seek", "lseek and read, passed through", 50, 47),
+    calls("small", "open, two reads, close of a small file", 200, 106),
     calls("fstat", "fstat", 15, 16),
 ];
 
