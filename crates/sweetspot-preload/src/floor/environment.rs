@@ -34,12 +34,11 @@ pub fn variable(mut entry: Variables, name: &[u8]) -> Option<&'static [u8]> {
             return None;
         }
         while !(*entry).is_null() {
-            // Most begin with another letter.
-            if **entry as u8 == name[0]
-                && let Some(rest) = CStr::from_ptr(*entry).to_bytes().strip_prefix(name)
-                && let Some(value) = rest.strip_prefix(b"=")
-            {
-                return Some(value);
+            // Its length is not asked for: most are other ones, and some are long. No name holds a
+            // null, so this ends within the string.
+            let same = name.iter().enumerate().all(|(at, byte)| *(*entry).add(at) as u8 == *byte);
+            if same && *(*entry).add(name.len()) as u8 == b'=' {
+                return Some(CStr::from_ptr((*entry).add(name.len() + 1)).to_bytes());
             }
             entry = entry.add(1);
         }
