@@ -788,7 +788,6 @@ impl Place {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 #[test]
 fn where_names_function_file_and_line() {
     let place = Place::new();
@@ -821,7 +820,6 @@ fn where_names_function_file_and_line() {
     assert!(report.contains(&format!("  100 % by program+{offset:#x}\n")), "{report}");
 }
 
-#[cfg(target_arch = "x86_64")]
 #[test]
 fn where_knows_other_languages_and_libraries() {
     let place = Place::new();
@@ -881,7 +879,6 @@ fn where_knows_other_languages_and_libraries() {
 }
 
 /// Each thread and each handler has its own stack: what one notes is never the other's.
-#[cfg(target_arch = "x86_64")]
 #[test]
 fn where_tells_threads_and_handlers_apart() {
     let place = Place::new();
