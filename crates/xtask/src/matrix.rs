@@ -92,7 +92,7 @@ enum Extent {
     Short,
     /// What a kernel could do in another way, as far as emulation gets in minutes.
     Kernel,
-    /// The same, and all programs of the table that need no package: what a processor could.
+    /// The same for a processor.
     Processor,
 }
 
@@ -106,7 +106,27 @@ impl Extent {
 
     /// Whether the machine is emulated, and slow.
     fn is_emulated(self) -> bool {
-        matches!(self, Extent::Kernel | Extent::Processor)
+        self.groups().is_some()
+    }
+
+    /// The groups of the table of programs that are run, where it is not all of them: those that share
+    /// what a kernel keeps for them; or all that need neither a compiler nor packages.
+    fn groups(self) -> Option<&'static [&'static str]> {
+        match self {
+            Extent::Full | Extent::Short => None,
+            Extent::Kernel => Some(&["c_calls", "c_sharing", "shell"]),
+            Extent::Processor => Some(&[
+                "c_calls",
+                "c_ends",
+                "c_errors",
+                "c_fuzz",
+                "c_sharing",
+                "coreutils",
+                "perl",
+                "shell",
+                "tools",
+            ]),
+        }
     }
 
     fn named(name: &str) -> Option<Extent> {

@@ -201,9 +201,7 @@ impl Inside {
             command.env("SWEETSPOT_TEST_BIN", &self.folder);
             command.env("SWEETSPOT_TEST_PATIENCE", EMULATED);
         }
-        if self.extent == Extent::Kernel {
-            // Emulation is slow: programs that share what the kernel keeps for them.
-            let groups = ["c_calls", "c_sharing", "shell"];
+        if let Some(groups) = self.extent.groups() {
             command.arg("--exact").args(groups).arg("active::programs_make_fewer_calls");
         }
         let text = said(&mut command)?;
