@@ -147,6 +147,8 @@ pub struct OpenFile {
     pub private: AtomicU32,
     /// 1 where it was open before the program started.
     pub outside: AtomicU32,
+    /// 1 where its times say nothing about its content.
+    pub untimed: AtomicU32,
     pub device: AtomicU64,
     pub inode: AtomicU64,
     /// Bytes that the window's buffer was taken for; 0: none taken.
@@ -223,6 +225,7 @@ const NEW: OpenFile = OpenFile {
     flags: AtomicU32::new(0),
     private: AtomicU32::new(0),
     outside: AtomicU32::new(0),
+    untimed: AtomicU32::new(0),
     device: AtomicU64::new(0),
     inode: AtomicU64::new(0),
     buffer_bytes: AtomicU64::new(0),

@@ -13,7 +13,7 @@ use sweetspot_core::window::{Decision, Miss};
 use super::file::{Held, OpenFile};
 use super::process::{EPOCH, listen, listen_with};
 use super::read::Target;
-use super::{auto, flush, inodes, pool, settle};
+use super::{auto, flush, inodes, pool, settle, transition};
 use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -73,7 +73,16 @@ pub(super) fn miss(
         return Step::Again;
     };
     match decision {
+        Decision::Fill(_) if is_refused(file, fd) => match offset {
+            Some(_) => {
+                file.reopen_cursor();
+                Step::Straight
+            }
+            None => pass_on(file, fd, target, len as usize, at),
+        },
         Decision::Fill(bytes) => {
+            // The kernel reads nothing where a transfer would end beyond the last position there is.
+            let bytes = bytes.min((i64::MAX as u64).saturating_sub(at)).max(len);
             let step = fill(file, fd, at, bytes, len, now, &held);
             if let Step::Ready(_) = step {
                 note_fill(file, began_ns, bytes);
@@ -92,6 +101,15 @@ pub(super) fn miss(
             Step::Again
         }
     }
+}
+
+/// Whether the first window of a file is refused: where its writes wait already, nobody has asked yet.
+fn is_refused(file: &OpenFile, fd: i32) -> bool {
+    if file.buffer_bytes.load(Relaxed) > 0 {
+        return false;
+    }
+    let allowed = transition::may_have_window(fd);
+    allowed.map(|trust| trust.keep(file)).is_err()
 }
 
 /// What is to be done about a miss, and when the transfer began that it may lead to; `None`: bytes wait
@@ -265,7 +283,8 @@ fn unchanged(file: &OpenFile, fd: i32, now: u64) -> bool {
     }
     file.count(Counter::KernelCalls, 1);
     let Some(status) = sys::status(fd) else { return false };
-    let same = status.mtime_ns == file.mtime_ns.load(Relaxed)
+    let same = file.untimed.load(Relaxed) == 0
+        && status.mtime_ns == file.mtime_ns.load(Relaxed)
         && status.ctime_ns == file.ctime_ns.load(Relaxed)
         && status.size == file.size.load(Relaxed);
     file.mtime_ns.store(status.mtime_ns, Relaxed);

@@ -172,7 +172,6 @@ fn be_modest(file: &'static OpenFile, refused: &'static Entry) {
 /// Asks for a pin on a file that is open for writing. The registry is held.
 pub(super) fn ask(file: &'static OpenFile, fd: i32) {
     let flags = sys::open_flags(fd).unwrap_or(0);
-    let special = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
     let buffer = match file.buffer.load(Relaxed) {
         BUFFER_OFF => rules::buffer_for(fd),
         buffer => buffer,
@@ -187,7 +186,7 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
         Some(Why::SharedMemory)
     } else if super::silence::counts_writes() && !file.is_private() {
         Some(Why::Watched)
-    } else if flags & special != 0 {
+    } else if !transition::may_wait(flags) || sys::is_synchronous(fd) {
         Some(Why::OpenFlags)
     } else if !status.regular {
         Some(Why::NotRegular)
@@ -262,6 +261,9 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     }
     // They may have been changed since the handle was asked for.
     let flags = sys::open_flags(fd).unwrap_or(0);
+    if !transition::may_wait(flags) {
+        return give_up(file, Why::OpenFlags);
+    }
     file.flags.store(flags as u32, Relaxed);
     let placement = file.placement(flags);
     let Some(before) = lock_state(file, placement) else { return };

@@ -109,6 +109,10 @@ pub fn perhaps_made(fd: i32) {
     }
     if passive() {
         observe::made(fd);
+    } else if table::open_file(fd).is_some_and(|(file, _)| file.references.load(Relaxed) > 1) {
+        // It may be a count as well. A duplicate that is forgotten would no longer be seen to move the
+        // position.
+        special_use(fd, Why::Shared);
     } else {
         settle::settle(fd, settle::Next::Learn);
         forget(fd);
@@ -127,7 +131,9 @@ pub fn stream_closing(fd: i32) {
 /// Before `close_range`: the descriptors end, or are closed at exec from now on. That may yet fail,
 /// so the kernel knows all positions first.
 pub fn range(first: u32, last: u32, flags: u32) {
-    if passive() || first > last {
+    const KNOWN: u32 = libc::CLOSE_RANGE_UNSHARE | libc::CLOSE_RANGE_CLOEXEC;
+    if passive() || first > last || flags & !KNOWN != 0 {
+        // It will fail where it is wrong, and all goes on as it was.
         observe::range_closed(first, last, flags);
         return;
     }
@@ -332,6 +338,16 @@ pub fn rights_changing(fd: i32) {
         && let Some(status) = sys::status(fd)
     {
         give_handles_back(&status);
+    }
+}
+
+/// The same where not even who has it open for writing could write any more.
+pub fn freezing(fd: i32) {
+    rights_changing(fd);
+    if crate::engine::deaths::can_wait()
+        && let Some(status) = sys::status(fd)
+    {
+        crate::engine::others::rights_changing(&status);
     }
 }
 

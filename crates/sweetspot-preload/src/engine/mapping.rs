@@ -26,7 +26,24 @@ pub fn mapped(flags: i32) {
     }
 }
 
+/// Whether a file was mapped by a call that was seen: its map keeps the description open, and so the
+/// locks on it.
+#[unsafe(link_section = ".data")]
+static MAPPED: AtomicBool = AtomicBool::new(false);
+
+/// Before memory is unmapped, or mapped over: that may be the end of a description that was closed.
+pub fn unmapping() {
+    if MAPPED.load(Relaxed) && !passive() {
+        speak();
+    }
+}
+
 fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
+    match flags & libc::MAP_ANONYMOUS {
+        0 => MAPPED.store(true, Relaxed),
+        _ if flags & libc::MAP_FIXED != 0 => unmapping(),
+        _ => {}
+    }
     let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
     let writable = protection & libc::PROT_WRITE != 0;
     if flags & libc::MAP_ANONYMOUS != 0 {
@@ -43,8 +60,8 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
         match status.mode & libc::S_IFMT {
             _ if !shared => {}
             // Those that are mapped (/dev/zero, graphics, networks) are the process' own, or its children's.
-            libc::S_IFCHR | libc::S_IFBLK => silence::shares_with_children(),
-            // Maps and rings of the kernel's, which others may have open.
+            libc::S_IFCHR => silence::shares_with_children(),
+            // Disks, maps and rings of the kernel's, which others may have open.
             _ => silence::agrees_silently(),
         }
         return;

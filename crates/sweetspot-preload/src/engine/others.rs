@@ -157,6 +157,23 @@ pub fn limited(process: i32) {
     }
 }
 
+/// This process is about to change what may be done with a file: what others have waiting for it is
+/// written while it still may be.
+pub fn rights_changing(status: &sys::Status) {
+    let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() else { return };
+    let own = pins::slot() as usize;
+    let of_others = || {
+        ledger.entries.iter().filter_map(|entry| {
+            let inode = (entry.device.load(SeqCst), entry.inode.load(SeqCst));
+            let index = entry.slot.load(SeqCst) as usize;
+            let is_it = inode == (status.device, status.inode) && index != own;
+            (is_it && index < ledger.slots.len()).then_some((entry, index))
+        })
+    };
+    of_others().for_each(|(entry, _)| entry.is_recalled.store(1, SeqCst));
+    of_others().for_each(|(_, index)| write_out(ledger, index));
+}
+
 /// This process has looked into the memory of another one, where it may have seen what that one did.
 pub fn looked_into(process: i32) {
     if let Some((ledger, index)) = other(process) {

@@ -11,6 +11,7 @@ use sweetspot_core::append::is_small;
 use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
+use sweetspot_core::why::Why;
 
 use super::children::passive;
 use super::file::{CLOSED, Hit, OpenFile};
@@ -171,6 +172,11 @@ pub(super) enum Target {
 fn vector_len(vector: *const libc::iovec, count: i32) -> Option<usize> {
     (0..count as usize).try_fold(0usize, |sum, index| {
         let piece = vector_piece(vector, index)?;
+        // Also of a piece into which nothing will be copied.
+        let end = (piece.iov_base as usize).checked_add(piece.iov_len)?;
+        if end >= arch::USER_END {
+            return None;
+        }
         sum.checked_add(piece.iov_len).filter(|sum| *sum < 1 << 31)
     })
 }
@@ -241,7 +247,11 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
 
 /// Before a read that goes to the kernel, at its offset or at `offset`.
 fn before_straight(file: Option<&OpenFile>, fd: i32, len: usize, offset: Option<i64>) {
-    let is_news = |file| inodes::others_pending(file) || super::children::shows_its_offset(file);
+    // A FIFO or a terminal that was opened by its path: who writes there, or waits to, notices the read.
+    let is_heard = |file: &OpenFile| file.why.load(Relaxed) & Why::NotRegular.bit() != 0;
+    let is_news = |file| {
+        inodes::others_pending(file) || super::children::shows_its_offset(file) || is_heard(file)
+    };
     if file.is_none_or(is_news) {
         speak();
     }

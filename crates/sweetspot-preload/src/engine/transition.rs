@@ -91,6 +91,9 @@ pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
     file.device.store(status.device, Relaxed);
     file.inode.store(status.inode, Relaxed);
     file.state.store(value, Relaxed);
+    if !status.regular {
+        file.note(Why::NotRegular);
+    }
     if swap(word, value, file.to_word()) {
         Some(file)
     } else {
@@ -163,6 +166,7 @@ struct Facts {
     flags: i32,
     position: u64,
     buffer: u32,
+    trust: Trust,
 }
 
 enum Refusal {
@@ -172,13 +176,53 @@ enum Refusal {
     Final(Why),
 }
 
+/// Whether a file that is open with these flags may be buffered: not where each transfer is to go to the
+/// device, or none to the file.
+pub fn may_wait(flags: i32) -> bool {
+    let direct = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
+    flags & direct & !libc::O_LARGEFILE == 0
+}
+
+/// By what a window can be confirmed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// The times of the file change with its content.
+    Times,
+    /// They need not, where a program makes up the content (FUSE): a window is only filled again.
+    Nothing,
+}
+
+impl Trust {
+    /// Remembers it for the file.
+    pub fn keep(self, file: &OpenFile) {
+        file.untimed.store(u32::from(self == Trust::Nothing), Relaxed);
+    }
+}
+
+/// Whether a window may answer reads of a file, and by what it is confirmed; asked before its first one, also where its writes
+/// wait already.
+///
+/// # Errors
+/// Why not.
+pub fn may_have_window(fd: i32) -> Result<Trust, Why> {
+    const FUSE: u64 = 0x6573_5546;
+    let magic = sys::file_system(fd).map(|(magic, _)| magic);
+    if magic.is_some_and(|magic| MADE_UP.contains(&magic)) {
+        return Err(Why::NotRegular);
+    }
+    let hears = super::silence::shares_memory() || super::silence::may_hear();
+    if hears && !rules::is_private(fd) {
+        return Err(Why::SharedMemory);
+    }
+    Ok(if magic == Some(FUSE) { Trust::Nothing } else { Trust::Times })
+}
+
 fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
     if known.is_some_and(OpenFile::is_from_outside) {
         return Err(Refusal::Final(Why::FromOutside));
     }
     let flags = sys::open_flags(fd).ok_or(Refusal::Later)?;
-    let direct = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
-    if flags & direct & !libc::O_LARGEFILE != 0 || flags & libc::O_ACCMODE == libc::O_WRONLY {
+    if !may_wait(flags) || flags & libc::O_ACCMODE == libc::O_WRONLY {
         return Err(Refusal::Final(Why::OpenFlags));
     }
     let status = sys::status(fd).ok_or(Refusal::Later)?;
@@ -188,14 +232,8 @@ fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
     if inodes::is_mapped(status.device, status.inode) {
         return Err(Refusal::Final(Why::Mapped));
     }
-    let (magic, _) = sys::file_system(fd).ok_or(Refusal::Later)?;
-    if MADE_UP.contains(&magic) {
-        return Err(Refusal::Final(Why::NotRegular));
-    }
-    let hears = super::silence::shares_memory() || super::silence::may_hear();
-    if hears && !rules::is_private(fd) {
-        return Err(Refusal::Final(Why::SharedMemory));
-    }
+    sys::file_system(fd).ok_or(Refusal::Later)?;
+    let trust = may_have_window(fd).map_err(Refusal::Final)?;
     let buffer = match known.map(|file| file.buffer.load(Relaxed)) {
         Some(buffer) if buffer != BUFFER_OFF => buffer,
         _ => rules::buffer_for(fd),
@@ -211,7 +249,7 @@ fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
     if status.size < position as u64 + policy::WINDOW_BYTES_MIN / 2 {
         return Err(Refusal::Later);
     }
-    Ok(Facts { status, flags, position: position as u64, buffer })
+    Ok(Facts { status, flags, position: position as u64, buffer, trust })
 }
 
 fn turn_on(file: &'static OpenFile, learned: u64, facts: &Facts, fd: i32) {
@@ -227,6 +265,7 @@ fn turn_on(file: &'static OpenFile, learned: u64, facts: &Facts, fd: i32) {
     file.position.store(facts.position, Relaxed);
     file.kernel_at.store(facts.position, Relaxed);
     file.buffer.store(facts.buffer, Relaxed);
+    facts.trust.keep(file);
     file.learned.store(learned, Relaxed);
     records::begin(file, fd);
     file.close_cursor();

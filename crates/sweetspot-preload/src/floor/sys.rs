@@ -130,6 +130,11 @@ pub fn set_modified(fd: i32, modified_ns: u64) {
 
 /// `fstatfs`: the magic number, and the bytes that are free for everyone.
 pub fn file_system(fd: i32) -> Option<(u64, u64)> {
+    let stat = statistics(fd)?;
+    Some((stat.f_type as u64, stat.f_bavail.saturating_mul(stat.f_bsize as u64)))
+}
+
+fn statistics(fd: i32) -> Option<libc::statfs64> {
     let mut stat = core::mem::MaybeUninit::<libc::statfs64>::zeroed();
     // SAFETY: on 64-bit machines the kernel's struct statfs is libc's statfs64.
     let answer = unsafe { syscall!(SYS_fstatfs, fd as isize, stat.as_mut_ptr()) };
@@ -137,8 +142,13 @@ pub fn file_system(fd: i32) -> Option<(u64, u64)> {
         return None;
     }
     // SAFETY: zeroed, then filled by the kernel.
-    let stat = unsafe { stat.assume_init() };
-    Some((stat.f_type as u64, stat.f_bavail.saturating_mul(stat.f_bsize as u64)))
+    Some(unsafe { stat.assume_init() })
+}
+
+/// Whether each write to a file is on the device before it returns, as its file system was mounted so.
+pub fn is_synchronous(fd: i32) -> bool {
+    const ST_SYNCHRONOUS: i64 = 16;
+    statistics(fd).is_some_and(|stat| stat.f_flags & ST_SYNCHRONOUS != 0)
 }
 
 /// `fcntl(F_GETFL)`.

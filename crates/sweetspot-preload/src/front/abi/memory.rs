@@ -30,6 +30,13 @@ macro_rules! mappings {
 }
 mappings! { mmap mmap64 }
 
+hook! {
+    fn munmap(at: Pointer, len: usize) -> c_int, next => {
+        mapping::unmapping();
+        next(at, len)
+    }
+}
+
 macro_rules! protects {
     ($($name:ident)*) => {$(hook! {
         fn $name(at: Pointer, len: usize, protection: c_int) -> c_int, next => {

@@ -4,6 +4,30 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
+use crate::engine::{self, deaths, life};
+
+// Whether somebody answers, or has an address, tells that he lives.
+hears_of_deaths! {
+    fn connect(fd: c_int, address: Pointer, len: c_uint);
+    fn __connect(fd: c_int, address: Pointer, len: c_uint);
+    fn bind(fd: c_int, address: Pointer, len: c_uint);
+}
+
+hook! {
+    fn getsockopt(fd: c_int, level: c_int, name: c_int, into: Pointer, len: Pointer) -> c_int, next => {
+        // A descriptor of the process at the other end; libc has no name for it.
+        const SO_PEERPIDFD: c_int = 77;
+        let pass = engine::talk();
+        let answer = next(fd, level, name, into, len);
+        if answer == 0 && (level, name) == (libc::SOL_SOCKET, SO_PEERPIDFD) {
+            // SAFETY: the call that wrote there has succeeded.
+            life::made(unsafe { *into.cast::<c_int>() });
+            deaths::descriptor_made();
+        }
+        pass.done();
+        answer
+    }
+}
 
 talk! {
     fn send(fd: c_int, bytes: Pointer, len: usize, flags: c_int) -> isize;
@@ -22,13 +46,9 @@ talk! {
         fd: c_int, into: Pointer, len: usize, size: usize, flags: c_int, address: Pointer,
         address_len: Pointer
     ) -> isize;
-    fn connect(fd: c_int, address: Pointer, len: c_uint) -> c_int;
-    fn __connect(fd: c_int, address: Pointer, len: c_uint) -> c_int;
-    fn bind(fd: c_int, address: Pointer, len: c_uint) -> c_int;
     fn bindresvport(fd: c_int, address: Pointer) -> c_int;
     fn listen(fd: c_int, waiting: c_int) -> c_int;
     fn shutdown(fd: c_int, how: c_int) -> c_int;
-    fn getsockopt(fd: c_int, level: c_int, name: c_int, into: Pointer, len: Pointer) -> c_int;
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: Pointer, len: c_uint) -> c_int;
     fn getsockname(fd: c_int, into: Pointer, len: Pointer) -> c_int;
     fn getpeername(fd: c_int, into: Pointer, len: Pointer) -> c_int;

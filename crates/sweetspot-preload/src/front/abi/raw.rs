@@ -158,6 +158,10 @@ fn on_files(call: &Call) -> Option<isize> {
             life::range(a as c_uint, b as c_uint, c as c_uint);
             passed_on(next)
         }
+        libc::SYS_munmap => {
+            mapping::unmapping();
+            next()
+        }
         libc::SYS_mmap => unless(mapping::mapping(e as c_int, c as c_int, d as c_int), || {
             let at = next();
             mapping::mapped(d as c_int);
@@ -331,7 +335,11 @@ fn among_processes(call: &Call) -> Option<isize> {
         }
         libc::SYS_kill | libc::SYS_rt_sigqueueinfo => sent(b, fd, next),
         libc::SYS_tgkill => sent(c, fd, next),
+        libc::SYS_rt_tgsigqueueinfo => sent(c, fd, next),
         libc::SYS_tkill | libc::SYS_pidfd_send_signal => sent(b, 0, next),
+        // Others may wait there: memory of a file need not be writable for that.
+        libc::SYS_futex if b & libc::FUTEX_PRIVATE_FLAG as usize == 0 => talked(next),
+        libc::SYS_futex => next(),
         libc::SYS_rt_sigprocmask => {
             signals::mask_changing(fd, b as *const u64);
             next()
@@ -391,8 +399,14 @@ fn of_processes(call: &Call) -> Option<isize> {
             ending::end_because(Why::IoUring);
             next()
         }
-        libc::SYS_shmat => {
+        // Pages that others read as they are at that time, faults that others see, answers that the
+        // kernel stores.
+        libc::SYS_shmat | libc::SYS_vmsplice | libc::SYS_userfaultfd | libc::SYS_io_setup => {
             silence::agrees_silently();
+            unknown(call)
+        }
+        libc::SYS_mlockall => {
+            ending::end_because(Why::MemoryLocked);
             next()
         }
         _ if confines(number) => {

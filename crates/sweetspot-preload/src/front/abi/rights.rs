@@ -42,7 +42,15 @@ ends! {
 
 /// Before an operation of `prctl`, which may confine the process, or stop its clock.
 pub(super) fn confining(operation: c_int) {
-    if matches!(operation, libc::PR_SET_SECCOMP | libc::PR_CAPBSET_DROP | libc::PR_SET_SECUREBITS) {
+    // libc has no name for the last one: from then on a call of ours may be a signal.
+    const PR_SET_SYSCALL_USER_DISPATCH: c_int = 59;
+    if matches!(
+        operation,
+        libc::PR_SET_SECCOMP
+            | libc::PR_CAPBSET_DROP
+            | libc::PR_SET_SECUREBITS
+            | PR_SET_SYSCALL_USER_DISPATCH
+    ) {
         ending::end_because(Why::Confined);
     }
     if operation == libc::PR_SET_SECCOMP {

@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use super::Pointer;
 use crate::engine::children::passive;
 use crate::engine::process::listen;
-use crate::engine::{self, handlers, life, silence};
+use crate::engine::{self, deaths, handlers, life, silence};
 
 hook! {
     fn getppid() -> c_int, next => {
@@ -65,21 +65,9 @@ pass_on! {
     fn vhangup() -> c_int;
     fn revoke(path: *const c_char) -> c_int;
 
-    fn setpgid(process: c_int, group: c_int) -> c_int;
-    fn __setpgid(process: c_int, group: c_int) -> c_int;
     fn setpgrp() -> c_int;
     fn setsid() -> c_int;
-    fn getpgid(process: c_int) -> c_int;
-    fn __getpgid(process: c_int) -> c_int;
-    fn getsid(process: c_int) -> c_int;
-    fn getpriority(which: c_int, who: c_uint) -> c_int;
-    fn setpriority(which: c_int, who: c_uint, priority: c_int) -> c_int;
     fn nice(by: c_int) -> c_int;
-    fn sched_setparam(process: c_int, from: Pointer) -> c_int;
-    fn sched_setscheduler(process: c_int, policy: c_int, from: Pointer) -> c_int;
-    fn __sched_setscheduler(process: c_int, policy: c_int, from: Pointer) -> c_int;
-    fn sched_setaffinity(process: c_int, len: usize, from: Pointer) -> c_int;
-    fn sched_setattr(process: c_int, from: Pointer, flags: c_uint) -> c_int;
     fn pthread_setaffinity_np(thread: Pointer, len: usize, from: Pointer) -> c_int;
     fn pthread_setschedparam(thread: Pointer, policy: c_int, from: Pointer) -> c_int;
     fn pthread_setschedprio(thread: Pointer, priority: c_int) -> c_int;
@@ -131,12 +119,22 @@ pass_on! {
     ) -> c_int;
     fn openlog(name: *const c_char, option: c_int, facility: c_int) -> ();
     fn closelog() -> ();
-    fn vsyslog(priority: c_int, format: *const c_char, arguments: Pointer) -> ();
-    fn __vsyslog_chk(
-        priority: c_int, flag: c_int, format: *const c_char, arguments: Pointer
-    ) -> ();
-    fn backtrace_symbols_fd(addresses: Pointer, count: c_int, fd: c_int) -> ();
-    fn __backtrace_symbols_fd(addresses: Pointer, count: c_int, fd: c_int) -> ();
+}
+
+// An error may say that there is no such process any more.
+hears_of_deaths! {
+    fn setpgid(process: c_int, group: c_int);
+    fn __setpgid(process: c_int, group: c_int);
+    fn getpgid(process: c_int);
+    fn __getpgid(process: c_int);
+    fn getsid(process: c_int);
+    fn getpriority(which: c_int, who: c_uint);
+    fn setpriority(which: c_int, who: c_uint, priority: c_int);
+    fn sched_setparam(process: c_int, from: Pointer);
+    fn sched_setscheduler(process: c_int, policy: c_int, from: Pointer);
+    fn __sched_setscheduler(process: c_int, policy: c_int, from: Pointer);
+    fn sched_setaffinity(process: c_int, len: usize, from: Pointer);
+    fn sched_setattr(process: c_int, from: Pointer, flags: c_uint);
 }
 
 /// Calls, and listens: another process may have set what is asked for. Nobody hears the question.
@@ -146,6 +144,7 @@ pub(super) fn asked<R>(next: impl FnOnce() -> R) -> R {
     match passive() {
         true => engine::observe::spoke(),
         false => {
+            deaths::heard();
             listen();
         }
     }
@@ -174,6 +173,7 @@ asks! {
     fn __sched_getscheduler(process: c_int) -> c_int;
     fn sched_rr_get_interval(process: c_int, into: Pointer) -> c_int;
     fn pthread_getaffinity_np(thread: Pointer, len: usize, into: Pointer) -> c_int;
+    fn pthread_getschedparam(thread: Pointer, policy: Pointer, into: Pointer) -> c_int;
 }
 
 macro_rules! asks_by_name {
@@ -194,6 +194,7 @@ fn is_set_by_others(what: c_int) -> bool {
         what,
         libc::_SC_OPEN_MAX
             | libc::_SC_CHILD_MAX
+            | libc::_SC_SIGQUEUE_MAX
             | libc::_SC_ARG_MAX
             | libc::_SC_NPROCESSORS_CONF
             | libc::_SC_NPROCESSORS_ONLN
@@ -207,15 +208,49 @@ talk! {
     fn personality(persona: usize) -> c_int;
 }
 
+macro_rules! complains {
+    ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
+        // By calls of libc's own, some of them to a duplicate.
+        fn $name($($arg: $type),*) -> (), next => {
+            life::hand_over(libc::STDERR_FILENO);
+            let pass = engine::pass_on();
+            next($($arg),*);
+            pass.done();
+        }
+    })*};
+}
+complains! {
+    fn perror(text: *const c_char);
+    fn herror(text: *const c_char);
+    fn psiginfo(info: Pointer, text: *const c_char);
+    fn vsyslog(priority: c_int, format: *const c_char, arguments: Pointer);
+    fn __vsyslog_chk(priority: c_int, flag: c_int, format: *const c_char, arguments: Pointer);
+}
+
+macro_rules! shows_calls {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(addresses: Pointer, count: c_int, fd: c_int) -> (), next => {
+            life::hand_over(fd);
+            let pass = engine::pass_on();
+            next(addresses, count, fd);
+            pass.done();
+        }
+    })*};
+}
+shows_calls! { backtrace_symbols_fd __backtrace_symbols_fd }
+
 jump! { syslog, before_syslog }
 jump! { __syslog_chk, before_checked_syslog }
 
 extern "C" fn before_syslog() -> usize {
+    // Where LOG_PERROR says so.
+    life::hand_over(libc::STDERR_FILENO);
     engine::pass_on();
     syslog::next()
 }
 
 extern "C" fn before_checked_syslog() -> usize {
+    life::hand_over(libc::STDERR_FILENO);
     engine::pass_on();
     __syslog_chk::next()
 }
@@ -231,7 +266,7 @@ const SET_ATTRIBUTES: usize = 0x401c_5820;
 /// Before `ioctl`: what it does to files is known for few requests.
 fn before_ioctl(fd: c_int, request: usize, argument: usize) {
     match request as u32 as usize {
-        SET_FLAGS | SET_ATTRIBUTES => life::rights_changing(fd),
+        SET_FLAGS | SET_ATTRIBUTES => life::freezing(fd),
         FICLONE => life::hand_over(argument as c_int),
         FICLONERANGE => {
             if let Some(from) = handlers::peek(argument as *const i64) {

@@ -7,7 +7,7 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::engine::process::begin_concurrency;
-use crate::engine::{self, deaths, handlers, life};
+use crate::engine::{self, deaths, handlers, life, silence};
 
 /// Between two descriptors, at the kernel's offsets.
 macro_rules! between {
@@ -39,8 +39,16 @@ between! {
     ), from, to;
 }
 
-hand_over! {
-    fn vmsplice(fd: c_int, vector: Pointer, count: usize, flags: c_uint) -> isize;
+hook! {
+    // Whoever reads the pipe finds in it what is stored in these pages until then.
+    fn vmsplice(fd: c_int, vector: Pointer, count: usize, flags: c_uint) -> isize, next => {
+        silence::agrees_silently();
+        life::hand_over(fd);
+        let pass = engine::pass_on();
+        let answer = next(fd, vector, count, flags);
+        pass.done();
+        answer
+    }
 }
 
 /// Starts an operation that goes on while the program does: straight on for good.
@@ -137,6 +145,9 @@ hook! {
 /// Descriptors in one control message (the kernel's SCM_MAX_FD).
 const PASSED_MAX: usize = 253;
 
+/// A descriptor of the sender's process; libc has no name for it.
+const SCM_PIDFD: c_int = 4;
+
 /// Calls `with` for each descriptor that travels with a message. The memory may be anything.
 fn each_passed(message: *const libc::msghdr, with: fn(c_int)) {
     let Some(message) = handlers::peek(message) else { return };
@@ -154,7 +165,9 @@ fn each_passed(message: *const libc::msghdr, with: fn(c_int)) {
         if len < header_len || len > message.msg_controllen - at {
             return;
         }
-        if header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_RIGHTS {
+        if header.cmsg_level == libc::SOL_SOCKET
+            && matches!(header.cmsg_type, libc::SCM_RIGHTS | SCM_PIDFD)
+        {
             let first = control.wrapping_add(at + header_len).cast::<c_int>();
             let count = (len - header_len) / size_of::<c_int>();
             for index in 0..count.min(PASSED_MAX) {

@@ -18,7 +18,6 @@ pub(super) fn is_silent(number: c_long) -> bool {
             | libc::SYS_geteuid
             | libc::SYS_getgid
             | libc::SYS_getegid
-            | libc::SYS_futex
             | libc::SYS_getrandom
             | libc::SYS_getcpu
             | libc::SYS_sched_yield
@@ -32,7 +31,6 @@ pub(super) fn is_silent(number: c_long) -> bool {
             | libc::SYS_set_tid_address
             | libc::SYS_sigaltstack
             | libc::SYS_brk
-            | libc::SYS_munmap
             | libc::SYS_madvise
             | libc::SYS_mincore
             | libc::SYS_get_mempolicy
