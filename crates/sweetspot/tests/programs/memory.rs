@@ -79,6 +79,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("threads_write", "$RUN $BIN/c/threads_write 20"),
     ("times", "$RUN $BIN/c/times"),
     ("two_times", "$RUN $BIN/c/two_times"),
+    ("unusual", "$RUN $BIN/c/unusual answer 0; $RUN $BIN/c/unusual edges"),
     ("unheard", "$RUN $BIN/c/unheard signal"),
     ("unsaid", "$RUN $BIN/c/unsaid"),
     ("vfork_child", "$RUN $BIN/c/vfork_child"),

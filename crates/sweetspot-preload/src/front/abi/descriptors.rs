@@ -41,6 +41,8 @@ macro_rules! makes_tellers {
             let fd = next($($arg),*);
             life::made(fd);
             deaths::descriptor_made();
+            // It may have been refused, as there is no such process any more.
+            deaths::heard();
             pass.done();
             fd
         }

@@ -279,10 +279,8 @@ fn on_rights(call: &Call) -> Option<isize> {
 /// Messages, which may carry descriptors.
 fn on_messages(call: &Call) -> Option<isize> {
     let [_, b, c, ..] = call.arguments;
-    let number = call.number;
     let next = || call.make();
-
-    Some(match number {
+    Some(match call.number {
         libc::SYS_sendmsg => {
             transfer::sending(b as *const _);
             passed_on(next)
@@ -428,6 +426,8 @@ fn unknown(call: &Call) -> isize {
         }
     }
     let answer = passed_on(|| call.make());
+    // It may have asked for a process that is gone.
+    deaths::heard();
     if answer > 0 {
         deaths::told();
     }

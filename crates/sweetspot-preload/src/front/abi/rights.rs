@@ -105,6 +105,7 @@ macro_rules! limits_of_any {
             let pass = crate::engine::pass_on();
             let answer = next(process, resource, new, old);
             limits_set(process, resource, new, answer);
+            deaths::heard();
             pass.done();
             answer
         }

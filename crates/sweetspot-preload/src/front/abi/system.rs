@@ -35,7 +35,9 @@ hook! {
         if process != 0 && process != crate::floor::sys::process_id() {
             silence::hears_silently();
         }
-        next(process, clock)
+        let answer = next(process, clock);
+        deaths::heard();
+        answer
     }
 }
 

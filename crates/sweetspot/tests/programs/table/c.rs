@@ -523,6 +523,28 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "calls that are rarely made",
+        build: &[C("unusual")],
+        command: "for way in direct frozen dispatch 'answer 0' 'answer 1' edges window; do \
+                  $RUN $BIN/c/unusual $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "words by calls that are rarely made",
+        build: &[C("unusual")],
+        command: "for word in 0 1 2 3 4 5 6 7; do $RUN $BIN/c/unusual words $word; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what the C library says by itself",
+        build: &[C("unusual")],
+        command: "for which in 0 1 2 3 4; do $RUN $BIN/c/unusual messages $which; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what /proc shows of a process",
         build: &[C("unheard")],
         command: "$RUN $BIN/c/unheard shown",
