@@ -22,6 +22,7 @@
 //! # Ok::<(), sweetspot_io::Error>(())
 //! ```
 
+use crate::buffer_size::BufferSize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::lines::{self, Batch, Ends, LINE_BYTES_MAX, Lines, scan};
@@ -33,7 +34,6 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use sweetspot_core::size::BufferSize;
 
 /// The most threads that are started.
 pub const THREADS_MAX: usize = 256;
@@ -79,13 +79,8 @@ pub struct Options<'a> {
 
 impl Options<'_> {
     fn chunk_bytes(&self) -> usize {
-        match self.read.buffer_size {
-            BufferSize::Off => 1,
-            BufferSize::Auto => {
-                self.read.strategy.unwrap_or(Strategy::Streaming).auto_buffer_bytes()
-            }
-            BufferSize::Bytes(bytes) => bytes as usize,
-        }
+        let strategy = self.read.strategy.unwrap_or(Strategy::Streaming);
+        self.read.buffer_size.bytes(strategy.auto_buffer_bytes(), 1)
     }
 }
 

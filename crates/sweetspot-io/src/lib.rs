@@ -56,6 +56,7 @@
 #[cfg(test)]
 use test_start as _;
 
+mod buffer_size;
 pub mod compare;
 pub mod copy;
 pub mod each_line;
@@ -77,9 +78,8 @@ mod sys;
 mod test;
 pub mod transform;
 
+pub use buffer_size::BufferSize;
 pub use error::{Error, ErrorKind, Result};
 pub use input::{Facts, Input, InputKind};
 pub use output::{Existing, Output};
 pub use strategy::{AUTO_BUFFER_BYTES, Choice, Hint, ReadOptions, Strategy, choose};
-/// The size of a buffer, and the grammar that all of sweetspot reads it in.
-pub use sweetspot_core::size::{self, BufferSize};

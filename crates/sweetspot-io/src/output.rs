@@ -8,6 +8,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys;
 use rustix::fs::OFlags;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -118,6 +119,12 @@ impl Output {
     }
 }
 
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 impl<P: AsRef<Path> + ?Sized> From<&P> for Output {
     fn from(path: &P) -> Output {
         Output::path(path)
@@ -159,6 +166,15 @@ enum Sink {
     Beside(Beside),
     File(File),
     Writer(Box<dyn Write + Send>),
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Written")
+            .field("name", &self.name)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Written {
@@ -230,16 +246,24 @@ impl Written {
         self.bytes
     }
 
+    /// Passes on what a writer of the caller's still holds.
+    pub fn flush(&mut self) -> Result<()> {
+        match &mut self.sink {
+            Sink::Beside(_) | Sink::File(_) => Ok(()),
+            Sink::Writer(writer) => {
+                sys::flush(writer.as_mut()).map_err(Error::system("write", &self.name))
+            }
+        }
+    }
+
     /// Gives it its name.
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
+        self.flush()?;
         match self.sink {
             Sink::Beside(beside) => {
                 beside.finish().map_err(|error| failed("create", &self.name, error))
             }
-            Sink::File(_) => Ok(()),
-            Sink::Writer(mut writer) => {
-                sys::flush(writer.as_mut()).map_err(Error::system("write", &self.name))
-            }
+            Sink::File(_) | Sink::Writer(_) => Ok(()),
         }
     }
 }

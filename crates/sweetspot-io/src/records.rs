@@ -33,16 +33,19 @@ use crate::input::{Input, InputKind, Opened, Source};
 use crate::output::{Existing, Output, Written};
 use crate::strategy::{AUTO_BUFFER_BYTES, Blocks, ReadOptions};
 use rustix::fs::OFlags;
-use sweetspot_core::size::{BUFFER_BYTES_MAX, BufferSize};
+use std::fmt;
 use window::Window;
+
+/// The longest record, in bytes.
+pub const RECORD_BYTES_MAX: usize = 1 << 30;
 
 /// How to read or write records.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The length of a record in bytes: 1 to 1 GiB.
+    /// The length of a record in bytes: 1 to [`RECORD_BYTES_MAX`].
     pub record_bytes: usize,
     /// Strategy, buffer and hint. [`Writer`] and [`Records`] use the buffer size only;
-    /// [`BufferSize::Off`] means a system call for each record.
+    /// [`BufferSize::Off`](crate::BufferSize::Off) means a system call for each record.
     pub read: ReadOptions,
     /// What a [`Writer`] does where its file is there already.
     pub existing: Existing,
@@ -56,8 +59,8 @@ impl Options {
     }
 
     fn check(&self, name: &str) -> Result<()> {
-        match self.record_bytes as u64 {
-            1..=BUFFER_BYTES_MAX => Ok(()),
+        match self.record_bytes {
+            1..=RECORD_BYTES_MAX => Ok(()),
             _ => {
                 let kind = ErrorKind::Option("a record has 1 byte to 1 GiB");
                 Err(Error::new("use records in", name, kind))
@@ -66,11 +69,7 @@ impl Options {
     }
 
     fn buffer_bytes(&self) -> usize {
-        match self.read.buffer_size {
-            BufferSize::Off => self.record_bytes,
-            BufferSize::Auto => AUTO_BUFFER_BYTES.max(self.record_bytes),
-            BufferSize::Bytes(bytes) => (bytes as usize).max(self.record_bytes),
-        }
+        self.read.buffer_size.bytes(AUTO_BUFFER_BYTES, self.record_bytes)
     }
 }
 
@@ -83,6 +82,7 @@ fn check_len(options: &Options, name: &str, record: &[u8]) -> Result<()> {
 }
 
 /// Reads records in order.
+#[derive(Debug)]
 pub struct Reader {
     blocks: Blocks,
     record_bytes: usize,
@@ -185,6 +185,15 @@ pub struct Writer {
     buffer_bytes: usize,
 }
 
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("written", &self.written)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Writer {
     /// Begins to write to `output`.
     ///
@@ -231,8 +240,8 @@ impl Writer {
 
 /// A file of records that is worked on in place.
 ///
-/// Records that are near one another are read together, in the window that `sweetspot run` puts
-/// underneath programs: it grows while reading goes on in order, and goes away where reading jumps.
+/// Records that follow one another are read together, in a window of the file: it doubles while
+/// reading goes on in order, up to the buffer's size, and is small again where reading jumps.
 /// Rewritten records wait in the window; [`Records::flush`] writes them, as does everything that
 /// leaves the window. Only the bytes of rewritten records are ever written.
 ///
@@ -259,6 +268,16 @@ pub struct Records {
     next: u64,
 }
 
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Records")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Records {
     /// Opens a file for reading and rewriting; of an open file the position does not matter.
     ///
@@ -271,12 +290,7 @@ impl Records {
         if facts.kind == InputKind::Stream {
             return Err(no_place(&name));
         }
-        let bytes_max = match options.read.buffer_size {
-            // What `sweetspot run` uses.
-            BufferSize::Auto => sweetspot_core::policy::AUTO_BYTES_USUAL as usize,
-            _ => options.buffer_bytes(),
-        };
-        let window = Window::new(file, bytes_max.max(options.record_bytes));
+        let window = Window::new(file, options.buffer_bytes());
         Ok(Records { window, options: *options, name, next: 0 })
     }
 

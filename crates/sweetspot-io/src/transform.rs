@@ -20,6 +20,7 @@
 //! # Ok::<(), sweetspot_io::Error>(())
 //! ```
 
+use crate::buffer_size::BufferSize;
 use crate::each_line::{self, each_batch, threads};
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::Input;
@@ -31,7 +32,6 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use sweetspot_core::size::BufferSize;
 
 /// A file of one line can be transformed as well.
 const LINE_BYTES_MAX: usize = usize::MAX - 1;

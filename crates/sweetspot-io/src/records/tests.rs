@@ -1,6 +1,6 @@
 use super::*;
 use crate::test::{self, Place};
-use crate::{Strategy, sys};
+use crate::{BufferSize, Strategy, sys};
 use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as _;
 

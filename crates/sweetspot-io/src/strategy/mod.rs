@@ -15,11 +15,11 @@ mod whole;
 
 pub(crate) use buffer::Buffer;
 
+use crate::buffer_size::BufferSize;
 use crate::error::{Error, Result};
 use crate::input::{Facts, Input, InputKind, Opened};
 use rustix::fs::Advice;
-use std::io;
-use sweetspot_core::size::BufferSize;
+use std::{fmt, io};
 
 /// The buffer that [`BufferSize::Auto`] stands for mostly, in bytes; see
 /// [`Strategy::auto_buffer_bytes`]. It stays in the processor's second cache until it was worked on.
@@ -177,17 +177,14 @@ pub fn choose(facts: &Facts, options: &ReadOptions, unit_bytes: usize) -> Choice
         }
     };
     let left = facts.size.saturating_sub(facts.at);
-    let buffer_bytes = match options.buffer_size {
-        BufferSize::Off => unit_bytes,
-        BufferSize::Bytes(bytes) => bytes as usize,
+    let auto_bytes = match facts.kind {
         // One byte more than there is: the read that gets all also sees the end.
-        BufferSize::Auto if facts.kind == InputKind::Regular => {
+        InputKind::Regular => {
             left.saturating_add(1).min(strategy.auto_buffer_bytes() as u64) as usize
         }
-        BufferSize::Auto => strategy.auto_buffer_bytes(),
-    }
-    .max(unit_bytes)
-    .max(1);
+        _ => strategy.auto_buffer_bytes(),
+    };
+    let buffer_bytes = options.buffer_size.bytes(auto_bytes, unit_bytes);
     let in_one_read = facts.kind == InputKind::Regular && left < buffer_bytes as u64;
     match options.strategy {
         // A thread would cost more than the read.
@@ -216,6 +213,16 @@ pub(crate) struct Blocks {
     /// Where the block begins, in bytes from where reading began.
     at: u64,
     ended: bool,
+}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks")
+            .field("name", &self.name)
+            .field("choice", &self.choice)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A strategy cannot be used here: why, and the input again.

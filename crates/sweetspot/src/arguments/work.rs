@@ -4,10 +4,10 @@ use crate::failure::Failure;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use sweetspot_core::size::{self, Parsed};
 use sweetspot_io::lines::{Encoding, Ends, Invalid, LINE_BYTES_MAX};
-use sweetspot_io::size::{BufferSize, Parsed, parse};
 use sweetspot_io::transform::Share;
-use sweetspot_io::{Existing, Hint, ReadOptions, Strategy};
+use sweetspot_io::{BufferSize, Existing, Hint, ReadOptions, Strategy};
 
 const HELP: &str = "\
 {about}
@@ -91,8 +91,10 @@ pub fn size(option: &str, text: &OsString) -> Result<BufferSize, Failure> {
         let what = format!("{option} {}: {why}", text.to_string_lossy());
         Failure::own(what).status(2).next(format!("try: {option} 64K"))
     };
-    match parse(text.as_encoded_bytes()) {
-        Parsed::Size(size) => Ok(size),
+    match size::parse(text.as_encoded_bytes()) {
+        Parsed::Size(size::BufferSize::Off) => Ok(BufferSize::Off),
+        Parsed::Size(size::BufferSize::Auto) => Ok(BufferSize::Auto),
+        Parsed::Size(size::BufferSize::Bytes(bytes)) => Ok(BufferSize::Bytes(bytes)),
         Parsed::NotANumber => Err(wrong("that is no size")),
         Parsed::TooLarge => Err(wrong("at most 1G")),
     }
