@@ -7,6 +7,7 @@ use crate::records::{self, Reader};
 use crate::test::{self, Place};
 use crate::{BufferSize, Input, Output, ReadOptions, Strategy};
 use crate::{compare, copy, transform};
+use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::Mutex;
 
@@ -55,6 +56,28 @@ const VERBS: &[Verb] = &[
             Ok(found)
         },
         expected: shown_lines,
+    },
+    Verb {
+        name: "reader and writer",
+        run: |input, job| {
+            let kept = Kept::default();
+            let output = Output::writer("memory", kept.clone());
+            let mut reader = crate::Reader::open(input, &job.read)?;
+            let mut writer = crate::Writer::create(output, Default::default())?;
+            loop {
+                let block = reader.fill_buf().map_err(named)?;
+                if block.is_empty() {
+                    break;
+                }
+                (job.begun)();
+                writer.write_all(block).map_err(named)?;
+                let len = block.len();
+                reader.consume(len);
+            }
+            writer.finish()?;
+            Ok(kept.take())
+        },
+        expected: <[u8]>::to_vec,
     },
     Verb {
         name: "lines of text",
@@ -179,6 +202,11 @@ const VERBS: &[Verb] = &[
         },
     },
 ];
+
+/// The error that the traits of std have wrapped.
+fn named(error: std::io::Error) -> crate::Error {
+    error.downcast().unwrap()
+}
 
 fn show(part: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(part);

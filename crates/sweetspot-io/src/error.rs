@@ -138,10 +138,13 @@ impl std::error::Error for Error {
 }
 
 impl From<Error> for io::Error {
+    /// An error of the same kind, which holds this one: [`io::Error::downcast`] gives it back.
     fn from(error: Error) -> io::Error {
-        match error.kind {
-            ErrorKind::System(source) => source,
-            _ => io::Error::new(io::ErrorKind::InvalidData, error),
-        }
+        let kind = match &error.kind {
+            ErrorKind::System(source) => source.kind(),
+            ErrorKind::Exists => io::ErrorKind::AlreadyExists,
+            _ => io::ErrorKind::InvalidData,
+        };
+        io::Error::new(kind, error)
     }
 }

@@ -35,6 +35,13 @@ const VERBS: &[(&str, Verb)] = &[
         })?;
         Ok(found)
     }),
+    ("read and write", |place, read| {
+        let mut reader = crate::Reader::open(place.input(), &read)?;
+        let mut writer = crate::Writer::create(place.path("to"), Existing::Refuse)?;
+        std::io::copy(&mut reader, &mut writer).map_err(|error| error.downcast().unwrap())?;
+        writer.finish()?;
+        Ok(result(place))
+    }),
     ("read records", |place, read| {
         let options = records::Options { read, ..records::Options::new(10) };
         let mut found = Vec::new();

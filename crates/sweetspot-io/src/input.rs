@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::sys;
 use rustix::fs::{FileType, OFlags, SeekFrom};
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -74,6 +75,12 @@ impl Input {
         };
         let facts = Facts::of(&file).map_err(Error::system("look at", &name))?;
         Ok(Opened { name, source: Source::File(file), facts })
+    }
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

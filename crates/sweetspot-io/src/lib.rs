@@ -69,6 +69,7 @@ pub mod generate;
 mod input;
 pub mod lines;
 mod output;
+mod reader;
 pub mod records;
 mod strategy;
 #[cfg(feature = "async")]
@@ -77,9 +78,12 @@ mod sys;
 #[cfg(test)]
 mod test;
 pub mod transform;
+mod writer;
 
 pub use buffer_size::BufferSize;
 pub use error::{Error, ErrorKind, Result};
 pub use input::{Facts, Input, InputKind};
 pub use output::{Existing, Output};
+pub use reader::Reader;
 pub use strategy::{AUTO_BUFFER_BYTES, Choice, Hint, ReadOptions, Strategy, choose};
+pub use writer::Writer;

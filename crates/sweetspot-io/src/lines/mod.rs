@@ -73,6 +73,7 @@ impl Default for Options {
 }
 
 /// Reads lines; see the [module](self).
+#[derive(Debug)]
 pub struct Lines {
     blocks: Blocks,
     options: Options,
@@ -268,7 +269,7 @@ impl Lines {
 }
 
 /// Whole lines, with their line ends; the last one of an input may have none.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     bytes: &'a [u8],
     at: u64,

@@ -59,7 +59,7 @@ pub(super) fn for_each(
 }
 
 /// The lines of a [`Batch`], one after another, without their ends.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct LineCursor<'a> {
     rest: &'a [u8],
     ends: Ends,
