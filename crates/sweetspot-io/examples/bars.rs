@@ -89,7 +89,6 @@ fn parallel_each_line(file: &str) -> Outcome {
         batch.for_each_line(|line| sum.add(line));
         black_box(sum.mixed);
         bytes.fetch_add(sum.bytes + sum.lines, Relaxed);
-        Ok(())
     })?;
     Ok(format!("{} bytes", bytes.into_inner()))
 }

@@ -15,7 +15,6 @@
 //! let tally = each_line(input, &shouted, &each_line::Options::default(), |line, output| {
 //!     output.extend(line.to_ascii_uppercase());
 //!     output.push(b'\n');
-//!     Ok(())
 //! })?;
 //! assert_eq!(tally.bytes_in, 14);
 //! assert_eq!(std::fs::read(&shouted).unwrap(), b"ONE\nTWO\nTHREE\n");
@@ -24,6 +23,7 @@
 
 use crate::buffer_size::BufferSize;
 use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Course, Flow, sealed::Flow as _};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::lines::{self, Batch, Ends, LINE_BYTES_MAX, Lines, scan};
 use crate::output::{Existing, Output, Written};
@@ -43,9 +43,6 @@ const SLACK_BYTES: usize = 512;
 
 /// How much is read on at first where that was not enough, in bytes.
 const EXTEND_BYTES: usize = 4096;
-
-/// What a function of the caller's fails with; any error becomes one with `?`.
-pub type WorkError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The order in which output is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,23 +93,41 @@ pub struct Tally {
 /// Calls `work` for every line of `input`, in several threads. What it appends to its buffer is
 /// written to `output`. A file is taken as long as it was when it was opened.
 ///
+/// `work` may stop or fail: [`Flow`] says how. Then no further chunk is begun, and of several that
+/// stop the one counts that is furthest to the front. What all chunks before it have put out is
+/// written. Where `work` stops, so is what it has put out itself, and the output is complete; where it
+/// fails, an output path is left as it was. The tally comes back in the form of what `work` returns:
+/// a `Tally` for `()`, a `Result<Tally, E>` for `Result<(), E>`.
+///
+/// ```
+/// use std::num::ParseIntError;
+/// use sweetspot_io::{Input, Output, each_line::{self, each_line}};
+///
+/// let input = Input::reader("memory", &b"17\nseventeen\n"[..]);
+/// let options = each_line::Options::default();
+/// let work = |line: &[u8], output: &mut Vec<u8>| -> Result<(), ParseIntError> {
+///     let number: u64 = String::from_utf8_lossy(line).parse()?;
+///     output.extend(format!("{}\n", number + 1).bytes());
+///     Ok(())
+/// };
+/// // The outer result is about reading and writing, the inner one that of `work`.
+/// let result: Result<each_line::Tally, _> =
+///     each_line(input, Output::nowhere(), &options, work)?;
+/// assert!(result.is_err());
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
+///
 /// # Errors
-/// Where opening, reading or writing fails, a line is too long, or `work` fails. Then no further
-/// chunk is begun; with [`Order::Input`] the output of all chunks before the failed one was written.
-pub fn each_line(
+/// Where opening, reading or writing fails, or a line is too long. With [`Order::Input`] the output of
+/// all lines before was written.
+pub fn each_line<R: Flow + Send>(
     input: impl Into<Input>,
     output: impl Into<Output>,
     options: &Options<'_>,
-    work: impl Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), WorkError> + Sync,
-) -> Result<Tally> {
+    work: impl Fn(&[u8], &mut Vec<u8>) -> R + Sync,
+) -> Result<R::With<Tally>> {
     each_batch(input, output, options, |batch, buffer| {
-        let mut result = Ok(());
-        batch.for_each_line(|line| {
-            if result.is_ok() {
-                result = work(line, buffer);
-            }
-        });
-        result
+        batch.for_each_line(|line| work(line, buffer))
     })
 }
 
@@ -128,7 +143,6 @@ pub fn each_line(
 ///     let mut longest_here = 0;
 ///     batch.for_each_line(|line| longest_here = longest_here.max(line.len() as u64));
 ///     longest.fetch_max(longest_here, Relaxed);
-///     Ok(())
 /// })?;
 /// assert_eq!(longest.into_inner(), 5);
 /// # Ok::<(), sweetspot_io::Error>(())
@@ -136,20 +150,19 @@ pub fn each_line(
 ///
 /// # Errors
 /// As [`each_line`].
-pub fn each_batch(
+pub fn each_batch<R: Flow + Send>(
     input: impl Into<Input>,
     output: impl Into<Output>,
     options: &Options<'_>,
-    work: impl Fn(&Batch<'_>, &mut Vec<u8>) -> std::result::Result<(), WorkError> + Sync,
-) -> Result<Tally> {
+    work: impl Fn(&Batch<'_>, &mut Vec<u8>) -> R + Sync,
+) -> Result<R::With<Tally>> {
     let opened = input.into().open()?;
     let written = output.into().open(options.existing)?;
-    let name = opened.name.clone();
     let chunks = Chunks::new(opened, options)?;
     let line = AssemblyLine::new(written);
     let one_thread = || {
         let done = catch_unwind(AssertUnwindSafe(|| {
-            work_on(&chunks, &line, &name, options, &work);
+            work_on(&chunks, &line, options, &work);
         }));
         if let Err(panic) = done {
             // Nobody must wait for this thread's turn.
@@ -180,33 +193,33 @@ pub(crate) fn threads(wanted: usize) -> usize {
 }
 
 /// What one thread does.
-fn work_on(
+fn work_on<R: Flow>(
     chunks: &Chunks,
-    line: &AssemblyLine,
-    name: &str,
+    line: &AssemblyLine<R>,
     options: &Options<'_>,
-    work: &(impl Fn(&Batch<'_>, &mut Vec<u8>) -> std::result::Result<(), WorkError> + Sync),
+    work: &(impl Fn(&Batch<'_>, &mut Vec<u8>) -> R + Sync),
 ) {
     let (mut piece, mut output) = (Piece::default(), Vec::new());
     while line.goes_on() {
         let Some(number) = chunks.next(&mut piece, options) else { return };
         // Lines before a bad one come first, as when one thread reads.
-        let result = match piece.lines.is_empty() {
-            true => Ok(()),
+        let flow = match piece.lines.is_empty() {
+            true => R::GOES_ON,
             false => work(&Batch::at_position(piece.bytes(), options.ends, piece.at), &mut output),
         };
-        // Told before those lines are put, so that nobody puts what comes behind the bad one.
-        if let Some(error) = piece.error.take() {
-            line.stop(number, Some(error));
+        let course = flow.course();
+        // Told before the output is put, so that nobody puts what comes behind it.
+        if course != Course::GoesOn {
+            line.stop(number, Some(End::Stopped(flow)));
+        } else if let Some(error) = piece.error.take() {
+            line.stop(number, Some(End::Failed(error)));
         }
-        let result = match result {
-            Ok(()) => line.put(number, piece.lines.len() as u64, &output, options),
-            Err(error) => Err(Error::new("work on", name, ErrorKind::Work(error))),
-        };
+        if course != Course::Fails
+            && let Err(error) = line.put(number, piece.lines.len() as u64, &output, options)
+        {
+            line.stop(number, Some(End::Failed(error)));
+        }
         output.clear();
-        if let Err(error) = result {
-            line.stop(number, Some(error));
-        }
     }
 }
 
@@ -356,42 +369,50 @@ impl Chunk<'_> {
     }
 }
 
-/// Takes the outputs of all threads, in the order that is wanted, and the first error.
-struct AssemblyLine {
-    state: Mutex<State>,
+/// Takes the outputs of all threads, in the order that is wanted, and what has ended it first.
+struct AssemblyLine<R> {
+    state: Mutex<State<R>>,
     turn: Condvar,
-    /// The number of the first chunk that failed, as in `state`.
-    failed_at: AtomicU64,
+    /// The number of the first chunk that ended it, as in `state`.
+    ends_at: AtomicU64,
 }
 
-struct State {
+struct State<R> {
     written: Written,
     /// The number of the chunk whose output comes next.
     next: u64,
-    failed_at: u64,
-    error: Option<Error>,
+    ends_at: u64,
+    end: Option<End<R>>,
     bytes_in: u64,
 }
 
-impl AssemblyLine {
-    fn new(written: Written) -> AssemblyLine {
-        let failed_at = u64::MAX;
-        let state = State { written, next: 0, failed_at, error: None, bytes_in: 0 };
-        let failed_at = AtomicU64::new(failed_at);
-        AssemblyLine { state: Mutex::new(state), turn: Condvar::new(), failed_at }
+/// What has ended it before the input did.
+enum End<R> {
+    /// The caller's own function.
+    Stopped(R),
+    /// Reading or writing.
+    Failed(Error),
+}
+
+impl<R: Flow> AssemblyLine<R> {
+    fn new(written: Written) -> AssemblyLine<R> {
+        let ends_at = u64::MAX;
+        let state = State { written, next: 0, ends_at, end: None, bytes_in: 0 };
+        let ends_at = AtomicU64::new(ends_at);
+        AssemblyLine { state: Mutex::new(state), turn: Condvar::new(), ends_at }
     }
 
     fn goes_on(&self) -> bool {
-        self.failed_at.load(Relaxed) == u64::MAX
+        self.ends_at.load(Relaxed) == u64::MAX
     }
 
     /// Writes the output of a chunk, in its turn.
     fn put(&self, number: u64, bytes_in: u64, output: &[u8], options: &Options<'_>) -> Result<()> {
         let mut state = lock(&self.state);
-        while options.order == Order::Input && state.next != number && state.failed_at >= number {
+        while options.order == Order::Input && state.next != number && state.ends_at >= number {
             state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.failed_at < number {
+        if state.ends_at < number {
             return Ok(());
         }
         if !output.is_empty() {
@@ -408,28 +429,30 @@ impl AssemblyLine {
         Ok(())
     }
 
-    /// Lets no chunk behind `number` be put, and tells the error of the first that failed; of two in
-    /// one chunk the later told is about lines further to the front.
-    fn stop(&self, number: u64, error: Option<Error>) {
+    /// Lets no chunk behind `number` be put. Of several ends the one counts that is furthest to the
+    /// front; of two in one chunk the one that is told last.
+    fn stop(&self, number: u64, end: Option<End<R>>) {
         let mut state = lock(&self.state);
-        if number <= state.failed_at || state.error.is_none() {
-            state.failed_at = number.min(state.failed_at);
-            state.error = error;
+        if number <= state.ends_at || state.end.is_none() {
+            state.ends_at = number.min(state.ends_at);
+            state.end = end;
         }
-        self.failed_at.store(state.failed_at, Relaxed);
+        self.ends_at.store(state.ends_at, Relaxed);
         self.turn.notify_all();
     }
 
-    fn finish(self) -> Result<Tally> {
+    fn finish(self) -> Result<R::With<Tally>> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match state.error {
-            Some(error) => Err(error),
-            None => {
-                let bytes_out = state.written.bytes();
-                state.written.finish()?;
-                Ok(Tally { bytes_in: state.bytes_in, bytes_out })
-            }
+        let flow = match state.end {
+            Some(End::Failed(error)) => return Err(error),
+            Some(End::Stopped(flow)) => flow,
+            None => R::GOES_ON,
+        };
+        let tally = Tally { bytes_in: state.bytes_in, bytes_out: state.written.bytes() };
+        if flow.course() != Course::Fails {
+            state.written.finish()?;
         }
+        Ok(flow.with(|| tally))
     }
 }
 

@@ -121,7 +121,6 @@ const VERBS: &[Verb] = &[
             let output = Output::writer("memory", writer.clone());
             each_line(input, output, &options, |line, output| {
                 show(line, output);
-                Ok(())
             })?;
             Ok(writer.take())
         },

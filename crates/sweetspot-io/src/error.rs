@@ -65,8 +65,6 @@ pub enum ErrorKind {
     },
     /// An option has a value that makes no sense; the text says which.
     Option(&'static str),
-    /// The caller's own function said that it failed.
-    Work(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// What functions of this crate return.
@@ -122,7 +120,6 @@ impl fmt::Display for ErrorKind {
                 write!(f, "{needed_bytes} bytes are needed, {free_bytes} may be used")
             }
             ErrorKind::Option(what) => f.write_str(what),
-            ErrorKind::Work(error) => error.fmt(f),
         }
     }
 }
@@ -131,7 +128,6 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
             ErrorKind::System(error) => Some(error),
-            ErrorKind::Work(error) => Some(error.as_ref()),
             _ => None,
         }
     }

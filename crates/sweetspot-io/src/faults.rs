@@ -131,7 +131,6 @@ const VERBS: &[(&str, Verb)] = &[
         each_line(place.input(), place.path("to"), &options, |line, output| {
             output.extend_from_slice(line);
             output.push(b'|');
-            Ok(())
         })?;
         Ok(result(place))
     }),
@@ -140,7 +139,6 @@ const VERBS: &[(&str, Verb)] = &[
         let options = each_line::Options { read, threads: 2, ..Default::default() };
         each_line(place.input(), Output::path(place.path("to")), &options, |line, output| {
             output.extend_from_slice(line);
-            Ok(())
         })?;
         Ok(result(place))
     }),

@@ -65,6 +65,7 @@ mod equivalence;
 mod error;
 #[cfg(test)]
 mod faults;
+mod flow;
 pub mod generate;
 mod input;
 pub mod lines;
@@ -82,6 +83,7 @@ mod writer;
 
 pub use buffer_size::BufferSize;
 pub use error::{Error, ErrorKind, Result};
+pub use flow::Flow;
 pub use input::{Facts, Input, InputKind};
 pub use output::{Existing, Output};
 pub use reader::Reader;

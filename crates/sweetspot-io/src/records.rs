@@ -29,6 +29,7 @@
 mod window;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Flow, sealed::Flow as _};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::output::{Existing, Output, Written};
 use crate::strategy::{AUTO_BUFFER_BYTES, Blocks, ReadOptions};
@@ -130,19 +131,25 @@ impl Reader {
         Ok(Some(&self.blocks.block()[..self.record_bytes]))
     }
 
-    /// Calls `each` for every record that is left.
+    /// Calls `each` for every record that is left, or until it stops: [`Flow`] says how, and what
+    /// comes back then. The records after the one where it stopped are still there.
     ///
     /// # Errors
     /// As [`Reader::next_record`]; `each` was called for all records before.
-    pub fn for_each_record(&mut self, mut each: impl FnMut(&[u8])) -> Result<()> {
+    pub fn for_each_record<R: Flow>(&mut self, mut each: impl FnMut(&[u8]) -> R) -> Result<R> {
         loop {
-            let records = self.blocks.block()[self.delivered..].chunks_exact(self.record_bytes);
-            let rest = records.remainder().len();
-            self.number += records.len() as u64;
-            records.for_each(&mut each);
-            self.delivered = self.blocks.block().len() - rest;
-            if !self.advance()? {
-                return Ok(());
+            let (mut flow, mut visited) = (R::GOES_ON, 0);
+            for record in self.blocks.block()[self.delivered..].chunks_exact(self.record_bytes) {
+                flow = each(record);
+                visited += 1;
+                if !flow.goes_on() {
+                    break;
+                }
+            }
+            self.delivered += visited * self.record_bytes;
+            self.number += visited as u64;
+            if !flow.goes_on() || !self.advance()? {
+                return Ok(flow);
             }
         }
     }

@@ -161,7 +161,6 @@ fn transform_in_threads(
     let tally = each_batch(input, output, &sharing, |batch, buffer| {
         lines.fetch_add(encrypt_batch(batch, buffer, options.passes), Relaxed);
         tell(options, all_bytes, batch);
-        Ok(())
     })?;
     Ok(Done { files: 1, bytes: tally.bytes_in, lines: lines.into_inner() })
 }

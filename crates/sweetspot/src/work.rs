@@ -343,7 +343,6 @@ fn read_lines_in_threads(
         batch.for_each_line(|line| seen.add(line));
         lines.fetch_add(seen.lines, Relaxed);
         bytes.fetch_add(seen.bytes, Relaxed);
-        Ok(())
     })?;
     Ok(Seen { lines: lines.into_inner(), bytes: bytes.into_inner(), sum: 0 })
 }

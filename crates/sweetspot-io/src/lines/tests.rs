@@ -4,6 +4,7 @@ use super::*;
 use crate::test::{self, Place};
 use crate::{BufferSize, Strategy};
 use proptest::prelude::*;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::unix::fs::OpenOptionsExt;
 
 fn expected(content: &[u8], ends: Ends) -> Vec<Vec<u8>> {
@@ -256,6 +257,102 @@ fn the_limit_of_a_line_is_kept_whatever_the_buffer() {
             }
         }
     }
+}
+
+#[test]
+fn lines_after_a_stop_are_still_there() {
+    for content in test::contents() {
+        let place = Place::new(&content);
+        for ends in [Ends::Any, Ends::Lf] {
+            let expected = expected(&content, ends);
+            for strategy in Strategy::ALL {
+                for (turn, buffer_bytes) in test::buffers(&content).enumerate() {
+                    let options = options(strategy, buffer_bytes, ends);
+                    let mut lines = Lines::open(place.input(), &options).unwrap();
+                    let (wanted, mut found) = (turn % 3 + 1, Vec::new());
+                    loop {
+                        let before = found.len();
+                        let flow = lines.for_each_line(|line| {
+                            found.push(line.to_vec());
+                            if found.len() - before == wanted { Break("ok") } else { Continue(()) }
+                        });
+                        let enough = found.len() - before == wanted;
+                        assert_eq!(flow.unwrap().break_value(), enough.then_some("ok"));
+                        // In turns with the other way.
+                        let Some(line) = lines.next_line().unwrap() else { break };
+                        found.push(line.to_vec());
+                    }
+                    assert_eq!(found, expected, "{strategy:?} {buffer_bytes} {ends:?} {wanted}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn text_after_a_stop_is_still_there() {
+    for content in test::contents() {
+        let place = Place::new(&content);
+        for ends in [Ends::Any, Ends::Lf] {
+            let expected = expected(&content, ends);
+            for encoding in [Encoding::Latin1, Encoding::Utf8(Invalid::Replace)] {
+                for (turn, buffer_bytes) in test::buffers(&content).enumerate() {
+                    let options = options(Strategy::Streaming, buffer_bytes, ends);
+                    let mut lines = Lines::open(place.input(), &options).unwrap();
+                    let wanted = turn % 3 + 1;
+                    // The bytes of the text's lines are counted where it stops: the next line shows
+                    // whether they were counted well.
+                    let mut number = 0;
+                    loop {
+                        let before = number;
+                        let result = lines.for_each_text(encoding, |_| {
+                            number += 1;
+                            if number - before == wanted { Err("enough") } else { Ok(()) }
+                        });
+                        assert_eq!(result.unwrap().is_err(), number - before == wanted);
+                        let next = lines.next_line().unwrap().map(<[u8]>::to_vec);
+                        assert_eq!(next.as_ref(), expected.get(number), "{encoding:?}");
+                        if next.is_none() {
+                            break;
+                        }
+                        number += 1;
+                    }
+                    assert_eq!(number, expected.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stop_before_a_bad_byte_comes_first() {
+    let place = Place::new(b"one\r\ntwo\nthr\xFFee\n");
+    let mut lines = Lines::open(place.input(), &Options::default()).unwrap();
+    let encoding = Encoding::Utf8(Invalid::Error);
+    let flow = lines.for_each_text(encoding, |line| {
+        if line == "one" { Break(line.to_owned()) } else { Continue(()) }
+    });
+    assert_eq!(flow.unwrap(), Break("one".to_owned()));
+    let mut found = Vec::new();
+    let error = lines.for_each_text(encoding, |line| found.push(line.to_owned())).unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::NotUtf8 { at: 12 }), "{error}");
+    assert_eq!(found, ["two"]);
+}
+
+#[test]
+fn an_error_of_the_callers_comes_back_as_it_was() {
+    let place = Place::new(b"1\n2\nx\n4\n");
+    let mut lines = Lines::open(place.input(), &Options::default()).unwrap();
+    let mut sum = 0;
+    let mut add = |line: &[u8]| -> std::result::Result<ControlFlow<u32>, std::num::ParseIntError> {
+        sum += String::from_utf8_lossy(line).parse::<u32>()?;
+        Ok(if sum > 5 { Break(sum) } else { Continue(()) })
+    };
+    assert_eq!(lines.for_each_line(&mut add).unwrap(), "x".parse::<u32>().map(|_| Continue(())));
+    assert_eq!(lines.for_each_line(&mut add).unwrap(), Ok(Break(7)));
+    let missing = Input::path("/");
+    let result = Lines::open(missing, &Options::default()).unwrap().for_each_line(add);
+    assert!(result.unwrap_err().io().is_some(), "reading has failed, which is another error");
 }
 
 #[test]

@@ -62,6 +62,33 @@ fn all_strategies_and_buffers_give_the_same_records() {
 }
 
 #[test]
+fn records_after_a_stop_are_still_there() {
+    use std::ops::ControlFlow::{Break, Continue};
+    let content: Vec<u8> = (0..250).collect();
+    let place = Place::new(&content);
+    for strategy in Strategy::ALL {
+        for buffer_bytes in (1..70).chain([250, 1000]) {
+            let options = options(10, strategy, buffer_bytes);
+            let mut reader = Reader::open(place.input(), &options).unwrap();
+            let mut found = Vec::new();
+            loop {
+                let before = found.len();
+                let flow = reader.for_each_record(|record| {
+                    found.extend_from_slice(record);
+                    if found.len() - before == 30 { Break(record[0]) } else { Continue(()) }
+                });
+                match flow.unwrap() {
+                    Break(first) => assert_eq!(first, found[found.len() - 10]),
+                    Continue(()) => break,
+                }
+                found.extend_from_slice(reader.next_record().unwrap().unwrap_or_default());
+            }
+            assert_eq!(found, content, "{strategy:?} {buffer_bytes}");
+        }
+    }
+}
+
+#[test]
 fn records_are_written_whole_or_not_at_all() {
     let place = Place::new(b"old");
     for buffer_bytes in 1..70 {
