@@ -8,7 +8,7 @@ const BUFFER_BYTES_MAX: u32 = 1 << 30;
 /// ```
 /// use sweetspot_io::{BufferSize, ReadOptions};
 ///
-/// let options = ReadOptions { buffer_size: BufferSize::Bytes(1 << 20), ..ReadOptions::default() };
+/// let options = ReadOptions::new().buffer_size(BufferSize::Bytes(1 << 20));
 /// # let _ = options;
 /// assert_eq!(BufferSize::default(), BufferSize::Auto);
 /// ```

@@ -23,12 +23,14 @@
 
 use crate::buffer_size::BufferSize;
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Course, Flow, sealed::Flow as _};
+use crate::flow::{Course, Flow};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::lines::{self, Batch, Ends, LINE_BYTES_MAX, Lines, scan};
+use crate::options::setters;
 use crate::output::{Existing, Output, Written};
 use crate::strategy::{Buffer, ReadOptions, Strategy};
 use crate::sys::{self, Inherited};
+use std::fmt;
 use std::fs::File;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -55,15 +57,23 @@ pub enum Order {
 }
 
 /// How to do something for every line.
-#[derive(Clone, Copy, Default)]
+///
+/// ```
+/// use sweetspot_io::each_line::{Options, Order};
+///
+/// let options = Options::new().threads(2).order(Order::Any);
+/// assert_eq!(options.threads, 2);
+/// ```
+#[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Options<'a> {
     /// Strategy, buffer (the size of a chunk) and hint. Without a strategy, threads read a file
     /// themselves.
     pub read: ReadOptions,
     /// What ends a line.
     pub ends: Ends,
-    /// The longest line allowed, in bytes; `None`: [`LINE_BYTES_MAX`].
-    pub line_bytes_max: Option<usize>,
+    /// The longest line allowed, in bytes without its end.
+    pub line_bytes_max: usize,
     /// How many threads; 0: as many as there are processors.
     pub threads: usize,
     /// The order of the output.
@@ -74,15 +84,65 @@ pub struct Options<'a> {
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
 }
 
-impl Options<'_> {
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options {
+            read: ReadOptions::default(),
+            ends: Ends::default(),
+            line_bytes_max: LINE_BYTES_MAX,
+            threads: 0,
+            order: Order::default(),
+            existing: Existing::default(),
+            progress: None,
+        }
+    }
+}
+
+impl<'a> Options<'a> {
+    /// As many threads as there are processors; the output in the order of the input.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets strategy, buffer (the size of a chunk) and hint.
+        read: ReadOptions,
+        /// Sets what ends a line.
+        ends: Ends,
+        /// Sets the longest line allowed, in bytes without its end.
+        line_bytes_max: usize,
+        /// Sets how many threads there are; 0: as many as there are processors.
+        threads: usize,
+        /// Sets the order of the output.
+        order: Order,
+        /// Says what happens where the output is there already.
+        existing: Existing,
+        /// Names who is told now and then how many bytes of the input are done.
+        progress: &'a (dyn Fn(u64) + Sync),
+    }
+
     fn chunk_bytes(&self) -> usize {
         let strategy = self.read.strategy.unwrap_or(Strategy::Streaming);
         self.read.buffer_size.bytes(strategy.auto_buffer_bytes(), 1)
     }
 }
 
+impl fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("read", &self.read)
+            .field("ends", &self.ends)
+            .field("line_bytes_max", &self.line_bytes_max)
+            .field("threads", &self.threads)
+            .field("order", &self.order)
+            .field("existing", &self.existing)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tally {
     /// Bytes of the input.
     pub bytes_in: u64,
@@ -184,7 +244,7 @@ pub fn each_batch<R: Flow + Send>(
 }
 
 /// How many threads an option means.
-pub(crate) fn threads(wanted: usize) -> usize {
+fn threads(wanted: usize) -> usize {
     match wanted {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         wanted => wanted,
@@ -259,8 +319,8 @@ impl Chunks {
         if options.read.strategy.is_some() || opened.facts.kind != InputKind::Regular {
             let size = options.chunk_bytes() as u32;
             let read = ReadOptions { buffer_size: BufferSize::Bytes(size), ..options.read };
-            let line_bytes_max = options.line_bytes_max.unwrap_or(LINE_BYTES_MAX);
-            let options = lines::Options { read, ends: options.ends, line_bytes_max };
+            let Options { ends, line_bytes_max, .. } = *options;
+            let options = lines::Options { read, ends, line_bytes_max };
             let lines = Lines::new(opened, &options)?;
             return Ok(Chunks::Shared(Mutex::new(Shared { lines, next: 0 })));
         }
@@ -295,7 +355,7 @@ impl Chunks {
                 if start >= *end {
                     return None;
                 }
-                let limit_bytes = options.line_bytes_max.unwrap_or(LINE_BYTES_MAX);
+                let limit_bytes = options.line_bytes_max;
                 let ends = options.ends;
                 let chunk = Chunk { file, start, end: *end, chunk_bytes, ends, limit_bytes };
                 match chunk.read(&mut piece.buffer, start == *begin) {

@@ -6,7 +6,7 @@ use crate::lines::{self, Ends, Lines, scan};
 use crate::records::{self, Reader};
 use crate::test::{self, Place};
 use crate::{BufferSize, Input, Output, ReadOptions, Strategy};
-use crate::{compare, copy, transform};
+use crate::{compare, copy};
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -28,7 +28,6 @@ struct Verb {
 }
 
 const RECORD_BYTES: usize = 7;
-const PASSES: u32 = 3;
 
 const VERBS: &[Verb] = &[
     Verb {
@@ -175,31 +174,6 @@ const VERBS: &[Verb] = &[
         },
         expected: <[u8]>::to_vec,
     },
-    Verb {
-        name: "transform",
-        run: |input, job| {
-            let progress = |_| (job.begun)();
-            let writer = Kept::default();
-            let output = Output::writer("memory", writer.clone());
-            let progress: Option<&(dyn Fn(u64) + Sync)> = Some(&progress);
-            let options = transform::Options {
-                read: job.read,
-                passes: PASSES,
-                progress,
-                ..transform::Options::default()
-            };
-            transform::transform(input, output, &options)?;
-            Ok(writer.take())
-        },
-        expected: |content| {
-            let mut expected = content.to_vec();
-            for (start, end) in scan::tests::lines(content, Ends::Any) {
-                let keys = (0..PASSES).fold(0, |keys, pass| keys ^ pass as u8);
-                expected[start..end].iter_mut().for_each(|byte| *byte ^= keys);
-            }
-            expected
-        },
-    },
 ];
 
 /// The error that the traits of std have wrapped.
@@ -242,7 +216,7 @@ impl std::io::Write for Kept {
 }
 
 fn strategies() -> impl Iterator<Item = Option<Strategy>> {
-    Strategy::ALL.into_iter().map(Some).chain([None])
+    Strategy::ALL.iter().copied().map(Some).chain([None])
 }
 
 fn options(strategy: Option<Strategy>, buffer_bytes: u32) -> ReadOptions {

@@ -4,6 +4,7 @@ use std::{fmt, io};
 
 /// Something that could not be done, with what it was to be done to.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Error {
     /// What was tried, as the end of "cannot ...".
     pub operation: &'static str,
@@ -56,13 +57,6 @@ pub enum ErrorKind {
     Exists,
     /// Input and output are the same file.
     SameFile,
-    /// The output would not fit.
-    NoRoom {
-        /// What is needed, in bytes.
-        needed_bytes: u64,
-        /// What may be used, in bytes: what is free, less what is always left free.
-        free_bytes: u64,
-    },
     /// An option has a value that makes no sense; the text says which.
     Option(&'static str),
 }
@@ -116,9 +110,6 @@ impl fmt::Display for ErrorKind {
             ErrorKind::NoRecord { number } => write!(f, "there is no record {number}"),
             ErrorKind::Exists => write!(f, "it is there already"),
             ErrorKind::SameFile => write!(f, "input and output are the same file"),
-            ErrorKind::NoRoom { needed_bytes, free_bytes } => {
-                write!(f, "{needed_bytes} bytes are needed, {free_bytes} may be used")
-            }
             ErrorKind::Option(what) => f.write_str(what),
         }
     }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// What happens where the output is there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Existing {
     /// That is an error.
     #[default]
@@ -37,7 +38,7 @@ pub enum Existing {
 /// copy::copy(text(), &path, &copy::Options::default())?;
 /// let error = copy::copy(text(), &path, &copy::Options::default()).unwrap_err();
 /// assert!(matches!(error.kind, ErrorKind::Exists));
-/// let replace = copy::Options { existing: Existing::Replace, ..copy::Options::default() };
+/// let replace = copy::Options::new().existing(Existing::Replace);
 /// copy::copy(text(), &path, &replace)?;
 /// # Ok::<(), sweetspot_io::Error>(())
 /// ```
@@ -83,7 +84,8 @@ impl Output {
         }
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// What stands for it in messages.
+    pub fn name(&self) -> &str {
         &self.name
     }
 

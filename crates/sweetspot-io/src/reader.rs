@@ -20,7 +20,7 @@ use std::io::{self, BufRead, Read};
 /// # let path = folder.path().join("config");
 /// std::fs::write(&path, "name = ada\nage = 17\n")?;
 ///
-/// let options = ReadOptions { strategy: Some(Strategy::Pipeline), ..ReadOptions::default() };
+/// let options = ReadOptions::new().strategy(Strategy::Pipeline);
 /// let mut names = Vec::new();
 /// for line in Reader::open(&path, &options)?.lines() {
 ///     names.extend(line?.split_once(" = ").map(|(name, _)| name.to_owned()));
@@ -89,7 +89,7 @@ mod tests {
     fn all_ways_to_read_give_the_same_bytes() {
         for content in test::contents() {
             let place = Place::new(&content);
-            for strategy in Strategy::ALL {
+            for &strategy in Strategy::ALL {
                 for (turn, buffer_bytes) in test::buffers(&content).enumerate() {
                     let input = if turn % 5 == 0 { test::pipe(&content) } else { place.input() };
                     let mut reader = Reader::open(input, &options(strategy, buffer_bytes)).unwrap();
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn what_was_not_consumed_comes_again() {
         let place = Place::new(b"abcdef");
-        for strategy in Strategy::ALL {
+        for &strategy in Strategy::ALL {
             let mut reader = Reader::open(place.input(), &options(strategy, 4)).unwrap();
             let first = reader.fill_buf().unwrap().to_vec();
             assert!(!first.is_empty() && b"abcdef".starts_with(&first), "{strategy:?}");
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_file_and_ends_the_input() {
-        for strategy in Strategy::ALL {
+        for &strategy in Strategy::ALL {
             let mut reader = Reader::open("/", &options(strategy, 4)).unwrap();
             let error = reader.read(&mut [0; 4]).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::IsADirectory, "{strategy:?}");

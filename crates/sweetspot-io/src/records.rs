@@ -29,8 +29,9 @@
 mod window;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Flow, sealed::Flow as _};
+use crate::flow::Flow;
 use crate::input::{Input, InputKind, Opened, Source};
+use crate::options::setters;
 use crate::output::{Existing, Output, Written};
 use crate::strategy::{AUTO_BUFFER_BYTES, Blocks, ReadOptions};
 use rustix::fs::OFlags;
@@ -41,7 +42,15 @@ use window::Window;
 pub const RECORD_BYTES_MAX: usize = 1 << 30;
 
 /// How to read or write records.
+///
+/// ```
+/// use sweetspot_io::{Existing, records};
+///
+/// let options = records::Options::new(80).existing(Existing::Replace);
+/// assert_eq!(options.record_bytes, 80);
+/// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// The length of a record in bytes: 1 to [`RECORD_BYTES_MAX`].
     pub record_bytes: usize,
@@ -57,6 +66,13 @@ impl Options {
     pub fn new(record_bytes: usize) -> Options {
         let read = ReadOptions::default();
         Options { record_bytes, read, existing: Existing::default() }
+    }
+
+    setters! {
+        /// Sets strategy, buffer and hint.
+        read: ReadOptions,
+        /// Says what a [`Writer`] does where its file is there already.
+        existing: Existing,
     }
 
     fn check(&self, name: &str) -> Result<()> {

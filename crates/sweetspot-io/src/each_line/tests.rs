@@ -35,7 +35,7 @@ fn all_chunks_threads_and_strategies_give_the_same_lines_in_order() {
             let expected = expected(&content, ends);
             for chunk_bytes in test::buffers(&content) {
                 let threads = chunk_bytes as usize % 3 + 1;
-                let strategies = Strategy::ALL.into_iter().map(Some);
+                let strategies = Strategy::ALL.iter().copied().map(Some);
                 let strategy = strategies.chain([None]).nth(chunk_bytes as usize % 8).unwrap();
                 for (strategy, piped) in [(None, false), (strategy, false), (None, true)] {
                     let mut options = Options { ends, ..options(chunk_bytes, threads) };
@@ -182,7 +182,7 @@ fn lines_that_are_too_long_are_an_error_in_every_way() {
                     let content = format!("\n{}\nx", "y".repeat(len));
                     let place = Place::new(content.as_bytes());
                     let mut options = options(chunk_bytes, threads);
-                    options.line_bytes_max = Some(limit);
+                    options.line_bytes_max = limit;
                     options.read.strategy = strategy;
                     let result = each_line(place.input(), Output::nowhere(), &options, |_, _| {});
                     let what = format!("{strategy:?} {threads} {chunk_bytes} {limit} {len}");
@@ -207,7 +207,7 @@ fn not_much_is_read_of_a_line_that_is_too_long() {
     let place = Place::new(b"");
     place.change_len(64 << 20).join().unwrap();
     for strategy in [None, Some(Strategy::Streaming)] {
-        let mut options = Options { line_bytes_max: Some(100), ..options(65_536, 1) };
+        let mut options = Options { line_bytes_max: 100, ..options(65_536, 1) };
         options.read.strategy = strategy;
         let run = || each_line(place.input(), Output::nowhere(), &options, |_, _| {});
         let (result, calls, len_max) = fault::count(run);
@@ -297,12 +297,12 @@ proptest! {
         let mut file = File::open(place.path("file")).unwrap();
         std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(begin as u64)).unwrap();
         let content = &content[begin..];
+        let limit = limit.unwrap_or(LINE_BYTES_MAX);
         let mut options = Options { ends, line_bytes_max: limit, ..options(chunk_bytes, 2) };
         options.existing = Existing::Replace;
         let log = File::create(place.path("log")).unwrap();
         let result = each_line(file, log, &options, show);
         let lines = scan::tests::lines(content, ends);
-        let limit = limit.unwrap_or(usize::MAX);
         let bad = lines.iter().position(|(start, end)| end - start > limit);
         let good = bad.map_or(content.len(), |bad| lines[bad].0);
         let found = std::fs::read(place.path("log")).unwrap();

@@ -27,18 +27,17 @@
 //! Not here: writing lines (any [`std::io::BufWriter`] does it well), and several threads
 //! ([`each_line`](crate::each_line)).
 
-mod ladder;
 mod latin1;
 pub(crate) mod scan;
 mod text;
 
-pub use ladder::{Rung, climb};
 pub use latin1::append_latin1;
 pub use text::{Encoding, Invalid, LineCursor};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Flow, sealed::Flow as _};
+use crate::flow::Flow;
 use crate::input::{Input, Opened};
+use crate::options::setters;
 use crate::strategy::{Blocks, Choice, ReadOptions};
 use std::ops::Range;
 
@@ -48,6 +47,7 @@ pub const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// What ends a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Ends {
     /// LF, CR, or CR followed by LF, also mixed.
     #[default]
@@ -57,7 +57,17 @@ pub enum Ends {
 }
 
 /// How to read lines.
+///
+/// ```
+/// use sweetspot_io::{BufferSize, ReadOptions};
+/// use sweetspot_io::lines::{Ends, Options};
+///
+/// let read = ReadOptions::new().buffer_size(BufferSize::Bytes(1 << 20));
+/// let options = Options::new().read(read).ends(Ends::Lf).line_bytes_max(1 << 16);
+/// assert_eq!(options.ends, Ends::Lf);
+/// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Strategy, buffer and hint.
     pub read: ReadOptions,
@@ -71,6 +81,22 @@ impl Default for Options {
     fn default() -> Self {
         let read = ReadOptions::default();
         Options { read, ends: Ends::Any, line_bytes_max: LINE_BYTES_MAX }
+    }
+}
+
+impl Options {
+    /// What is best mostly.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets strategy, buffer and hint.
+        read: ReadOptions,
+        /// Sets what ends a line.
+        ends: Ends,
+        /// Sets the longest line allowed, in bytes without its end.
+        line_bytes_max: usize,
     }
 }
 

@@ -14,7 +14,7 @@
 //! the one before. `masks_scalar` is the specification; every other kernel is tested against it.
 
 use super::Ends;
-use crate::flow::{Flow, sealed::Flow as _};
+use crate::flow::Flow;
 
 /// Bytes that become one mask.
 const STEP: usize = 64;

@@ -59,7 +59,7 @@ fn all_strategies_and_buffers_give_the_same_lines() {
         let place = Place::new(&content);
         for ends in [Ends::Any, Ends::Lf] {
             let expected = expected(&content, ends);
-            for strategy in Strategy::ALL {
+            for &strategy in Strategy::ALL {
                 for (way, buffer_bytes) in test::buffers(&content).enumerate() {
                     let options = options(strategy, buffer_bytes, ends);
                     let ways = if strategy == Strategy::Streaming { WAYS } else { 1 };
@@ -79,7 +79,7 @@ fn all_strategies_and_buffers_give_the_same_lines() {
 #[test]
 fn strategies_are_really_used() {
     let place = Place::new(&b"line\n".repeat(10_000));
-    for strategy in Strategy::ALL {
+    for &strategy in Strategy::ALL {
         let lines = Lines::open(place.input(), &options(strategy, 4096, Ends::Any)).unwrap();
         let choice = lines.choice();
         if choice.strategy != strategy {
@@ -92,7 +92,7 @@ fn strategies_are_really_used() {
 
 #[test]
 fn inputs_that_are_no_plain_files() {
-    for strategy in Strategy::ALL {
+    for &strategy in Strategy::ALL {
         for content in [&b""[..], b"\n", b"a\r\nb\rc"] {
             let input = Input::reader("memory", std::io::Cursor::new(content.to_vec()));
             let mut found = Vec::new();
@@ -120,7 +120,7 @@ fn inputs_that_are_no_plain_files() {
 #[test]
 fn files_that_change_meanwhile() {
     // Lines of four bytes; the file grows or shrinks after the first line was read.
-    for strategy in Strategy::ALL {
+    for &strategy in Strategy::ALL {
         for len_after in [0, 40_000, 120_000] {
             let place = Place::new(&b"abc\n".repeat(20_000));
             let mut lines = Lines::open(place.input(), &options(strategy, 512, Ends::Any)).unwrap();
@@ -224,7 +224,7 @@ fn a_file_that_fits_into_no_memory_is_an_error() {
 
 #[test]
 fn the_limit_of_a_line_is_kept_whatever_the_buffer() {
-    for strategy in Strategy::ALL {
+    for &strategy in Strategy::ALL {
         for buffer_bytes in [1, 2, 3, 7, 9, 10, 11, 12, 64, 99, 100, 101, 102, 103, 4096] {
             for limit in [0, 1, 2, 10, 100] {
                 for (len, end) in [limit, limit + 1]
@@ -265,7 +265,7 @@ fn lines_after_a_stop_are_still_there() {
         let place = Place::new(&content);
         for ends in [Ends::Any, Ends::Lf] {
             let expected = expected(&content, ends);
-            for strategy in Strategy::ALL {
+            for &strategy in Strategy::ALL {
                 for (turn, buffer_bytes) in test::buffers(&content).enumerate() {
                     let options = options(strategy, buffer_bytes, ends);
                     let mut lines = Lines::open(place.input(), &options).unwrap();
@@ -366,44 +366,6 @@ fn a_batch_after_a_line_is_the_rest_of_it() {
 }
 
 #[test]
-fn rungs_give_the_same_lines() {
-    for content in test::contents() {
-        let place = Place::new(&content);
-        for ends in [Ends::Any, Ends::Lf] {
-            let options = Options { ends, ..Options::default() };
-            for rung in Rung::ALL {
-                assert_eq!(Rung::named(rung.name()), Some(rung));
-                let mut found = Vec::new();
-                climb(rung, place.input(), &options, |line| found.push(line.to_vec())).unwrap();
-                let mut expected = expected(&content, ends);
-                for line in &mut expected {
-                    match rung {
-                        Rung::StringPerLine => {
-                            *line = String::from_utf8_lossy(line).into_owned().into_bytes();
-                        }
-                        Rung::LinesLatin1 => {
-                            *line = line
-                                .iter()
-                                .map(|&byte| char::from(byte))
-                                .collect::<String>()
-                                .into();
-                        }
-                        _ => {}
-                    }
-                }
-                assert_eq!(found, expected, "{rung:?}");
-                let options = Options { line_bytes_max: 3, ..options };
-                let too_long = expected.iter().any(|line| line.len() > 3);
-                let result = climb(rung, place.input(), &options, |_| {});
-                if rung != Rung::LinesLatin1 {
-                    assert_eq!(result.is_err(), too_long, "{rung:?}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn text_that_is_not_utf8_is_an_error_with_its_place_or_replaced() {
     let content = b"gr\xC3\xBCn\nrot\r\nbl\xFFau\nwei\xC3\n";
     let place = Place::new(content);
@@ -435,7 +397,7 @@ proptest! {
     fn lines_are_those_of_std_where_lf_ends_them(
         content in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..3000),
         buffer_bytes in 1u32..600,
-        strategy in proptest::sample::select(&Strategy::ALL[..]),
+        strategy in proptest::sample::select(Strategy::ALL),
     ) {
         let place = Place::new(&content);
         let of_std: Vec<Vec<u8>> =

@@ -2,11 +2,12 @@
 
 use super::{Batch, Ends, latin1, scan};
 use crate::error::ErrorKind;
-use crate::flow::{Flow, sealed::Flow as _};
+use crate::flow::Flow;
 use std::ops::ControlFlow;
 
 /// How bytes stand for characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Encoding {
     /// ISO 8859-1: each byte is the character of that number. Nothing is invalid.
     Latin1,
@@ -16,6 +17,7 @@ pub enum Encoding {
 
 /// What is done with bytes that are no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Invalid {
     /// An error, which says where they are.
     Error,

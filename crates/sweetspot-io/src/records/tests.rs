@@ -32,7 +32,7 @@ fn all_strategies_and_buffers_give_the_same_records() {
     for len in [0, 1, 6, 7, 8, 70, 200, 999, 1000] {
         let content = &content[..len];
         let place = Place::new(content);
-        for strategy in Strategy::ALL {
+        for &strategy in Strategy::ALL {
             for (turn, buffer_bytes) in test::buffers(content).enumerate() {
                 let record_bytes = [1, 7, 8, 69, 200][turn % 5];
                 let options = options(record_bytes, strategy, buffer_bytes);
@@ -66,7 +66,7 @@ fn records_after_a_stop_are_still_there() {
     use std::ops::ControlFlow::{Break, Continue};
     let content: Vec<u8> = (0..250).collect();
     let place = Place::new(&content);
-    for strategy in Strategy::ALL {
+    for &strategy in Strategy::ALL {
         for buffer_bytes in (1..70).chain([250, 1000]) {
             let options = options(10, strategy, buffer_bytes);
             let mut reader = Reader::open(place.input(), &options).unwrap();
