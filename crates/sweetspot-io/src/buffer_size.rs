@@ -16,7 +16,7 @@ const BUFFER_BYTES_MAX: u32 = 1 << 30;
 pub enum BufferSize {
     /// As small as the work allows: a byte, a record, a disk's sector.
     Off,
-    /// What is best mostly, and no more than the input has.
+    /// The library chooses: mostly 128 KiB, and no more than a file has.
     #[default]
     Auto,
     /// That many bytes, 1 GiB at most. Too few for the work are made as many as it needs.

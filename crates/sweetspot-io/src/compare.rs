@@ -40,7 +40,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// What is best mostly.
+    /// The library chooses how to read, and nobody is told.
     pub fn new() -> Self {
         Self::default()
     }

@@ -3,6 +3,17 @@
 use std::{fmt, io};
 
 /// Something that could not be done, with what it was to be done to.
+///
+/// ```
+/// use sweetspot_io::{ErrorKind, lines::{self, Lines}};
+///
+/// let error = Lines::open("/no/such/file", &lines::Options::new()).unwrap_err();
+/// assert_eq!(error.target, "/no/such/file");
+/// assert!(matches!(&error.kind, ErrorKind::System(cause) if cause.kind() == std::io::ErrorKind::NotFound));
+/// assert!(error.to_string().starts_with("cannot open /no/such/file: "));
+/// ```
+///
+/// It becomes a [`std::io::Error`] of the same kind where one is wanted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Error {

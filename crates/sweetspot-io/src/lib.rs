@@ -19,7 +19,7 @@
 //! std::fs::write(&path, "GET /\nPOST /form\nGET /form\n").unwrap();
 //!
 //! let mut gets = 0;
-//! Lines::open(&path, &lines::Options::default())?
+//! Lines::open(&path, &lines::Options::new())?
 //!     .for_each_line(|line| gets += u32::from(line.starts_with(b"GET ")))?;
 //! assert_eq!(gets, 2);
 //! # Ok::<(), sweetspot_io::Error>(())
@@ -82,6 +82,14 @@ mod sys;
 #[cfg(test)]
 mod test;
 mod writer;
+
+/// The examples of the README are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("sweetspot-io is made of Linux's system calls");
 
 pub use buffer_size::BufferSize;
 pub use error::{Error, ErrorKind, Result};

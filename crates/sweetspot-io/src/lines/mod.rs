@@ -85,7 +85,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What is best mostly.
+    /// Any line ends, and lines of up to [`LINE_BYTES_MAX`].
     pub fn new() -> Self {
         Self::default()
     }
@@ -329,6 +329,14 @@ impl Lines {
 }
 
 /// Whole lines, with their line ends; the last one of an input may have none.
+///
+/// ```
+/// use sweetspot_io::lines::{Batch, Ends};
+///
+/// let batch = Batch::new(b"one\r\ntwo\n", Ends::Any);
+/// assert_eq!(batch.count(), 2);
+/// assert!(batch.iter().eq([b"one", b"two"]));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     bytes: &'a [u8],

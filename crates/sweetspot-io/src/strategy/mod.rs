@@ -30,7 +30,15 @@ use std::{fmt, io};
 pub const AUTO_BUFFER_BYTES: usize = 128 << 10;
 
 /// How an input is read. All strategies give the same bytes; one that an input does not allow is
-/// replaced by another one.
+/// replaced by another one, and [`Choice`] says so.
+///
+/// ```
+/// use sweetspot_io::Strategy;
+///
+/// for &strategy in Strategy::ALL {
+///     assert_eq!(Strategy::named(strategy.name()), Some(strategy));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Strategy {
@@ -131,7 +139,7 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// What is best mostly.
+    /// The library chooses everything.
     pub fn new() -> Self {
         Self::default()
     }
