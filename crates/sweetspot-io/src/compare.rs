@@ -40,7 +40,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// The library chooses how to read, and nobody is told.
+    /// Leaves the choice to the library.
     pub fn new() -> Self {
         Self::default()
     }
@@ -48,7 +48,7 @@ impl<'a> Options<'a> {
     setters! {
         /// Sets strategy, buffer and hint, for both inputs.
         read: ReadOptions,
-        /// Names who is told now and then how many bytes of each are done.
+        /// Sets who is told now and then how many bytes of each are done.
         progress: &'a (dyn Fn(u64) + Sync),
     }
 }

@@ -85,7 +85,7 @@ impl<'a> Options<'a> {
         read: ReadOptions,
         /// Says what happens where the output is there already.
         existing: Existing,
-        /// Names who is told now and then how many bytes are done.
+        /// Sets who is told now and then how many bytes are done.
         progress: &'a (dyn Fn(u64) + Sync),
     }
 }

@@ -21,21 +21,24 @@
 //! # Ok::<(), sweetspot_io::Error>(())
 //! ```
 
+mod assembly;
+
 use crate::buffer_size::BufferSize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Course, Flow};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::lines::{self, Batch, Ends, LINE_BYTES_MAX, Lines, scan};
 use crate::options::setters;
-use crate::output::{Existing, Output, Written};
+use crate::output::{Existing, Output};
 use crate::strategy::{Buffer, ReadOptions, Strategy};
 use crate::sys::{self, Inherited};
+use assembly::{AssemblyLine, End};
 use std::fmt;
 use std::fs::File;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most threads that are started.
 pub const THREADS_MAX: usize = 256;
@@ -117,7 +120,7 @@ impl<'a> Options<'a> {
         order: Order,
         /// Says what happens where the output is there already.
         existing: Existing,
-        /// Names who is told now and then how many bytes of the input are done.
+        /// Sets who is told now and then how many bytes of the input are done.
         progress: &'a (dyn Fn(u64) + Sync),
     }
 
@@ -426,93 +429,6 @@ impl Chunk<'_> {
         let fresh = sys::read_full_at(self.file, buffer.space_behind(len, more), from)?;
         buffer.filled(fresh);
         Ok(fresh)
-    }
-}
-
-/// Takes the outputs of all threads, in the order that is wanted, and what has ended it first.
-struct AssemblyLine<R> {
-    state: Mutex<State<R>>,
-    turn: Condvar,
-    /// The number of the first chunk that ended it, as in `state`.
-    ends_at: AtomicU64,
-}
-
-struct State<R> {
-    written: Written,
-    /// The number of the chunk whose output comes next.
-    next: u64,
-    ends_at: u64,
-    end: Option<End<R>>,
-    bytes_in: u64,
-}
-
-/// What has ended it before the input did.
-enum End<R> {
-    /// The caller's own function.
-    Stopped(R),
-    /// Reading or writing.
-    Failed(Error),
-}
-
-impl<R: Flow> AssemblyLine<R> {
-    fn new(written: Written) -> AssemblyLine<R> {
-        let ends_at = u64::MAX;
-        let state = State { written, next: 0, ends_at, end: None, bytes_in: 0 };
-        let ends_at = AtomicU64::new(ends_at);
-        AssemblyLine { state: Mutex::new(state), turn: Condvar::new(), ends_at }
-    }
-
-    fn goes_on(&self) -> bool {
-        self.ends_at.load(Relaxed) == u64::MAX
-    }
-
-    /// Writes the output of a chunk, in its turn.
-    fn put(&self, number: u64, bytes_in: u64, output: &[u8], options: &Options<'_>) -> Result<()> {
-        let mut state = lock(&self.state);
-        while options.order == Order::Input && state.next != number && state.ends_at >= number {
-            state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if state.ends_at < number {
-            return Ok(());
-        }
-        if !output.is_empty() {
-            state.written.write_all(output)?;
-        }
-        state.next += 1;
-        state.bytes_in += bytes_in;
-        if options.order == Order::Input {
-            self.turn.notify_all();
-        }
-        if let Some(progress) = options.progress {
-            progress(state.bytes_in);
-        }
-        Ok(())
-    }
-
-    /// Lets no chunk behind `number` be put. Of several ends the one counts that is furthest to the
-    /// front; of two in one chunk the one that is told last.
-    fn stop(&self, number: u64, end: Option<End<R>>) {
-        let mut state = lock(&self.state);
-        if number <= state.ends_at || state.end.is_none() {
-            state.ends_at = number.min(state.ends_at);
-            state.end = end;
-        }
-        self.ends_at.store(state.ends_at, Relaxed);
-        self.turn.notify_all();
-    }
-
-    fn finish(self) -> Result<R::With<Tally>> {
-        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let flow = match state.end {
-            Some(End::Failed(error)) => return Err(error),
-            Some(End::Stopped(flow)) => flow,
-            None => R::GOES_ON,
-        };
-        let tally = Tally { bytes_in: state.bytes_in, bytes_out: state.written.bytes() };
-        if flow.course() != Course::Fails {
-            state.written.finish()?;
-        }
-        Ok(flow.with(|| tally))
     }
 }
 

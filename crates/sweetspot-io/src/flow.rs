@@ -19,36 +19,29 @@ use std::ops::ControlFlow;
 /// use std::ops::ControlFlow;
 /// use sweetspot_io::{Input, lines::{self, Lines}};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let numbers = || {
-///     let input = Input::reader("memory", &b"3\n5\n0\nseven\n"[..]);
-///     Lines::open(input, &lines::Options::default())
-/// };
+/// /// Adds the numbers up, one in each line.
+/// fn sum(input: Input) -> Result<u32, Box<dyn std::error::Error>> {
+///     let mut sum = 0;
+///     let mut lines = Lines::open(input, &lines::Options::new())?;
+///     lines.for_each_line(|line| -> Result<(), ParseIntError> {
+///         sum += String::from_utf8_lossy(line).parse::<u32>()?;
+///         Ok(())
+///     })??;
+///     Ok(sum)
+/// }
+/// assert_eq!(sum(Input::reader("memory", &b"3\n5\n"[..])).unwrap(), 8);
+/// assert!(sum(Input::reader("memory", &b"3\nfive\n"[..])).is_err());
+/// assert!(sum(Input::path("/no/such/file")).is_err());
 ///
-/// // Stops at the first line that is "0".
-/// let mut before = 0;
-/// let mut lines = numbers()?;
+/// // Stops at the first empty line. The lines after it are still there.
+/// let mut lines = Lines::open(Input::reader("memory", &b"a\n\nb\n"[..]), &lines::Options::new())?;
 /// let flow = lines.for_each_line(|line| match line {
-///     b"0" => ControlFlow::Break("found"),
-///     _ => {
-///         before += 1;
-///         ControlFlow::Continue(())
-///     }
+///     b"" => ControlFlow::Break("found"),
+///     _ => ControlFlow::Continue(()),
 /// })?;
-/// assert_eq!((flow, before), (ControlFlow::Break("found"), 2));
-/// // The lines after it are still there.
-/// assert_eq!(lines.next_line()?, Some(&b"seven"[..]));
-///
-/// // Stops at the first line that is no number.
-/// let mut sum = 0;
-/// let result = numbers()?.for_each_line(|line| -> Result<(), ParseIntError> {
-///     sum += String::from_utf8_lossy(line).parse::<u32>()?;
-///     Ok(())
-/// })?;
-/// assert!(result.is_err());
-/// assert_eq!(sum, 8);
-/// # Ok(())
-/// # }
+/// assert_eq!(flow, ControlFlow::Break("found"));
+/// assert_eq!(lines.next_line()?, Some(&b"b"[..]));
+/// # Ok::<(), sweetspot_io::Error>(())
 /// ```
 ///
 /// No other type can implement it.
@@ -56,7 +49,7 @@ use std::ops::ControlFlow;
     message = "a closure for each line or record cannot return `{Self}`",
     note = "it returns `()`, `ControlFlow<B>`, `Result<(), E>` or `Result<ControlFlow<B>, E>`"
 )]
-pub trait Flow: sealed::Flow {
+pub trait Flow: sealed::Stops {
     /// A `T` that is there unless the function has stopped: `T`, `ControlFlow<B, T>`, `Result<T, E>`
     /// or `Result<ControlFlow<B, T>, E>`.
     type With<T>;
@@ -81,7 +74,7 @@ pub(crate) mod sealed {
     use super::Course;
 
     /// The part that callers need not see.
-    pub trait Flow: Sized {
+    pub trait Stops: Sized {
         /// What is returned where nobody was called.
         const GOES_ON: Self;
 
@@ -94,7 +87,7 @@ pub(crate) mod sealed {
     }
 }
 
-impl sealed::Flow for () {
+impl sealed::Stops for () {
     const GOES_ON: () = ();
 
     #[inline(always)]
@@ -111,7 +104,7 @@ impl Flow for () {
     }
 }
 
-impl<B> sealed::Flow for ControlFlow<B> {
+impl<B> sealed::Stops for ControlFlow<B> {
     const GOES_ON: ControlFlow<B> = ControlFlow::Continue(());
 
     #[inline]
@@ -134,7 +127,7 @@ impl<B> Flow for ControlFlow<B> {
     }
 }
 
-impl<E> sealed::Flow for Result<(), E> {
+impl<E> sealed::Stops for Result<(), E> {
     const GOES_ON: Result<(), E> = Ok(());
 
     #[inline]
@@ -151,7 +144,7 @@ impl<E> Flow for Result<(), E> {
     }
 }
 
-impl<B, E> sealed::Flow for Result<ControlFlow<B>, E> {
+impl<B, E> sealed::Stops for Result<ControlFlow<B>, E> {
     const GOES_ON: Result<ControlFlow<B>, E> = Ok(ControlFlow::Continue(()));
 
     #[inline]

@@ -56,6 +56,9 @@
 #![deny(missing_debug_implementations)]
 #![deny(unsafe_code)]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("sweetspot-io is made of Linux's system calls");
+
 #[cfg(test)]
 use test_start as _;
 
@@ -87,9 +90,6 @@ mod writer;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-#[cfg(not(target_os = "linux"))]
-compile_error!("sweetspot-io is made of Linux's system calls");
 
 pub use buffer_size::BufferSize;
 pub use error::{Error, ErrorKind, Result};

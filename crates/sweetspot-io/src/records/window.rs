@@ -2,8 +2,8 @@
 //!
 //! How much to read is learned from the reads. Where they follow on one another, each window is twice
 //! as large as the one before. After a jump it is as large as what the last window was good for.
-//! So reading in order takes few calls, and reading at random takes hardly more bytes than it asks
-//! for.
+//! So reading in order takes few calls, and reading at random takes about twice the bytes that it asks
+//! for, at most.
 //!
 //! Invariant: the dirty ranges lie in the window, in order, and apart; nothing but them is written.
 

@@ -139,7 +139,7 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// The library chooses everything.
+    /// Leaves the choice to the library.
     pub fn new() -> Self {
         Self::default()
     }
