@@ -86,5 +86,5 @@ pub fn read_options(strategy: &str) -> Result<ReadOptions, String> {
         "auto" => None,
         name => Some(Strategy::named(name).ok_or_else(|| format!("no strategy is named {name}"))?),
     };
-    Ok(ReadOptions { strategy: named, ..ReadOptions::default() })
+    Ok(ReadOptions::new().strategy(named))
 }

@@ -37,13 +37,13 @@ fn main() -> ExitCode {
 type Done = Result<u64, Box<dyn std::error::Error>>;
 
 fn copy_to(to: Output, file: &str, read: ReadOptions) -> Done {
-    let options = copy::Options { read, ..copy::Options::default() };
+    let options = copy::Options::new().read(read);
     Ok(copy::copy(file, to, &options)?.bytes)
 }
 
 /// Two streams of one file, which are compared as such: two names of a file are equal without a look.
 fn content_equals(file: &str, read: ReadOptions) -> Done {
-    let options = compare::Options { read, ..compare::Options::default() };
+    let options = compare::Options::new().read(read);
     let stream = || Ok::<_, io::Error>(Input::reader("a stream", File::open(file)?));
     Ok(compare::content_equals(stream()?, stream()?, &options)?.into())
 }

@@ -16,7 +16,7 @@ struct Seen {
 fn main() -> ExitCode {
     program("transfer-size STRATEGY TRANSFER_BYTES PASSES FILE", |words| {
         let &[strategy, size, passes, file] = words else { return Err("four words".into()) };
-        read(Options { read: read_options(strategy)?, ..Options::new(size.parse()?) }, passes, file)
+        read(Options::new(size.parse()?).read(read_options(strategy)?), passes, file)
     })
 }
 

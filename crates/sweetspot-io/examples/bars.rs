@@ -82,14 +82,13 @@ fn parallel_pread(file: &str) -> Outcome {
 
 /// The same with something done for every line.
 fn parallel_each_line(file: &str) -> Outcome {
-    let options = each_line::Options { order: each_line::Order::Any, ..Default::default() };
+    let options = each_line::Options::new().order(each_line::Order::Any);
     let bytes = AtomicU64::new(0);
     each_line::each_batch(file, Output::nowhere(), &options, |batch, _| {
         let mut sum = Sum::default();
         batch.for_each_line(|line| sum.add(line));
         black_box(sum.mixed);
         bytes.fetch_add(sum.bytes + sum.lines, Relaxed);
-        Ok(())
     })?;
     Ok(format!("{} bytes", bytes.into_inner()))
 }
@@ -118,8 +117,7 @@ impl Sum {
 
 fn each_line_lines(file: &str, strategy: Option<Strategy>) -> Outcome {
     let mut sum = Sum::default();
-    let read = ReadOptions { strategy, ..ReadOptions::default() };
-    let options = lines::Options { read, ..lines::Options::default() };
+    let options = lines::Options::new().read(ReadOptions::new().strategy(strategy));
     Lines::open(file, &options)?.for_each_line(|line| sum.add(line))?;
     Ok(sum.text())
 }

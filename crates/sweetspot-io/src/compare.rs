@@ -16,11 +16,22 @@
 
 use crate::error::Result;
 use crate::input::{Input, InputKind, Opened, Source};
+use crate::options::setters;
 use crate::strategy::{Blocks, ReadOptions};
 use crate::sys;
+use std::fmt;
 
 /// How to compare.
+///
+/// ```
+/// use sweetspot_io::{ReadOptions, Strategy, compare};
+///
+/// let read = ReadOptions::new().strategy(Strategy::Pipeline);
+/// let options = compare::Options::new().read(read);
+/// # let _ = options;
+/// ```
 #[derive(Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct Options<'a> {
     /// Strategy, buffer and hint, for both inputs.
     pub read: ReadOptions,
@@ -28,8 +39,29 @@ pub struct Options<'a> {
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
 }
 
+impl<'a> Options<'a> {
+    /// Leaves the choice to the library.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets strategy, buffer and hint, for both inputs.
+        read: ReadOptions,
+        /// Sets who is told now and then how many bytes of each are done.
+        progress: &'a (dyn Fn(u64) + Sync),
+    }
+}
+
+impl fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("read", &self.read).finish_non_exhaustive()
+    }
+}
+
 /// Where two inputs begin to differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Difference {
     /// The position, in bytes from where reading began.
     pub at: u64,
@@ -154,7 +186,7 @@ mod tests {
                     one: content.get(equal).copied(),
                     other: other.get(equal).copied(),
                 });
-                for strategy in Strategy::ALL {
+                for &strategy in Strategy::ALL {
                     for buffer_bytes in [1, 2, 3, 63, 64, 65, 299, 300, 301, 4096] {
                         let buffer_size = BufferSize::Bytes(buffer_bytes);
                         let strategy = Some(strategy);

@@ -33,11 +33,13 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::{Input, InputKind, Opened, Source};
+use crate::options::setters;
 use crate::output::{Existing, Output, Written};
 use crate::strategy::{AUTO_BUFFER_BYTES, Blocks, Buffer, ReadOptions};
 use crate::sys;
 use rustix::fs::{FileType, SeekFrom};
 use rustix::io::Errno;
+use std::fmt;
 use std::fs::File;
 
 /// The most that the kernel is asked to copy in one call, in bytes.
@@ -53,7 +55,16 @@ pub(crate) const UNIT_BYTES: usize = 512;
 const HOLES_NOT_BELIEVED: [i64; 2] = [0x9123_683E, 0x2FC1_2FC1];
 
 /// How to copy.
+///
+/// ```
+/// use sweetspot_io::{Existing, copy};
+///
+/// let progress = |bytes| eprintln!("{bytes} bytes");
+/// let options = copy::Options::new().existing(Existing::Replace).progress(&progress);
+/// # let _ = options;
+/// ```
 #[derive(Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct Options<'a> {
     /// Strategy, buffer and hint. Without a strategy the kernel is asked to copy.
     pub read: ReadOptions,
@@ -63,8 +74,34 @@ pub struct Options<'a> {
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
 }
 
+impl<'a> Options<'a> {
+    /// The kernel copies, and nothing is replaced.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets strategy, buffer and hint.
+        read: ReadOptions,
+        /// Says what happens where the output is there already.
+        existing: Existing,
+        /// Sets who is told now and then how many bytes are done.
+        progress: &'a (dyn Fn(u64) + Sync),
+    }
+}
+
+impl fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("read", &self.read)
+            .field("existing", &self.existing)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Who copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum How {
     /// Nobody: both files share their blocks until one of them changes.
     Cloned,
@@ -78,6 +115,7 @@ pub enum How {
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Copied {
     /// How many bytes, holes included.
     pub bytes: u64,

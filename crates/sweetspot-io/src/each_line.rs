@@ -15,25 +15,30 @@
 //! let tally = each_line(input, &shouted, &each_line::Options::default(), |line, output| {
 //!     output.extend(line.to_ascii_uppercase());
 //!     output.push(b'\n');
-//!     Ok(())
 //! })?;
 //! assert_eq!(tally.bytes_in, 14);
 //! assert_eq!(std::fs::read(&shouted).unwrap(), b"ONE\nTWO\nTHREE\n");
 //! # Ok::<(), sweetspot_io::Error>(())
 //! ```
 
+mod assembly;
+
+use crate::buffer_size::BufferSize;
 use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Course, Flow};
 use crate::input::{Input, InputKind, Opened, Source};
 use crate::lines::{self, Batch, Ends, LINE_BYTES_MAX, Lines, scan};
-use crate::output::{Existing, Output, Written};
+use crate::options::setters;
+use crate::output::{Existing, Output};
 use crate::strategy::{Buffer, ReadOptions, Strategy};
 use crate::sys::{self, Inherited};
+use assembly::{AssemblyLine, End};
+use std::fmt;
 use std::fs::File;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use sweetspot_core::size::BufferSize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most threads that are started.
 pub const THREADS_MAX: usize = 256;
@@ -43,9 +48,6 @@ const SLACK_BYTES: usize = 512;
 
 /// How much is read on at first where that was not enough, in bytes.
 const EXTEND_BYTES: usize = 4096;
-
-/// What a function of the caller's fails with; any error becomes one with `?`.
-pub type WorkError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The order in which output is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,15 +60,23 @@ pub enum Order {
 }
 
 /// How to do something for every line.
-#[derive(Clone, Copy, Default)]
+///
+/// ```
+/// use sweetspot_io::each_line::{Options, Order};
+///
+/// let options = Options::new().threads(2).order(Order::Any);
+/// assert_eq!(options.threads, 2);
+/// ```
+#[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Options<'a> {
     /// Strategy, buffer (the size of a chunk) and hint. Without a strategy, threads read a file
     /// themselves.
     pub read: ReadOptions,
     /// What ends a line.
     pub ends: Ends,
-    /// The longest line allowed, in bytes; `None`: [`LINE_BYTES_MAX`].
-    pub line_bytes_max: Option<usize>,
+    /// The longest line allowed, in bytes without its end.
+    pub line_bytes_max: usize,
     /// How many threads; 0: as many as there are processors.
     pub threads: usize,
     /// The order of the output.
@@ -77,20 +87,65 @@ pub struct Options<'a> {
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
 }
 
-impl Options<'_> {
-    fn chunk_bytes(&self) -> usize {
-        match self.read.buffer_size {
-            BufferSize::Off => 1,
-            BufferSize::Auto => {
-                self.read.strategy.unwrap_or(Strategy::Streaming).auto_buffer_bytes()
-            }
-            BufferSize::Bytes(bytes) => bytes as usize,
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options {
+            read: ReadOptions::default(),
+            ends: Ends::default(),
+            line_bytes_max: LINE_BYTES_MAX,
+            threads: 0,
+            order: Order::default(),
+            existing: Existing::default(),
+            progress: None,
         }
+    }
+}
+
+impl<'a> Options<'a> {
+    /// As many threads as there are processors; the output in the order of the input.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets strategy, buffer (the size of a chunk) and hint.
+        read: ReadOptions,
+        /// Sets what ends a line.
+        ends: Ends,
+        /// Sets the longest line allowed, in bytes without its end.
+        line_bytes_max: usize,
+        /// Sets how many threads there are; 0: as many as there are processors.
+        threads: usize,
+        /// Sets the order of the output.
+        order: Order,
+        /// Says what happens where the output is there already.
+        existing: Existing,
+        /// Sets who is told now and then how many bytes of the input are done.
+        progress: &'a (dyn Fn(u64) + Sync),
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        let strategy = self.read.strategy.unwrap_or(Strategy::Streaming);
+        self.read.buffer_size.bytes(strategy.auto_buffer_bytes(), 1)
+    }
+}
+
+impl fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("read", &self.read)
+            .field("ends", &self.ends)
+            .field("line_bytes_max", &self.line_bytes_max)
+            .field("threads", &self.threads)
+            .field("order", &self.order)
+            .field("existing", &self.existing)
+            .finish_non_exhaustive()
     }
 }
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tally {
     /// Bytes of the input.
     pub bytes_in: u64,
@@ -101,23 +156,41 @@ pub struct Tally {
 /// Calls `work` for every line of `input`, in several threads. What it appends to its buffer is
 /// written to `output`. A file is taken as long as it was when it was opened.
 ///
+/// `work` may stop or fail: [`Flow`] says how. Then no further chunk is begun, and of several that
+/// stop the one counts that is furthest to the front. What all chunks before it have put out is
+/// written. Where `work` stops, so is what it has put out itself, and the output is complete; where it
+/// fails, an output path is left as it was. The tally comes back in the form of what `work` returns:
+/// a `Tally` for `()`, a `Result<Tally, E>` for `Result<(), E>`.
+///
+/// ```
+/// use std::num::ParseIntError;
+/// use sweetspot_io::{Input, Output, each_line::{self, each_line}};
+///
+/// let input = Input::reader("memory", &b"17\nseventeen\n"[..]);
+/// let options = each_line::Options::default();
+/// let work = |line: &[u8], output: &mut Vec<u8>| -> Result<(), ParseIntError> {
+///     let number: u64 = String::from_utf8_lossy(line).parse()?;
+///     output.extend(format!("{}\n", number + 1).bytes());
+///     Ok(())
+/// };
+/// // The outer result is about reading and writing, the inner one that of `work`.
+/// let result: Result<each_line::Tally, _> =
+///     each_line(input, Output::nowhere(), &options, work)?;
+/// assert!(result.is_err());
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
+///
 /// # Errors
-/// Where opening, reading or writing fails, a line is too long, or `work` fails. Then no further
-/// chunk is begun; with [`Order::Input`] the output of all chunks before the failed one was written.
-pub fn each_line(
+/// Where opening, reading or writing fails, or a line is too long. With [`Order::Input`] the output of
+/// all lines before was written.
+pub fn each_line<R: Flow + Send>(
     input: impl Into<Input>,
     output: impl Into<Output>,
     options: &Options<'_>,
-    work: impl Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), WorkError> + Sync,
-) -> Result<Tally> {
+    work: impl Fn(&[u8], &mut Vec<u8>) -> R + Sync,
+) -> Result<R::With<Tally>> {
     each_batch(input, output, options, |batch, buffer| {
-        let mut result = Ok(());
-        batch.for_each_line(|line| {
-            if result.is_ok() {
-                result = work(line, buffer);
-            }
-        });
-        result
+        batch.for_each_line(|line| work(line, buffer))
     })
 }
 
@@ -133,7 +206,6 @@ pub fn each_line(
 ///     let mut longest_here = 0;
 ///     batch.for_each_line(|line| longest_here = longest_here.max(line.len() as u64));
 ///     longest.fetch_max(longest_here, Relaxed);
-///     Ok(())
 /// })?;
 /// assert_eq!(longest.into_inner(), 5);
 /// # Ok::<(), sweetspot_io::Error>(())
@@ -141,20 +213,19 @@ pub fn each_line(
 ///
 /// # Errors
 /// As [`each_line`].
-pub fn each_batch(
+pub fn each_batch<R: Flow + Send>(
     input: impl Into<Input>,
     output: impl Into<Output>,
     options: &Options<'_>,
-    work: impl Fn(&Batch<'_>, &mut Vec<u8>) -> std::result::Result<(), WorkError> + Sync,
-) -> Result<Tally> {
+    work: impl Fn(&Batch<'_>, &mut Vec<u8>) -> R + Sync,
+) -> Result<R::With<Tally>> {
     let opened = input.into().open()?;
     let written = output.into().open(options.existing)?;
-    let name = opened.name.clone();
     let chunks = Chunks::new(opened, options)?;
     let line = AssemblyLine::new(written);
     let one_thread = || {
         let done = catch_unwind(AssertUnwindSafe(|| {
-            work_on(&chunks, &line, &name, options, &work);
+            work_on(&chunks, &line, options, &work);
         }));
         if let Err(panic) = done {
             // Nobody must wait for this thread's turn.
@@ -176,7 +247,7 @@ pub fn each_batch(
 }
 
 /// How many threads an option means.
-pub(crate) fn threads(wanted: usize) -> usize {
+fn threads(wanted: usize) -> usize {
     match wanted {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         wanted => wanted,
@@ -185,33 +256,33 @@ pub(crate) fn threads(wanted: usize) -> usize {
 }
 
 /// What one thread does.
-fn work_on(
+fn work_on<R: Flow>(
     chunks: &Chunks,
-    line: &AssemblyLine,
-    name: &str,
+    line: &AssemblyLine<R>,
     options: &Options<'_>,
-    work: &(impl Fn(&Batch<'_>, &mut Vec<u8>) -> std::result::Result<(), WorkError> + Sync),
+    work: &(impl Fn(&Batch<'_>, &mut Vec<u8>) -> R + Sync),
 ) {
     let (mut piece, mut output) = (Piece::default(), Vec::new());
     while line.goes_on() {
         let Some(number) = chunks.next(&mut piece, options) else { return };
         // Lines before a bad one come first, as when one thread reads.
-        let result = match piece.lines.is_empty() {
-            true => Ok(()),
+        let flow = match piece.lines.is_empty() {
+            true => R::GOES_ON,
             false => work(&Batch::at_position(piece.bytes(), options.ends, piece.at), &mut output),
         };
-        // Told before those lines are put, so that nobody puts what comes behind the bad one.
-        if let Some(error) = piece.error.take() {
-            line.stop(number, Some(error));
+        let course = flow.course();
+        // Told before the output is put, so that nobody puts what comes behind it.
+        if course != Course::GoesOn {
+            line.stop(number, Some(End::Stopped(flow)));
+        } else if let Some(error) = piece.error.take() {
+            line.stop(number, Some(End::Failed(error)));
         }
-        let result = match result {
-            Ok(()) => line.put(number, piece.lines.len() as u64, &output, options),
-            Err(error) => Err(Error::new("work on", name, ErrorKind::Work(error))),
-        };
+        if course != Course::Fails
+            && let Err(error) = line.put(number, piece.lines.len() as u64, &output, options)
+        {
+            line.stop(number, Some(End::Failed(error)));
+        }
         output.clear();
-        if let Err(error) = result {
-            line.stop(number, Some(error));
-        }
     }
 }
 
@@ -251,8 +322,8 @@ impl Chunks {
         if options.read.strategy.is_some() || opened.facts.kind != InputKind::Regular {
             let size = options.chunk_bytes() as u32;
             let read = ReadOptions { buffer_size: BufferSize::Bytes(size), ..options.read };
-            let line_bytes_max = options.line_bytes_max.unwrap_or(LINE_BYTES_MAX);
-            let options = lines::Options { read, ends: options.ends, line_bytes_max };
+            let Options { ends, line_bytes_max, .. } = *options;
+            let options = lines::Options { read, ends, line_bytes_max };
             let lines = Lines::new(opened, &options)?;
             return Ok(Chunks::Shared(Mutex::new(Shared { lines, next: 0 })));
         }
@@ -287,7 +358,7 @@ impl Chunks {
                 if start >= *end {
                     return None;
                 }
-                let limit_bytes = options.line_bytes_max.unwrap_or(LINE_BYTES_MAX);
+                let limit_bytes = options.line_bytes_max;
                 let ends = options.ends;
                 let chunk = Chunk { file, start, end: *end, chunk_bytes, ends, limit_bytes };
                 match chunk.read(&mut piece.buffer, start == *begin) {
@@ -358,83 +429,6 @@ impl Chunk<'_> {
         let fresh = sys::read_full_at(self.file, buffer.space_behind(len, more), from)?;
         buffer.filled(fresh);
         Ok(fresh)
-    }
-}
-
-/// Takes the outputs of all threads, in the order that is wanted, and the first error.
-struct AssemblyLine {
-    state: Mutex<State>,
-    turn: Condvar,
-    /// The number of the first chunk that failed, as in `state`.
-    failed_at: AtomicU64,
-}
-
-struct State {
-    written: Written,
-    /// The number of the chunk whose output comes next.
-    next: u64,
-    failed_at: u64,
-    error: Option<Error>,
-    bytes_in: u64,
-}
-
-impl AssemblyLine {
-    fn new(written: Written) -> AssemblyLine {
-        let failed_at = u64::MAX;
-        let state = State { written, next: 0, failed_at, error: None, bytes_in: 0 };
-        let failed_at = AtomicU64::new(failed_at);
-        AssemblyLine { state: Mutex::new(state), turn: Condvar::new(), failed_at }
-    }
-
-    fn goes_on(&self) -> bool {
-        self.failed_at.load(Relaxed) == u64::MAX
-    }
-
-    /// Writes the output of a chunk, in its turn.
-    fn put(&self, number: u64, bytes_in: u64, output: &[u8], options: &Options<'_>) -> Result<()> {
-        let mut state = lock(&self.state);
-        while options.order == Order::Input && state.next != number && state.failed_at >= number {
-            state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if state.failed_at < number {
-            return Ok(());
-        }
-        if !output.is_empty() {
-            state.written.write_all(output)?;
-        }
-        state.next += 1;
-        state.bytes_in += bytes_in;
-        if options.order == Order::Input {
-            self.turn.notify_all();
-        }
-        if let Some(progress) = options.progress {
-            progress(state.bytes_in);
-        }
-        Ok(())
-    }
-
-    /// Lets no chunk behind `number` be put, and tells the error of the first that failed; of two in
-    /// one chunk the later told is about lines further to the front.
-    fn stop(&self, number: u64, error: Option<Error>) {
-        let mut state = lock(&self.state);
-        if number <= state.failed_at || state.error.is_none() {
-            state.failed_at = number.min(state.failed_at);
-            state.error = error;
-        }
-        self.failed_at.store(state.failed_at, Relaxed);
-        self.turn.notify_all();
-    }
-
-    fn finish(self) -> Result<Tally> {
-        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match state.error {
-            Some(error) => Err(error),
-            None => {
-                let bytes_out = state.written.bytes();
-                state.written.finish()?;
-                Ok(Tally { bytes_in: state.bytes_in, bytes_out })
-            }
-        }
     }
 }
 

@@ -3,7 +3,19 @@
 use std::{fmt, io};
 
 /// Something that could not be done, with what it was to be done to.
+///
+/// ```
+/// use sweetspot_io::{ErrorKind, lines::{self, Lines}};
+///
+/// let error = Lines::open("/no/such/file", &lines::Options::new()).unwrap_err();
+/// assert_eq!(error.target, "/no/such/file");
+/// assert!(matches!(&error.kind, ErrorKind::System(cause) if cause.kind() == std::io::ErrorKind::NotFound));
+/// assert!(error.to_string().starts_with("cannot open /no/such/file: "));
+/// ```
+///
+/// It becomes a [`std::io::Error`] of the same kind where one is wanted.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Error {
     /// What was tried, as the end of "cannot ...".
     pub operation: &'static str,
@@ -56,17 +68,8 @@ pub enum ErrorKind {
     Exists,
     /// Input and output are the same file.
     SameFile,
-    /// The output would not fit.
-    NoRoom {
-        /// What is needed, in bytes.
-        needed_bytes: u64,
-        /// What may be used, in bytes: what is free, less what is always left free.
-        free_bytes: u64,
-    },
     /// An option has a value that makes no sense; the text says which.
     Option(&'static str),
-    /// The caller's own function said that it failed.
-    Work(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// What functions of this crate return.
@@ -118,11 +121,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::NoRecord { number } => write!(f, "there is no record {number}"),
             ErrorKind::Exists => write!(f, "it is there already"),
             ErrorKind::SameFile => write!(f, "input and output are the same file"),
-            ErrorKind::NoRoom { needed_bytes, free_bytes } => {
-                write!(f, "{needed_bytes} bytes are needed, {free_bytes} may be used")
-            }
             ErrorKind::Option(what) => f.write_str(what),
-            ErrorKind::Work(error) => error.fmt(f),
         }
     }
 }
@@ -131,17 +130,19 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
             ErrorKind::System(error) => Some(error),
-            ErrorKind::Work(error) => Some(error.as_ref()),
             _ => None,
         }
     }
 }
 
 impl From<Error> for io::Error {
+    /// An error of the same kind, which holds this one: [`io::Error::downcast`] gives it back.
     fn from(error: Error) -> io::Error {
-        match error.kind {
-            ErrorKind::System(source) => source,
-            _ => io::Error::new(io::ErrorKind::InvalidData, error),
-        }
+        let kind = match &error.kind {
+            ErrorKind::System(source) => source.kind(),
+            ErrorKind::Exists => io::ErrorKind::AlreadyExists,
+            _ => io::ErrorKind::InvalidData,
+        };
+        io::Error::new(kind, error)
     }
 }

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::sys;
 use rustix::fs::{FileType, OFlags, SeekFrom};
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,11 @@ impl Input {
         }
     }
 
+    /// What stands for it in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn open(self) -> Result<Opened> {
         self.open_with(OFlags::RDONLY)
     }
@@ -74,6 +80,12 @@ impl Input {
         };
         let facts = Facts::of(&file).map_err(Error::system("look at", &name))?;
         Ok(Opened { name, source: Source::File(file), facts })
+    }
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -126,7 +138,7 @@ impl Source {
 
 /// What is known of an input before anything is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// What kind of input it is.
     pub kind: InputKind,
     /// Its length in bytes where it has one, else 0.
@@ -137,7 +149,7 @@ pub struct Facts {
 
 /// What kind of input it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InputKind {
+pub(crate) enum InputKind {
     /// A regular file of known length.
     Regular,
     /// A regular file that says it is empty. It may be; files under /proc say so as well.
@@ -147,7 +159,7 @@ pub enum InputKind {
 }
 
 impl Facts {
-    pub(crate) const STREAM: Facts = Facts { kind: InputKind::Stream, size: 0, at: 0 };
+    pub const STREAM: Facts = Facts { kind: InputKind::Stream, size: 0, at: 0 };
 
     fn of(file: &File) -> std::io::Result<Facts> {
         let stat = sys::stat(file)?;

@@ -8,8 +8,7 @@
 //! | [`copy`] | copies; the kernel is asked first, holes stay holes |
 //! | [`compare`] | are two inputs equal, and where do they begin to differ? |
 //! | [`each_line`] | something for every line of one large input, in several threads |
-//! | [`transform`] | a folder of files, line by line, in passes: work to measure with |
-//! | [`generate`] | data sets from a seed |
+//! | [`Reader`], [`Writer`] | any input as a `BufRead`, any output as a `Write` |
 //! | `stream` | lines as a `Stream`, for asynchronous code (feature `async`) |
 //!
 //! ```
@@ -20,7 +19,7 @@
 //! std::fs::write(&path, "GET /\nPOST /form\nGET /form\n").unwrap();
 //!
 //! let mut gets = 0;
-//! Lines::open(&path, &lines::Options::default())?
+//! Lines::open(&path, &lines::Options::new())?
 //!     .for_each_line(|line| gets += u32::from(line.starts_with(b"GET ")))?;
 //! assert_eq!(gets, 2);
 //! # Ok::<(), sweetspot_io::Error>(())
@@ -34,7 +33,10 @@
 //!
 //! Every verb has one options struct with a sensible default, and in it [`ReadOptions`]: the size of
 //! a buffer, a hint to the system, and the [`Strategy`]. All strategies give the same bytes. Without
-//! a wish [`choose`] decides, and says why.
+//! a wish the library chooses, and [`Choice`] says why.
+//!
+//! Functions that are called for each line or record may return nothing, stop early, or fail with an
+//! error of their own ([`Flow`]).
 //!
 //! Errors name what was tried, the file and the cause ([`Error`]). Library code never prints and
 //! never ends the process; interrupted and short system calls are dealt with.
@@ -51,11 +53,16 @@
 //! Linux. Rust 1.88 or newer. Vector instructions are used where the processor has AVX2; SSE2 serves
 //! every other x86_64, and plain code the rest.
 #![deny(missing_docs)]
+#![deny(missing_debug_implementations)]
 #![deny(unsafe_code)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("sweetspot-io is made of Linux's system calls");
 
 #[cfg(test)]
 use test_start as _;
 
+mod buffer_size;
 pub mod compare;
 pub mod copy;
 pub mod each_line;
@@ -64,10 +71,12 @@ mod equivalence;
 mod error;
 #[cfg(test)]
 mod faults;
-pub mod generate;
+mod flow;
 mod input;
 pub mod lines;
+mod options;
 mod output;
+mod reader;
 pub mod records;
 mod strategy;
 #[cfg(feature = "async")]
@@ -75,11 +84,18 @@ pub mod stream;
 mod sys;
 #[cfg(test)]
 mod test;
-pub mod transform;
+mod writer;
 
+/// The examples of the README are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+pub use buffer_size::BufferSize;
 pub use error::{Error, ErrorKind, Result};
-pub use input::{Facts, Input, InputKind};
+pub use flow::Flow;
+pub use input::Input;
 pub use output::{Existing, Output};
-pub use strategy::{AUTO_BUFFER_BYTES, Choice, Hint, ReadOptions, Strategy, choose};
-/// The size of a buffer, and the grammar that all of sweetspot reads it in.
-pub use sweetspot_core::size::{self, BufferSize};
+pub use reader::Reader;
+pub use strategy::{AUTO_BUFFER_BYTES, Choice, Hint, ReadOptions, Strategy};
+pub use writer::Writer;

@@ -8,12 +8,14 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys;
 use rustix::fs::OFlags;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// What happens where the output is there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Existing {
     /// That is an error.
     #[default]
@@ -36,7 +38,7 @@ pub enum Existing {
 /// copy::copy(text(), &path, &copy::Options::default())?;
 /// let error = copy::copy(text(), &path, &copy::Options::default()).unwrap_err();
 /// assert!(matches!(error.kind, ErrorKind::Exists));
-/// let replace = copy::Options { existing: Existing::Replace, ..copy::Options::default() };
+/// let replace = copy::Options::new().existing(Existing::Replace);
 /// copy::copy(text(), &path, &replace)?;
 /// # Ok::<(), sweetspot_io::Error>(())
 /// ```
@@ -82,7 +84,8 @@ impl Output {
         }
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// What stands for it in messages.
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -115,6 +118,12 @@ impl Output {
             Kind::Writer(writer) => Sink::Writer(writer),
         };
         Ok(Written { name, sink, bytes: 0 })
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -159,6 +168,15 @@ enum Sink {
     Beside(Beside),
     File(File),
     Writer(Box<dyn Write + Send>),
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Written")
+            .field("name", &self.name)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Written {
@@ -230,16 +248,24 @@ impl Written {
         self.bytes
     }
 
+    /// Passes on what a writer of the caller's still holds.
+    pub fn flush(&mut self) -> Result<()> {
+        match &mut self.sink {
+            Sink::Beside(_) | Sink::File(_) => Ok(()),
+            Sink::Writer(writer) => {
+                sys::flush(writer.as_mut()).map_err(Error::system("write", &self.name))
+            }
+        }
+    }
+
     /// Gives it its name.
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
+        self.flush()?;
         match self.sink {
             Sink::Beside(beside) => {
                 beside.finish().map_err(|error| failed("create", &self.name, error))
             }
-            Sink::File(_) => Ok(()),
-            Sink::Writer(mut writer) => {
-                sys::flush(writer.as_mut()).map_err(Error::system("write", &self.name))
-            }
+            Sink::File(_) | Sink::Writer(_) => Ok(()),
         }
     }
 }

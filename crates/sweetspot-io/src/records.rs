@@ -29,20 +29,33 @@
 mod window;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::flow::Flow;
 use crate::input::{Input, InputKind, Opened, Source};
+use crate::options::setters;
 use crate::output::{Existing, Output, Written};
 use crate::strategy::{AUTO_BUFFER_BYTES, Blocks, ReadOptions};
 use rustix::fs::OFlags;
-use sweetspot_core::size::{BUFFER_BYTES_MAX, BufferSize};
+use std::fmt;
 use window::Window;
 
+/// The longest record, in bytes.
+pub const RECORD_BYTES_MAX: usize = 1 << 30;
+
 /// How to read or write records.
+///
+/// ```
+/// use sweetspot_io::{Existing, records};
+///
+/// let options = records::Options::new(80).existing(Existing::Replace);
+/// assert_eq!(options.record_bytes, 80);
+/// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Options {
-    /// The length of a record in bytes: 1 to 1 GiB.
+    /// The length of a record in bytes: 1 to [`RECORD_BYTES_MAX`].
     pub record_bytes: usize,
     /// Strategy, buffer and hint. [`Writer`] and [`Records`] use the buffer size only;
-    /// [`BufferSize::Off`] means a system call for each record.
+    /// [`BufferSize::Off`](crate::BufferSize::Off) means a system call for each record.
     pub read: ReadOptions,
     /// What a [`Writer`] does where its file is there already.
     pub existing: Existing,
@@ -55,9 +68,16 @@ impl Options {
         Options { record_bytes, read, existing: Existing::default() }
     }
 
+    setters! {
+        /// Sets strategy, buffer and hint.
+        read: ReadOptions,
+        /// Says what a [`Writer`] does where its file is there already.
+        existing: Existing,
+    }
+
     fn check(&self, name: &str) -> Result<()> {
-        match self.record_bytes as u64 {
-            1..=BUFFER_BYTES_MAX => Ok(()),
+        match self.record_bytes {
+            1..=RECORD_BYTES_MAX => Ok(()),
             _ => {
                 let kind = ErrorKind::Option("a record has 1 byte to 1 GiB");
                 Err(Error::new("use records in", name, kind))
@@ -66,11 +86,7 @@ impl Options {
     }
 
     fn buffer_bytes(&self) -> usize {
-        match self.read.buffer_size {
-            BufferSize::Off => self.record_bytes,
-            BufferSize::Auto => AUTO_BUFFER_BYTES.max(self.record_bytes),
-            BufferSize::Bytes(bytes) => (bytes as usize).max(self.record_bytes),
-        }
+        self.read.buffer_size.bytes(AUTO_BUFFER_BYTES, self.record_bytes)
     }
 }
 
@@ -83,6 +99,7 @@ fn check_len(options: &Options, name: &str, record: &[u8]) -> Result<()> {
 }
 
 /// Reads records in order.
+#[derive(Debug)]
 pub struct Reader {
     blocks: Blocks,
     record_bytes: usize,
@@ -130,19 +147,25 @@ impl Reader {
         Ok(Some(&self.blocks.block()[..self.record_bytes]))
     }
 
-    /// Calls `each` for every record that is left.
+    /// Calls `each` for every record that is left, or until it stops: [`Flow`] says how, and what
+    /// comes back then. The records after the one where it stopped are still there.
     ///
     /// # Errors
     /// As [`Reader::next_record`]; `each` was called for all records before.
-    pub fn for_each_record(&mut self, mut each: impl FnMut(&[u8])) -> Result<()> {
+    pub fn for_each_record<R: Flow>(&mut self, mut each: impl FnMut(&[u8]) -> R) -> Result<R> {
         loop {
-            let records = self.blocks.block()[self.delivered..].chunks_exact(self.record_bytes);
-            let rest = records.remainder().len();
-            self.number += records.len() as u64;
-            records.for_each(&mut each);
-            self.delivered = self.blocks.block().len() - rest;
-            if !self.advance()? {
-                return Ok(());
+            let (mut flow, mut visited) = (R::GOES_ON, 0);
+            for record in self.blocks.block()[self.delivered..].chunks_exact(self.record_bytes) {
+                flow = each(record);
+                visited += 1;
+                if !flow.goes_on() {
+                    break;
+                }
+            }
+            self.delivered += visited * self.record_bytes;
+            self.number += visited as u64;
+            if !flow.goes_on() || !self.advance()? {
+                return Ok(flow);
             }
         }
     }
@@ -183,6 +206,15 @@ pub struct Writer {
     options: Options,
     buffer: Vec<u8>,
     buffer_bytes: usize,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("written", &self.written)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Writer {
@@ -231,8 +263,8 @@ impl Writer {
 
 /// A file of records that is worked on in place.
 ///
-/// Records that are near one another are read together, in the window that `sweetspot run` puts
-/// underneath programs: it grows while reading goes on in order, and goes away where reading jumps.
+/// Records that follow one another are read together, in a window of the file: it doubles while
+/// reading goes on in order, up to the buffer's size, and is small again where reading jumps.
 /// Rewritten records wait in the window; [`Records::flush`] writes them, as does everything that
 /// leaves the window. Only the bytes of rewritten records are ever written.
 ///
@@ -259,6 +291,16 @@ pub struct Records {
     next: u64,
 }
 
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Records")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Records {
     /// Opens a file for reading and rewriting; of an open file the position does not matter.
     ///
@@ -271,12 +313,7 @@ impl Records {
         if facts.kind == InputKind::Stream {
             return Err(no_place(&name));
         }
-        let bytes_max = match options.read.buffer_size {
-            // What `sweetspot run` uses.
-            BufferSize::Auto => sweetspot_core::policy::AUTO_BYTES_USUAL as usize,
-            _ => options.buffer_bytes(),
-        };
-        let window = Window::new(file, bytes_max.max(options.record_bytes));
+        let window = Window::new(file, options.buffer_bytes());
         Ok(Records { window, options: *options, name, next: 0 })
     }
 

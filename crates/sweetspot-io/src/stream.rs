@@ -49,6 +49,7 @@ impl OwnedBatch {
 }
 
 /// The stream of [`batches`].
+#[derive(Debug)]
 pub struct Batches {
     receiver: Pin<Box<Receiver<Result<OwnedBatch>>>>,
 }

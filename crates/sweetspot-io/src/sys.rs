@@ -171,12 +171,6 @@ pub fn splice(from: &File, to: &File, len: usize) -> io::Result<usize> {
     call(len, |len| Ok(rustix::pipe::splice(from, None, to, None, len, flags)?))
 }
 
-/// Bytes free for this user on the file system of `file`.
-pub fn free_bytes(file: impl AsFd) -> io::Result<u64> {
-    let room = simple(|| rustix::fs::fstatvfs(&file))?;
-    Ok(room.f_bavail.saturating_mul(room.f_frsize))
-}
-
 /// What a thread takes along from the one that started it: in tests the faults that are planned.
 pub struct Inherited {
     #[cfg(test)]

@@ -5,15 +5,23 @@
 //! status; with `--json` it prints one object instead. The time in it is that of the job alone; what
 //! was made is hashed afterwards.
 //!
-//! Not here: how it is done (`sweetspot-io`), and measuring (`sweetspot-lab`).
+//! `generate` and `transform` are experiments, and so are the slower ways of `lines --reader` (`rungs`):
+//! they are made of what the library offers to everyone.
+//!
+//! Not here: how the rest is done (`sweetspot-io`), and measuring (`sweetspot-lab`).
 
 mod explain;
+mod generate;
 mod outcome;
+mod rungs;
+mod transform;
 
 use crate::arguments::work::{Compare, Copy, Generate, Lines, Records, Transform, Verb, Work};
 use crate::failure::{Failure, say};
 use explain::{STATUS_DIFFERENT, STATUS_FAILED, STATUS_TROUBLE, explain};
+use generate::{Content, Preset};
 use outcome::{Bar, Outcome};
+use rungs::Rung;
 use sweetspot_report::shown::shown;
 
 use clap::Parser;
@@ -21,9 +29,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
-use sweetspot_io::generate::{Content, Preset};
-use sweetspot_io::lines::Rung;
-use sweetspot_io::{Input, Output, compare, copy, each_line, generate, lines, records, transform};
+use sweetspot_io::{Input, Output, compare, copy, each_line, lines, records};
+use transform::Share;
 
 /// Does what was typed.
 ///
@@ -47,10 +54,6 @@ fn input(path: &Path) -> Input {
 
 fn output(path: &Path) -> Output {
     if path.as_os_str() == "-" { Output::stdout() } else { Output::path(path) }
-}
-
-fn failed(error: sweetspot_io::Error) -> Failure {
-    explain(&error).status(STATUS_FAILED)
 }
 
 /// The length of a file, for a progress bar.
@@ -104,7 +107,7 @@ fn make(arguments: &Generate) -> Result<u8, Failure> {
     let bar = Bar::new(options.bytes().unwrap_or(0));
     options.progress = bar.listener();
     let started = Instant::now();
-    let made = generate::generate(&arguments.folder, &options).map_err(failed)?;
+    let made = generate::generate(&arguments.folder, &options)?;
     let mut outcome = Outcome::new("generate", started);
     outcome.set("files", made.files).set("bytes", made.bytes);
     outcome.hash(&arguments.folder);
@@ -116,24 +119,22 @@ fn make(arguments: &Generate) -> Result<u8, Failure> {
 
 fn do_copy(arguments: &Copy) -> Result<u8, Failure> {
     let bar = Bar::new(len(&arguments.from));
-    let options = copy::Options {
-        read: arguments.read.options()?,
-        existing: arguments.force.existing(),
-        progress: bar.listener(),
-    };
+    let (read, existing) = (arguments.read.options()?, arguments.force.existing());
+    let mut options = copy::Options::new().read(read).existing(existing);
+    options.progress = bar.listener();
     // As `cp` does it where the second name is a folder.
     let to = match (arguments.to.is_dir(), arguments.from.file_name()) {
         (true, Some(name)) => arguments.to.join(name),
         _ => arguments.to.clone(),
     };
     let started = Instant::now();
-    let copied = copy::copy(input(&arguments.from), output(&to), &options).map_err(failed)?;
+    let copied = copy::copy(input(&arguments.from), output(&to), &options).map_err(explain)?;
     let mut outcome = Outcome::new("copy", started);
     let how = match copied.how {
         copy::How::Cloned => "clone",
         copy::How::CopyRange => "copy_file_range",
         copy::How::Spliced => "splice",
-        copy::How::ReadWrite => "read and write",
+        _ => "read and write",
     };
     outcome.set("bytes", copied.bytes).set("how", how);
     outcome.hash(&to);
@@ -148,8 +149,8 @@ fn do_compare(arguments: &Compare) -> Result<u8, Failure> {
         compared.store(bytes, Relaxed);
         bar.tell(bytes);
     };
-    let options = compare::Options { read: arguments.read.options()?, progress: Some(&progress) };
-    let trouble = |error: sweetspot_io::Error| explain(&error).status(STATUS_TROUBLE);
+    let options = compare::Options::new().read(arguments.read.options()?).progress(&progress);
+    let trouble = |error| explain(error).status(STATUS_TROUBLE);
     let (one, other) = (&arguments.one, &arguments.other);
     let started = Instant::now();
     if arguments.silent {
@@ -182,7 +183,7 @@ fn do_transform(arguments: &Transform) -> Result<u8, Failure> {
         passes: arguments.work,
         existing: arguments.force.existing(),
         threads: arguments.threads,
-        share: arguments.share(),
+        share: if arguments.shares_lines() { Share::Lines } else { Share::Files },
         progress: bar.listener(),
         ..transform::Options::default()
     };
@@ -191,8 +192,7 @@ fn do_transform(arguments: &Transform) -> Result<u8, Failure> {
         transform::transform_folder(&arguments.from, &arguments.to, &options)
     } else {
         transform::transform(input(&arguments.from), output(&arguments.to), &options)
-    }
-    .map_err(failed)?;
+    }?;
     let mut outcome = Outcome::new("transform", started);
     outcome.set("files", done.files).set("bytes", done.bytes).set("lines", done.lines);
     outcome.hash(&arguments.to);
@@ -237,11 +237,10 @@ impl Seen {
 const TOLD_EACH: u64 = 1 << 14;
 
 fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
-    let options = lines::Options {
-        read: arguments.read.options()?,
-        ends: arguments.ends(),
-        line_bytes_max: arguments.line_bytes_max,
-    };
+    let options = lines::Options::new()
+        .read(arguments.read.options()?)
+        .ends(arguments.ends())
+        .line_bytes_max(arguments.line_bytes_max);
     let stdin = [std::path::PathBuf::from("-")];
     let no_files = arguments.files.is_empty();
     let files = if no_files { &stdin[..] } else { &arguments.files };
@@ -255,8 +254,8 @@ fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
         let seen = match result {
             Ok(seen) => seen,
             // As `wc` does it: the others are read, and the status tells.
-            Err(error) => {
-                say(failed(error));
+            Err(failure) => {
+                say(failure);
                 status = STATUS_FAILED;
                 continue;
             }
@@ -294,21 +293,24 @@ fn read_lines_of(
     arguments: &Lines,
     options: &lines::Options,
     tell: &(dyn Fn(u64) + Sync),
-) -> Result<Seen, sweetspot_io::Error> {
+) -> Result<Seen, Failure> {
     if arguments.threads != 1 {
-        return read_lines_in_threads(file, arguments, options, tell);
+        return read_lines_in_threads(file, arguments, options, tell).map_err(explain);
     }
     let mut seen = Seen::default();
     match (arguments.encoding(), &arguments.reader) {
-        (Some(encoding), None) => lines::Lines::open(input(file), options)?
-            .for_each_text(encoding, |line| seen.add_telling(line.as_bytes(), tell))?,
+        (Some(encoding), None) => lines::Lines::open(input(file), options)
+            .and_then(|mut lines| {
+                lines.for_each_text(encoding, |line| seen.add_telling(line.as_bytes(), tell))
+            })
+            .map_err(explain)?,
         (None, Some(reader)) => {
             let rung = Rung::named(reader).unwrap_or(Rung::Lines);
-            lines::climb(rung, input(file), options, |line| seen.add_telling(line, tell))?;
+            rungs::climb(rung, input(file), options, |line| seen.add_telling(line, tell))?;
         }
         _ => {
-            let mut lines = lines::Lines::open(input(file), options)?;
-            while let Some(batch) = lines.next_batch()? {
+            let mut lines = lines::Lines::open(input(file), options).map_err(explain)?;
+            while let Some(batch) = lines.next_batch().map_err(explain)? {
                 if arguments.read.json {
                     batch.for_each_line(|line| seen.add(line));
                 } else {
@@ -328,32 +330,27 @@ fn read_lines_in_threads(
     options: &lines::Options,
     tell: &(dyn Fn(u64) + Sync),
 ) -> Result<Seen, sweetspot_io::Error> {
-    let options = each_line::Options {
-        read: options.read,
-        ends: options.ends,
-        line_bytes_max: Some(options.line_bytes_max),
-        threads: arguments.threads,
-        order: each_line::Order::Any,
-        progress: Some(tell),
-        ..each_line::Options::default()
-    };
+    let options = each_line::Options::new()
+        .read(options.read)
+        .ends(options.ends)
+        .line_bytes_max(options.line_bytes_max)
+        .threads(arguments.threads)
+        .order(each_line::Order::Any)
+        .progress(tell);
     let (lines, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     each_line::each_batch(input(file), Output::nowhere(), &options, |batch, _| {
         let mut seen = Seen::default();
         batch.for_each_line(|line| seen.add(line));
         lines.fetch_add(seen.lines, Relaxed);
         bytes.fetch_add(seen.bytes, Relaxed);
-        Ok(())
     })?;
     Ok(Seen { lines: lines.into_inner(), bytes: bytes.into_inner(), sum: 0 })
 }
 
 fn work_on_records(arguments: &Records) -> Result<u8, Failure> {
-    let options = records::Options {
-        read: arguments.read.options()?,
-        existing: arguments.force.existing(),
-        ..records::Options::new(arguments.record_bytes)
-    };
+    let options = records::Options::new(arguments.record_bytes)
+        .read(arguments.read.options()?)
+        .existing(arguments.force.existing());
     let bar =
         Bar::new(arguments.random.map_or(len(&arguments.file), |count| {
             count.saturating_mul(arguments.record_bytes as u64)
@@ -377,7 +374,7 @@ fn work_on_records(arguments: &Records) -> Result<u8, Failure> {
             })
         }
     };
-    made.map_err(failed)?;
+    made.map_err(explain)?;
     let mut outcome = Outcome::new("records", started);
     outcome.set("records", seen.lines).set("bytes", seen.bytes);
     outcome.set("hash", seen.hash());

@@ -10,7 +10,7 @@ use test_start as _;
 /// Crates, and those of ours that each may use.
 const CRATES: &[(&str, &[&str])] = &[
     ("sweetspot-core", &[]),
-    ("sweetspot-io", &["core"]),
+    ("sweetspot-io", &[]),
     ("sweetspot-lab", &[]),
     ("sweetspot-preload", &["core"]),
     ("sweetspot-guard", &["core"]),

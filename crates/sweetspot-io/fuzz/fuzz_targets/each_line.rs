@@ -12,12 +12,11 @@ fuzz_target!(|data: (u8, Vec<u8>)| {
     let path = format!("/dev/shm/sweetspot-fuzz-{}", std::process::id());
     std::fs::File::create(&path).unwrap().write_all(&content).unwrap();
     let buffer_size = BufferSize::Bytes(u32::from(chunk_bytes).max(1));
-    let read = ReadOptions { buffer_size, ..ReadOptions::default() };
-    let options = Options { read, threads: 2, ..Options::default() };
+    let read = ReadOptions::new().buffer_size(buffer_size);
+    let options = Options::new().read(read).threads(2);
     let found = std::sync::Mutex::new(Vec::new());
     each_line(&path, Output::nowhere(), &options, |line, _| {
         found.lock().unwrap().push(line.to_vec());
-        Ok(())
     })
     .unwrap();
     std::fs::remove_file(&path).unwrap();

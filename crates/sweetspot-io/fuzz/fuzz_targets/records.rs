@@ -10,8 +10,8 @@ fuzz_target!(|data: (u8, u8, Vec<u8>)| {
     let (buffer_bytes, record_bytes, content) = data;
     let record_bytes = usize::from(record_bytes).max(1);
     let buffer_size = BufferSize::Bytes(u32::from(buffer_bytes).max(1));
-    let read = ReadOptions { buffer_size, ..ReadOptions::default() };
-    let options = Options { read, ..Options::new(record_bytes) };
+    let read = ReadOptions::new().buffer_size(buffer_size);
+    let options = Options::new(record_bytes).read(read);
     let input = Input::reader("fuzz", Cursor::new(content.clone()));
     let mut expected = content.chunks_exact(record_bytes);
     let result = Reader::open(input, &options)

@@ -51,9 +51,8 @@ fuzz_target!(|data: (u8, u8, u16, Vec<Step>)| {
         0 => BufferSize::Auto,
         bytes => BufferSize::Bytes(u32::from(bytes)),
     };
-    let read = ReadOptions { buffer_size, ..ReadOptions::default() };
-    let mut records =
-        Records::open(&path, &Options { read, ..Options::new(record_bytes) }).unwrap();
+    let read = ReadOptions::new().buffer_size(buffer_size);
+    let mut records = Records::open(&path, &Options::new(record_bytes).read(read)).unwrap();
     let mut next = 0_u64;
     for step in steps {
         match step {

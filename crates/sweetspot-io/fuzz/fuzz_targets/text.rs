@@ -9,8 +9,8 @@ use sweetspot_io::{BufferSize, ErrorKind, Input, ReadOptions};
 fuzz_target!(|data: (u8, Vec<u8>)| {
     let (buffer_bytes, content) = data;
     let buffer_size = BufferSize::Bytes(u32::from(buffer_bytes).max(1));
-    let read = ReadOptions { buffer_size, ..ReadOptions::default() };
-    let options = Options { read, ..Options::default() };
+    let read = ReadOptions::new().buffer_size(buffer_size);
+    let options = Options::new().read(read);
     let decode = |encoding| {
         let mut lines = Vec::new();
         let input = Input::reader("fuzz", Cursor::new(content.clone()));

@@ -14,7 +14,7 @@ fn options(strategy: Option<Strategy>, buffer_bytes: u32) -> Options<'static> {
 fn copies_are_equal_whatever_the_strategy_and_the_buffer() {
     for content in test::contents() {
         let place = Place::new(&content);
-        for strategy in Strategy::ALL.into_iter().map(Some).chain([None]) {
+        for strategy in Strategy::ALL.iter().copied().map(Some).chain([None]) {
             for buffer_bytes in test::buffers(&content) {
                 let options = options(strategy, buffer_bytes);
                 let to = place.path("to");
@@ -45,7 +45,7 @@ fn copies_are_equal_whatever_the_strategy_and_the_buffer() {
 fn files_without_a_length_are_copied() {
     let place = Place::new(b"");
     let to = place.path("to");
-    for strategy in Strategy::ALL.into_iter().map(Some).chain([None]) {
+    for strategy in Strategy::ALL.iter().copied().map(Some).chain([None]) {
         let run = || copy("/proc/filesystems", &to, &options(strategy, 64)).unwrap();
         let (copied, _, len_max) = fault::count(run);
         assert_eq!(copied.how, How::ReadWrite);
@@ -109,7 +109,7 @@ fn holes_stay_holes() {
     file.write_all_at(b"y", 3 << 20).unwrap();
     file.set_len(5 << 20).unwrap();
     file.sync_all().unwrap();
-    for strategy in Strategy::ALL.into_iter().map(Some).chain([None]) {
+    for strategy in Strategy::ALL.iter().copied().map(Some).chain([None]) {
         let to = place.path("to");
         let copied = copy(place.input(), &to, &options(strategy, 65536)).unwrap();
         assert_eq!(copied.bytes, 5 << 20);

@@ -27,18 +27,19 @@
 //! Not here: writing lines (any [`std::io::BufWriter`] does it well), and several threads
 //! ([`each_line`](crate::each_line)).
 
-mod ladder;
 mod latin1;
 pub(crate) mod scan;
 mod text;
 
-pub use ladder::{Rung, climb};
 pub use latin1::append_latin1;
 pub use text::{Encoding, Invalid, LineCursor};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::flow::Flow;
 use crate::input::{Input, Opened};
+use crate::options::setters;
 use crate::strategy::{Blocks, Choice, ReadOptions};
+use std::ops::Range;
 
 /// The longest line that is read unless the options say otherwise, in bytes: a line of 64 MiB is
 /// rather a file that has no lines.
@@ -46,6 +47,7 @@ pub const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// What ends a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Ends {
     /// LF, CR, or CR followed by LF, also mixed.
     #[default]
@@ -55,7 +57,17 @@ pub enum Ends {
 }
 
 /// How to read lines.
+///
+/// ```
+/// use sweetspot_io::{BufferSize, ReadOptions};
+/// use sweetspot_io::lines::{Ends, Options};
+///
+/// let read = ReadOptions::new().buffer_size(BufferSize::Bytes(1 << 20));
+/// let options = Options::new().read(read).ends(Ends::Lf).line_bytes_max(1 << 16);
+/// assert_eq!(options.ends, Ends::Lf);
+/// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Strategy, buffer and hint.
     pub read: ReadOptions,
@@ -72,7 +84,24 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Any line ends, and lines of up to [`LINE_BYTES_MAX`].
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets strategy, buffer and hint.
+        read: ReadOptions,
+        /// Sets what ends a line.
+        ends: Ends,
+        /// Sets the longest line allowed, in bytes without its end.
+        line_bytes_max: usize,
+    }
+}
+
 /// Reads lines; see the [module](self).
+#[derive(Debug)]
 pub struct Lines {
     blocks: Blocks,
     options: Options,
@@ -160,18 +189,41 @@ impl Lines {
         Ok(Some(&self.blocks.block()[start..start + end]))
     }
 
-    /// Calls `each` for every line that is left.
+    /// Calls `each` for every line that is left, or until it stops: [`Flow`] says how, and what comes
+    /// back then. The lines after the one where it stopped are still there.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow::{self, Break, Continue};
+    /// use sweetspot_io::{Input, lines::{self, Lines}};
+    ///
+    /// let message = &b"From: ada\nTo: grace\n\nHello!\n"[..];
+    /// let mut lines = Lines::open(Input::reader("memory", message), &lines::Options::default())?;
+    /// let mut headers = 0;
+    /// let _ = lines.for_each_line(|line| -> ControlFlow<()> {
+    ///     headers += u32::from(!line.is_empty());
+    ///     if line.is_empty() { Break(()) } else { Continue(()) }
+    /// })?;
+    /// assert_eq!(headers, 2);
+    /// assert_eq!(lines.next_line()?, Some(&b"Hello!"[..]));
+    /// # Ok::<(), sweetspot_io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Where reading fails, or a line is too long. `each` was called for all lines before.
-    pub fn for_each_line(&mut self, mut each: impl FnMut(&[u8])) -> Result<()> {
+    pub fn for_each_line<R: Flow>(&mut self, mut each: impl FnMut(&[u8]) -> R) -> Result<R> {
         while let Some(batch) = self.next_batch()? {
-            batch.for_each_line(&mut each);
+            let (flow, visited) = batch.visit(&mut each);
+            if !flow.goes_on() {
+                let left = batch.bytes.len() - visited;
+                self.line_at = self.delivered - left;
+                return Ok(flow);
+            }
         }
-        Ok(())
+        Ok(R::GOES_ON)
     }
 
-    /// Calls `each` for every line that is left, decoded. The text of a batch is decoded at once.
+    /// Calls `each` for every line that is left, decoded, or until it [stops](Flow). The text of a
+    /// batch is decoded at once.
     ///
     /// ```
     /// use sweetspot_io::{Input, lines::{self, Encoding, Lines}};
@@ -187,14 +239,23 @@ impl Lines {
     /// # Errors
     /// Where reading fails, a line is too long, or a byte is none of the encoding's. `each` was
     /// called for all lines before that byte's.
-    pub fn for_each_text(&mut self, encoding: Encoding, mut each: impl FnMut(&str)) -> Result<()> {
+    pub fn for_each_text<R: Flow>(
+        &mut self,
+        encoding: Encoding,
+        mut each: impl FnMut(&str) -> R,
+    ) -> Result<R> {
         let name = self.blocks.name().to_owned();
         let mut buffer = String::new();
         while let Some(batch) = self.next_batch()? {
-            text::for_each(&batch, encoding, &mut buffer, &mut each)
+            let (flow, visited) = text::for_each(&batch, encoding, &mut buffer, &mut each)
                 .map_err(|kind| Error::new("decode", &name, kind))?;
+            if !flow.goes_on() {
+                let left = batch.bytes.len() - visited;
+                self.line_at = self.delivered - left;
+                return Ok(flow);
+            }
         }
-        Ok(())
+        Ok(R::GOES_ON)
     }
 
     /// How many lines are left. What follows the last line end, if anything, counts as a line,
@@ -268,7 +329,15 @@ impl Lines {
 }
 
 /// Whole lines, with their line ends; the last one of an input may have none.
-#[derive(Clone, Copy)]
+///
+/// ```
+/// use sweetspot_io::lines::{Batch, Ends};
+///
+/// let batch = Batch::new(b"one\r\ntwo\n", Ends::Any);
+/// assert_eq!(batch.count(), 2);
+/// assert!(batch.iter().eq([b"one", b"two"]));
+/// ```
+#[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     bytes: &'a [u8],
     at: u64,
@@ -300,21 +369,42 @@ impl<'a> Batch<'a> {
         scan::count(self.bytes, self.ends)
     }
 
-    /// Calls `each` for every line, without its end.
+    /// Calls `each` for every line, without its end, or until it [stops](Flow). Returns what `each`
+    /// did last.
+    ///
+    /// ```
+    /// use std::num::ParseIntError;
+    /// use sweetspot_io::lines::{Batch, Ends};
+    ///
+    /// let mut sum = 0;
+    /// Batch::new(b"17\n4\n", Ends::Any).for_each_line(|line| -> Result<(), ParseIntError> {
+    ///     sum += String::from_utf8_lossy(line).parse::<u32>()?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(sum, 21);
+    /// # Ok::<(), ParseIntError>(())
+    /// ```
     #[inline]
-    pub fn for_each_line(&self, mut each: impl FnMut(&'a [u8])) {
+    pub fn for_each_line<R: Flow>(&self, each: impl FnMut(&'a [u8]) -> R) -> R {
+        self.visit(each).0
+    }
+
+    /// Calls `each` for every line with where it begins and ends in [`Batch::bytes`], or until it
+    /// [stops](Flow). Returns what `each` did last.
+    #[inline]
+    pub fn for_each_range<R: Flow>(&self, mut each: impl FnMut(Range<usize>) -> R) -> R {
+        scan::for_each(self.bytes, self.ends, |start, end| each(start..end)).0
+    }
+
+    /// As [`Batch::for_each_line`]; also says how many bytes the visited lines have.
+    #[inline]
+    fn visit<R: Flow>(&self, mut each: impl FnMut(&'a [u8]) -> R) -> (R, usize) {
         let bytes = self.bytes;
         scan::for_each(bytes, self.ends, |start, end| {
             // SAFETY: what is visited lies within the bytes, and no line ends before it begins.
             #[allow(unsafe_code)]
-            each(unsafe { bytes.get_unchecked(start..end) });
-        });
-    }
-
-    /// Calls `each` for every line with where it begins and ends in [`Batch::bytes`].
-    #[inline]
-    pub fn for_each_range(&self, mut each: impl FnMut(std::ops::Range<usize>)) {
-        scan::for_each(self.bytes, self.ends, |start, end| each(start..end));
+            each(unsafe { bytes.get_unchecked(start..end) })
+        })
     }
 
     /// The lines, one after another. [`Batch::for_each_line`] is faster where lines are short.

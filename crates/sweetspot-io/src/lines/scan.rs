@@ -14,6 +14,7 @@
 //! the one before. `masks_scalar` is the specification; every other kernel is tested against it.
 
 use super::Ends;
+use crate::flow::Flow;
 
 /// Bytes that become one mask.
 const STEP: usize = 64;
@@ -27,10 +28,15 @@ const STRETCH: usize = STEPS * STEP;
 const LF: u8 = b'\n';
 const CR: u8 = b'\r';
 
-/// Calls `each` for every line of `bytes` with where its content begins and ends. What follows the
-/// last line end, if anything, is a line.
+/// Calls `each` for every line of `bytes` with where its content begins and ends, until it stops. What
+/// follows the last line end, if anything, is a line. Returns what `each` did last, and where the line
+/// after the visited ones begins.
 #[inline]
-pub fn for_each(bytes: &[u8], ends: Ends, mut each: impl FnMut(usize, usize)) {
+pub fn for_each<R: Flow>(
+    bytes: &[u8],
+    ends: Ends,
+    mut each: impl FnMut(usize, usize) -> R,
+) -> (R, usize) {
     let mark = marker();
     let mut marks = [0; STEPS];
     let (mut start, mut base) = (0, 0);
@@ -40,20 +46,22 @@ pub fn for_each(bytes: &[u8], ends: Ends, mut each: impl FnMut(usize, usize)) {
         for &(mut left) in &marks[..steps] {
             while left != 0 {
                 let end = base + left.trailing_zeros() as usize;
-                each(start, end);
+                let flow = each(start, end);
                 start = end + 1;
                 if pairs == Pairs::Possible {
                     let pair = bytes[end] == CR && bytes.get(start) == Some(&LF);
                     start += usize::from(pair);
+                }
+                if !flow.goes_on() {
+                    return (flow, start);
                 }
                 left &= left - 1;
             }
             base += STEP;
         }
     }
-    if start < bytes.len() {
-        each(start, bytes.len());
-    }
+    let flow = if start < bytes.len() { each(start, bytes.len()) } else { R::GOES_ON };
+    (flow, bytes.len())
 }
 
 /// How many lines `bytes` has, as [`for_each`] would visit them.

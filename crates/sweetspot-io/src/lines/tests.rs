@@ -4,6 +4,7 @@ use super::*;
 use crate::test::{self, Place};
 use crate::{BufferSize, Strategy};
 use proptest::prelude::*;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::unix::fs::OpenOptionsExt;
 
 fn expected(content: &[u8], ends: Ends) -> Vec<Vec<u8>> {
@@ -58,7 +59,7 @@ fn all_strategies_and_buffers_give_the_same_lines() {
         let place = Place::new(&content);
         for ends in [Ends::Any, Ends::Lf] {
             let expected = expected(&content, ends);
-            for strategy in Strategy::ALL {
+            for &strategy in Strategy::ALL {
                 for (way, buffer_bytes) in test::buffers(&content).enumerate() {
                     let options = options(strategy, buffer_bytes, ends);
                     let ways = if strategy == Strategy::Streaming { WAYS } else { 1 };
@@ -78,7 +79,7 @@ fn all_strategies_and_buffers_give_the_same_lines() {
 #[test]
 fn strategies_are_really_used() {
     let place = Place::new(&b"line\n".repeat(10_000));
-    for strategy in Strategy::ALL {
+    for &strategy in Strategy::ALL {
         let lines = Lines::open(place.input(), &options(strategy, 4096, Ends::Any)).unwrap();
         let choice = lines.choice();
         if choice.strategy != strategy {
@@ -91,7 +92,7 @@ fn strategies_are_really_used() {
 
 #[test]
 fn inputs_that_are_no_plain_files() {
-    for strategy in Strategy::ALL {
+    for &strategy in Strategy::ALL {
         for content in [&b""[..], b"\n", b"a\r\nb\rc"] {
             let input = Input::reader("memory", std::io::Cursor::new(content.to_vec()));
             let mut found = Vec::new();
@@ -119,7 +120,7 @@ fn inputs_that_are_no_plain_files() {
 #[test]
 fn files_that_change_meanwhile() {
     // Lines of four bytes; the file grows or shrinks after the first line was read.
-    for strategy in Strategy::ALL {
+    for &strategy in Strategy::ALL {
         for len_after in [0, 40_000, 120_000] {
             let place = Place::new(&b"abc\n".repeat(20_000));
             let mut lines = Lines::open(place.input(), &options(strategy, 512, Ends::Any)).unwrap();
@@ -223,7 +224,7 @@ fn a_file_that_fits_into_no_memory_is_an_error() {
 
 #[test]
 fn the_limit_of_a_line_is_kept_whatever_the_buffer() {
-    for strategy in Strategy::ALL {
+    for &strategy in Strategy::ALL {
         for buffer_bytes in [1, 2, 3, 7, 9, 10, 11, 12, 64, 99, 100, 101, 102, 103, 4096] {
             for limit in [0, 1, 2, 10, 100] {
                 for (len, end) in [limit, limit + 1]
@@ -259,6 +260,102 @@ fn the_limit_of_a_line_is_kept_whatever_the_buffer() {
 }
 
 #[test]
+fn lines_after_a_stop_are_still_there() {
+    for content in test::contents() {
+        let place = Place::new(&content);
+        for ends in [Ends::Any, Ends::Lf] {
+            let expected = expected(&content, ends);
+            for &strategy in Strategy::ALL {
+                for (turn, buffer_bytes) in test::buffers(&content).enumerate() {
+                    let options = options(strategy, buffer_bytes, ends);
+                    let mut lines = Lines::open(place.input(), &options).unwrap();
+                    let (wanted, mut found) = (turn % 3 + 1, Vec::new());
+                    loop {
+                        let before = found.len();
+                        let flow = lines.for_each_line(|line| {
+                            found.push(line.to_vec());
+                            if found.len() - before == wanted { Break("ok") } else { Continue(()) }
+                        });
+                        let enough = found.len() - before == wanted;
+                        assert_eq!(flow.unwrap().break_value(), enough.then_some("ok"));
+                        // In turns with the other way.
+                        let Some(line) = lines.next_line().unwrap() else { break };
+                        found.push(line.to_vec());
+                    }
+                    assert_eq!(found, expected, "{strategy:?} {buffer_bytes} {ends:?} {wanted}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn text_after_a_stop_is_still_there() {
+    for content in test::contents() {
+        let place = Place::new(&content);
+        for ends in [Ends::Any, Ends::Lf] {
+            let expected = expected(&content, ends);
+            for encoding in [Encoding::Latin1, Encoding::Utf8(Invalid::Replace)] {
+                for (turn, buffer_bytes) in test::buffers(&content).enumerate() {
+                    let options = options(Strategy::Streaming, buffer_bytes, ends);
+                    let mut lines = Lines::open(place.input(), &options).unwrap();
+                    let wanted = turn % 3 + 1;
+                    // The bytes of the text's lines are counted where it stops: the next line shows
+                    // whether they were counted well.
+                    let mut number = 0;
+                    loop {
+                        let before = number;
+                        let result = lines.for_each_text(encoding, |_| {
+                            number += 1;
+                            if number - before == wanted { Err("enough") } else { Ok(()) }
+                        });
+                        assert_eq!(result.unwrap().is_err(), number - before == wanted);
+                        let next = lines.next_line().unwrap().map(<[u8]>::to_vec);
+                        assert_eq!(next.as_ref(), expected.get(number), "{encoding:?}");
+                        if next.is_none() {
+                            break;
+                        }
+                        number += 1;
+                    }
+                    assert_eq!(number, expected.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stop_before_a_bad_byte_comes_first() {
+    let place = Place::new(b"one\r\ntwo\nthr\xFFee\n");
+    let mut lines = Lines::open(place.input(), &Options::default()).unwrap();
+    let encoding = Encoding::Utf8(Invalid::Error);
+    let flow = lines.for_each_text(encoding, |line| {
+        if line == "one" { Break(line.to_owned()) } else { Continue(()) }
+    });
+    assert_eq!(flow.unwrap(), Break("one".to_owned()));
+    let mut found = Vec::new();
+    let error = lines.for_each_text(encoding, |line| found.push(line.to_owned())).unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::NotUtf8 { at: 12 }), "{error}");
+    assert_eq!(found, ["two"]);
+}
+
+#[test]
+fn an_error_of_the_callers_comes_back_as_it_was() {
+    let place = Place::new(b"1\n2\nx\n4\n");
+    let mut lines = Lines::open(place.input(), &Options::default()).unwrap();
+    let mut sum = 0;
+    let mut add = |line: &[u8]| -> std::result::Result<ControlFlow<u32>, std::num::ParseIntError> {
+        sum += String::from_utf8_lossy(line).parse::<u32>()?;
+        Ok(if sum > 5 { Break(sum) } else { Continue(()) })
+    };
+    assert_eq!(lines.for_each_line(&mut add).unwrap(), "x".parse::<u32>().map(|_| Continue(())));
+    assert_eq!(lines.for_each_line(&mut add).unwrap(), Ok(Break(7)));
+    let missing = Input::path("/");
+    let result = Lines::open(missing, &Options::default()).unwrap().for_each_line(add);
+    assert!(result.unwrap_err().io().is_some(), "reading has failed, which is another error");
+}
+
+#[test]
 fn a_batch_after_a_line_is_the_rest_of_it() {
     let place = Place::new(b"a\nb\nc\n");
     let mut lines = Lines::open(place.input(), &Options::default()).unwrap();
@@ -266,44 +363,6 @@ fn a_batch_after_a_line_is_the_rest_of_it() {
     let batch = lines.next_batch().unwrap().unwrap();
     assert_eq!((batch.bytes(), batch.at()), (&b"b\nc\n"[..], 2));
     assert!(lines.next_line().unwrap().is_none());
-}
-
-#[test]
-fn rungs_give_the_same_lines() {
-    for content in test::contents() {
-        let place = Place::new(&content);
-        for ends in [Ends::Any, Ends::Lf] {
-            let options = Options { ends, ..Options::default() };
-            for rung in Rung::ALL {
-                assert_eq!(Rung::named(rung.name()), Some(rung));
-                let mut found = Vec::new();
-                climb(rung, place.input(), &options, |line| found.push(line.to_vec())).unwrap();
-                let mut expected = expected(&content, ends);
-                for line in &mut expected {
-                    match rung {
-                        Rung::StringPerLine => {
-                            *line = String::from_utf8_lossy(line).into_owned().into_bytes();
-                        }
-                        Rung::LinesLatin1 => {
-                            *line = line
-                                .iter()
-                                .map(|&byte| char::from(byte))
-                                .collect::<String>()
-                                .into();
-                        }
-                        _ => {}
-                    }
-                }
-                assert_eq!(found, expected, "{rung:?}");
-                let options = Options { line_bytes_max: 3, ..options };
-                let too_long = expected.iter().any(|line| line.len() > 3);
-                let result = climb(rung, place.input(), &options, |_| {});
-                if rung != Rung::LinesLatin1 {
-                    assert_eq!(result.is_err(), too_long, "{rung:?}");
-                }
-            }
-        }
-    }
 }
 
 #[test]
@@ -338,7 +397,7 @@ proptest! {
     fn lines_are_those_of_std_where_lf_ends_them(
         content in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..3000),
         buffer_bytes in 1u32..600,
-        strategy in proptest::sample::select(&Strategy::ALL[..]),
+        strategy in proptest::sample::select(Strategy::ALL),
     ) {
         let place = Place::new(&content);
         let of_std: Vec<Vec<u8>> =

@@ -2,9 +2,12 @@
 
 use super::{Batch, Ends, latin1, scan};
 use crate::error::ErrorKind;
+use crate::flow::Flow;
+use std::ops::ControlFlow;
 
 /// How bytes stand for characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Encoding {
     /// ISO 8859-1: each byte is the character of that number. Nothing is invalid.
     Latin1,
@@ -14,6 +17,7 @@ pub enum Encoding {
 
 /// What is done with bytes that are no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Invalid {
     /// An error, which says where they are.
     Error,
@@ -21,13 +25,14 @@ pub enum Invalid {
     Replace,
 }
 
-/// Decodes a batch and calls `each` for every line of it; `buffer` is used again by the next one.
-pub(super) fn for_each(
+/// Decodes a batch and calls `each` for every line of it, until it stops; `buffer` is used again by the
+/// next one. Returns what `each` did last, and how many bytes of the batch the visited lines have.
+pub(super) fn for_each<R: Flow>(
     batch: &Batch<'_>,
     encoding: Encoding,
     buffer: &mut String,
-    mut each: impl FnMut(&str),
-) -> Result<(), ErrorKind> {
+    mut each: impl FnMut(&str) -> R,
+) -> Result<(R, usize), ErrorKind> {
     let text = match encoding {
         Encoding::Latin1 => {
             buffer.clear();
@@ -45,21 +50,38 @@ pub(super) fn for_each(
                 // A CR before the bad byte ends a line: that byte is no LF.
                 let end = scan::last_end(valid, batch.ends).map_or(0, |end| end + 1);
                 let whole = Batch { bytes: &valid[..end], ..*batch };
-                for_each(&whole, encoding, buffer, each)?;
+                let (flow, visited) = for_each(&whole, encoding, buffer, each)?;
+                if !flow.goes_on() {
+                    return Ok((flow, visited));
+                }
                 return Err(ErrorKind::NotUtf8 { at: batch.at() + error.valid_up_to() as u64 });
             }
         },
     };
-    scan::for_each(text.as_bytes(), batch.ends, |start, end| {
+    let (flow, visited) = scan::for_each(text.as_bytes(), batch.ends, |start, end| {
         // SAFETY: line ends are ASCII, so the text is cut at the borders of characters.
         #[allow(unsafe_code)]
-        each(unsafe { text.get_unchecked(start..end) });
+        each(unsafe { text.get_unchecked(start..end) })
     });
-    Ok(())
+    if flow.goes_on() {
+        return Ok((flow, batch.bytes().len()));
+    }
+    // The text has as many lines as the bytes, but not as many bytes.
+    let lines = scan::count(&text.as_bytes()[..visited], batch.ends);
+    Ok((flow, bytes_of_lines(batch, lines)))
+}
+
+/// How many bytes the first `lines` lines of a batch have, which are one at least.
+fn bytes_of_lines(batch: &Batch<'_>, mut lines: u64) -> usize {
+    let count_down = |_, _| {
+        lines -= 1;
+        if lines == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    scan::for_each(batch.bytes(), batch.ends, count_down).1
 }
 
 /// The lines of a [`Batch`], one after another, without their ends.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct LineCursor<'a> {
     rest: &'a [u8],
     ends: Ends,

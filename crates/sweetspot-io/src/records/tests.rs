@@ -1,6 +1,6 @@
 use super::*;
 use crate::test::{self, Place};
-use crate::{Strategy, sys};
+use crate::{BufferSize, Strategy, sys};
 use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as _;
 
@@ -32,7 +32,7 @@ fn all_strategies_and_buffers_give_the_same_records() {
     for len in [0, 1, 6, 7, 8, 70, 200, 999, 1000] {
         let content = &content[..len];
         let place = Place::new(content);
-        for strategy in Strategy::ALL {
+        for &strategy in Strategy::ALL {
             for (turn, buffer_bytes) in test::buffers(content).enumerate() {
                 let record_bytes = [1, 7, 8, 69, 200][turn % 5];
                 let options = options(record_bytes, strategy, buffer_bytes);
@@ -57,6 +57,33 @@ fn all_strategies_and_buffers_give_the_same_records() {
                 }
                 assert_eq!(records, expected, "{what}");
             }
+        }
+    }
+}
+
+#[test]
+fn records_after_a_stop_are_still_there() {
+    use std::ops::ControlFlow::{Break, Continue};
+    let content: Vec<u8> = (0..250).collect();
+    let place = Place::new(&content);
+    for &strategy in Strategy::ALL {
+        for buffer_bytes in (1..70).chain([250, 1000]) {
+            let options = options(10, strategy, buffer_bytes);
+            let mut reader = Reader::open(place.input(), &options).unwrap();
+            let mut found = Vec::new();
+            loop {
+                let before = found.len();
+                let flow = reader.for_each_record(|record| {
+                    found.extend_from_slice(record);
+                    if found.len() - before == 30 { Break(record[0]) } else { Continue(()) }
+                });
+                match flow.unwrap() {
+                    Break(first) => assert_eq!(first, found[found.len() - 10]),
+                    Continue(()) => break,
+                }
+                found.extend_from_slice(reader.next_record().unwrap().unwrap_or_default());
+            }
+            assert_eq!(found, content, "{strategy:?} {buffer_bytes}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! How an input is read: one file for each strategy behind the trait [`Advance`], chosen by
-//! [`choose`], which says why.
+//! `choose`, which says why.
 //!
 //! Invariant: all strategies give the same bytes. What a strategy cannot do for an input is done by
 //! another one, and [`Choice::why`] says so.
@@ -15,11 +15,12 @@ mod whole;
 
 pub(crate) use buffer::Buffer;
 
+use crate::buffer_size::BufferSize;
 use crate::error::{Error, Result};
 use crate::input::{Facts, Input, InputKind, Opened};
+use crate::options::setters;
 use rustix::fs::Advice;
-use std::io;
-use sweetspot_core::size::BufferSize;
+use std::{fmt, io};
 
 /// The buffer that [`BufferSize::Auto`] stands for mostly, in bytes; see
 /// [`Strategy::auto_buffer_bytes`]. It stays in the processor's second cache until it was worked on.
@@ -28,8 +29,18 @@ use sweetspot_core::size::BufferSize;
 /// machine with an AMD EPYC.
 pub const AUTO_BUFFER_BYTES: usize = 128 << 10;
 
-/// How an input is read.
+/// How an input is read. All strategies give the same bytes; one that an input does not allow is
+/// replaced by another one, and [`Choice`] says so.
+///
+/// ```
+/// use sweetspot_io::Strategy;
+///
+/// for &strategy in Strategy::ALL {
+///     assert_eq!(Strategy::named(strategy.name()), Some(strategy));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Strategy {
     /// One buffer, filled again and again.
     Streaming,
@@ -51,7 +62,7 @@ pub enum Strategy {
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Strategy; 7] = [
+    pub const ALL: &[Strategy] = &[
         Strategy::Streaming,
         Strategy::Whole,
         Strategy::Pipeline,
@@ -61,7 +72,7 @@ impl Strategy {
         Strategy::Uncached,
     ];
 
-    /// Its name, as `sweetspot work --strategy` takes it.
+    /// Its name, for a command line.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::Streaming => "streaming",
@@ -89,12 +100,13 @@ impl Strategy {
 
     /// The strategy of that name.
     pub fn named(name: &str) -> Option<Strategy> {
-        Strategy::ALL.into_iter().find(|strategy| strategy.name() == name)
+        Strategy::ALL.iter().copied().find(|strategy| strategy.name() == name)
     }
 }
 
 /// What the system is told about a file that will be read (`posix_fadvise`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Hint {
     /// Nothing; its own read-ahead is good.
     #[default]
@@ -110,16 +122,14 @@ pub enum Hint {
 /// ```
 /// use sweetspot_io::{BufferSize, ReadOptions, Strategy};
 ///
-/// let options = ReadOptions {
-///     strategy: Some(Strategy::Pipeline),
-///     buffer_size: BufferSize::Bytes(1 << 20),
-///     ..ReadOptions::default()
-/// };
-/// # let _ = options;
+/// let options =
+///     ReadOptions::new().strategy(Strategy::Pipeline).buffer_size(BufferSize::Bytes(1 << 20));
+/// assert_eq!(options.strategy, Some(Strategy::Pipeline));
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct ReadOptions {
-    /// The strategy; `None`: [`choose`] decides.
+    /// The strategy; `None`: the library chooses. [`Choice`] says what, and why.
     pub strategy: Option<Strategy>,
     /// The size of each buffer. [`BufferSize::Off`] stands for the smallest with which the verb
     /// can work at all.
@@ -128,14 +138,35 @@ pub struct ReadOptions {
     pub hint: Hint,
 }
 
-impl Default for ReadOptions {
-    fn default() -> Self {
-        ReadOptions { strategy: None, buffer_size: BufferSize::Auto, hint: Hint::None }
+impl ReadOptions {
+    /// Leaves the choice to the library.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets the strategy; `None` lets the library choose.
+        strategy: impl Into<Option<Strategy>>,
+        /// Sets the size of each buffer.
+        buffer_size: BufferSize,
+        /// Sets what the system is told.
+        hint: Hint,
     }
 }
 
-/// A strategy and its buffer, and why.
+/// How an input is read, with which buffer, and why.
+///
+/// ```
+/// use sweetspot_io::{Input, ReadOptions, Reader, Strategy};
+///
+/// let input = Input::reader("memory", &b"content"[..]);
+/// let choice = Reader::open(input, &ReadOptions::new().strategy(Strategy::Mapped))?.choice();
+/// assert_eq!(choice.strategy, Strategy::Streaming);
+/// assert_eq!(choice.why, "what is no regular file can only be read in order");
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Choice {
     /// How the input is read.
     pub strategy: Strategy,
@@ -146,17 +177,7 @@ pub struct Choice {
 }
 
 /// Chooses how to read an input. `unit_bytes` is the smallest buffer with which the verb can work.
-///
-/// ```
-/// use sweetspot_io::{Facts, InputKind, ReadOptions, Strategy, choose};
-///
-/// let pipe = Facts { kind: InputKind::Stream, size: 0, at: 0 };
-/// let mapped = ReadOptions { strategy: Some(Strategy::Mapped), ..ReadOptions::default() };
-/// let choice = choose(&pipe, &mapped, 1);
-/// assert_eq!(choice.strategy, Strategy::Streaming);
-/// assert_eq!(choice.why, "what is no regular file can only be read in order");
-/// ```
-pub fn choose(facts: &Facts, options: &ReadOptions, unit_bytes: usize) -> Choice {
+pub(crate) fn choose(facts: &Facts, options: &ReadOptions, unit_bytes: usize) -> Choice {
     let (strategy, why) = match (options.strategy, facts.kind) {
         (None, InputKind::Regular) => {
             (Strategy::Streaming, "the kernel reads ahead, and the buffer stays in the cache")
@@ -177,17 +198,14 @@ pub fn choose(facts: &Facts, options: &ReadOptions, unit_bytes: usize) -> Choice
         }
     };
     let left = facts.size.saturating_sub(facts.at);
-    let buffer_bytes = match options.buffer_size {
-        BufferSize::Off => unit_bytes,
-        BufferSize::Bytes(bytes) => bytes as usize,
+    let auto_bytes = match facts.kind {
         // One byte more than there is: the read that gets all also sees the end.
-        BufferSize::Auto if facts.kind == InputKind::Regular => {
+        InputKind::Regular => {
             left.saturating_add(1).min(strategy.auto_buffer_bytes() as u64) as usize
         }
-        BufferSize::Auto => strategy.auto_buffer_bytes(),
-    }
-    .max(unit_bytes)
-    .max(1);
+        _ => strategy.auto_buffer_bytes(),
+    };
+    let buffer_bytes = options.buffer_size.bytes(auto_bytes, unit_bytes);
     let in_one_read = facts.kind == InputKind::Regular && left < buffer_bytes as u64;
     match options.strategy {
         // A thread would cost more than the read.
@@ -216,6 +234,16 @@ pub(crate) struct Blocks {
     /// Where the block begins, in bytes from where reading began.
     at: u64,
     ended: bool,
+}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks")
+            .field("name", &self.name)
+            .field("choice", &self.choice)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A strategy cannot be used here: why, and the input again.
@@ -313,7 +341,8 @@ mod tests {
             assert!(!choice.why.is_empty());
         };
         let auto = AUTO_BUFFER_BYTES;
-        for strategy in Strategy::ALL.into_iter().filter(|strategy| *strategy != Strategy::Ring) {
+        for strategy in Strategy::ALL.iter().copied().filter(|strategy| *strategy != Strategy::Ring)
+        {
             let expected = match strategy {
                 Strategy::Mapped => 512 << 10,
                 Strategy::Direct => 1 << 20,
@@ -329,7 +358,7 @@ mod tests {
         check(regular(10), None, BufferSize::Off, (Strategy::Streaming, 1));
         check(regular(10), None, BufferSize::Bytes(7), (Strategy::Streaming, 7));
         check(Facts::STREAM, None, BufferSize::Auto, (Strategy::Streaming, auto));
-        for strategy in Strategy::ALL {
+        for &strategy in Strategy::ALL {
             assert_eq!(Strategy::named(strategy.name()), Some(strategy));
             let built = strategy != Strategy::Ring || cfg!(feature = "uring");
             let expected = if built { strategy } else { Strategy::Streaming };

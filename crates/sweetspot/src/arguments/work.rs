@@ -1,13 +1,13 @@
 //! What can be typed after `sweetspot work`.
 
 use crate::failure::Failure;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use sweetspot_core::size::{self, Parsed};
 use sweetspot_io::lines::{Encoding, Ends, Invalid, LINE_BYTES_MAX};
-use sweetspot_io::size::{BufferSize, Parsed, parse};
-use sweetspot_io::transform::Share;
-use sweetspot_io::{Existing, Hint, ReadOptions, Strategy};
+use sweetspot_io::{BufferSize, Existing, Hint, ReadOptions, Strategy};
 
 const HELP: &str = "\
 {about}
@@ -50,11 +50,15 @@ pub enum Verb {
     Records(Records),
 }
 
+fn strategies() -> PossibleValuesParser {
+    Strategy::ALL.iter().map(|strategy| strategy.name()).into()
+}
+
 /// How to read.
 #[derive(Args)]
 pub struct Read {
     /// How to read. Default: whatever is best
-    #[arg(long, value_name = "NAME", value_parser = Strategy::ALL.map(Strategy::name))]
+    #[arg(long, value_name = "NAME", value_parser = strategies())]
     strategy: Option<String>,
 
     /// The buffer size: 64K, 1M. 0 or auto: 128K; 512K for mapped, 1M for direct. off: as small as
@@ -73,15 +77,14 @@ pub struct Read {
 
 impl Read {
     pub fn options(&self) -> Result<ReadOptions, Failure> {
-        Ok(ReadOptions {
-            strategy: self.strategy.as_deref().and_then(Strategy::named),
-            buffer_size: size("--buffer-size", &self.buffer_size)?,
-            hint: match &*self.hint {
-                "sequential" => Hint::Sequential,
-                "will-need" => Hint::WillNeed,
-                _ => Hint::None,
-            },
-        })
+        let hint = match &*self.hint {
+            "sequential" => Hint::Sequential,
+            "will-need" => Hint::WillNeed,
+            _ => Hint::None,
+        };
+        let buffer_size = size("--buffer-size", &self.buffer_size)?;
+        let strategy = self.strategy.as_deref().and_then(Strategy::named);
+        Ok(ReadOptions::new().strategy(strategy).buffer_size(buffer_size).hint(hint))
     }
 }
 
@@ -91,8 +94,10 @@ pub fn size(option: &str, text: &OsString) -> Result<BufferSize, Failure> {
         let what = format!("{option} {}: {why}", text.to_string_lossy());
         Failure::own(what).status(2).next(format!("try: {option} 64K"))
     };
-    match parse(text.as_encoded_bytes()) {
-        Parsed::Size(size) => Ok(size),
+    match size::parse(text.as_encoded_bytes()) {
+        Parsed::Size(size::BufferSize::Off) => Ok(BufferSize::Off),
+        Parsed::Size(size::BufferSize::Auto) => Ok(BufferSize::Auto),
+        Parsed::Size(size::BufferSize::Bytes(bytes)) => Ok(BufferSize::Bytes(bytes)),
         Parsed::NotANumber => Err(wrong("that is no size")),
         Parsed::TooLarge => Err(wrong("at most 1G")),
     }
@@ -235,8 +240,8 @@ pub struct Transform {
 }
 
 impl Transform {
-    pub fn share(&self) -> Share {
-        if self.share == "lines" { Share::Lines } else { Share::Files }
+    pub fn shares_lines(&self) -> bool {
+        self.share == "lines"
     }
 }
 

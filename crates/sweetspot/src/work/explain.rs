@@ -12,9 +12,26 @@ pub const STATUS_TROUBLE: u8 = 2;
 pub const STATUS_FAILED: u8 = 1;
 
 /// The failure with the next thing to type.
-pub fn explain(error: &Error) -> Failure {
-    let target = &error.target;
-    let next = match &error.kind {
+pub fn explain(error: Error) -> Failure {
+    cannot(error.operation, &error.target, &error.kind)
+}
+
+/// The same for what came through a trait of std, which wraps the library's errors.
+pub fn explain_wrapped(error: io::Error) -> Failure {
+    match error.downcast() {
+        Ok(error) => explain(error),
+        Err(error) => Failure::own(error.to_string()).status(STATUS_FAILED),
+    }
+}
+
+/// For `map_err(system("list", name))`.
+pub fn system(operation: &str, target: &str) -> impl Fn(io::Error) -> Failure {
+    move |error| cannot(operation, target, &ErrorKind::System(error))
+}
+
+/// The failure of what this program tried itself, in the library's words.
+pub fn cannot(operation: &str, target: &str, kind: &ErrorKind) -> Failure {
+    let next = match kind {
         ErrorKind::Exists => "to replace it: --force".to_string(),
         ErrorKind::SameFile => "name another output".to_string(),
         ErrorKind::LineTooLong { limit_bytes, .. } => {
@@ -26,11 +43,10 @@ pub fn explain(error: &Error) -> Failure {
         ErrorKind::RecordTruncated { record_bytes, .. } => {
             format!("is the length right? Try another: --record-bytes {}", record_bytes / 2)
         }
-        ErrorKind::NoRoom { .. } => "make less, or in another place; see: df -h .".to_string(),
         ErrorKind::System(cause) => after(cause, target),
         _ => "see: sweetspot work --help".to_string(),
     };
-    Failure::own(error.to_string()).next(next)
+    Failure::own(format!("cannot {operation} {target}: {kind}")).status(STATUS_FAILED).next(next)
 }
 
 fn after(cause: &io::Error, target: &str) -> String {

@@ -1,37 +1,24 @@
-//! The work of the streaming-or-buffering experiment (Jon Skeet, 2009): "encrypts" files line by
-//! line. Each byte of each line is XORed once in every pass with the number of the pass (0, 1, 2 ...,
-//! its low 8 bits); line ends stay as they are.
+//! `work transform`: the work of the streaming-or-buffering experiment (Jon Skeet, 2009), which
+//! "encrypts" files line by line. Each byte of each line is XORed once in every pass with the number of
+//! the pass (0, 1, 2 ..., its low 8 bits); line ends stay as they are.
 //!
 //! The passes are really made, one after another: they stand for work that takes time. What
-//! [`Strategy::Streaming`](crate::Strategy::Streaming) and
-//! [`Strategy::Whole`](crate::Strategy::Whole) mean here is what the experiment called streaming (read,
-//! transform and write a line, repeat) and buffering (read all, transform all, write all).
-//!
-//! ```
-//! use sweetspot_io::transform::{self, transform};
-//!
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let (plain, secret) = (folder.path().join("plain"), folder.path().join("secret"));
-//! std::fs::write(&plain, "abc\n").unwrap();
-//! let options = transform::Options { passes: 2, ..transform::Options::default() };
-//! let done = transform(&plain, &secret, &options)?;
-//! assert_eq!((done.bytes, done.lines), (4, 1));
-//! assert_eq!(std::fs::read(&secret).unwrap(), b"`cb\n"); // each byte XOR 0, then XOR 1
-//! # Ok::<(), sweetspot_io::Error>(())
-//! ```
+//! [`Strategy::Streaming`](sweetspot_io::Strategy::Streaming) and
+//! [`Strategy::Whole`](sweetspot_io::Strategy::Whole) mean here is what the experiment called streaming
+//! (read, transform and write a line, repeat) and buffering (read all, transform all, write all).
 
-use crate::each_line::{self, each_batch, threads};
-use crate::error::{Error, ErrorKind, Result};
-use crate::input::Input;
-use crate::lines::{self, Batch, Ends, Lines};
-use crate::output::{Existing, Output};
-use crate::strategy::{AUTO_BUFFER_BYTES, ReadOptions};
-use crate::sys::Inherited;
+use super::explain::{cannot, explain, explain_wrapped, system};
+use crate::failure::Failure;
 use std::hint::black_box;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use sweetspot_core::size::BufferSize;
+use sweetspot_io::each_line::{self, THREADS_MAX, each_batch};
+use sweetspot_io::lines::{self, Batch, Ends, Lines};
+use sweetspot_io::{
+    AUTO_BUFFER_BYTES, BufferSize, ErrorKind, Existing, Input, Output, ReadOptions, Writer,
+};
 
 /// A file of one line can be transformed as well.
 const LINE_BYTES_MAX: usize = usize::MAX - 1;
@@ -43,7 +30,7 @@ pub enum Share {
     #[default]
     Files,
     /// The lines of each file, one file after another, in chunks of the buffer's size (see
-    /// [`each_line`]). Without a strategy all threads read; with one, a thread reads while the
+    /// [`mod@each_line`]). Without a strategy all threads read; with one, a thread reads while the
     /// others work.
     Lines,
 }
@@ -99,13 +86,9 @@ pub struct Done {
 /// Transforms one input.
 ///
 /// # Errors
-/// Where opening, reading or writing fails, a line is too long, or the output is there already.
-pub fn transform(
-    input: impl Into<Input>,
-    output: impl Into<Output>,
-    options: &Options<'_>,
-) -> Result<Done> {
-    transform_counting(input.into(), output.into(), options, &AtomicU64::new(0))
+/// Where opening, reading or writing fails, or the output is there already.
+pub fn transform(input: Input, output: Output, options: &Options<'_>) -> Result<Done, Failure> {
+    transform_counting(input, output, options, &AtomicU64::new(0))
 }
 
 fn transform_counting(
@@ -113,14 +96,14 @@ fn transform_counting(
     output: Output,
     options: &Options<'_>,
     all_bytes: &AtomicU64,
-) -> Result<Done> {
+) -> Result<Done, Failure> {
     if options.share == Share::Lines {
         return transform_in_threads(input, output, options, all_bytes);
     }
-    let line_bytes_max = LINE_BYTES_MAX;
-    let reading = lines::Options { read: options.read, ends: options.ends, line_bytes_max };
-    let mut lines = Lines::open(input, &reading)?;
-    let mut written = output.open(options.existing)?;
+    let reading =
+        lines::Options::new().read(options.read).ends(options.ends).line_bytes_max(LINE_BYTES_MAX);
+    let mut lines = Lines::open(input, &reading).map_err(explain)?;
+    let mut writer = Writer::create(output, options.existing).map_err(explain)?;
     let write_bytes = match options.write_buffer {
         BufferSize::Off => 0,
         BufferSize::Auto => AUTO_BUFFER_BYTES,
@@ -128,17 +111,17 @@ fn transform_counting(
     };
     let mut done = Done { files: 1, ..Done::default() };
     let mut buffer = Vec::new();
-    while let Some(batch) = lines.next_batch()? {
+    while let Some(batch) = lines.next_batch().map_err(explain)? {
         done.lines += encrypt_batch(&batch, &mut buffer, options.passes);
         done.bytes += batch.bytes().len() as u64;
         if buffer.len() >= write_bytes {
-            written.write_all(&buffer)?;
+            writer.write_all(&buffer).map_err(explain_wrapped)?;
             buffer.clear();
         }
         tell(options, all_bytes, &batch);
     }
-    written.write_all(&buffer)?;
-    written.finish()?;
+    writer.write_all(&buffer).map_err(explain_wrapped)?;
+    writer.finish().map_err(explain)?;
     Ok(done)
 }
 
@@ -148,21 +131,19 @@ fn transform_in_threads(
     output: Output,
     options: &Options<'_>,
     all_bytes: &AtomicU64,
-) -> Result<Done> {
-    let sharing = each_line::Options {
-        read: options.read,
-        ends: options.ends,
-        line_bytes_max: Some(LINE_BYTES_MAX),
-        threads: options.threads,
-        existing: options.existing,
-        ..each_line::Options::default()
-    };
+) -> Result<Done, Failure> {
+    let sharing = each_line::Options::new()
+        .read(options.read)
+        .ends(options.ends)
+        .line_bytes_max(LINE_BYTES_MAX)
+        .threads(options.threads)
+        .existing(options.existing);
     let lines = AtomicU64::new(0);
     let tally = each_batch(input, output, &sharing, |batch, buffer| {
         lines.fetch_add(encrypt_batch(batch, buffer, options.passes), Relaxed);
         tell(options, all_bytes, batch);
-        Ok(())
-    })?;
+    })
+    .map_err(explain)?;
     Ok(Done { files: 1, bytes: tally.bytes_in, lines: lines.into_inner() })
 }
 
@@ -201,39 +182,19 @@ fn encrypt(line: &mut [u8], passes: u32) {
 /// Transforms every file of the folder `from` into a file of the same name in the folder `to`, which
 /// is made where it is missing. Folders in the folder are left out.
 ///
-/// ```
-/// use sweetspot_io::transform::{self, transform_folder};
-///
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let (plain, secret) = (folder.path().join("plain"), folder.path().join("secret"));
-/// std::fs::create_dir(&plain).unwrap();
-/// std::fs::write(plain.join("one.txt"), "abc\n").unwrap();
-/// std::fs::write(plain.join("two.txt"), "a\nb\n").unwrap();
-/// let options = transform::Options { passes: 2, threads: 2, ..transform::Options::default() };
-/// let done = transform_folder(&plain, &secret, &options)?;
-/// assert_eq!((done.files, done.lines), (2, 3));
-/// assert_eq!(std::fs::read(secret.join("one.txt")).unwrap(), b"`cb\n");
-/// # Ok::<(), sweetspot_io::Error>(())
-/// ```
-///
 /// # Errors
 /// As [`transform`]; files that were complete before stay.
-pub fn transform_folder(
-    from: impl AsRef<Path>,
-    to: impl AsRef<Path>,
-    options: &Options<'_>,
-) -> Result<Done> {
-    let (from, to) = (from.as_ref(), to.as_ref());
+pub fn transform_folder(from: &Path, to: &Path, options: &Options<'_>) -> Result<Done, Failure> {
     let (from_name, to_name) = (from.display().to_string(), to.display().to_string());
-    let files = files_of(from).map_err(Error::system("list", &from_name))?;
-    std::fs::create_dir_all(to).map_err(Error::system("create", &to_name))?;
+    let files = files_of(from).map_err(system("list", &from_name))?;
+    std::fs::create_dir_all(to).map_err(system("create", &to_name))?;
     if from.canonicalize().ok() == to.canonicalize().ok() {
-        return Err(Error::new("transform into", &to_name, ErrorKind::SameFile));
+        return Err(cannot("transform into", &to_name, &ErrorKind::SameFile));
     }
     let (failed, sum) = (AtomicBool::new(false), Mutex::new(Ok(Done::default())));
     let bytes = AtomicU64::new(0);
     let threads = match options.share {
-        Share::Files => threads(options.threads),
+        Share::Files => thread_count(options.threads),
         Share::Lines => 1,
     };
     let work = |first: usize| {
@@ -260,16 +221,21 @@ pub fn transform_folder(
     };
     std::thread::scope(|scope| {
         for first in 1..threads.min(files.len()) {
-            let inherited = Inherited::from_here();
             let work = &work;
-            scope.spawn(move || {
-                inherited.adopt();
-                work(first);
-            });
+            scope.spawn(move || work(first));
         }
         work(0);
     });
     sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// How many threads an option means.
+fn thread_count(wanted: usize) -> usize {
+    match wanted {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        wanted => wanted,
+    }
+    .min(THREADS_MAX)
 }
 
 /// The files of a folder, in the order of their names.
@@ -288,68 +254,79 @@ fn files_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test::{self, Place};
-    use crate::{Strategy, lines::scan};
+    use sweetspot_io::Strategy;
+
+    /// A folder to work in.
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new() -> Place {
+            Place(tempfile::tempdir().unwrap())
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        /// Transforms `content` from file to file.
+        fn transform(&self, content: &[u8], options: &Options<'_>) -> (Vec<u8>, Done) {
+            std::fs::write(self.path("file"), content).unwrap();
+            let options = Options { existing: Existing::Replace, ..*options };
+            let input = Input::path(self.path("file"));
+            let done = transform(input, Output::path(self.path("to")), &options).unwrap();
+            (std::fs::read(self.path("to")).unwrap(), done)
+        }
+    }
 
     fn expected(content: &[u8], passes: u32) -> Vec<u8> {
-        let mut expected = content.to_vec();
-        for (start, end) in scan::tests::lines(content, Ends::Any) {
-            for byte in &mut expected[start..end] {
-                *byte = (0..passes).fold(*byte, |byte, pass| byte ^ pass as u8);
-            }
-        }
-        expected
+        let key = (0..passes).fold(0, |key, pass| key ^ pass as u8);
+        let change = |&byte: &u8| if b"\r\n".contains(&byte) { byte } else { byte ^ key };
+        content.iter().map(change).collect()
+    }
+
+    fn contents() -> Vec<Vec<u8>> {
+        let mixed: Vec<u8> = (0..40_usize)
+            .flat_map(|number| {
+                let end = [&b"\n"[..], b"\r", b"\r\n", b"\n\r", b"\r\r\n"][number % 5];
+                [&vec![b'a' + (number % 26) as u8; number * 7 % 23], end].concat()
+            })
+            .collect();
+        vec![vec![], b"\r".to_vec(), b"one\ntwo\r\nthree\rfour".to_vec(), mixed]
+    }
+
+    fn check(content: &[u8], options: &Options<'_>) {
+        let (found, done) = Place::new().transform(content, options);
+        let what = format!("{:?} {:?} {:?}", options.read, options.write_buffer, options.share);
+        assert_eq!(found, expected(content, options.passes), "{what}");
+        let lines = Batch::new(content, Ends::Any).count();
+        assert_eq!(done, Done { files: 1, bytes: content.len() as u64, lines }, "{what}");
     }
 
     #[test]
     fn all_strategies_and_buffers_give_the_same_bytes() {
-        for content in test::contents() {
-            let place = Place::new(&content);
-            for strategy in Strategy::ALL {
-                for buffer_bytes in test::buffers(&content) {
+        for content in contents() {
+            for (turn, strategy) in
+                Strategy::ALL.iter().copied().map(Some).chain([None]).enumerate()
+            {
+                for buffer_bytes in [1, 2, 3, 7, 63, 64, 65, 4096] {
                     let buffer_size = BufferSize::Bytes(buffer_bytes);
-                    let strategy = Some(strategy);
-                    let options = Options {
-                        read: ReadOptions { strategy, buffer_size, ..ReadOptions::default() },
-                        write_buffer: [buffer_size, BufferSize::Off][buffer_bytes as usize % 2],
-                        passes: [0, 1, 3, 300][buffer_bytes as usize % 4],
-                        ..Options::default()
-                    };
-                    let done = transform(place.input(), place.path("to"), &options).unwrap();
-                    let found = std::fs::read(place.path("to")).unwrap();
-                    assert_eq!(
-                        found,
-                        expected(&content, options.passes),
-                        "{strategy:?} {buffer_bytes}"
-                    );
-                    let lines = scan::tests::lines(&content, Ends::Any).len() as u64;
-                    assert_eq!((done.bytes, done.lines), (content.len() as u64, lines));
-                    std::fs::remove_file(place.path("to")).unwrap();
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn threads_that_share_lines_give_the_same_bytes() {
-        for content in test::contents() {
-            let place = Place::new(&content);
-            for strategy in [None, Some(Strategy::Streaming), Some(Strategy::Pipeline)] {
-                for buffer_bytes in test::buffers(&content) {
-                    let buffer_size = BufferSize::Bytes(buffer_bytes);
-                    let options = Options {
-                        read: ReadOptions { strategy, buffer_size, ..ReadOptions::default() },
-                        passes: [0, 3, 300][buffer_bytes as usize % 3],
-                        threads: 3,
-                        share: Share::Lines,
-                        existing: Existing::Replace,
-                        ..Options::default()
-                    };
-                    let done = transform(place.input(), place.path("to"), &options).unwrap();
-                    let found = std::fs::read(place.path("to")).unwrap();
-                    assert_eq!(found, expected(&content, options.passes), "{strategy:?}");
-                    let lines = scan::tests::lines(&content, Ends::Any).len() as u64;
-                    assert_eq!((done.bytes, done.lines), (content.len() as u64, lines));
+                    let read = ReadOptions::new().strategy(strategy).buffer_size(buffer_size);
+                    let passes = [0, 1, 3, 300][(turn + buffer_bytes as usize) % 4];
+                    for share in [Share::Files, Share::Lines] {
+                        let write_buffer =
+                            [buffer_size, BufferSize::Off][buffer_bytes as usize % 2];
+                        check(
+                            &content,
+                            &Options {
+                                read,
+                                passes,
+                                share,
+                                write_buffer,
+                                threads: 3,
+                                ..Options::default()
+                            },
+                        );
+                    }
                 }
             }
         }
@@ -357,7 +334,7 @@ mod tests {
 
     #[test]
     fn folders_are_transformed_by_any_number_of_threads() {
-        let place = Place::new(b"");
+        let place = Place::new();
         let from = place.path("from");
         std::fs::create_dir_all(from.join("folder")).unwrap();
         for number in 0..10 {
@@ -373,19 +350,19 @@ mod tests {
                 let found = std::fs::read(to.join(format!("f{number}"))).unwrap();
                 assert_eq!(found, expected(format!("{number}\nx\r\n").as_bytes(), 6));
             }
-            let error = transform_folder(&from, &to, &options).unwrap_err();
-            assert!(matches!(error.kind, ErrorKind::Exists), "{error}");
+            let failure = transform_folder(&from, &to, &options).unwrap_err();
+            assert!(failure.what().contains("it is there already"), "{failure}");
             std::fs::remove_dir_all(&to).unwrap();
         }
         let replacing = Options { existing: Existing::Replace, ..Options::default() };
-        let error = transform_folder(&from, &from, &replacing).unwrap_err();
-        assert!(matches!(error.kind, ErrorKind::SameFile), "{error}");
+        let failure = transform_folder(&from, &from, &replacing).unwrap_err();
+        assert!(failure.what().ends_with("input and output are the same file"), "{failure}");
         assert_eq!(std::fs::read(from.join("f0")).unwrap(), b"0\nx\r\n");
     }
 
     #[test]
     fn what_comes_behind_a_failure_is_left_alone() {
-        let place = Place::new(b"");
+        let place = Place::new();
         let (from, to) = (place.path("from"), place.path("to"));
         std::fs::create_dir_all(&from).unwrap();
         std::fs::create_dir_all(&to).unwrap();
@@ -394,8 +371,8 @@ mod tests {
         }
         std::fs::write(to.join("f2"), "mine").unwrap();
         let options = Options { threads: 1, ..Options::default() };
-        let error = transform_folder(&from, &to, &options).unwrap_err();
-        assert!(matches!(error.kind, ErrorKind::Exists), "{error}");
+        let failure = transform_folder(&from, &to, &options).unwrap_err();
+        assert!(failure.what().contains("it is there already"), "{failure}");
         let there = (0..6).map(|number| to.join(format!("f{number}")).exists());
         assert_eq!(there.collect::<Vec<_>>(), [true, true, true, false, false, false]);
         assert_eq!(std::fs::read(to.join("f2")).unwrap(), b"mine");

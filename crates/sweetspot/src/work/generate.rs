@@ -1,25 +1,13 @@
-//! Makes data sets from a seed: the same seed gives the same bytes, on any machine and in any
-//! version.
-//!
-//! ```
-//! use sweetspot_io::generate::{self, Content, generate};
-//!
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let data = folder.path().join("data");
-//! let content = Content::Lines { lines: 3, characters: 5 };
-//! let made = generate(&data, &generate::Options { files: 2, ..generate::Options::new(content) })?;
-//! assert_eq!((made.files, made.bytes), (2, 2 * 3 * 6));
-//! assert_eq!(std::fs::read_to_string(data.join("000000.txt")).unwrap().lines().count(), 3);
-//! # Ok::<(), sweetspot_io::Error>(())
-//! ```
+//! `work generate`: makes data sets from a seed. The same seed gives the same bytes, on any machine
+//! and in any version.
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::output::{Existing, Output, Written};
-use crate::sys;
+use super::explain::{STATUS_FAILED, cannot, explain, explain_wrapped, system};
+use crate::failure::Failure;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rustix::fs::OFlags;
+use std::io::Write;
 use std::path::Path;
+use sweetspot_io::{ErrorKind, Existing, Writer};
 
 /// What is always left free on the disk, in bytes: a system with a full disk is hard to use.
 pub const SPARE_BYTES: u64 = 1 << 30;
@@ -86,23 +74,15 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// All of them.
-    pub const ALL: [Preset; 4] =
-        [Preset::Small, Preset::MediumShort, Preset::MediumLong, Preset::Big];
-
-    /// Its name, as `sweetspot work generate --preset` takes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Preset::Small => "small",
-            Preset::MediumShort => "medium-short",
-            Preset::MediumLong => "medium-long",
-            Preset::Big => "big",
-        }
-    }
-
-    /// The preset of that name.
+    /// The preset of a name that `--preset` takes.
     pub fn named(name: &str) -> Option<Preset> {
-        Preset::ALL.into_iter().find(|preset| preset.name() == name)
+        Some(match name {
+            "small" => Preset::Small,
+            "medium-short" => Preset::MediumShort,
+            "medium-long" => Preset::MediumLong,
+            "big" => Preset::Big,
+            _ => return None,
+        })
     }
 
     /// Its options. A `scale` of 0.1 makes a tenth of the files, at least one.
@@ -159,9 +139,8 @@ pub struct Made {
 /// # Errors
 /// Where writing fails, a file is there already, or less than [`SPARE_BYTES`] would be left free; then
 /// nothing is made.
-pub fn generate(folder: impl AsRef<Path>, options: &Options<'_>) -> Result<Made> {
+pub fn generate(folder: &Path, options: &Options<'_>) -> Result<Made, Failure> {
     const FILES_MAX: u64 = 1_000_000;
-    let folder = folder.as_ref();
     let name = folder.display().to_string();
     let unit_bytes = match options.content {
         Content::Lines { characters, .. } => characters,
@@ -171,35 +150,41 @@ pub fn generate(folder: impl AsRef<Path>, options: &Options<'_>) -> Result<Made>
     let bytes = options.bytes().filter(|_| options.files <= FILES_MAX);
     let Some(bytes) = bytes.filter(|_| unit_bytes <= UNIT_BYTES_MAX) else {
         let what = "at most a million files, and 1 GiB in a line or record, can be made";
-        return Err(Error::new("generate in", &name, ErrorKind::Option(what)));
+        return Err(cannot("generate in", &name, &ErrorKind::Option(what)));
     };
-    std::fs::create_dir_all(folder).map_err(Error::system("create", &name))?;
+    std::fs::create_dir_all(folder).map_err(system("create", &name))?;
     check_room(folder, &name, bytes)?;
     let mut made = Made::default();
     for number in 0..options.files {
         let path = folder.join(format!("{number:06}.{}", options.content.extension()));
-        let mut written = Output::from(&path).open(options.existing)?;
-        fill(&mut written, number, made.bytes, options)?;
-        made.bytes += written.bytes();
+        let mut writer = Writer::create(&path, options.existing).map_err(explain)?;
+        fill(&mut writer, number, made.bytes, options).map_err(explain_wrapped)?;
+        made.bytes += writer.finish().map_err(explain)?;
         made.files += 1;
-        written.finish()?;
     }
     Ok(made)
 }
 
-fn check_room(folder: &Path, name: &str, needed_bytes: u64) -> Result<()> {
-    let asking = Error::system("look at", name);
-    let open = sys::open(folder, OFlags::RDONLY | OFlags::DIRECTORY).map_err(&asking)?;
-    let free_bytes = sys::free_bytes(&open).map_err(&asking)?.saturating_sub(SPARE_BYTES);
+fn check_room(folder: &Path, name: &str, needed_bytes: u64) -> Result<(), Failure> {
+    let room =
+        rustix::fs::statvfs(folder).map_err(|errno| system("look at", name)(errno.into()))?;
+    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize).saturating_sub(SPARE_BYTES);
     if needed_bytes > free_bytes {
-        let kind = ErrorKind::NoRoom { needed_bytes, free_bytes };
-        return Err(Error::new("generate in", name, kind));
+        let what = format!("{needed_bytes} bytes are needed, {free_bytes} may be used");
+        let failure = Failure::own(format!("cannot generate in {name}: {what}"));
+        let next = "make less, or in another place; see: df -h .";
+        return Err(failure.status(STATUS_FAILED).next(next));
     }
     Ok(())
 }
 
 /// Writes one file. Its bytes depend on the seed and its number only.
-fn fill(written: &mut Written, number: u64, before: u64, options: &Options<'_>) -> Result<()> {
+fn fill(
+    writer: &mut Writer,
+    number: u64,
+    before: u64,
+    options: &Options<'_>,
+) -> std::io::Result<()> {
     // The generator's own way to make a state out of one number spreads neighbours apart.
     let seed = options.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -217,7 +202,7 @@ fn fill(written: &mut Written, number: u64, before: u64, options: &Options<'_>) 
                 end_lines(piece, at, characters + 1);
             }
         }
-        written.write_all(piece)?;
+        writer.write_all(piece)?;
         at += piece.len() as u64;
         left -= piece.len() as u64;
         if let Some(progress) = options.progress {
@@ -245,17 +230,14 @@ fn end_lines(piece: &mut [u8], at: u64, line_bytes: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::fault::{self, Fault};
-    use crate::test::Place;
-    use rustix::io::Errno;
-    use std::fs::File;
 
     fn files(content: Content, seed: u64) -> Vec<Vec<u8>> {
-        let place = Place::new(b"");
+        let folder = tempfile::tempdir().unwrap();
         let options = Options { files: 3, seed, ..Options::new(content) };
-        let made = generate(place.path("data"), &options).unwrap();
+        let made = generate(&folder.path().join("data"), &options).unwrap();
         let names = (0..3).map(|number| format!("data/{number:06}.{}", content.extension()));
-        let files: Vec<_> = names.map(|name| std::fs::read(place.path(&name)).unwrap()).collect();
+        let files: Vec<_> =
+            names.map(|name| std::fs::read(folder.path().join(name)).unwrap()).collect();
         assert_eq!(made, Made { files: 3, bytes: files.iter().map(|f| f.len() as u64).sum() });
         assert_eq!(Some(made.bytes), options.bytes());
         files
@@ -293,36 +275,35 @@ mod tests {
 
     #[test]
     fn a_disk_is_not_filled_and_nothing_is_overwritten() {
-        let place = Place::new(b"");
-        for (bytes, files) in [(1 << 60, 1), (u64::MAX, 2), (1, 1_000_001)] {
-            let options = Options { files, ..Options::new(Content::Binary { bytes }) };
-            // Whoever begins to write is stopped soon.
-            let full = Fault::Error(Errno::NOSPC);
-            let (made, _) = fault::with(20, full, || generate(place.path("data"), &options));
-            let error = made.unwrap_err();
-            let known = matches!(error.kind, ErrorKind::NoRoom { .. } | ErrorKind::Option(_));
-            assert!(known, "{error}");
-        }
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
         let long = Content::Lines { lines: 1, characters: UNIT_BYTES_MAX + 1 };
-        assert!(generate(place.path("data"), &Options::new(long)).is_err());
+        for (content, files, expected) in [
+            (Content::Binary { bytes: u64::MAX }, 2, "at most a million files"),
+            (Content::Binary { bytes: 1 }, 1_000_001, "at most a million files"),
+            (long, 1, "1 GiB in a line"),
+        ] {
+            let failure = generate(&data, &Options { files, ..Options::new(content) }).unwrap_err();
+            assert!(failure.what().contains(expected), "{failure}");
+            assert!(!data.exists());
+        }
         let options = Options::new(Content::Binary { bytes: 5 });
-        generate(place.path("data"), &options).unwrap();
-        assert!(generate(place.path("data"), &options).is_err());
-        let replace = Options { existing: Existing::Replace, ..options };
-        generate(place.path("data"), &replace).unwrap();
+        generate(&data, &options).unwrap();
+        assert!(generate(&data, &options).unwrap_err().what().contains("it is there already"));
+        generate(&data, &Options { existing: Existing::Replace, ..options }).unwrap();
     }
 
     #[test]
     fn some_of_the_disk_stays_free() {
-        let place = Place::new(b"");
-        let folder = place.path("data");
-        std::fs::create_dir(&folder).unwrap();
-        let free_bytes = sys::free_bytes(File::open(&folder).unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let room = rustix::fs::statvfs(folder.path()).unwrap();
         // Others may use the disk, too, so not to the byte.
-        let nearly_all = free_bytes.saturating_sub(SPARE_BYTES / 2);
-        let error = check_room(&folder, "data", nearly_all).unwrap_err();
-        assert!(matches!(error.kind, ErrorKind::NoRoom { .. }), "{error}");
-        check_room(&folder, "data", 0).unwrap();
+        let nearly_all = (room.f_bavail * room.f_frsize).saturating_sub(SPARE_BYTES / 2);
+        for needed_bytes in [nearly_all, 1 << 60, u64::MAX] {
+            let failure = check_room(folder.path(), "data", needed_bytes).unwrap_err();
+            assert!(failure.what().contains("bytes are needed"), "{failure}");
+        }
+        check_room(folder.path(), "data", 0).unwrap();
     }
 
     #[test]
