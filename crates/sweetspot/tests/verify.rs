@@ -638,3 +638,20 @@ fn what_a_killed_sandbox_left_is_swept() {
         }
     }
 }
+
+/// A name proves nothing: what the user has called so stays.
+#[test]
+fn what_only_has_the_name_of_a_sandbox_stays() {
+    for user in users() {
+        let place = Place::new(user);
+        let names = ["sweetspot-sandbox-notes", "sweetspot-tune-results"];
+        let folders = names.map(|name| place.work().join(name));
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        if user == User::Nobody {
+            succeed(Command::new("chown").args(["-R", "nobody:nogroup"]).arg(place.work()));
+        }
+        let mut command = place.verify(&[], &["true"]);
+        command.env("TMPDIR", place.work()).output().unwrap();
+        assert!(folders.iter().all(|folder| folder.exists()), "{folders:?}");
+    }
+}
