@@ -113,6 +113,8 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
             Err(error) => crate::failure::say(Failure::own(format!("--record: {error}"))),
         }
     }
+    // Where the program ended by a signal this process does, too, and drops nothing.
+    drop(observation);
     end_as(run.ended)
 }
 
