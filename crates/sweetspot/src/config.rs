@@ -175,6 +175,13 @@ fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
     found
 }
 
+/// Whether there is something at a path at which rules are looked for that does not count, because it
+/// is someone else's.
+pub fn is_passed_over(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    path.symlink_metadata().is_ok_and(|there| !is_own(&there, folder, path))
+}
+
 /// Whether what was found there, which may be a link, is the user's own. Where a link of the user's
 /// own leads nowhere, reading it says so.
 fn is_own(there: &Metadata, folder: &Path, path: &Path) -> bool {
