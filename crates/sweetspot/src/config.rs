@@ -147,7 +147,7 @@ pub fn machine_rules(room: usize, warnings: &mut Vec<String>) -> Vec<Rule> {
     rules.map(only_size).take(room).collect()
 }
 
-/// Why a FIFO, a socket or a device is passed over.
+/// Why a folder, a FIFO, a socket or a device is passed over.
 const NO_FILE: &str = "it is no regular file";
 
 fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
@@ -159,7 +159,7 @@ fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
         let why = if !is_own(&there, folder, &path) {
             "it belongs to, or can be written by, someone else (also a group; look at it and its \
              folder: ls -ld)"
-        } else if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        } else if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             NO_FILE
         } else {
             found = Some(path);
