@@ -17,6 +17,7 @@ mod experiment;
 mod failure;
 mod generate;
 mod home;
+mod inherited;
 mod ladder;
 mod merge;
 mod origin;
