@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -23,11 +23,6 @@ pub const NOT_PASSED_ON: [&str; 4] = [names::BUFFER, names::SWITCH, names::LEDGE
 /// An error of the experiment, in words for who typed the command.
 pub fn lab(error: sweetspot_lab::Error) -> Failure {
     Failure::own(error.to_string())
-}
-
-/// Prints the result. Who does not want to read all of it is no reason to fail.
-pub fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// The end of what a program said, in the form in which it is added to a message.

@@ -22,6 +22,7 @@ mod ladder;
 mod merge;
 mod origin;
 mod preload;
+mod print;
 mod probe;
 mod profile;
 mod reach;

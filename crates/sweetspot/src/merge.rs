@@ -8,9 +8,9 @@ mod text;
 
 use crate::arguments;
 use crate::failure::Failure;
+use crate::print::print;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use sweetspot_lab::statistics::median;
 use sweetspot_report::origin::Origin;
 use sweetspot_report::shown::{lines, plain};
@@ -28,8 +28,7 @@ pub fn summary(arguments: &arguments::Summary) -> Result<u8, Failure> {
         true => format!("{}\n", serde_json::to_string_pretty(&folder).unwrap_or_default()),
         false => text::of(&plain(&folder)),
     };
-    // Who reads it may have seen enough.
-    let _ = std::io::stdout().write_all(lines(&text).as_bytes());
+    print(&lines(&text))?;
     Ok(0)
 }
 

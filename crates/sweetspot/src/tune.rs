@@ -21,8 +21,9 @@ pub mod stored;
 mod trial;
 
 use crate::arguments::Tune;
-use crate::experiment::{lab, print, watch_for_interrupts};
+use crate::experiment::{lab, watch_for_interrupts};
 use crate::failure::Failure;
+use crate::print::print;
 use crate::probe;
 use crate::resolve;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -87,7 +88,7 @@ fn plan(arguments: &Tune, seed: u64) -> Plan {
     }
 }
 
-fn show(arguments: &Tune, report: &Report) {
+fn show(arguments: &Tune, report: &Report) -> Result<(), Failure> {
     match arguments.json {
         true => print(&(serde_json::to_string(report).unwrap_or_default() + "\n")),
         false => print(&lines(&report.text())),
@@ -126,7 +127,7 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     trial.learn_rest(&first, recorded.as_ref().map(|recorded| &recorded.recording.profile))?;
     if arguments.dry_run {
         bar.finish_and_clear();
-        print(&lines(&report::dry_run(&trial, arguments, first.seconds, &rules_at.path)));
+        print(&lines(&report::dry_run(&trial, arguments, first.seconds, &rules_at.path)))?;
         return Ok(0);
     }
     if let Some(Recorded { predicted, .. }) = &recorded {
@@ -176,7 +177,7 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     };
     bench.end(&report)?;
     // What was found is worth knowing where it cannot be kept, too.
-    show(arguments, &report);
+    show(arguments, &report)?;
     kept?;
     Ok(if report.confirmed { 0 } else { STATUS_UNDECIDED })
 }

@@ -13,7 +13,7 @@ mod outcome;
 use crate::arguments::work::{Compare, Copy, Generate, Lines, Records, Transform, Verb, Work};
 use crate::failure::{Failure, say};
 use explain::{STATUS_DIFFERENT, STATUS_FAILED, STATUS_TROUBLE, explain};
-use outcome::{Bar, Outcome};
+use outcome::{Bar, Outcome, print_line};
 use sweetspot_report::shown::shown;
 
 use clap::Parser;
@@ -110,7 +110,7 @@ fn make(arguments: &Generate) -> Result<u8, Failure> {
     outcome.hash(&arguments.folder);
     let said =
         format!("made {} files, {} bytes in {}", made.files, made.bytes, shown(&arguments.folder));
-    outcome.show(arguments.json, Some(&said));
+    outcome.show(arguments.json, Some(&said))?;
     Ok(0)
 }
 
@@ -137,7 +137,7 @@ fn do_copy(arguments: &Copy) -> Result<u8, Failure> {
     };
     outcome.set("bytes", copied.bytes).set("how", how);
     outcome.hash(&to);
-    outcome.show(arguments.read.json, None);
+    outcome.show(arguments.read.json, None)?;
     Ok(0)
 }
 
@@ -150,6 +150,7 @@ fn do_compare(arguments: &Compare) -> Result<u8, Failure> {
     };
     let options = compare::Options { read: arguments.read.options()?, progress: Some(&progress) };
     let trouble = |error: sweetspot_io::Error| explain(&error).status(STATUS_TROUBLE);
+    let unprinted = |failure: Failure| failure.status(STATUS_TROUBLE);
     let (one, other) = (&arguments.one, &arguments.other);
     let started = Instant::now();
     if arguments.silent {
@@ -157,7 +158,7 @@ fn do_compare(arguments: &Compare) -> Result<u8, Failure> {
         let equal = equal.map_err(trouble)?;
         let mut outcome = Outcome::new("compare", started);
         outcome.set("equal", equal).set("bytes", compared.into_inner());
-        outcome.show(arguments.read.json, None);
+        outcome.show(arguments.read.json, None).map_err(unprinted)?;
         return Ok(if equal { 0 } else { STATUS_DIFFERENT });
     }
     let found = compare::first_difference(input(one), input(other), &options).map_err(trouble)?;
@@ -169,7 +170,7 @@ fn do_compare(arguments: &Compare) -> Result<u8, Failure> {
         (_, None) => format!("{} ends after byte {}", shown(other), found.at),
         _ => format!("{} {} differ: byte {}", shown(one), shown(other), found.at + 1),
     });
-    outcome.show(arguments.read.json, said.as_deref());
+    outcome.show(arguments.read.json, said.as_deref()).map_err(unprinted)?;
     Ok(if found.is_none() { 0 } else { STATUS_DIFFERENT })
 }
 
@@ -196,7 +197,7 @@ fn do_transform(arguments: &Transform) -> Result<u8, Failure> {
     let mut outcome = Outcome::new("transform", started);
     outcome.set("files", done.files).set("bytes", done.bytes).set("lines", done.lines);
     outcome.hash(&arguments.to);
-    outcome.show(arguments.read.json, None);
+    outcome.show(arguments.read.json, None)?;
     Ok(0)
 }
 
@@ -263,8 +264,8 @@ fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
         };
         if !arguments.read.json {
             match no_files {
-                true => print_line(&seen.lines.to_string()),
-                false => print_line(&format!("{} {}", seen.lines, shown(file))),
+                true => print_line(&seen.lines.to_string())?,
+                false => print_line(&format!("{} {}", seen.lines, shown(file)))?,
             }
         }
         total.lines += seen.lines;
@@ -272,21 +273,16 @@ fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
         total.sum = total.sum.wrapping_add(seen.sum);
     }
     if files.len() > 1 && !arguments.read.json {
-        print_line(&format!("{} total", total.lines));
+        print_line(&format!("{} total", total.lines))?;
     }
     if arguments.read.json {
         let mut outcome = Outcome::new("lines", started);
         outcome.set("lines", total.lines).set("bytes", total.bytes);
         // Several threads do not know the numbers of their lines.
         outcome.set("hash", (arguments.threads == 1).then(|| total.hash()));
-        outcome.show(true, None);
+        outcome.show(true, None)?;
     }
     Ok(status)
-}
-
-fn print_line(line: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn read_lines_of(
@@ -385,7 +381,7 @@ fn work_on_records(arguments: &Records) -> Result<u8, Failure> {
         outcome.hash(made);
     }
     let said = format!("{} {}", seen.lines, shown(&arguments.file));
-    outcome.show(arguments.read.json, Some(&said));
+    outcome.show(arguments.read.json, Some(&said))?;
     Ok(0)
 }
 

@@ -466,6 +466,45 @@ fn a_folder_that_is_called_as_the_rules_stops_nobody() {
     assert_eq!(named.status.code(), Some(125));
 }
 
+/// An answer that did not arrive is a failure; a reader who has seen enough is none.
+#[test]
+fn what_cannot_be_printed_is_said() {
+    let place = Place::new();
+    place.write("a", "one\n");
+    place.write("b", "two\n");
+    let profile = ["profile", "--json", "p.json", "--output", "p.txt", "--", "true"];
+    assert!(place.sweetspot(&profile).status().unwrap().success());
+    for (arguments, status) in [
+        (&["--help"][..], 125),
+        (&["--version"], 125),
+        (&["run", "--help"], 125),
+        (&["doctor"], 125),
+        (&["doctor", "--json"], 125),
+        (&["recover", "--list"], 125),
+        (&["report", "p.json"], 125),
+        (&["report", "p.json", "--json"], 125),
+        (&["summary", "p.json"], 125),
+        (&["profile", "--compare", "p.json", "p.json"], 125),
+        (&["top", "--once"], 125),
+        (&["work", "lines", "a"], 1),
+        (&["work", "lines", "a", "--json"], 1),
+        (&["work", "compare", "a", "b"], 2),
+        (&["verify", "--", "cat", "a"], 2),
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = place.sweetspot(arguments).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("No space left on device"), "{arguments:?}: {said}");
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let gone = place.sweetspot(arguments).stdout(writer).output().unwrap();
+        assert_eq!(stderr(&gone), "", "{arguments:?}");
+        assert!(gone.status.code().is_some_and(|status| status <= 3), "{arguments:?}: {gone:?}");
+    }
+}
+
 fn make_fifo(path: &Path) {
     use rustix::fs::{CWD, FileType, mknodat};
     mknodat(CWD, path, FileType::Fifo, 0o600.into(), 0).unwrap();

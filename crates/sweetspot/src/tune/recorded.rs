@@ -87,8 +87,7 @@ pub(super) fn tell_predicted(
     report.smallest = Some(typed(arguments.sizes.buffer(predicted.answer.choice)));
     report.auto_is_within = predicted.answer.auto_is_within;
     report.predicted.clone_from(&predicted.rows);
-    show(arguments, &report);
-    Ok(())
+    show(arguments, &report)
 }
 
 /// Says what a recorded run has predicted and a few runs have confirmed, and keeps it. Returns the exit
@@ -127,7 +126,7 @@ pub(super) fn tell_confirmed(
         false => Ok(()),
     };
     // What was found is worth knowing where it cannot be kept, too.
-    show(arguments, &report);
+    show(arguments, &report)?;
     kept.map(|()| 0)
 }
 
