@@ -5,11 +5,11 @@
 //! is interrupted here starts again. What is appended is looked for first ([`arrived`]).
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -167,19 +167,17 @@ pub(crate) struct Saving<'a> {
 pub(crate) fn save_beside(saving: &Saving<'_>, last_folder: &Path) -> io::Result<PathBuf> {
     let original = saving.original.filter(|path| path.is_absolute());
     let name = original.and_then(Path::file_name).unwrap_or("pending".as_ref());
-    let folders = [
-        original.and_then(Path::parent).map(Path::to_owned),
-        state_folder(),
-        Some(last_folder.to_owned()),
-    ];
     let mut result = Err(io::Error::from(io::ErrorKind::NotFound));
-    for folder in folders.into_iter().flatten() {
-        result = save_in(saving, &folder, name);
-        if result.is_ok() {
-            break;
-        }
+    if let Some(folder) = original.and_then(Path::parent) {
+        result = save_in(saving, folder, name);
     }
-    result
+    for folder in state_folders() {
+        result = result.or_else(|_| {
+            make_own(&folder)?;
+            save_in(saving, &folder, name)
+        });
+    }
+    result.or_else(|_| save_in(saving, last_folder, name))
 }
 
 fn save_in(saving: &Saving<'_>, folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
@@ -220,15 +218,31 @@ fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
     OsString::from_vec([name, suffix.as_bytes()].concat())
 }
 
-/// `$XDG_STATE_HOME/sweetspot`, or `~/.local/state/sweetspot`, made where it is missing.
-fn state_folder() -> Option<PathBuf> {
+/// `$XDG_STATE_HOME/sweetspot`, or `~/.local/state/sweetspot`; and root's, who may have another user's
+/// variables (`sudo`).
+fn state_folders() -> impl Iterator<Item = PathBuf> {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
-    let folder = state.join("sweetspot");
-    std::fs::create_dir_all(&folder).ok()?;
-    Some(folder)
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+    let of_root = (sys::effective_uid() == 0).then(|| PathBuf::from("/var/lib"));
+    state.into_iter().chain(of_root).map(|state| state.join("sweetspot"))
+}
+
+/// Makes a folder that is this user's, unless it is there. For root everything on the way must be its
+/// own: in another user's folders a link could lead its bytes anywhere.
+fn make_own(folder: &Path) -> io::Result<()> {
+    let refused = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
+    let is_own = |found: &std::fs::Metadata| found.uid() == sys::effective_uid();
+    let mut there = folder.ancestors().filter_map(|above| std::fs::symlink_metadata(above).ok());
+    if sys::effective_uid() == 0 && !there.all(|above| is_own(&above)) {
+        return refused();
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    match std::fs::symlink_metadata(folder)? {
+        found if found.is_dir() && is_own(&found) => Ok(()),
+        _ => refused(),
+    }
 }
 
 /// The path at which the kernel last saw the file of a descriptor, if it is still there.
@@ -282,6 +296,29 @@ mod tests {
         }
         saved.dedup();
         assert_eq!(saved.len(), 3);
+    }
+
+    #[test]
+    fn root_saves_nothing_in_the_folders_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own/state/sweetspot");
+        make_own(&own).unwrap();
+        make_own(&own).unwrap();
+        assert_eq!(own.metadata().unwrap().mode() & 0o777, 0o700);
+        std::os::unix::fs::symlink(&own, folder.path().join("link")).unwrap();
+        assert!(make_own(&folder.path().join("link")).is_err(), "a link is no folder");
+        if sys::effective_uid() != 0 {
+            return println!("skipped: only root can be two users");
+        }
+        let home = folder.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        std::os::unix::fs::symlink(&own, home.join("link")).unwrap();
+        let give = |path: &Path| std::os::unix::fs::lchown(path, Some(54321), None).unwrap();
+        [home.clone(), home.join("link")].iter().for_each(|path| give(path));
+        for name in [".local/state/sweetspot", "link/sweetspot", "link"] {
+            assert!(make_own(&home.join(name)).is_err(), "{name}");
+        }
+        assert!(!home.join(".local").exists() && !own.join("sweetspot").exists());
     }
 
     #[test]

@@ -15,7 +15,7 @@
 use std::fs::File;
 use std::io;
 use std::mem::{offset_of, size_of};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -267,11 +267,11 @@ fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Option<Box<Ledger>>), E
     if magic != MAGIC || metadata.len() < size_of::<Ledger>() as u64 {
         let is_young = metadata.modified().ok().and_then(|time| time.elapsed().ok());
         let is_young = is_young.is_none_or(|age| age < MAKING_TIME_MAX);
-        let is_empty = metadata.blocks() == 0 || is_zero(&file);
+        let is_empty = holds_nothing(&file);
         return match (is_empty, is_young, mode) {
             (true, true, _) => fail(ErrorKind::InUse),
             // What a maker left that was killed in the middle.
-            (true, false, Mode::Finish | Mode::Discard) => {
+            (true, false, Mode::Finish | Mode::Discard) if is_called_as_a_ledger(path) => {
                 std::fs::remove_file(path).map_err(system)?;
                 fail(ErrorKind::NotALedger)
             }
@@ -303,10 +303,20 @@ fn is_of_any_version(magic: u64) -> bool {
     magic.to_le_bytes()[..6] == MAGIC.to_le_bytes()[..6]
 }
 
-/// Whether the first page, where a ledger's header is, holds nothing.
-fn is_zero(file: &File) -> bool {
-    let mut bytes = [0; 4096];
-    file.read_at(&mut bytes, 0).is_ok_and(|len| bytes[..len].iter().all(|byte| *byte == 0))
+/// Whether nothing was ever written there: zeros that somebody wrote are somebody's.
+fn holds_nothing(file: &File) -> bool {
+    // SAFETY: no memory is passed. Nobody else uses the offset of this description.
+    let at = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_DATA) };
+    at == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO)
+}
+
+/// Whether a path is one that only ledgers of this user have. What is empty has nothing else to be known
+/// by.
+fn is_called_as_a_ledger(path: &Path) -> bool {
+    let prefix = format!("{NAME_PREFIX}{}-", sys::effective_uid());
+    let folder = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+    folder.is_some_and(|folder| folder == Path::new(FOLDER))
+        && path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix.as_bytes()))
 }
 
 /// Whether the process of a slot lives.

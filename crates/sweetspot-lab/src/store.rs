@@ -21,10 +21,15 @@ use crate::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
-use std::{io, path::Path};
+use std::{io, path::Path, time::Duration};
 
 /// What each version of the layout adds to the one before; an older file is brought up to date.
 const LAYOUTS: [&str; 2] = [SEARCHES, cells::LAYOUT];
+const VERSION_FIRST: i64 = 1;
+/// Nobody holds a store longer.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// By this SQLite (and `file`) tells whose a database is: "swst". Files of the first versions have none.
+const APPLICATION_ID: i64 = 0x7377_7374;
 /// The version that this program writes.
 const VERSION: i64 = LAYOUTS.len() as i64;
 
@@ -86,12 +91,19 @@ impl Store {
     /// Opens the file, or makes it.
     ///
     /// # Errors
-    /// Where that fails, or the file is from a later version.
+    /// Where that fails, or the file is from a later version, or is no store: then nothing in it was
+    /// changed.
     pub fn open(path: &Path) -> Result<Store, Error> {
         let mut store = Store {
             connection: Connection::open(path).map_err(failed("open", &path.to_string_lossy()))?,
             path: path.to_string_lossy().into_owned(),
         };
+        // Even how a file keeps its log is its owner's: it is looked at before anything is set.
+        if !store.is_ours_or_new().map_err(failed("use", &store.path))? {
+            let other = "it is another program's database, and nothing in it was changed; \
+                         name another file: --store FILE";
+            return Err(Error::system("use", &store.path)(io::Error::other(other)));
+        }
         store.prepare().map_err(failed("use", &store.path))?;
         let version = store.version().map_err(failed("use", &store.path))?;
         if version != VERSION {
@@ -105,8 +117,28 @@ impl Store {
         self.connection.query_row("PRAGMA user_version", [], |row| row.get(0))
     }
 
+    /// Whether the file is a store, of this or another version, or one in which there is nothing yet.
+    fn is_ours_or_new(&self) -> rusqlite::Result<bool> {
+        self.connection.busy_timeout(BUSY_TIMEOUT)?;
+        let number = |query: &str| self.connection.query_row(query, [], |row| row.get::<_, i64>(0));
+        // All of one instant: another process may be making the store.
+        let reading = self.connection.unchecked_transaction()?;
+        let tables = number("SELECT count(*) FROM sqlite_schema")?;
+        let of_ours = number(
+            "SELECT count(*) FROM pragma_table_info('session') AS s
+             WHERE s.name IN ('id', 'begun', 'subject', 'circumstances', 'result')",
+        )?;
+        let found = (number("PRAGMA application_id")?, self.version()?);
+        reading.finish()?;
+        Ok(match found {
+            (APPLICATION_ID, _) => true,
+            (0, 0) => tables == 0,
+            (0, VERSION_FIRST..) => of_ours == 5,
+            _ => false,
+        })
+    }
+
     fn prepare(&mut self) -> rusqlite::Result<()> {
-        self.connection.busy_timeout(std::time::Duration::from_secs(10))?;
         self.connection.pragma_update(None, "journal_mode", "WAL")?;
         self.connection.pragma_update(None, "synchronous", "FULL")?;
         let transaction =
@@ -117,6 +149,7 @@ impl Store {
             transaction.execute_batch(layout)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
         }
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.commit()
     }
 
@@ -230,7 +263,6 @@ fn failed(operation: &'static str, path: &str) -> impl FnOnce(rusqlite::Error) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn add(store: &Store, session: &Session, round: usize, place: usize) -> Result<(), Error> {
         let measurement = Measurement::of_nothing();
@@ -349,6 +381,33 @@ mod tests {
         add(&store, &session, 0, 0).unwrap();
         assert!(store.cell_runs(&session).unwrap().is_empty(), "the new table is there");
         assert_eq!(store.version().unwrap(), VERSION);
+    }
+
+    #[test]
+    fn the_database_of_another_program_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("tables", "CREATE TABLE photos (id)"),
+            ("versioned", "CREATE TABLE photos (id); PRAGMA user_version = 1"),
+            ("alike", "CREATE TABLE session (id, name); PRAGMA user_version = 2"),
+            ("marked", "PRAGMA application_id = 7; PRAGMA user_version = 2"),
+            ("marked empty", "PRAGMA application_id = 7"),
+            ("counting", "PRAGMA user_version = 1"),
+            ("a view", "CREATE VIEW all_ones AS SELECT 1"),
+        ] {
+            let path = folder.path().join(name);
+            Connection::open(&path).unwrap().execute_batch(text).unwrap();
+            let before = std::fs::read(&path).unwrap();
+            let message = Store::open(&path).err().map(|error| error.to_string());
+            assert_eq!(std::fs::read(&path).unwrap(), before, "{name}");
+            let message = message.unwrap_or_else(|| panic!("{name} was taken"));
+            assert!(message.contains(path.to_str().unwrap()), "{message}");
+            assert!(message.contains("--store FILE"), "{message}");
+        }
+        let empty = folder.path().join("empty");
+        std::fs::write(&empty, "").unwrap();
+        drop(Store::open(&empty).unwrap());
+        Store::open(&empty).unwrap();
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! arguments how that is asked
 //! step      what happens inside: the program, waiting for all that it started
 //! changes   what the run left, from the upper folders of its overlays
+//! scratch   folders that are removed afterwards, also those of processes that were killed
 //! ```
 //!
 //! What an overlay changes for the program: the first write to an existing file copies all of it;
@@ -28,20 +29,21 @@ mod changes;
 mod lay;
 mod mounts;
 mod owners;
+mod scratch;
 mod step;
 
 pub use arguments::Step;
 pub use changes::{BLOCK_BYTES, Changes, Content, Entry, Kept, Kind, hashes, next_data};
 pub use owners::folders_of;
+pub use scratch::Scratch;
 pub use step::{End, Inside, run as run_step};
 
 use owners::Owners;
-use rustix::fs::{FlockOperation, flock};
+use scratch::remove_tree;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use sweetspot_core::shown::Shown;
@@ -49,6 +51,8 @@ use sweetspot_guard::{costs, notes};
 
 /// What a ledger is called; see `sweetspot_guard`. It comes and goes with each run.
 const LEDGER_PREFIX: &str = "/dev/shm/sweetspot-";
+/// How names of scratch folders begin.
+const SCRATCH_PREFIX: &str = "sweetspot-sandbox-";
 /// With less than this left on the disk of the overlays, what a run did may be due to that.
 const FREE_BYTES_MIN: u64 = 1 << 20;
 
@@ -141,8 +145,8 @@ impl Sandbox {
         let sandbox = Sandbox {
             isolation: wanted.isolation,
             executable: std::env::current_exe().map_err(no_scratch)?,
-            scratch: Scratch::new(place).map_err(no_scratch)?,
-            shared: Scratch::new(Path::new(lay::SHARED_MEMORY)).ok(),
+            scratch: Scratch::new(place, SCRATCH_PREFIX).map_err(no_scratch)?,
+            shared: Scratch::new(Path::new(lay::SHARED_MEMORY), SCRATCH_PREFIX).ok(),
             owners,
             notes: wanted.notes.clone(),
             costs: wanted.costs.clone(),
@@ -180,7 +184,7 @@ impl Sandbox {
     pub fn command(&self, run: usize, command: &[OsString]) -> io::Result<Vec<OsString>> {
         let folder = self.folder(run);
         fs::create_dir_all(folder.join(lay::INSIDE))?;
-        let shared_folder = self.shared.as_ref().map(|shared| shared.0.join(run.to_string()));
+        let shared_folder = self.shared.as_ref().map(|shared| shared.path().join(run.to_string()));
         shared_folder.iter().try_for_each(fs::create_dir_all)?;
         Ok(arguments::words(
             &self.executable,
@@ -211,13 +215,13 @@ impl Sandbox {
 
     /// A folder that is removed with the sandbox.
     pub fn scratch(&self) -> &Path {
-        &self.scratch.0
+        self.scratch.path()
     }
 
     /// All folders that are removed with the sandbox: for who has to end without that.
     pub fn scratches(&self) -> Vec<PathBuf> {
         let all = [Some(&self.scratch), self.shared.as_ref()];
-        all.into_iter().flatten().map(|scratch| scratch.0.clone()).collect()
+        all.into_iter().flatten().map(|scratch| scratch.path().to_owned()).collect()
     }
 
     /// How a run ended.
@@ -249,8 +253,8 @@ impl Sandbox {
         let mut changes = Changes::new();
         for (number, folder) in ran.folders.iter().enumerate() {
             let scratch = match &self.shared {
-                Some(shared) if folder == Path::new(lay::SHARED_MEMORY) => &shared.0,
-                _ => &self.scratch.0,
+                Some(shared) if folder == Path::new(lay::SHARED_MEMORY) => shared.path(),
+                _ => self.scratch.path(),
             };
             let upper = lay::upper_folder(&scratch.join(run.to_string()), number);
             if upper.exists() {
@@ -277,12 +281,12 @@ impl Sandbox {
 
     /// Whether the disk on which the runs write is full.
     pub fn is_full(&self) -> bool {
-        free_bytes(&self.scratch.0).is_some_and(|free| free < FREE_BYTES_MIN)
+        free_bytes(self.scratch.path()).is_some_and(|free| free < FREE_BYTES_MIN)
     }
 
     /// Bytes that are free for what the runs write.
     pub fn free_bytes(&self) -> Option<u64> {
-        free_bytes(&self.scratch.0)
+        free_bytes(self.scratch.path())
     }
 
     /// Removes what a run left.
@@ -294,11 +298,11 @@ impl Sandbox {
         scratches
             .into_iter()
             .flatten()
-            .try_for_each(|scratch| remove_tree(&scratch.0.join(run.to_string())))
+            .try_for_each(|scratch| remove_tree(&scratch.path().join(run.to_string())))
     }
 
     fn folder(&self, run: usize) -> PathBuf {
-        self.scratch.0.join(run.to_string())
+        self.scratch.path().join(run.to_string())
     }
 
     fn report(&self, run: usize) -> io::Result<step::Report> {
@@ -326,86 +330,4 @@ fn places(folder: Option<&Path>) -> Vec<PathBuf> {
 fn free_bytes(folder: &Path) -> Option<u64> {
     let room = rustix::fs::statvfs(folder).ok()?;
     Some(room.f_bavail.saturating_mul(room.f_frsize))
-}
-
-/// How the names of the folders begin in which `tune` keeps what its runs say.
-pub const TUNE_PREFIX: &str = "sweetspot-tune-";
-/// How names of scratch folders begin.
-const SCRATCH_PREFIX: &str = "sweetspot-sandbox-";
-
-/// A folder that is removed when dropped, whatever modes the program gave to what is in it. It is
-/// locked as long as this lives: one that is not was left by a process that was killed.
-struct Scratch(PathBuf, #[expect(dead_code, reason = "holds the lock")] fs::File);
-
-impl Scratch {
-    fn new(place: &Path) -> io::Result<Scratch> {
-        let place = fs::canonicalize(place)?;
-        sweep(&place);
-        // Under its own name it is locked from the beginning.
-        let folder = tempfile::Builder::new().prefix("sweetspot-new-").tempdir_in(&place)?;
-        let lock = lock(folder.path())?;
-        let made = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let name = made.replace("sweetspot-new-", SCRATCH_PREFIX);
-        let path = place.join(name);
-        fs::rename(folder.path(), &path)?;
-        // What it was called is not there any more.
-        let _ = folder.keep();
-        Ok(Scratch(path, lock))
-    }
-}
-
-/// Keeps a folder from being swept as long as the answer lives.
-pub fn lock(folder: &Path) -> io::Result<fs::File> {
-    let lock = fs::File::open(folder)?;
-    flock(&lock, FlockOperation::NonBlockingLockShared)?;
-    Ok(lock)
-}
-
-/// Removes what sandboxes of this user that were killed left in a folder.
-fn sweep(place: &Path) {
-    let user = rustix::process::geteuid().as_raw();
-    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let is_scratch =
-            [SCRATCH_PREFIX, TUNE_PREFIX].iter().any(|prefix| name.starts_with(prefix));
-        let is_own = || entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
-        if !is_scratch || !is_own() {
-            continue;
-        }
-        // A run whose parent was killed may go on for a while: it holds the lock, too.
-        let is_left = fs::File::open(entry.path())
-            .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
-        if is_left {
-            let _ = remove_tree(&entry.path());
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = remove_tree(&self.0) {
-            let folder = shown(&self.0);
-            // The answer of the verb stands; a stderr that is closed or full is no reason to fail.
-            let said = format!("sweetspot: {folder} is left: {error}\n  try: rm -rf {folder}");
-            let _ = writeln!(io::stderr(), "{said}");
-        }
-    }
-}
-
-/// Removes a folder and all in it, after giving back the right to do so.
-fn remove_tree(folder: &Path) -> io::Result<()> {
-    let mut left = vec![folder.to_owned()];
-    while let Some(folder) = left.pop() {
-        let Ok(data) = fs::symlink_metadata(&folder) else { continue };
-        if data.permissions().mode() & 0o700 != 0o700 {
-            let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
-        }
-        let entries = fs::read_dir(&folder)?.flatten();
-        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        left.extend(folders.map(|entry| entry.path()));
-    }
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }

@@ -17,8 +17,9 @@ pub mod stored;
 mod subjects;
 
 use crate::arguments::Bench;
-use crate::experiment::{print, watch_for_interrupts};
+use crate::experiment::watch_for_interrupts;
 use crate::failure::{Failure, say};
+use crate::print::print;
 use data::{Inventory, Proof};
 use indicatif::{ProgressBar, ProgressStyle};
 use place::Place;
@@ -43,7 +44,7 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
     let skipped = subjects::skipped(&plan);
     let inventory = Inventory::of(&plan, &place, &skipped)?;
     if arguments.dry_run {
-        print(&dry::describe(arguments, &plan, &place, &inventory, &skipped)?);
+        print(&dry::describe(arguments, &plan, &place, &inventory, &skipped)?)?;
         return Ok(0);
     }
     for skipped in &skipped {
@@ -83,14 +84,16 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
     }
     let stopped = ran?;
     let report = session.report(stopped, &published)?;
-    match arguments.json {
+    // The session ends well where its answer could not be printed, too.
+    let printed = match arguments.json {
         true => print(&(serde_json::to_string(&report).unwrap_or_default() + "\n")),
         false => print(&report.text()),
-    }
+    };
     if let (Some(queue), true) = (&queue, report.is_finished()) {
         queue.finish(&report)?;
     }
     session.end(&report)?;
+    printed?;
     Ok(if report.is_all_shown() { 0 } else { STATUS_NOT_SHOWN })
 }
 

@@ -147,7 +147,7 @@ pub fn machine_rules(room: usize, warnings: &mut Vec<String>) -> Vec<Rule> {
     rules.map(only_size).take(room).collect()
 }
 
-/// Why a FIFO, a socket or a device is passed over.
+/// Why a folder, a FIFO, a socket or a device is passed over.
 const NO_FILE: &str = "it is no regular file";
 
 fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
@@ -159,7 +159,7 @@ fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
         let why = if !is_own(&there, folder, &path) {
             "it belongs to, or can be written by, someone else (also a group; look at it and its \
              folder: ls -ld)"
-        } else if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        } else if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             NO_FILE
         } else {
             found = Some(path);
@@ -173,6 +173,13 @@ fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
         warnings.push(format!("{path} is ignored: {why}; to use it: --config {path}"));
     }
     found
+}
+
+/// Whether there is something at a path at which rules are looked for that does not count, because it
+/// is someone else's.
+pub fn is_passed_over(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    path.symlink_metadata().is_ok_and(|there| !is_own(&there, folder, path))
 }
 
 /// Whether what was found there, which may be a link, is the user's own. Where a link of the user's

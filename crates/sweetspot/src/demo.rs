@@ -12,6 +12,7 @@ mod watch;
 
 use crate::arguments::Demo;
 use crate::failure::Failure;
+use crate::print::print;
 use indicatif::{ProgressBar, ProgressStyle};
 use program::CopyProgram;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -59,7 +60,7 @@ pub fn demo(arguments: &Demo) -> Result<u8, Failure> {
     let ended = in_folder(arguments, folder.path(), &watch);
     watch.let_it_end();
     let report = ended?;
-    let _ = std::io::stdout().write_all(report.as_bytes());
+    print(&report).map_err(|failure| failure.status(STATUS_FAILED))?;
     Ok(0)
 }
 

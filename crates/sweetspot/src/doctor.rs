@@ -130,7 +130,7 @@ pub fn doctor(arguments: &Doctor) -> Result<u8, Failure> {
         true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
         false => report.text(),
     };
-    crate::experiment::print(&text);
+    crate::print::print(&text)?;
     Ok(if report.run_works { 0 } else { STATUS_CANNOT_RUN })
 }
 

@@ -3,10 +3,10 @@
 
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -23,11 +23,6 @@ pub const NOT_PASSED_ON: [&str; 4] = [names::BUFFER, names::SWITCH, names::LEDGE
 /// An error of the experiment, in words for who typed the command.
 pub fn lab(error: sweetspot_lab::Error) -> Failure {
     Failure::own(error.to_string())
-}
-
-/// Prints the result. Who does not want to read all of it is no reason to fail.
-pub fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// The end of what a program said, in the form in which it is added to a message.
@@ -52,11 +47,13 @@ pub fn seed_by_lot() -> u64 {
     since_epoch.map_or(0, |time| time.as_secs())
 }
 
-/// The first Ctrl-C (or SIGTERM) asks for an end after the run that is under way; the second removes
+/// The first Ctrl-C (or SIGTERM, or SIGHUP when the terminal goes) asks for an end after the run that is under way; the second removes
 /// the folders `scratches` and ends this process, and the launcher of the run then ends the run.
 pub fn watch_for_interrupts(scratches: Vec<PathBuf>) -> Result<Arc<AtomicBool>, Failure> {
     let asked = Arc::new(AtomicBool::new(false));
-    let mut signals = Signals::new([SIGINT, SIGTERM])
+    // Under `nohup` the terminal's end is to be ignored.
+    let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))
         .map_err(|error| Failure::own(format!("signals cannot be watched: {error}")))?;
     let flag = asked.clone();
     std::thread::spawn(move || {
@@ -70,6 +67,14 @@ pub fn watch_for_interrupts(scratches: Vec<PathBuf>) -> Result<Arc<AtomicBool>, 
         }
     });
     Ok(asked)
+}
+
+/// Whether this process was started with a signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    ignored.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
 }
 
 /// In what surroundings a session began; it only goes on in the same.

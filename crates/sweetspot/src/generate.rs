@@ -9,13 +9,14 @@ mod systemd;
 
 use crate::arguments::{Arguments, Generate, Generated};
 use crate::failure::Failure;
+use crate::print::print;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use jiff::{Timestamp, tz::TimeZone};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use sweetspot_report::shown::shown;
 
@@ -34,8 +35,7 @@ pub fn generate(arguments: &Generate) -> Result<u8, Failure> {
         Generated::Completions => completions,
         Generated::Systemd => {
             let text = systemd::drop_in(folder)?;
-            let written = io::stdout().write_all(text.as_bytes());
-            return written.map(|()| 0).map_err(|error| Failure::own(error.to_string()));
+            return print(&text).map(|()| 0);
         }
     };
     let written = fs::create_dir_all(folder).and_then(|()| write(folder));

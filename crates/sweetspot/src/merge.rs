@@ -8,11 +8,13 @@ mod text;
 
 use crate::arguments;
 use crate::failure::Failure;
+use crate::print::print;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::ops::Add;
 use sweetspot_lab::statistics::median;
 use sweetspot_report::origin::Origin;
+use sweetspot_report::profile::data::total as sum_of;
 use sweetspot_report::shown::{lines, plain};
 
 /// The version of the schema of [`Folder`].
@@ -28,8 +30,7 @@ pub fn summary(arguments: &arguments::Summary) -> Result<u8, Failure> {
         true => format!("{}\n", serde_json::to_string_pretty(&folder).unwrap_or_default()),
         false => text::of(&plain(&folder)),
     };
-    // Who reads it may have seen enough.
-    let _ = std::io::stdout().write_all(lines(&text).as_bytes());
+    print(&lines(&text))?;
     Ok(0)
 }
 
@@ -146,18 +147,28 @@ pub struct FileSum {
 impl FileSum {
     /// Adds what another run, or another process of the same run, did with it.
     fn add(&mut self, other: &FileSum) {
-        self.calls += other.calls;
-        self.calls_left = sum(self.calls_left, other.calls_left);
-        self.read_bytes += other.read_bytes;
-        self.written_bytes += other.written_bytes;
-        self.seconds = sum(self.seconds, other.seconds);
+        self.calls = sum_of([self.calls, other.calls]);
+        self.calls_left = both(self.calls_left, other.calls_left, u64::saturating_add);
+        self.read_bytes = sum_of([self.read_bytes, other.read_bytes]);
+        self.written_bytes = sum_of([self.written_bytes, other.written_bytes]);
+        self.seconds = both(self.seconds, other.seconds, f64::add);
+    }
+
+    fn moved_bytes(&self) -> u64 {
+        sum_of([self.read_bytes, self.written_bytes])
     }
 }
 
-fn sum<T: std::ops::Add<Output = T>>(one: Option<T>, other: Option<T>) -> Option<T> {
+impl Run {
+    fn moved_bytes(&self) -> u64 {
+        sum_of([self.read_bytes, self.written_bytes])
+    }
+}
+
+fn both<T>(one: Option<T>, other: Option<T>, sum: fn(T, T) -> T) -> Option<T> {
     match (one, other) {
-        (Some(one), Some(other)) => Some(one + other),
-        (one, other) => one.or(other),
+        (Some(one), Some(other)) => Some(sum(one, other)),
+        (None, some) | (some, None) => some,
     }
 }
 
@@ -186,11 +197,11 @@ fn total(runs: &[Run]) -> Total {
     let none = Total { span_seconds: last - first, ..Total::default() };
     runs.iter().fold(none, |total, run| Total {
         seconds: total.seconds + run.seconds,
-        calls: total.calls + run.calls,
-        calls_left: sum(total.calls_left, run.calls_left),
-        read_bytes: total.read_bytes + run.read_bytes,
-        written_bytes: total.written_bytes + run.written_bytes,
-        file_seconds: sum(total.file_seconds, run.file_seconds),
+        calls: sum_of([total.calls, run.calls]),
+        calls_left: both(total.calls_left, run.calls_left, u64::saturating_add),
+        read_bytes: sum_of([total.read_bytes, run.read_bytes]),
+        written_bytes: sum_of([total.written_bytes, run.written_bytes]),
+        file_seconds: both(total.file_seconds, run.file_seconds, f64::add),
         ..total
     })
 }
@@ -207,7 +218,7 @@ fn spread(runs: &[Run]) -> Option<Spread> {
         seconds: range(&|run| Some(run.seconds))?,
         calls: range(&|run| Some(run.calls as f64))?,
         calls_left: range(&|run| run.calls_left.map(|left| left as f64)),
-        bytes: range(&|run| Some((run.read_bytes + run.written_bytes) as f64))?,
+        bytes: range(&|run| Some(run.moved_bytes() as f64))?,
         file_seconds: range(&|run| run.file_seconds),
     })
 }

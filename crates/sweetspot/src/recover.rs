@@ -9,8 +9,9 @@
 use crate::arguments::Recover;
 use crate::failure::{Failure, say};
 use crate::home;
+use crate::print::print;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use sweetspot_guard::recover::{
     Fate, Mode, Piece, noted_ledgers, recover, recover_noted, stale_ledgers,
@@ -102,8 +103,7 @@ pub fn run(arguments: &Recover) -> Result<u8, Failure> {
     if text.is_empty() {
         text.push_str("Nothing is pending.\n");
     }
-    // A reader that has gone away is no reason to fail: what was to be done is done.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    print(&text)?;
     Ok(status)
 }
 
@@ -113,10 +113,9 @@ fn unverified(ledger: &Path) -> Result<u8, Failure> {
     let fail = |error: Error| Failure::own(error.to_string()).next(advice(&error));
     let mut text = String::new();
     describe(&mut text, ledger, &recover(ledger, Mode::List).map_err(fail)?);
-    let mut out = std::io::stdout();
-    let _ = out.write_all(text.as_bytes());
+    print(&text)?;
     if std::io::stdin().is_terminal() {
-        let _ = write!(out, "Write this? [y/N] ").and_then(|()| out.flush());
+        print("Write this? [y/N] ")?;
         let mut answer = String::new();
         let is_yes = std::io::stdin().read_line(&mut answer).is_ok()
             && matches!(answer.trim(), "y" | "Y" | "yes");
@@ -127,7 +126,7 @@ fn unverified(ledger: &Path) -> Result<u8, Failure> {
     let pieces = recover(ledger, Mode::Finish).map_err(fail)?;
     let mut text = String::new();
     describe(&mut text, ledger, &pieces);
-    let _ = out.write_all(text.as_bytes());
+    print(&text)?;
     let is_done = pieces.iter().all(|piece| is_as_asked(&piece.fate));
     Ok(if is_done { 0 } else { STATUS_UNFINISHED })
 }

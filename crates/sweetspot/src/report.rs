@@ -15,8 +15,8 @@ mod load;
 mod sessions;
 
 use crate::arguments;
-use crate::experiment::print;
 use crate::failure::Failure;
+use crate::print::print;
 use crate::summary::Target;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -42,15 +42,15 @@ pub fn report(arguments: &arguments::Report) -> Result<u8, Failure> {
         written.push(path);
     }
     if arguments.markdown {
-        print(&text::markdown(&report, &sections));
+        print(&text::markdown(&report, &sections))?;
     } else if arguments.json {
-        print(&(serde_json::to_string(&report).unwrap_or_default() + "\n"));
+        print(&(serde_json::to_string(&report).unwrap_or_default() + "\n"))?;
     } else if arguments.csv {
-        print(&csv(&report)?);
+        print(&csv(&report)?)?;
     } else if written.iter().any(|path| path.as_os_str() != "-") {
-        print(&brief(&sections, &written));
+        print(&brief(&sections, &written))?;
     } else if written.is_empty() {
-        print(&text::plain(&report, &sections, width()));
+        print(&text::plain(&report, &sections, width()))?;
     }
     Ok(0)
 }

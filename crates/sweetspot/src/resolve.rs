@@ -5,6 +5,7 @@
 
 use crate::failure::{Failure, STATUS_CANNOT_EXECUTE, STATUS_NOT_FOUND};
 use rustix::fs::Access;
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -24,6 +25,8 @@ pub enum Missing {
     NotExecutable(PathBuf),
     /// There may be one, in a folder that the user may not look into.
     Hidden(PathBuf),
+    /// There may be one, but its path leads nowhere, for this reason.
+    Unreachable(PathBuf, Errno),
 }
 
 /// The file that `name` means, with the given value of `PATH`. A name with a slash is a path.
@@ -43,7 +46,8 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Missing> {
         // An empty folder is the current one; the program then knows itself by its bare name.
         match executable(Path::new(OsStr::from_bytes(folder)).join(name)) {
             Ok(file) => return Ok(file),
-            Err(Missing::Nowhere) => {}
+            // PATH may name what is no folder.
+            Err(Missing::Nowhere | Missing::Unreachable(_, Errno::NOTDIR)) => {}
             Err(reason) => refused = refused.or(Some(reason)),
         }
     }
@@ -57,8 +61,11 @@ fn executable(file: PathBuf) -> Result<PathBuf, Missing> {
             false => Err(Missing::NotExecutable(file)),
         },
         Ok(_) => Err(Missing::NotExecutable(file)),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Missing::Hidden(file)),
-        Err(_) => Err(Missing::Nowhere),
+        Err(error) => Err(match Errno::from_io_error(&error) {
+            Some(Errno::NOENT) | None => Missing::Nowhere,
+            Some(Errno::ACCESS) => Missing::Hidden(file),
+            Some(cause) => Missing::Unreachable(file, cause),
+        }),
     }
 }
 
@@ -88,6 +95,11 @@ pub fn failure(name: &OsStr, missing: &Missing) -> Failure {
         ))
         .status(STATUS_CANNOT_EXECUTE)
         .next("check the spelling, or take that folder out of PATH"),
+        Missing::Unreachable(file, cause) => {
+            Failure::own(format!("cannot start '{named}': {cause}: {}", shown(file)))
+                .status(STATUS_CANNOT_EXECUTE)
+                .next("check the spelling, and where links on the way lead: ls -l")
+        }
         Missing::NotExecutable(file) => {
             let file = shown(file);
             let (cause, next) = if Path::new(name).is_dir() {

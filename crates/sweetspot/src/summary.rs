@@ -20,6 +20,7 @@ use sweetspot_core::size::BufferSize;
 use sweetspot_guard::process::Ended;
 use sweetspot_report::numbers;
 use sweetspot_report::origin::Origin;
+use sweetspot_report::profile::data;
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary::{BUFFERED_NO, NOTE, calls};
 
@@ -261,7 +262,7 @@ impl Report {
 }
 
 fn total(files: &[FileSummary]) -> String {
-    let sum = |of: fn(&FileSummary) -> u64| files.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&FileSummary) -> u64| data::total(files.iter().map(of));
     calls(sum(|file| file.calls_before), sum(|file| file.calls_after))
 }
 

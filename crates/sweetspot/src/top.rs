@@ -14,6 +14,7 @@ mod sample;
 
 use crate::arguments::Top;
 use crate::failure::Failure;
+use crate::print::printed;
 use comfy_table::{CellAlignment, Table, presets};
 use price::Price;
 use program::{Obstacles, Program, command_of};
@@ -78,7 +79,7 @@ struct Shown {
 /// Looks, and shows what was seen, until Ctrl-C or once.
 ///
 /// # Errors
-/// None that can be helped: a reader who has gone away ends it.
+/// Where standard output takes no more; but a reader who has gone away ends it.
 pub fn top(arguments: &Top) -> Result<u8, Failure> {
     let price = Price::measure();
     let is_terminal = rustix::termios::isatty(io::stdout());
@@ -86,7 +87,7 @@ pub fn top(arguments: &Top) -> Result<u8, Failure> {
     let mut obstacles = Obstacles::default();
     let mut sampler = Sampler::new();
     if is_live {
-        print(&format!("{CLEAR}{HOME}looking for {:?} ...\n", arguments.interval));
+        write(&format!("{CLEAR}{HOME}looking for {:?} ...\n", arguments.interval))?;
     }
     loop {
         std::thread::sleep(arguments.interval);
@@ -106,16 +107,19 @@ pub fn top(arguments: &Top) -> Result<u8, Failure> {
             }
             false => text,
         };
-        if !print(&text) || arguments.once || !(is_live || arguments.json) {
+        let has_reader = write(&text)?;
+        if !has_reader || arguments.once || !(is_live || arguments.json) {
             return Ok(0);
         }
     }
 }
 
 /// Says whether there is still a reader.
-fn print(text: &str) -> bool {
+fn write(text: &str) -> Result<bool, Failure> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let has_reader = written.is_ok();
+    printed(written).map(|()| has_reader)
 }
 
 /// Rows and columns that may be used.

@@ -21,8 +21,9 @@ pub mod stored;
 mod trial;
 
 use crate::arguments::Tune;
-use crate::experiment::{lab, print, watch_for_interrupts};
+use crate::experiment::{lab, watch_for_interrupts};
 use crate::failure::Failure;
+use crate::print::print;
 use crate::probe;
 use crate::resolve;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -87,7 +88,7 @@ fn plan(arguments: &Tune, seed: u64) -> Plan {
     }
 }
 
-fn show(arguments: &Tune, report: &Report) {
+fn show(arguments: &Tune, report: &Report) -> Result<(), Failure> {
     match arguments.json {
         true => print(&(serde_json::to_string(report).unwrap_or_default() + "\n")),
         false => print(&lines(&report.text())),
@@ -109,8 +110,8 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     let mut trial = Trial::new(arguments)?;
     let interrupted = watch_for_interrupts(trial.scratches())?;
     let rules_at = match &kept {
-        Some(kept) => kept.at.clone(),
-        None => rules::place(arguments.config.as_deref(), trial.folder())?,
+        Some(kept) => rules::Place::usual(&kept.at),
+        None => rules::Place::of(arguments.config.as_deref(), trial.folder())?,
     };
     let bar = ProgressBar::new(runs_usual(arguments)).with_style(
         // What is cut off where the terminal is narrow stands last.
@@ -126,7 +127,7 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     trial.learn_rest(&first, recorded.as_ref().map(|recorded| &recorded.recording.profile))?;
     if arguments.dry_run {
         bar.finish_and_clear();
-        print(&lines(&report::dry_run(&trial, arguments, first.seconds, &rules_at)));
+        print(&lines(&report::dry_run(&trial, arguments, first.seconds, &rules_at.path)))?;
         return Ok(0);
     }
     if let Some(Recorded { predicted, .. }) = &recorded {
@@ -168,15 +169,16 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     let mut report = bench.report(found, stopped)?;
     report.predicted = recorded.map(|recorded| recorded.predicted.rows).unwrap_or_default();
     let name = kept.is_none().then(|| program_name(arguments));
-    if !rules.is_empty() && !arguments.keep_rules {
-        keep(&rules_at, name, &rules, &mut report)?;
-    } else if let (true, Some(name)) = (needs_no_rule(&found), name)
-        && !arguments.keep_rules
-    {
-        remove_older_rule(&rules_at, &name, &mut report)?;
-    }
+    let kept = match name {
+        _ if arguments.keep_rules => Ok(()),
+        name if !rules.is_empty() => keep(&rules_at, name, &rules, &mut report),
+        Some(name) if needs_no_rule(&found) => remove_older_rule(&rules_at, &name, &mut report),
+        _ => Ok(()),
+    };
     bench.end(&report)?;
-    show(arguments, &report);
+    // What was found is worth knowing where it cannot be kept, too.
+    show(arguments, &report)?;
+    kept?;
     Ok(if report.confirmed { 0 } else { STATUS_UNDECIDED })
 }
 
@@ -209,10 +211,10 @@ fn rules_from(
 }
 
 /// Removes a rule of an earlier tune: what it says would not be what `run` does.
-fn remove_older_rule(at: &Path, program: &str, report: &mut Report) -> Result<(), Failure> {
-    if rules::has_own(at, program) {
+fn remove_older_rule(at: &rules::Place, program: &str, report: &mut Report) -> Result<(), Failure> {
+    if rules::has_own(&at.path, program) {
         rules::write(at, &rules::Tuned { program: Some(program), date: "", rules: &[] })?;
-        report.notes.push(format!("the rule of an earlier tune is gone from {}", at.display()));
+        report.notes.push(format!("the rule of an earlier tune is gone from {}", shown(&at.path)));
     }
     Ok(())
 }

@@ -24,12 +24,13 @@ mod verdict;
 
 use crate::arguments::Verify;
 use crate::failure::{self, Failure, say};
+use crate::print::print;
 use crate::reach::{self, Reach};
 use crate::{buffer, config, preload, probe, recover, resolve};
 use compare::{Difference, Noise, Outcome};
 use runs::{Runs, Way};
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use sweetspot_core::environment as names;
@@ -60,7 +61,8 @@ const INPUT_PATIENCE: Duration = Duration::from_secs(2);
 /// Where it cannot be run or compared; the exit status is 2.
 pub fn verify(arguments: &Verify) -> Result<u8, Failure> {
     let verdict = story(arguments).map_err(|failure| failure.status(STATUS_TROUBLE))?;
-    let _ = io::stdout().write_all(lines(&verdict.text(arguments)).as_bytes());
+    let printed = print(&lines(&verdict.text(arguments)));
+    printed.map_err(|failure| failure.status(STATUS_TROUBLE))?;
     Ok(match verdict.word {
         Word::Identical => 0,
         Word::Differs(..) => STATUS_DIFFERS,

@@ -20,7 +20,7 @@ use crate::arguments::work::{Compare, Copy, Generate, Lines, Records, Transform,
 use crate::failure::{Failure, say};
 use explain::{STATUS_DIFFERENT, STATUS_FAILED, STATUS_TROUBLE, explain};
 use generate::{Content, Preset};
-use outcome::{Bar, Outcome};
+use outcome::{Bar, Outcome, print_line};
 use rungs::Rung;
 use sweetspot_report::shown::shown;
 
@@ -113,7 +113,7 @@ fn make(arguments: &Generate) -> Result<u8, Failure> {
     outcome.hash(&arguments.folder);
     let said =
         format!("made {} files, {} bytes in {}", made.files, made.bytes, shown(&arguments.folder));
-    outcome.show(arguments.json, Some(&said));
+    outcome.show(arguments.json, Some(&said))?;
     Ok(0)
 }
 
@@ -138,7 +138,7 @@ fn do_copy(arguments: &Copy) -> Result<u8, Failure> {
     };
     outcome.set("bytes", copied.bytes).set("how", how);
     outcome.hash(&to);
-    outcome.show(arguments.read.json, None);
+    outcome.show(arguments.read.json, None)?;
     Ok(0)
 }
 
@@ -151,6 +151,7 @@ fn do_compare(arguments: &Compare) -> Result<u8, Failure> {
     };
     let options = compare::Options::new().read(arguments.read.options()?).progress(&progress);
     let trouble = |error| explain(error).status(STATUS_TROUBLE);
+    let unprinted = |failure: Failure| failure.status(STATUS_TROUBLE);
     let (one, other) = (&arguments.one, &arguments.other);
     let started = Instant::now();
     if arguments.silent {
@@ -158,7 +159,7 @@ fn do_compare(arguments: &Compare) -> Result<u8, Failure> {
         let equal = equal.map_err(trouble)?;
         let mut outcome = Outcome::new("compare", started);
         outcome.set("equal", equal).set("bytes", compared.into_inner());
-        outcome.show(arguments.read.json, None);
+        outcome.show(arguments.read.json, None).map_err(unprinted)?;
         return Ok(if equal { 0 } else { STATUS_DIFFERENT });
     }
     let found = compare::first_difference(input(one), input(other), &options).map_err(trouble)?;
@@ -170,7 +171,7 @@ fn do_compare(arguments: &Compare) -> Result<u8, Failure> {
         (_, None) => format!("{} ends after byte {}", shown(other), found.at),
         _ => format!("{} {} differ: byte {}", shown(one), shown(other), found.at + 1),
     });
-    outcome.show(arguments.read.json, said.as_deref());
+    outcome.show(arguments.read.json, said.as_deref()).map_err(unprinted)?;
     Ok(if found.is_none() { 0 } else { STATUS_DIFFERENT })
 }
 
@@ -196,7 +197,7 @@ fn do_transform(arguments: &Transform) -> Result<u8, Failure> {
     let mut outcome = Outcome::new("transform", started);
     outcome.set("files", done.files).set("bytes", done.bytes).set("lines", done.lines);
     outcome.hash(&arguments.to);
-    outcome.show(arguments.read.json, None);
+    outcome.show(arguments.read.json, None)?;
     Ok(0)
 }
 
@@ -262,8 +263,8 @@ fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
         };
         if !arguments.read.json {
             match no_files {
-                true => print_line(&seen.lines.to_string()),
-                false => print_line(&format!("{} {}", seen.lines, shown(file))),
+                true => print_line(&seen.lines.to_string())?,
+                false => print_line(&format!("{} {}", seen.lines, shown(file)))?,
             }
         }
         total.lines += seen.lines;
@@ -271,21 +272,16 @@ fn read_lines(arguments: &Lines) -> Result<u8, Failure> {
         total.sum = total.sum.wrapping_add(seen.sum);
     }
     if files.len() > 1 && !arguments.read.json {
-        print_line(&format!("{} total", total.lines));
+        print_line(&format!("{} total", total.lines))?;
     }
     if arguments.read.json {
         let mut outcome = Outcome::new("lines", started);
         outcome.set("lines", total.lines).set("bytes", total.bytes);
         // Several threads do not know the numbers of their lines.
         outcome.set("hash", (arguments.threads == 1).then(|| total.hash()));
-        outcome.show(true, None);
+        outcome.show(true, None)?;
     }
     Ok(status)
-}
-
-fn print_line(line: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn read_lines_of(
@@ -382,7 +378,7 @@ fn work_on_records(arguments: &Records) -> Result<u8, Failure> {
         outcome.hash(made);
     }
     let said = format!("{} {}", seen.lines, shown(&arguments.file));
-    outcome.show(arguments.read.json, Some(&said));
+    outcome.show(arguments.read.json, Some(&said))?;
     Ok(0)
 }
 

@@ -103,7 +103,7 @@ impl Bench {
     /// What lies in the folders that are kept, by name.
     fn kept(&self, folder: &str) -> Vec<PathBuf> {
         let folder = self.place.cache().join("bench").join(folder);
-        let entries = fs::read_dir(folder).unwrap();
+        let entries = fs::read_dir(folder).into_iter().flatten();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 }
@@ -393,11 +393,36 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     ] {
         assert!(shown.contains(part), "{part:?} is missing in:\n{shown}");
     }
-    assert!(bench.kept("data").is_empty() && !bench.place.work().join("sorting.sqlite").exists());
+    assert!(!bench.place.cache().join("bench").exists(), "nothing was made");
+    assert!(!bench.place.work().join("sorting.sqlite").exists());
     bench.json(&["--rounds", "1"], 1);
     let after = text(&bench.run(&["--dry-run"]));
     assert!(after.contains("input: 1 MiB, is there"), "{after}");
     assert!(after.contains(" s of running, as the last session went"), "{after}");
+}
+
+/// `--dir` may name a folder in which the user has things of the same names.
+#[test]
+fn what_the_user_has_in_the_folder_stays() {
+    let bench = Bench::new(TINY);
+    let names = ["runs/results", "runs/.tmpAbCdEf", "runs/sweetspot-run-mine", "linked"];
+    for name in names {
+        bench.place.write(&format!("mine/{name}/data.csv"), "years of work");
+    }
+    let links = bench.place.work().join("mine/runs");
+    std::os::unix::fs::symlink("../linked", links.join("sweetspot-run-link")).unwrap();
+    bench.place.write("mine/linked/.sweetspot-scratch", "");
+    bench.place.write("mine/lock", "a file of the user's");
+    for options in [&["--dir", "mine", "--dry-run"][..], &["--dir", "mine", "--rounds", "1"]] {
+        let output = bench.run(options);
+        assert_ne!(output.status.code(), Some(125), "{}", said(&output));
+        for name in names {
+            let path = bench.place.work().join("mine").join(name).join("data.csv");
+            assert_eq!(fs::read_to_string(path).unwrap(), "years of work", "{name} {options:?}");
+        }
+        let lock = fs::read_to_string(bench.place.work().join("mine/lock")).unwrap();
+        assert_eq!(lock, "a file of the user's");
+    }
 }
 
 #[test]

@@ -156,18 +156,24 @@ fn what_cannot_be_started() {
     let place = Place::new();
     place.write("plain.txt", "text");
     place.write_program("lost.sh", b"#!/no/such/interpreter\n");
+    symlink("loop", place.work().join("loop")).unwrap();
     for options in WAYS.into_iter().chain([&["--summary"][..]]) {
         let check = |program: &str, status, parts: &[&str]| {
             let mut command = place.run(options, &[program]);
             assert_fails(command.env("PATH", "/usr/bin:/bin"), status, parts);
         };
         check("no-such-program", 127, &["'no-such-program'", "PATH", "\n  "]);
+        let mut command = place.run(options, &["no-such-program"]);
+        assert_fails(command.env("PATH", "/etc/passwd:/bin"), 127, &["it is not in PATH"]);
         check("", 127, &["''"]);
         check("./no-such-program", 127, &["no such file", "ls -l"]);
         check("plain.txt", 127, &["did you mean ./plain.txt"]);
         check("./plain.txt", 126, &["chmod +x ./plain.txt"]);
         check("/", 126, &["folder"]);
-        check("./plain.txt/x", 127, &["no such file"]);
+        check("./plain.txt/x", 126, &["Not a directory", "./plain.txt/x"]);
+        check("./loop", 126, &["symbolic links", "./loop"]);
+        check(&format!("./{}", "x".repeat(300)), 126, &["too long"]);
+        check(&"x".repeat(300), 126, &["too long"]);
         check("./lost.sh", 127, &["./lost.sh", "interpreter"]);
     }
 }
@@ -322,9 +328,6 @@ fn rules_that_cannot_be_read() {
     symlink("gone.toml", &path).unwrap();
     check(&[], &["sweetspot.toml", "No such file"]);
     fs::remove_file(&path).unwrap();
-    fs::create_dir(&path).unwrap();
-    check(&[], &["sweetspot.toml", "folder"]);
-    fs::remove_dir(&path).unwrap();
     place.write("sweetspot.toml", "# long\n".repeat(200_000));
     check(&[], &["sweetspot.toml", "1 MiB"]);
     fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
@@ -450,6 +453,56 @@ fn rules_are_never_waited_for_where_nobody_named_them() {
          sh -c 'echo $IO_BUFFER_SIZE'"
     );
     assert_says(&mut place.run(&[], &["bash", "-c", &script]), "7\n");
+}
+
+#[test]
+fn a_folder_that_is_called_as_the_rules_stops_nobody() {
+    let place = Place::new();
+    fs::create_dir(place.work().join("sweetspot.toml")).unwrap();
+    let output = place.run(&[], &["sh", "-c", "echo $IO_BUFFER_SIZE"]).output().unwrap();
+    assert_eq!(stdout(&output), "auto\n", "{}", stderr(&output));
+    assert!(stderr(&output).contains("is ignored: it is no regular file"), "{}", stderr(&output));
+    let named = place.run(&["--config", "sweetspot.toml"], &["true"]).output().unwrap();
+    assert_eq!(named.status.code(), Some(125));
+}
+
+/// An answer that did not arrive is a failure; a reader who has seen enough is none.
+#[test]
+fn what_cannot_be_printed_is_said() {
+    let place = Place::new();
+    place.write("a", "one\n");
+    place.write("b", "two\n");
+    let profile = ["profile", "--json", "p.json", "--output", "p.txt", "--", "true"];
+    assert!(place.sweetspot(&profile).status().unwrap().success());
+    for (arguments, status) in [
+        (&["--help"][..], 125),
+        (&["--version"], 125),
+        (&["run", "--help"], 125),
+        (&["doctor"], 125),
+        (&["doctor", "--json"], 125),
+        (&["recover", "--list"], 125),
+        (&["report", "p.json"], 125),
+        (&["report", "p.json", "--json"], 125),
+        (&["summary", "p.json"], 125),
+        (&["profile", "--compare", "p.json", "p.json"], 125),
+        (&["top", "--once"], 125),
+        (&["work", "lines", "a"], 1),
+        (&["work", "lines", "a", "--json"], 1),
+        (&["work", "compare", "a", "b"], 2),
+        (&["verify", "--", "cat", "a"], 2),
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = place.sweetspot(arguments).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("No space left on device"), "{arguments:?}: {said}");
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let gone = place.sweetspot(arguments).stdout(writer).output().unwrap();
+        assert_eq!(stderr(&gone), "", "{arguments:?}");
+        assert!(gone.status.code().is_some_and(|status| status <= 3), "{arguments:?}: {gone:?}");
+    }
 }
 
 fn make_fifo(path: &Path) {

@@ -10,6 +10,7 @@ mod compiler;
 mod place;
 
 use place::Place;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -736,6 +737,35 @@ fn nothing_is_left_behind() {
     }
     assert!(count() <= before);
     assert!(fs::read_dir(place.work()).unwrap().next().is_none(), "costs are measured and removed");
+}
+
+/// However the program ends, or this process is asked to, its counters go.
+#[test]
+fn nothing_is_left_behind_by_signals() {
+    use std::io::{BufRead, BufReader};
+    let place = Place::new();
+    let profile = |script: &str| {
+        let mut command = place.sweetspot(&["profile", "--", "sh", "-c"]);
+        command.arg(script).stderr(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut path = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut path).unwrap();
+        (child, path.trim().to_owned())
+    };
+    let check = |child: &mut std::process::Child, path: &str, what: &str| {
+        assert!(child.wait().unwrap().signal().is_some(), "{what}");
+        assert!(path.starts_with("/dev/shm/sweetspot-"), "{path:?}");
+        assert!(!fs::exists(path).unwrap(), "{what}: {path} is left");
+    };
+    for signal in ["TERM", "KILL", "SEGV"] {
+        let (mut child, path) = profile(&format!("echo $SWEETSPOT_LEDGER; kill -{signal} $$"));
+        check(&mut child, &path, signal);
+    }
+    for signal in [Signal::TERM, Signal::HUP] {
+        let (mut child, path) = profile("echo $SWEETSPOT_LEDGER; exec sleep 100");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        check(&mut child, &path, &format!("{signal:?} to this process"));
+    }
 }
 
 /// A copy in small pieces, in C and C++; `NAME` is what the function is called.

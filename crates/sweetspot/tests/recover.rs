@@ -417,3 +417,41 @@ fn a_ledger_that_cannot_be_used_is_a_clear_error() {
     victim.kill();
     wait_until("the guard ends", || !ledger.exists());
 }
+
+/// Only its place and its name tell that an empty file is a ledger that was never finished.
+#[test]
+fn a_file_that_is_no_ledger_is_never_removed() {
+    let _turn = turn();
+    let place = Place::new();
+    let uid = rustix::process::geteuid().as_raw();
+    let old = std::time::SystemTime::now() - Duration::from_secs(3600);
+    let make = |path: &Path, content: &[u8], len: u64| {
+        fs::write(path, content).unwrap();
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_len(len).unwrap();
+        file.set_modified(old).unwrap();
+    };
+    let shared = |name: &str| PathBuf::from(format!("/dev/shm/{name}"));
+    let ledger = format!("sweetspot-{uid}-fedcba9876543210");
+    let zeros = [&[0; 8192][..], b"and what matters"].concat();
+    for (path, content, len, stays) in [
+        (place.file("image.raw"), &zeros[..], zeros.len() as u64, true),
+        (place.file("empty"), b"", 0, true),
+        (place.file("sparse"), b"", 1 << 20, true),
+        (place.file(&ledger), b"", 1 << 20, true),
+        (shared("mine-of-this-test"), b"", 1 << 20, true),
+        (shared(&ledger), &zeros, zeros.len() as u64, true),
+        (shared(&ledger), b"", 1 << 20, false),
+    ] {
+        for option in ["--discard", "--list", "--unverified"] {
+            make(&path, content, len);
+            let output = place.sweetspot(&["recover", option, path.to_str().unwrap()]);
+            let said = stderr(&output);
+            assert!(said.contains("not a ledger"), "{path:?} {option}: {said}");
+            let is_there = path.exists();
+            assert_eq!(is_there, stays || option != "--discard", "{path:?} {option}: {said}");
+        }
+        let _ = fs::remove_file(&path);
+    }
+}

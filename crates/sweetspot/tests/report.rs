@@ -221,6 +221,53 @@ fn profiles_are_before_and_after() {
     results.refused(&["before.json", "--csv"], &["there are no runs", "--json"]);
 }
 
+/// What a file says need not be true: it is shown as far as it can be.
+#[test]
+fn a_profile_with_figures_beyond_all_bounds_is_shown() {
+    fn make_huge(value: &mut Value) {
+        match value {
+            Value::Number(number) if number.is_u64() => *value = u64::MAX.into(),
+            Value::Array(all) => all.iter_mut().for_each(make_huge),
+            Value::Object(all) => {
+                let kept = ["sweetspot_profile", "process", "line", "pid", "parent"];
+                let others = all.iter_mut().filter(|(name, _)| !kept.contains(&name.as_str()));
+                others.for_each(|(_, value)| make_huge(value));
+            }
+            _ => {}
+        }
+    }
+    let results = Results::of_all_tests();
+    let text = fs::read_to_string(results.path("before.json")).unwrap();
+    let mut profile: Value = serde_json::from_str(&text).unwrap();
+    // By its first field it is known.
+    let write = |profile: &Value| {
+        let mut others = profile.as_object().unwrap().clone();
+        let version = others.remove("sweetspot_profile").unwrap();
+        let others = Value::Object(others).to_string();
+        let text = format!("{{\"sweetspot_profile\":{version},{}", &others[1..]);
+        results.place.write("odd.json", text);
+    };
+    for seconds in [-1e300, 1e300] {
+        profile["observing_seconds"] = seconds.into();
+        write(&profile);
+        results.says(&["odd.json", "--html", "-"]);
+        results.says(&["odd.json"]);
+    }
+    make_huge(&mut profile);
+    write(&profile);
+    for arguments in [
+        &["report", "odd.json"][..],
+        &["report", "odd.json", "--html", "-"],
+        &["report", "before.json", "odd.json"],
+        &["profile", "--compare", "before.json", "odd.json"],
+        &["profile", "--compare", "odd.json", "odd.json"],
+        &["summary", "odd.json", "odd.json"],
+    ] {
+        let output = results.place.sweetspot(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", said(&output));
+    }
+}
+
 #[test]
 fn a_page_is_one_file_and_never_overwrites_what_is_not_one() {
     let results = Results::of_all_tests();

@@ -489,21 +489,43 @@ fn an_interrupt_says_what_is_known_and_the_session_goes_on() {
 
 #[test]
 fn a_second_interrupt_stops_at_once_and_leaves_nothing_running() {
+    for (signal, status) in [(Signal::INT, 130), (Signal::HUP, 129)] {
+        let place = Place::new();
+        fs::create_dir_all(place.path("")).unwrap();
+        let pid_file = place.folder.path().join("pid");
+        let script = format!("echo $$ > {}; exec sleep 100", pid_file.display());
+        let mut child = place.tune(&EASY, &["sh", "-c", &script]).spawn().unwrap();
+        wait_for(|| lines(&pid_file) == 1);
+        let pid = Pid::from_child(&child);
+        kill_process(pid, signal).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(child.try_wait().unwrap().is_none(), "the first one waits for the run");
+        kill_process(pid, signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(status));
+        let program = fs::read_to_string(&pid_file).unwrap().trim().to_owned();
+        wait_for(|| !Path::new("/proc").join(&program).exists());
+        assert_eq!(fs::read_dir(place.scratch()).unwrap().count(), 0, "and nothing in its folder");
+    }
+}
+
+/// `nohup` has it go on when the terminal goes.
+#[test]
+fn a_hang_up_that_is_ignored_stays_ignored() {
     let place = Place::new();
     fs::create_dir_all(place.path("")).unwrap();
-    let pid_file = place.folder.path().join("pid");
-    let script = format!("echo $$ > {}; exec sleep 100", pid_file.display());
-    let mut child = place.tune(&EASY, &["sh", "-c", &script]).spawn().unwrap();
-    wait_for(|| lines(&pid_file) == 1);
-    let pid = Pid::from_child(&child);
-    kill_process(pid, Signal::INT).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(child.try_wait().unwrap().is_none(), "the first one waits for the run");
-    kill_process(pid, Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    let program = fs::read_to_string(&pid_file).unwrap().trim().to_owned();
-    wait_for(|| !Path::new("/proc").join(&program).exists());
-    assert_eq!(fs::read_dir(place.scratch()).unwrap().count(), 0, "and nothing in its folder");
+    let begun = place.folder.path().join("begun");
+    let script = format!("echo >> {}; sleep 1", begun.display());
+    let tune = place.tune(&["--dry-run"], &["sh", "-c", &script]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(tune.get_program());
+    command.args(tune.get_args()).current_dir(place.path("")).stdout(Stdio::null());
+    command.env("XDG_STATE_HOME", place.folder.path().join("state"));
+    command.env("SWEETSPOT_CACHE", place.folder.path().join("cache"));
+    let mut child = command.spawn().unwrap();
+    wait_for(|| lines(&begun) == 1);
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

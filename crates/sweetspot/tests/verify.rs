@@ -638,3 +638,49 @@ fn what_a_killed_sandbox_left_is_swept() {
         }
     }
 }
+
+/// A name proves nothing: what the user has called so stays.
+#[test]
+fn what_only_has_the_name_of_a_sandbox_stays() {
+    for user in users() {
+        let place = Place::new(user);
+        let names = ["sweetspot-sandbox-notes", "sweetspot-tune-results"];
+        let folders = names.map(|name| place.work().join(name));
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        if user == User::Nobody {
+            succeed(Command::new("chown").args(["-R", "nobody:nogroup"]).arg(place.work()));
+        }
+        let mut command = place.verify(&[], &["true"]);
+        command.env("TMPDIR", place.work()).output().unwrap();
+        assert!(folders.iter().all(|folder| folder.exists()), "{folders:?}");
+    }
+}
+
+/// No sandbox covers what an open descriptor leads to.
+#[test]
+fn what_the_command_would_inherit_is_refused() {
+    let place = Place::new(User::Ours);
+    let with = |redirection: &str, options: &[&str]| {
+        let verify = place.verify(options, &["sh", "-c", "echo lost >&9; cat in.dat"]);
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("exec \"$@\" {redirection}"), "sh"]);
+        command.arg(verify.get_program()).args(verify.get_args()).current_dir(place.work());
+        verify.get_envs().for_each(|(name, value)| match value {
+            Some(value) => drop(command.env(name, value)),
+            None => drop(command.env_remove(name)),
+        });
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    for (redirection, name) in [("9>>old.dat", "old.dat"), ("9<in.dat", "in.dat"), ("9<.", "work")]
+    {
+        let output = with(redirection, &[]);
+        said(&output, 2, &["descriptor 9", name, "9>&-"]);
+        assert_eq!(fs::read_to_string(place.work().join("old.dat")).unwrap(), "old\n");
+    }
+    for harmless in ["9>/dev/null", "9> >(cat)", "9>>old.dat 9>&-"] {
+        let output = with(harmless, &[]);
+        assert_ne!(output.status.code(), Some(2), "{harmless}: {output:?}");
+    }
+    let output = with("9>>old.dat", &["--in-place"]);
+    assert_ne!(output.status.code(), Some(2), "{output:?}");
+}

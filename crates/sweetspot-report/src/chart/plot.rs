@@ -86,7 +86,7 @@ impl Plot {
         for tick in ticks {
             let words = self.x.unit.text(tick);
             let half = width(&words) / 2.0;
-            let at = x.at(tick).clamp(half, WIDTH - half);
+            let at = x.at(tick).min(WIDTH - half).max(half);
             line(body, "axis", (x.at(tick), bottom), (x.at(tick), bottom + 4.0));
             text(body, at, bottom + 19.0, "mid soft", &words);
         }
@@ -117,7 +117,7 @@ impl Plot {
         let (x, y) = (x.at(*at), y.at(*value));
         let _ = write!(body, "<circle class=\"mark\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8\"/>");
         let half = width(words) / 2.0;
-        let middle = x.clamp(LEFT + half, WIDTH - RIGHT - half);
+        let middle = x.min(WIDTH - RIGHT - half).max(LEFT + half);
         let above = if y > TOP + HEIGHT / 2.0 { y - 16.0 } else { y + 26.0 };
         text(body, middle, above, "mid strong halo", words);
     }

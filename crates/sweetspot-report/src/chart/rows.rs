@@ -42,7 +42,7 @@ impl Rows {
         for tick in ruler.ticks(6) {
             let words = self.axis.unit.text(tick);
             let half = width(&words) / 2.0;
-            let at = ruler.at(tick).clamp(half, WIDTH - half);
+            let at = ruler.at(tick).min(WIDTH - half).max(half);
             line(body, "axis", (ruler.at(tick), bottom), (ruler.at(tick), bottom + 4.0));
             if at - half > right {
                 text(body, at, bottom + 19.0, "mid soft", &words);

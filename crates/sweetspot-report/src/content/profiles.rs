@@ -79,8 +79,8 @@ fn by_time(profile: &Profile, files: &[&File]) -> Table {
             file.path.clone(),
             file.verdict.text().to_owned(),
             numbers::seconds(file.seconds),
-            numbers::count(file.reads + file.writes + file.seeks),
-            numbers::bytes(file.read_bytes + file.written_bytes),
+            numbers::count(file.calls()),
+            numbers::bytes(file.moved_bytes()),
             numbers::seconds(file.saves_seconds),
         ]
     };
@@ -118,7 +118,8 @@ fn sizes(what: &str, profile: &Profile, of: fn(&File) -> Vec<Size>) -> Option<Fi
     let mut sums: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     for file in profile.files.iter().filter(|file| file.kind == FileKind::File) {
         for size in of(file) {
-            *sums.entry((size.bytes_min, size.bytes_max)).or_default() += size.calls;
+            let sum = sums.entry((size.bytes_min, size.bytes_max)).or_default();
+            *sum = sum.saturating_add(size.calls);
         }
     }
     let row = |(&(from, to), &calls): (&(u64, u64), &u64)| Row {
@@ -157,8 +158,8 @@ pub(super) fn before_and_after(before: &NamedProfile, after: &NamedProfile) -> S
     let (old_sums, new_sums) = (compare::sums(old), compare::sums(new));
     let sum = |sums: &BTreeMap<&str, compare::Sum>| {
         sums.values().fold(compare::Sum::default(), |total, sum| compare::Sum {
-            calls: total.calls + sum.calls,
-            bytes: total.bytes + sum.bytes,
+            calls: total.calls.saturating_add(sum.calls),
+            bytes: total.bytes.saturating_add(sum.bytes),
             seconds: total.seconds + sum.seconds,
         })
     };

@@ -1,6 +1,6 @@
 //! What changed between two profiles: before and after.
 
-use super::data::{File, Profile};
+use super::data::{Profile, total};
 use crate::numbers::{bytes, count, ratio, seconds};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,30 +21,26 @@ pub fn sums(profile: &Profile) -> BTreeMap<&str, Sum> {
     let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
     for file in &profile.files {
         let sum = sums.entry(&file.path).or_default();
-        sum.calls += calls(file);
-        sum.bytes += file.read_bytes + file.written_bytes;
+        sum.calls = total([sum.calls, file.calls()]);
+        sum.bytes = total([sum.bytes, file.moved_bytes()]);
         sum.seconds += file.seconds;
     }
     sums
-}
-
-fn calls(file: &File) -> u64 {
-    file.reads + file.writes + file.seeks
 }
 
 /// What changed, in words.
 pub fn text(before: &Profile, after: &Profile) -> String {
     let mut text = String::new();
     let (old, new) = (sums(before), sums(after));
-    let total = |sums: &BTreeMap<&str, Sum>| sums.values().map(|sum| sum.calls).sum::<u64>();
+    let all = |sums: &BTreeMap<&str, Sum>| total(sums.values().map(|sum| sum.calls));
     let _ = writeln!(
         text,
         "{} before, {} after: {}; {} calls before, {} after\n",
         seconds(before.seconds),
         seconds(after.seconds),
         faster(before.seconds, after.seconds),
-        count(total(&old)),
-        count(total(&new)),
+        count(all(&old)),
+        count(all(&new)),
     );
     if before.command != after.command {
         let _ = writeln!(text, "note      these are two different commands\n");

@@ -328,10 +328,29 @@ impl File {
     /// System calls that would be left of its reads, writes and seeks, as `run --summary` counts them.
     pub fn calls_left(&self) -> u64 {
         let Buffered { hits, fills, asks, appends, flushes, seeks, settles, .. } = self.buffered;
-        let straight =
-            (self.reads + self.writes + self.seeks).saturating_sub(hits + appends + seeks);
-        straight + fills + asks + flushes + settles
+        let straight = self.calls().saturating_sub(total([hits, appends, seeks]));
+        total([straight, fills, asks, flushes, settles])
     }
+
+    /// Its reads, writes and seeks.
+    pub fn calls(&self) -> u64 {
+        total([self.reads, self.writes, self.seeks])
+    }
+
+    /// Its reads and writes.
+    pub fn transferring_calls(&self) -> u64 {
+        total([self.reads, self.writes])
+    }
+
+    /// Bytes that it read or wrote.
+    pub fn moved_bytes(&self) -> u64 {
+        total([self.read_bytes, self.written_bytes])
+    }
+}
+
+/// The sum of counts. A file may say anything of them: what is too large to be true stays the largest.
+pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
 }
 
 /// Times of calls, by kind.

@@ -139,8 +139,8 @@ fn not_seen(profile: &Profile, reach: &Reach, found: &mut Vec<Insight>) {
 }
 
 fn not_buffered(file: &File, found: &mut Vec<Insight>) {
-    let calls = file.reads + file.writes;
-    let small = (file.read_bytes + file.written_bytes) / calls.max(1) < 16 << 10;
+    let calls = file.transferring_calls();
+    let small = file.moved_bytes() / calls.max(1) < 16 << 10;
     if calls < MANY_CALLS || !small {
         return;
     }
@@ -177,7 +177,7 @@ fn habits(file: &File, found: &mut Vec<Insight>) {
         let count = numbers::count(file.seeks_nowhere);
         say("seeks-nowhere", format!("{path}: {count} seeks went to the current position"));
     }
-    let calls = file.reads + file.writes;
+    let calls = file.transferring_calls();
     let again = file.pattern.re_reads;
     if again >= MANY_CALLS && again > calls / 2 {
         let count = numbers::count(again);

@@ -175,11 +175,11 @@ fn files(profile: &Profile, style: Style, here: &str, text: &mut String) {
 }
 
 fn calls(file: &File) -> u64 {
-    file.reads + file.writes + file.seeks
+    file.calls()
 }
 
 fn moved(file: &File) -> u64 {
-    file.read_bytes + file.written_bytes
+    file.moved_bytes()
 }
 
 fn line(file: &File, style: Style, here: &str, text: &mut String) {

@@ -3,7 +3,7 @@
 use super::coverage;
 use super::data::GAIN_SECONDS_MIN;
 use super::data::{
-    Calls, Coverage, File, FileKind, Obstacle, Prediction, Process, Profile, Seen, Verdict,
+    Calls, Coverage, File, FileKind, Obstacle, Prediction, Process, Profile, Seen, Verdict, total,
 };
 use crate::numbers::{bytes, count, files, mean, ratio, seconds, short};
 use crate::reach::Reach;
@@ -48,7 +48,7 @@ pub type Mend = fn(Why, &str) -> Option<String>;
 
 /// How many files these stand for.
 pub fn number(files: &[&File]) -> u64 {
-    files.iter().map(|file| file.together.max(1)).sum()
+    total(files.iter().map(|file| file.together.max(1)))
 }
 
 /// Whether `sweetspot run` is worth a try.
@@ -64,14 +64,13 @@ pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
     }
     let mut regular: Vec<&File> =
         profile.files.iter().filter(|file| file.kind == FileKind::File).collect();
-    let calls = |file: &File| file.reads + file.writes + file.seeks;
-    let all: u64 = regular.iter().map(|file| calls(file)).sum();
+    let all = total(regular.iter().map(|file| file.calls()));
     let waits = others(profile);
     if all == 0 {
         let time = seconds(profile.seconds);
         return format!("Nothing to buffer: no system calls on files in {time}{waits}{unseen}.");
     }
-    regular.retain(|file| calls(file) > 0);
+    regular.retain(|file| file.calls() > 0);
     regular.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     let mut left = profile.file_seconds * MOST;
     let mut main: Vec<&File> = Vec::new();
@@ -86,8 +85,8 @@ pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
         main if main == used || main == 0 => files(used),
         main => format!("{}, most of it on {}", files(used), count(main)),
     };
-    let transfers: u64 = regular.iter().map(|file| file.reads + file.writes).sum();
-    let moved: u64 = regular.iter().map(|file| file.read_bytes + file.written_bytes).sum();
+    let transfers = total(regular.iter().map(|file| file.transferring_calls()));
+    let moved = total(regular.iter().map(|file| file.moved_bytes()));
     let each = match transfers {
         0 => String::new(),
         transfers => format!(" of {}", bytes(mean(moved, transfers))),
@@ -179,7 +178,7 @@ pub fn is_for_stdio(file: &File) -> bool {
     file.kind == FileKind::File
         && file.verdict == Verdict::NotBuffered
         && file.reasons.first().is_some_and(|reason| reason == stdio)
-        && mean(file.read_bytes + file.written_bytes, file.reads + file.writes) < LARGE_BYTES
+        && mean(file.moved_bytes(), file.transferring_calls()) < LARGE_BYTES
         && pattern.sequential > 9 * (pattern.strided + pattern.random)
 }
 
@@ -230,8 +229,8 @@ fn no_gain(profile: &Profile, main: &[&File], mend: Mend) -> String {
     let share = profile.file_seconds / busy(profile);
     let saves: f64 = profile.files.iter().map(|file| file.saves_seconds.max(0.0)).sum();
     let start = profile.costs.start_ns / 1e9;
-    let calls: u64 = main.iter().map(|file| file.reads + file.writes).sum();
-    let moved: u64 = main.iter().map(|file| file.read_bytes + file.written_bytes).sum();
+    let calls = total(main.iter().map(|file| file.transferring_calls()));
+    let moved = total(main.iter().map(|file| file.moved_bytes()));
     let each = mean(moved, calls);
     let why = match most_frequent_reason(main) {
         _ if coverage::with_ring(&profile.processes).is_some() => {
@@ -311,15 +310,15 @@ fn because(reason: &str, on: &[&File]) -> String {
 
 /// Whether most accesses to these files jump.
 fn is_mostly_random(files: &[&File]) -> bool {
-    let sum = |of: fn(&File) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
-    let in_order = sum(|file| file.pattern.sequential + file.pattern.strided);
+    let sum = |of: fn(&File) -> u64| total(files.iter().map(|file| of(file)));
+    let in_order = sum(|file| total([file.pattern.sequential, file.pattern.strided]));
     sum(|file| file.pattern.random) > in_order
 }
 
 /// Mean size of the transfers on these files.
 fn mean_of(files: &[&File]) -> u64 {
-    let sum = |of: fn(&File) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
-    mean(sum(|file| file.read_bytes + file.written_bytes), sum(|file| file.reads + file.writes))
+    let sum = |of: fn(&File) -> u64| total(files.iter().map(|file| of(file)));
+    mean(sum(|file| file.moved_bytes()), sum(|file| file.transferring_calls()))
 }
 
 /// Most of what the program did was not seen.

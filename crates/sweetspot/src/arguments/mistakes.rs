@@ -1,7 +1,9 @@
 //! Answers to mistyping: what was wrong, and what to type instead.
 
 use crate::failure::{STATUS_OWN, say};
+use crate::print::printed;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::io::{self, Write};
 
 /// Exit status for what was mistyped, other than after `run`.
 const STATUS_USAGE: u8 = 2;
@@ -20,8 +22,14 @@ const WANTED: [(&str, &str, &str); 7] = [
 /// Answers to what was typed: help on stdout, mistakes on stderr. Returns the exit status.
 pub fn answer(error: &clap::Error) -> u8 {
     if let ErrorKind::DisplayHelp | ErrorKind::DisplayVersion = error.kind() {
-        let _ = error.print();
-        return 0;
+        let ended = error.print().and_then(|()| io::stdout().flush());
+        return printed(ended).map_or_else(
+            |failure| {
+                say(&failure);
+                failure.status
+            },
+            |()| 0,
+        );
     }
     let verb = std::env::args_os().nth(1).unwrap_or_default();
     let verb = verb.to_string_lossy();

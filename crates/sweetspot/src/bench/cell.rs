@@ -7,8 +7,9 @@
 use super::data::{Checked, free_bytes};
 use super::place::{cannot, own_binary, utf8};
 use crate::arguments::Measure;
-use crate::experiment::{NOT_PASSED_ON, lab, print, tail};
+use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
+use crate::print::print;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -270,7 +271,7 @@ pub fn measure(arguments: &Measure) -> Result<u8, Failure> {
         })
         .map_err(|failure| format!("on {node}: {}", failure.what()));
     let answer = serde_json::to_string(&answer).unwrap_or_default();
-    print(&format!("\n{ANSWER}{answer}\n"));
+    print(&format!("\n{ANSWER}{answer}\n"))?;
     Ok(0)
 }
 

@@ -89,7 +89,9 @@ fn room(place: &Place, inventory: &Inventory) -> Result<String, Failure> {
     if inventory.wanted.is_empty() {
         text.push_str("  none\n");
     }
-    let free = free_bytes(&place.data)?;
+    // Nothing has been made yet: what is there of the path tells on which disk it will be.
+    let there = place.data.ancestors().find(|folder| folder.exists()).unwrap_or(&place.data);
+    let free = free_bytes(there)?;
     let _ = writeln!(
         text,
         "  {} more are needed in {}, which has {} left;\n  and room for the output of one run, which \

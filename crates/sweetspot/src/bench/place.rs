@@ -7,6 +7,10 @@
 //! DIR/data/NAME-KEY/        one data set
 //! DIR/runs/NAME/            one process of `bench`, locked while it lives
 //! ```
+//!
+//! Invariant: `--dir` may name any folder of the user's, so nothing in it is removed that was not made
+//! here, and a dry run makes nothing.
+//! ```
 
 use crate::arguments::Bench;
 use crate::experiment::lab;
@@ -19,10 +23,12 @@ use sweetspot_core::environment as names;
 use sweetspot_lab::output::Hash;
 use sweetspot_lab::plan::{Plan, Template};
 use sweetspot_report::shown::shown;
-use tempfile::TempDir;
+use sweetspot_sandbox::Scratch;
 
 /// The name of a plan's file in its folder.
 const PLAN_NAME: &str = "plan.toml";
+/// How the names of the folders in `runs` begin.
+const RUN_PREFIX: &str = "sweetspot-run-";
 /// No sensible plan is larger; a mistaken `bench big.dat` ends quickly.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
 /// Digits of a hash that make a name.
@@ -40,13 +46,27 @@ pub struct Place {
     pub build: PathBuf,
     pub data: PathBuf,
     /// Takes the folders of all runs; removed at the end.
-    pub runs: TempDir,
+    pub runs: Runs,
     base: PathBuf,
-    _running: File,
+}
+
+/// The folder of this process; a dry run has only its name.
+pub enum Runs {
+    Made(Scratch),
+    Named(PathBuf),
+}
+
+impl Runs {
+    pub fn path(&self) -> &Path {
+        match self {
+            Runs::Made(scratch) => scratch.path(),
+            Runs::Named(path) => path,
+        }
+    }
 }
 
 impl Place {
-    /// Finds the plan and makes the folders.
+    /// Finds the plan and makes the folders, but for a dry run.
     ///
     /// # Errors
     /// Where the plan cannot be read, or a folder cannot be made.
@@ -62,20 +82,22 @@ impl Place {
             false => stem,
         };
         let base = base(arguments)?;
-        let base = made(&base)?.canonicalize().map_err(cannot("use", &base))?;
+        if !arguments.dry_run {
+            made(&base)?;
+        }
+        let base = whole_path(&base)?;
         let mut key = Hash::default();
         key.add(whole.as_os_str().as_encoded_bytes());
         let build = base.join("build").join(format!("{name}-{}", &key.text()[..KEY_DIGITS]));
-        let data = made(&base.join("data"))?;
-        let runs = made(&base.join("runs"))?;
-        let (runs, running) = {
-            // Nobody may take for abandoned what was made but is not locked yet.
-            let _alone = locked(&base.join("runs.lock"))?;
-            remove_abandoned(&runs);
-            own_folder(&runs)?
+        let (data, runs) = (base.join("data"), base.join("runs"));
+        let runs = match arguments.dry_run {
+            true => Runs::Named(runs.join(RUN_PREFIX)),
+            false => {
+                [&data, &runs, &build].into_iter().try_for_each(|folder| made(folder))?;
+                Runs::Made(Scratch::new(&runs, RUN_PREFIX).map_err(cannot("use", &runs))?)
+            }
         };
-        let build = made(&build)?;
-        Ok(Place { file, name, text, folder, build, data, runs, base, _running: running })
+        Ok(Place { file, name, text, folder, build, data, runs, base })
     }
 
     /// The folder that `--dir` names.
@@ -181,7 +203,9 @@ pub fn utf8(path: &Path) -> Result<&str, Failure> {
 
 /// Waits for a lock, and holds it as long as the file is open.
 fn locked(path: &Path) -> Result<File, Failure> {
-    let file = File::create(path).map_err(cannot("create", path))?;
+    // The user may have a file of that name: nothing in it is changed.
+    let file = File::options().create(true).truncate(false).write(true).open(path);
+    let file = file.map_err(cannot("create", path))?;
     flock(&file, FlockOperation::LockExclusive)
         .map_err(std::io::Error::from)
         .map_err(cannot("lock", path))?;
@@ -198,9 +222,13 @@ pub fn cannot(operation: &'static str, path: &Path) -> impl Fn(std::io::Error) -
 }
 
 /// Makes a folder, unless it is there.
-fn made(folder: &Path) -> Result<PathBuf, Failure> {
-    fs::create_dir_all(folder).map_err(cannot("make", folder))?;
-    Ok(folder.to_path_buf())
+fn made(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(cannot("make", folder))
+}
+
+/// The path of a folder from the root; without links where it is there.
+fn whole_path(folder: &Path) -> Result<PathBuf, Failure> {
+    folder.canonicalize().or_else(|_| std::path::absolute(folder)).map_err(cannot("use", folder))
 }
 
 fn canonical(file: &Path) -> Result<PathBuf, Failure> {
@@ -230,25 +258,4 @@ fn base(arguments: &Bench) -> Result<PathBuf, Failure> {
         Failure::own("there is no home folder for data and programs")
             .next("name a folder: --dir DIR")
     })
-}
-
-/// A folder below `runs`, locked as long as the file is open.
-fn own_folder(runs: &Path) -> Result<(TempDir, File), Failure> {
-    let folder =
-        tempfile::Builder::new().prefix("").tempdir_in(runs).map_err(cannot("use", runs))?;
-    let file = File::open(folder.path()).map_err(cannot("open", folder.path()))?;
-    // A file system without locks is no reason to fail: then folders are left, not removed.
-    let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
-    Ok((folder, file))
-}
-
-/// Removes what processes left that were killed.
-fn remove_abandoned(runs: &Path) {
-    for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_free = |file: &File| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if File::open(&path).is_ok_and(|file| is_free(&file)) {
-            let _ = fs::remove_dir_all(&path); // what cannot be removed takes room, and no more
-        }
-    }
 }

@@ -128,7 +128,7 @@ fn parse<'a, T: Deserialize<'a>>(content: &'a [u8]) -> Result<T, String> {
 }
 
 fn of_summary(file: String, record: Record) -> Run {
-    let sum = |of: fn(&summary::FileRecord) -> u64| record.files.iter().map(of).sum();
+    let sum = |of: fn(&summary::FileRecord) -> u64| data::total(record.files.iter().map(of));
     let (calls, calls_left) = (sum(|file| file.calls), Some(sum(|file| file.calls_left)));
     let (read_bytes, written_bytes) = (sum(|file| file.read_bytes), sum(|file| file.written_bytes));
     let files = record.files.into_iter().map(|file| FileSum {
@@ -159,11 +159,10 @@ fn of_summary(file: String, record: Record) -> Run {
 
 fn of_profile(file: String, profile: Profile) -> Run {
     let regular = || profile.files.iter().filter(|file| file.kind == FileKind::File);
-    let sum = |of: fn(&data::File) -> u64| regular().map(of).sum();
-    let calls = |file: &data::File| file.reads + file.writes + file.seeks;
+    let sum = |of: fn(&data::File) -> u64| data::total(regular().map(of));
     let files = regular().map(|file| FileSum {
         path: file.path.clone(),
-        calls: calls(file),
+        calls: file.calls(),
         read_bytes: file.read_bytes,
         written_bytes: file.written_bytes,
         seconds: Some(file.seconds),
@@ -171,7 +170,7 @@ fn of_profile(file: String, profile: Profile) -> Run {
     });
     Run {
         file,
-        calls: sum(calls),
+        calls: sum(data::File::calls),
         calls_left: None,
         read_bytes: sum(|file| file.read_bytes),
         written_bytes: sum(|file| file.written_bytes),

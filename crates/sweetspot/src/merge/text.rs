@@ -1,9 +1,10 @@
 //! What many runs did, for a terminal: totals, the slowest, how far they lie apart, files.
 
-use super::{FileSum, Folder, Merged, Range, Run, Skipped, sort, sum};
+use super::{FileSum, Folder, Merged, Range, Run, Skipped, both, sort, sum_of};
 use comfy_table::{CellAlignment, Table, presets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::ops::Add;
 use sweetspot_report::numbers::{bytes, count, files as number_of_files, ratio, seconds};
 
 /// Runs and files that are shown, and notes and skipped files; `--json` has all.
@@ -149,7 +150,12 @@ fn spread(merged: &Merged) -> String {
     if let (Some(range), Some(all)) = (&spread.file_seconds, total.file_seconds) {
         rows.push(row("in calls", range, seconds(all), &seconds));
     }
-    rows.push(row("bytes", &spread.bytes, bytes(total.read_bytes + total.written_bytes), &size));
+    rows.push(row(
+        "bytes",
+        &spread.bytes,
+        bytes(sum_of([total.read_bytes, total.written_bytes])),
+        &size,
+    ));
     table(&["of a run", "least", "median", "most", "of all"], rows)
 }
 
@@ -162,7 +168,7 @@ fn runs(merged: &Merged) -> String {
             seconds(run.seconds),
             count(run.calls),
             run.calls_left.map(count).or(run.file_seconds.map(seconds)).unwrap_or_default(),
-            bytes(run.read_bytes + run.written_bytes),
+            bytes(run.moved_bytes()),
         ]
     };
     let rows = slowest.iter().take(RUNS_SHOWN).map(row).collect();
@@ -190,7 +196,7 @@ fn files(all: &[FileSum]) -> String {
             count(file.runs as u64),
             count(file.calls),
             file.calls_left.map(count).or(file.seconds.map(seconds)).unwrap_or_default(),
-            bytes(file.read_bytes + file.written_bytes),
+            bytes(file.moved_bytes()),
         ]
     };
     let shown = FILES_SHOWN.min(matter(&folded).max(FILES_SHOWN_MIN));
@@ -203,7 +209,7 @@ fn files(all: &[FileSum]) -> String {
     let rest = &folded[folded.len().min(shown)..];
     if !rest.is_empty() {
         let number = number_of_files(rest.iter().map(|(number, _)| number).sum());
-        let calls = count(rest.iter().map(|(_, file)| file.calls).sum());
+        let calls = count(sum_of(rest.iter().map(|(_, file)| file.calls)));
         let _ = writeln!(text, " and {number} more: {calls} calls (all with --json)");
     }
     text
@@ -234,7 +240,7 @@ fn fold(all: &[FileSum]) -> Vec<(u64, FileSum)> {
             one.add(member);
             // A run may have used several of them: as many runs as that at most.
             one.runs += member.runs;
-            one.seconds_max = sum(one.seconds_max, member.seconds_max);
+            one.seconds_max = both(one.seconds_max, member.seconds_max, f64::add);
         }
         numbers.insert(one.path.clone(), members.len() as u64);
         files.push(one);

@@ -1,7 +1,7 @@
 //! What changed between two profiles: before and after.
 
 use crate::failure::Failure;
-use std::io::Write as _;
+use crate::print::print;
 use std::path::Path;
 use sweetspot_report::profile::compare::text;
 use sweetspot_report::profile::data::{Profile, SCHEMA};
@@ -13,7 +13,7 @@ use sweetspot_report::shown::shown;
 /// Where one of the files is no profile.
 pub fn compare(before: &Path, after: &Path) -> Result<u8, Failure> {
     let text = text(&read(before)?, &read(after)?);
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    print(&text)?;
     Ok(0)
 }
 

@@ -28,8 +28,8 @@ pub fn profile(command: &[OsString], counted: &Observed, run: &Run) -> Profile {
     let mut processes: Vec<Process> = counted.processes.iter().map(process).collect();
     for file in &files {
         if let Some(process) = file.process.and_then(|index| processes.get_mut(index)) {
-            process.calls += file.reads + file.writes + file.seeks;
-            process.bytes += file.read_bytes + file.written_bytes;
+            process.calls += file.calls();
+            process.bytes += file.moved_bytes();
         }
     }
     Profile {
@@ -73,7 +73,7 @@ fn evicted(run: &Run, counted: &Observed) -> f64 {
 }
 
 fn is_used(file: &File) -> bool {
-    file.reads + file.writes + file.seeks + file.opens + file.transfers + file.maps > 0
+    file.calls() + file.opens + file.transfers + file.maps > 0
 }
 
 fn process(process: &observation::Process) -> Process {
@@ -264,7 +264,7 @@ pub fn judge_reasons(profile: &mut Profile) {
         if file.kind == FileKind::Other && file.reasons.is_empty() {
             file.reasons.push(text(Why::NotRegular));
         }
-        let calls = file.reads + file.writes;
+        let calls = file.transferring_calls();
         let small = calls.saturating_sub(file.timed.reads.large + file.timed.writes.large);
         let pays = file.buffered.hits + file.buffered.appends;
         if file.reasons.is_empty() {
@@ -272,9 +272,7 @@ pub fn judge_reasons(profile: &mut Profile) {
                 () if calls == 0 && file.maps > 0 => text(Why::Mapped),
                 () if small <= FEW_CALLS * file.together.max(1) => text(Why::TooFewCalls),
                 () if file.pattern.random > calls / 4 => text(Why::RandomAccess),
-                () if (file.read_bytes + file.written_bytes) / calls.max(1) >= 16 << 10 => {
-                    text(Why::LargeTransfers)
-                }
+                () if file.moved_bytes() / calls.max(1) >= 16 << 10 => text(Why::LargeTransfers),
                 () if pays > calls / 2 => "too little of the time goes into it".to_string(),
                 () => text(Why::NotWorthIt),
             });

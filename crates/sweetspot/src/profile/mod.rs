@@ -113,6 +113,8 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
             Err(error) => crate::failure::say(Failure::own(format!("--record: {error}"))),
         }
     }
+    // Where the program ended by a signal this process does, too, and drops nothing.
+    drop(observation);
     end_as(run.ended)
 }
 
@@ -298,7 +300,7 @@ fn judge(profile: &mut Profile, reach: &Reach) {
 /// Measures what calls cost where the file with most of them lies.
 fn costs(profile: &Profile, observed: &[(OsString, OsString)]) -> Costs {
     let files = profile.files.iter().filter(|file| file.kind == data::FileKind::File);
-    let main = files.max_by_key(|file| file.reads + file.writes + file.seeks);
+    let main = files.max_by_key(|file| file.calls());
     let folder = main.and_then(|file| Path::new(&file.path).parent()).filter(|path| path.is_dir());
     calibrate::costs(folder.unwrap_or(Path::new(".")), observed)
 }

@@ -11,7 +11,8 @@ use crate::probe::forbids;
 use sweetspot_core::policy::{READS_TO_EARN, WRITES_TO_EARN};
 use sweetspot_core::why::Why;
 use sweetspot_report::profile::data::{
-    Buffered, Cost, Costs, File, FileKind, GAIN_SECONDS_MIN, Prediction, Profile, Times, Verdict,
+    self, Buffered, Cost, Costs, File, FileKind, GAIN_SECONDS_MIN, Prediction, Profile, Times,
+    Verdict,
 };
 use sweetspot_report::profile::sentence::is_for_stdio;
 
@@ -204,8 +205,9 @@ fn change(file: &File, costs: &Costs) -> Change {
         + costs.straight.read.byte_ns * idle_bytes as f64
         + costs.ask_ns * (buffered.asks + 2 * buffered.settles) as f64
         + costs.ask_ns * OPENING_ASKS * buffered.opens as f64;
-    let calls = file.reads + file.writes + file.seeks;
-    let straight = calls.saturating_sub(buffered.hits + buffered.appends + buffered.seeks);
+    let calls = file.calls();
+    let straight =
+        calls.saturating_sub(data::total([buffered.hits, buffered.appends, buffered.seeks]));
     change.instead += costs.passing_ns * straight as f64;
     change
 }
@@ -226,7 +228,7 @@ pub fn judge(profile: &mut Profile) {
         let total = total - waiting * evicted;
         waiting *= 1.0 - evicted;
         (file.seconds, file.waiting_seconds) = (total / 1e9, waiting / 1e9);
-        calls += file.reads + file.writes + file.seeks;
+        calls = data::total([calls, file.calls()]);
         observing += kinds(file, &costs).iter().map(|kind| kind.observing_ns(&costs)).sum::<f64>();
     }
     let seconds_of = |kind: FileKind| -> f64 {
@@ -282,7 +284,7 @@ fn predicted(profile: &Profile, files: &[File]) -> Prediction {
     let alone = predict(unobserved(profile), parallel(profile), &all, busy);
     // What others took from it, they will take again.
     let slowed = profile.seconds / (profile.seconds - profile.evicted_seconds).max(1e-6);
-    let calls_left = files.iter().map(File::calls_left).sum();
+    let calls_left = data::total(files.iter().map(File::calls_left));
     Prediction { seconds: alone.seconds * slowed, calls_left, ..alone }
 }
 

@@ -132,9 +132,11 @@ fn tell(
         _ => None,
     };
     if let Some(asked) = asked {
-        counted[asked as usize] += weight;
+        add(&mut counted[asked as usize], weight);
     }
-    let count = |kind: Would, amount: u64| counted[kind as usize] += amount * weight;
+    let count = |kind: Would, amount: u64| {
+        add(&mut counted[kind as usize], amount.saturating_mul(weight));
+    };
     let mut wish = Wish::Nothing;
     match line.told {
         _ if line.flags & BY_STDIO != 0 => {
@@ -158,8 +160,13 @@ fn tell(
         | Told::Costs => {}
     }
     if wish != Wish::Nothing && grant(wish, shadow, answers) {
-        counted[Would::Open as usize] += weight;
+        add(&mut counted[Would::Open as usize], weight);
     }
+}
+
+/// A recording may say anything of how much there was.
+fn add(counted: &mut u64, amount: u64) {
+    *counted = counted.saturating_add(amount);
 }
 
 /// Gives the file what its calls have earned. Whether it got it.

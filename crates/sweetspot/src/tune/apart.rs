@@ -7,6 +7,7 @@ use super::files::Outputs;
 use crate::arguments::Tune;
 use crate::failure::Failure;
 use crate::home;
+use crate::inherited;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ impl Apart {
     /// # Errors
     /// Where there can be none.
     pub fn new(arguments: &Tune) -> Result<Apart, Failure> {
+        inherited::nothing_outside()?;
         let sandbox = Sandbox::new(&Wanted {
             isolation: Isolation::Overlays,
             command: &arguments.command,

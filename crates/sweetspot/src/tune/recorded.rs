@@ -87,8 +87,7 @@ pub(super) fn tell_predicted(
     report.smallest = Some(typed(arguments.sizes.buffer(predicted.answer.choice)));
     report.auto_is_within = predicted.answer.auto_is_within;
     report.predicted.clone_from(&predicted.rows);
-    show(arguments, &report);
-    Ok(())
+    show(arguments, &report)
 }
 
 /// Says what a recorded run has predicted and a few runs have confirmed, and keeps it. Returns the exit
@@ -98,7 +97,7 @@ pub(super) fn tell_confirmed(
     predicted: &Predicted,
     confirmed: &Confirmed,
     trial: &Trial,
-    rules_at: &Path,
+    rules_at: &rules::Place,
 ) -> Result<u8, Failure> {
     let plan = plan(arguments, 0);
     let answer = Answer { confirmed: true, ..predicted.answer };
@@ -118,17 +117,22 @@ pub(super) fn tell_confirmed(
     report.sentence = predicted.confirmed_sentence(confirmed, &arguments.sizes, arguments.within);
     report.predicted.clone_from(&predicted.rows);
     // A size that is no better than auto needs no rule, unless the size itself is asked for.
-    if !arguments.keep_rules && (is_smallest(arguments) || !answer.auto_is_within) {
-        let rule = Rule { file: None, buffer: arguments.sizes.buffer(answer.setting(&plan)) };
-        keep(rules_at, Some(program_name(arguments)), &[rule], &mut report)?;
-    }
-    show(arguments, &report);
-    Ok(0)
+    let needs_rule = is_smallest(arguments) || !answer.auto_is_within;
+    let kept = match needs_rule && !arguments.keep_rules {
+        true => {
+            let rule = Rule { file: None, buffer: arguments.sizes.buffer(answer.setting(&plan)) };
+            keep(rules_at, Some(program_name(arguments)), &[rule], &mut report)
+        }
+        false => Ok(()),
+    };
+    // What was found is worth knowing where it cannot be kept, too.
+    show(arguments, &report)?;
+    kept.map(|()| 0)
 }
 
 /// Writes rules, and says so.
 pub(super) fn keep(
-    rules_at: &Path,
+    rules_at: &rules::Place,
     program: Option<String>,
     rules: &[Rule],
     report: &mut Report,
@@ -136,6 +140,6 @@ pub(super) fn keep(
     let date = jiff::Zoned::now().date().to_string();
     let tuned = rules::Tuned { program: program.as_deref(), date: &date, rules };
     let warning = rules::write(rules_at, &tuned)?;
-    report.written(rules_at, &tuned, warning);
+    report.written(&rules_at.path, &tuned, warning);
     Ok(())
 }

@@ -230,7 +230,7 @@ impl<'a> Bench<'a> {
         for (place, rules) in [vec![all.clone()], vec![rule.clone(), all]].iter().enumerate() {
             let path = folder.path().join(format!("{place}.toml"));
             let tuned = rules::Tuned { program: Some(&name), date: "", rules };
-            rules::write(&path, &tuned)?;
+            rules::write(&rules::Place::named(&path), &tuned)?;
             paths.push(path);
         }
         let stop = Stop::Looks(self.time_left());

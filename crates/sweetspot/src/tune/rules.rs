@@ -1,12 +1,15 @@
 //! Writes what was found into `sweetspot.toml`.
 //!
 //! Invariant: only rules that carry `tuned` and name this program (or, without a program, this file)
-//! are changed or removed; every other byte of the file stays. The file appears whole or not at all.
+//! are changed or removed; every other byte of the file stays, as do its owner and its mode. The file
+//! appears whole or not at all. What `run` passes over because it is someone else's stays that: to write
+//! it anew would make its other rules the user's own.
 
 use crate::config;
 use crate::failure::Failure;
+use std::fs::Metadata;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use sweetspot_core::size::BufferSize;
 use sweetspot_report::numbers::typed;
@@ -31,23 +34,61 @@ pub struct Tuned<'a> {
     pub rules: &'a [Rule],
 }
 
-/// The file to write: the one that is in force here, or a new one here.
-///
-/// # Errors
-/// Where the one in force cannot be read.
-pub fn place(explicit: Option<&Path>, folder: &Path) -> Result<PathBuf, Failure> {
-    if let Some(path) = config::named(explicit) {
-        return Ok(path);
-    }
-    let found = config::load(None, Some(folder), &mut Vec::new())?;
-    Ok(found.path.unwrap_or_else(|| folder.join(config::FILE_NAME)))
+/// The file to write.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub path: PathBuf,
+    found: Found,
 }
 
-/// Puts rules into the file at `path`, or makes it. Returns a warning where they will not be used.
+/// How it is known which file to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// Somebody has named it, and so answers for it.
+    ByName,
+    ByLooking,
+}
+
+impl Place {
+    /// A file that was named.
+    pub fn named(path: &Path) -> Place {
+        Place { path: path.to_owned(), found: Found::ByName }
+    }
+
+    /// A file that has a usual name.
+    pub fn usual(path: &Path) -> Place {
+        Place { path: path.to_owned(), found: Found::ByLooking }
+    }
+
+    /// The one that is in force here, or a new one here.
+    ///
+    /// # Errors
+    /// Where the one in force cannot be read.
+    pub fn of(explicit: Option<&Path>, folder: &Path) -> Result<Place, Failure> {
+        if let Some(path) = config::named(explicit) {
+            return Ok(Place::named(&path));
+        }
+        let found = config::load(None, Some(folder), &mut Vec::new())?;
+        Ok(Place::usual(&found.path.unwrap_or_else(|| folder.join(config::FILE_NAME))))
+    }
+
+    fn may_be_written(&self) -> Result<(), Failure> {
+        if self.found == Found::ByName || !config::is_passed_over(&self.path) {
+            return Ok(());
+        }
+        let shown = shown(&self.path);
+        Err(Failure::own(format!("{shown}: it is someone else's; nothing was written"))
+            .next(format!("to write and to use it all the same: --config {shown}")))
+    }
+}
+
+/// Puts rules into the file at `place`, or makes it. Returns a warning where they will not be used.
 ///
 /// # Errors
-/// Where it cannot be read, understood or written; it is as it was then.
-pub fn write(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
+/// Where it cannot be read, understood or written, or is someone else's; it is as it was then.
+pub fn write(place: &Place, tuned: &Tuned) -> Result<Option<String>, Failure> {
+    place.may_be_written()?;
+    let path = &place.path;
     let shown = shown(path);
     let failure = |error: std::io::Error| {
         Failure::own(format!("{shown}: {error}")).next(format!(
@@ -57,22 +98,35 @@ pub fn write(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
     };
     // A link stays a link: what it leads to is replaced.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let (text, mode) = match std::fs::read_to_string(&target) {
-        Ok(text) => (text, target.metadata().map_err(failure)?.permissions().mode()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (String::new(), 0o644),
+    let (text, before) = match std::fs::read_to_string(&target) {
+        Ok(text) => (text, Some(target.metadata().map_err(failure)?)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (String::new(), None),
         Err(error) => return Err(failure(error)),
     };
     let changed = update(&text, tuned)
         .map_err(|cause| Failure::own(format!("{shown}: {cause}")).next("nothing was changed"))?;
-    let folder = target.parent().unwrap_or(Path::new("."));
+    replace(&target, &changed, before.as_ref()).map_err(failure)?;
+    shadowed(path, tuned)
+}
+
+/// Puts a file with this text in the place of the one that was there before.
+fn replace(target: &Path, text: &str, before: Option<&Metadata>) -> std::io::Result<()> {
+    let mode = before.map_or(0o644, MetadataExt::mode);
     let mut file = tempfile::Builder::new()
         .permissions(PermissionsExt::from_mode(mode & 0o777))
-        .tempfile_in(folder)
-        .map_err(failure)?;
-    file.write_all(changed.as_bytes()).map_err(failure)?;
-    file.as_file().sync_all().map_err(failure)?;
-    file.persist(&target).map_err(|error| failure(error.error))?;
-    shadowed(path, tuned)
+        .tempfile_in(target.parent().unwrap_or(Path::new(".")))?;
+    file.write_all(text.as_bytes())?;
+    if let Some(before) = before {
+        let now = file.as_file().metadata()?;
+        if (now.uid(), now.gid()) != (before.uid(), before.gid()) {
+            fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
+        }
+        // The umask has taken bits away, and a new owner may.
+        file.as_file().set_permissions(PermissionsExt::from_mode(mode & 0o7777))?;
+    }
+    file.as_file().sync_all()?;
+    file.persist(target).map_err(|error| error.error)?;
+    Ok(())
 }
 
 /// Whether the file at `path` has rules of `tune` about this program. A file that cannot be read or
@@ -192,10 +246,11 @@ mod tests {
     #[test]
     fn a_new_file_is_what_run_reads() {
         let folder = tempfile::tempdir().unwrap();
-        let path = place(None, folder.path()).unwrap();
+        let place = Place::of(None, folder.path()).unwrap();
+        let path = place.path.clone();
         let rules = [rule(None, 65536)];
         let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
-        assert_eq!(write(&path, &tuned).unwrap(), None);
+        assert_eq!(write(&place, &tuned).unwrap(), None);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("[[rule]]\nprogram = \"job\"\n"), "{text}");
         let rules = config::load(Some(&path), None, &mut Vec::new()).unwrap().rules;
@@ -211,7 +266,7 @@ mod tests {
         std::fs::write(&path, "[[rule]]\nprogram = \"j*\"\nbuffer = 4096\n").unwrap();
         let rules = [rule(None, 65536)];
         let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
-        let warning = write(&path, &tuned).unwrap().unwrap();
+        let warning = write(&Place::usual(&path), &tuned).unwrap().unwrap();
         assert!(warning.contains("rule for 'j*'"), "{warning}");
     }
 
@@ -223,9 +278,37 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             let rules = [rule(None, 65536)];
             let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
-            let message = write(&path, &tuned).unwrap_err().to_string();
+            let message = write(&Place::usual(&path), &tuned).unwrap_err().to_string();
             assert!(message.contains("sweetspot.toml: "), "{message}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn what_is_someone_elses_is_not_made_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweetspot.toml");
+        let text = "[[rule]]\nbuffer = 1\n";
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o664)).unwrap();
+        let rules = [rule(None, 65536)];
+        let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
+        let place = Place::of(None, folder.path()).unwrap();
+        let message = write(&place, &tuned).unwrap_err().to_string();
+        assert!(message.contains("someone else's; nothing was written"), "{message}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+
+        write(&Place::named(&path), &tuned).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().contains("job"));
+        let found = path.metadata().unwrap();
+        assert_eq!(found.mode() & 0o7777, 0o664);
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: only root can give a file away");
+        }
+        std::os::unix::fs::chown(&path, Some(54321), Some(54322)).unwrap();
+        write(&Place::named(&path), &tuned).unwrap();
+        let found = path.metadata().unwrap();
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (54321, 54322, 0o664));
+        assert!(write(&place, &tuned).is_err());
     }
 }

@@ -23,9 +23,10 @@ use sweetspot_lab::search::{OFF, Setting};
 use sweetspot_report::numbers::{spoken, typed};
 use sweetspot_report::profile::data::Profile;
 use sweetspot_report::shown::shown;
-use sweetspot_sandbox as sandbox;
-use tempfile::TempDir;
+use sweetspot_sandbox::Scratch;
 
+/// How names of the folders begin that take what the command says.
+const SCRATCH_PREFIX: &str = "sweetspot-tune-";
 const STANDARD_INPUT: &str = "/proc/self/fd/0";
 /// No run takes longer.
 const RUN_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -35,9 +36,7 @@ pub struct Trial<'a> {
     arguments: &'a Tune,
     folder: PathBuf,
     /// Takes what the command says.
-    scratch: TempDir,
-    /// Keeps it from being swept.
-    _lock: std::fs::File,
+    scratch: Scratch,
     /// The sandbox, if it runs in one.
     apart: Option<Apart>,
     files: Files,
@@ -77,10 +76,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     /// Where there is no room for what it says.
     pub fn new(arguments: &'a Tune) -> Result<Trial<'a>, Failure> {
-        let (lock, scratch) = tempfile::Builder::new()
-            .prefix(sandbox::TUNE_PREFIX)
-            .tempdir()
-            .and_then(|scratch| Ok((sandbox::lock(scratch.path())?, scratch)))
+        let scratch = Scratch::new(&std::env::temp_dir(), SCRATCH_PREFIX)
             .map_err(|error| Failure::own(format!("no temporary folder: {error}")))?;
         let folder = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())
@@ -98,7 +94,6 @@ impl<'a> Trial<'a> {
             arguments,
             folder,
             scratch,
-            _lock: lock,
             apart,
             files: Files::default(),
             expected: Outputs::default(),

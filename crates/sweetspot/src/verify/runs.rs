@@ -3,6 +3,7 @@
 use crate::arguments::Verify;
 use crate::failure::{Failure, say};
 use crate::home;
+use crate::inherited;
 use crate::reach::{self};
 use crate::verify::compare::{Elsewhere, Outcome};
 use crate::verify::content::Span;
@@ -45,7 +46,13 @@ pub(super) struct Runs<'a> {
 impl<'a> Runs<'a> {
     pub(super) fn new(arguments: &'a Verify, rules: Option<PathBuf>) -> Result<Runs<'a>, Failure> {
         let in_place = arguments.in_place || arguments.prepare.is_some();
-        let isolation = if in_place { Isolation::None } else { Isolation::Overlays };
+        let isolation = match in_place {
+            true => Isolation::None,
+            false => {
+                inherited::nothing_outside()?;
+                Isolation::Overlays
+            }
+        };
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))

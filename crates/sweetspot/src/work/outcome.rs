@@ -1,10 +1,13 @@
 //! What a command says when it is done, and its progress bar.
 
+use super::explain::STATUS_FAILED;
+use crate::failure::Failure;
+use crate::print::print;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -36,7 +39,10 @@ impl Outcome {
     }
 
     /// Prints it: one JSON object, or `said`.
-    pub fn show(&mut self, json: bool, said: Option<&str>) {
+    ///
+    /// # Errors
+    /// Where standard output does not take it; the exit status is 1.
+    pub fn show(&mut self, json: bool, said: Option<&str>) -> Result<(), Failure> {
         let text = if json {
             if let Some(made) = self.made.take() {
                 self.set("hash", hash(&made).ok());
@@ -45,11 +51,19 @@ impl Outcome {
         } else {
             match said {
                 Some(said) => said.to_string(),
-                None => return,
+                None => return Ok(()),
             }
         };
-        let _ = writeln!(io::stdout(), "{text}");
+        print_line(&text)
     }
+}
+
+/// Prints one line.
+///
+/// # Errors
+/// Where standard output does not take it; the exit status is 1.
+pub fn print_line(line: &str) -> Result<(), Failure> {
+    print(&format!("{line}\n")).map_err(|failure| failure.status(STATUS_FAILED))
 }
 
 /// The most memory that this process had resident.

@@ -1,0 +1,108 @@
+//! Folders that are removed when they are not needed any more: by their maker, or by the next process
+//! that makes one in the same place if that was killed.
+//!
+//! Invariant: what is swept was made here. A name proves nothing, because anyone may have chosen it:
+//! such a folder has a file in it that only [`Scratch::new`] makes, and makes last, when the folder is
+//! locked already. So one that has it and is not locked was left.
+
+use crate::shown;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The file that says whose folder it is.
+const MARK: &str = ".sweetspot-scratch";
+/// What it says to who finds it.
+const MARK_TEXT: &str = "made by sweetspot, and removed by it as soon as nobody uses it\n";
+
+/// A folder that is removed when dropped, whatever modes the program gave to what is in it. It is
+/// locked as long as this lives: one that is not was left by a process that was killed.
+pub struct Scratch(PathBuf, #[expect(dead_code, reason = "holds the lock")] fs::File);
+
+impl Scratch {
+    /// Makes a folder in `place` with a name that begins with `prefix`, after removing those with
+    /// such names that killed processes of this user left there.
+    ///
+    /// # Errors
+    /// Where there can be none.
+    pub fn new(place: &Path, prefix: &str) -> io::Result<Scratch> {
+        let place = fs::canonicalize(place)?;
+        sweep(&place, prefix);
+        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(&place)?;
+        let lock = lock(folder.path())?;
+        fs::File::create_new(folder.path().join(MARK))?.write_all(MARK_TEXT.as_bytes())?;
+        Ok(Scratch(folder.keep(), lock))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = remove_tree(&self.0) {
+            let folder = shown(&self.0);
+            // The answer of the verb stands; a stderr that is closed or full is no reason to fail.
+            let said = format!("sweetspot: {folder} is left: {error}\n  try: rm -rf {folder}");
+            let _ = writeln!(io::stderr(), "{said}");
+        }
+    }
+}
+
+/// Keeps a folder from being swept as long as the answer lives.
+fn lock(folder: &Path) -> io::Result<fs::File> {
+    let lock = fs::File::open(folder)?;
+    match flock(&lock, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => Err(Errno::WOULDBLOCK.into()),
+        // Where a file system has no locks nobody gets one: then folders are left, not removed.
+        _ => Ok(lock),
+    }
+}
+
+/// Removes what processes of this user that were killed left in a folder.
+fn sweep(place: &Path, prefix: &str) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let is_named = entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes());
+        if !is_named || !is_made_here(&entry) {
+            continue;
+        }
+        // A run whose parent was killed may go on for a while: it holds the lock, too.
+        let is_left = fs::File::open(entry.path())
+            .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
+        if is_left {
+            let _ = remove_tree(&entry.path()); // what cannot be removed takes room, and no more
+        }
+    }
+}
+
+/// Whether a folder, and no link to one, is of this user and has its mark.
+fn is_made_here(entry: &fs::DirEntry) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    let is_own = |found: &fs::Metadata| found.uid() == user;
+    entry.metadata().is_ok_and(|found| found.is_dir() && is_own(&found))
+        && fs::symlink_metadata(entry.path().join(MARK))
+            .is_ok_and(|mark| mark.is_file() && is_own(&mark))
+}
+
+/// Removes a folder and all in it, after giving back the right to do so.
+pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
+    let mut left = vec![folder.to_owned()];
+    while let Some(folder) = left.pop() {
+        let Ok(data) = fs::symlink_metadata(&folder) else { continue };
+        if data.permissions().mode() & 0o700 != 0o700 {
+            let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
+        }
+        let entries = fs::read_dir(&folder)?.flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        left.extend(folders.map(|entry| entry.path()));
+    }
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
