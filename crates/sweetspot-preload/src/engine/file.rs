@@ -147,8 +147,7 @@ pub struct OpenFile {
     pub private: AtomicU32,
     /// 1 where it was open before the program started.
     pub outside: AtomicU32,
-    /// 1 where its times say nothing about its content.
-    pub untimed: AtomicU32,
+    pub traits: AtomicU32,
     pub device: AtomicU64,
     pub inode: AtomicU64,
     /// Bytes that the window's buffer was taken for; 0: none taken.
@@ -225,7 +224,7 @@ const NEW: OpenFile = OpenFile {
     flags: AtomicU32::new(0),
     private: AtomicU32::new(0),
     outside: AtomicU32::new(0),
-    untimed: AtomicU32::new(0),
+    traits: AtomicU32::new(0),
     device: AtomicU64::new(0),
     inode: AtomicU64::new(0),
     buffer_bytes: AtomicU64::new(0),
@@ -332,6 +331,7 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     file.state.store(0, Relaxed);
     file.private.store(0, Relaxed);
     file.outside.store(0, Relaxed);
+    file.traits.store(0, Relaxed);
     file.references.store(1, Relaxed);
     file.buffer_bytes.store(0, Relaxed);
     file.room_ns.store(0, Relaxed);

@@ -283,7 +283,7 @@ fn unchanged(file: &OpenFile, fd: i32, now: u64) -> bool {
     }
     file.count(Counter::KernelCalls, 1);
     let Some(status) = sys::status(fd) else { return false };
-    let same = file.untimed.load(Relaxed) == 0
+    let same = file.traits.load(Relaxed) & transition::UNTIMED == 0
         && status.mtime_ns == file.mtime_ns.load(Relaxed)
         && status.ctime_ns == file.ctime_ns.load(Relaxed)
         && status.size == file.size.load(Relaxed);

@@ -11,7 +11,6 @@ use sweetspot_core::append::is_small;
 use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
-use sweetspot_core::why::Why;
 
 use super::children::passive;
 use super::file::{CLOSED, Hit, OpenFile};
@@ -248,9 +247,9 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
 /// Before a read that goes to the kernel, at its offset or at `offset`.
 fn before_straight(file: Option<&OpenFile>, fd: i32, len: usize, offset: Option<i64>) {
     // A FIFO or a terminal that was opened by its path: who writes there, or waits to, notices the read.
-    let is_heard = |file: &OpenFile| file.why.load(Relaxed) & Why::NotRegular.bit() != 0;
+    let is_noticed = |file: &OpenFile| file.traits.load(Relaxed) & transition::NOTICED != 0;
     let is_news = |file| {
-        inodes::others_pending(file) || super::children::shows_its_offset(file) || is_heard(file)
+        inodes::others_pending(file) || super::children::shows_its_offset(file) || is_noticed(file)
     };
     if file.is_none_or(is_news) {
         speak();

@@ -91,8 +91,8 @@ pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
     file.device.store(status.device, Relaxed);
     file.inode.store(status.inode, Relaxed);
     file.state.store(value, Relaxed);
-    if !status.regular {
-        file.note(Why::NotRegular);
+    if status.is_noticed {
+        file.traits.store(NOTICED, Relaxed);
     }
     if swap(word, value, file.to_word()) {
         Some(file)
@@ -183,6 +183,10 @@ pub fn may_wait(flags: i32) -> bool {
     flags & direct & !libc::O_LARGEFILE == 0
 }
 
+/// In `OpenFile::traits`: its times say nothing about its content; others notice each read of it.
+pub const UNTIMED: u32 = 1;
+pub const NOTICED: u32 = 2;
+
 /// By what a window can be confirmed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
@@ -195,7 +199,8 @@ pub enum Trust {
 impl Trust {
     /// Remembers it for the file.
     pub fn keep(self, file: &OpenFile) {
-        file.untimed.store(u32::from(self == Trust::Nothing), Relaxed);
+        let untimed = if self == Trust::Nothing { UNTIMED } else { 0 };
+        file.traits.store(untimed, Relaxed);
     }
 }
 

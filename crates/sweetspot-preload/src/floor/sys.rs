@@ -77,6 +77,9 @@ pub struct Status {
     pub inode: u64,
     pub size: u64,
     pub regular: bool,
+    /// Others may notice a read of it: a pipe, a terminal, a disk; not a file, nor a device that is the
+    /// same for all (`/dev/zero`).
+    pub is_noticed: bool,
     /// What may be done with it, and by whom: as `st_mode`.
     pub mode: u32,
     pub owner: u32,
@@ -106,12 +109,20 @@ pub unsafe fn status_at(folder: i32, path: *const core::ffi::c_char, flags: i32)
     (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))
 }
 
+/// The major number of `/dev/null`, `/dev/zero`, `/dev/random` and their like.
+const MEMORY_DEVICES: u32 = 1;
+
 fn status_of(stat: &libc::stat) -> Status {
     Status {
         device: stat.st_dev,
         inode: stat.st_ino,
         size: stat.st_size as u64,
         regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
+        is_noticed: match stat.st_mode & libc::S_IFMT {
+            libc::S_IFREG | libc::S_IFDIR => false,
+            libc::S_IFCHR => libc::major(stat.st_rdev) != MEMORY_DEVICES,
+            _ => true,
+        },
         mode: stat.st_mode,
         owner: stat.st_uid,
         mtime_ns: (stat.st_mtime as u64).wrapping_mul(1_000_000_000) + stat.st_mtime_nsec as u64,

@@ -124,6 +124,12 @@ pub const COREUTILS: &[Case] = &[
     },
     Case {
         group: "coreutils",
+        name: "dd of zeros",
+        command: "$RUN dd if=/dev/zero of=out bs=7 count=30000 status=none",
+        ..DEFAULT
+    },
+    Case {
+        group: "coreutils",
         name: "dd bs=7",
         prepare: LINES,
         command: "$RUN dd if=in.txt of=out bs=7 2>&1 | head -n 2; $RUN dd if=in.txt bs=7 status=none > out2",
