@@ -171,7 +171,7 @@ pub(crate) fn save_beside(saving: &Saving<'_>, last_folder: &Path) -> io::Result
     if let Some(folder) = original.and_then(Path::parent) {
         result = save_in(saving, folder, name);
     }
-    for folder in state_folders() {
+    if let Some(folder) = state_folder() {
         result = result.or_else(|_| {
             make_own(&folder)?;
             save_in(saving, &folder, name)
@@ -218,29 +218,34 @@ fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
     OsString::from_vec([name, suffix.as_bytes()].concat())
 }
 
-/// `$XDG_STATE_HOME/sweetspot`, or `~/.local/state/sweetspot`; and root's, who may have another user's
+/// `$XDG_STATE_HOME/sweetspot`, or `~/.local/state/sweetspot`; root's own, where root has another user's
 /// variables (`sudo`).
-fn state_folders() -> impl Iterator<Item = PathBuf> {
+fn state_folder() -> Option<PathBuf> {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
-    let of_root = (sys::effective_uid() == 0).then(|| PathBuf::from("/var/lib"));
-    state.into_iter().chain(of_root).map(|state| state.join("sweetspot"))
+    let of_root = || (sys::effective_uid() == 0).then(|| PathBuf::from("/var/lib"));
+    let state = state.filter(|state| is_roots_way(state)).or_else(of_root)?;
+    Some(state.join("sweetspot"))
 }
 
-/// Makes a folder that is this user's, unless it is there. For root everything on the way must be its
-/// own: in another user's folders a link could lead its bytes anywhere.
+/// Whether everything that is there on the way to a folder is root's, if this is root: in another
+/// user's folders a link could lead its bytes anywhere.
+fn is_roots_way(folder: &Path) -> bool {
+    let mut there = folder.ancestors().filter_map(|above| std::fs::symlink_metadata(above).ok());
+    sys::effective_uid() != 0 || there.all(|above| above.uid() == 0)
+}
+
+/// Makes a folder that is this user's, unless it is there.
 fn make_own(folder: &Path) -> io::Result<()> {
     let refused = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
-    let is_own = |found: &std::fs::Metadata| found.uid() == sys::effective_uid();
-    let mut there = folder.ancestors().filter_map(|above| std::fs::symlink_metadata(above).ok());
-    if sys::effective_uid() == 0 && !there.all(|above| is_own(&above)) {
+    if !is_roots_way(folder) {
         return refused();
     }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     match std::fs::symlink_metadata(folder)? {
-        found if found.is_dir() && is_own(&found) => Ok(()),
+        found if found.is_dir() && found.uid() == sys::effective_uid() => Ok(()),
         _ => refused(),
     }
 }
