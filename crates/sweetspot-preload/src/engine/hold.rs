@@ -80,12 +80,10 @@ impl OpenFile {
     /// Takes the lock for an append, without blocking signals; false if it is held.
     #[inline(always)]
     pub fn enter_append(&self) -> bool {
-        let me = sys::thread_pointer();
-        match Threads::now() {
-            Threads::One if self.lock.load(Relaxed) != 0 => return false,
-            Threads::One => self.lock.store(me, Relaxed),
-            several if !several.swap(&self.lock, 0, me) => return false,
-            Threads::Several => {}
+        // In one step, also where there is one thread: a handler may come in between, and go on with
+        // another coroutine, which would hold it as well.
+        if !Threads::now().swap(&self.lock, 0, sys::thread_pointer()) {
+            return false;
         }
         self.frame.store(sys::stack_pointer(), Relaxed);
         true
