@@ -11,7 +11,7 @@ use sweetspot_core::ledger::BUFFER_OFF;
 use super::concerns::{self, CONCURRENT, PASSIVE};
 pub use super::concerns::{PASSIVE_BEFORE_START, PASSIVE_FOR_GOOD, PASSIVE_OFF, PASSIVE_SPAWN};
 use super::file;
-use crate::floor::atomic::single_threaded;
+use crate::floor::atomic::{single_threaded, swap};
 
 /// Whether every call goes straight on for good, and nobody observes it: the short way for files that
 /// have no buffer.
@@ -54,16 +54,15 @@ pub fn set_under_seccomp() {
 #[unsafe(link_section = ".data")]
 pub static EPOCH: AtomicU64 = AtomicU64::new(1);
 
-/// Something new may have been learned: from which epoch this one was reached. With threads a locked
-/// add: two that listen at the same time advance it twice, and each knows what came before it.
+/// Something new may have been learned.
 #[inline(always)]
-pub fn listen() -> u64 {
-    if single_threaded() {
-        let epoch = EPOCH.load(Relaxed);
-        EPOCH.store(epoch.wrapping_add(1), Relaxed);
-        return epoch;
+pub fn listen() {
+    match single_threaded() {
+        true => EPOCH.store(EPOCH.load(Relaxed).wrapping_add(1), Relaxed),
+        false => {
+            EPOCH.fetch_add(1, SeqCst);
+        }
     }
-    EPOCH.fetch_add(1, SeqCst)
 }
 
 /// The same before a call that may bring news, where nobody else can come in between: no window is filled
@@ -85,7 +84,15 @@ pub fn begin_concurrency() {
 /// The same of a window that was as the file is in an epoch: the one in which it may answer. What was
 /// learned by somebody else in between is not in it.
 pub fn listen_with(window_epoch: u64) -> u64 {
-    let knew_all = listen() == window_epoch;
+    // In one step, also where there is one thread: a handler in between may learn something, too, and
+    // fill a window after it. An epoch that came again would make that window right.
+    let epoch = loop {
+        let epoch = EPOCH.load(Relaxed);
+        if swap(&EPOCH, epoch, epoch.wrapping_add(1)) {
+            break epoch;
+        }
+    };
+    let knew_all = epoch == window_epoch;
     if knew_all { window_epoch.wrapping_add(1) } else { window_epoch }
 }
 
