@@ -54,7 +54,8 @@ pub fn set_under_seccomp() {
 #[unsafe(link_section = ".data")]
 pub static EPOCH: AtomicU64 = AtomicU64::new(1);
 
-/// Something new may have been learned.
+/// Something new may have been learned. With threads a locked add: two that listen at the same time
+/// advance it twice.
 #[inline(always)]
 pub fn listen() {
     match single_threaded() {

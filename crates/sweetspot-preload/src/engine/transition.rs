@@ -169,7 +169,8 @@ struct Facts {
     trust: Trust,
 }
 
-enum Refusal {
+/// Why a file gets no window.
+pub enum Refusal {
     /// Ask again later.
     Later,
     /// Never for this open file.
@@ -204,22 +205,22 @@ impl Trust {
     }
 }
 
-/// Whether a window may answer reads of a file, and by what it is confirmed; asked before its first one, also where its writes
-/// wait already.
+/// Whether a window may answer reads of a file, and by what it is confirmed. It is asked before the first
+/// one, also where the file's writes wait already.
 ///
 /// # Errors
 /// Why not.
-pub fn may_have_window(fd: i32) -> Result<Trust, Why> {
+pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
     const FUSE: u64 = 0x6573_5546;
-    let magic = sys::file_system(fd).map(|(magic, _)| magic);
-    if magic.is_some_and(|magic| MADE_UP.contains(&magic)) {
-        return Err(Why::NotRegular);
+    let (magic, _) = sys::file_system(fd).ok_or(Refusal::Later)?;
+    if MADE_UP.contains(&magic) {
+        return Err(Refusal::Final(Why::NotRegular));
     }
     let hears = super::silence::shares_memory() || super::silence::may_hear();
     if hears && !rules::is_private(fd) {
-        return Err(Why::SharedMemory);
+        return Err(Refusal::Final(Why::SharedMemory));
     }
-    Ok(if magic == Some(FUSE) { Trust::Nothing } else { Trust::Times })
+    Ok(if magic == FUSE { Trust::Nothing } else { Trust::Times })
 }
 
 fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
@@ -237,8 +238,7 @@ fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
     if inodes::is_mapped(status.device, status.inode) {
         return Err(Refusal::Final(Why::Mapped));
     }
-    sys::file_system(fd).ok_or(Refusal::Later)?;
-    let trust = may_have_window(fd).map_err(Refusal::Final)?;
+    let trust = may_have_window(fd)?;
     let buffer = match known.map(|file| file.buffer.load(Relaxed)) {
         Some(buffer) if buffer != BUFFER_OFF => buffer,
         _ => rules::buffer_for(fd),
