@@ -13,6 +13,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+/// How the names of all of them begin.
+const NAME: &str = "sweetspot-";
 /// The file that says whose folder it is.
 const MARK: &str = ".sweetspot-scratch";
 /// What it says to who finds it.
@@ -23,14 +25,14 @@ const MARK_TEXT: &str = "made by sweetspot, and removed by it as soon as nobody 
 pub struct Scratch(PathBuf, #[expect(dead_code, reason = "holds the lock")] fs::File);
 
 impl Scratch {
-    /// Makes a folder in `place` with a name that begins with `prefix`, after removing those with
-    /// such names that killed processes of this user left there.
+    /// Makes a folder in `place` with a name that begins with `prefix`, after removing those that killed
+    /// processes of this user left there, whatever verb they were of.
     ///
     /// # Errors
     /// Where there can be none.
     pub fn new(place: &Path, prefix: &str) -> io::Result<Scratch> {
         let place = fs::canonicalize(place)?;
-        sweep(&place, prefix);
+        sweep(&place);
         let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(&place)?;
         let lock = lock(folder.path())?;
         fs::File::create_new(folder.path().join(MARK))?.write_all(MARK_TEXT.as_bytes())?;
@@ -65,9 +67,9 @@ fn lock(folder: &Path) -> io::Result<fs::File> {
 }
 
 /// Removes what processes of this user that were killed left in a folder.
-fn sweep(place: &Path, prefix: &str) {
+fn sweep(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        let is_named = entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes());
+        let is_named = entry.file_name().as_encoded_bytes().starts_with(NAME.as_bytes());
         if !is_named || !is_made_here(&entry) {
             continue;
         }
@@ -104,5 +106,33 @@ pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_any_verb_left_is_swept_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = |name: &str, is_marked: bool| {
+            let path = place.path().join(name);
+            fs::create_dir(&path).unwrap();
+            if is_marked {
+                fs::write(path.join(MARK), MARK_TEXT).unwrap();
+            }
+            path
+        };
+        let left = folder("sweetspot-one-1", true);
+        let users = [folder("sweetspot-one-2", false), folder("other", true)];
+        let used = Scratch::new(place.path(), "sweetspot-one-").unwrap();
+        let made = Scratch::new(place.path(), "sweetspot-two-").unwrap();
+        assert!(!left.exists());
+        assert!(users.iter().all(|folder| folder.exists()));
+        assert!(used.path().exists() && made.path().exists());
+        let again = folder("sweetspot-one-3", true);
+        drop(Scratch::new(place.path(), "sweetspot-two-").unwrap());
+        assert!(!again.exists(), "left by another verb");
     }
 }
