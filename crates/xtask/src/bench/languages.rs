@@ -158,9 +158,8 @@ fn table(record: &Value, folder: &str) -> String {
         .map(|load| format!("{:.1}", load.as_f64().unwrap_or(0.0)))
         .collect();
     let mut text = format!(
-        "One session on {} with {} cores ({}), {}, Linux {},\nbeside other work (load {} at the \
-         beginning and at the end). Medians, and the ratio from alternating\npairs with its 95 % \
-         interval; outputs equal in every round; of `profile` its answer\n\
+        "One session on {} with {} cores ({}), {}, Linux {}, load\n{} at the beginning and at the end. Medians, and the ratio from alternating \
+         pairs with its\n95 % interval; outputs equal in every round; of `profile` its answer\n\
          (`{folder}`).\n\n\
          | program, unchanged | Debian package | plain | under `run` | ratio | calls left | `profile` says |\n\
          |---|---|---|---|---|---|---|\n",
