@@ -66,6 +66,13 @@ static void one_fstat(void) {
     if (fstat(fd, &status) != 0) failed();
 }
 
+/* Rights are given up once, so nothing is buffered from then on. */
+static void unbuffered_read(void) {
+    static int confined;
+    if (!confined) confined = setreuid(-1, -1) == 0;
+    read200();
+}
+
 static void nothing(void) {}
 
 static const struct {
@@ -81,6 +88,7 @@ static const struct {
     {"seek", random_seek_and_read, "large", NULL},
     {"small", small_file, "large", NULL},
     {"fstat", one_fstat, "large", NULL},
+    {"unbuffered", unbuffered_read, "large", NULL},
     {"fread8", fread8, "large", "r"},
     {"fread200", fread200, "large", "r"},
     {"fwrite200", fwrite200, "out", "w"},

@@ -7,7 +7,7 @@ use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
-use super::process::listen;
+use super::process::{listen, passive_for_good};
 use super::{
     concerns, deaths, handle, inodes, ledger, observe, settle, space, speak, table, transition,
 };
@@ -364,4 +364,13 @@ pub enum AtOnce {
     Pass,
     /// More must be asked first.
     Ask,
+}
+
+impl AtOnce {
+    /// Where the two words leave it open: a process that passes everything through for good has nothing
+    /// to ask.
+    #[inline(always)]
+    pub(super) fn otherwise() -> AtOnce {
+        if passive_for_good() && !observe::is_on() { AtOnce::Pass } else { AtOnce::Ask }
+    }
 }

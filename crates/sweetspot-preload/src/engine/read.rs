@@ -28,7 +28,7 @@ use crate::floor::{careful, copy};
 /// of it: so it is learned from, and listened to, before it is made.
 #[inline(always)]
 pub fn at_once(fd: i32, len: usize) -> AtOnce {
-    let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::Ask };
+    let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::otherwise() };
     let value = word.load(Relaxed);
     if table::is_open(value) {
         return AtOnce::Kept(value);
@@ -36,7 +36,7 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
     let next = Learning(value).small_read_in_order();
     let asked = next.0 & (table::FREE | Learning::EARNS_NOTHING);
     if concerns::with(asked) != table::LEARNING || !is_small(len as u64) {
-        return AtOnce::Ask;
+        return AtOnce::otherwise();
     }
     word.store(next.0, Relaxed);
     end.store(Near(end.load(Relaxed)).moved(len as u64).0, Relaxed);
@@ -48,10 +48,10 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
 /// nothing, passes through.
 #[inline(always)]
 pub fn at_once_at(fd: i32, len: usize, offset: i64) -> AtOnce {
-    let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::Ask };
+    let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::otherwise() };
     let value = word.load(Relaxed);
     if concerns::with(value & (table::FREE | Learning::SCORE)) != table::LEARNING {
-        return table::open_word(fd).map_or(AtOnce::Ask, AtOnce::Kept);
+        return table::open_word(fd).map_or_else(AtOnce::otherwise, AtOnce::Kept);
     }
     if Near(end.load(Relaxed)).has(offset as u64) {
         return AtOnce::Ask;

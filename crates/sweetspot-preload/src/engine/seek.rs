@@ -27,11 +27,11 @@ const ASK_BEYOND: u64 = 1 << 30;
 /// kernel.
 #[inline(always)]
 pub fn at_once(fd: i32, offset: i64, whence: i32) -> AtOnce {
-    let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::Ask };
+    let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::otherwise() };
     let value = word.load(Relaxed);
     let asked = value & (table::FREE | Learning::JUMPS_TO_NOTHING);
     if concerns::with(asked) != table::LEARNING || whence != libc::SEEK_SET {
-        return table::open_word(fd).map_or(AtOnce::Ask, AtOnce::Kept);
+        return table::open_word(fd).map_or_else(AtOnce::otherwise, AtOnce::Kept);
     }
     if !Near(end.load(Relaxed)).has(offset as u64) {
         word.store(Learning(value).jumped_to_nothing().0, Relaxed);

@@ -41,7 +41,7 @@ enum Source {
 /// What can be done with a `write` at once.
 #[inline(always)]
 pub fn at_once(fd: i32) -> AtOnce {
-    table::open_word(fd).map_or(AtOnce::Ask, AtOnce::Kept)
+    table::open_word(fd).map_or_else(AtOnce::otherwise, AtOnce::Kept)
 }
 
 /// `write`.

@@ -42,6 +42,7 @@ const CALLS: &[Calls] = &[
     calls("seek", "lseek and read, passed through", 50, 47),
     calls("small", "open, two reads, close of a small file", 200, 106),
     calls("fstat", "fstat", 15, 16),
+    calls("unbuffered", "read in a process that is not buffered", 25, 25),
 ];
 
 /// The start of a process: the instructions that the library adds to it.

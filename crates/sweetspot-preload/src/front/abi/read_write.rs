@@ -96,8 +96,7 @@ macro_rules! in_steps {
 
                 match $at_once {
                     AtOnce::Pass => {
-                        // SAFETY: nobody comes in between, so nobody changes it.
-                        let next = unsafe { *NEXT.as_ptr() } as usize;
+                        let next = NEXT.load(Relaxed) as usize;
                         let next = calls!(next => ($fd: c_int $(, $arg: $type)*) -> $ret);
                         next($fd $(, $arg)*)
                     }
