@@ -5,6 +5,7 @@
 //! another machine by a cross compiler.
 
 use super::{call, ends_with_us, folder};
+use crate::build::{Machine, can_link};
 use crate::fuzz::victim::compiler_options;
 use serde_json::Value;
 use std::env::consts::ARCH;
@@ -45,9 +46,10 @@ pub fn made_for(architecture: &str) -> Result<Made, String> {
             .env("RUSTFLAGS", "-Ctarget-feature=+crt-static")
             .env_remove("CARGO_ENCODED_RUSTFLAGS");
         if architecture != ARCH {
+            let machine = Machine::named(architecture).ok_or("no such machine")?;
             let variable =
                 format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
-            cargo.env(variable, cross_compiler(architecture));
+            cargo.env(variable, can_link(machine)?);
         }
         cargo.stdin(Stdio::null()).stderr(Stdio::inherit());
         let output =
