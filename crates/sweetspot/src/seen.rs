@@ -10,7 +10,6 @@
 //! Not here: who else may change the file, which is asked before each use (`preload`).
 
 use crate::home;
-use crate::preload::HASH;
 use rustix::fs::{Mode, OFlags};
 use std::fs::{File, Metadata};
 use std::io::{Read, Write};
@@ -26,22 +25,22 @@ const BYTES_MAX: usize = 2048;
 /// A file that was changed a moment ago may be changed again without another time.
 const AGE_MIN: Duration = Duration::from_secs(2);
 
-/// What is noted of a library.
-fn line(library: &Metadata) -> String {
+/// What is noted of a library whose content has this hash.
+fn line(hash: &str, library: &Metadata) -> String {
     let [device, inode, size] = [library.dev(), library.ino(), library.size()];
     let (mode, seconds, nanoseconds) = (library.mode(), library.ctime(), library.ctime_nsec());
-    format!("{HASH} {device} {inode} {size} {mode:o} {seconds}.{nanoseconds:09}")
+    format!("{hash} {device} {inode} {size} {mode:o} {seconds}.{nanoseconds:09}")
 }
 
 /// Whether this library was compared before, and has not been changed since.
-pub fn is_noted(library: &Metadata) -> bool {
-    let line = line(library);
+pub fn is_noted(hash: &str, library: &Metadata) -> bool {
+    let line = line(hash, library);
     read_first(&home::notes()).is_some_and(|notes| notes.lines().any(|noted| noted == line))
 }
 
 /// Notes that a library is what it should be. `library` is what was known of it before it was compared.
 /// Where there is no place for notes, it is compared each time.
-pub fn note(library: &Metadata) {
+pub fn note(hash: &str, library: &Metadata) {
     let changed = u64::try_from(library.ctime()).ok().map(Duration::from_secs);
     let age = changed.and_then(|changed| (UNIX_EPOCH + changed).elapsed().ok());
     if age.is_none_or(|age| age <= AGE_MIN) {
@@ -53,7 +52,7 @@ pub fn note(library: &Metadata) {
     };
     let Some(folder) = folders.iter().find(is_own) else { return };
     let older = read_first(&folders).unwrap_or_default();
-    let mut text = line(library) + "\n";
+    let mut text = line(hash, library) + "\n";
     for line in older.lines().take(LINES_MAX - 1) {
         text.extend([line, "\n"]);
     }
