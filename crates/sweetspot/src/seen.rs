@@ -1,11 +1,12 @@
 //! Notes that a library was compared, byte for byte: so that not every start reads all of it.
 //!
 //! ```text
-//! STATE/library    HASH DEVICE INODE SIZE MODE CTIME, a line each, the newest first
+//! STATE/costs/library    HASH DEVICE INODE SIZE MODE CTIME, a line each, the newest first
 //! ```
 //!
-//! Whoever changes the file changes the time of its status, which nobody can set. The notes lie where
-//! ledgers are noted: who could forge one could have bytes recovered to any file as well.
+//! Whoever changes the file changes the time of its status, which nobody can set. The notes lie below the
+//! folder in which ledgers are noted: who could forge one could have bytes recovered to any file as well. In
+//! a sandbox they are not what a program has changed.
 //!
 //! Not here: who else may change the file, which is asked before each use (`preload`).
 
@@ -16,6 +17,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
+use sweetspot_guard::costs;
 
 const NAME: &str = "library";
 /// Several builds may be in use, each with a library of its own.
@@ -35,7 +37,7 @@ fn line(hash: &str, library: &Metadata) -> String {
 /// Whether this library was compared before, and has not been changed since.
 pub fn is_noted(hash: &str, library: &Metadata) -> bool {
     let line = line(hash, library);
-    read_first(&home::notes()).is_some_and(|notes| notes.lines().any(|noted| noted == line))
+    read_first(&folders()).is_some_and(|notes| notes.lines().any(|noted| noted == line))
 }
 
 /// Notes that a library is what it should be. `library` is what was known of it before it was compared.
@@ -46,7 +48,7 @@ pub fn note(hash: &str, library: &Metadata) {
     if age.is_none_or(|age| age <= AGE_MIN) {
         return;
     }
-    let folders = home::notes();
+    let folders = folders();
     let is_own = |folder: &&PathBuf| {
         folder.symlink_metadata().is_ok_and(|found| found.is_dir() && is_ours_alone(&found))
     };
@@ -63,6 +65,10 @@ pub fn note(hash: &str, library: &Metadata) {
         Ok(())
     };
     let _ = write();
+}
+
+fn folders() -> Vec<PathBuf> {
+    costs::folders(&home::notes()).collect()
 }
 
 fn read_first(folders: &[PathBuf]) -> Option<String> {
