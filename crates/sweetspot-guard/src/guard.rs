@@ -6,11 +6,11 @@
 //!
 //! Two threads, no lock across a call that may block on data:
 //! - *pins* answers asks and alone allocates and frees chunks and pins. It never touches file data.
-//! - the *undertaker* sleeps until a process dies and then writes what that one left. It also writes for
-//!   a living process what has waited for the maximum age, if that process is quiet (`quiet`), or what
-//!   another process wants in its files now. It may block on a slow file system; asks are answered
-//!   meanwhile. It begins with the first ask: before, no death leaves anything, and a thread counts among
-//!   the processes that a user may have.
+//! - the *reaper* sleeps until a process dies, and then writes what that process left. It also writes for
+//!   a living process: what has waited for the maximum age while that process is quiet (`quiet`), and
+//!   what another process wants in its files now. It may block on a slow file system; asks are answered
+//!   meanwhile. It starts with the first ask: before that no death leaves anything, and each thread
+//!   counts towards the user's limit of processes.
 //!
 //! What a process stores in shared memory is believed only where it can do no harm beyond the
 //! process' own rights: which file is written is decided by the pin, which bytes by the chunk that
@@ -140,7 +140,7 @@ struct Held {
 impl Held {
     fn pin(&self) -> Option<BorrowedFd<'_>> {
         let pin = self.pin.load(SeqCst);
-        // The pins thread closes it only when nothing is pending, the undertaker uses it only while
+        // The pins thread closes it only when nothing is pending; the reaper uses it only while
         // something is.
         (pin != 0).then(|| sys::borrow(pin - 1))
     }
@@ -163,7 +163,7 @@ struct Guard {
     namespace: u64,
     /// Whether no filter of system calls could end this process for a copy that is not needed.
     may_copy: bool,
-    /// Takes that are due, and what wakes the undertaker for them.
+    /// Takes that are due, and what wakes the reaper for them.
     due: Mutex<Vec<quiet::Take>>,
     due_event: Option<sys::Event>,
 }

@@ -65,8 +65,8 @@ impl Watch {
 }
 
 impl Guard {
-    /// Waits for deaths until nobody is left.
-    pub(super) fn bury_the_dead(&self) -> io::Result<()> {
+    /// The reaper: waits for deaths until nobody is left.
+    pub(super) fn reap(&self) -> io::Result<()> {
         loop {
             if let Some(id) = self.epoll.wait(None)? {
                 self.see_to(id);
@@ -74,7 +74,7 @@ impl Guard {
         }
     }
 
-    /// Sees to what the undertaker woke for; after the last death the process ends.
+    /// Sees to what the reaper woke for; after the last death the process ends.
     pub(super) fn see_to(&self, id: u64) {
         if id == DUE {
             self.take_all_due();

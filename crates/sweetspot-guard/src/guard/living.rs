@@ -27,7 +27,7 @@ impl Guard {
         due.iter().for_each(|take| self.take(take));
     }
 
-    /// Hands takes to the undertaker.
+    /// Hands takes to the reaper.
     pub(super) fn hand_over(&self, takes: Vec<quiet::Take>) {
         if let Some(event) = &self.due_event
             && !takes.is_empty()

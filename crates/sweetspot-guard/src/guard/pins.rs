@@ -29,10 +29,10 @@ use crate::{identity, memory};
 const ROOM_AGE: Duration = Duration::from_secs(1);
 /// How often the slots of the dead are looked for at most.
 const SWEEP_AGE: Duration = Duration::from_secs(1);
-/// The undertaker calls nothing deep.
-const UNDERTAKER_STACK_BYTES: usize = 1 << 20;
-/// Without an undertaker deaths are looked for after this part of the time since the guard began, so
-/// that it ends soon after a short program and does not keep a machine awake below a long one.
+/// The reaper calls nothing deep.
+const REAPER_STACK_BYTES: usize = 1 << 20;
+/// Until the reaper starts, the guard looks for deaths at intervals of its age divided by this. So it
+/// ends soon after a short program, and does not keep the machine awake beside a long one.
 const LIFE_PER_LOOK: u32 = 8;
 /// At most, and at least.
 const LOOK_MAX: Duration = Duration::from_secs(1);
@@ -43,8 +43,9 @@ pub(super) struct Pins {
     guard: &'static Guard,
     chunks: Chunks,
     room: Room,
-    /// Whether there is an undertaker, and until then since when there is none.
-    has_undertaker: bool,
+    /// Whether the reaper has started.
+    has_reaper: bool,
+    /// When the guard began.
     begun: Instant,
     swept: Option<Instant>,
     clock_step: Duration,
@@ -63,7 +64,7 @@ impl Pins {
             guard,
             chunks,
             room,
-            has_undertaker: false,
+            has_reaper: false,
             begun,
             swept: None,
             clock_step,
@@ -110,13 +111,13 @@ impl Pins {
         let stands = self.guard.ledger.header.clock_wanted.load(SeqCst) == CLOCK_STANDS;
         let clock = (!stands).then_some(self.clock_step);
         let look = (self.begun.elapsed() / LIFE_PER_LOOK).clamp(LOOK_MIN, LOOK_MAX);
-        let look = (!self.has_undertaker).then_some(look);
+        let look = (!self.has_reaper).then_some(look);
         [clock, look].into_iter().flatten().min()
     }
 
-    /// Does the undertaker's work while there is none.
+    /// Does the reaper's work until it starts.
     fn look_for_deaths(&self) -> io::Result<()> {
-        while !self.has_undertaker
+        while !self.has_reaper
             && let Some(id) = self.guard.epoll.wait(Some(Duration::ZERO))?
         {
             self.guard.see_to(id);
@@ -124,19 +125,19 @@ impl Pins {
         Ok(())
     }
 
-    /// Lets the undertaker begin, unless it has; what is granted afterwards is finished, whoever dies.
-    fn need_undertaker(&mut self) -> io::Result<()> {
-        if self.has_undertaker {
+    /// Starts the reaper unless it runs. What is granted from then on is finished, whoever dies.
+    fn start_reaper(&mut self) -> io::Result<()> {
+        if self.has_reaper {
             return Ok(());
         }
         let guard = self.guard;
-        let undertaker = move || {
+        let reaper = move || {
             // A guard that waits for no death would be worse than none.
-            let _ = guard.bury_the_dead();
+            let _ = guard.reap();
             sys::exit_now(1)
         };
-        std::thread::Builder::new().stack_size(UNDERTAKER_STACK_BYTES).spawn(undertaker)?;
-        self.has_undertaker = true;
+        std::thread::Builder::new().stack_size(REAPER_STACK_BYTES).spawn(reaper)?;
+        self.has_reaper = true;
         Ok(())
     }
 
@@ -157,8 +158,8 @@ impl Pins {
         let _ = header.clock_wanted.compare_exchange(wanted, next, SeqCst, SeqCst);
     }
 
-    /// Hands to the undertaker what has waited too long in processes that are quiet; whether anything
-    /// waits at all.
+    /// Hands to the reaper what has waited too long in quiet processes, and says whether anything waits
+    /// at all.
     fn look_for_the_quiet(&mut self) -> bool {
         let guard = self.guard;
         let words = guard.pinned().map(|(index, entry)| quiet::Seen {
@@ -229,7 +230,7 @@ impl Pins {
                 }
             }
             // With bytes pending (which no owner does) pin and chunk stay, until it has died and the
-            // undertaker has written them.
+            // reaper has written them.
             STATE_RELEASE if !is_pending => {
                 self.drop_pin(index);
                 let next = next_state(word, STATE_OWNED);
@@ -255,7 +256,7 @@ impl Pins {
         if slot == 0 || slot as usize >= SLOTS_MAX || fd < 0 {
             return Err(Refused);
         }
-        self.need_undertaker()?;
+        self.start_reaper()?;
         let (owner, pid) = self.owner(slot)?;
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
         let pin = if is_copy { self.copy(owner, fd)? } else { pin(pid, fd)? };
