@@ -32,7 +32,7 @@ pub fn passive() -> bool {
 #[unsafe(link_section = ".data")]
 static FORKING: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a fork is under way.
+/// Whether a fork is in progress.
 pub fn forking() -> bool {
     FORKING.load(Relaxed) != 0
 }
@@ -169,7 +169,7 @@ pub fn before_fork() {
 #[unsafe(link_section = ".text.startup")]
 pub(super) fn stop_transitions() {
     FORKING.fetch_add(1, Relaxed);
-    // A transition that was under way is over when the registry can be had.
+    // A transition in progress is over once the registry can be held.
     let _signals = SignalsBlocked::new();
     drop(file::hold_registry());
 }

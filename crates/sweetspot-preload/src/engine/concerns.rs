@@ -28,7 +28,7 @@ pub const PASSIVE_BEFORE_START: u32 = 1 << 4;
 pub const PASSIVE_OFF: u32 = 1 << 5;
 /// The process ends, or gave up rights, or does what cannot be followed: straight on for good.
 pub const PASSIVE_FOR_GOOD: u32 = 1 << 6;
-/// A vfork or spawn is under way; see `engine::children`.
+/// A vfork or spawn is in progress; see `engine::children`.
 pub const PASSIVE_SPAWN: u32 = 1 << 7;
 /// All of them.
 pub const PASSIVE: u32 = PASSIVE_BEFORE_START | PASSIVE_OFF | PASSIVE_FOR_GOOD | PASSIVE_SPAWN;

@@ -107,7 +107,7 @@ pub struct OpenFile {
     /// 1 while on the list of files with pending bytes.
     pub dirty: AtomicU32,
     pub next_dirty: AtomicPtr<OpenFile>,
-    /// Time of modification before the flush that is under way; see `engine::write`.
+    /// Time of modification before the flush in flight; see `engine::write`.
     pub before_ns: AtomicU64,
     /// Where the chunk is mapped, also while writes go straight on.
     pub mapped_chunk: AtomicU64,

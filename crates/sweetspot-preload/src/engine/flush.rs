@@ -206,9 +206,9 @@ pub fn settle_held(file: &'static OpenFile, held: &Held) {
     file.chunk.store(0, Relaxed);
 }
 
-/// Advances the generation although nothing is pending, so that an append that is under way (below
-/// us, or in a thread from which the lock was taken over) starts again. What it committed in the
-/// last moment is written out.
+/// Advances the generation although nothing is pending, so that an append in flight (below us, or in a
+/// thread from which the lock was taken over) starts again. What it committed in the last moment is
+/// written out.
 fn cancel_appends(file: &'static OpenFile, entry: &Entry, held: &Held) {
     while !pending::cancel(&entry.word) {
         if flush_held(file, held).is_err() {

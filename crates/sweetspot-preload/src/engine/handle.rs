@@ -299,7 +299,7 @@ fn lock_state(file: &OpenFile, placement: Placement) -> Option<Before> {
         return (!placement.trails()).then_some(Before::On);
     }
     let learning = Learning(value);
-    let is_free = table::is_learning(value) && learning.under_way() == 0;
+    let is_free = table::is_learning(value) && learning.in_flight() == 0;
     let is_locked = is_free && swap(&file.state, value, learning.with(Learning::LOCKED).0);
     is_locked.then_some(Before::Learning(value))
 }

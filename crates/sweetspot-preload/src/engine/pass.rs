@@ -53,7 +53,7 @@ pub(super) enum Kind {
     Listen,
     /// And among them that of a death.
     Death,
-    /// A read, write or seek that is counted as under way.
+    /// A read, write or seek that is counted as in flight:
     Read,
     ReadAt,
     Write,
@@ -158,7 +158,7 @@ impl Pass {
         let Some(word) = table::word(self.fd) else { return false };
         let value = word.load(Relaxed);
         let learning = Learning(value);
-        if !table::is_learning(value) || learning.under_way() == 0 || answer < 0 {
+        if !table::is_learning(value) || learning.in_flight() == 0 || answer < 0 {
             return false;
         }
         let (before, answer) = (table::last_end(self.fd), answer as u64);
@@ -220,7 +220,7 @@ impl Pass {
         loop {
             let value = word.load(Relaxed);
             let learning = Learning(value);
-            if table::tag(value) != table::LEARNING || learning.under_way() == 0 {
+            if table::tag(value) != table::LEARNING || learning.in_flight() == 0 {
                 break;
             }
             let next = match () {
@@ -233,7 +233,7 @@ impl Pass {
             };
             let next = next.leave();
             if swap(word, value, next.0) {
-                let quiet = next.under_way() == 0 && !next.has(Learning::STDIO);
+                let quiet = next.in_flight() == 0 && !next.has(Learning::STDIO);
                 earned_window = quiet && reads && next.earned();
                 earned_more = quiet && writes && handle::earned(next, known);
                 break;
@@ -297,8 +297,8 @@ pub(super) fn enter_alone(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     entered.then_some(Pass { kind, fd, len })
 }
 
-/// A call on a descriptor that has no window: counts it as under way where that matters. `None`:
-/// something changed meanwhile, look again.
+/// Counts a call on a descriptor without a window as in flight, where that matters. `None`: something
+/// changed meanwhile, look again.
 pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     let word = table::learning_word(fd)?;
     let value = word.load(Relaxed);
@@ -322,7 +322,7 @@ pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     match Learning(value).enter() {
         Some(next) => swap(word, value, next.0).then_some(Pass { kind, fd, len }),
         None => {
-            // 255 calls under way at once, or lost by handlers that jumped away.
+            // 255 calls are in flight at once, or handlers that jumped away left them counted.
             swap(word, value, table::STRAIGHT);
             None
         }

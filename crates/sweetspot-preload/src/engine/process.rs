@@ -74,7 +74,7 @@ pub fn listen_ahead() {
 }
 
 /// From now on a signal handler or another thread may come in between two instructions of a hook. To be
-/// said before there is one, so that no call of another kind is under way.
+/// called before there is one, so that no call that relied on being alone is in flight.
 pub fn begin_concurrency() {
     if !concerns::is_concurrent() {
         concerns::set(CONCURRENT);

@@ -44,7 +44,7 @@ pub fn open_window(fd: i32) {
     }
     let Some(word) = table::learning_word(fd) else { return };
     let value = word.load(Relaxed);
-    if !table::is_learning(value) || Learning(value).under_way() > 0 {
+    if !table::is_learning(value) || Learning(value).in_flight() > 0 {
         return;
     }
     // From here on nobody enters a straight call on it.

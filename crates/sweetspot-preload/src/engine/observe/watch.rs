@@ -21,7 +21,7 @@ use super::{
 use crate::engine::ledger;
 use crate::floor::sys;
 
-/// A call that is under way.
+/// A call in flight.
 pub struct Watch {
     pub(super) kind: Kind,
     pub(super) by_stdio: bool,

@@ -102,8 +102,8 @@ fn count_plain(kind: Kind, seen: &Seen, len: u64, at: Option<i64>, answer: isize
     true
 }
 
-/// A call that was under way while its descriptor was armed, and is no plain one: it failed, or
-/// something else came in between. The answer for the program.
+/// Finishes a call that was in flight while its descriptor was armed, and that is no plain one: it
+/// failed, or something else came in between. Gives the answer for the program.
 #[cold]
 #[inline(never)]
 fn finish_unplain(kind: Kind, fd: i32, len: u64, at: Option<i64>, answer: isize) -> isize {
