@@ -166,14 +166,14 @@ impl Learning {
         (self.0 >> BACKOFF_AT) as u32 & 15
     }
 
-    /// A window did not pay, or could not be had: start again, and ask for twice as much.
+    /// A window did not pay, or could not be had: starts again and asks for twice as much.
     pub fn back_off(self) -> Self {
         let backoff = u64::from((self.backoff() + 1).min(BACKOFF_MAX));
         let cleared = self.with_field(READS_AT, 0).with_field(WRITES_AT, 0).0;
         Learning((cleared & !(15 << BACKOFF_AT)) | (backoff << BACKOFF_AT))
     }
 
-    /// Start again at the same price.
+    /// Starts again and asks for as much as before.
     pub fn start_again(self) -> Self {
         self.with_field(READS_AT, 0).with_field(WRITES_AT, 0)
     }
@@ -270,11 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn backing_off_doubles_the_price_up_to_its_limit() {
+    fn backing_off_doubles_the_reads_to_earn_up_to_its_limit() {
         let mut word = Learning(0);
         for step in 0..20 {
-            let price = READS_TO_EARN << step.min(BACKOFF_MAX);
-            for read in 0..price {
+            let reads = READS_TO_EARN << step.min(BACKOFF_MAX);
+            for read in 0..reads {
                 assert!(!word.earned(), "step {step} read {read}");
                 word = word.small_read();
             }

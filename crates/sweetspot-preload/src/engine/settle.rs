@@ -15,9 +15,9 @@ use crate::floor::sys;
 /// What the file is after it was settled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// It may earn a window again at the same price.
+    /// It may earn a window again with as many reads.
     Learn,
-    /// At twice the price: buffering did not pay.
+    /// Buffering did not pay: it takes twice as many reads.
     BackOff,
     /// It goes straight on for good.
     Straight(Why),
