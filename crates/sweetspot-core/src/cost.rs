@@ -30,7 +30,7 @@ const TRANSFERS_TO_TELL: u32 = 4;
 
 /// What the library takes for a call that it answers itself, in picoseconds: a read from a window, a write
 /// that waits, a seek; and for each byte that it copies. Measured on the machine that `policy` names, by the
-/// same calls straight and under `run`.
+/// same calls without the library and under `run`.
 pub const HIT_PS: u32 = 5_400;
 /// See [`HIT_PS`].
 pub const APPEND_PS: u32 = 15_900;

@@ -322,7 +322,7 @@ pub struct FileRecord {
     pub buffer: AtomicU32,
     pub device: AtomicU64,
     pub inode: AtomicU64,
-    /// Bits of [`crate::why::Why`]: each reason for which something went straight on.
+    /// Bits of [`crate::why::Why`]: each reason for which calls passed through.
     pub why: AtomicU64,
     /// By [`Counter`].
     pub counters: [AtomicU64; Counter::COUNT],
@@ -343,18 +343,18 @@ pub enum Counter {
     /// Windows filled, one system call each.
     Fills,
     FillBytes,
-    /// Reads that went straight on.
-    StraightReads,
-    StraightReadBytes,
+    /// Reads that passed through.
+    PassedReads,
+    PassedReadBytes,
     /// Writes that waited in the ledger.
     Appends,
     AppendBytes,
     /// Positioned writes of what waited.
     Flushes,
     FlushBytes,
-    /// Writes that went straight on.
-    StraightWrites,
-    StraightWriteBytes,
+    /// Writes that passed through.
+    PassedWrites,
+    PassedWriteBytes,
     /// Seeks that the program made; those that the kernel answered are among `KernelCalls`, too.
     Seeks,
     /// Seeks, sizes and other questions that the kernel was asked on this file's account.

@@ -34,7 +34,7 @@ pub enum Told {
     Seek,
     /// The kernel is about to use offset or content.
     HandOver,
-    /// It goes straight on for good. `value`: the bit of the reason.
+    /// It passes through for good. `value`: the bit of the reason.
     Refuse,
     /// Reads have earned a window. `at`: the size of the file.
     Window,

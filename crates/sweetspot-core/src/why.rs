@@ -1,4 +1,4 @@
-//! Why something went straight on to the kernel: one list for the engine, the summary and the docs.
+//! Why calls pass through to the kernel: one list for the engine, the summary and the docs.
 
 /// A reason. The number is a bit position in `FileRecord::why`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

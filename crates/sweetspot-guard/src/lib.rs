@@ -25,18 +25,18 @@
 //!                  `entries` only after guard != 0 was seen (Acquire): what is not allocated yet
 //!                  would be a SIGBUS where shared memory is full.
 //! process starts   slots[1..] (slot 0 means "none"): CAS pid 0 -> getpid().  None free: poke with no
-//!                  bit (asks += 1 only), and the guard clears the slots of the dead; go straight on.
+//!                  bit (asks += 1 only), so that the guard clears the slots of the dead; pass through.
 //! first ask        slot.start_ticks, slot.pid_namespace, then ready = 1 (Release)
 //! claim            CAS state FREE -> OWNED (next_state), then at once: slot, flushing = 0,
 //!                  word = flushed(word)
 //! ask              fd, device, inode, open_flags, path, chunk_bytes = wanted size;
-//!                  CAS OWNED -> ASKED; poke.  Until the answer every call goes straight on.
+//!                  CAS OWNED -> ASKED; poke.  Until the answer every call passes through.
 //! answer           PINNED of the generation after the ask: chunk_at, chunk_bytes (at least what was
 //!                  wanted) are valid, only now and until the next RELEASE or DISCARD.  Map the
 //!                  chunk, take the kernel's offset, store size and times as fstat gives them *now*
-//!                  (straight writes may have moved them since the guard looked), buffer.
+//!                  (writes that passed through may have moved them since the guard looked), buffer.
 //!                  REFUSED: final for this open file; DISCARD it when the file is closed.
-//! append           not alive(guard): settle, straight on for good.
+//! append           not alive(guard): settle, and pass through for good.
 //!                  Nothing pending: base, order = header.order++.  Copy.  CAS word {g, n} -> {g, n+len}.
 //! flush            flushing = 1; pwrite(fd, chunk, length, base) until all is written; size and
 //!                  times from fstat; CAS word -> flushed(word); flushing = 0.

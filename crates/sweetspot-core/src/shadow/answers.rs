@@ -21,8 +21,8 @@ impl Shadow {
         }
     }
 
-    /// The pin that writes have earned was asked for. The guard answers before the next one: where it
-    /// is later, as many more go straight on.
+    /// The pin that writes have earned was asked for. The guard answers before the next one; each write
+    /// until a later answer passes through.
     pub fn pin(&mut self) {
         self.pin = Pin::Asked { is_answered: true };
     }
@@ -43,10 +43,10 @@ impl Shadow {
         }
     }
 
-    /// The file goes straight on for good, for this reason.
+    /// The file passes through for good, for this reason.
     pub fn refuse(&mut self, why: Why, world: &mut World, mut count: impl FnMut(Would, u64)) {
         self.settle(world, &mut count);
-        self.straight = true;
+        self.passes_through = true;
         self.why |= why.bit();
     }
 }

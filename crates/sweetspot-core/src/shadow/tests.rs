@@ -113,7 +113,7 @@ fn whoever_listens_before_each_read_asks_each_time() {
 }
 
 #[test]
-fn random_and_large_reads_go_straight_on() {
+fn random_and_large_reads_pass_through() {
     let mut random = Program::new();
     let mut at = 1u64;
     for _ in 0..1000 {

@@ -92,7 +92,7 @@ impl Guard {
     }
 
     fn end(&self) -> ! {
-        // From here nobody gets a pin, and whoever looks goes straight on.
+        // From here on nobody gets a pin, and a process that looks passes its calls through.
         self.ledger.header.guard.store(sys::FUTEX_OWNER_DIED, SeqCst);
         let header = &self.ledger.header;
         costs::keep(&self.costs, header.boot.load(SeqCst), &header.devices);
@@ -127,7 +127,7 @@ impl Guard {
             }
             match self.look_at(index as u32, slot, pid) {
                 Some((watched, pidfd)) => {
-                    // Without a descriptor left the process is not waited for; it goes straight on.
+                    // Where no descriptor is left, nobody waits for the process: its calls pass through.
                     let _ = watch.register(&self.epoll, watched, pidfd);
                 }
                 None => self.clear_slot(slot, pid),

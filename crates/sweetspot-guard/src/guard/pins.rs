@@ -412,7 +412,7 @@ impl Room {
     }
 }
 
-/// Why a pin is not granted: the program goes straight on and nobody reads more than that.
+/// A pin is not granted. The file's calls pass through, and nobody reads more than that.
 #[derive(Debug)]
 struct Refused;
 

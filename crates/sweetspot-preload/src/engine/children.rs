@@ -1,9 +1,9 @@
 //! New processes, and becoming another program: fork, vfork, spawn, exec.
 //!
-//! A fork shares every open file description with the child: before it all are settled, after it
-//! they go straight on in both. A child made by vfork or spawn runs in our own memory until it
-//! execs: whatever it does must not touch what is kept here, and only descriptors that survive the
-//! exec are shared.
+//! A fork shares every open file description with the child: before it all are settled, after it their
+//! calls pass through in both. A child made by vfork or spawn runs in our own memory until it execs:
+//! whatever it does must not touch what is kept here, and only descriptors that survive the exec are
+//! shared.
 
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
@@ -21,8 +21,8 @@ use super::{concerns, handle, ledger, observe, pins, pool, silence, speak, table
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
-/// Whether hooks must pass on without touching any state. The one test at the head of every slow
-/// path.
+/// Whether hooks must pass calls through without touching any state. The one test at the head of every
+/// slow path.
 #[inline(always)]
 pub fn passive() -> bool {
     concerns::of(concerns::PASSIVE) != 0 && still_passive()
@@ -126,7 +126,7 @@ pub fn shows_its_offset(file: &OpenFile) -> bool {
         || file.is_from_outside() && HAS_SHARED.load(Relaxed)
 }
 
-/// Settles everything; what will be shared goes straight on, for the reason given.
+/// Settles everything. Calls on what will be shared pass through from then on, for the reason given.
 #[unsafe(link_section = ".text.startup")]
 pub(super) fn settle_all(sharing: Sharing, why: Option<Why>) {
     if why == Some(Why::Shared) {
@@ -146,7 +146,7 @@ pub(super) fn settle_all(sharing: Sharing, why: Option<Why>) {
         let kept = Learning(learned).has(Learning::CLOSE_ON_EXEC) && !sharing.names(fd);
         // What came from outside was shared before, and is written as such.
         let kept = kept || table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
-        settle(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::Straight));
+        settle(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::PassThrough));
     }
 }
 

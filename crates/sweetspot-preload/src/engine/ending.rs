@@ -34,7 +34,7 @@ pub fn can_buffer() -> bool {
     false
 }
 
-/// The process ends: everything is settled, and from now on every call goes straight on.
+/// The process ends: everything is settled, and from now on every call passes through.
 pub fn end() {
     end_with(None);
 }

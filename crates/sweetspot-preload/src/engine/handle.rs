@@ -72,7 +72,7 @@ pub fn leave() {
     pins::leave();
 }
 
-/// Writes of this file go straight on from now on, at the position that is ours or the kernel's. The
+/// Writes of this file pass through from now on, at the position that is ours or the kernel's. The
 /// lock is held and nothing is pending.
 pub(super) fn detach(file: &OpenFile, held: &Held) {
     if !held.nested {
@@ -146,8 +146,8 @@ pub(super) fn wants_more(file: &OpenFile) -> bool {
         && auto::chunk_bytes(file) >= mapped_bytes.saturating_mul(2)
 }
 
-/// Gives the chunk of a file back, in which nothing waits, and asks for a larger one. Writes go straight
-/// on until that is there.
+/// Gives the chunk of a file back, in which nothing waits, and asks for a larger one. Writes pass through
+/// until that is there.
 pub(super) fn enlarge(file: &'static OpenFile, fd: i32) {
     if give_handle_back(fd, file) {
         let _signals = SignalsBlocked::new();
@@ -271,7 +271,7 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     if let Before::Learning(value) = before
         && file.state.load(Relaxed) != Learning(value).with(Learning::LOCKED).0
     {
-        // Sent straight on by another thread, which is now at the kernel's offset.
+        // Another thread made it pass through, and is now at the kernel's offset.
         return;
     }
     let position = if placement.trails() { 0 } else { sys::seek(fd, 0, libc::SEEK_CUR) };
@@ -291,7 +291,8 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     }
 }
 
-/// Sees to it that nobody enters a straight call on a file that is about to be attached. `None`: not now.
+/// Sees to it that no call that passes through begins on a file that is about to be attached. `None`: not
+/// now.
 fn lock_state(file: &OpenFile, placement: Placement) -> Option<Before> {
     let value = file.state.load(Relaxed);
     if value == table::ON {

@@ -98,7 +98,7 @@ pub fn before_it_is_seen_free() {
 
 /// A call that both speaks and listens, on nothing that is buffered: the common kind.
 #[inline(always)]
-pub fn pass_on() -> Pass {
+pub fn pass_through() -> Pass {
     if passive() {
         observe::spoke();
         return Pass::NOTHING;

@@ -1,7 +1,7 @@
 //! This process' side of the guard's protocol: asking for a pin, waiting for nobody, giving it back.
 //!
 //! A file whose writes may wait has an [`Entry`] in the ledger. The guard answers an ask whenever it
-//! gets to it; until then the file's writes go straight on. Everything here happens inside
+//! gets to it; until then the file's writes pass through. Everything here happens inside
 //! transitions, with signals blocked.
 #![allow(unsafe_code)]
 

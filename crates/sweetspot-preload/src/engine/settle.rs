@@ -19,22 +19,22 @@ pub enum Next {
     Learn,
     /// Buffering did not pay: it takes twice as many reads.
     BackOff,
-    /// It goes straight on for good.
-    Straight(Why),
+    /// Its calls pass through for good.
+    PassThrough(Why),
 }
 
 /// Settles the open file of a descriptor. Nothing to do for one that has none.
 pub fn settle(fd: i32, next: Next) {
     wait_for_transition(fd);
     let Some((file, word)) = table::open_file(fd) else {
-        if let (Next::Straight(_), Some(word)) = (next, table::word(fd))
+        if let (Next::PassThrough(_), Some(word)) = (next, table::word(fd))
             && table::tag(word.load(Relaxed)) == table::LEARNING
         {
-            word.store(table::STRAIGHT, Relaxed);
+            word.store(table::PASS_THROUGH, Relaxed);
         }
         return;
     };
-    if !file.is_buffered() && !matches!(next, Next::Straight(_)) {
+    if !file.is_buffered() && !matches!(next, Next::PassThrough(_)) {
         return;
     }
     for turn in 0..=TRIES_MAX {
@@ -87,9 +87,9 @@ pub fn settle_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
         // Whoever finds it so calls the kernel, which knows the position by now.
         file.state.store(word.0, Release);
     }
-    if let Next::Straight(why) = next {
+    if let Next::PassThrough(why) = next {
         file.note(why);
-        file.state.store(table::STRAIGHT, Release);
+        file.state.store(table::PASS_THROUGH, Release);
         if !held.nested {
             handle::unpin(file);
         }

@@ -48,7 +48,7 @@ impl CallCost {
     /// Seconds of processor time that a buffer would save in each second, for so many calls and
     /// bytes a second.
     pub fn saving(&self, calls: f64, bytes: f64) -> f64 {
-        // What is as large as the buffer goes straight on.
+        // Calls as large as the buffer pass through.
         if calls <= 0.0 || bytes / calls >= BUFFER_BYTES {
             return 0.0;
         }

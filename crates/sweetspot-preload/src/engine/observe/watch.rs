@@ -44,7 +44,7 @@ pub const ANY: u64 = u64::MAX;
 pub fn call(kind: Kind, fd: i32, len: u64, at: Option<i64>) -> Outcome {
     match watch(kind, fd, len, at) {
         Some(watch) => Outcome::Watch(watch),
-        None => Outcome::PassOn(Pass::NOTHING),
+        None => Outcome::PassThrough(Pass::NOTHING),
     }
 }
 
