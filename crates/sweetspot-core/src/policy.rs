@@ -95,11 +95,11 @@ pub const BUDGET_ADDRESSES: u64 = 16;
 /// See [`BUDGET_ADDRESSES`].
 pub const ADDRESS_BYTES_MIN: u64 = 256 << 20;
 
-/// Small writes after which a file asks the guard for a pin. A pin costs the program some 15 us:
+/// Small writes after which a file asks the guard for a handle. A handle costs the program some 15 us:
 /// as much as 30 writes; files that end earlier pay nothing.
 pub const WRITES_TO_EARN: u32 = 64;
 
-/// Small writes after which a file that is pinned already begins to let its writes wait again.
+/// Small writes after which a file with a handle begins to let its writes wait again.
 pub const WRITES_TO_EARN_AGAIN: u32 = 8;
 
 /// Pending bytes after which the first flush happens, with `auto`; doubled by each flush that was

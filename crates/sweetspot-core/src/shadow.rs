@@ -20,7 +20,7 @@ mod terms;
 
 pub use terms::{Told, Transfer, Wish, World, Would};
 
-use crate::append::{self, Pin, may_wait};
+use crate::append::{self, Handle, may_wait};
 use crate::auto::{Windows, append_bytes_first, append_bytes_wanted};
 use crate::cost::{Cost, Meter};
 use crate::learning::{Learning, Near};
@@ -44,7 +44,7 @@ pub struct Shadow {
     outside: bool,
     /// Its writes would wait at the kernel's offset, which stays its position.
     trails: bool,
-    pin: Pin,
+    handle: Handle,
     window: window::Pattern,
     append: append::Pattern,
     /// The size in force.
@@ -93,7 +93,7 @@ impl Shadow {
         passes_through: false,
         outside: false,
         trails: false,
-        pin: Pin::None,
+        handle: Handle::None,
         window: window::Pattern::NEW,
         append: append::Pattern { bytes_max: 0, poor: 0 },
         buffer: BUFFER_AUTO,
@@ -293,23 +293,23 @@ impl Shadow {
             world.speak();
             return Wish::Nothing;
         }
-        if self.on && self.pin.gains_nothing(self.has_window) {
+        if self.on && self.handle.gains_nothing(self.has_window) {
             self.settle(world, &mut count);
         }
         if !self.on {
             return self.learn_write(write, world);
         }
         self.catch_up(world, &mut count);
-        if let Pin::Asked { .. } = self.pin {
+        if let Handle::Asked { .. } = self.handle {
             self.begin_to_wait();
         }
         let bytes_max = self.append.bytes_max;
-        if self.pin != Pin::Held || !may_wait(write.len, bytes_max) || write.done == 0 {
+        if self.handle != Handle::Held || !may_wait(write.len, bytes_max) || write.done == 0 {
             world.speak();
             self.flush(&mut count);
-            let asks = self.pin.is_asked_after(self.passed_writes);
+            let asks = self.handle.is_asked_after(self.passed_writes);
             self.passed_writes += 1;
-            return if asks { Wish::Pin } else { Wish::Nothing };
+            return if asks { Wish::Handle } else { Wish::Nothing };
         }
         let follows = self.trails || write.at == self.pending_end();
         if self.pending_len > 0 && !(follows && self.pending_len + write.len <= bytes_max) {
@@ -337,9 +337,9 @@ impl Shadow {
             self.why |= Why::LargeTransfers.bit();
             return Wish::Nothing;
         }
-        match self.pin {
-            pin if !pin.is_earned(self.learning.small_writes()) => Wish::Nothing,
-            Pin::None => Wish::Pin,
+        match self.handle {
+            handle if !handle.is_earned(self.learning.small_writes()) => Wish::Nothing,
+            Handle::None => Wish::Handle,
             _ => {
                 self.begin_to_wait();
                 Wish::Nothing
@@ -358,7 +358,7 @@ impl Shadow {
     }
 
     fn begin_to_wait(&mut self) {
-        self.pin = Pin::Held;
+        self.handle = Handle::Held;
         self.turn_on();
         let had = self.append.bytes_max;
         let first = append_bytes_first(self.buffer, self.told.write, had);

@@ -3,8 +3,8 @@
 //! ```text
 //! session   makes the ledger, fills in the settings, reads the summary
 //! probe     asks whether one program is buffered here, without running it
-//! guard     the process that pins files and finishes what dead processes left pending: `pins`, `deaths`,
-//!           `living`, `place`
+//! guard     the process that holds files and finishes what dead processes left pending: `handles`,
+//!           `deaths`, `living`, `place`
 //! notes     which ledgers are the user's own, and which files they may be written to
 //! costs     what calls cost on each file system, from one run to the next
 //! recover   does the guard's last duty where the guard was killed too
@@ -31,7 +31,7 @@
 //!                  word = flushed(word)
 //! ask              fd, device, inode, open_flags, path, chunk_bytes = wanted size;
 //!                  CAS OWNED -> ASKED; poke.  Until the answer every call passes through.
-//! answer           PINNED of the generation after the ask: chunk_at, chunk_bytes (at least what was
+//! answer           HELD of the generation after the ask: chunk_at, chunk_bytes (at least what was
 //!                  wanted) are valid, only now and until the next RELEASE or DISCARD.  Map the
 //!                  chunk, take the kernel's offset, store size and times as fstat gives them *now*
 //!                  (writes that passed through may have moved them since the guard looked), buffer.
@@ -40,7 +40,7 @@
 //!                  Nothing pending: base, order = header.order++.  Copy.  CAS word {g, n} -> {g, n+len}.
 //! flush            flushing = 1; pwrite(fd, chunk, length, base) until all is written; size and
 //!                  times from fstat; CAS word -> flushed(word); flushing = 0.
-//! unpin            flush; CAS PINNED -> RELEASE; poke.  The guard answers OWNED.  The chunk is kept,
+//! let go           flush; CAS HELD -> RELEASE; poke.  The guard answers OWNED.  The chunk is kept,
 //!                  so the next ask is cheaper.
 //! close            flush; unmap the chunk; CAS (any state but FREE) -> DISCARD; poke.  Never touch
 //!                  the chunk afterwards: its pages are given back.  Nobody waits for the guard.

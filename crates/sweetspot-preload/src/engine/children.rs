@@ -17,7 +17,7 @@ use super::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, clear_passive, listen, passive_reasons, set_passive,
 };
 use super::settle::{Next, settle};
-use super::{concerns, handle, ledger, observe, pins, pool, silence, speak, table};
+use super::{attach, concerns, entries, ledger, observe, pool, silence, speak, table};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -161,7 +161,7 @@ pub fn before_fork() {
     }
     stop_transitions();
     speak();
-    pins::await_releases();
+    entries::await_let_go();
     settle_all(Sharing::All, Some(Why::Shared));
 }
 
@@ -186,7 +186,7 @@ pub fn after_fork(child: i32) {
         return;
     }
     if child == 0 {
-        handle::forget_all();
+        attach::forget_all();
         file::release_all_locks();
         pool::release_lock();
         FORKING.store(0, Relaxed);
@@ -228,7 +228,7 @@ pub fn before_spawn_with(actions: usize) {
     }
     stop_transitions();
     speak();
-    pins::await_releases();
+    entries::await_let_go();
     settle_all(Sharing::Spawned(actions), Some(Why::Shared));
     let me = sys::thread_pointer();
     let process = sys::process_id();
@@ -291,7 +291,7 @@ pub fn before_exec() {
     speak();
     stop_transitions();
     settle_all(Sharing::Inherited, Some(Why::Shared));
-    handle::leave();
+    attach::leave();
 }
 
 /// The exec failed: this process goes on.

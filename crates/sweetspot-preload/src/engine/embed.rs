@@ -11,7 +11,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::file::{self, OpenFile};
 use super::settle::{Next, settle};
-use super::{dirty, handle, observe, records, rules, table, transition};
+use super::{attach, dirty, observe, records, rules, table, transition};
 use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -105,7 +105,7 @@ pub fn advise(fd: i32, size: i64) -> Result<(), i32> {
     // interrupted, one of another thread that was faster) it stays until the file is settled again.
     let is_idle = !file.is_buffered() && file.pending() == 0 && file.dirty.load(Relaxed) == 0;
     if !held.nested && is_idle {
-        handle::unpin(file);
+        attach::let_go(file);
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::children::{self, passive};
 use super::file::{self, OpenFile};
 use super::process::listen;
 use super::{
-    concerns, dirty, ending, flush, handle, observe, settle, space, speak, table, transition,
+    attach, concerns, dirty, ending, flush, observe, settle, space, speak, table, transition,
 };
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -216,7 +216,7 @@ pub fn forget(fd: i32) {
     dirty::take_off(file);
     file.close_cursor();
     file.drop_window(&held);
-    handle::unpin(file);
+    attach::let_go(file);
     drop(held);
     file.free(&registry);
 }
@@ -335,7 +335,7 @@ fn kept_by_child(fd: i32) {
 /// be able to write there afterwards.
 pub fn rights_changing(fd: i32) {
     if !passive()
-        && crate::engine::pins::has_slot()
+        && crate::engine::entries::has_slot()
         && let Some(status) = sys::status(fd)
     {
         give_handles_back(&status);
@@ -357,7 +357,7 @@ pub fn freezing(fd: i32) {
 /// # Safety
 /// As of `fstatat`: a bad address is an error.
 pub unsafe fn rights_changing_at(folder: i32, path: *const core::ffi::c_char, flags: i32) {
-    if passive() || !crate::engine::pins::has_slot() {
+    if passive() || !crate::engine::entries::has_slot() {
         return;
     }
     let flags = flags & (libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH);
@@ -372,7 +372,7 @@ fn give_handles_back(of: &sys::Status) {
         let Some((file, _)) = table::open_file(fd) else { continue };
         let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
         if inode == (of.device, of.inode) {
-            handle::give_handle_back(fd, file);
+            attach::give_handle_back(fd, file);
         }
     }
 }

@@ -9,7 +9,7 @@ use sweetspot_core::why::Why;
 
 use super::process::{listen, passive_for_good};
 use super::{
-    concerns, deaths, handle, inodes, ledger, observe, settle, space, speak, table, transition,
+    attach, concerns, deaths, inodes, ledger, observe, settle, space, speak, table, transition,
 };
 use crate::floor::atomic::swap;
 use crate::floor::sys;
@@ -171,7 +171,7 @@ impl Pass {
         let earns = match self.kind {
             // After a jump there is less than there was before.
             Kind::Read => !learning.has(Learning::JUMPED) && next.earned(),
-            Kind::Write => handle::earned(next, None),
+            Kind::Write => attach::earned(next, None),
             _ => false,
         };
         if earns || !swap(word, value, next.leave().0) {
@@ -226,7 +226,7 @@ impl Pass {
             let next = match () {
                 () if reads => learning.after_read(self.len, done),
                 // One at a position will not wait: it only makes the inode known.
-                () if self.kind == Kind::WriteAt && handle::is_known_by(learning) => learning,
+                () if self.kind == Kind::WriteAt && attach::is_known_by(learning) => learning,
                 () if writes => learning.after_write(self.len, done),
                 () if jumps => learning.with(Learning::JUMPED),
                 () => learning,
@@ -235,7 +235,7 @@ impl Pass {
             if swap(word, value, next.0) {
                 let quiet = next.in_flight() == 0 && !next.has(Learning::STDIO);
                 earned_window = quiet && reads && next.earned();
-                earned_more = quiet && writes && handle::earned(next, known);
+                earned_more = quiet && writes && attach::earned(next, known);
                 break;
             }
         }
@@ -261,7 +261,7 @@ impl Pass {
         if earned_window {
             transition::open_window(self.fd);
         } else if earned_more {
-            handle::earn(self.fd);
+            attach::earn(self.fd);
         }
     }
 }

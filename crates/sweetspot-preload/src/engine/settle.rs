@@ -8,7 +8,7 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
 use super::file::{Held, OpenFile};
-use super::{flush, handle, speak, table};
+use super::{attach, flush, speak, table};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -91,7 +91,7 @@ pub fn settle_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
         file.note(why);
         file.state.store(table::PASS_THROUGH, Release);
         if !held.nested {
-            handle::unpin(file);
+            attach::let_go(file);
         }
     }
 }

@@ -11,7 +11,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::ending::end_because;
 use super::settle::{self, Next, settle};
-use super::{handle, observe, rules, speak, table};
+use super::{attach, observe, rules, speak, table};
 
 /// Whether there is a writable mapping that a child of a fork would share.
 #[unsafe(link_section = ".data")]
@@ -96,7 +96,7 @@ pub fn will_count_writes() {
     speak();
     for fd in table::all() {
         let public = table::open_file(fd).filter(|(file, _)| !file.is_private());
-        if public.is_some_and(|(file, _)| handle::may_wait(file)) {
+        if public.is_some_and(|(file, _)| attach::may_wait(file)) {
             settle(fd, Next::PassThrough(Why::Watched));
         }
     }

@@ -7,9 +7,9 @@ use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
+use super::attach::{detach, give_up};
 use super::auto;
 use super::file::{Held, OpenFile};
-use super::handle::{detach, give_up};
 use crate::floor::atomic::count;
 use crate::floor::sys;
 

@@ -1,4 +1,4 @@
-//! Writes. They wait in the ledger where the guard holds a pin on the file; else they pass through, in
+//! Writes. They wait in the ledger where the guard holds a handle on the file; else they pass through, in
 //! order.
 //!
 //! A write that waits has happened for the program: it sees its bytes, its position, its size. What
@@ -14,18 +14,18 @@ use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::why::Why;
 
 use super::append::{Append, LAST_WRITTEN, append, is_append_due, stamp_order, update_window};
+use super::attach::{ask, attach, detach, enlarge, give_up, stand, wants_more};
 use super::children::passive;
 use super::dirty::{flush_all, take_off};
 use super::file::{self, AT_END, Attachment, OpenFile};
 use super::flush::{
     expected_place, failing, failing_descriptor, follow_offset, is_of, is_recalled, store_status,
 };
-use super::handle::{ask, attach, detach, enlarge, give_up, stand, wants_more};
 use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::{
-    AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, inodes, is_followed,
-    ledger, life, observe, pins, settle, speak, table, talk, transition,
+    AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, entries, inodes,
+    is_followed, ledger, life, observe, settle, speak, table, talk, transition,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
@@ -92,7 +92,7 @@ pub fn waits_alone(word: u64, buffer: *const u8, len: usize) -> Option<isize> {
     // While it has an owner that is more than fits.
     let room = file.append_bytes_max.load(Relaxed).checked_sub(pending)?;
     // SAFETY: nobody comes in between.
-    if !unsafe { clock::tick_alone() } || !pins::guarded() || room < len as u64 {
+    if !unsafe { clock::tick_alone() } || !entries::guarded() || room < len as u64 {
         return None;
     }
     let to = file.chunk.load(Relaxed).wrapping_add(pending) as *mut u8;
@@ -159,7 +159,7 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
             Source::Vector => observe::call(observe::Kind::Write, fd, observe::ANY, offset),
         };
     }
-    if pins::is_fork_unseen() {
+    if entries::is_fork_unseen() {
         super::children::forked_unseen();
         return Outcome::PassThrough(Pass::NOTHING);
     }
@@ -291,7 +291,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     if file.chunk.load(Relaxed) == 0 && !may_attach(file, fd) {
         return Prepared::PassThrough;
     }
-    if !pins::guarded() {
+    if !entries::guarded() {
         settle::settle(fd, settle::Next::Learn);
         give_up(file, Why::NoGuard);
         return Prepared::PassThrough;

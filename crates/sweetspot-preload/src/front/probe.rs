@@ -29,7 +29,7 @@ const RECORD_BYTES: usize = size_of::<Record>();
 const RECORDS: u64 = 512;
 /// Reads that must come out of a window, and writes that must wait, to be believed.
 const BUFFERED_MIN: u32 = 8;
-/// How long the guard may take to pin a file: on a busy machine it has to get its turn first.
+/// How long the guard may take to answer: on a busy machine it has to get its turn first.
 const PATIENCE_MS: u64 = 2000;
 /// Pauses meanwhile, each after as many writes as earn another question.
 const PAUSE_MS: u64 = 1;

@@ -367,12 +367,12 @@ impl Watch {
                 state.shadow.refuse_writes(Why::FileSizeLimit);
             }
             (_, None) if flags & libc::O_APPEND != 0 || state.shadow.is_from_outside() => {
-                log::tell(state, counts, world, Told::PinTrailing, 0, 0);
-                state.shadow.pin_trailing();
+                log::tell(state, counts, world, Told::HandleTrailing, 0, 0);
+                state.shadow.ask_for_handle_trailing();
             }
             (_, None) => {
-                log::tell(state, counts, world, Told::Pin, 0, 0);
-                state.shadow.pin();
+                log::tell(state, counts, world, Told::Handle, 0, 0);
+                state.shadow.ask_for_handle();
             }
         }
     }

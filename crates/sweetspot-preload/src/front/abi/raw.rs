@@ -264,7 +264,7 @@ fn on_rights(call: &Call) -> Option<isize> {
         }
         libc::SYS_setrlimit => {
             let answer = passed_through(next);
-            crate::engine::handle::limits_changed();
+            crate::engine::attach::limits_changed();
             answer
         }
         libc::SYS_prlimit64 => {

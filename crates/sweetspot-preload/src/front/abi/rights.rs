@@ -77,7 +77,7 @@ macro_rules! limits {
         fn $name($($arg: $type),*) -> $ret, next => {
             let pass = crate::engine::pass_through();
             let answer = next($($arg),*);
-            crate::engine::handle::limits_changed();
+            crate::engine::attach::limits_changed();
             pass.done();
             answer
         }
@@ -92,7 +92,7 @@ limits! {
 
 /// After `prlimit`, of this process (0) or another one.
 pub(super) fn limits_set(process: c_int, resource: c_int, new: Pointer, answer: c_int) {
-    crate::engine::handle::limits_changed();
+    crate::engine::attach::limits_changed();
     let is_size = resource == libc::RLIMIT_FSIZE as c_int;
     if answer == 0 && is_size && !new.is_null() && deaths::can_wait() {
         others::limited(process);
