@@ -59,7 +59,7 @@ int main(int count, char **words) {
     int fd = open(words[2], O_WRONLY | O_CREAT | O_TRUNC, 0644), talks = !strcmp(words[1], "talk");
     int other = open("other", O_WRONLY | O_CREAT | O_TRUNC, 0644), pipes[2];
     if (pipe(pipes)) return 3;
-    // The other file first: what goes straight on makes all that waits go out.
+    // The other file first: a write that passes through makes all that waits go out.
     for (int i = talks ? -200 : 0; i < 200; i++) {
         if (write(i < 0 ? other : fd, "123456789\n", 10) != 10) return 3;
         // The guard gets the time to answer.

@@ -81,8 +81,8 @@ __attribute__((unused)) static long kernel_position(int fd) {
 #endif
 }
 
-/* To be called between small writes: gives the guard the time to pin the file, so that what follows
- * waits, and is not written straight on because a busy machine was slow. Nothing as it is. */
+/* To be called between small writes: gives the guard the time to answer, so that the next writes wait
+ * and do not pass through because a busy machine was slow. Does nothing without the library. */
 __attribute__((unused)) static void give_time(int fd) {
     static int naps = 300, naps_append = 30;
     if (!getenv("SWEETSPOT_LEDGER") || kernel_position(fd) != lseek(fd, 0, SEEK_CUR)) return;

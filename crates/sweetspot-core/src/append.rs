@@ -8,42 +8,45 @@ use crate::policy::{
 };
 use crate::why::Why;
 
-/// How a file stands with the guard, which must hold it before a write may wait.
+/// How far a file has come with the guard, which must hold a handle on it before a write may wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pin {
+pub enum Handle {
     /// Not asked for.
     #[default]
     None,
+    /// Asked for.
     Asked {
+        /// The guard has granted or refused it.
         is_answered: bool,
     },
+    /// The guard holds it.
     Held,
     /// Not to be had, or not worth having: final.
     Never,
 }
 
-impl Pin {
+impl Handle {
     /// Whether so many small writes of a file that is learning have earned the next step: to ask for the
-    /// pin, to look at the answer, to let writes wait again.
+    /// handle, to look at the answer, to let writes wait again.
     pub fn is_earned(self, small_writes: u32) -> bool {
         match self {
-            Pin::None => small_writes >= WRITES_TO_EARN,
+            Handle::None => small_writes >= WRITES_TO_EARN,
             // Until there is an answer, it costs no system call to wait for it.
-            Pin::Asked { is_answered } => is_answered,
-            Pin::Held => small_writes >= WRITES_TO_EARN_AGAIN,
-            Pin::Never => false,
+            Handle::Asked { is_answered } => is_answered,
+            Handle::Held => small_writes >= WRITES_TO_EARN_AGAIN,
+            Handle::Never => false,
         }
     }
 
     /// The same of a file whose position is ours for its reads, after so many writes that passed through.
     pub fn is_asked_after(self, writes: u64) -> bool {
-        self == Pin::None && (writes + 1).is_multiple_of(u64::from(WRITES_TO_EARN))
+        self == Handle::None && (writes + 1).is_multiple_of(u64::from(WRITES_TO_EARN))
     }
 
     /// Whether the position of such a file is ours to no purpose: no write will wait, and it has no
     /// window. As long as it is ours, each write costs two more system calls.
     pub fn gains_nothing(self, has_window: bool) -> bool {
-        self == Pin::Never && !has_window
+        self == Handle::Never && !has_window
     }
 }
 
@@ -93,23 +96,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pin_is_earned_step_by_step() {
-        let check = |pin: Pin, least: Option<u32>| {
+    fn a_handle_is_earned_step_by_step() {
+        let check = |handle: Handle, least: Option<u32>| {
             for writes in 0..=WRITES_TO_EARN + 1 {
                 let expected = least.is_some_and(|least| writes >= least);
-                assert_eq!(pin.is_earned(writes), expected, "{pin:?} {writes}");
+                assert_eq!(handle.is_earned(writes), expected, "{handle:?} {writes}");
             }
         };
-        check(Pin::None, Some(WRITES_TO_EARN));
-        check(Pin::Asked { is_answered: false }, None);
-        check(Pin::Asked { is_answered: true }, Some(0));
-        check(Pin::Held, Some(WRITES_TO_EARN_AGAIN));
-        check(Pin::Never, None);
-        let asked: u32 = (0..640).map(|writes| u32::from(Pin::None.is_asked_after(writes))).sum();
+        check(Handle::None, Some(WRITES_TO_EARN));
+        check(Handle::Asked { is_answered: false }, None);
+        check(Handle::Asked { is_answered: true }, Some(0));
+        check(Handle::Held, Some(WRITES_TO_EARN_AGAIN));
+        check(Handle::Never, None);
+        let asked: u32 =
+            (0..640).map(|writes| u32::from(Handle::None.is_asked_after(writes))).sum();
         assert_eq!(asked, 640 / WRITES_TO_EARN);
-        assert!(!Pin::Held.is_asked_after(63));
-        assert!(Pin::Never.gains_nothing(false) && !Pin::Never.gains_nothing(true));
-        assert!(!Pin::Held.gains_nothing(false));
+        assert!(!Handle::Held.is_asked_after(63));
+        assert!(Handle::Never.gains_nothing(false) && !Handle::Never.gains_nothing(true));
+        assert!(!Handle::Held.gains_nothing(false));
     }
 
     #[test]

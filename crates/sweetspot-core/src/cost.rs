@@ -30,7 +30,7 @@ const TRANSFERS_TO_TELL: u32 = 4;
 
 /// What the library takes for a call that it answers itself, in picoseconds: a read from a window, a write
 /// that waits, a seek; and for each byte that it copies. Measured on the machine that `policy` names, by the
-/// same calls straight and under `run`.
+/// same calls without the library and under `run`.
 pub const HIT_PS: u32 = 5_400;
 /// See [`HIT_PS`].
 pub const APPEND_PS: u32 = 15_900;
@@ -261,7 +261,7 @@ mod tests {
 
     impl World {
         /// What a byte costs by transfers of so many bytes.
-        fn price(&self, bytes: u64) -> f64 {
+        fn cost(&self, bytes: u64) -> f64 {
             self.call / bytes as f64 + self.byte + self.program
         }
 
@@ -311,7 +311,7 @@ mod tests {
     }
 
     fn best(world: &World) -> f64 {
-        (12..=22).map(|power| world.price(1 << power)).fold(f64::INFINITY, f64::min)
+        (12..=22).map(|power| world.cost(1 << power)).fold(f64::INFINITY, f64::min)
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
                 let world = World { noise, ..world };
                 for seed in 1..=20 {
                     let size = *world.sizes(200, seed).last().unwrap();
-                    let off = world.price(size) / best(&world);
+                    let off = world.cost(size) / best(&world);
                     assert!(off <= 1.0505, "{world:?}: {size} is {off} of the best");
                 }
             }
@@ -332,7 +332,7 @@ mod tests {
     fn it_is_the_smallest_that_is() {
         for world in worlds() {
             let size = *world.sizes(40, 1).last().unwrap();
-            let half = world.price(size / 2) / (world.byte + world.program);
+            let half = world.cost(size / 2) / (world.byte + world.program);
             // Before that, no two transfers are far enough apart.
             let is_least = size <= BYTES_MIN * u64::from(APART) || half > 1.049;
             assert!(is_least, "{world:?}: half of {size} is {half} of what no buffer beats");

@@ -1,14 +1,14 @@
 //! What is remembered of a descriptor that has no window yet, in one word.
 //!
 //! A file earns its window: small reads that follow one another add to a score, a jump takes from
-//! it. The word also counts calls that are under way, because a window must not open while one is:
-//! the kernel's offset would move behind its back.
+//! it. The word also counts the calls in flight. A window must not open while there is one: the call
+//! would move the kernel's offset behind the window's back.
 //!
 //! ```text
 //! bit  0..3   owned by the descriptor table (what kind of word this is)
-//!      3      close-on-exec      4  used through stdio      5  a transition is under way
+//!      3      close-on-exec      4  used through stdio      5  a transition is in progress
 //!      6      the offset jumped since the last read
-//!      8..16  calls under way
+//!      8..16  calls in flight
 //!     16..32  score of reads    32..48  small writes    48..52  backoff
 //! ```
 
@@ -19,9 +19,9 @@ use crate::policy::{BACKOFF_MAX, JUMP_PENALTY, NEAR_BYTES, READS_TO_EARN};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learning(pub u64);
 
-const UNDER_WAY: u64 = 1 << 8;
-/// Of calls under way; with as many there is no short way.
-const MANY_UNDER_WAY: u64 = 1 << 15;
+const IN_FLIGHT: u64 = 1 << 8;
+/// Set from 128 calls in flight on: then there is no short way.
+const MANY_IN_FLIGHT: u64 = 1 << 15;
 const READS_AT: u32 = 16;
 const SCORE: u64 = 0xffff << READS_AT;
 const WRITES_AT: u32 = 32;
@@ -52,29 +52,29 @@ impl Learning {
         Learning(self.0 & !flag)
     }
 
-    /// Calls under way.
-    pub fn under_way(self) -> u64 {
+    /// Calls in flight.
+    pub fn in_flight(self) -> u64 {
         (self.0 >> 8) & 255
     }
 
-    /// One more call under way; `None` when no more can be counted.
+    /// One more call in flight; `None` when no more can be counted.
     pub fn enter(self) -> Option<Self> {
-        (self.under_way() < 255).then_some(Learning(self.0 + UNDER_WAY))
+        (self.in_flight() < 255).then_some(Learning(self.0 + IN_FLIGHT))
     }
 
     /// The bits that are clear where another call may begin the short way: nobody is changing the word,
     /// and one more call can be counted.
-    pub const NOT_FREE: u64 = Self::LOCKED | MANY_UNDER_WAY;
+    pub const NOT_FREE: u64 = Self::LOCKED | MANY_IN_FLIGHT;
 
-    /// One more call under way, of which it is known that it can be counted.
+    /// One more call in flight; the caller knows that it can be counted.
     #[inline(always)]
     pub fn enter_free(self) -> Self {
-        Learning(self.0 + UNDER_WAY)
+        Learning(self.0 + IN_FLIGHT)
     }
 
-    /// One call less under way.
+    /// One call fewer in flight.
     pub fn leave(self) -> Self {
-        Learning(self.0 - UNDER_WAY)
+        Learning(self.0 - IN_FLIGHT)
     }
 
     fn field(self, at: u32) -> u32 {
@@ -166,14 +166,14 @@ impl Learning {
         (self.0 >> BACKOFF_AT) as u32 & 15
     }
 
-    /// A window did not pay, or could not be had: start again, and ask for twice as much.
+    /// A window did not pay, or could not be had: starts again and asks for twice as much.
     pub fn back_off(self) -> Self {
         let backoff = u64::from((self.backoff() + 1).min(BACKOFF_MAX));
         let cleared = self.with_field(READS_AT, 0).with_field(WRITES_AT, 0).0;
         Learning((cleared & !(15 << BACKOFF_AT)) | (backoff << BACKOFF_AT))
     }
 
-    /// Start again at the same price.
+    /// Starts again and asks for as much as before.
     pub fn start_again(self) -> Self {
         self.with_field(READS_AT, 0).with_field(WRITES_AT, 0)
     }
@@ -270,11 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn backing_off_doubles_the_price_up_to_its_limit() {
+    fn backing_off_doubles_the_reads_to_earn_up_to_its_limit() {
         let mut word = Learning(0);
         for step in 0..20 {
-            let price = READS_TO_EARN << step.min(BACKOFF_MAX);
-            for read in 0..price {
+            let reads = READS_TO_EARN << step.min(BACKOFF_MAX);
+            for read in 0..reads {
                 assert!(!word.earned(), "step {step} read {read}");
                 word = word.small_read();
             }
@@ -296,7 +296,7 @@ mod tests {
         for _ in 0..255 {
             word = word.leave();
         }
-        assert_eq!(word.under_way(), 0);
+        assert_eq!(word.in_flight(), 0);
         assert_eq!(word.small_writes(), 0xffff);
         assert_eq!(word.start_again().0, 0b111 | Learning::STDIO);
     }

@@ -16,8 +16,8 @@
 //! # Life of an entry
 //! ```text
 //!            program              guard                 program
-//!   FREE ──► OWNED ──► ASKED ──► PINNED (or REFUSED) ──► RELEASE ──(guard)──► OWNED, chunk kept
-//!                                                        DISCARD ──(guard)──► FREE, chunk freed
+//!   FREE ──► OWNED ──► ASKED ──► HELD (or REFUSED) ──► RELEASE ──(guard)──► OWNED, chunk kept
+//!                                                      DISCARD ──(guard)──► FREE, chunk freed
 //! ```
 //! Each change of state advances the generation that shares its word, so an answer to an old
 //! question is recognised as old.
@@ -267,7 +267,7 @@ pub const ANSWER_LOADED: u32 = 1;
 pub const ANSWER_STDIO: u32 = 2;
 /// `Header::answer`: a window was opened and has answered reads.
 pub const ANSWER_READS: u32 = 4;
-/// `Header::answer`: the guard has pinned a file, writes have waited, and are in the file.
+/// `Header::answer`: the guard has held a file, writes have waited, and are in the file.
 pub const ANSWER_WRITES: u32 = 8;
 /// `Header::answer`: what was read or written is not what should have been.
 pub const ANSWER_WRONG: u32 = 16;
@@ -322,7 +322,7 @@ pub struct FileRecord {
     pub buffer: AtomicU32,
     pub device: AtomicU64,
     pub inode: AtomicU64,
-    /// Bits of [`crate::why::Why`]: each reason for which something went straight on.
+    /// Bits of [`crate::why::Why`]: each reason for which calls passed through.
     pub why: AtomicU64,
     /// By [`Counter`].
     pub counters: [AtomicU64; Counter::COUNT],
@@ -343,18 +343,18 @@ pub enum Counter {
     /// Windows filled, one system call each.
     Fills,
     FillBytes,
-    /// Reads that went straight on.
-    StraightReads,
-    StraightReadBytes,
+    /// Reads that passed through.
+    PassedReads,
+    PassedReadBytes,
     /// Writes that waited in the ledger.
     Appends,
     AppendBytes,
     /// Positioned writes of what waited.
     Flushes,
     FlushBytes,
-    /// Writes that went straight on.
-    StraightWrites,
-    StraightWriteBytes,
+    /// Writes that passed through.
+    PassedWrites,
+    PassedWriteBytes,
     /// Seeks that the program made; those that the kernel answered are among `KernelCalls`, too.
     Seeks,
     /// Seeks, sizes and other questions that the kernel was asked on this file's account.
@@ -383,7 +383,7 @@ pub struct Entry {
     /// The owner: index into `Ledger::slots`. 0: none yet, so the first slot is never claimed. Of a
     /// free entry it is 0: a process that claims one may be interrupted before it stores its own.
     pub slot: AtomicU32,
-    /// Its descriptor in the owner, through which the guard pins the file.
+    /// Its descriptor in the owner, through which the guard opens its handle on the file.
     pub fd: AtomicI32,
     /// Where the chunk lies in the ledger, in bytes; 0: none yet.
     pub chunk_at: AtomicU64,
@@ -408,7 +408,7 @@ pub struct Entry {
     pub arrived: AtomicU64,
     /// Likewise, while `flushing` is 1: where the file ended, or the offset was, just before the write.
     pub before: AtomicU64,
-    /// Size and times as fstat gave them after the last flush, or when the file was pinned.
+    /// Size and times as fstat gave them after the last flush, or when the handle was granted.
     pub size: AtomicU64,
     pub mtime_ns: AtomicU64,
     pub ctime_ns: AtomicU64,
@@ -425,21 +425,21 @@ pub const PLACE_BASE: u32 = 0;
 /// `Entry::place`: where the file ends by then, as the description appends.
 pub const PLACE_END: u32 = 1;
 /// `Entry::place`: at the offset of the description by then (or at the end, if it appends): it came
-/// from outside, and others share it. The guard holds a copy of it instead of a pin.
+/// from outside, and others share it. The guard's handle is a copy of it.
 pub const PLACE_OFFSET: u32 = 2;
 
 pub const STATE_FREE: u8 = 0;
-/// Belongs to a slot; no pin.
+/// Belongs to a slot; no handle.
 pub const STATE_OWNED: u8 = 1;
-/// The owner wants a pin.
+/// The owner wants a handle.
 pub const STATE_ASKED: u8 = 2;
-/// The guard holds a pin: writes may wait.
-pub const STATE_PINNED: u8 = 3;
-/// The guard will not pin it. Final for this open file.
+/// The guard holds a handle: writes may wait.
+pub const STATE_HELD: u8 = 3;
+/// The guard grants no handle. Final for this open file.
 pub const STATE_REFUSED: u8 = 4;
-/// The owner needs the pin no more, but keeps the chunk.
+/// The owner no longer needs the handle, but keeps the chunk.
 pub const STATE_RELEASE: u8 = 5;
-/// The owner needs neither pin nor chunk.
+/// The owner needs neither handle nor chunk.
 pub const STATE_DISCARD: u8 = 6;
 
 /// Where in a chunk the first pending byte lies, when it belongs at `base` in the file: at the same

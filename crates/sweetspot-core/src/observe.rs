@@ -124,7 +124,7 @@ pub struct Record {
     /// 1 more than the index of the next record in its chain; 0: the last.
     pub next: AtomicU32,
     pub hash: AtomicU64,
-    /// Bits of [`crate::why::Why`]: each reason for which it would have gone straight on.
+    /// Bits of [`crate::why::Why`]: each reason for which calls would have passed through.
     pub why: AtomicU64,
     /// Bits of `IS_*`.
     pub what: AtomicU32,

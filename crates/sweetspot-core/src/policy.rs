@@ -51,10 +51,10 @@ pub const JUMP_PENALTY: u32 = 3;
 /// bytes, and what a call costs besides is lost in that.
 pub const SMALL_BYTES_MAX: u64 = 64 << 10;
 
-/// Calls that went straight on for a file without any buffer, from which on the summary lists it.
+/// The summary lists a file without a buffer once so many of its calls have passed through.
 pub const CALLS_LISTED: u32 = 64;
 
-/// Windows in a row that serve fewer than [`HITS_WORTH`] calls before a file goes straight on.
+/// After so many windows in a row that serve fewer than [`HITS_WORTH`] calls, a file passes through.
 pub const POOR_WINDOWS_MAX: u32 = 8;
 
 /// Calls that a window must serve to be worth its filling.
@@ -65,7 +65,7 @@ pub const HITS_WORTH: u64 = 3;
 pub const BACKOFF_MAX: u32 = 6;
 
 /// A window of `auto` must serve [`HITS_WORTH`] calls for each so many bytes of it: larger reads are
-/// cheaper straight from the kernel than copied twice. Where a size was asked for, calls may be dear
+/// cheaper from the kernel than copied twice. Where a size was asked for, calls may be dear
 /// for a reason of their own (a file system that asks a server), and a window only has to serve as many
 /// in all.
 pub const AUTO_DENSE_BYTES: u64 = 64 << 10;
@@ -95,11 +95,11 @@ pub const BUDGET_ADDRESSES: u64 = 16;
 /// See [`BUDGET_ADDRESSES`].
 pub const ADDRESS_BYTES_MIN: u64 = 256 << 20;
 
-/// Small writes after which a file asks the guard for a pin. A pin costs the program some 15 us:
+/// Small writes after which a file asks the guard for a handle. A handle costs the program some 15 us:
 /// as much as 30 writes; files that end earlier pay nothing.
 pub const WRITES_TO_EARN: u32 = 64;
 
-/// Small writes after which a file that is pinned already begins to let its writes wait again.
+/// Small writes after which a file with a handle begins to let its writes wait again.
 pub const WRITES_TO_EARN_AGAIN: u32 = 8;
 
 /// Pending bytes after which the first flush happens, with `auto`; doubled by each flush that was
@@ -109,7 +109,7 @@ pub const APPEND_BYTES_FIRST: u64 = 64 << 10;
 /// Writes that a flush must carry to be worth it.
 pub const WRITES_WORTH: u64 = 3;
 
-/// Flushes in a row that carried fewer before the file's writes go straight on.
+/// After so many flushes in a row that carried fewer, the file's writes pass through.
 pub const POOR_FLUSHES_MAX: u32 = 8;
 
 /// Writes wait only where a file system has so much free space, in bytes, and

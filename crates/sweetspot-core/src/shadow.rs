@@ -20,7 +20,7 @@ mod terms;
 
 pub use terms::{Told, Transfer, Wish, World, Would};
 
-use crate::append::{self, Pin, may_wait};
+use crate::append::{self, Handle, may_wait};
 use crate::auto::{Windows, append_bytes_first, append_bytes_wanted};
 use crate::cost::{Cost, Meter};
 use crate::learning::{Learning, Near};
@@ -38,13 +38,13 @@ pub struct Shadow {
     learning: Learning,
     /// Its position would be the engine's, and seeks answered; where its writes are appended: they wait.
     on: bool,
-    /// It goes straight on for good.
-    straight: bool,
+    /// It passes through for good.
+    passes_through: bool,
     /// It was open before the program started: no window.
     outside: bool,
     /// Its writes would wait at the kernel's offset, which stays its position.
     trails: bool,
-    pin: Pin,
+    handle: Handle,
     window: window::Pattern,
     append: append::Pattern,
     /// The size in force.
@@ -69,12 +69,13 @@ pub struct Shadow {
     news: u64,
     pending_at: u64,
     pending_len: u64,
-    /// Writes that wait; all those that went straight on.
+    /// Writes that wait.
     carried: u64,
-    straight_writes: u64,
+    /// All writes that passed through.
+    passed_writes: u64,
     /// `World::speech` when the first byte began to wait.
     speech: u64,
-    /// Reasons for which calls went straight on, as bits of [`Why`].
+    /// Reasons for which calls passed through, as bits of [`Why`].
     why: u64,
 }
 
@@ -89,10 +90,10 @@ impl Shadow {
     pub const NEW: Shadow = Shadow {
         learning: Learning(0),
         on: false,
-        straight: false,
+        passes_through: false,
         outside: false,
         trails: false,
-        pin: Pin::None,
+        handle: Handle::None,
         window: window::Pattern::NEW,
         append: append::Pattern { bytes_max: 0, poor: 0 },
         buffer: BUFFER_AUTO,
@@ -112,7 +113,7 @@ impl Shadow {
         pending_at: 0,
         pending_len: 0,
         carried: 0,
-        straight_writes: 0,
+        passed_writes: 0,
         speech: 0,
         why: 0,
     };
@@ -131,12 +132,12 @@ impl Shadow {
         self.outside
     }
 
-    /// Whether it goes straight on for good.
-    pub fn is_straight(&self) -> bool {
-        self.straight
+    /// Whether it passes through for good.
+    pub fn passes_through(&self) -> bool {
+        self.passes_through
     }
 
-    /// The reasons for which calls went straight on, as bits of [`Why`].
+    /// The reasons for which calls passed through, as bits of [`Why`].
     pub fn why(&self) -> u64 {
         self.why
     }
@@ -171,7 +172,7 @@ impl Shadow {
         mut count: impl FnMut(Would, u64),
     ) -> Wish {
         self.move_on(read);
-        if self.straight {
+        if self.passes_through {
             world.listen();
             return Wish::Nothing;
         }
@@ -264,7 +265,7 @@ impl Shadow {
                 self.reads.end(began_ns, self.now_ns, bytes);
                 true
             }
-            Decision::PassOn => {
+            Decision::PassThrough => {
                 self.why |= Why::LargeTransfers.bit();
                 world.listen();
                 false
@@ -288,27 +289,27 @@ impl Shadow {
         mut count: impl FnMut(Would, u64),
     ) -> Wish {
         self.move_on(write);
-        if self.straight {
+        if self.passes_through {
             world.speak();
             return Wish::Nothing;
         }
-        if self.on && self.pin.gains_nothing(self.has_window) {
+        if self.on && self.handle.gains_nothing(self.has_window) {
             self.settle(world, &mut count);
         }
         if !self.on {
             return self.learn_write(write, world);
         }
         self.catch_up(world, &mut count);
-        if let Pin::Asked { .. } = self.pin {
+        if let Handle::Asked { .. } = self.handle {
             self.begin_to_wait();
         }
         let bytes_max = self.append.bytes_max;
-        if self.pin != Pin::Held || !may_wait(write.len, bytes_max) || write.done == 0 {
+        if self.handle != Handle::Held || !may_wait(write.len, bytes_max) || write.done == 0 {
             world.speak();
             self.flush(&mut count);
-            let asks = self.pin.is_asked_after(self.straight_writes);
-            self.straight_writes += 1;
-            return if asks { Wish::Pin } else { Wish::Nothing };
+            let asks = self.handle.is_asked_after(self.passed_writes);
+            self.passed_writes += 1;
+            return if asks { Wish::Handle } else { Wish::Nothing };
         }
         let follows = self.trails || write.at == self.pending_end();
         if self.pending_len > 0 && !(follows && self.pending_len + write.len <= bytes_max) {
@@ -329,16 +330,16 @@ impl Shadow {
 
     fn learn_write(&mut self, write: Transfer, world: &mut World) -> Wish {
         world.speak();
-        self.straight_writes += 1;
+        self.passed_writes += 1;
         self.last_end = self.last_end.moved(write.done);
         self.learning = self.learning.after_write(write.len, write.done);
         if !append::is_small(write.len) {
             self.why |= Why::LargeTransfers.bit();
             return Wish::Nothing;
         }
-        match self.pin {
-            pin if !pin.is_earned(self.learning.small_writes()) => Wish::Nothing,
-            Pin::None => Wish::Pin,
+        match self.handle {
+            handle if !handle.is_earned(self.learning.small_writes()) => Wish::Nothing,
+            Handle::None => Wish::Handle,
             _ => {
                 self.begin_to_wait();
                 Wish::Nothing
@@ -357,7 +358,7 @@ impl Shadow {
     }
 
     fn begin_to_wait(&mut self) {
-        self.pin = Pin::Held;
+        self.handle = Handle::Held;
         self.turn_on();
         let had = self.append.bytes_max;
         let first = append_bytes_first(self.buffer, self.told.write, had);

@@ -34,14 +34,14 @@ pub enum Told {
     Seek,
     /// The kernel is about to use offset or content.
     HandOver,
-    /// It goes straight on for good. `value`: the bit of the reason.
+    /// It passes through for good. `value`: the bit of the reason.
     Refuse,
     /// Reads have earned a window. `at`: the size of the file.
     Window,
-    /// Writes have earned a pin, and wait at their place; or at the end of the file, or at an offset
+    /// Writes have earned a handle, and wait at their place; or at the end of the file, or at an offset
     /// that others share.
-    Pin,
-    PinTrailing,
+    Handle,
+    HandleTrailing,
     /// Writes never wait. `value`: the bit of the reason.
     RefuseWrites,
     /// The description is closed.
@@ -61,8 +61,8 @@ impl Told {
         Told::HandOver,
         Told::Refuse,
         Told::Window,
-        Told::Pin,
-        Told::PinTrailing,
+        Told::Handle,
+        Told::HandleTrailing,
         Told::RefuseWrites,
         Told::End,
         Told::Costs,

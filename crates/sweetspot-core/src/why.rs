@@ -1,4 +1,4 @@
-//! Why something went straight on to the kernel: one list for the engine, the summary and the docs.
+//! Why calls pass through to the kernel: one list for the engine, the summary and the docs.
 
 /// A reason. The number is a bit position in `FileRecord::why`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,8 +30,8 @@ pub enum Why {
     Stdio,
     /// There is no guard, so writes do not wait.
     NoGuard,
-    /// The guard could not pin the file.
-    PinRefused,
+    /// The guard granted no handle on the file.
+    HandleRefused,
     /// The guard found no folder in which to note what is pending.
     NotNoted,
     /// The file system is nearly full.
@@ -86,7 +86,7 @@ impl Why {
         Why::OpenTwice,
         Why::Stdio,
         Why::NoGuard,
-        Why::PinRefused,
+        Why::HandleRefused,
         Why::NotNoted,
         Why::DiskNearlyFull,
         Why::FileSizeLimit,
@@ -128,7 +128,7 @@ impl Why {
             Why::OpenTwice => "open twice, once for writing",
             Why::Stdio => "used through stdio",
             Why::NoGuard => "no guard, so writes do not wait",
-            Why::PinRefused => "the guard could not pin it",
+            Why::HandleRefused => "the guard could not pin it",
             Why::NotNoted => {
                 "no folder to note what is pending; set XDG_STATE_HOME to one of yours"
             }

@@ -52,8 +52,8 @@ pub struct Miss {
 pub enum Decision {
     /// Read that many bytes from the position of the miss into a window, then answer from it.
     Fill(u64),
-    /// Hand this read to the kernel; the window stays as it is.
-    PassOn,
+    /// Pass this read through; the window stays as it is.
+    PassThrough,
     /// Buffering does not pay here: close the window.
     Close(Why),
 }
@@ -69,7 +69,7 @@ impl Pattern {
             return if self.large >= POOR_WINDOWS_MAX {
                 Decision::Close(Why::LargeTransfers)
             } else {
-                Decision::PassOn
+                Decision::PassThrough
             };
         }
         self.large = 0;
@@ -143,7 +143,7 @@ mod tests {
                         fills += 1;
                         (window_at, window_len, served, served_bytes) = (at, bytes, 0, 0);
                     }
-                    Decision::PassOn => continue,
+                    Decision::PassThrough => continue,
                     Decision::Close(why) => return (fills, hits, Some(why)),
                 }
             }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_are_cheaper_straight_end_a_large_window_unless_it_was_asked_for() {
+    fn reads_that_cost_less_without_a_window_end_a_large_one_unless_it_was_asked_for() {
         let reads = |len: u64| (0..1000).map(move |i| (i * len, len));
         for len in [200, 4096, 16384, 21000] {
             let (_, hits, closed) = replay_dense(reads(len), 256 << 10, 64 << 10);

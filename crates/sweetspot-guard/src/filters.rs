@@ -49,7 +49,7 @@ fn child_survives() -> bool {
 }
 
 /// Each call that the library makes on its own account, with arguments of the same kind. Whether it
-/// succeeds does not matter: what fails for the library ends in going straight on.
+/// succeeds does not matter: where one fails for the library, the program's calls pass through.
 ///
 /// # Safety
 /// Only for a child that ends at once: signals and memory are left changed.

@@ -1,24 +1,25 @@
-//! The guard: pins files for the living and finishes what the dead left pending.
+//! The guard: holds files for the living and finishes what the dead left pending.
 //!
 //! A process of its own, no child of the program and in nobody's way: its own session, no
 //! descriptor of the caller's, no terminal, ended by no signal that a shell or a shutdown sends.
 //! It ends with the last process of the tree.
 //!
 //! Two threads, no lock across a call that may block on data:
-//! - *pins* answers asks and alone allocates and frees chunks and pins. It never touches file data.
-//! - the *undertaker* sleeps until a process dies and then writes what that one left. It also writes for
-//!   a living process what has waited for the maximum age, if that process is quiet (`quiet`), or what
-//!   another process wants in its files now. It may block on a slow file system; asks are answered
-//!   meanwhile. It begins with the first ask: before, no death leaves anything, and a thread counts among
-//!   the processes that a user may have.
+//! - *handles* answers asks, and alone opens and closes handles, allocates and frees chunks. It never
+//!   touches file data.
+//! - the *reaper* sleeps until a process dies, and then writes what that process left. It also writes for
+//!   a living process: what has waited for the maximum age while that process is quiet (`quiet`), and
+//!   what another process wants in its files now. It may block on a slow file system; asks are answered
+//!   meanwhile. It starts with the first ask: before that no death leaves anything, and each thread
+//!   counts towards the user's limit of processes.
 //!
 //! What a process stores in shared memory is believed only where it can do no harm beyond the
-//! process' own rights: which file is written is decided by the pin, which bytes by the chunk that
-//! this guard gave out, and both are remembered here and not read back.
+//! process' own rights: the handle decides which file is written, the chunk that this guard gave out
+//! decides which bytes. Both are remembered here and not read back.
 
 mod deaths;
+mod handles;
 mod living;
-mod pins;
 mod place;
 
 use std::fs::File;
@@ -33,7 +34,7 @@ use std::time::Duration;
 use sweetspot_core::ledger::{ENTRIES_MAX, Entry, Ledger};
 
 use self::deaths::{Watch, Watched};
-use self::pins::Pins;
+use self::handles::Handles;
 use crate::notes::Note;
 use crate::session::ENTRIES_AT;
 use crate::sys::{self, Epoll, Mapping, Resource};
@@ -85,7 +86,7 @@ fn live(
             break;
         }
     }
-    // A pin is a descriptor; and what the program wrote under its own limits, it wrote.
+    // A handle is a descriptor; and what the program wrote under its own limits, it wrote.
     for resource in [Resource::Descriptors, Resource::FileBytes, Resource::CpuSeconds] {
         let _ = resource.raise();
     }
@@ -121,14 +122,14 @@ fn live(
     // What the maker has not done already; processes touch it once they see the guard's word.
     sys::allocate(&guard.file, ENTRIES_AT as u64, (size_of::<Ledger>() - ENTRIES_AT) as u64)?;
     sys::own_until_death(&guard.ledger.header.guard)?;
-    Pins::new(guard).live()
+    Handles::new(guard).live()
 }
 
-/// What the guard holds for an entry. Written by the pins thread, before the entry's state says so.
+/// What the guard holds for an entry. The handles thread writes it, before the entry's state says so.
 #[derive(Default)]
 struct Held {
     /// The `O_PATH` descriptor, or the copy of the description, plus one; 0: none.
-    pin: AtomicI32,
+    handle: AtomicI32,
     is_copy: AtomicBool,
     /// From the start of the ledger; 0: none.
     chunk_at: AtomicU64,
@@ -138,11 +139,11 @@ struct Held {
 }
 
 impl Held {
-    fn pin(&self) -> Option<BorrowedFd<'_>> {
-        let pin = self.pin.load(SeqCst);
-        // The pins thread closes it only when nothing is pending, the undertaker uses it only while
+    fn handle(&self) -> Option<BorrowedFd<'_>> {
+        let handle = self.handle.load(SeqCst);
+        // The handles thread closes it only when nothing is pending; the reaper uses it only while
         // something is.
-        (pin != 0).then(|| sys::borrow(pin - 1))
+        (handle != 0).then(|| sys::borrow(handle - 1))
     }
 }
 
@@ -163,7 +164,7 @@ struct Guard {
     namespace: u64,
     /// Whether no filter of system calls could end this process for a copy that is not needed.
     may_copy: bool,
-    /// Takes that are due, and what wakes the undertaker for them.
+    /// Takes that are due, and what wakes the reaper for them.
     due: Mutex<Vec<quiet::Take>>,
     due_event: Option<sys::Event>,
 }

@@ -3,8 +3,8 @@
 //! ```text
 //! session   makes the ledger, fills in the settings, reads the summary
 //! probe     asks whether one program is buffered here, without running it
-//! guard     the process that pins files and finishes what dead processes left pending: `pins`, `deaths`,
-//!           `living`, `place`
+//! guard     the process that holds files and finishes what dead processes left pending: `handles`,
+//!           `deaths`, `living`, `place`
 //! notes     which ledgers are the user's own, and which files they may be written to
 //! costs     what calls cost on each file system, from one run to the next
 //! recover   does the guard's last duty where the guard was killed too
@@ -25,22 +25,22 @@
 //!                  `entries` only after guard != 0 was seen (Acquire): what is not allocated yet
 //!                  would be a SIGBUS where shared memory is full.
 //! process starts   slots[1..] (slot 0 means "none"): CAS pid 0 -> getpid().  None free: poke with no
-//!                  bit (asks += 1 only), and the guard clears the slots of the dead; go straight on.
+//!                  bit (asks += 1 only), so that the guard clears the slots of the dead; pass through.
 //! first ask        slot.start_ticks, slot.pid_namespace, then ready = 1 (Release)
 //! claim            CAS state FREE -> OWNED (next_state), then at once: slot, flushing = 0,
 //!                  word = flushed(word)
 //! ask              fd, device, inode, open_flags, path, chunk_bytes = wanted size;
-//!                  CAS OWNED -> ASKED; poke.  Until the answer every call goes straight on.
-//! answer           PINNED of the generation after the ask: chunk_at, chunk_bytes (at least what was
+//!                  CAS OWNED -> ASKED; poke.  Until the answer every call passes through.
+//! answer           HELD of the generation after the ask: chunk_at, chunk_bytes (at least what was
 //!                  wanted) are valid, only now and until the next RELEASE or DISCARD.  Map the
 //!                  chunk, take the kernel's offset, store size and times as fstat gives them *now*
-//!                  (straight writes may have moved them since the guard looked), buffer.
+//!                  (writes that passed through may have moved them since the guard looked), buffer.
 //!                  REFUSED: final for this open file; DISCARD it when the file is closed.
-//! append           not alive(guard): settle, straight on for good.
+//! append           not alive(guard): settle, and pass through for good.
 //!                  Nothing pending: base, order = header.order++.  Copy.  CAS word {g, n} -> {g, n+len}.
 //! flush            flushing = 1; pwrite(fd, chunk, length, base) until all is written; size and
 //!                  times from fstat; CAS word -> flushed(word); flushing = 0.
-//! unpin            flush; CAS PINNED -> RELEASE; poke.  The guard answers OWNED.  The chunk is kept,
+//! let go           flush; CAS HELD -> RELEASE; poke.  The guard answers OWNED.  The chunk is kept,
 //!                  so the next ask is cheaper.
 //! close            flush; unmap the chunk; CAS (any state but FREE) -> DISCARD; poke.  Never touch
 //!                  the chunk afterwards: its pages are given back.  Nobody waits for the guard.

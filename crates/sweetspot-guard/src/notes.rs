@@ -3,7 +3,7 @@
 //! Shared memory is open to every process of the user, also to one that is confined and may not
 //! write the user's files. What such a process puts there must not be written by the user's next
 //! `run`. So a guard notes its ledger in the user's state folder, where a confined process cannot
-//! write, before it grants the first pin; with each pin it notes the file and its whole path.
+//! write, before it grants the first handle; with each handle it notes the file and its whole path.
 //! `recover` believes a noted ledger alone, and writes noted files alone.
 //!
 //! ```text
@@ -95,11 +95,11 @@ impl Note {
         result
     }
 
-    /// Notes the file that an entry has a pin on.
-    pub(crate) fn record(&self, entry: usize, pin: impl AsFd, status: Status) -> io::Result<()> {
-        // The pin's path, not what the program says; whole, and from here, whatever the program's
-        // root is. A longer one than the kernel tells is unknown.
-        let link = format!("/proc/self/fd/{}", pin.as_fd().as_raw_fd());
+    /// Notes the file that the guard holds for an entry.
+    pub(crate) fn record(&self, entry: usize, handle: impl AsFd, status: Status) -> io::Result<()> {
+        // The handle's path, not what the program says; whole, and seen from here, whatever the program's
+        // root is. A path longer than the kernel tells is unknown.
+        let link = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
         let path = std::fs::read_link(link).map(PathBuf::into_os_string).unwrap_or_default();
         let path = if path.len() > PATH_BYTES_MAX { OsString::new() } else { path };
         let mut bytes = Vec::with_capacity(RECORD_HEAD_BYTES + path.len());

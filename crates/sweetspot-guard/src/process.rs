@@ -1,6 +1,6 @@
 //! Becoming another program, or running it and waiting, without changing what it was given.
 //!
-//! A Rust program does not pass on what its caller gave it: before `main`, the runtime sets SIGPIPE
+//! A Rust program does not hand on what its caller gave it: before `main`, the runtime sets SIGPIPE
 //! to "ignore" and opens `/dev/null` on a closed standard descriptor, and `std::process` sets
 //! SIGPIPE back to its default when it starts something. All three can be seen by the program that
 //! is started (`yes | head`, `nohup`, `prog <&-`). So what the caller gave is remembered by a
@@ -144,7 +144,7 @@ pub struct Child {
 
 /// Signals that someone who knows only the parent's pid may send and means for the program.
 /// Not SIGINT and SIGQUIT: the terminal sends these to both, and `time` ignores them too.
-const PASSED_ON: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+const FORWARDED: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
 impl Child {
     /// Starts the program in a process of its own, in the caller's process group. From here on
@@ -157,7 +157,7 @@ impl Child {
         let (said_here, said_there) = io::pipe()?;
         let mut awaited = empty_set();
         let mut mask = empty_set();
-        for signal in PASSED_ON.into_iter().chain([libc::SIGCHLD]) {
+        for signal in FORWARDED.into_iter().chain([libc::SIGCHLD]) {
             // SAFETY: an initialised set and a valid signal number.
             unsafe { libc::sigaddset(&mut awaited, signal) };
         }
@@ -215,7 +215,7 @@ impl Child {
         self.pid as u32
     }
 
-    /// Waits until the program has ended, and passes on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 that
+    /// Waits until the program has ended, and forwards SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 that
     /// another process sends here. What the terminal sends reaches the program by itself, and a
     /// stopped program is waited for, as `time` does.
     pub fn wait(self) -> Ended {

@@ -3,7 +3,7 @@
 //! Anyone who can write shared memory can put a ledger there: by itself only one that the guard has
 //! noted is finished ([`crate::notes`]).
 //!
-//! The guard has pins; here there is only a path, which nobody trusts. So bytes are written only
+//! The guard has handles; here there is only a path, which nobody trusts. So bytes are written only
 //! where the file at that path is provably the one they were meant for, and unchanged since: the
 //! same device, inode and birth time, and size and times as fstat gave them after the last flush.
 //! Everything else is saved beside, and the caller is told where. What the next run of a job wrote

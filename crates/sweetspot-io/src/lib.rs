@@ -45,7 +45,7 @@
 //!
 //! | feature | gives | default |
 //! |---|---|---|
-//! | `uring` | [`Strategy::Ring`]: several reads under way at once, through io_uring | no |
+//! | `uring` | [`Strategy::Ring`]: several reads in flight at once, through io_uring | no |
 //! | `async` | `stream::batches`: a `futures_core::Stream` of batches of lines | no |
 //!
 //! # Where it runs

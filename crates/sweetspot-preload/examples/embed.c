@@ -14,7 +14,7 @@ static const char *words(int status) {
     if (status == SWEETSPOT_ABSENT) return "sweetspot is not loaded";
     if (status == SWEETSPOT_OFF) return "nothing of this process is buffered";
     if (status & SWEETSPOT_WRITES) return "writes wait";
-    return "writes go straight on";
+    return "writes pass through";
 }
 
 int main(int argc, char **argv) {

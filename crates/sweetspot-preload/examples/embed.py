@@ -46,7 +46,7 @@ def words(status):
         return "sweetspot is not loaded"
     if status == OFF:
         return "nothing of this process is buffered"
-    return "writes wait" if status & WRITES else "writes go straight on"
+    return "writes wait" if status & WRITES else "writes pass through"
 
 
 def main():

@@ -21,9 +21,9 @@ extern "C" {
 enum {
     SWEETSPOT_ABSENT = 0,   /* the library is not loaded */
     SWEETSPOT_OFF = 1,      /* nothing of this process is buffered (now, or for good) */
-    SWEETSPOT_UNKNOWN = 2,  /* not open, or nothing is known of it: straight on to the kernel */
-    SWEETSPOT_STRAIGHT = 3, /* straight on for good: a pipe, a socket, a mapped or shared file ... */
-    SWEETSPOT_LEARNING = 4, /* a file, straight on so far: it may earn a buffer */
+    SWEETSPOT_UNKNOWN = 2,  /* not open, or nothing is known of it: calls pass through to the kernel */
+    SWEETSPOT_STRAIGHT = 3, /* calls pass through for good: a pipe, a socket, a mapped or shared file */
+    SWEETSPOT_LEARNING = 4, /* a file whose calls pass through so far: it may earn a buffer */
     SWEETSPOT_READS = 8,    /* reads are answered from memory */
     SWEETSPOT_WRITES = 16   /* writes wait in memory */
 };
@@ -72,7 +72,7 @@ static inline int sweetspot_status(int fd) {
  * becomes the kernel's, and reads and writes must earn a buffer of the new size.
  *
  * 0: taken, or this process buffers nothing. -1 with errno EBADF: not an open descriptor. EINVAL: more
- * than 1 GiB. ENOTSUP: its reads and writes go straight on for good, whatever is advised. */
+ * than 1 GiB. ENOTSUP: its reads and writes pass through for good, whatever is advised. */
 static inline int sweetspot_advise(int fd, long long size) {
     return sweetspot_advise_loaded_ ? sweetspot_advise_loaded_(fd, size) : 0;
 }

@@ -47,8 +47,8 @@ pub fn seed_by_lot() -> u64 {
     since_epoch.map_or(0, |time| time.as_secs())
 }
 
-/// The first Ctrl-C (or SIGTERM, or SIGHUP when the terminal goes) asks for an end after the run that is under way; the second removes
-/// the folders `scratches` and ends this process, and the launcher of the run then ends the run.
+/// The first Ctrl-C (or SIGTERM, or SIGHUP when the terminal goes) asks for an end after the current run.
+/// The second removes the folders `scratches` and ends this process; the launcher then ends the run.
 pub fn watch_for_interrupts(scratches: Vec<PathBuf>) -> Result<Arc<AtomicBool>, Failure> {
     let asked = Arc::new(AtomicBool::new(false));
     // Under `nohup` the terminal's end is to be ignored.

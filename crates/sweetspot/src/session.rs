@@ -49,8 +49,8 @@ pub struct FileSummary {
     pub buffered_calls: u64,
     /// The sizes that were chosen, and what calls cost there, in plain words.
     pub chosen: Vec<String>,
-    /// Calls that went straight on, and each reason.
-    pub straight_calls: u64,
+    /// Calls that passed through, and each reason.
+    pub passed_calls: u64,
     pub reasons: Vec<&'static str>,
 }
 
@@ -63,7 +63,7 @@ pub struct Summary {
     pub files: Vec<FileSummary>,
     /// Why a whole process was not buffered, if one was not: each reason.
     pub unbuffered: Vec<Why>,
-    /// C's stdio makes many calls on files, which go straight on.
+    /// C's stdio makes many calls on files, and they pass through.
     pub has_stdio: bool,
     /// What the reader must know besides: no guard and why, bytes that had to be saved beside.
     pub notes: Vec<String>,
@@ -280,13 +280,13 @@ fn describe(file: &guarded::FileSummary) -> FileSummary {
     FileSummary {
         path: String::from_utf8_lossy(&file.path).into_owned(),
         buffer: file.buffer.map_or_else(String::new, sweetspot_report::numbers::size),
-        calls_before: count(&[Hits, StraightReads, Appends, StraightWrites, Seeks]),
-        calls_after: count(&[Fills, StraightReads, Flushes, StraightWrites, KernelCalls]),
-        read_bytes: count(&[HitBytes, StraightReadBytes]),
-        written_bytes: count(&[AppendBytes, StraightWriteBytes]),
+        calls_before: count(&[Hits, PassedReads, Appends, PassedWrites, Seeks]),
+        calls_after: count(&[Fills, PassedReads, Flushes, PassedWrites, KernelCalls]),
+        read_bytes: count(&[HitBytes, PassedReadBytes]),
+        written_bytes: count(&[AppendBytes, PassedWriteBytes]),
         buffered_calls: count(&[Hits, Appends]),
         chosen: chosen(file),
-        straight_calls: count(&[StraightReads, StraightWrites]),
+        passed_calls: count(&[PassedReads, PassedWrites]),
         reasons: file.why.iter().map(|why| why.text()).collect(),
     }
 }

@@ -103,7 +103,7 @@ pub struct FileRecord {
     pub calls_left: u64,
     pub read_bytes: u64,
     pub written_bytes: u64,
-    /// Calls that went straight on, and why.
+    /// Calls that passed through, and why.
     pub straight_calls: u64,
     pub reasons: Vec<String>,
     /// The sizes that were chosen, and what calls cost there.
@@ -207,7 +207,7 @@ impl Report {
             calls_left: file.calls_after,
             read_bytes: file.read_bytes,
             written_bytes: file.written_bytes,
-            straight_calls: file.straight_calls,
+            straight_calls: file.passed_calls,
             reasons: file.reasons.into_iter().map(str::to_owned).collect(),
             chosen: file.chosen,
         };
@@ -305,7 +305,7 @@ fn table(files: &[FileSummary]) -> Table {
         "passed through",
     ]);
     for file in files {
-        let straight = match file.straight_calls {
+        let passed = match file.passed_calls {
             0 => String::new(),
             calls if file.reasons.is_empty() => format!("{calls}: before it had earned its buffer"),
             calls => format!("{calls}: {}", file.reasons.join("; ")),
@@ -317,7 +317,7 @@ fn table(files: &[FileSummary]) -> Table {
             file.calls_after.to_string(),
             file.read_bytes.to_string(),
             file.written_bytes.to_string(),
-            straight,
+            passed,
         ]);
     }
     for column in 2..6 {

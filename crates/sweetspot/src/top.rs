@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! sample    counts of calls and bytes from one look to the next
-//! price     what a buffer would save
+//! cost      what a buffer would save
 //! program   which program it is, and why a buffer could not help it
 //! ```
 //!
 //! Not here: which calls of a program go to which file (`profile`).
 
-mod price;
+mod cost;
 mod program;
 mod sample;
 
@@ -16,7 +16,7 @@ use crate::arguments::Top;
 use crate::failure::Failure;
 use crate::print::printed;
 use comfy_table::{CellAlignment, Table, presets};
-use price::Price;
+use cost::CallCost;
 use program::{Obstacles, Program, command_of};
 use sample::{Activity, Sample, Sampler};
 use serde::Serialize;
@@ -81,7 +81,7 @@ struct Shown {
 /// # Errors
 /// Where standard output takes no more; but a reader who has gone away ends it.
 pub fn top(arguments: &Top) -> Result<u8, Failure> {
-    let price = Price::measure();
+    let cost = CallCost::measure();
     let is_terminal = rustix::termios::isatty(io::stdout());
     let is_live = is_terminal && !arguments.once && !arguments.json;
     let mut obstacles = Obstacles::default();
@@ -93,7 +93,7 @@ pub fn top(arguments: &Top) -> Result<u8, Failure> {
         std::thread::sleep(arguments.interval);
         let (rows, columns) = size();
         let rows_max = if arguments.json { usize::MAX } else { rows };
-        let shown = look(sampler.look(), price, &mut obstacles, rows_max);
+        let shown = look(sampler.look(), cost, &mut obstacles, rows_max);
         let text = if arguments.json {
             let mut line = serde_json::to_string(&shown).unwrap_or_default();
             line.push('\n');
@@ -134,7 +134,7 @@ fn size() -> (usize, usize) {
 }
 
 /// Groups by program, in the order of what a buffer would save.
-fn look(sample: Sample, price: Price, obstacles: &mut Obstacles, rows_max: usize) -> Shown {
+fn look(sample: Sample, cost: CallCost, obstacles: &mut Obstacles, rows_max: usize) -> Shown {
     let mut groups: HashMap<Program, Vec<Activity>> = HashMap::new();
     let worth = |activity: &Activity| activity.counts.calls as f64 >= CALLS_MIN * sample.seconds;
     for activity in sample.active.iter().filter(|activity| worth(activity)) {
@@ -143,7 +143,7 @@ fn look(sample: Sample, price: Price, obstacles: &mut Obstacles, rows_max: usize
         }
     }
     let mut rows: Vec<Row> =
-        groups.iter().map(|(program, all)| row(program, all, sample.seconds, price)).collect();
+        groups.iter().map(|(program, all)| row(program, all, sample.seconds, cost)).collect();
     rows.sort_by(|left, right| {
         let by = |row: &Row| (row.saving, row.calls_per_second);
         by(right).partial_cmp(&by(left)).unwrap_or(std::cmp::Ordering::Equal)
@@ -164,13 +164,13 @@ fn look(sample: Sample, price: Price, obstacles: &mut Obstacles, rows_max: usize
     Shown {
         schema_version: SCHEMA_VERSION,
         seconds: sample.seconds,
-        call_nanoseconds: price.call_seconds * 1e9,
+        call_nanoseconds: cost.call_seconds * 1e9,
         hidden_processes: sample.hidden,
         programs: rows,
     }
 }
 
-fn row(program: &Program, all: &[Activity], seconds: f64, price: Price) -> Row {
+fn row(program: &Program, all: &[Activity], seconds: f64, cost: CallCost) -> Row {
     let calls: u64 = all.iter().map(|activity| activity.counts.calls).sum();
     let bytes: u64 = all.iter().map(|activity| activity.counts.bytes).sum();
     let busiest = all.iter().max_by_key(|activity| activity.counts.calls);
@@ -183,7 +183,7 @@ fn row(program: &Program, all: &[Activity], seconds: f64, price: Price) -> Row {
         calls_per_second,
         average_bytes: bytes as f64 / calls as f64,
         bytes_per_second,
-        saving: price.saving(calls_per_second, bytes_per_second),
+        saving: cost.saving(calls_per_second, bytes_per_second),
         obstacle: None,
         next: None,
     }

@@ -157,7 +157,7 @@ fn largest(sizes: &[u64]) -> u64 {
 #[test]
 fn where_a_question_takes_long_no_larger_chunk_is_asked_for_later() {
     let place = Place::new();
-    let mut straight = Vec::new();
+    let mut passed = Vec::new();
     for _ in 0..RUNS_MAX {
         // Nobody has told what they cost: a file that cannot be understood comes before all others.
         fs::create_dir_all(place.costs().parent().unwrap()).unwrap();
@@ -176,13 +176,13 @@ fn where_a_question_takes_long_no_larger_chunk_is_asked_for_later() {
         let trace = fs::read_to_string(place.path("trace")).unwrap();
         let mut flushed = trace.lines().skip_while(|line| !line.contains(" pwrite64(1, "));
         if flushed.next().is_some() {
-            straight.push(flushed.filter(|line| line.contains(" write(1, ")).count());
+            passed.push(flushed.filter(|line| line.contains(" write(1, ")).count());
         }
-        if straight.last() == Some(&0) {
+        if passed.last() == Some(&0) {
             return;
         }
     }
-    panic!("writes that passed through after the first flush: {straight:?}");
+    panic!("writes that passed through after the first flush: {passed:?}");
 }
 
 #[test]

@@ -886,7 +886,7 @@ fn names_begin_no_lines_of_their_own() {
 }
 
 #[test]
-fn files_that_only_went_straight_on_are_listed_with_the_reason() {
+fn files_that_only_passed_through_are_listed_with_the_reason() {
     let place = Place::new();
     place.write("data", "x".repeat(8_000_000));
     let copy = |from: &str, to: &str, size: &str| {
@@ -895,11 +895,11 @@ fn files_that_only_went_straight_on_are_listed_with_the_reason() {
     };
     let said = copy("if=data", "of=large", "bs=100000");
     // One more read finds the end, and at the beginning dd asks for its position.
-    for (file, calls, straight) in [("data", "82", "81"), ("large", "80", "80")] {
+    for (file, calls, passed) in [("data", "82", "81"), ("large", "80", "80")] {
         let line = said.lines().find(|line| line.contains(&format!("/work/{file}"))).unwrap_or("");
         let words: Vec<&str> = line.split_whitespace().skip(1).take(2).collect();
         assert_eq!(words, ["auto", calls], "{said}");
-        let end = format!("{straight}: already read or written in large pieces");
+        let end = format!("{passed}: already read or written in large pieces");
         assert!(line.ends_with(&end), "{said}");
     }
     let said = copy("if=data", "of=/dev/null", "bs=1000");
@@ -1294,7 +1294,7 @@ fn programs_under_restrictions_run_and_it_is_said_what_is_not_buffered() {
     }
 }
 
-/// As where Yama lets nobody look at other processes: what came from outside goes straight on.
+/// As where Yama lets nobody look at other processes: calls on what came from outside pass through.
 #[test]
 fn where_nobody_may_copy_a_descriptor_it_is_said() {
     let place = Place::new();
@@ -1788,7 +1788,7 @@ fn eight_hundred_files_that_are_read_at_once_have_windows() {
 
 /// Where nothing is buffered all calls are left, and no more than there were.
 #[test]
-fn calls_that_go_straight_on_are_counted_before_and_after() {
+fn calls_that_pass_through_are_counted_before_and_after() {
     let place = Place::new();
     let script = "import os\n\
                   fd = os.open('jumps.dat', os.O_RDWR | os.O_CREAT, 0o600)\n\

@@ -40,8 +40,8 @@ const LIBRARY: &[&[&str]] = &[&["arch"], &["floor"], &["engine"], &["front"], &[
 
 /// What the engine knows. The rest of it is what it does, of which these modules import nothing.
 const ENGINE_STATE: &[&str] = &[
-    "auto", "concerns", "file", "inodes", "ledger", "others", "pins", "pool", "process", "records",
-    "rules", "table",
+    "auto", "concerns", "entries", "file", "inodes", "ledger", "others", "pool", "process",
+    "records", "rules", "table",
 ];
 
 #[test]

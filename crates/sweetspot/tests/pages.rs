@@ -27,7 +27,7 @@ use std::process::Command;
 /// A page that hangs is a failure, too. The longest takes half a minute, alone on the machine.
 const SECONDS_MAX: &str = "300";
 /// At most one call in so many is made. On a busy machine the guard may answer late, and until then
-/// writes go straight on; without buffering all are made.
+/// writes pass through; without buffering all are made.
 const CALLS_PER_MADE_MIN: u64 = 2;
 /// Ends a file in the script; in no page.
 const END: &str = "END-OF-A-FILE-OF-A-PAGE";

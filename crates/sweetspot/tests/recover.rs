@@ -322,9 +322,9 @@ fn a_switched_off_run_touches_nothing() {
 }
 
 #[test]
-fn what_the_program_wrote_straight_on_before_is_no_change_by_others() {
+fn what_passed_through_before_is_no_change_by_others() {
     let _turn = turn();
-    let place = Place::of("straight_first");
+    let place = Place::of("large_first");
     let native = place.native();
     let ledger = place.leave_pending();
     assert_ends(&place.sweetspot(&["recover", ledger.to_str().unwrap()]), 0, &[": written"], &[]);

@@ -2,8 +2,8 @@ use super::*;
 
 #[test]
 fn words_keep_generation_and_value_apart() {
-    let state = next_state((41 << 8) | u64::from(STATE_ASKED), STATE_PINNED);
-    assert_eq!((state >> 8, state_of(state)), (42, STATE_PINNED));
+    let state = next_state((41 << 8) | u64::from(STATE_ASKED), STATE_HELD);
+    assert_eq!((state >> 8, state_of(state)), (42, STATE_HELD));
 }
 
 #[test]

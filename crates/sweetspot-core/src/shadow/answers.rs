@@ -1,7 +1,7 @@
 //! What a shadow is answered: what the kernel, the guard or the ledger would have said to the engine.
 
 use super::{Shadow, Told, World, Would};
-use crate::append::Pin;
+use crate::append::Handle;
 use crate::policy::WINDOW_BYTES_MIN;
 use crate::why::Why;
 
@@ -21,32 +21,32 @@ impl Shadow {
         }
     }
 
-    /// The pin that writes have earned was asked for. The guard answers before the next one: where it
-    /// is later, as many more go straight on.
-    pub fn pin(&mut self) {
-        self.pin = Pin::Asked { is_answered: true };
+    /// The handle that writes have earned was asked for. The guard answers before the next write; where
+    /// it takes longer, as many more writes pass through.
+    pub fn ask_for_handle(&mut self) {
+        self.handle = Handle::Asked { is_answered: true };
     }
 
     /// The same for a file whose writes wait at the kernel's offset: one that is open for appending,
     /// or came from outside.
-    pub fn pin_trailing(&mut self) {
+    pub fn ask_for_handle_trailing(&mut self) {
         self.trails = true;
-        self.pin();
+        self.ask_for_handle();
     }
 
     /// Writes never wait, for this reason.
     pub fn refuse_writes(&mut self, why: Why) {
         self.why |= why.bit();
-        self.pin = Pin::Never;
+        self.handle = Handle::Never;
         if self.is_trailing() {
             self.turn_off();
         }
     }
 
-    /// The file goes straight on for good, for this reason.
+    /// The file passes through for good, for this reason.
     pub fn refuse(&mut self, why: Why, world: &mut World, mut count: impl FnMut(Would, u64)) {
         self.settle(world, &mut count);
-        self.straight = true;
+        self.passes_through = true;
         self.why |= why.bit();
     }
 }

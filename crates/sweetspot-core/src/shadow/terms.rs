@@ -75,8 +75,8 @@ pub enum Wish {
     Nothing,
     /// Reads have earned a window: answer with [`Shadow::open_window`] or [`Shadow::refuse`].
     Window,
-    /// Writes have earned a pin: answer with [`Shadow::pin`] or [`Shadow::refuse_writes`].
-    Pin,
+    /// Writes have earned a handle: answer with [`Shadow::ask_for_handle`] or [`Shadow::refuse_writes`].
+    Handle,
 }
 
 /// What transfers of a file cost, as earlier runs have told.

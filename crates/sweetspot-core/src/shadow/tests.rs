@@ -46,8 +46,8 @@ impl Program {
             counts[would as usize] += n;
         });
         match wish {
-            Wish::Pin if self.trails => self.shadow.pin_trailing(),
-            Wish::Pin => self.shadow.pin(),
+            Wish::Handle if self.trails => self.shadow.ask_for_handle_trailing(),
+            Wish::Handle => self.shadow.ask_for_handle(),
             _ => {}
         }
         self.at += len;
@@ -113,7 +113,7 @@ fn whoever_listens_before_each_read_asks_each_time() {
 }
 
 #[test]
-fn random_and_large_reads_go_straight_on() {
+fn random_and_large_reads_pass_through() {
     let mut random = Program::new();
     let mut at = 1u64;
     for _ in 0..1000 {
@@ -188,7 +188,7 @@ fn a_position_that_is_kept_to_no_purpose_is_given_back() {
 fn what_takes_a_handle_back_is_asked_for_again() {
     let mut program = Program::new();
     (0..20).for_each(|_| program.read(200));
-    // On for its reads: the pin is asked for at the sixty-fourth write.
+    // On for its reads: the handle is asked for at the sixty-fourth write.
     (0..100).for_each(|_| program.write(200));
     program.check(&[(Would::Append, 100 - u64::from(WRITES_TO_EARN)), (Would::Settle, 0)]);
     // A vector ends the waiting, which is earned again by a few writes.

@@ -65,8 +65,8 @@ impl Watch {
 }
 
 impl Guard {
-    /// Waits for deaths until nobody is left.
-    pub(super) fn bury_the_dead(&self) -> io::Result<()> {
+    /// The reaper: waits for deaths until nobody is left.
+    pub(super) fn reap(&self) -> io::Result<()> {
         loop {
             if let Some(id) = self.epoll.wait(None)? {
                 self.see_to(id);
@@ -74,7 +74,7 @@ impl Guard {
         }
     }
 
-    /// Sees to what the undertaker woke for; after the last death the process ends.
+    /// Sees to what the reaper woke for; after the last death the process ends.
     pub(super) fn see_to(&self, id: u64) {
         if id == DUE {
             self.take_all_due();
@@ -92,7 +92,7 @@ impl Guard {
     }
 
     fn end(&self) -> ! {
-        // From here nobody gets a pin, and whoever looks goes straight on.
+        // From here on nobody gets a handle, and a process that looks passes its calls through.
         self.ledger.header.guard.store(sys::FUTEX_OWNER_DIED, SeqCst);
         let header = &self.ledger.header;
         costs::keep(&self.costs, header.boot.load(SeqCst), &header.devices);
@@ -127,7 +127,7 @@ impl Guard {
             }
             match self.look_at(index as u32, slot, pid) {
                 Some((watched, pidfd)) => {
-                    // Without a descriptor left the process is not waited for; it goes straight on.
+                    // Where no descriptor is left, nobody waits for the process: its calls pass through.
                     let _ = watch.register(&self.epoll, watched, pidfd);
                 }
                 None => self.clear_slot(slot, pid),
@@ -173,7 +173,7 @@ impl Guard {
         if has_slot {
             self.clear_slot(slot, dead.pid);
         }
-        // The pins thread frees what was given up.
+        // The handles thread frees what was given up.
         self.poke();
     }
 
@@ -186,18 +186,18 @@ impl Guard {
         let word = entry.word.load(SeqCst);
         let start = chunk_start(entry.base.load(SeqCst));
         let bytes = waiting_of(word).min(held.chunk_bytes.load(SeqCst).saturating_sub(start));
-        let (Some(pin), true) = (held.pin(), bytes > 0) else {
-            // Without a pin nothing was ever accepted.
+        let (Some(handle), true) = (held.handle(), bytes > 0) else {
+            // Without a handle nothing was ever accepted.
             entry.word.store(flushed(word), SeqCst);
             return Ok(());
         };
         let whole = Extent { ledger: &self.file, at: held.chunk_at.load(SeqCst) + start, bytes };
-        let unchanged = self.may_still_be_written(entry, pin);
+        let unchanged = self.may_still_be_written(entry, handle);
         let is_copy = held.is_copy.load(SeqCst);
-        let write = |()| write_where_it_belongs(entry, pin, is_copy, None, &whole);
+        let write = |()| write_where_it_belongs(entry, handle, is_copy, None, &whole);
         let written = unchanged.and_then(write);
         if written.is_err() {
-            let original = finish::known_path(pin);
+            let original = finish::known_path(handle);
             let (base, extent) = finish::left(entry, whole);
             let saving = Saving { extent, original: original.as_deref(), pid, base };
             let folder = self.path.parent().unwrap_or(Path::new("/"));
@@ -217,18 +217,18 @@ impl Guard {
 
     /// A file that was closed with an error may have been written again since: then it is not
     /// touched.
-    fn may_still_be_written(&self, entry: &Entry, pin: BorrowedFd<'_>) -> io::Result<()> {
+    fn may_still_be_written(&self, entry: &Entry, handle: BorrowedFd<'_>) -> io::Result<()> {
         if entry.flushing.load(SeqCst) != FLUSH_FAILED {
             return Ok(());
         }
-        let now = sys::status(pin)?;
+        let now = sys::status(handle)?;
         let same = now.size == entry.size.load(SeqCst)
             && now.mtime_ns == entry.mtime_ns.load(SeqCst)
             && now.ctime_ns == entry.ctime_ns.load(SeqCst);
         if same { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESTALE)) }
     }
 
-    /// Hands an entry of a dead process to the pins thread, which alone frees.
+    /// Hands an entry of a dead process to the handles thread, which alone frees.
     fn give_up(&self, index: usize, entry: &Entry) {
         loop {
             let word = entry.state.load(SeqCst);
@@ -258,7 +258,7 @@ impl Guard {
         sys::futex_wake(&slot.done);
     }
 
-    /// Has the pins thread look at what was given up.
+    /// Has the handles thread look at what was given up.
     fn poke(&self) {
         let header = &self.ledger.header;
         header.asks.fetch_add(1, SeqCst);

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::SeqCst;
 
-use sweetspot_core::ledger::{Entry, FLUSH_FAILED, PLACE_END, STATE_PINNED, chunk_start, state_of};
+use sweetspot_core::ledger::{Entry, FLUSH_FAILED, PLACE_END, STATE_HELD, chunk_start, state_of};
 use sweetspot_core::pending::{self, Owner, length_of, owner_of};
 use sweetspot_core::stamps::{Apart, Stamped};
 
@@ -27,7 +27,7 @@ impl Guard {
         due.iter().for_each(|take| self.take(take));
     }
 
-    /// Hands takes to the undertaker.
+    /// Hands takes to the reaper.
     pub(super) fn hand_over(&self, takes: Vec<quiet::Take>) {
         if let Some(event) = &self.due_event
             && !takes.is_empty()
@@ -46,16 +46,16 @@ impl Guard {
     /// waits belong to it: that they are still the same shows that all were so at one moment. What
     /// the process itself is writing is left to it.
     pub(super) fn all_of(&self, slot: u32) -> quiet::Take {
-        let its_own = self.pinned().filter(|(_, entry)| entry.slot.load(SeqCst) == slot);
+        let its_own = self.held_entries().filter(|(_, entry)| entry.slot.load(SeqCst) == slot);
         let words = its_own.map(|(index, entry)| (index, entry.word.load(SeqCst)));
         words.filter(|(_, word)| owner_of(*word) == Owner::Nobody).collect()
     }
 
     /// Entries whose bytes the guard may write while their process lives.
-    pub(super) fn pinned(&self) -> impl Iterator<Item = (usize, &Entry)> {
+    pub(super) fn held_entries(&self) -> impl Iterator<Item = (usize, &Entry)> {
         self.entries().filter(|(index, entry)| {
-            self.held[*index].pin.load(SeqCst) != 0
-                && state_of(entry.state.load(SeqCst)) == STATE_PINNED
+            self.held[*index].handle.load(SeqCst) != 0
+                && state_of(entry.state.load(SeqCst)) == STATE_HELD
                 // What the program was told it could not write is its own, or its heirs'.
                 && entry.flushing.load(SeqCst) != FLUSH_FAILED
         })
@@ -109,7 +109,7 @@ impl Guard {
         apart: &mut Apart,
     ) -> io::Result<Status> {
         let held = &self.held[index];
-        let pin = held.pin().ok_or(io::ErrorKind::NotFound)?;
+        let handle = held.handle().ok_or(io::ErrorKind::NotFound)?;
         let is_copy = held.is_copy.load(SeqCst);
         let start = chunk_start(entry.base.load(SeqCst));
         let at = held.chunk_at.load(SeqCst) + start;
@@ -118,20 +118,20 @@ impl Guard {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let whole = Extent { ledger: &self.file, at, bytes };
-        let before = sys::status(pin)?;
-        let its_own = (!is_copy).then(|| self.its_own(index, entry, pin)).flatten();
-        write_where_it_belongs(entry, pin, is_copy, its_own, &whole)?;
-        let left = sys::status(pin).unwrap_or(before);
+        let before = sys::status(handle)?;
+        let its_own = (!is_copy).then(|| self.its_own(index, entry, handle)).flatten();
+        write_where_it_belongs(entry, handle, is_copy, its_own, &whole)?;
+        let left = sys::status(handle).unwrap_or(before);
         let written_ns = entry.written_ns.load(SeqCst);
         let (before_ns, modified_ns) = (before.mtime_ns, left.mtime_ns);
         let stamped = Stamped { written_ns, before_ns, modified_ns };
         // What somebody else has written since has its own time.
         if let Some(wanted_ns) = apart.time_of(&stamped, sys::coarse_clock_ns())
-            && sys::status(pin).is_ok_and(|status| status == left)
+            && sys::status(handle).is_ok_and(|status| status == left)
         {
             // It may be refused to who does not own the file.
-            let _ = sys::set_modified(pin, wanted_ns);
-            return Ok(sys::status(pin).unwrap_or(left));
+            let _ = sys::set_modified(handle, wanted_ns);
+            return Ok(sys::status(handle).unwrap_or(left));
         }
         Ok(left)
     }
@@ -139,7 +139,7 @@ impl Guard {
     /// A copy of the description to which the process itself would write, for the moment: who watches the
     /// file sees no open and no close by it. `None`: the system refuses that (Yama, seccomp), or its number
     /// means another description by now.
-    fn its_own(&self, index: usize, entry: &Entry, pin: BorrowedFd<'_>) -> Option<File> {
+    fn its_own(&self, index: usize, entry: &Entry, handle: BorrowedFd<'_>) -> Option<File> {
         if !self.may_copy {
             return None;
         }
@@ -149,7 +149,7 @@ impl Guard {
             let (_, pidfd) = watch.living.get(&owner)?;
             sys::copy_of(pidfd.as_fd(), entry.fd.load(SeqCst)).ok()?
         };
-        let (status, wanted) = (sys::status(&copy).ok()?, sys::status(pin).ok()?);
+        let (status, wanted) = (sys::status(&copy).ok()?, sys::status(handle).ok()?);
         let flags = sys::open_flags(&copy).ok()?;
         let is_it = (status.device, status.inode) == (wanted.device, wanted.inode)
             && matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)

@@ -16,54 +16,54 @@ use crate::sys;
 /// one.
 pub(super) fn write_where_it_belongs(
     entry: &Entry,
-    pin: BorrowedFd<'_>,
+    handle: BorrowedFd<'_>,
     is_copy: bool,
     its_own: Option<File>,
     whole: &Extent<'_>,
 ) -> io::Result<()> {
     match (is_copy, entry.place.load(SeqCst)) {
-        (false, PLACE_BASE) => write_at_base(entry, pin, its_own, whole),
-        _ => write_behind(entry, &Behind::new(pin, is_copy, its_own)?, whole),
+        (false, PLACE_BASE) => write_at_base(entry, handle, its_own, whole),
+        _ => write_behind(entry, &Behind::new(handle, is_copy, its_own)?, whole),
     }
 }
 
 /// Writes all that is pending where it belongs; again, perhaps.
 fn write_at_base(
     entry: &Entry,
-    pin: BorrowedFd<'_>,
+    handle: BorrowedFd<'_>,
     its_own: Option<File>,
     whole: &Extent<'_>,
 ) -> io::Result<()> {
     // If this process is killed in the middle, `recover` finds a death inside a flush.
     entry.flushing.store(1, SeqCst);
     // O_WRONLY: a file may be writable and not readable.
-    let target = its_own.map_or_else(|| reopen(pin, libc::O_WRONLY), Ok)?;
+    let target = its_own.map_or_else(|| reopen(handle, libc::O_WRONLY), Ok)?;
     finish::write_and_close(whole, target, entry.base.load(SeqCst))
 }
 
 /// A file to which bytes go by plain writes.
 struct Behind<'a> {
-    pin: BorrowedFd<'a>,
+    handle: BorrowedFd<'a>,
     target: File,
     /// Its offset counts, not its end.
     has_offset: bool,
 }
 
 impl<'a> Behind<'a> {
-    fn new(pin: BorrowedFd<'a>, is_copy: bool, its_own: Option<File>) -> io::Result<Behind<'a>> {
-        let has_offset = is_copy && sys::open_flags(pin)? & libc::O_APPEND == 0;
+    fn new(handle: BorrowedFd<'a>, is_copy: bool, its_own: Option<File>) -> io::Result<Behind<'a>> {
+        let has_offset = is_copy && sys::open_flags(handle)? & libc::O_APPEND == 0;
         let target = match its_own {
             Some(target) => target,
             // The same description: its offset moves for whoever shares it, too.
-            None if is_copy => File::from(pin.try_clone_to_owned()?),
-            None => reopen(pin, libc::O_WRONLY | libc::O_APPEND)?,
+            None if is_copy => File::from(handle.try_clone_to_owned()?),
+            None => reopen(handle, libc::O_WRONLY | libc::O_APPEND)?,
         };
-        Ok(Behind { pin, target, has_offset })
+        Ok(Behind { handle, target, has_offset })
     }
 
     /// Where the next plain write goes.
     fn next(&self) -> io::Result<u64> {
-        if self.has_offset { sys::offset(self.pin) } else { Ok(sys::status(self.pin)?.size) }
+        if self.has_offset { sys::offset(self.handle) } else { Ok(sys::status(self.handle)?.size) }
     }
 }
 
@@ -74,7 +74,7 @@ fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Res
     if entry.flushing.load(SeqCst) == 1 {
         // It died in a write, or just after it.
         let since = entry.before.load(SeqCst)..next;
-        let seen = reopen(file.pin, libc::O_RDONLY)
+        let seen = reopen(file.handle, libc::O_RDONLY)
             .and_then(|readable| finish::arrived(&left, &readable, since.clone()));
         // Where it may not be read: what came was its own, if nobody else wrote.
         let seen = seen.unwrap_or(next.saturating_sub(since.start)).min(left.bytes);
@@ -85,8 +85,8 @@ fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Res
     whole.from(entry.arrived.load(SeqCst)).append_to(&file.target)
 }
 
-/// Opens the file of a pin.
-fn reopen(pin: BorrowedFd<'_>, flags: i32) -> io::Result<File> {
-    let path = PathBuf::from(format!("/proc/self/fd/{}", pin.as_raw_fd()));
+/// Opens the file that a handle leads to.
+fn reopen(handle: BorrowedFd<'_>, flags: i32) -> io::Result<File> {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
     sys::open(&path, flags | libc::O_NOCTTY, 0).map(File::from)
 }

@@ -77,7 +77,7 @@ pub struct FileSummary {
     pub records: u32,
     /// The size in force; the largest where processes differ.
     pub buffer: Option<BufferSize>,
-    /// Each reason for which something went straight on.
+    /// Each reason for which calls passed through.
     pub why: Vec<Why>,
     /// By [`Way`].
     chosen: [Option<Chosen>; Way::COUNT],

@@ -273,7 +273,7 @@ impl Client {
         }
     }
 
-    /// Claims an entry and asks for a pin on `file`.
+    /// Claims an entry and asks for a handle on `file`.
     pub fn ask(&self, file: File, path: &Path, chunk_bytes: u64, lie: Lie) -> Writer<'_> {
         let (index, entry) = (self.ledger.entries.iter().enumerate())
             .find(|(_, entry)| {
@@ -317,7 +317,7 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Asks for a pin and waits for the answer. The owner of the file is at its end.
+    /// Asks for a handle and waits for the answer. The owner of the file is at its end.
     pub fn ask_again(&mut self, chunk_bytes: u64) {
         self.entry.chunk_bytes.store(chunk_bytes, SeqCst);
         self.change(STATE_ASKED);
@@ -327,7 +327,7 @@ impl Writer<'_> {
             std::hint::spin_loop();
         }
         until("an answer", || self.state() != STATE_ASKED);
-        if !self.is_pinned() {
+        if !self.is_held() {
             return;
         }
         self.bytes = self.entry.chunk_bytes.load(SeqCst);
@@ -364,8 +364,8 @@ impl Writer<'_> {
         state_of(self.entry.state.load(SeqCst))
     }
 
-    pub fn is_pinned(&self) -> bool {
-        self.state() == STATE_PINNED
+    pub fn is_held(&self) -> bool {
+        self.state() == STATE_HELD
     }
 
     /// Next state, and the guard is told.

@@ -43,7 +43,7 @@ fn kill_9_loses_nothing_that_was_accepted() {
                 .iter()
                 .map(|path| client.ask(open_new(path), path, chunk_bytes, Lie::None))
                 .collect();
-            assert!(writers.iter().all(Writer::is_pinned));
+            assert!(writers.iter().all(Writer::is_held));
             words[2 * FILES].store(1, SeqCst);
             for number in 0.. {
                 let file = (number % FILES as u64) as usize;
@@ -119,7 +119,7 @@ fn the_guard_lives_as_long_as_the_tree_and_leaves_nothing() {
         until("the program is dead", || words[1].load(SeqCst) == 1);
         client.introduce(Lie::None);
         let writer = client.ask(open_new(&path), &path, 4096, Lie::None);
-        assert!(writer.is_pinned());
+        assert!(writer.is_held());
         writer.append(b"late");
         words[2].store(1, SeqCst);
         loop {
@@ -278,7 +278,7 @@ fn the_guard_writes_what_has_not_arrived_and_nothing_twice() {
             client.introduce(Lie::None);
             client.place = place;
             let mut writer = client.ask(shared.try_clone().unwrap(), &path, 65536, Lie::None);
-            assert!(writer.is_pinned(), "{what}");
+            assert!(writer.is_held(), "{what}");
             writer.append(&pending);
             writer.entry.arrived.store(arrived, SeqCst);
             writer.entry.before.store(before as u64, SeqCst);
@@ -317,7 +317,7 @@ fn a_copy_from_outside_is_given_back_when_it_is_released() {
         client.introduce(Lie::None);
         client.place = PLACE_OFFSET;
         let writer = client.ask(open_new(&path), &path, 4096, Lie::None);
-        assert!(writer.is_pinned());
+        assert!(writer.is_held());
         assert_eq!(held(), 1);
         writer.change(STATE_RELEASE);
         until("it is released", || writer.state() == STATE_OWNED);

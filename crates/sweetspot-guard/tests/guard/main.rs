@@ -1,14 +1,14 @@
-//! The guard and the ledger, seen by the processes that use them: who gets a pin, what is left of
+//! The guard and the ledger, seen by the processes that use them: who gets a handle, what is left of
 //! what was accepted after kill -9, what `run` itself notices, and what `recover` refuses to do.
 //!
-//! `start`, `pins`, `deaths` and `recover` are the tests of each; what they share is here.
+//! `start`, `handles`, `deaths` and `recover` are the tests of each; what they share is here.
 //! How the library keeps the protocol is not tested here; `client.rs` stands in for it.
 
 use test_start as _;
 
 mod client;
 mod deaths;
-mod pins;
+mod handles;
 mod recover;
 mod start;
 
@@ -74,12 +74,12 @@ fn costs() {
             let start = Instant::now();
             let writer = client.ask(file, &path, 65536, Lie::None);
             words[2 * RUNS + run].store(start.elapsed().as_nanos() as u64, SeqCst);
-            assert!(writer.is_pinned());
+            assert!(writer.is_held());
             writer.discard();
         }
     });
     program.end();
-    let (create, start, pin) = (median(0), median(RUNS), median(2 * RUNS));
-    println!("median of {RUNS}: ledger {create:?}, guard {start:?}, ask to answer {pin:?}");
-    assert!(!create.is_zero() && !start.is_zero() && !pin.is_zero());
+    let (create, start, handle) = (median(0), median(RUNS), median(2 * RUNS));
+    println!("median of {RUNS}: ledger {create:?}, guard {start:?}, ask to answer {handle:?}");
+    assert!(!create.is_zero() && !start.is_zero() && !handle.is_zero());
 }

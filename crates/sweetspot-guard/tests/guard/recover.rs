@@ -274,7 +274,7 @@ fn nothing_waits_where_the_ledger_cannot_be_noted() {
             let is_said = why & sweetspot_core::why::Why::NotNoted.bit() != 0;
             assert_eq!(is_said, expected == STATE_REFUSED);
             let noted = std::fs::read_dir(state.path().join("ledgers")).map(Iterator::count);
-            assert_eq!(noted.unwrap_or(0), usize::from(expected == STATE_PINNED));
+            assert_eq!(noted.unwrap_or(0), usize::from(expected == STATE_HELD));
         });
         program.end();
         until("the guard ends", || !program.ledger.exists());
@@ -286,7 +286,7 @@ fn nothing_waits_where_the_ledger_cannot_be_noted() {
     } else {
         check(vec![nowhere.clone()], STATE_REFUSED);
     }
-    check(vec![nowhere, state.path().to_owned()], STATE_PINNED);
+    check(vec![nowhere, state.path().to_owned()], STATE_HELD);
     until("the note goes with the ledger", || notes(state.path()).is_empty());
 }
 

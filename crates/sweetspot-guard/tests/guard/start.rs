@@ -287,7 +287,7 @@ fn where_there_is_no_room_it_is_an_error_and_nothing_is_left() {
 }
 
 #[test]
-fn a_full_memory_file_system_refuses_pins_and_raises_no_signal() {
+fn a_full_memory_file_system_refuses_handles_and_raises_no_signal() {
     let _alone = alone();
     let Some(mount) = Mount::new("size=4m") else { return };
     // With a summary, as without one nobody may touch the records of files.
@@ -303,7 +303,7 @@ fn a_full_memory_file_system_refuses_pins_and_raises_no_signal() {
         assert_eq!(large.state(), STATE_REFUSED);
         let path = folder.join("small");
         let small = client.ask(open_new(&path), &path, 4096, Lie::None);
-        assert!(small.is_pinned());
+        assert!(small.is_held());
         // Now there is no room at all; everything that may be touched can be.
         let fill = File::create(mount.0.join("fill")).unwrap();
         let mut at = 0;

@@ -52,7 +52,7 @@ pub enum Strategy {
     /// Only while nobody can change the file; who wants to write to it waits until the caller is done
     /// with the present block, which is why this is not the default.
     Mapped,
-    /// Several reads under way at once, through io_uring (feature `uring`).
+    /// Several reads in flight at once, through io_uring (feature `uring`).
     Ring,
     /// Past the page cache (`O_DIRECT`): for files that are larger than memory and read once.
     Direct,

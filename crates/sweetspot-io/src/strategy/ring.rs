@@ -1,4 +1,4 @@
-//! Several reads under way at once, through io_uring.
+//! Several reads in flight at once, through io_uring.
 //!
 //! Invariant: every read that was submitted is waited for before its memory goes away, and blocks
 //! come out in the order of the file, whatever the order in which reads end.
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Reads under way at once. A disk with a queue is busy from a handful on.
+/// Reads in flight at once. A disk with a queue is busy from a handful on.
 const READS_MAX: usize = 4;
 
 struct Ring {

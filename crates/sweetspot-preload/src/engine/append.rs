@@ -9,7 +9,7 @@ use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 
 use super::file::{self, AT_END, CLOSED, OpenFile};
-use super::{ledger, pins, table};
+use super::{entries, ledger, table};
 use crate::floor::atomic::swap;
 use crate::floor::{clock, copy};
 
@@ -18,7 +18,7 @@ use crate::floor::{clock, copy};
 pub(super) fn is_append_due(file: &OpenFile, len: u64) -> bool {
     // Longer ones never wait, and some are longer than any sum.
     let is_small = len.wrapping_sub(1) < BUFFER_BYTES_MAX;
-    is_small && file.chunk.load(Relaxed) != 0 && clock::tick() && pins::guarded()
+    is_small && file.chunk.load(Relaxed) != 0 && clock::tick() && entries::guarded()
 }
 
 /// Lets a write wait in the ledger; false: something has to be done first.

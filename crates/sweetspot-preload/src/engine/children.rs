@@ -1,9 +1,9 @@
 //! New processes, and becoming another program: fork, vfork, spawn, exec.
 //!
-//! A fork shares every open file description with the child: before it all are settled, after it
-//! they go straight on in both. A child made by vfork or spawn runs in our own memory until it
-//! execs: whatever it does must not touch what is kept here, and only descriptors that survive the
-//! exec are shared.
+//! A fork shares every open file description with the child: before it all are settled, after it their
+//! calls pass through in both. A child made by vfork or spawn runs in our own memory until it execs:
+//! whatever it does must not touch what is kept here, and only descriptors that survive the exec are
+//! shared.
 
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
@@ -17,12 +17,12 @@ use super::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, clear_passive, listen, passive_reasons, set_passive,
 };
 use super::settle::{Next, settle};
-use super::{concerns, handle, ledger, observe, pins, pool, silence, speak, table};
+use super::{attach, concerns, entries, ledger, observe, pool, silence, speak, table};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
-/// Whether hooks must pass on without touching any state. The one test at the head of every slow
-/// path.
+/// Whether hooks must pass calls through without touching any state. The one test at the head of every
+/// slow path.
 #[inline(always)]
 pub fn passive() -> bool {
     concerns::of(concerns::PASSIVE) != 0 && still_passive()
@@ -32,7 +32,7 @@ pub fn passive() -> bool {
 #[unsafe(link_section = ".data")]
 static FORKING: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a fork is under way.
+/// Whether a fork is in progress.
 pub fn forking() -> bool {
     FORKING.load(Relaxed) != 0
 }
@@ -126,7 +126,7 @@ pub fn shows_its_offset(file: &OpenFile) -> bool {
         || file.is_from_outside() && HAS_SHARED.load(Relaxed)
 }
 
-/// Settles everything; what will be shared goes straight on, for the reason given.
+/// Settles everything. Calls on what will be shared pass through from then on, for the reason given.
 #[unsafe(link_section = ".text.startup")]
 pub(super) fn settle_all(sharing: Sharing, why: Option<Why>) {
     if why == Some(Why::Shared) {
@@ -146,7 +146,7 @@ pub(super) fn settle_all(sharing: Sharing, why: Option<Why>) {
         let kept = Learning(learned).has(Learning::CLOSE_ON_EXEC) && !sharing.names(fd);
         // What came from outside was shared before, and is written as such.
         let kept = kept || table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
-        settle(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::Straight));
+        settle(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::PassThrough));
     }
 }
 
@@ -161,7 +161,7 @@ pub fn before_fork() {
     }
     stop_transitions();
     speak();
-    pins::await_releases();
+    entries::await_let_go();
     settle_all(Sharing::All, Some(Why::Shared));
 }
 
@@ -169,7 +169,7 @@ pub fn before_fork() {
 #[unsafe(link_section = ".text.startup")]
 pub(super) fn stop_transitions() {
     FORKING.fetch_add(1, Relaxed);
-    // A transition that was under way is over when the registry can be had.
+    // A transition in progress is over once the registry can be held.
     let _signals = SignalsBlocked::new();
     drop(file::hold_registry());
 }
@@ -186,7 +186,7 @@ pub fn after_fork(child: i32) {
         return;
     }
     if child == 0 {
-        handle::forget_all();
+        attach::forget_all();
         file::release_all_locks();
         pool::release_lock();
         FORKING.store(0, Relaxed);
@@ -228,7 +228,7 @@ pub fn before_spawn_with(actions: usize) {
     }
     stop_transitions();
     speak();
-    pins::await_releases();
+    entries::await_let_go();
     settle_all(Sharing::Spawned(actions), Some(Why::Shared));
     let me = sys::thread_pointer();
     let process = sys::process_id();
@@ -291,7 +291,7 @@ pub fn before_exec() {
     speak();
     stop_transitions();
     settle_all(Sharing::Inherited, Some(Why::Shared));
-    handle::leave();
+    attach::leave();
 }
 
 /// The exec failed: this process goes on.

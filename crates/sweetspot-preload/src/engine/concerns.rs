@@ -4,7 +4,7 @@
 //! | bits | |
 //! |---|---|
 //! | `CONCURRENT` | a handler or another thread may come in between two instructions of a hook |
-//! | `PASSIVE_*` | why no hook does anything but pass on |
+//! | `PASSIVE_*` | why every hook passes its call through |
 //! | `SUMMARY` | each call is counted for a summary |
 //! | `PENDING` | how many files have pending bytes |
 //!
@@ -26,9 +26,9 @@ pub const CONCURRENT: u32 = 1 << 3;
 pub const PASSIVE_BEFORE_START: u32 = 1 << 4;
 /// Switched off by the environment.
 pub const PASSIVE_OFF: u32 = 1 << 5;
-/// The process ends, or gave up rights, or does what cannot be followed: straight on for good.
+/// The process ends, gave up rights, or does what cannot be followed: its calls pass through for good.
 pub const PASSIVE_FOR_GOOD: u32 = 1 << 6;
-/// A vfork or spawn is under way; see `engine::children`.
+/// A vfork or spawn is in progress; see `engine::children`.
 pub const PASSIVE_SPAWN: u32 = 1 << 7;
 /// All of them.
 pub const PASSIVE: u32 = PASSIVE_BEFORE_START | PASSIVE_OFF | PASSIVE_FOR_GOOD | PASSIVE_SPAWN;

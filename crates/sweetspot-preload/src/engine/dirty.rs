@@ -17,7 +17,7 @@ use sweetspot_core::stamps::{Apart, Stamped, has_room_before};
 pub use super::concerns::is_pending;
 use super::file::{self, OpenFile};
 use super::flush::{flush_failed, flush_held, is_as_left, remember_status, status_if_of};
-use super::{concerns, inodes, pins, process};
+use super::{concerns, entries, inodes, process};
 use crate::floor::lock::hold;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -54,7 +54,7 @@ fn pending_began(file: &OpenFile) {
     inodes::pending_began(file);
     PUBLIC.fetch_add(u32::from(!file.is_private()), SeqCst);
     concerns::pending_began();
-    pins::count_waiting(true);
+    entries::count_waiting(true);
 }
 
 /// One less.
@@ -62,7 +62,7 @@ fn pending_ended(file: &OpenFile) {
     inodes::pending_ended(file);
     PUBLIC.fetch_sub(u32::from(!file.is_private()), SeqCst);
     concerns::pending_ended();
-    pins::count_waiting(false);
+    entries::count_waiting(false);
 }
 
 /// Puts the files with pending bytes in the order of their last writes: whoever compares the times of two
@@ -136,7 +136,7 @@ pub fn flush_public() {
 
 /// Writes out what is pending for the files that are chosen, oldest first.
 fn flush(is_due: impl Fn(&OpenFile) -> bool) {
-    if !is_pending() || !pins::guarded() && pins::is_fork_unseen() {
+    if !is_pending() || !entries::guarded() && entries::is_fork_unseen() {
         return;
     }
     let _signals = SignalsBlocked::new();

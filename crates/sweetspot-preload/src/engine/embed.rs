@@ -11,7 +11,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::file::{self, OpenFile};
 use super::settle::{Next, settle};
-use super::{dirty, handle, observe, records, rules, table, transition};
+use super::{attach, dirty, observe, records, rules, table, transition};
 use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -20,7 +20,7 @@ use crate::floor::sys;
 pub mod answer {
     pub const OFF: i32 = 1;
     pub const UNKNOWN: i32 = 2;
-    pub const STRAIGHT: i32 = 3;
+    pub const PASSED_THROUGH: i32 = 3;
     pub const LEARNING: i32 = 4;
     pub const READS: i32 = 8;
     pub const WRITES: i32 = 16;
@@ -46,15 +46,15 @@ pub fn status(fd: i32) -> i32 {
     let word = table::word(fd).map_or(table::UNKNOWN, |word| word.load(Relaxed));
     match table::tag(word) {
         table::LEARNING => answer::LEARNING,
-        table::STRAIGHT | table::OTHER => answer::STRAIGHT,
+        table::PASS_THROUGH | table::OTHER => answer::PASSED_THROUGH,
         table::OPEN => status_of(OpenFile::from_word(word)),
         _ => answer::UNKNOWN,
     }
 }
 
 fn status_of(file: &OpenFile) -> i32 {
-    if file.state.load(Relaxed) == table::STRAIGHT {
-        return answer::STRAIGHT;
+    if file.state.load(Relaxed) == table::PASS_THROUGH {
+        return answer::PASSED_THROUGH;
     }
     let reads = file.is_on() && file.buffer_bytes.load(Relaxed) > 0;
     let writes = file.is_buffered() && file.chunk.load(Relaxed) > 0;
@@ -80,7 +80,7 @@ pub fn advise(fd: i32, size: i64) -> Result<(), i32> {
         transition::classify(fd);
     }
     if buffer == BUFFER_OFF {
-        settle(fd, Next::Straight(Why::Off));
+        settle(fd, Next::PassThrough(Why::Off));
         return Ok(());
     }
     if !status.regular {
@@ -96,7 +96,7 @@ pub fn advise(fd: i32, size: i64) -> Result<(), i32> {
     };
     let file = known(fd, &registry).ok_or(libc::ENOTSUP)?;
     let held = file.hold();
-    if file.state.load(Relaxed) == table::STRAIGHT {
+    if file.state.load(Relaxed) == table::PASS_THROUGH {
         return Err(libc::ENOTSUP);
     }
     file.buffer.store(allowed, Relaxed);
@@ -105,7 +105,7 @@ pub fn advise(fd: i32, size: i64) -> Result<(), i32> {
     // interrupted, one of another thread that was faster) it stays until the file is settled again.
     let is_idle = !file.is_buffered() && file.pending() == 0 && file.dirty.load(Relaxed) == 0;
     if !held.nested && is_idle {
-        handle::unpin(file);
+        attach::let_go(file);
     }
     Ok(())
 }

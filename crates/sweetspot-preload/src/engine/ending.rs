@@ -7,7 +7,7 @@ use sweetspot_core::why::Why;
 
 use super::children::{Sharing, is_spawned_child, passive, settle_all, stop_transitions};
 use super::process::{PASSIVE_FOR_GOOD, passive_reasons, set_passive};
-use super::{dirty, handle, handlers, ledger, observe, pins, pool, speak, streams};
+use super::{attach, dirty, entries, handlers, ledger, observe, pool, speak, streams};
 use crate::floor::atomic::single_threaded;
 use crate::floor::{next, proc, sys};
 
@@ -34,7 +34,7 @@ pub fn can_buffer() -> bool {
     false
 }
 
-/// The process ends: everything is settled, and from now on every call goes straight on.
+/// The process ends: everything is settled, and from now on every call passes through.
 pub fn end() {
     end_with(None);
 }
@@ -79,10 +79,10 @@ fn end_with(why: Option<Why>) {
         if dirty::is_pending() {
             LOST.store(true, Relaxed);
         }
-        if has_lost() || pins::any_failed() {
+        if has_lost() || entries::any_failed() {
             say_what_failed();
         }
-        handle::leave();
+        attach::leave();
     }
     // Also where buffering had ended before; but the child of a vfork has its parent's memory.
     let lets_go = matches!(why, Some(Why::Confined | Why::MemoryLocked));
@@ -124,7 +124,7 @@ fn status_number(name: &[u8]) -> Option<u64> {
 
 /// At the end of the process: says which files have bytes that could not be written.
 fn say_what_failed() {
-    for entry in pins::unwritten() {
+    for entry in entries::unwritten() {
         let mut text = [0; sweetspot_core::ledger::TEXT_BYTES_MAX];
         let parts: [&[u8]; 3] = [
             b"sweetspot: ",

@@ -34,7 +34,7 @@
 //! So a handler may find the lock held by the very append that it interrupted ([`Held::nested`]): then it
 //! may write out what is committed and settle the file, but not append; the interrupted append finds its
 //! generation gone and starts again. If the handler jumped out of it, the next call from a shallower
-//! frame takes the lock over; another thread does so after a second. Then the file goes straight on and
+//! frame takes the lock over; another thread does so after a second. Then the file passes through and
 //! its chunk is never used again, because the old owner may still be copying into it: another thread, or
 //! a coroutine that only looked as if it had been left, because it has a stack of its own. (`engine::hold`)
 //!
@@ -62,7 +62,7 @@ use super::{concerns, pool, table};
 use crate::floor::atomic::{Threads, count};
 use crate::floor::lock::{self, hold};
 
-/// Open files that can be followed at the same time in one process. Others go straight on.
+/// Open files that can be followed at the same time in one process. Calls on others pass through.
 pub const OPEN_FILES_MAX: usize = 4096;
 
 /// The cursor while the position is not in the window.
@@ -96,7 +96,7 @@ pub struct OpenFile {
     pub lock: AtomicU64,
 
     // What an append touches besides.
-    /// Address of the chunk in which bytes wait; 0: writes go straight on.
+    /// Address of the chunk in which bytes wait; 0: writes pass through.
     pub chunk: AtomicU64,
     /// Its entry in the ledger; null: none.
     pub entry: AtomicPtr<Entry>,
@@ -107,9 +107,9 @@ pub struct OpenFile {
     /// 1 while on the list of files with pending bytes.
     pub dirty: AtomicU32,
     pub next_dirty: AtomicPtr<OpenFile>,
-    /// Time of modification before the flush that is under way; see `engine::write`.
+    /// Time of modification before the flush in flight; see `engine::write`.
     pub before_ns: AtomicU64,
-    /// Where the chunk is mapped, also while writes go straight on.
+    /// Where the chunk is mapped, also while writes pass through.
     pub mapped_chunk: AtomicU64,
     pub mapped_bytes: AtomicU64,
     /// 1 where more than the usual chunk was asked for, and refused.
@@ -135,7 +135,7 @@ pub struct OpenFile {
     /// Errno of a flush that failed and was not reported yet.
     pub error: AtomicI32,
 
-    /// `ON`, `TRAILING`, or a word as in the table: `LEARNING`, `STRAIGHT`.
+    /// `ON`, `TRAILING`, or a word as in the table: `LEARNING`, `PASS_THROUGH`.
     pub state: AtomicU64,
     /// What was learned before the state became `ON` or `TRAILING`.
     pub learned: AtomicU64,
@@ -169,7 +169,7 @@ pub struct OpenFile {
     pub bytes_before: AtomicU64,
     /// The size in force for this file, as `Header::buffer`.
     pub buffer: AtomicU32,
-    /// The reasons for which something went straight on, as bits of `Why`.
+    /// The reasons for which calls passed through, as bits of `Why`.
     pub why: AtomicU64,
     /// The ledger's record of this file, if there is one.
     pub file_record: AtomicPtr<FileRecord>,
@@ -463,7 +463,7 @@ impl OpenFile {
         unsafe { (&*self.record.load(Relaxed))[counter as usize].load(Relaxed) }
     }
 
-    /// Notes a reason for which something went straight on.
+    /// Notes a reason for which calls pass through.
     pub fn note(&self, why: Why) {
         self.why.fetch_or(why.bit(), Relaxed);
         let record = self.file_record.load(Relaxed);

@@ -27,7 +27,7 @@ pub(super) enum Step {
     /// Something changed: look again.
     Again,
     /// The kernel must answer this one.
-    Straight,
+    PassThrough,
 }
 
 /// Makes the window answer a read that it could not answer: asks the file whether anything changed,
@@ -53,7 +53,7 @@ pub(super) fn miss(
     let at = match offset {
         Some(offset) if offset < 0 => {
             file.reopen_cursor();
-            return Step::Straight;
+            return Step::PassThrough;
         }
         Some(offset) => offset as u64,
         None => position,
@@ -76,9 +76,9 @@ pub(super) fn miss(
         Decision::Fill(_) if is_refused(file, fd) => match offset {
             Some(_) => {
                 file.reopen_cursor();
-                Step::Straight
+                Step::PassThrough
             }
-            None => pass_on(file, fd, target, len as usize, at),
+            None => pass_through(file, fd, target, len as usize, at),
         },
         Decision::Fill(bytes) => {
             // The kernel reads nothing where a transfer would end beyond the last position there is.
@@ -89,12 +89,12 @@ pub(super) fn miss(
             }
             step
         }
-        Decision::PassOn if offset.is_some() => {
+        Decision::PassThrough if offset.is_some() => {
             file.reopen_cursor();
-            file.count(Counter::StraightReads, 1);
-            Step::Straight
+            file.count(Counter::PassedReads, 1);
+            Step::PassThrough
         }
-        Decision::PassOn => pass_on(file, fd, target, len as usize, at),
+        Decision::PassThrough => pass_through(file, fd, target, len as usize, at),
         Decision::Close(why) => {
             file.note(why);
             settle::settle_held(file, fd, settle::Next::BackOff, &held);
@@ -148,15 +148,15 @@ fn note_fill(file: &OpenFile, began_ns: u64, bytes: u64) {
     auto::end(file, Way::Read, began_ns, file.window_len.load(Relaxed), size);
 }
 
-/// A read that no window is filled for, at the position that is ours. The lock is held.
-fn pass_on(file: &OpenFile, fd: i32, target: Target, len: usize, at: u64) -> Step {
+/// Makes a read that no window is filled for, at the position that is ours. The lock is held.
+fn pass_through(file: &OpenFile, fd: i32, target: Target, len: usize, at: u64) -> Step {
     let answer = read_past(fd, target, len, at);
     if answer > 0 {
         file.position.store(at + answer as u64, Relaxed);
     }
     file.reopen_cursor();
-    file.count(Counter::StraightReads, 1);
-    file.count(Counter::StraightReadBytes, answer.max(0) as u64);
+    file.count(Counter::PassedReads, 1);
+    file.count(Counter::PassedReadBytes, answer.max(0) as u64);
     listen();
     Step::Done(if answer < 0 { fail(-answer as i32) } else { answer })
 }

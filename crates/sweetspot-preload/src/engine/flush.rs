@@ -10,13 +10,13 @@ use sweetspot_core::ledger::{Counter, Entry, FLUSH_FAILED, Way, chunk_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
 use sweetspot_core::why::Why;
 
+use super::attach::{detach, give_up};
 use super::concerns::is_pending;
 use super::dirty::flush_all;
 use super::file::{AT_END, Held, OpenFile, Placement};
-use super::handle::{detach, give_up};
 use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full};
 use super::write::appends;
-use super::{auto, inodes, life, pins, table};
+use super::{auto, entries, inodes, life, table};
 use crate::floor::sys;
 
 /// Whether a file is as our last write left it.
@@ -115,7 +115,7 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
     let fd = file.fd.load(Relaxed);
     let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
     let trails = Placement::of_entry(entry).trails();
-    // Where the number means another file, a call made without libc changed it. The guard's pin still
+    // Where the number means another file, a call made without libc changed it. The guard's handle still
     // leads to the right one.
     let status = status_if_of(fd, file).ok_or(libc::EBADF)?;
     file.before_ns.store(status.mtime_ns, Relaxed);
@@ -143,7 +143,7 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
     if owner_of(entry.word.load(Relaxed)) != Owner::Guard {
         return Ok(());
     }
-    pins::wait_until_given_back(entry);
+    entries::wait_until_given_back(entry);
     let word = entry.word.load(Acquire);
     if owner_of(word) != Owner::Guard {
         return Ok(());
@@ -153,7 +153,7 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
     let is_unchanged = status.is_some_and(|status| is_as_left(&status, entry));
     let is_written = !is_unchanged && status.is_some() && holds_pending(file, entry, fd, word);
     if !is_unchanged && !is_written {
-        pins::mark_failed(entry);
+        entries::mark_failed(entry);
     }
     pending::take_back(&entry.word, word, is_written);
     match is_unchanged || is_written {
@@ -206,9 +206,9 @@ pub fn settle_held(file: &'static OpenFile, held: &Held) {
     file.chunk.store(0, Relaxed);
 }
 
-/// Advances the generation although nothing is pending, so that an append that is under way (below
-/// us, or in a thread from which the lock was taken over) starts again. What it committed in the
-/// last moment is written out.
+/// Advances the generation although nothing is pending, so that an append in flight (below us, or in a
+/// thread from which the lock was taken over) starts again. What it committed in the last moment is
+/// written out.
 fn cancel_appends(file: &'static OpenFile, entry: &Entry, held: &Held) {
     while !pending::cancel(&entry.word) {
         if flush_held(file, held).is_err() {

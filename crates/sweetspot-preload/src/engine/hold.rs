@@ -2,8 +2,8 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::attach;
 use super::file::{Held, OpenFile, close_append_lane};
-use super::handle;
 use crate::floor::atomic::{Threads, swap};
 use crate::floor::{clock, sys};
 
@@ -55,7 +55,7 @@ impl OpenFile {
     /// The lock was taken from an append that may yet go on.
     fn taken_over(&'static self) -> Held {
         self.frame.store(0, Relaxed);
-        handle::abandon(self);
+        attach::abandon(self);
         Held { file: self, nested: false }
     }
 

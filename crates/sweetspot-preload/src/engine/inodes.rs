@@ -70,7 +70,7 @@ pub fn any_window() -> bool {
     WINDOWS.load(Relaxed) != 0
 }
 
-/// Bytes went straight to a file: windows on it must ask again. `None`: to which, is not known.
+/// A write to a file passed through: windows on it must ask again. `None`: the file is not known.
 pub fn written(file: Option<&OpenFile>) {
     if any_window() && file.is_none_or(has_window) {
         listen();

@@ -4,7 +4,7 @@
 //! Without one (a bare preload, a folder that is not reachable) everything still works: the size
 //! comes from the environment and counters stay here.
 //!
-//! Not here: its rules (`rules`), its records of files (`records`), its entries (`pins`).
+//! Not here: its rules (`rules`), its records of files (`records`), its entries (`entries`).
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -9,7 +9,7 @@ use super::children::{self, passive};
 use super::file::{self, OpenFile};
 use super::process::listen;
 use super::{
-    concerns, dirty, ending, flush, handle, observe, settle, space, speak, table, transition,
+    attach, concerns, dirty, ending, flush, observe, settle, space, speak, table, transition,
 };
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -87,7 +87,7 @@ pub fn may_be_shared(fd: i32) -> bool {
         table::LEARNING => true,
         table::OPEN => {
             let file = OpenFile::from_word(word);
-            !file.is_from_outside() && file.state.load(Relaxed) != table::STRAIGHT
+            !file.is_from_outside() && file.state.load(Relaxed) != table::PASS_THROUGH
         }
         _ => false,
     };
@@ -216,7 +216,7 @@ pub fn forget(fd: i32) {
     dirty::take_off(file);
     file.close_cursor();
     file.drop_window(&held);
-    handle::unpin(file);
+    attach::let_go(file);
     drop(held);
     file.free(&registry);
 }
@@ -268,7 +268,8 @@ pub fn duplicated(old: i32, new: i32) {
         None => {
             let word = table::word(old).map_or(table::UNKNOWN, |word| word.load(Relaxed));
             // A word that is still learning is never shared: then nothing is known of both.
-            let shared = if table::tag(word) == table::LEARNING { table::STRAIGHT } else { word };
+            let shared =
+                if table::tag(word) == table::LEARNING { table::PASS_THROUGH } else { word };
             table::set(old, shared);
             table::set(new, shared);
         }
@@ -326,7 +327,7 @@ fn survives_exec(file: &OpenFile) {
 fn kept_by_child(fd: i32) {
     let was_shared = table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
     if children::is_spawned_child() && !was_shared {
-        settle::settle(fd, settle::Next::Straight(Why::Shared));
+        settle::settle(fd, settle::Next::PassThrough(Why::Shared));
     }
 }
 
@@ -334,7 +335,7 @@ fn kept_by_child(fd: i32) {
 /// be able to write there afterwards.
 pub fn rights_changing(fd: i32) {
     if !passive()
-        && crate::engine::pins::has_slot()
+        && crate::engine::entries::has_slot()
         && let Some(status) = sys::status(fd)
     {
         give_handles_back(&status);
@@ -356,7 +357,7 @@ pub fn freezing(fd: i32) {
 /// # Safety
 /// As of `fstatat`: a bad address is an error.
 pub unsafe fn rights_changing_at(folder: i32, path: *const core::ffi::c_char, flags: i32) {
-    if passive() || !crate::engine::pins::has_slot() {
+    if passive() || !crate::engine::entries::has_slot() {
         return;
     }
     let flags = flags & (libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH);
@@ -371,19 +372,19 @@ fn give_handles_back(of: &sys::Status) {
         let Some((file, _)) = table::open_file(fd) else { continue };
         let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
         if inode == (of.device, of.inode) {
-            handle::give_handle_back(fd, file);
+            attach::give_handle_back(fd, file);
         }
     }
 }
 
-/// The descriptor is about to be used in a way that is not followed: straight on for good.
+/// The descriptor is about to be used in a way that is not followed: its file passes through for good.
 pub fn special_use(fd: i32, why: Why) {
     if passive() {
         observe::special_use(fd, why);
         return;
     }
     speak();
-    settle::settle(fd, settle::Next::Straight(why));
+    settle::settle(fd, settle::Next::PassThrough(why));
 }
 
 /// The kernel is about to use the descriptor's offset, or its content, behind our back.
@@ -409,7 +410,7 @@ pub(super) fn incomplete(fd: i32) -> Option<i32> {
 
 /// Bytes were moved inside the kernel, from one descriptor to another.
 pub fn transferred(from: i32, to: i32, answer: isize) {
-    space::written_straight(answer.max(0) as u64);
+    space::written_through(answer.max(0) as u64);
     if passive() {
         observe::transferred(from, to, answer);
     }

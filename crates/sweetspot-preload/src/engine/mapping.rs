@@ -12,8 +12,8 @@ use super::process::listen;
 use super::{inodes, observe, settle, silence, speak, table};
 use crate::floor::{proc, sys};
 
-/// Before memory is mapped: a file goes straight on from then, and memory that other processes can
-/// write is a way to speak that nobody sees. The answer is as of [`super::life::hand_over_content`].
+/// Before memory is mapped: from then on calls on the file pass through, and memory that other processes
+/// can write is a way to speak that nobody sees. The answer is as of [`super::life::hand_over_content`].
 pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
     prepare_mapping(fd, protection, flags);
     if flags & libc::MAP_ANONYMOUS == 0 { incomplete(fd) } else { None }
@@ -112,7 +112,7 @@ fn settle_mapped(fd: i32, status: &sys::Status) {
             file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
         });
         if same || other == fd {
-            settle::settle(other, settle::Next::Straight(Why::Mapped));
+            settle::settle(other, settle::Next::PassThrough(Why::Mapped));
         }
     }
 }

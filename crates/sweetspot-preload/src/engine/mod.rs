@@ -8,6 +8,7 @@
 
 pub mod age;
 pub mod append;
+pub mod attach;
 pub mod auto;
 pub mod children;
 pub mod concerns;
@@ -15,10 +16,10 @@ pub mod deaths;
 pub mod dirty;
 pub mod embed;
 pub mod ending;
+pub mod entries;
 pub mod file;
 mod fill;
 pub mod flush;
-pub mod handle;
 pub mod handlers;
 pub mod hold;
 pub mod inodes;
@@ -29,7 +30,6 @@ pub mod observe;
 pub mod others;
 pub mod own_files;
 mod pass;
-pub mod pins;
 pub mod pool;
 pub mod process;
 pub mod read;
@@ -70,7 +70,7 @@ pub fn talk() -> Pass {
         observe::spoke();
         return Pass::NOTHING;
     }
-    pins::await_releases();
+    entries::await_let_go();
     if dirty::is_pending() {
         dirty::flush_public();
     }
@@ -92,13 +92,13 @@ pub fn before_it_is_shown() {
 #[inline(always)]
 pub fn before_it_is_seen_free() {
     if !passive() {
-        pins::await_releases();
+        entries::await_let_go();
     }
 }
 
 /// A call that both speaks and listens, on nothing that is buffered: the common kind.
 #[inline(always)]
-pub fn pass_on() -> Pass {
+pub fn pass_through() -> Pass {
     if passive() {
         observe::spoke();
         return Pass::NOTHING;

@@ -1,4 +1,4 @@
-//! `profile`: every call passes on as if we were not there, and is counted.
+//! `profile`: every call passes through as if we were not there, and is counted.
 //!
 //! In this mode the process is passive from the start, so that nothing of the engine takes part; the
 //! one test that every slow path begins with leads here instead. The path that a buffered call takes
@@ -269,7 +269,7 @@ pub fn handed_over(fd: i32) {
     change(fd, Tally::OtherCalls, None);
 }
 
-/// The file would go straight on from now on.
+/// Calls on the file would pass through from now on.
 pub fn special_use(fd: i32, why: Why) {
     change(fd, Tally::OtherCalls, Some(why));
 }
@@ -338,8 +338,8 @@ pub fn shares(sharing: Sharing, named: impl Fn(i32) -> bool) {
     });
 }
 
-/// What is about to be shared goes straight on for good, unless it was shared before: then it is
-/// written as such.
+/// Calls on what is about to be shared would pass through for good, unless it was shared before: then it
+/// is written as such.
 fn settle_shared(seen: &'static Seen, counts: &Counts) {
     let mut why = Some(Why::Shared);
     seen.with_state(counts.exclusive, |state| {

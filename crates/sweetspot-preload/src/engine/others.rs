@@ -11,7 +11,7 @@ use sweetspot_core::ledger::{Entry, Ledger, Slot};
 use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting_of};
 
 use super::file::Placement;
-use super::{ledger, pins};
+use super::{entries, ledger};
 use crate::floor::clock::now_ms;
 use crate::floor::{proc, sys};
 
@@ -26,15 +26,16 @@ const FLUSH_MS_MAX: u64 = 10;
 
 /// Whether anything may wait in another process of the tree.
 pub fn any_waits(ledger: &Ledger) -> bool {
-    let own = ledger.slots[pins::slot() as usize].waiting.load(SeqCst);
+    let own = ledger.slots[entries::slot() as usize].waiting.load(SeqCst);
     ledger.header.waiting.load(SeqCst) != own
 }
 
 /// The others of which something may wait: {slot, process}.
 pub fn waiting(ledger: &Ledger) -> impl Iterator<Item = (usize, u32)> {
     let slots = ledger.slots.iter().enumerate();
-    let slots = slots
-        .filter(|(index, slot)| *index != pins::slot() as usize && slot.waiting.load(Relaxed) != 0);
+    let slots = slots.filter(|(index, slot)| {
+        *index != entries::slot() as usize && slot.waiting.load(Relaxed) != 0
+    });
     slots.map(|(index, slot)| (index, slot.pid.load(Relaxed))).filter(|(_, process)| *process != 0)
 }
 
@@ -84,7 +85,7 @@ pub fn wait_until_finished(ledger: &Ledger, process: u32) {
     let begun_ms = now_ms();
     loop {
         let done = slot.done.load(SeqCst);
-        if !pins::is_guard_alive(ledger) || slot.pid.load(SeqCst) != process {
+        if !entries::is_guard_alive(ledger) || slot.pid.load(SeqCst) != process {
             return;
         }
         let pending =
@@ -147,7 +148,7 @@ fn recall(ledger: &Ledger, index: usize, is_it: impl Fn(&Entry) -> bool) {
 fn other(process: i32) -> Option<(&'static Ledger, usize)> {
     let ledger = ledger::is_given().then(ledger::ledger).flatten()?;
     let (index, _) = slot_of(ledger, u32::try_from(process).ok().filter(|process| *process != 0)?)?;
-    (index != pins::slot() as usize).then_some((ledger, index))
+    (index != entries::slot() as usize).then_some((ledger, index))
 }
 
 /// This process has set a limit on the size of files of another one: its writes are to meet it.
@@ -161,7 +162,7 @@ pub fn limited(process: i32) {
 /// written while it still may be.
 pub fn rights_changing(status: &sys::Status) {
     let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() else { return };
-    let own = pins::slot() as usize;
+    let own = entries::slot() as usize;
     let of_others = || {
         ledger.entries.iter().filter_map(|entry| {
             let inode = (entry.device.load(SeqCst), entry.inode.load(SeqCst));
@@ -202,7 +203,7 @@ fn waiting_from(ledger: &Ledger, index: usize, from: usize) -> Option<(usize, u6
 fn wait_for(ledger: &Ledger, index: usize, entry: usize, seen: u64) {
     let entry = &ledger.entries[entry];
     let begun_ms = now_ms();
-    while pins::is_guard_alive(ledger) {
+    while entries::is_guard_alive(ledger) {
         let given_back = entry.given_back.load(SeqCst);
         let word = entry.word.load(SeqCst);
         let patience_ms = match owner_of(word) {
@@ -213,7 +214,7 @@ fn wait_for(ledger: &Ledger, index: usize, entry: usize, seen: u64) {
             Owner::Guard => FINISH_MS_MAX,
             Owner::Nobody => {
                 ledger.header.take_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
-                pins::wake_guard(ledger);
+                entries::wake_guard(ledger);
                 BEGIN_MS_MAX
             }
         };

@@ -7,7 +7,7 @@ use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::children::passive;
-use super::{Pass, observe, pass_on};
+use super::{Pass, observe, pass_through};
 use crate::floor::environment::variable_now;
 use crate::floor::next::Next;
 
@@ -21,7 +21,7 @@ pub fn zone_is_needed() -> Pass {
         return Pass::NOTHING;
     }
     let zone = mix(0, variable_now(b"TZ").unwrap_or(b"\0"));
-    if ZONE.swap(zone, Relaxed) == zone { Pass::NOTHING } else { pass_on() }
+    if ZONE.swap(zone, Relaxed) == zone { Pass::NOTHING } else { pass_through() }
 }
 
 /// Catalogues that libc has looked for; 0: none. Where there are more, each message may be read.
@@ -48,12 +48,12 @@ pub fn message_is_needed(domain: *const c_char) -> Pass {
     let key = mix(languages ^ locale() as u64, domain.to_bytes_with_nul());
     for known in &CATALOGUES {
         match known.compare_exchange(0, key, Relaxed, Relaxed) {
-            Ok(_) => return pass_on(),
+            Ok(_) => return pass_through(),
             Err(other) if other == key => return Pass::NOTHING,
             Err(_) => {}
         }
     }
-    pass_on()
+    pass_through()
 }
 
 /// Whether anybody is to know what libc reads.

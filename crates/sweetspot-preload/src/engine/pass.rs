@@ -9,7 +9,7 @@ use sweetspot_core::why::Why;
 
 use super::process::{listen, passive_for_good};
 use super::{
-    concerns, deaths, handle, inodes, ledger, observe, settle, space, speak, table, transition,
+    attach, concerns, deaths, inodes, ledger, observe, settle, space, speak, table, transition,
 };
 use crate::floor::atomic::swap;
 use crate::floor::sys;
@@ -19,24 +19,24 @@ pub enum Outcome {
     /// Done: return this.
     Done(isize),
     /// Call the next definition, then [`Pass::finish`].
-    PassOn(Pass),
+    PassThrough(Pass),
     /// The same, with [`observe::Watch::finish`].
     Watch(observe::Watch),
 }
 
 impl Outcome {
-    /// Tidies up after the call that went straight on and gave `answer`, and hands the answer back.
+    /// Tidies up after a call that passed through and gave `answer`, and hands the answer back.
     #[inline(always)]
     pub fn finish(self, answer: isize) -> isize {
         match self {
-            Outcome::PassOn(pass) => pass.finish(answer),
+            Outcome::PassThrough(pass) => pass.finish(answer),
             Outcome::Watch(watch) => watch.finish(answer),
             Outcome::Done(_) => answer,
         }
     }
 }
 
-/// What is left to do after a call went straight on.
+/// What is left to do after a call has passed through.
 #[derive(Clone, Copy)]
 pub struct Pass {
     pub(super) kind: Kind,
@@ -53,7 +53,7 @@ pub(super) enum Kind {
     Listen,
     /// And among them that of a death.
     Death,
-    /// A read, write or seek that is counted as under way.
+    /// A read, write or seek that is counted as in flight:
     Read,
     ReadAt,
     Write,
@@ -130,7 +130,7 @@ impl Pass {
 
     /// Why a file that makes many such calls earns nothing. Where nothing of this process can be
     /// buffered, that is why.
-    fn why_straight(self) -> Option<Why> {
+    fn why_passed_through(self) -> Option<Why> {
         let noted = ledger::noted();
         if noted.is_some_and(|why| why != Why::Stdio) {
             return noted;
@@ -158,7 +158,7 @@ impl Pass {
         let Some(word) = table::word(self.fd) else { return false };
         let value = word.load(Relaxed);
         let learning = Learning(value);
-        if !table::is_learning(value) || learning.under_way() == 0 || answer < 0 {
+        if !table::is_learning(value) || learning.in_flight() == 0 || answer < 0 {
             return false;
         }
         let (before, answer) = (table::last_end(self.fd), answer as u64);
@@ -171,7 +171,7 @@ impl Pass {
         let earns = match self.kind {
             // After a jump there is less than there was before.
             Kind::Read => !learning.has(Learning::JUMPED) && next.earned(),
-            Kind::Write => handle::earned(next, None),
+            Kind::Write => attach::earned(next, None),
             _ => false,
         };
         if earns || !swap(word, value, next.leave().0) {
@@ -183,7 +183,7 @@ impl Pass {
                 listen();
             }
             Kind::Write => {
-                space::written_straight(answer);
+                space::written_through(answer);
                 inodes::written(None);
             }
             _ => {}
@@ -213,29 +213,29 @@ impl Pass {
         let reads = matches!(self.kind, Kind::Read | Kind::ReadAt);
         let writes = matches!(self.kind, Kind::Write | Kind::WriteAt);
         if writes {
-            space::written_straight(done);
+            space::written_through(done);
         }
         let jumps = self.remember_position(answer);
         let (mut earned_window, mut earned_more) = (false, false);
         loop {
             let value = word.load(Relaxed);
             let learning = Learning(value);
-            if table::tag(value) != table::LEARNING || learning.under_way() == 0 {
+            if table::tag(value) != table::LEARNING || learning.in_flight() == 0 {
                 break;
             }
             let next = match () {
                 () if reads => learning.after_read(self.len, done),
                 // One at a position will not wait: it only makes the inode known.
-                () if self.kind == Kind::WriteAt && handle::is_known_by(learning) => learning,
+                () if self.kind == Kind::WriteAt && attach::is_known_by(learning) => learning,
                 () if writes => learning.after_write(self.len, done),
                 () if jumps => learning.with(Learning::JUMPED),
                 () => learning,
             };
             let next = next.leave();
             if swap(word, value, next.0) {
-                let quiet = next.under_way() == 0 && !next.has(Learning::STDIO);
+                let quiet = next.in_flight() == 0 && !next.has(Learning::STDIO);
                 earned_window = quiet && reads && next.earned();
-                earned_more = quiet && writes && handle::earned(next, known);
+                earned_more = quiet && writes && attach::earned(next, known);
                 break;
             }
         }
@@ -243,14 +243,14 @@ impl Pass {
         let file = known.or_else(|| transition::make_listed(self.fd));
         if let Some(file) = file {
             let (calls, also) = match (reads, writes) {
-                (true, _) => (Counter::StraightReads, (Counter::StraightReadBytes, done)),
-                (_, true) => (Counter::StraightWrites, (Counter::StraightWriteBytes, done)),
+                (true, _) => (Counter::PassedReads, (Counter::PassedReadBytes, done)),
+                (_, true) => (Counter::PassedWrites, (Counter::PassedWriteBytes, done)),
                 _ => (Counter::Seeks, (Counter::KernelCalls, 1)),
             };
             file.count(calls, 1);
             file.count(also.0, also.1);
             if (reads || writes) && ledger::wants_summary() {
-                transition::list(self.fd, file, self.why_straight());
+                transition::list(self.fd, file, self.why_passed_through());
             }
         }
         if reads {
@@ -261,17 +261,17 @@ impl Pass {
         if earned_window {
             transition::open_window(self.fd);
         } else if earned_more {
-            handle::earn(self.fd);
+            attach::earn(self.fd);
         }
     }
 }
 
-/// Turns after which a call that keeps being disturbed (by handlers, by other threads) sends its file
-/// straight on for good: the only state in which nothing can come in between.
+/// After so many turns of a call that keeps being disturbed (by handlers, by other threads) its file
+/// passes through for good. That is the only state in which nothing can come in between.
 const TURNS_MAX: u32 = 64;
 
-/// The word of a descriptor that calls are counted under, or that goes straight on for good; `None`:
-/// it is not followed, and then nobody else's call can meet this one.
+/// Whether the descriptor's open file is known, or calls are counted for one. Where not, nobody else's
+/// call can meet this one.
 pub(super) fn is_followed(fd: i32) -> bool {
     table::word(fd)
         .is_some_and(|word| matches!(table::tag(word.load(Relaxed)), table::OPEN | table::LEARNING))
@@ -280,7 +280,7 @@ pub(super) fn is_followed(fd: i32) -> bool {
 /// Ends the turns of a call: see `TURNS_MAX`.
 pub(super) fn disturbed(fd: i32, turn: u32) {
     if turn == TURNS_MAX {
-        settle::settle(fd, settle::Next::Straight(Why::NotWorthIt));
+        settle::settle(fd, settle::Next::PassThrough(Why::NotWorthIt));
     }
 }
 
@@ -297,12 +297,12 @@ pub(super) fn enter_alone(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     entered.then_some(Pass { kind, fd, len })
 }
 
-/// A call on a descriptor that has no window: counts it as under way where that matters. `None`:
-/// something changed meanwhile, look again.
+/// Counts a call on a descriptor without a window as in flight, where that matters. `None`: something
+/// changed meanwhile, look again.
 pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     let word = table::learning_word(fd)?;
     let value = word.load(Relaxed);
-    if table::tag(value) == table::STRAIGHT {
+    if table::tag(value) == table::PASS_THROUGH {
         return Some(match kind {
             Kind::Write | Kind::WriteAt => Pass { kind, fd, len },
             _ => Pass::LISTEN,
@@ -322,8 +322,8 @@ pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     match Learning(value).enter() {
         Some(next) => swap(word, value, next.0).then_some(Pass { kind, fd, len }),
         None => {
-            // 255 calls under way at once, or lost by handlers that jumped away.
-            swap(word, value, table::STRAIGHT);
+            // 255 calls are in flight at once, or handlers that jumped away left them counted.
+            swap(word, value, table::PASS_THROUGH);
             None
         }
     }

@@ -10,7 +10,7 @@ use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::ledger::BUFFER_AUTO;
 use sweetspot_core::policy;
 
-use super::pins;
+use super::entries;
 use crate::floor::lock::hold;
 use crate::floor::sys;
 
@@ -79,7 +79,7 @@ fn budget(bytes_max: u64) -> u64 {
 
 /// What is left of it, in bytes.
 pub fn left_bytes(bytes_max: u64) -> u64 {
-    budget(bytes_max).saturating_sub(IN_USE.load(Relaxed) + pins::reserved_bytes())
+    budget(bytes_max).saturating_sub(IN_USE.load(Relaxed) + entries::reserved_bytes())
 }
 
 /// Whether as many pending bytes are within the budget besides what is in use.

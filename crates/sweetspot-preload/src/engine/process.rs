@@ -13,7 +13,7 @@ pub use super::concerns::{PASSIVE_BEFORE_START, PASSIVE_FOR_GOOD, PASSIVE_OFF, P
 use super::file;
 use crate::floor::atomic::{single_threaded, swap};
 
-/// Whether every call goes straight on for good, and nobody observes it: the short way for files that
+/// Whether every call passes through for good, and nobody observes it: the short way for files that
 /// have no buffer.
 #[inline(always)]
 pub fn passive_for_good() -> bool {
@@ -74,7 +74,7 @@ pub fn listen_ahead() {
 }
 
 /// From now on a signal handler or another thread may come in between two instructions of a hook. To be
-/// said before there is one, so that no call of another kind is under way.
+/// called before there is one, so that no call that relied on being alone is in flight.
 pub fn begin_concurrency() {
     if !concerns::is_concurrent() {
         concerns::set(CONCURRENT);
@@ -113,7 +113,7 @@ pub fn set_buffer(buffer: u32) {
 /// Which calls of stdio's are buffered like any others.
 #[unsafe(link_section = ".data")]
 static STDIO: AtomicU32 = AtomicU32::new(STDIO_NONE);
-/// None: they go straight on.
+/// None: they pass through.
 pub const STDIO_NONE: u32 = 0;
 /// Those on files whose rule says so.
 pub const STDIO_BY_RULE: u32 = 1;

@@ -99,10 +99,10 @@ pub fn passes(fd: i32, len: usize) -> Option<Pass> {
 /// The other reads.
 pub fn not_hit(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
     if passive_for_good() {
-        return Outcome::PassOn(Pass::NOTHING);
+        return Outcome::PassThrough(Pass::NOTHING);
     }
     if let Some(pass) = passes(fd, len) {
-        return Outcome::PassOn(pass);
+        return Outcome::PassThrough(pass);
     }
     slowly(fd, Target::Buffer(buffer), len, None)
 }
@@ -140,7 +140,7 @@ pub fn passes_at(fd: i32, len: usize, offset: i64) -> Option<Pass> {
 pub fn not_hit_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
     if table::learning_word(fd).is_some_and(|word| is_random(word, fd, offset)) {
         remember_end(fd, len, offset);
-        return Outcome::PassOn(Pass::LISTEN);
+        return Outcome::PassThrough(Pass::LISTEN);
     }
     slowly(fd, Target::Buffer(buffer), len, Some(offset))
 }
@@ -220,9 +220,9 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
             return Outcome::Done(fail(errno));
         }
         let Some(file) = file.filter(|file| file.is_on()) else {
-            before_straight(file, fd, len, offset);
+            before_pass_through(file, fd, len, offset);
             match enter(fd, kind, len as u64) {
-                Some(pass) => return Outcome::PassOn(pass),
+                Some(pass) => return Outcome::PassThrough(pass),
                 None => continue,
             }
         };
@@ -238,14 +238,14 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
     // Not followed: at the kernel's offset.
     if table::word(fd).is_some_and(|word| table::tag(word.load(Relaxed)) == table::OTHER) {
         let pass = talk();
-        return Outcome::PassOn(if super::deaths::may_be_told() { Pass::DEATH } else { pass });
+        return Outcome::PassThrough(if super::deaths::may_be_told() { Pass::DEATH } else { pass });
     }
     speak();
-    Outcome::PassOn(Pass::LISTEN)
+    Outcome::PassThrough(Pass::LISTEN)
 }
 
 /// Before a read that goes to the kernel, at its offset or at `offset`.
-fn before_straight(file: Option<&OpenFile>, fd: i32, len: usize, offset: Option<i64>) {
+fn before_pass_through(file: Option<&OpenFile>, fd: i32, len: usize, offset: Option<i64>) {
     // A FIFO or a terminal that was opened by its path: who writes there, or waits to, notices the read.
     let is_noticed = |file: &OpenFile| file.traits.load(Relaxed) & transition::NOTICED != 0;
     let is_news = |file| {
@@ -283,7 +283,7 @@ fn read_window(
             Step::Done(answer) => return Some(Outcome::Done(answer)),
             Step::Ready(len) => hit = hit_pieces(file, target, len, offset, Fresh::InThisCall),
             Step::Again => return None,
-            Step::Straight => return Some(Outcome::PassOn(Pass::LISTEN)),
+            Step::PassThrough => return Some(Outcome::PassThrough(Pass::LISTEN)),
         }
     }
     match hit {

@@ -79,7 +79,7 @@ fn is_news(whence: i32) -> bool {
 /// The other seeks.
 pub fn not_moved(fd: i32, offset: i64, whence: i32) -> Outcome {
     if let Some(pass) = passes(fd, whence) {
-        return Outcome::PassOn(pass);
+        return Outcome::PassThrough(pass);
     }
     slowly(fd, offset, whence)
 }
@@ -114,11 +114,11 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
             settle::settle(fd, settle::Next::Learn);
         }
         if let Some(pass) = enter(fd, kind, 0) {
-            return Outcome::PassOn(pass);
+            return Outcome::PassThrough(pass);
         }
     }
     speak();
-    Outcome::PassOn(Pass::LISTEN)
+    Outcome::PassThrough(Pass::LISTEN)
 }
 
 /// Whether a position that is beyond what was asked so far is one on the file system, of a file whose

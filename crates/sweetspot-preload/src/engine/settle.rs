@@ -8,33 +8,33 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
 use super::file::{Held, OpenFile};
-use super::{flush, handle, speak, table};
+use super::{attach, flush, speak, table};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
 /// What the file is after it was settled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// It may earn a window again at the same price.
+    /// It may earn a window again with as many reads.
     Learn,
-    /// At twice the price: buffering did not pay.
+    /// Buffering did not pay: it takes twice as many reads.
     BackOff,
-    /// It goes straight on for good.
-    Straight(Why),
+    /// Its calls pass through for good.
+    PassThrough(Why),
 }
 
 /// Settles the open file of a descriptor. Nothing to do for one that has none.
 pub fn settle(fd: i32, next: Next) {
     wait_for_transition(fd);
     let Some((file, word)) = table::open_file(fd) else {
-        if let (Next::Straight(_), Some(word)) = (next, table::word(fd))
+        if let (Next::PassThrough(_), Some(word)) = (next, table::word(fd))
             && table::tag(word.load(Relaxed)) == table::LEARNING
         {
-            word.store(table::STRAIGHT, Relaxed);
+            word.store(table::PASS_THROUGH, Relaxed);
         }
         return;
     };
-    if !file.is_buffered() && !matches!(next, Next::Straight(_)) {
+    if !file.is_buffered() && !matches!(next, Next::PassThrough(_)) {
         return;
     }
     for turn in 0..=TRIES_MAX {
@@ -87,11 +87,11 @@ pub fn settle_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
         // Whoever finds it so calls the kernel, which knows the position by now.
         file.state.store(word.0, Release);
     }
-    if let Next::Straight(why) = next {
+    if let Next::PassThrough(why) = next {
         file.note(why);
-        file.state.store(table::STRAIGHT, Release);
+        file.state.store(table::PASS_THROUGH, Release);
         if !held.nested {
-            handle::unpin(file);
+            attach::let_go(file);
         }
     }
 }

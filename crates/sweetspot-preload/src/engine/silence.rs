@@ -11,7 +11,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::ending::end_because;
 use super::settle::{self, Next, settle};
-use super::{handle, observe, rules, speak, table};
+use super::{attach, observe, rules, speak, table};
 
 /// Whether there is a writable mapping that a child of a fork would share.
 #[unsafe(link_section = ".data")]
@@ -41,7 +41,7 @@ pub fn may_hear() -> bool {
 }
 
 /// Another process may write to memory that this one reads: a load there is a word that is not seen.
-/// Reads go straight on for good.
+/// Reads pass through for good.
 pub fn hears_silently() {
     if passive() || HEARS.swap(true, SeqCst) {
         return;
@@ -55,7 +55,7 @@ pub fn hears_silently() {
 }
 
 /// This process and another one share writable memory: a store there is a word that nobody hears.
-/// Everything goes straight on for good, but for files of which a rule promises that nobody looks at
+/// Everything passes through for good, but for files of which a rule promises that nobody looks at
 /// them before they are closed.
 pub fn agrees_silently() {
     if !rules::has_private_files() {
@@ -73,7 +73,7 @@ pub fn agrees_silently() {
             // Whether it may be buffered is asked when it has earned that.
             None => continue,
         };
-        settle(fd, if is_private { Next::Learn } else { Next::Straight(Why::SharedMemory) });
+        settle(fd, if is_private { Next::Learn } else { Next::PassThrough(Why::SharedMemory) });
     }
 }
 
@@ -96,8 +96,8 @@ pub fn will_count_writes() {
     speak();
     for fd in table::all() {
         let public = table::open_file(fd).filter(|(file, _)| !file.is_private());
-        if public.is_some_and(|(file, _)| handle::may_wait(file)) {
-            settle(fd, Next::Straight(Why::Watched));
+        if public.is_some_and(|(file, _)| attach::may_wait(file)) {
+            settle(fd, Next::PassThrough(Why::Watched));
         }
     }
 }

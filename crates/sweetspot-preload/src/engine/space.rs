@@ -7,9 +7,9 @@ use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
+use super::attach::{detach, give_up};
 use super::auto;
 use super::file::{Held, OpenFile};
-use super::handle::{detach, give_up};
 use crate::floor::atomic::count;
 use crate::floor::sys;
 
@@ -39,8 +39,8 @@ pub(super) fn look_for_space(file: &OpenFile, fd: i32) -> u64 {
 #[unsafe(link_section = ".data")]
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes went straight to a file, or were moved there inside the kernel.
-pub fn written_straight(bytes: u64) {
+/// Bytes reached a file by a write that passed through, or were moved there inside the kernel.
+pub fn written_through(bytes: u64) {
     count(&WRITTEN, bytes);
 }
 

@@ -82,7 +82,7 @@ pub fn is_libc_buffered(fd: i32) -> bool {
     }
 }
 
-/// Calls of libc's own that went straight on, of which nothing is known but that.
+/// Calls of libc's own that passed through. Nothing else is known of them.
 #[unsafe(link_section = ".data")]
 static STDIO_CALLS: AtomicU32 = AtomicU32::new(0);
 

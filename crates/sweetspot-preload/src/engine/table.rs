@@ -2,14 +2,14 @@
 //!
 //! | tag | the rest of the word |
 //! |---|---|
-//! | `UNKNOWN` | 0: open before we came, or never seen; everything goes straight on |
+//! | `UNKNOWN` | 0: open before we came, or never seen; everything passes through |
 //! | `OPEN` | address of its [`OpenFile`] |
 //! | `LEARNING` | a [`Learning`]: opened here, no window yet |
-//! | `STRAIGHT` | a regular file that goes straight on for good |
+//! | `PASS_THROUGH` | a regular file that passes through for good |
 //! | `OTHER` | a pipe, socket, terminal: speaking and listening |
 //!
 //! The table is a static of 512 KiB that costs nothing until a page of it is touched. Descriptors
-//! beyond it go straight on.
+//! beyond it pass through.
 
 use core::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64,
@@ -27,7 +27,7 @@ pub const UNKNOWN: u64 = 0;
 /// The only odd one in the table: one bit tells it from the others.
 pub const OPEN: u64 = 1;
 pub const LEARNING: u64 = 2;
-pub const STRAIGHT: u64 = 4;
+pub const PASS_THROUGH: u64 = 4;
 pub const OTHER: u64 = 6;
 /// Only in an open file's own word: it has (or may have) a window, its position is ours.
 pub const ON: u64 = 3;

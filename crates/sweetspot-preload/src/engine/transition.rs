@@ -31,8 +31,8 @@ pub(super) const MADE_UP: [u64; 12] = [
     0xf97c_ff8c, // selinux
 ];
 
-/// Tries to give the file of a descriptor a window; whatever speaks against it leaves it as it was,
-/// or straight for good.
+/// Tries to give the file of a descriptor a window. Where it may not have one, it stays as it was or
+/// passes through for good.
 pub fn open_window(fd: i32) {
     if passive() || !super::ending::can_buffer() {
         return;
@@ -44,10 +44,10 @@ pub fn open_window(fd: i32) {
     }
     let Some(word) = table::learning_word(fd) else { return };
     let value = word.load(Relaxed);
-    if !table::is_learning(value) || Learning(value).under_way() > 0 {
+    if !table::is_learning(value) || Learning(value).in_flight() > 0 {
         return;
     }
-    // From here on nobody enters a straight call on it.
+    // From here on no call on it that passes through begins.
     if !swap(word, value, Learning(value).with(Learning::LOCKED).0) {
         return;
     }
@@ -69,7 +69,7 @@ pub fn open_window(fd: i32) {
                 records::begin(file, fd);
                 file.note(why);
             }
-            table::STRAIGHT
+            table::PASS_THROUGH
         }
     };
     word.store(next, core::sync::atomic::Ordering::Release);
@@ -116,7 +116,7 @@ pub fn make_listed(fd: i32) -> Option<&'static OpenFile> {
 /// For the summary: a file that makes many calls is listed, whether it ever earns a buffer or not.
 /// Until it is known that there will be many, they are only counted.
 pub fn list(fd: i32, file: &'static OpenFile, why: Option<Why>) {
-    let calls = file.counted(Counter::StraightReads) + file.counted(Counter::StraightWrites);
+    let calls = file.counted(Counter::PassedReads) + file.counted(Counter::PassedWrites);
     if calls == u64::from(policy::CALLS_LISTED) {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();

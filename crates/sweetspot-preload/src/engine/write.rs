@@ -1,4 +1,5 @@
-//! Writes: into the ledger where the guard holds a pin on the file, else straight on, in order.
+//! Writes. They wait in the ledger where the guard holds a handle on the file; else they pass through, in
+//! order.
 //!
 //! A write that waits has happened for the program: it sees its bytes, its position, its size. What
 //! *others* see of it is put off until the program speaks: then everything that waits, of every
@@ -13,18 +14,18 @@ use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::why::Why;
 
 use super::append::{Append, LAST_WRITTEN, append, is_append_due, stamp_order, update_window};
+use super::attach::{ask, attach, detach, enlarge, give_up, stand, wants_more};
 use super::children::passive;
 use super::dirty::{flush_all, take_off};
 use super::file::{self, AT_END, Attachment, OpenFile};
 use super::flush::{
     expected_place, failing, failing_descriptor, follow_offset, is_of, is_recalled, store_status,
 };
-use super::handle::{ask, attach, detach, enlarge, give_up, stand, wants_more};
 use super::process::passive_for_good;
-use super::space::{is_disk_nearly_full, may_grow, written_straight};
+use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::{
-    AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, inodes, is_followed,
-    ledger, life, observe, pins, settle, speak, table, talk, transition,
+    AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, entries, inodes,
+    is_followed, ledger, life, observe, settle, speak, table, talk, transition,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
@@ -91,7 +92,7 @@ pub fn waits_alone(word: u64, buffer: *const u8, len: usize) -> Option<isize> {
     // While it has an owner that is more than fits.
     let room = file.append_bytes_max.load(Relaxed).checked_sub(pending)?;
     // SAFETY: nobody comes in between.
-    if !unsafe { clock::tick_alone() } || !pins::guarded() || room < len as u64 {
+    if !unsafe { clock::tick_alone() } || !entries::guarded() || room < len as u64 {
         return None;
     }
     let to = file.chunk.load(Relaxed).wrapping_add(pending) as *mut u8;
@@ -117,7 +118,7 @@ pub fn passes(fd: i32, len: usize) -> Option<Pass> {
 /// The other writes.
 pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
     if passive_for_good() {
-        return Outcome::PassOn(Pass::NOTHING);
+        return Outcome::PassThrough(Pass::NOTHING);
     }
     if let Some((file, word)) = table::open_file(fd)
         && append(Append { file, word, fd, buffer, len: len as u64 })
@@ -158,9 +159,9 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
             Source::Vector => observe::call(observe::Kind::Write, fd, observe::ANY, offset),
         };
     }
-    if pins::is_fork_unseen() {
+    if entries::is_fork_unseen() {
         super::children::forked_unseen();
-        return Outcome::PassOn(Pass::NOTHING);
+        return Outcome::PassThrough(Pass::NOTHING);
     }
     let len = len_of(source);
     let is_worth_asking = inodes::any_window() || ledger::is_given();
@@ -179,7 +180,7 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
             Some((file, word)) => write_buffered(file, word, fd, source, kind),
             None => match failing_descriptor(fd) {
                 Some(errno) => Some(Outcome::Done(fail(errno))),
-                None => enter(fd, kind, len).map(straight),
+                None => enter(fd, kind, len).map(pass_through),
             },
         };
         if let Some(outcome) = done {
@@ -188,10 +189,10 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
     }
     match table::word(fd).map(|word| table::tag(word.load(Relaxed))) {
         // A pipe, whose reader now goes on.
-        Some(table::OTHER) => Outcome::PassOn(talk()),
-        Some(table::STRAIGHT) => straight(Pass { kind, fd, len }),
+        Some(table::OTHER) => Outcome::PassThrough(talk()),
+        Some(table::PASS_THROUGH) => pass_through(Pass { kind, fd, len }),
         // A descriptor that is not followed: perhaps a file that has a window elsewhere.
-        _ => straight(Pass::LISTEN),
+        _ => pass_through(Pass::LISTEN),
     }
 }
 
@@ -212,7 +213,7 @@ fn write_buffered(
         }
         _ if file.is_trailing() => Some(match failing_descriptor(fd) {
             Some(errno) => Outcome::Done(fail(errno)),
-            None => straight(Pass { kind, fd, len: len_of(source) }),
+            None => pass_through(Pass { kind, fd, len: len_of(source) }),
         }),
         _ => {
             settle::settle(fd, settle::Next::Learn);
@@ -234,22 +235,22 @@ fn write_prepared(
         Prepared::Shared => {
             let is_limit = !sys::file_size_unlimited();
             let why = if is_limit { Why::FileSizeLimit } else { Why::Shared };
-            settle::settle(fd, settle::Next::Straight(why));
+            settle::settle(fd, settle::Next::PassThrough(why));
         }
         Prepared::Enlarge => enlarge(file, fd),
         Prepared::Failed => return failing_descriptor(fd).map(|errno| Outcome::Done(fail(errno))),
-        Prepared::Straight if gains_nothing(file) => settle::settle(fd, settle::Next::Learn),
-        Prepared::Straight if file.is_trailing() => {
-            return Some(straight(Pass { kind: Kind::Write, fd, len: len as u64 }));
+        Prepared::PassThrough if gains_nothing(file) => settle::settle(fd, settle::Next::Learn),
+        Prepared::PassThrough if file.is_trailing() => {
+            return Some(pass_through(Pass { kind: Kind::Write, fd, len: len as u64 }));
         }
-        Prepared::Straight => return write_on(file, fd, buffer, len).map(Outcome::Done),
+        Prepared::PassThrough => return write_on(file, fd, buffer, len).map(Outcome::Done),
     }
     None
 }
 
-fn straight(pass: Pass) -> Outcome {
+fn pass_through(pass: Pass) -> Outcome {
     speak();
-    Outcome::PassOn(pass)
+    Outcome::PassThrough(pass)
 }
 
 /// Whether the position of a file is kept here to no purpose.
@@ -266,7 +267,7 @@ enum Prepared {
     /// Try to append again.
     Append,
     /// Write it at the position that is ours.
-    Straight,
+    PassThrough,
     /// An earlier flush failed: the program learns it now.
     Failed,
     /// The descriptor means another file than the one that is kept for it: it was closed, and another
@@ -288,16 +289,16 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         return recalled(file, fd);
     }
     if file.chunk.load(Relaxed) == 0 && !may_attach(file, fd) {
-        return Prepared::Straight;
+        return Prepared::PassThrough;
     }
-    if !pins::guarded() {
+    if !entries::guarded() {
         settle::settle(fd, settle::Next::Learn);
         give_up(file, Why::NoGuard);
-        return Prepared::Straight;
+        return Prepared::PassThrough;
     }
     if !may_wait(len, file.append_bytes_max.load(Relaxed)) {
         flush_all();
-        return Prepared::Straight;
+        return Prepared::PassThrough;
     }
     if file.dirty.load(Relaxed) != 0 {
         // Full, or the position is elsewhere: everything that waits goes out, in order.
@@ -311,7 +312,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
 fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
     if matches!(file.attachment.get(), Attachment::Asked | Attachment::Held) {
         attach(file, fd);
-    } else if stand(file).is_asked_after(file.counted(Counter::StraightWrites)) {
+    } else if stand(file).is_asked_after(file.counted(Counter::PassedWrites)) {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();
         ask(file, fd);
@@ -325,7 +326,7 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
     let _dirty = dirty::hold_dirty();
     let held = file.hold();
     if held.nested || !file.is_buffered() || file.chunk.load(Relaxed) == 0 {
-        return Prepared::Straight;
+        return Prepared::PassThrough;
     }
     if file.dirty.load(Relaxed) != 0 {
         return Prepared::Append;
@@ -336,18 +337,18 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
     // Since the last flush this process may have filled the disk by writes that did not wait.
     if inodes::others_use(file) {
         file.note(Why::OpenTwice);
-        return Prepared::Straight;
+        return Prepared::PassThrough;
     }
     if is_disk_nearly_full(file, &held) {
-        return Prepared::Straight;
+        return Prepared::PassThrough;
     }
-    let Some(entry) = file.entry() else { return Prepared::Straight };
+    let Some(entry) = file.entry() else { return Prepared::PassThrough };
     if let Some(status) = sys::status(fd) {
         if !is_of(&status, file) {
             return Prepared::Replaced;
         }
-        // What went straight on since the last flush came before what waits from now on: only what
-        // changes the file after this moment is somebody else's, for whom `recover` makes way.
+        // What passed through since the last flush came before what waits from now on. A change after
+        // this moment is somebody else's, and `recover` makes way for it.
         store_status(entry, &status);
     }
     if file.is_on() && follow_offset(file, fd) {
@@ -362,7 +363,7 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
         }
         detach(file, &held);
         give_up(file, Why::FileSizeLimit);
-        return Prepared::Straight;
+        return Prepared::PassThrough;
     }
     place_at(file, entry, position);
     dirty::put_on(file);
@@ -370,7 +371,7 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
         // That began since it was looked for: nothing waits beside it.
         file.note(Why::OpenTwice);
         take_off(file);
-        return Prepared::Straight;
+        return Prepared::PassThrough;
     }
     Prepared::Append
 }
@@ -420,10 +421,10 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
             false => sys::write_at(fd, buffer, len, at),
         }
     };
-    file.count(Counter::StraightWrites, 1);
-    written_straight(answer.max(0) as u64);
+    file.count(Counter::PassedWrites, 1);
+    written_through(answer.max(0) as u64);
     if answer > 0 {
-        file.count(Counter::StraightWriteBytes, answer as u64);
+        file.count(Counter::PassedWriteBytes, answer as u64);
         file.position.store(at + answer as u64, Relaxed);
         if is_known {
             file.kernel_at.store(at + answer as u64, Relaxed);

@@ -1,7 +1,7 @@
 //! The ledger's file: found by its path, checked, mapped; parts of it mapped for good, chunks of it for
 //! a while. No descriptor of it is kept.
 //!
-//! Not here: what is in it (`ledger`, `pins`).
+//! Not here: what is in it (`ledger`, `entries`).
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};

@@ -29,7 +29,7 @@ const RECORD_BYTES: usize = size_of::<Record>();
 const RECORDS: u64 = 512;
 /// Reads that must come out of a window, and writes that must wait, to be believed.
 const BUFFERED_MIN: u32 = 8;
-/// How long the guard may take to pin a file: on a busy machine it has to get its turn first.
+/// How long the guard may take to answer: on a busy machine it has to get its turn first.
 const PATIENCE_MS: u64 = 2000;
 /// Pauses meanwhile, each after as many writes as earn another question.
 const PAUSE_MS: u64 = 1;
@@ -82,10 +82,10 @@ fn reads(header: &Header) -> u32 {
                 buffered += 1;
                 done
             }
-            straight => {
+            passed => {
                 // SAFETY: a descriptor and a record of our own.
                 let done = unsafe { sys::syscall!(SYS_read, fd as isize, into, RECORD_BYTES) };
-                straight.finish(done)
+                passed.finish(done)
             }
         };
         if done != RECORD_BYTES as isize || found != record(number) {
@@ -122,7 +122,7 @@ fn writes(header: &Header) -> u32 {
         let done = match engine::write::write(fd, from, RECORD_BYTES) {
             Outcome::Done(done) => done,
             // SAFETY: a descriptor and a record of our own.
-            straight => straight.finish(unsafe { sys::write(fd, from, RECORD_BYTES) }),
+            passed => passed.finish(unsafe { sys::write(fd, from, RECORD_BYTES) }),
         };
         buffered += u32::from(engine::dirty::is_pending());
         wrong |= done != RECORD_BYTES as isize;
@@ -160,7 +160,7 @@ fn make_file() -> Option<i32> {
     Some(sys::result(fd).ok()? as i32)
 }
 
-/// Closes it, and notes why its calls went straight on, where they did.
+/// Closes it, and notes why its calls passed through, where they did.
 fn end_file(fd: i32, header: &Header) {
     if let Some((file, _)) = table::open_file(fd) {
         header.why.fetch_or(file.why.load(Relaxed), Relaxed);

@@ -87,8 +87,8 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
     }
 }
 
-/// Runs when the process ends by `exit`. What is written afterwards (stdio, other libraries'
-/// destructors) goes straight on.
+/// Runs when the process ends by `exit`. Writes after that (by stdio, by destructors of other libraries)
+/// pass through.
 #[unsafe(link_section = ".text.startup")]
 extern "C" fn end() {
     engine::ending::end();

@@ -404,7 +404,7 @@ pub struct Costs {
     pub buffered: CostsOfCalls,
     /// What observing adds to a call.
     pub observing_ns: f64,
-    /// What the library adds to a call that goes straight on.
+    /// What the library adds to a call that passes through.
     pub passing_ns: f64,
     /// Asking a file for its size and times.
     pub ask_ns: f64,

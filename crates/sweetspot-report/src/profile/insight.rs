@@ -108,7 +108,7 @@ fn gain(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
     });
 }
 
-/// Calls of stdio's go straight on unless the user says otherwise.
+/// Calls that stdio makes pass through unless the user says otherwise.
 fn stdio(profile: &Profile, command: &str, found: &mut Vec<Insight>) {
     let Some(saved) = sentence::saved_by_stdio(profile) else { return };
     found.push(Insight {

@@ -24,7 +24,7 @@ const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
 const SENTENCES: [Why; 18] = [
     Why::NoGuard,
-    Why::PinRefused,
+    Why::HandleRefused,
     Why::NotNoted,
     Why::DiskNearlyFull,
     Why::FileSizeLimit,

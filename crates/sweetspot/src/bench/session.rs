@@ -51,7 +51,7 @@ pub enum Until {
     OneRun,
 }
 
-/// A session that is under way.
+/// A session in progress.
 pub struct Session<'a> {
     prepared: Prepared<'a>,
     /// The numbers of subjects that cannot run.

@@ -37,7 +37,7 @@ pub struct Trial {
     /// Calls that the program made on its input, and that were left of them.
     pub reads: Counts,
     pub writes: Counts,
-    /// Why something went straight on, and what else the reader must know.
+    /// Why calls passed through, and what else the reader must know.
     pub notes: Vec<String>,
 }
 

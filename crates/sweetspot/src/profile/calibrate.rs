@@ -1,7 +1,7 @@
 //! What calls cost on this machine and file system: measured by making them, for about a tenth of a
 //! second, in the folder of the file that matters.
 //!
-//! Straight calls are measured, small ones and those as large as windows and flushes. What the
+//! Unbuffered calls are measured, small ones and those as large as windows and flushes. What the
 //! engine itself adds to a call is known from `run` on one machine and scaled by how fast calls are
 //! here: it is a few nanoseconds of some hundred. A file of at most some megabytes is written, and
 //! removed.
@@ -29,7 +29,7 @@ const FILE_BYTES: usize = 1 << 20;
 const ROUNDS: usize = 5;
 
 /// Costs on a 2-core AMD EPYC virtual machine (Linux 6.18, ext4), those of the engine measured by
-/// running the same calls straight, under `run`, and observed: for where none can be measured, and
+/// running the same calls unbuffered, under `run`, and observed: for where none can be measured, and
 /// for what the engine adds.
 const TYPICAL: Costs = Costs {
     straight: CostsOfCalls {

@@ -2,7 +2,7 @@
 //!
 //! For each file the engine's own rules have said (`core::shadow`) which calls would have been
 //! answered without the kernel and what would have been done instead. What goes away is the time
-//! that was measured in those calls; what comes instead is priced with costs measured on this
+//! that was measured in those calls. What comes instead gets the costs that were measured on this
 //! machine. A call that waited (for a device, for another process) waits under buffering too.
 //!
 //! Pure: no file is touched here, so that recorded profiles can be predicted again in tests.
@@ -53,7 +53,7 @@ const BUSY_SHARE: f64 = 0.2;
 /// Giving a file a buffer takes as long as so many questions about it: its status, file system, flags
 /// and offset, the limits, and signals blocked meanwhile.
 const OPENING_ASKS: f64 = 6.0;
-/// Windows and flushes of that size are part of the measured price of a byte.
+/// Windows and flushes of that size are part of the measured cost of a byte.
 const WINDOW_BYTES: f64 = 262_144.0;
 const FLUSH_BYTES: f64 = 262_144.0;
 
@@ -184,7 +184,7 @@ fn change(file: &File, costs: &Costs) -> Change {
         if kind.bytes > 0 {
             change.instead += kind.staying_ns(costs) * calls;
         }
-        // Times of one kind of call scatter by half of their mean; untimed ones are only priced.
+        // Times of one kind of call scatter by half of their mean; for untimed ones only costs are known.
         let relative =
             if kind.times.small == 0 { 0.3 } else { 0.5 / (kind.times.small as f64).sqrt() };
         change.variance += (relative * away).powi(2);
@@ -270,7 +270,7 @@ pub fn judge_stdio(profile: &mut Profile) {
 /// What to expect of a run with its files buffered like these.
 fn predicted(profile: &Profile, files: &[File]) -> Prediction {
     let (costs, processes) = (profile.costs, profile.processes.len() as f64);
-    // The first process is part of the price of a start.
+    // The first process is part of the cost of a start.
     let start = costs.start_ns + (costs.process_ns * (processes - 1.0)).max(0.0);
     let sum = |all: Change, change: Change| Change {
         away: all.away + change.away,

@@ -28,7 +28,7 @@ struct Answers {
     size: Option<u64>,
     told: shadow::Told,
     /// How its writes could wait, or why not.
-    pin: Option<(Told, u64)>,
+    handle: Option<(Told, u64)>,
     is_refused: bool,
     /// Where the farthest transfer ended.
     end: u64,
@@ -87,8 +87,8 @@ fn answers(lines: &[Line]) -> HashMap<u32, Answers> {
                 let cost = Cost::from_word;
                 answers.told = shadow::Told { read: cost(line.at), write: cost(line.value) };
             }
-            Told::Pin | Told::PinTrailing | Told::RefuseWrites => {
-                answers.pin = Some((line.told, line.value));
+            Told::Handle | Told::HandleTrailing | Told::RefuseWrites => {
+                answers.handle = Some((line.told, line.value));
             }
             Told::Refuse => answers.is_refused = true,
             Told::Read | Told::Write => {
@@ -154,8 +154,8 @@ fn tell(
         // Answers: given where they were wished for.
         Told::Begin
         | Told::Window
-        | Told::Pin
-        | Told::PinTrailing
+        | Told::Handle
+        | Told::HandleTrailing
         | Told::RefuseWrites
         | Told::Costs => {}
     }
@@ -172,17 +172,17 @@ fn add(counted: &mut u64, amount: u64) {
 /// Gives the file what its calls have earned. Whether it got it.
 fn grant(wish: Wish, shadow: &mut Shadow, answers: &Answers) -> bool {
     shadow.tell(answers.told);
-    match (wish, answers.size, answers.pin) {
+    match (wish, answers.size, answers.handle) {
         (Wish::Nothing, ..) => return false,
         (Wish::Window, Some(size), _) => shadow.open_window(size),
-        (Wish::Pin, _, Some((Told::RefuseWrites, why))) => shadow.refuse_writes(reason(why)),
-        (Wish::Pin, _, Some((Told::PinTrailing, _))) => shadow.pin_trailing(),
-        (Wish::Pin, _, Some(_)) => shadow.pin(),
+        (Wish::Handle, _, Some((Told::RefuseWrites, why))) => shadow.refuse_writes(reason(why)),
+        (Wish::Handle, _, Some((Told::HandleTrailing, _))) => shadow.ask_for_handle_trailing(),
+        (Wish::Handle, _, Some(_)) => shadow.ask_for_handle(),
         // The refusal is the next thing that it is told.
         _ if answers.is_refused => return false,
         (Wish::Window, None, _) => shadow.open_window(answers.end),
-        (Wish::Pin, ..) if shadow.is_from_outside() => shadow.pin_trailing(),
-        (Wish::Pin, ..) => shadow.pin(),
+        (Wish::Handle, ..) if shadow.is_from_outside() => shadow.ask_for_handle_trailing(),
+        (Wish::Handle, ..) => shadow.ask_for_handle(),
     }
     true
 }

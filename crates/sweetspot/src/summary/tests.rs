@@ -13,7 +13,7 @@ fn says_what_was_buffered_and_what_was_not() {
         written_bytes: 0,
         buffered_calls: 936,
         chosen: vec!["64 KiB: a call costs 0.9 us here".to_owned()],
-        straight_calls: 64,
+        passed_calls: 64,
         reasons: vec!["too few calls to be worth it", "mapped into memory"],
     };
     let files = vec![file];

@@ -186,8 +186,8 @@ impl Files {
     pub fn learn_from_ledger(&mut self, summary: &Summary) {
         for file in &summary.files {
             let count = |counter| file.count(counter);
-            let read = count(Counter::HitBytes) + count(Counter::StraightReadBytes);
-            let written = count(Counter::AppendBytes) + count(Counter::StraightWriteBytes);
+            let read = count(Counter::HitBytes) + count(Counter::PassedReadBytes);
+            let written = count(Counter::AppendBytes) + count(Counter::PassedWriteBytes);
             let Some(path) = now_at(file.path(), file.inode) else {
                 self.unknown += usize::from(file.path.len() >= TEXT_BYTES_MAX);
                 continue;

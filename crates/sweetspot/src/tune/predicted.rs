@@ -1,8 +1,8 @@
 //! The sweet spot from one run: what a recording says of every size (`profile::replay`), and a few real
 //! runs that confirm it.
 //!
-//! A prediction is a model's: calls, bytes and questions, each with its price. It is good at where the
-//! curve becomes flat and worse at how high it is, so the confirmation asks both: is the gain as
+//! A prediction comes from a model of calls, bytes and questions, each with its cost. It is good at where
+//! the curve becomes flat and worse at how high it is, so the confirmation asks both: is the gain as
 //! predicted, and is the best other size no better than predicted? Two rounds are few, so what they say
 //! has an interval, too, from how much equal runs differed: where prediction and runs cannot both be
 //! right, that is a miss.

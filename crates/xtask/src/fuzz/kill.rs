@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Moments of death after the first call, in microseconds: from the first pins on.
+/// Moments of death after the first call, in microseconds: from the first handles on.
 const LIFE_US: std::ops::Range<u64> = 200..30_000;
 
 /// Who is killed, and how.
@@ -130,7 +130,7 @@ fn kill(kit: &Kit, folder: &Path, slower: u64, seed: u64) -> Result<Tally, Strin
     outcome.map(|()| tally).map_err(named)
 }
 
-/// A random time; one in four is short, while the first pins are granted.
+/// A random time; one in four is short, while the first handles are granted.
 fn life(random: &mut Random) -> Duration {
     let longest = if random.below(4) == 0 { LIFE_US.start * 10 } else { LIFE_US.end };
     Duration::from_micros(LIFE_US.start + random.below(longest - LIFE_US.start))

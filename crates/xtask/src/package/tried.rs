@@ -274,7 +274,7 @@ fn use_it(binary: &Path, scratch: &Path) -> Result<String, Error> {
         calls.and_then(|calls| calls.trim().strip_suffix(" made")?.split_once(" requested, "));
     let number = |text: &str| text.trim().parse::<u64>().ok();
     match counts.and_then(|(one, other)| Some((number(one)?, number(other)?))) {
-        // On a busy machine the guard may answer late, and until then writes go straight on.
+        // On a busy machine the guard may answer late, and until then writes pass through.
         Some((requested, made)) if made * 2 < requested => {
             Ok(format!("{requested} calls requested, {made} made"))
         }

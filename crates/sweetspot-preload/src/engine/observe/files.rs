@@ -13,7 +13,7 @@ use sweetspot_core::observe::{IS_INHERITED, IS_OTHER, IS_REGULAR, Record, Tally}
 use sweetspot_core::shadow::{Shadow, World};
 use sweetspot_core::why::Why;
 
-use super::state::{CLOSE_ON_EXEC, Counts, FOLDED, OTHER, SEEN, STRAIGHT, Seen};
+use super::state::{CLOSE_ON_EXEC, Counts, FOLDED, OTHER, PASS_THROUGH, SEEN, Seen};
 use super::{
     GIVEN_UP, HIGHEST, OWNER, is_borrowed, is_on, made, name_program, observations, random, settle,
 };
@@ -362,7 +362,7 @@ pub(super) fn count_in_folder(
     if record.tallies[Tally::Opens as usize].load(Relaxed) == 0 || random() < u32::MAX / weight {
         remember(seen, fd, record, close_on_exec | FOLDED);
     } else {
-        seen.flags.store(close_on_exec | FOLDED | STRAIGHT, Relaxed);
+        seen.flags.store(close_on_exec | FOLDED | PASS_THROUGH, Relaxed);
         seen.position.store(0, Relaxed);
         seen.count_in(record);
         seen.arm(BUSY_CALLS);

@@ -140,7 +140,7 @@ fn log(
         let outside = if state.shadow.is_from_outside() { FROM_OUTSIDE } else { 0 };
         let process = process.min(PROCESSES_MAX - 1) as u64;
         trace.log(&line(Told::Begin, record as u64, process | outside, 0, 1, state.stream));
-        if is_new && state.shadow.is_straight() {
+        if is_new && state.shadow.passes_through() {
             trace.log(&line(Told::Refuse, 0, state.shadow.why(), 0, 1, state.stream));
         }
     }

@@ -57,8 +57,8 @@ pub(super) const SHARED: u32 = 1;
 pub(super) const CLOSE_ON_EXEC: u32 = 2;
 /// No file that could be buffered: speaking and listening.
 pub(super) const OTHER: u32 = 4;
-/// While armed: its calls would go straight on, so reads listen and writes speak.
-pub(super) const STRAIGHT: u32 = 8;
+/// While armed: its calls would pass through, so reads listen and writes speak.
+pub(super) const PASS_THROUGH: u32 = 8;
 /// Counted in the record of its folder, until it proves busy. Most of them have no description: all
 /// there is to them is counted the short way, while `left` lasts.
 pub(super) const FOLDED: u32 = 16;
@@ -318,8 +318,8 @@ impl Seen {
         let alone = |home: &Description| home.references.load(Relaxed) == 1;
         if state.skip > 1 && self.description().is_some_and(alone) {
             match state.shadow.is_on() {
-                true => self.flags.fetch_and(!STRAIGHT, Relaxed),
-                false => self.flags.fetch_or(STRAIGHT, Relaxed),
+                true => self.flags.fetch_and(!PASS_THROUGH, Relaxed),
+                false => self.flags.fetch_or(PASS_THROUGH, Relaxed),
             };
             self.position.store(state.position, Relaxed);
             self.arm(gap().min(state.skip - 1));

@@ -21,7 +21,7 @@ use super::{
 use crate::engine::ledger;
 use crate::floor::sys;
 
-/// A call that is under way.
+/// A call in flight.
 pub struct Watch {
     pub(super) kind: Kind,
     pub(super) by_stdio: bool,
@@ -44,7 +44,7 @@ pub const ANY: u64 = u64::MAX;
 pub fn call(kind: Kind, fd: i32, len: u64, at: Option<i64>) -> Outcome {
     match watch(kind, fd, len, at) {
         Some(watch) => Outcome::Watch(watch),
-        None => Outcome::PassOn(Pass::NOTHING),
+        None => Outcome::PassThrough(Pass::NOTHING),
     }
 }
 
@@ -367,12 +367,12 @@ impl Watch {
                 state.shadow.refuse_writes(Why::FileSizeLimit);
             }
             (_, None) if flags & libc::O_APPEND != 0 || state.shadow.is_from_outside() => {
-                log::tell(state, counts, world, Told::PinTrailing, 0, 0);
-                state.shadow.pin_trailing();
+                log::tell(state, counts, world, Told::HandleTrailing, 0, 0);
+                state.shadow.ask_for_handle_trailing();
             }
             (_, None) => {
-                log::tell(state, counts, world, Told::Pin, 0, 0);
-                state.shadow.pin();
+                log::tell(state, counts, world, Told::Handle, 0, 0);
+                state.shadow.ask_for_handle();
             }
         }
     }

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use sweetspot_core::observe::{Kind, LARGE_BYTES, Tally, size_bucket};
 
-use super::state::{Counts, FOLDED, OTHER, SEEN, STRAIGHT, Seen};
+use super::state::{Counts, FOLDED, OTHER, PASS_THROUGH, SEEN, Seen};
 use super::watch::{Watch, time, turn};
 use super::{NEWS, SPEECH, hear};
 use crate::arch::with_caller;
@@ -66,7 +66,7 @@ fn count_plain(kind: Kind, seen: &Seen, len: u64, at: Option<i64>, answer: isize
     // was looked at closely.
     seen.left.store(left - 1, Relaxed);
     let flags = seen.flags.load(Relaxed);
-    if flags & (OTHER | STRAIGHT) != 0 {
+    if flags & (OTHER | PASS_THROUGH) != 0 {
         if kind == Kind::Read || flags & OTHER != 0 {
             hear(&NEWS);
         }
@@ -102,8 +102,8 @@ fn count_plain(kind: Kind, seen: &Seen, len: u64, at: Option<i64>, answer: isize
     true
 }
 
-/// A call that was under way while its descriptor was armed, and is no plain one: it failed, or
-/// something else came in between. The answer for the program.
+/// Finishes a call that was in flight while its descriptor was armed, and that is no plain one: it
+/// failed, or something else came in between. Gives the answer for the program.
 #[cold]
 #[inline(never)]
 fn finish_unplain(kind: Kind, fd: i32, len: u64, at: Option<i64>, answer: isize) -> isize {

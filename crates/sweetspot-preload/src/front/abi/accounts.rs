@@ -2,11 +2,11 @@
 //!
 //! They read files under /etc and /var, and may ask daemons and the network.
 
-/// Like `pass_on!`, for functions whose arguments and answer are all words (integers, addresses):
+/// Like `pass_through!`, for functions whose arguments and answer are all words (integers, addresses):
 /// only their number matters. A narrower answer is handed on in its register.
 macro_rules! words {
     ($($name:ident($($arg:ident)*))*) => {
-        pass_on! { $(fn $name($($arg: usize),*) -> usize;)* }
+        pass_through! { $(fn $name($($arg: usize),*) -> usize;)* }
     };
 }
 

@@ -37,7 +37,7 @@ makes! {
 macro_rules! makes_tellers {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let fd = next($($arg),*);
             life::made(fd);
             deaths::descriptor_made();
@@ -57,7 +57,7 @@ hook! {
     fn pidfd_getfd(process: c_int, fd: c_int, flags: c_uint) -> c_int, next => {
         // The process may be this one.
         life::special_use(fd, Why::Shared);
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let new = next(process, fd, flags);
         life::fetched(process, new);
         pass.done();
@@ -67,7 +67,7 @@ hook! {
 
 hook! {
     fn open_by_handle_at(mount: c_int, handle: Pointer, flags: c_int) -> c_int, next => {
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let fd = next(mount, handle, flags);
         life::opened(fd, flags);
         pass.done();
@@ -79,7 +79,7 @@ hook! {
 macro_rules! pairs {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $pair:ident;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let answer = next($($arg),*);
             if answer == 0 {
                 life::made_several($pair.cast(), 2);
@@ -100,7 +100,7 @@ hook! {
     fn openpty(
         leader: *const c_int, follower: *const c_int, name: Pointer, modes: Pointer, size: Pointer,
     ) -> c_int, next => {
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let answer = next(leader, follower, name, modes, size);
         if answer == 0 {
             life::made_several(leader, 1);
@@ -116,7 +116,7 @@ hook! {
         // It becomes the three standard descriptors, and is closed.
         (0..=2).for_each(life::hand_over);
         life::hand_over(fd);
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let answer = next(fd);
         (0..=2).for_each(life::made);
         life::made(fd);
@@ -157,7 +157,7 @@ hook! {
 hook! {
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, next => {
         life::range(first, last, flags as c_uint);
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let answer = next(first, last, flags);
         pass.done();
         answer
@@ -167,7 +167,7 @@ hook! {
 hook! {
     fn closefrom(first: c_int) -> (), next => {
         life::range(first.max(0) as c_uint, c_uint::MAX, 0);
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         next(first);
         pass.done();
     }

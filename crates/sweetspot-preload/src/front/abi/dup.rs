@@ -93,7 +93,7 @@ pub(super) fn control(
             if lock_follows_position(fd, argument) {
                 engine::life::hand_over(fd);
             }
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let answer = next();
             engine::deaths::heard();
             pass.done();
@@ -108,7 +108,7 @@ pub(super) fn control(
         // Leases, seals, signals, or something newer.
         _ => {
             engine::life::special_use(fd, Why::SpecialUse);
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let answer = next();
             pass.done();
             answer

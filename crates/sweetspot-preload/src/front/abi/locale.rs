@@ -6,7 +6,7 @@ use core::ffi::{c_char, c_int};
 use super::Pointer;
 use crate::engine::own_files;
 
-pass_on! {
+pass_through! {
     fn catopen(name: *const c_char, flag: c_int) -> Pointer;
     fn iconv_open(to: *const c_char, from: *const c_char) -> Pointer;
     fn getdate(text: *const c_char) -> Pointer;
@@ -17,7 +17,7 @@ pass_on! {
 macro_rules! changes_catalogues {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         fn $name($($arg: $type),*) -> Pointer, next => {
-            let pass = crate::engine::pass_on();
+            let pass = crate::engine::pass_through();
             let answer = next($($arg),*);
             own_files::catalogues_changed();
             pass.done();

@@ -2,7 +2,7 @@
 //! functions found by their names.
 //!
 //! What is stored in a mapping arrives without a call, and so does what others store there: a file
-//! that is mapped goes straight on, and a process that shares writable memory with another one is
+//! that is mapped is passed through, and a process that shares writable memory with another one is
 //! not buffered any more (`engine::mapping::mapping`).
 
 use core::ffi::{CStr, c_char, c_int, c_long};
@@ -195,7 +195,7 @@ unsafe extern "C" fn the_hook(_handle: usize, name: *const c_char) -> usize {
 /// A library is about to be loaded.
 fn loading(path: *const c_char) {
     // Its file may have just been written here, and its constructors may look at others.
-    engine::pass_on().done();
+    engine::pass_through().done();
     if path.is_null() {
         return;
     }
@@ -211,7 +211,7 @@ fn loading(path: *const c_char) {
     }
 }
 
-pass_on! {
+pass_through! {
     fn shmget(key: c_int, size: usize, flags: c_int) -> c_int;
     fn shmdt(at: Pointer) -> c_int;
     fn shmctl(id: c_int, command: c_int, into: Pointer) -> c_int;

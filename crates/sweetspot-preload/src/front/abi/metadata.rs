@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
 
-pass_on! {
+pass_through! {
     fn stat(path: *const c_char, into: Pointer) -> c_int;
     fn stat64(path: *const c_char, into: Pointer) -> c_int;
     fn lstat(path: *const c_char, into: Pointer) -> c_int;
@@ -80,7 +80,7 @@ macro_rules! rights {
     ($before:expr; $(fn $name:ident($($arg:ident: $type:ty),* $(,)?) => $($of:ident),*;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
             ($before)($($of),*);
-            let pass = crate::engine::pass_on();
+            let pass = crate::engine::pass_through();
             let answer = next($($arg),*);
             pass.done();
             answer
@@ -138,11 +138,11 @@ rights! { of_name_at;
 macro_rules! resizes {
     ($fail:expr; $(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*) takes $len:expr;)*) => {$(hook! {
         fn $name(fd: c_int $(, $arg: $type)*) -> c_int, next => {
-            crate::engine::space::written_straight($len as u64);
+            crate::engine::space::written_through($len as u64);
             if let Some(errno) = crate::engine::life::hand_over_content(fd) {
                 return ($fail)(errno);
             }
-            let pass = crate::engine::pass_on();
+            let pass = crate::engine::pass_through();
             let answer = next(fd $(, $arg)*);
             pass.done();
             answer
@@ -168,7 +168,7 @@ hand_over! {
 }
 
 // What is pending has gone out when these are called; the window of a file stays as it is.
-pass_on! {
+pass_through! {
     fn sync_file_range(fd: c_int, from: i64, len: i64, flags: c_uint) -> c_int;
 }
 
@@ -176,7 +176,7 @@ pass_on! {
 macro_rules! syncs {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int) -> c_int, next => {
-            let pass = crate::engine::pass_on();
+            let pass = crate::engine::pass_through();
             if let Some(errno) = crate::engine::flush::failing_descriptor(fd) {
                 return crate::floor::errno::fail(errno) as c_int;
             }

@@ -1,8 +1,8 @@
 //! The C functions that stand in front of libc's: arguments in, answer out, nothing else.
 //!
 //! Each file groups them as a reader would look for them. A function either asks the engine (and calls
-//! the next definition when told to pass on), or is one of a table that passes on and notes that
-//! the program spoke and listened.
+//! the next definition where it says to pass through), or is one of a table that passes through and notes
+//! that the program spoke and listened.
 
 // Each must be called as the C function of its name.
 #![allow(clippy::missing_safety_doc)]
@@ -95,11 +95,11 @@ macro_rules! hook_in_two {
     };
 }
 
-/// C functions that pass on, and speak and listen: everything that others could notice, or that
+/// C functions that pass through, and speak and listen: everything that others could notice, or that
 /// brings news, and concerns nothing that is buffered. Where nothing comes after the call it is a jump:
 /// below a frame of ours the processor does not know where a call that came back from the kernel
 /// returns to, which costs as much as all the rest of `profile`.
-macro_rules! pass_on {
+macro_rules! pass_through {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
         $(hook_in_two! {
             fn $name($($arg: $type),*) -> $ret, next
@@ -126,7 +126,7 @@ macro_rules! shows_what_is_free {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> $ret, next => {
-                let pass = $crate::engine::pass_on();
+                let pass = $crate::engine::pass_through();
                 $crate::engine::before_it_is_seen_free();
                 let answer = next($($arg),*);
                 pass.done();
@@ -172,7 +172,7 @@ macro_rules! hand_over {
         $(hook! {
             fn $name($fd: c_int $(, $arg: $type)*) -> $ret, next => {
                 $crate::engine::life::hand_over($fd);
-                let pass = $crate::engine::pass_on();
+                let pass = $crate::engine::pass_through();
                 let answer = next($fd $(, $arg)*);
                 pass.done();
                 answer
@@ -186,7 +186,7 @@ macro_rules! makes {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> c_int, next => {
-                let pass = $crate::engine::pass_on();
+                let pass = $crate::engine::pass_through();
                 let fd = next($($arg),*);
                 $crate::engine::life::made(fd);
                 pass.done();

@@ -6,7 +6,7 @@ use super::Pointer;
 use crate::engine::{self, children, life};
 use crate::floor::next::Next;
 
-pass_on! {
+pass_through! {
     fn link(old: *const c_char, new: *const c_char) -> c_int;
     fn linkat(
         old_folder: c_int, old: *const c_char, new_folder: c_int, new: *const c_char,
@@ -79,7 +79,7 @@ pass_on! {
 macro_rules! temporary {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $flags:expr;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let fd = next($($arg),*);
             life::opened(fd, $flags);
             pass.done();
@@ -114,7 +114,7 @@ fn descriptor(folder: Pointer) -> c_int {
 
 hook! {
     fn opendir(path: *const c_char) -> Pointer, next => {
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let folder = next(path);
         life::made(descriptor(folder));
         pass.done();
@@ -125,7 +125,7 @@ hook! {
 hook! {
     fn fdopendir(fd: c_int) -> Pointer, next => {
         life::hand_over(fd);
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let folder = next(fd);
         pass.done();
         folder
@@ -160,7 +160,7 @@ walks! {
 macro_rules! moves {
     ($(fn $name:ident($arg:ident: $type:ty);)*) => {$(hook! {
         fn $name($arg: $type) -> c_int, next => {
-            let pass = crate::engine::pass_on();
+            let pass = crate::engine::pass_through();
             let answer = next($arg);
             crate::engine::observe::moved();
             pass.done();

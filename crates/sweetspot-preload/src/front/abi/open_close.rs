@@ -10,7 +10,7 @@ macro_rules! opens {
         if false = concerns::any() => {
             life::opened_alone(next(path, flags, mode), flags)
         } else {
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let fd = next(path, flags, mode);
             life::opened(fd, flags);
             observe::opened(fd, flags, path);
@@ -24,7 +24,7 @@ opens! { open open64 __open __open64 }
 macro_rules! checked_opens {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, flags: c_int) -> c_int, next => {
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let fd = next(path, flags);
             life::opened(fd, flags);
             observe::opened(fd, flags, path);
@@ -41,7 +41,7 @@ macro_rules! openats {
         if false = concerns::any() => {
             life::opened_alone(next(folder, path, flags, mode), flags)
         } else {
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let fd = next(folder, path, flags, mode);
             life::opened(fd, flags);
             observe::opened_at(folder, fd, flags, path);
@@ -55,7 +55,7 @@ openats! { openat openat64 }
 macro_rules! checked_openats {
     ($($name:ident)*) => {$(hook! {
         fn $name(folder: c_int, path: *const c_char, flags: c_int) -> c_int, next => {
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let fd = next(folder, path, flags);
             life::opened(fd, flags);
             observe::opened_at(folder, fd, flags, path);
@@ -70,7 +70,7 @@ hook! {
     fn openat2(folder: c_int, path: *const c_char, how: *const u64, size: usize) -> c_int, next => {
         // The structure begins with the flags.
         let flags = handlers::peek(how).unwrap_or(0) as c_int;
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let fd = next(folder, path, how, size);
         life::opened(fd, flags);
         observe::opened_at(folder, fd, flags, path);
@@ -82,7 +82,7 @@ hook! {
 macro_rules! creats {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, mode: c_uint) -> c_int, next => {
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let fd = next(path, mode);
             life::opened(fd, libc::O_WRONLY);
             observe::opened(fd, libc::O_WRONLY, path);

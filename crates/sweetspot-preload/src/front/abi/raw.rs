@@ -143,7 +143,7 @@ fn on_files(call: &Call) -> Option<isize> {
         libc::SYS_pread64 => follow!(engine::read::read_at(fd, b as *mut u8, c, d as i64), next()),
         libc::SYS_pwrite64 => {
             life::hand_over(fd);
-            passed_on(next)
+            passed_through(next)
         }
         libc::SYS_lseek => follow!(engine::seek::seek(fd, b as i64, c as c_int), next()),
         libc::SYS_openat => opened(c as c_int, next),
@@ -156,7 +156,7 @@ fn on_files(call: &Call) -> Option<isize> {
         }
         libc::SYS_close_range => {
             life::range(a as c_uint, b as c_uint, c as c_uint);
-            passed_on(next)
+            passed_through(next)
         }
         libc::SYS_munmap => {
             mapping::unmapping();
@@ -169,9 +169,9 @@ fn on_files(call: &Call) -> Option<isize> {
         }),
         libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_fsync | libc::SYS_fdatasync => {
             if number == libc::SYS_fallocate {
-                engine::space::written_straight(d as u64);
+                engine::space::written_through(d as u64);
             }
-            unless(life::hand_over_content(fd), || passed_on(next))
+            unless(life::hand_over_content(fd), || passed_through(next))
         }
         libc::SYS_sendfile => between(fd, b as c_int, next),
         libc::SYS_splice | libc::SYS_copy_file_range => between(fd, c as c_int, next),
@@ -206,7 +206,7 @@ fn on_descriptors(call: &Call) -> Option<isize> {
             new
         }
         old::PIPE | libc::SYS_pipe2 | libc::SYS_socketpair => {
-            let answer = passed_on(next);
+            let answer = passed_through(next);
             if answer == 0 {
                 let pair = if number == libc::SYS_socketpair { d } else { a };
                 life::made_several(pair as *const c_int, 2);
@@ -217,12 +217,12 @@ fn on_descriptors(call: &Call) -> Option<isize> {
         libc::SYS_ioctl => system::control(fd, b, c, next),
         libc::SYS_pidfd_getfd => {
             life::special_use(b as c_int, Why::Shared);
-            let new = passed_on(next);
+            let new = passed_through(next);
             life::fetched(fd, new as c_int);
             new
         }
         libc::SYS_pidfd_open | libc::SYS_signalfd4 => {
-            let fd = passed_on(next);
+            let fd = passed_through(next);
             life::made(fd as c_int);
             deaths::descriptor_made();
             fd
@@ -241,7 +241,7 @@ fn on_rights(call: &Call) -> Option<isize> {
     Some(match number {
         libc::SYS_fchmod | libc::SYS_fchown | libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
             life::rights_changing(fd);
-            passed_on(next)
+            passed_through(next)
         }
         libc::SYS_fchmodat | FCHMODAT2 | libc::SYS_fchownat => {
             let flags = match number {
@@ -263,12 +263,12 @@ fn on_rights(call: &Call) -> Option<isize> {
             talked(next)
         }
         libc::SYS_setrlimit => {
-            let answer = passed_on(next);
-            crate::engine::handle::limits_changed();
+            let answer = passed_through(next);
+            crate::engine::attach::limits_changed();
             answer
         }
         libc::SYS_prlimit64 => {
-            let answer = passed_on(next);
+            let answer = passed_through(next);
             rights::limits_set(fd, b as c_int, c as *const _, answer as c_int);
             answer
         }
@@ -283,10 +283,10 @@ fn on_messages(call: &Call) -> Option<isize> {
     Some(match call.number {
         libc::SYS_sendmsg => {
             transfer::sending(b as *const _);
-            passed_on(next)
+            passed_through(next)
         }
         libc::SYS_recvmsg => {
-            let answer = passed_on(next);
+            let answer = passed_through(next);
             if answer >= 0 {
                 transfer::received(b as *const _);
             }
@@ -296,10 +296,10 @@ fn on_messages(call: &Call) -> Option<isize> {
             for index in 0..(c as u32).min(libc::UIO_MAXIOV as u32) {
                 transfer::sending(transfer::header(b as *const _, index));
             }
-            passed_on(next)
+            passed_through(next)
         }
         libc::SYS_recvmmsg => {
-            let answer = passed_on(next);
+            let answer = passed_through(next);
             for index in 0..answer.max(0) as u32 {
                 transfer::received(transfer::header(b as *const _, index));
             }
@@ -317,17 +317,17 @@ fn among_processes(call: &Call) -> Option<isize> {
     let fd = a as c_int;
     Some(match number {
         libc::SYS_wait4 => {
-            let child = passed_on(next);
+            let child = passed_through(next);
             deaths::reaped(child as c_int);
             child
         }
         libc::SYS_waitid => {
-            let answer = passed_on(next);
+            let answer = passed_through(next);
             deaths::reported(answer, c as *const _);
             answer
         }
         libc::SYS_rt_sigtimedwait => {
-            let answer = passed_on(next);
+            let answer = passed_through(next);
             deaths::signalled();
             answer
         }
@@ -350,13 +350,13 @@ fn among_processes(call: &Call) -> Option<isize> {
             answer
         }
         libc::SYS_process_vm_readv => {
-            let answer = passed_on(next);
+            let answer = passed_through(next);
             deaths::looked_into(fd);
             answer
         }
         libc::SYS_process_vm_writev | libc::SYS_ptrace => {
             deaths::telling();
-            passed_on(next)
+            passed_through(next)
         }
         _ => return None,
     })
@@ -425,7 +425,7 @@ fn unknown(call: &Call) -> isize {
             life::hand_over(argument as c_int);
         }
     }
-    let answer = passed_on(|| call.make());
+    let answer = passed_through(|| call.make());
     // It may have asked for a process that is gone.
     deaths::heard();
     if answer > 0 {
@@ -441,14 +441,14 @@ fn unknown(call: &Call) -> isize {
 fn rights_of(folder: c_int, path: usize, flags: c_int, next: impl FnOnce() -> isize) -> isize {
     // SAFETY: the program hands over the same path.
     unsafe { life::rights_changing_at(folder, path as *const _, flags) };
-    passed_on(next)
+    passed_through(next)
 }
 
 /// Between two descriptors, at the kernel's offsets.
 fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
     let (first, second) = (life::hand_over_content(one), life::hand_over_content(other));
     unless(first.or(second), || {
-        let answer = passed_on(next);
+        let answer = passed_through(next);
         life::transferred(one, other, answer);
         answer
     })
@@ -469,8 +469,8 @@ fn talked(next: impl FnOnce() -> isize) -> isize {
 
 /// Speaks, calls, listens.
 #[inline(always)]
-fn passed_on(next: impl FnOnce() -> isize) -> isize {
-    let pass = engine::pass_on();
+fn passed_through(next: impl FnOnce() -> isize) -> isize {
+    let pass = engine::pass_through();
     // It may be any call.
     engine::before_it_is_seen_free();
     let answer = next();
@@ -492,7 +492,7 @@ fn sent(signal: usize, to: c_int, next: impl FnOnce() -> isize) -> isize {
 /// Opens by path.
 #[inline(always)]
 fn opened(flags: c_int, next: impl FnOnce() -> isize) -> isize {
-    let pass = engine::pass_on();
+    let pass = engine::pass_through();
     let fd = next();
     life::opened(fd as c_int, flags);
     pass.done();

@@ -7,24 +7,24 @@ use libc::iovec;
 
 use crate::engine::{self, AtOnce, Outcome, observe};
 
-/// Asks the engine, and calls the next definition when told to pass on.
+/// Asks the engine, and calls the next definition where it says to pass the call through.
 macro_rules! follow {
     ($outcome:expr, $next:expr) => {
         match $outcome {
             Outcome::Done(answer) => answer,
-            passed_on => {
+            passed_through => {
                 let answer = $next;
-                passed_on.finish(answer)
+                passed_through.finish(answer)
             }
         }
     };
 }
 pub(super) use follow;
 
-/// A hook of a call that comes by the million, in steps. What can be passed on at once, by a look at two
-/// words; what is answered from what is kept of a file; what passes through, as nothing concerns it; and
-/// everything else. Each is a function of its own, to which the one before *jumps*: so that none saves
-/// registers for what comes after it.
+/// A hook of a call that comes by the million, in steps: what passes through at once, after a look at two
+/// words; what is answered from what is kept of a file; what passes through because nothing concerns it;
+/// and everything else. Each step is a function of its own, and the one before *jumps* to it, so that none
+/// saves registers for what comes after it.
 macro_rules! in_steps {
     (
         fn $name:ident($fd:ident: c_int $(, $arg:ident: $type:ty)*) -> $ret:ty;
@@ -206,11 +206,11 @@ macro_rules! flagged_vectors {
             fn $read(
                 fd: c_int, vector: *const iovec, count: c_int, offset: i64, flags: c_int,
             ) -> isize, next => {
-                // Flags ask for something of the kernel: straight on; -1 stands for the position.
+                // Flags ask the kernel for something: pass through. -1 stands for the position.
                 if offset == -1 {
                     engine::life::hand_over(fd);
                 }
-                let pass = engine::pass_on();
+                let pass = engine::pass_through();
                 let answer = next(fd, vector, count, offset, flags);
                 pass.finish(answer)
             }
@@ -220,7 +220,7 @@ macro_rules! flagged_vectors {
                 fd: c_int, vector: *const iovec, count: c_int, offset: i64, flags: c_int,
             ) -> isize, next => {
                 engine::life::hand_over(fd);
-                let pass = engine::pass_on();
+                let pass = engine::pass_through();
                 let answer = next(fd, vector, count, offset, flags);
                 pass.finish(answer)
             }

@@ -1,7 +1,7 @@
 //! Giving up rights, entering other namespaces, limits.
 //!
 //! Afterwards the process may not be allowed what we would do, or may not be trusted with what it
-//! shares: all is settled before, and from then on everything goes straight on.
+//! shares: all is settled before, and from then on every call passes through.
 
 use core::ffi::{c_char, c_int, c_uint};
 
@@ -75,9 +75,9 @@ hook! {
 macro_rules! limits {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> $ret, next => {
-            let pass = crate::engine::pass_on();
+            let pass = crate::engine::pass_through();
             let answer = next($($arg),*);
-            crate::engine::handle::limits_changed();
+            crate::engine::attach::limits_changed();
             pass.done();
             answer
         }
@@ -92,7 +92,7 @@ limits! {
 
 /// After `prlimit`, of this process (0) or another one.
 pub(super) fn limits_set(process: c_int, resource: c_int, new: Pointer, answer: c_int) {
-    crate::engine::handle::limits_changed();
+    crate::engine::attach::limits_changed();
     let is_size = resource == libc::RLIMIT_FSIZE as c_int;
     if answer == 0 && is_size && !new.is_null() && deaths::can_wait() {
         others::limited(process);
@@ -102,7 +102,7 @@ pub(super) fn limits_set(process: c_int, resource: c_int, new: Pointer, answer: 
 macro_rules! limits_of_any {
     ($($name:ident)*) => {$(hook! {
         fn $name(process: c_int, resource: c_int, new: Pointer, old: Pointer) -> c_int, next => {
-            let pass = crate::engine::pass_on();
+            let pass = crate::engine::pass_through();
             let answer = next(process, resource, new, old);
             limits_set(process, resource, new, answer);
             deaths::heard();

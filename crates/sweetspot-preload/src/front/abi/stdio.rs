@@ -75,7 +75,7 @@ fn may_map(mode: &[u8]) -> bool {
 macro_rules! fopens {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, mode: *const c_char) -> *mut c_void, next => {
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let stream = next(path, mode);
             opened(stream, mode_of(mode), path);
             pass.done();
@@ -91,7 +91,7 @@ macro_rules! closes {
             // What the stream still holds is written at the kernel's offset, and then the number
             // means nothing any more.
             life::stream_closing(descriptor(stream));
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let answer = next(stream);
             pass.done();
             answer
@@ -103,7 +103,7 @@ closes! { fclose _IO_fclose }
 hook! {
     fn pclose(stream: *mut c_void) -> c_int, next => {
         life::stream_closing(descriptor(stream));
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let answer = next(stream);
         deaths::heard();
         pass.done();
@@ -117,7 +117,7 @@ macro_rules! freopens {
             path: *const c_char, mode: *const c_char, stream: *mut c_void,
         ) -> *mut c_void, next => {
             life::stream_closing(descriptor(stream));
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let stream = next(path, mode, stream);
             opened(stream, mode_of(mode), path);
             pass.done();
@@ -143,7 +143,7 @@ fdopens! { fdopen _IO_fdopen }
 macro_rules! temporary {
     ($($name:ident)*) => {$(hook! {
         fn $name() -> *mut c_void, next => {
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let stream = next();
             opened(stream, b"", core::ptr::null());
             pass.done();
@@ -165,7 +165,7 @@ macro_rules! popens {
 }
 popens! { popen _IO_popen }
 
-pass_on! {
+pass_through! {
     fn fcloseall() -> c_int;
     fn getpass(prompt: *const c_char) -> Pointer;
     fn addmntent(stream: Pointer, entry: Pointer) -> c_int;

@@ -9,7 +9,7 @@ use crate::engine::{self, deaths, handlers, life, silence};
 
 hook! {
     fn getppid() -> c_int, next => {
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let parent = next();
         // Another one than before: the former has died.
         engine::deaths::heard();
@@ -20,7 +20,7 @@ hook! {
 
 hook! {
     fn ptrace(request: c_int, process: c_int, address: Pointer, data: Pointer) -> isize, next => {
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         // It may go on, or find its memory changed.
         engine::deaths::telling();
         let answer = next(request, process, address, data);
@@ -41,7 +41,7 @@ hook! {
     }
 }
 
-pass_on! {
+pass_through! {
     fn tcgetattr(fd: c_int, into: Pointer) -> c_int;
     fn tcsetattr(fd: c_int, when: c_int, from: Pointer) -> c_int;
     fn tcdrain(fd: c_int) -> c_int;
@@ -215,7 +215,7 @@ macro_rules! complains {
         // By calls of libc's own, some of them to a duplicate.
         fn $name($($arg: $type),*) -> (), next => {
             life::hand_over(libc::STDERR_FILENO);
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             next($($arg),*);
             pass.done();
         }
@@ -233,7 +233,7 @@ macro_rules! shows_calls {
     ($($name:ident)*) => {$(hook! {
         fn $name(addresses: Pointer, count: c_int, fd: c_int) -> (), next => {
             life::hand_over(fd);
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             next(addresses, count, fd);
             pass.done();
         }
@@ -247,13 +247,13 @@ jump! { __syslog_chk, before_checked_syslog }
 extern "C" fn before_syslog() -> usize {
     // Where LOG_PERROR says so.
     life::hand_over(libc::STDERR_FILENO);
-    engine::pass_on();
+    engine::pass_through();
     syslog::next()
 }
 
 extern "C" fn before_checked_syslog() -> usize {
     life::hand_over(libc::STDERR_FILENO);
-    engine::pass_on();
+    engine::pass_through();
     __syslog_chk::next()
 }
 
@@ -303,7 +303,7 @@ pub(super) fn control(
         return answer;
     }
     before_ioctl(fd, request, argument);
-    let pass = engine::pass_on();
+    let pass = engine::pass_through();
     let answer = next();
     pass.done();
     answer

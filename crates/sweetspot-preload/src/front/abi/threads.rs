@@ -35,6 +35,6 @@ macro_rules! may_tell_in_a_thread {
 }
 may_tell_in_a_thread! {
     fn timer_create(clock: c_int, event: Pointer, into: Pointer), engine::talk();
-    fn mq_notify(queue: c_int, event: Pointer), engine::pass_on();
-    fn getaddrinfo_a(mode: c_int, list: Pointer, count: c_int, event: Pointer), engine::pass_on();
+    fn mq_notify(queue: c_int, event: Pointer), engine::pass_through();
+    fn getaddrinfo_a(mode: c_int, list: Pointer, count: c_int, event: Pointer), engine::pass_through();
 }

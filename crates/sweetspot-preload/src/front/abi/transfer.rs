@@ -17,7 +17,7 @@ macro_rules! between {
             if let Some(errno) = from.or(to) {
                 return crate::floor::errno::fail(errno);
             }
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let answer = next($($arg),*);
             pass.done();
             life::transferred($from, $to, answer);
@@ -44,14 +44,14 @@ hook! {
     fn vmsplice(fd: c_int, vector: Pointer, count: usize, flags: c_uint) -> isize, next => {
         silence::agrees_silently();
         life::hand_over(fd);
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let answer = next(fd, vector, count, flags);
         pass.done();
         answer
     }
 }
 
-/// Starts an operation that goes on while the program does: straight on for good.
+/// Starts an operation that goes on while the program does: the file passes through for good.
 fn asynchronous(block: *const libc::aiocb) {
     begin_concurrency();
     if !block.is_null() {
@@ -64,7 +64,7 @@ macro_rules! starts {
     ($($name:ident)*) => {$(hook! {
         fn $name(block: *const libc::aiocb) -> c_int, next => {
             asynchronous(block);
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let answer = next(block);
             pass.done();
             answer
@@ -77,7 +77,7 @@ macro_rules! syncs {
     ($($name:ident)*) => {$(hook! {
         fn $name(operation: c_int, block: *const libc::aiocb) -> c_int, next => {
             asynchronous(block);
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let answer = next(operation, block);
             pass.done();
             answer
@@ -96,7 +96,7 @@ macro_rules! lists {
                 // SAFETY: the program hands over that many, which libc reads likewise.
                 asynchronous(unsafe { *list.add(index) });
             }
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let answer = next(mode, list, count, event);
             pass.done();
             answer
@@ -105,7 +105,7 @@ macro_rules! lists {
 }
 lists! { lio_listio lio_listio64 }
 
-pass_on! {
+pass_through! {
     fn aio_error(block: Pointer) -> c_int;
     fn aio_error64(block: Pointer) -> c_int;
     fn aio_return(block: Pointer) -> isize;
@@ -121,7 +121,7 @@ hook! {
         process: c_int, local: Pointer, local_count: usize, remote: Pointer, remote_count: usize,
         flags: usize,
     ) -> isize, next => {
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let answer = next(process, local, local_count, remote, remote_count, flags);
         deaths::looked_into(process);
         pass.done();
@@ -134,7 +134,7 @@ hook! {
         process: c_int, local: Pointer, local_count: usize, remote: Pointer, remote_count: usize,
         flags: usize,
     ) -> isize, next => {
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         deaths::telling();
         let answer = next(process, local, local_count, remote, remote_count, flags);
         pass.done();
@@ -201,7 +201,7 @@ pub(super) fn received(message: *const libc::msghdr) {
 hook! {
     fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize, next => {
         sending(message);
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let answer = next(fd, message, flags);
         pass.done();
         answer
@@ -210,7 +210,7 @@ hook! {
 
 hook! {
     fn recvmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize, next => {
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let answer = next(fd, message, flags);
         if answer >= 0 {
             received(message);
@@ -231,7 +231,7 @@ macro_rules! sends_several {
             fd: c_int, list: *const libc::mmsghdr, count: c_uint, flags: c_int,
         ) -> c_int, next => {
             (0..count.min(libc::UIO_MAXIOV as c_uint)).for_each(|index| sending(header(list, index)));
-            let pass = engine::pass_on();
+            let pass = engine::pass_through();
             let answer = next(fd, list, count, flags);
             pass.done();
             answer
@@ -244,7 +244,7 @@ hook! {
     fn recvmmsg(
         fd: c_int, list: *const libc::mmsghdr, count: c_uint, flags: c_int, timeout: Pointer,
     ) -> c_int, next => {
-        let pass = engine::pass_on();
+        let pass = engine::pass_through();
         let answer = next(fd, list, count, flags, timeout);
         (0..answer.max(0) as u32).for_each(|index| received(header(list, index)));
         pass.done();

@@ -158,7 +158,7 @@ hook! {
 macro_rules! waits {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = crate::engine::pass_on();
+            let pass = crate::engine::pass_through();
             let child = next($($arg),*);
             deaths::reaped(child);
             pass.done();
@@ -177,7 +177,7 @@ waits! {
 
 hook! {
     fn waitid(kind: c_uint, id: c_uint, into: Pointer, options: c_int) -> c_int, next => {
-        let pass = crate::engine::pass_on();
+        let pass = crate::engine::pass_through();
         let answer = next(kind, id, into, options);
         deaths::reported(answer as isize, into.cast());
         pass.done();

@@ -77,7 +77,7 @@ fn is_on_disk(pid: i32, fd: u64) -> bool {
     fd != 2 && fs::metadata(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|data| data.is_file())
 }
 
-/// A system call under way: what to do when it returns.
+/// A system call in flight: what to do when it returns.
 enum Entered {
     Untouched,
     /// Return this error.

@@ -65,7 +65,7 @@ fn ask(fd: i32, kind: observe::Kind, len: u64, engine: impl FnOnce() -> Outcome)
 fn go_on(fd: i32, kind: observe::Kind, len: u64) -> Outcome {
     match observe::libc_call(kind, fd, len, None) {
         Some(watch) => Outcome::Watch(watch),
-        None => Outcome::PassOn(engine::streams::libc_call(fd)),
+        None => Outcome::PassThrough(engine::streams::libc_call(fd)),
     }
 }
 

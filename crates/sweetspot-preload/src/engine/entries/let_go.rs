@@ -1,5 +1,5 @@
-//! Releases that the guard has not been seen to answer: until it does, it holds files that the program
-//! has closed.
+//! Entries that this process has let go of, but the guard has not been seen to: until then it holds files
+//! that the program has closed.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{
@@ -14,9 +14,9 @@ use crate::floor::lock::hold;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
 
-/// Releases that the guard has not been seen to answer: until then it holds the file, which keeps its
-/// file system busy and its space taken. Waiting for the answer is left to the moment at which somebody
-/// could notice ([`await_releases`]); who closes and works on pays nothing.
+/// An entry whose file the guard may still hold, which keeps the file system busy and the space taken.
+/// The wait for its answer is left to the moment at which somebody could notice ([`await_let_go`]); a
+/// program that closes and works on pays nothing.
 struct Unanswered {
     entry: AtomicPtr<Entry>,
     /// Its state word as it was left; the answer is another one.
@@ -24,33 +24,33 @@ struct Unanswered {
 }
 
 /// More than a guard that gets its turn ever has before it.
-const RELEASES_MAX: usize = 32;
+const LET_GO_MAX: usize = 32;
 
-static RELEASES: [Unanswered; RELEASES_MAX] = [const {
+static LET_GO: [Unanswered; LET_GO_MAX] = [const {
     Unanswered { entry: AtomicPtr::new(core::ptr::null_mut()), left: AtomicU64::new(0) }
-}; RELEASES_MAX];
+}; LET_GO_MAX];
 
 /// Of them, those that are in use, from the first one on.
 #[unsafe(link_section = ".data")]
-static RELEASED: AtomicU32 = AtomicU32::new(0);
+static LET_GO_COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Keeps a release in mind. `KEEPING` is held.
-pub(super) fn note_release(entry: &Entry, left: u64) {
-    if RELEASED.load(Relaxed) as usize == RELEASES_MAX {
+/// Keeps in mind that an entry was let go of. `KEEPING` is held.
+pub(super) fn note_let_go(entry: &Entry, left: u64) {
+    if LET_GO_COUNT.load(Relaxed) as usize == LET_GO_MAX {
         await_all();
     }
-    let count = RELEASED.load(Relaxed);
-    let release = &RELEASES[count as usize % RELEASES_MAX];
+    let count = LET_GO_COUNT.load(Relaxed);
+    let release = &LET_GO[count as usize % LET_GO_MAX];
     release.entry.store((&raw const *entry).cast_mut(), Relaxed);
     release.left.store(left, Relaxed);
-    RELEASED.store(count + 1, Relaxed);
+    LET_GO_COUNT.store(count + 1, Relaxed);
 }
 
 /// Waits until what was closed is free: before somebody unmounts its file system, asks for free space,
 /// removes a name, or hears of it.
 #[inline(always)]
-pub fn await_releases() {
-    if RELEASED.load(Relaxed) != 0 {
+pub fn await_let_go() {
+    if LET_GO_COUNT.load(Relaxed) != 0 {
         await_held();
     }
 }
@@ -64,14 +64,14 @@ fn await_held() {
 
 /// `KEEPING` is held.
 fn await_all() {
-    let count = RELEASED.load(Relaxed) as usize;
-    for release in &RELEASES[..count.min(RELEASES_MAX)] {
+    let count = LET_GO_COUNT.load(Relaxed) as usize;
+    for release in &LET_GO[..count.min(LET_GO_MAX)] {
         // SAFETY: entries are in the ledger, which stays mapped.
         if let Some(entry) = unsafe { release.entry.load(Relaxed).as_ref() } {
             wait_given_back(entry, release.left.load(Relaxed));
         }
     }
-    RELEASED.store(0, Relaxed);
+    LET_GO_COUNT.store(0, Relaxed);
 }
 
 /// How long the guard may take to give a copy back, in milliseconds.
@@ -89,7 +89,7 @@ pub(super) fn wait_given_back(entry: &Entry, left: u64) {
     }
 }
 
-/// In the child of a fork: nothing here was released by it.
-pub(super) fn forget_releases() {
-    RELEASED.store(0, Relaxed);
+/// In the child of a fork: it has let go of nothing here.
+pub(super) fn forget_let_go() {
+    LET_GO_COUNT.store(0, Relaxed);
 }

@@ -1,4 +1,4 @@
-/* A large write, which goes straight on, and then small ones that wait; then it holds still without a
+/* A large write, which passes through, and then small ones, which wait. Then it holds still without a
  * call, and says so in its memory, as kill_victim does. */
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-//! Which files the guard pins, and how long.
+//! Which files the guard holds, and how long.
 
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use sweetspot_core::ledger::*;
 use super::*;
 
 #[test]
-fn pins_are_granted_where_the_guard_could_write_and_nowhere_else() {
+fn handles_are_granted_where_the_guard_could_write_and_nowhere_else() {
     let _alone = alone();
     let folder = Folder::new();
     let program = Program::start_after(&folder.0, &Settings::default(), drop_rights);
@@ -58,11 +58,11 @@ fn pins_are_granted_where_the_guard_could_write_and_nowhere_else() {
             (File::options().write(true).open(&path).unwrap(), path)
         };
         let cases: [Case; 16] = [
-            ("an ordinary file", &|| new("ordinary"), 65536, Lie::None, STATE_PINNED),
-            ("no size at all", &|| new("zero"), 0, Lie::None, STATE_PINNED),
-            ("writing only", &writing, 1, Lie::None, STATE_PINNED),
-            ("writable only", &write_only_mode, 1, Lie::None, STATE_PINNED),
-            ("no name any more", &unlinked, 1, Lie::None, STATE_PINNED),
+            ("an ordinary file", &|| new("ordinary"), 65536, Lie::None, STATE_HELD),
+            ("no size at all", &|| new("zero"), 0, Lie::None, STATE_HELD),
+            ("writing only", &writing, 1, Lie::None, STATE_HELD),
+            ("writable only", &write_only_mode, 1, Lie::None, STATE_HELD),
+            ("no name any more", &unlinked, 1, Lie::None, STATE_HELD),
             ("may not be written again", &read_only_mode, 1, Lie::None, STATE_REFUSED),
             ("reading only", &reading, 1, Lie::None, STATE_REFUSED),
             ("a FIFO", &fifo, 1, Lie::None, STATE_REFUSED),
@@ -87,7 +87,7 @@ fn pins_are_granted_where_the_guard_could_write_and_nowhere_else() {
 }
 
 #[test]
-fn a_pin_outlives_names_and_a_chunk_outlives_its_pin() {
+fn a_handle_outlives_names_and_a_chunk_outlives_its_handle() {
     let _alone = alone();
     let folder = Folder::new();
     let program = Program::start(&folder.0, &Settings::default());

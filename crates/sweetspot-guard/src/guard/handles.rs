@@ -1,5 +1,5 @@
-//! The thread that answers asks, and alone allocates and frees chunks and pins. It never touches file
-//! data.
+//! The thread that answers asks, and alone opens and closes handles, allocates and frees chunks. It never
+//! touches file data.
 
 use std::io;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     CHUNKS_AT, CHUNKS_BYTES_MAX, CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry,
-    PLACE_OFFSET, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_OWNED, STATE_PINNED,
+    PLACE_OFFSET, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED,
     STATE_REFUSED, STATE_RELEASE, next_state, state_of,
 };
 use sweetspot_core::pending::waiting_of;
@@ -25,26 +25,27 @@ use crate::quiet::{self, Quiet};
 use crate::sys::{self, Status};
 use crate::{identity, memory};
 
-/// How long a look at the memory available stays good: a look costs as much as a pin.
+/// How long a look at the memory available stays good: a look costs as much as a handle.
 const ROOM_AGE: Duration = Duration::from_secs(1);
 /// How often the slots of the dead are looked for at most.
 const SWEEP_AGE: Duration = Duration::from_secs(1);
-/// The undertaker calls nothing deep.
-const UNDERTAKER_STACK_BYTES: usize = 1 << 20;
-/// Without an undertaker deaths are looked for after this part of the time since the guard began, so
-/// that it ends soon after a short program and does not keep a machine awake below a long one.
+/// The reaper calls nothing deep.
+const REAPER_STACK_BYTES: usize = 1 << 20;
+/// Until the reaper starts, the guard looks for deaths at intervals of its age divided by this. So it
+/// ends soon after a short program, and does not keep the machine awake beside a long one.
 const LIFE_PER_LOOK: u32 = 8;
 /// At most, and at least.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 const LOOK_MIN: Duration = Duration::from_millis(1);
 
 /// The thread that answers asks.
-pub(super) struct Pins {
+pub(super) struct Handles {
     guard: &'static Guard,
     chunks: Chunks,
     room: Room,
-    /// Whether there is an undertaker, and until then since when there is none.
-    has_undertaker: bool,
+    /// Whether the reaper has started.
+    has_reaper: bool,
+    /// When the guard began.
     begun: Instant,
     swept: Option<Instant>,
     clock_step: Duration,
@@ -52,18 +53,18 @@ pub(super) struct Pins {
     quiet: Quiet,
 }
 
-impl Pins {
-    pub(super) fn new(guard: &'static Guard) -> Pins {
+impl Handles {
+    pub(super) fn new(guard: &'static Guard) -> Handles {
         let chunks = Chunks::new(CHUNKS_BYTES_MAX, sys::page_bytes().max(4096));
         let age_ms = u64::from(guard.ledger.header.max_age_ms.load(SeqCst));
         let clock_step = Duration::from_millis((age_ms / u64::from(CLOCKS_PER_AGE)).max(1));
         let begun = Instant::now();
         let (room, quiet) = (Room::default(), Quiet::new(clock_step));
-        Pins {
+        Handles {
             guard,
             chunks,
             room,
-            has_undertaker: false,
+            has_reaper: false,
             begun,
             swept: None,
             clock_step,
@@ -110,13 +111,13 @@ impl Pins {
         let stands = self.guard.ledger.header.clock_wanted.load(SeqCst) == CLOCK_STANDS;
         let clock = (!stands).then_some(self.clock_step);
         let look = (self.begun.elapsed() / LIFE_PER_LOOK).clamp(LOOK_MIN, LOOK_MAX);
-        let look = (!self.has_undertaker).then_some(look);
+        let look = (!self.has_reaper).then_some(look);
         [clock, look].into_iter().flatten().min()
     }
 
-    /// Does the undertaker's work while there is none.
+    /// Does the reaper's work until it starts.
     fn look_for_deaths(&self) -> io::Result<()> {
-        while !self.has_undertaker
+        while !self.has_reaper
             && let Some(id) = self.guard.epoll.wait(Some(Duration::ZERO))?
         {
             self.guard.see_to(id);
@@ -124,19 +125,19 @@ impl Pins {
         Ok(())
     }
 
-    /// Lets the undertaker begin, unless it has; what is granted afterwards is finished, whoever dies.
-    fn need_undertaker(&mut self) -> io::Result<()> {
-        if self.has_undertaker {
+    /// Starts the reaper unless it runs. What is granted from then on is finished, whoever dies.
+    fn start_reaper(&mut self) -> io::Result<()> {
+        if self.has_reaper {
             return Ok(());
         }
         let guard = self.guard;
-        let undertaker = move || {
+        let reaper = move || {
             // A guard that waits for no death would be worse than none.
-            let _ = guard.bury_the_dead();
+            let _ = guard.reap();
             sys::exit_now(1)
         };
-        std::thread::Builder::new().stack_size(UNDERTAKER_STACK_BYTES).spawn(undertaker)?;
-        self.has_undertaker = true;
+        std::thread::Builder::new().stack_size(REAPER_STACK_BYTES).spawn(reaper)?;
+        self.has_reaper = true;
         Ok(())
     }
 
@@ -157,11 +158,11 @@ impl Pins {
         let _ = header.clock_wanted.compare_exchange(wanted, next, SeqCst, SeqCst);
     }
 
-    /// Hands to the undertaker what has waited too long in processes that are quiet; whether anything
-    /// waits at all.
+    /// Hands to the reaper what has waited too long in quiet processes, and says whether anything waits
+    /// at all.
     fn look_for_the_quiet(&mut self) -> bool {
         let guard = self.guard;
-        let words = guard.pinned().map(|(index, entry)| quiet::Seen {
+        let words = guard.held_entries().map(|(index, entry)| quiet::Seen {
             index,
             process: entry.slot.load(SeqCst),
             word: entry.word.load(SeqCst),
@@ -217,27 +218,27 @@ impl Pins {
         match state_of(word) {
             STATE_ASKED => {
                 let state = match self.grant(index, entry) {
-                    Ok(()) => STATE_PINNED,
+                    Ok(()) => STATE_HELD,
                     Err(Refused) => STATE_REFUSED,
                 };
                 let next = next_state(word, state);
                 let answer = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
                 // Where that fails, the file was closed meanwhile or its owner died.
                 if state == STATE_REFUSED || answer.is_err() {
-                    self.drop_pin(index);
+                    self.drop_handle(index);
                     self.drop_chunk(index);
                 }
             }
-            // With bytes pending (which no owner does) pin and chunk stay, until it has died and the
-            // undertaker has written them.
+            // With bytes pending (which no owner does) handle and chunk stay until it has died and the
+            // reaper has written them.
             STATE_RELEASE if !is_pending => {
-                self.drop_pin(index);
+                self.drop_handle(index);
                 let next = next_state(word, STATE_OWNED);
                 // Where that fails, its owner wants it discarded, and says so.
                 let _ = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
             }
             STATE_DISCARD if !is_pending => {
-                self.drop_pin(index);
+                self.drop_handle(index);
                 self.drop_chunk(index);
                 entry.chunk_at.store(0, SeqCst);
                 entry.slot.store(0, SeqCst);
@@ -247,7 +248,7 @@ impl Pins {
         }
     }
 
-    /// Takes the pin and the chunk that an entry asks for.
+    /// Takes the handle and the chunk that an entry asks for.
     fn grant(&mut self, index: usize, entry: &Entry) -> Result<(), Refused> {
         let guard = self.guard;
         let slot = entry.slot.load(SeqCst);
@@ -255,11 +256,11 @@ impl Pins {
         if slot == 0 || slot as usize >= SLOTS_MAX || fd < 0 {
             return Err(Refused);
         }
-        self.need_undertaker()?;
+        self.start_reaper()?;
         let (owner, pid) = self.owner(slot)?;
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
-        let pin = if is_copy { self.copy(owner, fd)? } else { pin(pid, fd)? };
-        let status = sys::status(&pin)?;
+        let handle = if is_copy { self.copy(owner, fd)? } else { open_handle(pid, fd)? };
+        let status = sys::status(&handle)?;
         let is_it = status.is_regular()
             && status.device == entry.device.load(SeqCst)
             && status.inode == entry.inode.load(SeqCst);
@@ -268,7 +269,7 @@ impl Pins {
         }
         if !is_copy {
             // A copy is open for writing, whatever may be opened.
-            sys::may_write(&pin)?;
+            sys::may_write(&handle)?;
         }
         // If it lives now, its number was its own all along.
         let lives =
@@ -276,14 +277,14 @@ impl Pins {
         if !lives {
             return Err(Refused);
         }
-        guard.note(index, &pin, status)?;
+        guard.note(index, &handle, status)?;
         let chunk = self.chunk(index, entry.chunk_bytes.load(SeqCst))?;
 
-        self.drop_pin(index);
+        self.drop_handle(index);
         let held = &guard.held[index];
         held.owner.store(owner, SeqCst);
         held.is_copy.store(is_copy, SeqCst);
-        held.pin.store(pin.into_raw_fd() + 1, SeqCst);
+        held.handle.store(handle.into_raw_fd() + 1, SeqCst);
         entry.chunk_at.store(CHUNKS_AT + chunk.at, SeqCst);
         entry.chunk_bytes.store(chunk.bytes, SeqCst);
         entry.birth_ns.store(status.birth_ns, SeqCst);
@@ -352,12 +353,12 @@ impl Pins {
         Ok(chunk)
     }
 
-    fn drop_pin(&self, index: usize) {
+    fn drop_handle(&self, index: usize) {
         let held = &self.guard.held[index];
         held.owner.store(0, SeqCst);
-        let pin = held.pin.swap(0, SeqCst);
-        if pin != 0 {
-            drop(sys::owned(pin - 1));
+        let handle = held.handle.swap(0, SeqCst);
+        if handle != 0 {
+            drop(sys::owned(handle - 1));
         }
     }
 
@@ -373,8 +374,8 @@ impl Pins {
     }
 }
 
-/// A pin on the file of a descriptor.
-fn pin(pid: u32, fd: i32) -> Result<OwnedFd, Refused> {
+/// Opens a handle on the file of a descriptor.
+fn open_handle(pid: u32, fd: i32) -> Result<OwnedFd, Refused> {
     let link = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
     // The bits of the link are those of the description: what the program may not write, nobody
     // writes for it.
@@ -411,7 +412,7 @@ impl Room {
     }
 }
 
-/// Why a pin is not granted: the program goes straight on and nobody reads more than that.
+/// A handle is not granted. The file's calls pass through, and nobody reads more than that.
 #[derive(Debug)]
 struct Refused;
 
@@ -422,15 +423,15 @@ impl From<io::Error> for Refused {
 }
 
 impl Guard {
-    /// Notes the file of a pin before it is granted. In a pid namespace of its own (a container) a
+    /// Notes the file of a handle before it is granted. In a pid namespace of its own (a container) a
     /// note is no condition: when that ends nobody recovers anything, and `--max-age` is short.
-    fn note(&self, index: usize, pin: &OwnedFd, status: Status) -> Result<(), Refused> {
+    fn note(&self, index: usize, handle: &OwnedFd, status: Status) -> Result<(), Refused> {
         if self.states.is_empty() {
             return Ok(());
         }
         let note = self.note.get_or_init(|| Note::make(&self.states, &self.path, &self.file).ok());
         match note {
-            Some(note) => Ok(note.record(index, pin, status)?),
+            Some(note) => Ok(note.record(index, handle, status)?),
             None if identity::is_in_own_pid_namespace() => Ok(()),
             None => {
                 self.ledger.header.why.fetch_or(Why::NotNoted.bit(), SeqCst);

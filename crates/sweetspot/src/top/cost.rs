@@ -1,7 +1,7 @@
 //! What a call costs here, and what a buffer would save. This is the seam for a better model: only
-//! [`Price::saving`] decides the order of the table.
+//! [`CallCost::saving`] decides the order of the table.
 //!
-//! The price is that of a small read from the page cache, measured at the start in about a
+//! The cost of a call is that of a small read from the page cache. It is measured at the start in about a
 //! millisecond. Writes, network file systems and FUSE cost more, so a saving is a lower bound.
 
 use std::fs::File;
@@ -23,15 +23,15 @@ const CALL_SECONDS_USUAL: f64 = Cost::USUAL.call_ns as f64 / 1e9;
 
 /// What one system call costs.
 #[derive(Clone, Copy, Debug)]
-pub struct Price {
+pub struct CallCost {
     pub call_seconds: f64,
 }
 
-impl Price {
+impl CallCost {
     /// Measures it.
-    pub fn measure() -> Price {
+    pub fn measure() -> CallCost {
         let Ok(file) = File::open("/proc/self/exe") else {
-            return Price { call_seconds: CALL_SECONDS_USUAL };
+            return CallCost { call_seconds: CALL_SECONDS_USUAL };
         };
         let batch = || {
             let mut byte = [0];
@@ -42,13 +42,13 @@ impl Price {
             start.elapsed().as_secs_f64() / f64::from(CALLS_IN_A_BATCH)
         };
         let call_seconds = (0..BATCHES).map(|_| batch()).fold(f64::INFINITY, f64::min);
-        Price { call_seconds }
+        CallCost { call_seconds }
     }
 
     /// Seconds of processor time that a buffer would save in each second, for so many calls and
     /// bytes a second.
     pub fn saving(&self, calls: f64, bytes: f64) -> f64 {
-        // What is as large as the buffer goes straight on.
+        // Calls as large as the buffer pass through.
         if calls <= 0.0 || bytes / calls >= BUFFER_BYTES {
             return 0.0;
         }
@@ -63,9 +63,9 @@ mod tests {
 
     #[test]
     fn savings() {
-        let price = Price { call_seconds: 500e-9 };
+        let cost = CallCost { call_seconds: 500e-9 };
         let check = |calls: f64, bytes: f64, expected: f64| {
-            let found = price.saving(calls, bytes);
+            let found = cost.saving(calls, bytes);
             assert!((found - expected).abs() < 1e-6, "{calls} {bytes}: {found}");
         };
         check(0.0, 0.0, 0.0);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_call_costs_something() {
-        let price = Price::measure().call_seconds;
-        assert!(price > 10e-9 && price < 1e-3, "{price}");
+        let cost = CallCost::measure().call_seconds;
+        assert!(cost > 10e-9 && cost < 1e-3, "{cost}");
     }
 }

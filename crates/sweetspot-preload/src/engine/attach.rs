@@ -4,7 +4,7 @@
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use sweetspot_core::append::Pin;
+use sweetspot_core::append::Handle;
 use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{BUFFER_OFF, Counter, Entry};
@@ -13,9 +13,9 @@ use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::children::passive;
+use super::entries::{self, Mapped};
 use super::file::{self, AT_END, Attachment, Held, OpenFile, Placement};
 use super::flush::{remember_status, settle_held};
-use super::pins::{self, Pinned};
 use super::space::{PAGE_BYTES, append_bytes_max, has_space, look_for_space};
 use super::{auto, dirty, handlers, inodes, records, rules, settle, table, transition};
 use crate::floor::atomic::swap;
@@ -52,10 +52,10 @@ fn drop_chunk(file: &OpenFile) {
     }
 }
 
-/// Gives every pin back: the process ends or becomes another program. All is settled.
+/// Gives every handle back: the process ends or becomes another program. All is settled.
 #[unsafe(link_section = ".text.startup")]
 pub fn leave() {
-    if !pins::has_slot() {
+    if !entries::has_slot() {
         return;
     }
     let _signals = SignalsBlocked::new();
@@ -64,15 +64,15 @@ pub fn leave() {
             if file.is_append_interrupted() {
                 drop_chunk(file);
             }
-            unpin(file);
+            let_go(file);
         }
     }
     // What was closed is free when this process has ended, or is another program.
-    pins::await_releases();
-    pins::leave();
+    entries::await_let_go();
+    entries::leave();
 }
 
-/// Writes of this file go straight on from now on, at the position that is ours or the kernel's. The
+/// Writes of this file pass through from now on, at the position that is ours or the kernel's. The
 /// lock is held and nothing is pending.
 pub(super) fn detach(file: &OpenFile, held: &Held) {
     if !held.nested {
@@ -90,16 +90,16 @@ pub(super) fn give_up(file: &OpenFile, why: Why) {
 }
 
 /// Lets go of a file's entry: nothing is pending, or what is cannot be written.
-pub fn unpin(file: &OpenFile) {
+pub fn let_go(file: &OpenFile) {
     let entry = file.entry.swap(core::ptr::null_mut(), Relaxed);
     file.chunk.store(0, Relaxed);
     // SAFETY: entries are in the ledger, which stays mapped.
     if let Some(entry) = unsafe { entry.as_ref() } {
         if waiting_of(entry.word.load(Relaxed)) > 0 {
             remember_status(entry, file.fd.load(Relaxed));
-            pins::mark_failed(entry);
+            entries::mark_failed(entry);
         }
-        pins::release(Pinned {
+        entries::let_go(Mapped {
             entry,
             chunk: file.mapped_chunk.swap(0, Relaxed),
             chunk_bytes: file.mapped_bytes.load(Relaxed),
@@ -133,7 +133,7 @@ pub fn give_handle_back(fd: i32, file: &'static OpenFile) -> bool {
     let held = file.hold();
     let can = !held.nested && file.chunk.load(Relaxed) == 0;
     if can {
-        unpin(file);
+        let_go(file);
     }
     can
 }
@@ -146,8 +146,8 @@ pub(super) fn wants_more(file: &OpenFile) -> bool {
         && auto::chunk_bytes(file) >= mapped_bytes.saturating_mul(2)
 }
 
-/// Gives the chunk of a file back, in which nothing waits, and asks for a larger one. Writes go straight
-/// on until that is there.
+/// Gives the chunk of a file back, in which nothing waits, and asks for a larger one. Writes pass through
+/// until that is there.
 pub(super) fn enlarge(file: &'static OpenFile, fd: i32) {
     if give_handle_back(fd, file) {
         let _signals = SignalsBlocked::new();
@@ -165,11 +165,11 @@ fn be_modest(file: &'static OpenFile, refused: &'static Entry) {
     let _registry = file::hold_registry();
     if file.entry().is_some_and(|entry| core::ptr::eq(entry, refused)) {
         file.is_modest.store(1, Relaxed);
-        unpin(file);
+        let_go(file);
     }
 }
 
-/// Asks for a pin on a file that is open for writing. The registry is held.
+/// Asks for a handle on a file that is open for writing. The registry is held.
 pub(super) fn ask(file: &'static OpenFile, fd: i32) {
     let flags = sys::open_flags(fd).unwrap_or(0);
     let buffer = match file.buffer.load(Relaxed) {
@@ -205,7 +205,7 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
     if auto::may_want_more_than_usual(file, fd) {
         look_for_space(file, fd);
     }
-    let asked = pins::ask(&pins::Ask {
+    let asked = entries::ask(&entries::Ask {
         fd,
         device: status.device,
         inode: status.inode,
@@ -215,15 +215,15 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
         chunk_bytes: auto::chunk_bytes(file).max(2 * PAGE_BYTES),
     });
     match asked {
-        Ok(pinned) => {
-            file.mapped_chunk.store(pinned.chunk, Relaxed);
-            file.mapped_bytes.store(pinned.chunk_bytes, Relaxed);
-            file.entry.store((&raw const *pinned.entry).cast_mut(), Relaxed);
+        Ok(mapped) => {
+            file.mapped_chunk.store(mapped.chunk, Relaxed);
+            file.mapped_bytes.store(mapped.chunk_bytes, Relaxed);
+            file.entry.store((&raw const *mapped.entry).cast_mut(), Relaxed);
             file.flags.store(flags as u32, Relaxed);
             file.attachment.set(Attachment::Asked);
         }
-        Err(pins::NotAsked::Yet) => {}
-        Err(pins::NotAsked::Ever) => give_up(file, Why::NoGuard),
+        Err(entries::NotAsked::Yet) => {}
+        Err(entries::NotAsked::Ever) => give_up(file, Why::NoGuard),
     }
 }
 
@@ -246,12 +246,12 @@ enum Before {
 /// stdio does is seen (`earn`).
 pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     let Some(entry) = file.entry() else { return };
-    match pins::answer(entry) {
-        pins::Answer::Waiting => return,
-        pins::Answer::Refused if is_large(file, entry) => return be_modest(file, entry),
-        pins::Answer::Refused if file.is_from_outside() => return give_up(file, Why::NotCopied),
-        pins::Answer::Refused => return give_up(file, Why::PinRefused),
-        pins::Answer::Pinned => {}
+    match entries::answer(entry) {
+        entries::Answer::Waiting => return,
+        entries::Answer::Refused if is_large(file, entry) => return be_modest(file, entry),
+        entries::Answer::Refused if file.is_from_outside() => return give_up(file, Why::NotCopied),
+        entries::Answer::Refused => return give_up(file, Why::HandleRefused),
+        entries::Answer::Held => {}
     }
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
@@ -271,7 +271,7 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     if let Before::Learning(value) = before
         && file.state.load(Relaxed) != Learning(value).with(Learning::LOCKED).0
     {
-        // Sent straight on by another thread, which is now at the kernel's offset.
+        // Another thread made it pass through, and is now at the kernel's offset.
         return;
     }
     let position = if placement.trails() { 0 } else { sys::seek(fd, 0, libc::SEEK_CUR) };
@@ -291,7 +291,8 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     }
 }
 
-/// Sees to it that nobody enters a straight call on a file that is about to be attached. `None`: not now.
+/// Sees to it that no call that passes through begins on a file that is about to be attached. `None`: not
+/// now.
 fn lock_state(file: &OpenFile, placement: Placement) -> Option<Before> {
     let value = file.state.load(Relaxed);
     if value == table::ON {
@@ -299,7 +300,7 @@ fn lock_state(file: &OpenFile, placement: Placement) -> Option<Before> {
         return (!placement.trails()).then_some(Before::On);
     }
     let learning = Learning(value);
-    let is_free = table::is_learning(value) && learning.under_way() == 0;
+    let is_free = table::is_learning(value) && learning.in_flight() == 0;
     let is_locked = is_free && swap(&file.state, value, learning.with(Learning::LOCKED).0);
     is_locked.then_some(Before::Learning(value))
 }
@@ -308,9 +309,9 @@ fn lock_state(file: &OpenFile, placement: Placement) -> Option<Before> {
 fn map_chunk(file: &OpenFile, entry: &'static Entry, fd: i32) -> bool {
     let chunk = file.mapped_chunk.load(Relaxed);
     let chunk_bytes = file.mapped_bytes.load(Relaxed);
-    let Some(pinned) = pins::map(Pinned { entry, chunk, chunk_bytes }) else { return false };
-    file.mapped_chunk.store(pinned.chunk, Relaxed);
-    file.mapped_bytes.store(pinned.chunk_bytes, Relaxed);
+    let Some(mapped) = entries::map(Mapped { entry, chunk, chunk_bytes }) else { return false };
+    file.mapped_chunk.store(mapped.chunk, Relaxed);
+    file.mapped_bytes.store(mapped.chunk_bytes, Relaxed);
     file.fd.store(fd, Relaxed);
     file.attachment.set(Attachment::Held);
     true
@@ -351,13 +352,13 @@ pub fn is_known_by(learning: Learning) -> bool {
 }
 
 /// How a file stands with the guard.
-pub fn stand(file: &OpenFile) -> Pin {
-    let is_waiting = |entry| matches!(pins::answer(entry), pins::Answer::Waiting);
+pub fn stand(file: &OpenFile) -> Handle {
+    let is_waiting = |entry| matches!(entries::answer(entry), entries::Answer::Waiting);
     match file.attachment.get() {
-        Attachment::None => Pin::None,
-        Attachment::Asked => Pin::Asked { is_answered: !file.entry().is_some_and(is_waiting) },
-        Attachment::Held => Pin::Held,
-        Attachment::Never => Pin::Never,
+        Attachment::None => Handle::None,
+        Attachment::Asked => Handle::Asked { is_answered: !file.entry().is_some_and(is_waiting) },
+        Attachment::Held => Handle::Held,
+        Attachment::Never => Handle::Never,
     }
 }
 
@@ -371,8 +372,8 @@ pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
     stand(file).is_earned(writes)
 }
 
-/// Small writes were seen: know the inode, so that they disturb only windows of their own file; ask
-/// for a pin; let writes wait.
+/// Small writes were seen: learns the inode, so that they disturb only windows of their own file; asks
+/// for a handle; lets writes wait.
 pub fn earn(fd: i32) {
     let Some(word) = table::learning_word(fd) else { return };
     let writes = Learning(word.load(Relaxed)).small_writes();
@@ -420,5 +421,5 @@ pub fn forget_all() {
         file.error.store(0, Relaxed);
         file.attachment.set(Attachment::Never);
     }
-    pins::forget_all();
+    entries::forget_all();
 }

@@ -1,11 +1,12 @@
-//! This process' side of the guard's protocol: asking for a pin, waiting for nobody, giving it back.
+//! This process' entries in the ledger, its side of the guard's protocol: it asks for a handle on a file,
+//! does not wait for the answer, and gives the handle back.
 //!
 //! A file whose writes may wait has an [`Entry`] in the ledger. The guard answers an ask whenever it
-//! gets to it; until then the file's writes go straight on. Everything here happens inside
+//! gets to it; until then the file's writes pass through. Everything here happens inside
 //! transitions, with signals blocked.
 #![allow(unsafe_code)]
 
-mod releases;
+mod let_go;
 mod slot;
 
 use core::sync::atomic::{
@@ -15,12 +16,12 @@ use core::sync::atomic::{
 
 use sweetspot_core::ledger::{
     ENTRIES_MAX, Entry, FLAG_GUARD, FLUSH_FAILED, Ledger, STATE_ASKED, STATE_DISCARD, STATE_FREE,
-    STATE_OWNED, STATE_PINNED, STATE_REFUSED, STATE_RELEASE, next_state, state_of,
+    STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE, next_state, state_of,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
 
-pub use self::releases::await_releases;
-use self::releases::{forget_releases, note_release, wait_given_back};
+pub use self::let_go::await_let_go;
+use self::let_go::{forget_let_go, note_let_go, wait_given_back};
 use self::slot::{OWNER_DIED, claim_slot, forget_slot, give_slot_up};
 pub use self::slot::{
     count_waiting, guarded, has_slot, is_fork_unseen, is_guard_alive, slot, wait_until_given_back,
@@ -36,7 +37,7 @@ use crate::floor::{proc, shared};
 const IDLE_MAX: usize = 8;
 /// An entry that is mapped here: which one, and where its chunk is.
 #[derive(Clone, Copy)]
-pub struct Pinned {
+pub struct Mapped {
     pub entry: &'static Entry,
     /// Address and size of the mapped chunk; 0: not mapped yet.
     pub chunk: u64,
@@ -100,8 +101,8 @@ pub enum NotAsked {
     Ever,
 }
 
-/// Asks the guard to pin a file.
-pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
+/// Asks the guard for a handle on a file.
+pub fn ask(ask: &Ask) -> Result<Mapped, NotAsked> {
     let ledger = ledger::ledger().ok_or(NotAsked::Ever)?;
     let guard = ledger.header.guard.load(Relaxed);
     if ledger.header.flags.load(Relaxed) & FLAG_GUARD == 0 || guard & OWNER_DIED != 0 {
@@ -113,16 +114,16 @@ pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
     if !claim_slot(ledger) || !guarded() {
         return Err(NotAsked::Ever);
     }
-    let pinned = match take_idle(ask.chunk_bytes) {
-        Some(pinned) => pinned,
+    let mapped = match take_idle(ask.chunk_bytes) {
+        Some(mapped) => mapped,
         None if !pool::has_room(reserved_for(ask.chunk_bytes)) => return Err(NotAsked::Yet),
         None => {
-            let pinned = claim_entry(ledger).ok_or(NotAsked::Yet)?;
+            let mapped = claim_entry(ledger).ok_or(NotAsked::Yet)?;
             RESERVED.fetch_add(reserved_for(ask.chunk_bytes), Relaxed);
-            pinned
+            mapped
         }
     };
-    let entry = pinned.entry;
+    let entry = mapped.entry;
     entry.fd.store(ask.fd, Relaxed);
     entry.device.store(ask.device, Relaxed);
     entry.inode.store(ask.inode, Relaxed);
@@ -130,7 +131,7 @@ pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
     ask.placement.store(entry);
     entry.arrived.store(0, Relaxed);
     entry.is_recalled.store(0, Relaxed);
-    entry.chunk_bytes.store(ask.chunk_bytes.max(pinned.chunk_bytes), Relaxed);
+    entry.chunk_bytes.store(ask.chunk_bytes.max(mapped.chunk_bytes), Relaxed);
     let mut path = [0; 512];
     entry.path.store(proc::path_of(ask.fd, &mut path));
     let word = entry.state.load(Relaxed);
@@ -139,7 +140,7 @@ pub fn ask(ask: &Ask) -> Result<Pinned, NotAsked> {
         return Err(NotAsked::Ever);
     }
     poke(ledger, index_of(ledger, entry));
-    Ok(pinned)
+    Ok(mapped)
 }
 
 /// The descriptor is being closed although bytes of it could not be written, and the program was
@@ -172,7 +173,7 @@ pub fn unwritten() -> impl Iterator<Item = &'static Entry> {
 /// What the guard says.
 pub enum Answer {
     Waiting,
-    Pinned,
+    Held,
     Refused,
 }
 
@@ -180,60 +181,60 @@ pub enum Answer {
 #[inline(always)]
 pub fn answer(entry: &Entry) -> Answer {
     match state_of(entry.state.load(Acquire)) {
-        STATE_PINNED => Answer::Pinned,
+        STATE_HELD => Answer::Held,
         STATE_REFUSED => Answer::Refused,
         _ => Answer::Waiting,
     }
 }
 
-/// Maps the chunk of an entry that was just pinned, and touches what will be used first, so that no
-/// page is missing when bytes are appended.
-pub fn map(pinned: Pinned) -> Option<Pinned> {
-    let at = pinned.entry.chunk_at.load(Relaxed);
-    let bytes = pinned.entry.chunk_bytes.load(Relaxed);
-    if pinned.chunk != 0 && pinned.chunk_bytes == bytes {
-        return Some(pinned);
+/// Maps the chunk of an entry whose handle was just granted, and touches what will be used first, so that
+/// no page is missing when bytes are appended.
+pub fn map(mapped: Mapped) -> Option<Mapped> {
+    let at = mapped.entry.chunk_at.load(Relaxed);
+    let bytes = mapped.entry.chunk_bytes.load(Relaxed);
+    if mapped.chunk != 0 && mapped.chunk_bytes == bytes {
+        return Some(mapped);
     }
-    unmap(&pinned);
+    unmap(&mapped);
     let chunk = shared::map_chunk(at, bytes)?;
-    Some(Pinned { chunk, chunk_bytes: bytes, ..pinned })
+    Some(Mapped { chunk, chunk_bytes: bytes, ..mapped })
 }
 
-fn unmap(pinned: &Pinned) {
-    shared::unmap_chunk(pinned.chunk, pinned.chunk_bytes);
+fn unmap(mapped: &Mapped) {
+    shared::unmap_chunk(mapped.chunk, mapped.chunk_bytes);
 }
 
-/// The file needs its entry no more; nothing is pending.
-pub fn release(pinned: Pinned) {
+/// The file no longer needs its entry; nothing is pending.
+pub fn let_go(mapped: Mapped) {
     let Some(ledger) = ledger::ledger() else { return };
     let _held = hold(&KEEPING);
-    let entry = pinned.entry;
+    let entry = mapped.entry;
     if waiting_of(entry.word.load(Relaxed)) > 0 {
-        // Could not be written: pin and bytes stay until this process has ended; the guard then
+        // They could not be written. Handle and bytes stay until this process has ended; then the guard
         // writes them, or saves them beside.
         return;
     }
     let place = IDLE.iter().find(|idle| idle.entry.load(Relaxed).is_null());
-    let pinned_now = state_of(entry.state.load(Relaxed)) == STATE_PINNED;
-    let keep = place.filter(|_| pinned_now && pinned.chunk != 0);
+    let is_held = state_of(entry.state.load(Relaxed)) == STATE_HELD;
+    let keep = place.filter(|_| is_held && mapped.chunk != 0);
     let is_copied = Placement::of_entry(entry) == Placement::AtSharedOffset;
     let left = leave_state(entry, if keep.is_some() { STATE_RELEASE } else { STATE_DISCARD });
     match keep {
         Some(idle) => {
-            idle.chunk.store(pinned.chunk, Relaxed);
-            idle.chunk_bytes.store(pinned.chunk_bytes, Relaxed);
+            idle.chunk.store(mapped.chunk, Relaxed);
+            idle.chunk_bytes.store(mapped.chunk_bytes, Relaxed);
             idle.entry.store((&raw const *entry).cast_mut(), Relaxed);
         }
         None => {
             unreserve(entry);
-            unmap(&pinned);
+            unmap(&mapped);
         }
     }
     poke(ledger, index_of(ledger, entry));
     if is_copied {
         wait_given_back(entry, left);
     } else {
-        note_release(entry, left);
+        note_let_go(entry, left);
     }
 }
 
@@ -249,8 +250,8 @@ fn leave_state(entry: &Entry, state: u8) -> u64 {
     }
 }
 
-/// An idle entry that the guard has unpinned and whose chunk is large enough.
-fn take_idle(chunk_bytes: u64) -> Option<Pinned> {
+/// An idle entry whose handle the guard has closed, and whose chunk is large enough.
+fn take_idle(chunk_bytes: u64) -> Option<Mapped> {
     let _held = hold(&KEEPING);
     for idle in &IDLE {
         let entry = idle.entry.load(Relaxed);
@@ -260,7 +261,7 @@ fn take_idle(chunk_bytes: u64) -> Option<Pinned> {
             && idle.chunk_bytes.load(Relaxed) >= chunk_bytes
         {
             idle.entry.store(core::ptr::null_mut(), Relaxed);
-            return Some(Pinned {
+            return Some(Mapped {
                 entry,
                 chunk: idle.chunk.load(Relaxed),
                 chunk_bytes: idle.chunk_bytes.load(Relaxed),
@@ -270,7 +271,7 @@ fn take_idle(chunk_bytes: u64) -> Option<Pinned> {
     None
 }
 
-fn claim_entry(ledger: &'static Ledger) -> Option<Pinned> {
+fn claim_entry(ledger: &'static Ledger) -> Option<Mapped> {
     let slot = slot();
     // Processes begin at different places, so that they rarely meet.
     let start = slot as usize * 7;
@@ -286,7 +287,7 @@ fn claim_entry(ledger: &'static Ledger) -> Option<Pinned> {
             entry.slot.store(slot, SeqCst);
             entry.flushing.store(0, SeqCst);
             entry.word.store(flushed(entry.word.load(Relaxed)), SeqCst);
-            return Some(Pinned { entry, chunk: 0, chunk_bytes: 0 });
+            return Some(Mapped { entry, chunk: 0, chunk_bytes: 0 });
         }
     }
     None
@@ -316,7 +317,7 @@ pub fn leave() {
         // SAFETY: as in `take_idle`.
         if let Some(entry) = unsafe { entry.as_ref() } {
             let chunk = idle.chunk.load(Relaxed);
-            unmap(&Pinned { entry, chunk, chunk_bytes: idle.chunk_bytes.load(Relaxed) });
+            unmap(&Mapped { entry, chunk, chunk_bytes: idle.chunk_bytes.load(Relaxed) });
             unreserve(entry);
             leave_state(entry, STATE_DISCARD);
             poke(ledger, index_of(ledger, entry));
@@ -335,7 +336,7 @@ pub fn leave() {
 pub fn forget_all() {
     forget_slot();
     KEEPING.store(0, Relaxed);
-    forget_releases();
+    forget_let_go();
     RESERVED.store(0, Relaxed);
     for idle in &IDLE {
         if !idle.entry.swap(core::ptr::null_mut(), Relaxed).is_null() {
