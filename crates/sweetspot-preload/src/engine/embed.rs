@@ -57,7 +57,7 @@ fn status_of(file: &OpenFile) -> i32 {
         return answer::PASSED_THROUGH;
     }
     let reads = file.is_on() && file.buffer_bytes.load(Relaxed) > 0;
-    let writes = file.is_buffered() && file.chunk.load(Relaxed) > 0;
+    let writes = file.is_buffered() && file.write_buffer.load(Relaxed) > 0;
     match i32::from(reads) * answer::READS + i32::from(writes) * answer::WRITES {
         0 => answer::LEARNING,
         buffered => buffered,

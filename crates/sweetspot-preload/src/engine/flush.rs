@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 use sweetspot_core::append;
-use sweetspot_core::ledger::{Counter, Entry, FLUSH_FAILED, Way, chunk_start};
+use sweetspot_core::ledger::{Counter, Entry, FLUSH_FAILED, Way, write_buffer_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
 use sweetspot_core::why::Why;
 
@@ -113,7 +113,7 @@ fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
 /// Writes `len` pending bytes where they belong.
 fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<(), i32> {
     let fd = file.fd.load(Relaxed);
-    let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
+    let write_buffer = file.mapped_write_buffer.load(Relaxed) + write_buffer_start(base);
     let trails = Placement::of_entry(entry).trails();
     // Where the number means another file, a call made without libc changed it. The guard's handle still
     // leads to the right one.
@@ -125,8 +125,8 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
     }
     entry.flushing.store(1, SeqCst);
     match trails {
-        true => write_behind(entry, fd, chunk, len),
-        false => write_out(fd, chunk, len, base),
+        true => write_behind(entry, fd, write_buffer, len),
+        false => write_out(fd, write_buffer, len, base),
     }?;
     remember_status(entry, fd);
     Ok(())
@@ -168,15 +168,15 @@ fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
         return false;
     }
     let (base, len) = (entry.base.load(Relaxed), length_of(word));
-    let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
+    let write_buffer = file.mapped_write_buffer.load(Relaxed) + write_buffer_start(base);
     let mut done = 0;
     while done < len {
         let mut there = [0u8; 512];
         let wanted = (len - done).min(there.len() as u64) as usize;
-        // SAFETY: a buffer of that size; the chunk holds `len` bytes.
+        // SAFETY: a buffer of that size; the write buffer holds `len` bytes.
         let same = unsafe {
             let answer = sys::read_at(fd, there.as_mut_ptr(), wanted, base + done);
-            let ours = core::slice::from_raw_parts((chunk + done) as *const u8, wanted);
+            let ours = core::slice::from_raw_parts((write_buffer + done) as *const u8, wanted);
             answer == wanted as isize && there[..wanted] == *ours
         };
         if !same {
@@ -192,7 +192,7 @@ fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
 pub(super) fn flush_failed(file: &OpenFile, errno: i32) {
     file.error.store(errno, Relaxed);
     file.note(Why::WriteFailed);
-    file.chunk.store(0, Relaxed);
+    file.write_buffer.store(0, Relaxed);
 }
 
 /// Before a file is settled: nothing waits any more, and an append that was interrupted starts
@@ -203,7 +203,7 @@ pub fn settle_held(file: &'static OpenFile, held: &Held) {
         flush_failed(file, errno);
     }
     cancel_appends(file, entry, held);
-    file.chunk.store(0, Relaxed);
+    file.write_buffer.store(0, Relaxed);
 }
 
 /// Advances the generation although nothing is pending, so that an append in flight (below us, or in a
@@ -268,12 +268,17 @@ fn account(file: &'static OpenFile, len: u64, held: &Held) {
 }
 
 /// Positioned writes until all is written.
-fn write_out(fd: i32, chunk: u64, len: u64, base: u64) -> Result<(), i32> {
+fn write_out(fd: i32, write_buffer: u64, len: u64, base: u64) -> Result<(), i32> {
     let mut done = 0;
     while done < len {
-        // SAFETY: the chunk is mapped and holds `len` bytes.
+        // SAFETY: the write buffer is mapped and holds `len` bytes.
         let answer = unsafe {
-            sys::write_at(fd, (chunk + done) as *const u8, (len - done) as usize, base + done)
+            sys::write_at(
+                fd,
+                (write_buffer + done) as *const u8,
+                (len - done) as usize,
+                base + done,
+            )
         };
         match sys::result(answer) {
             Ok(0) => return Err(libc::EIO),
@@ -299,12 +304,13 @@ fn shared_offset(file: &OpenFile) -> Option<u64> {
 
 /// Plain writes, until all is written that has not arrived yet. One, but for a full disk: nobody
 /// else's bytes come in between.
-fn write_behind(entry: &Entry, fd: i32, chunk: u64, len: u64) -> Result<(), i32> {
+fn write_behind(entry: &Entry, fd: i32, write_buffer: u64, len: u64) -> Result<(), i32> {
     let mut arrived = entry.arrived.load(Relaxed);
     while arrived < len {
-        // SAFETY: the chunk is mapped and holds `len` bytes.
-        let answer =
-            unsafe { sys::write(fd, (chunk + arrived) as *const u8, (len - arrived) as usize) };
+        // SAFETY: the write buffer is mapped and holds `len` bytes.
+        let answer = unsafe {
+            sys::write(fd, (write_buffer + arrived) as *const u8, (len - arrived) as usize)
+        };
         match sys::result(answer) {
             Err(sys::Errno(libc::EINTR)) => {}
             Ok(written @ 1..) => arrived += written as u64,

@@ -80,8 +80,8 @@ pub fn is_followed(fd: i32) -> bool {
     !passive() && table::open_file(fd).is_some()
 }
 
-/// Whether another process may have the same description, and so set its flags: anything but a file that was
-/// opened here and goes on being followed.
+/// Whether another process may have the same description, and so set its flags: anything but a file
+/// that was opened here and goes on being followed.
 pub fn may_be_shared(fd: i32) -> bool {
     let is_own = |word: u64| match table::tag(word) {
         table::LEARNING => true,
@@ -209,7 +209,7 @@ pub fn forget(fd: i32) {
     let held = file.hold();
     if held.nested {
         // A handler closes the file to which the interrupted frame is appending: that goes on with
-        // the record and the chunk, so neither is used again.
+        // the record and the write buffer, so neither is used again.
         return;
     }
     flush::settle_held(file, &held);
