@@ -42,8 +42,8 @@ pub struct Shadow {
     passes_through: bool,
     /// It was open before the program started: no window.
     outside: bool,
-    /// Its writes would wait at the kernel's offset, which stays its position.
-    trails: bool,
+    /// Its writes would wait with append placement: the kernel's offset stays its position.
+    append_placed: bool,
     handle: Handle,
     window: window::Pattern,
     append: append::Pattern,
@@ -92,7 +92,7 @@ impl Shadow {
         on: false,
         passes_through: false,
         outside: false,
-        trails: false,
+        append_placed: false,
         handle: Handle::None,
         window: window::Pattern::NEW,
         append: append::Pattern { bytes_max: 0, poor: 0 },
@@ -152,9 +152,9 @@ impl Shadow {
         (self.news, self.speech) = (world.news, world.speech);
     }
 
-    /// Whether its writes wait at the kernel's offset.
-    fn is_trailing(&self) -> bool {
-        self.on && self.trails
+    /// Whether its writes wait with append placement.
+    fn is_append_placed(&self) -> bool {
+        self.on && self.append_placed
     }
 
     fn move_on(&mut self, transfer: Transfer) {
@@ -177,7 +177,7 @@ impl Shadow {
             return Wish::Nothing;
         }
         self.catch_up(world, &mut count);
-        if self.is_trailing() || self.on && read.len == 0 {
+        if self.is_append_placed() || self.on && read.len == 0 {
             // A file that is read again learns from its reads; of an empty read the kernel knows what to
             // say.
             self.settle(world, &mut count);
@@ -311,7 +311,7 @@ impl Shadow {
             self.passed_writes += 1;
             return if asks { Wish::Handle } else { Wish::Nothing };
         }
-        let follows = self.trails || write.at == self.pending_end();
+        let follows = self.append_placed || write.at == self.pending_end();
         if self.pending_len > 0 && !(follows && self.pending_len + write.len <= bytes_max) {
             world.speak();
             self.flush(&mut count);
@@ -381,7 +381,7 @@ impl Shadow {
         mut count: impl FnMut(Would, u64),
     ) {
         self.position = position;
-        if self.is_trailing() {
+        if self.is_append_placed() {
             world.speak();
             return self.flush(&mut count);
         }
@@ -405,7 +405,7 @@ impl Shadow {
     ) {
         self.move_on(write);
         world.speak();
-        if self.is_trailing() {
+        if self.is_append_placed() {
             self.flush(&mut count);
         } else {
             self.settle(world, &mut count);
@@ -428,7 +428,7 @@ impl Shadow {
             self.flush(count);
         }
         // It may have ended with that flush.
-        if self.on && !self.trails {
+        if self.on && !self.append_placed {
             count(Would::Settle, 1);
         }
         self.turn_off();

@@ -8,8 +8,8 @@ struct Program {
     world: World,
     counts: [u64; Would::COUNT],
     at: u64,
-    /// Whether its writes wait at the kernel's offset.
-    trails: bool,
+    /// Whether its writes wait with append placement.
+    append_placed: bool,
 }
 
 impl Program {
@@ -19,7 +19,7 @@ impl Program {
             world: World::default(),
             counts: [0; Would::COUNT],
             at: 0,
-            trails: false,
+            append_placed: false,
         }
     }
 
@@ -46,7 +46,7 @@ impl Program {
             counts[would as usize] += n;
         });
         match wish {
-            Wish::Handle if self.trails => self.shadow.ask_for_handle_trailing(),
+            Wish::Handle if self.append_placed => self.shadow.ask_for_handle_to_append(),
             Wish::Handle => self.shadow.ask_for_handle(),
             _ => {}
         }
@@ -132,7 +132,7 @@ fn random_and_large_reads_pass_through() {
 fn writes_that_are_appended_or_come_from_outside_wait_and_reads_end_that() {
     let mut program = Program::new();
     program.shadow = Shadow::OUTSIDE;
-    program.trails = true;
+    program.append_placed = true;
     (0..1000).for_each(|_| program.write(100));
     let waited = 1000 - u64::from(WRITES_TO_EARN) - 1;
     // Others move the offset meanwhile; no seek is answered here.

@@ -78,7 +78,7 @@ pub fn leave() {
 pub(super) fn detach(file: &OpenFile, held: &Held) {
     if !held.nested {
         file.write_buffer.store(0, Relaxed);
-        if file.is_trailing() {
+        if file.is_append_placed() {
             let learned = Learning(file.learned.load(Relaxed)).start_again();
             file.state.store(learned.0, Release);
         }
@@ -275,7 +275,7 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
         // Another thread made it pass through, and is now at the kernel's offset.
         return;
     }
-    let position = if placement.trails() { 0 } else { sys::seek(fd, 0, libc::SEEK_CUR) };
+    let position = if placement.is_append() { 0 } else { sys::seek(fd, 0, libc::SEEK_CUR) };
     let against = match held.nested || position < 0 || !map_write_buffer(file, entry, fd) {
         true => Some(Why::Budget),
         false if !has_space(file) => Some(Why::DiskNearlyFull),
@@ -297,8 +297,8 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
 fn lock_state(file: &OpenFile, placement: Placement) -> Option<Before> {
     let value = file.state.load(Relaxed);
     if value == table::ON {
-        // Where it trails, the next write of what has a window settles it first.
-        return (!placement.trails()).then_some(Before::On);
+        // With append placement, the next write of a file that has a window settles it first.
+        return (!placement.is_append()).then_some(Before::On);
     }
     let learning = Learning(value);
     let is_free = table::is_learning(value) && learning.in_flight() == 0;
@@ -334,15 +334,15 @@ fn begin_to_wait(
     let max = append_bytes_max(file);
     file.append_bytes_max.store(auto::append_bytes_first(file).min(max), Relaxed);
     file.appends_before.store(file.counted(Counter::Appends), Relaxed);
-    let trails = placement.trails();
+    let is_append = placement.is_append();
     if let Before::Learning(value) = before {
         file.learned.store(value, Relaxed);
         file.close_cursor();
-        file.position.store(if trails { AT_END } else { position }, Relaxed);
+        file.position.store(if is_append { AT_END } else { position }, Relaxed);
         file.kernel_at.store(position, Relaxed);
     }
     file.write_buffer.store(file.mapped_write_buffer.load(Relaxed), Relaxed);
-    file.state.store(if trails { table::TRAILING } else { table::ON }, Release);
+    file.state.store(if is_append { table::APPEND_PLACED } else { table::ON }, Release);
 }
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then

@@ -7,10 +7,10 @@
 //!   and the move of the position are one store);
 //! - else `position`.
 //!
-//! In every other state the kernel's offset is the position. While the state is `TRAILING` it is so
-//! as soon as nothing is pending: what waits leaves by a plain write, at the end of a file that is
-//! open for appending, or at the offset that others share, of one that came from outside. Then there
-//! is no window, and `position` is `AT_END`, of which nobody asks.
+//! In every other state the kernel's offset is the position. While the state is `APPEND_PLACED`, that
+//! holds as soon as nothing is pending: what waits leaves by a plain write, at the end of a file that
+//! is open for appending, or at the shared offset of one that came from outside. Then there is no
+//! window, and nobody asks for `position`, which is `AT_END`.
 //!
 //! # How a hit is safe without a lock
 //! `cursor` is {generation, cursor in the window}, one word. A hit reads it, checks that the
@@ -137,9 +137,9 @@ pub struct OpenFile {
     /// Errno of a flush that failed and was not reported yet.
     pub error: AtomicI32,
 
-    /// `ON`, `TRAILING`, or a word as in the table: `LEARNING`, `PASS_THROUGH`.
+    /// `ON`, `APPEND_PLACED`, or a word as in the table: `LEARNING`, `PASS_THROUGH`.
     pub state: AtomicU64,
-    /// What was learned before the state became `ON` or `TRAILING`.
+    /// What was learned before the state became `ON` or `APPEND_PLACED`.
     pub learned: AtomicU64,
     /// Descriptors that share it.
     pub references: AtomicU32,
@@ -417,9 +417,9 @@ impl OpenFile {
         self.state.load(Ordering::Acquire) == table::ON
     }
 
-    /// Whether its writes wait although its position is the kernel's.
-    pub fn is_trailing(&self) -> bool {
-        self.state.load(Ordering::Acquire) == table::TRAILING
+    /// Whether its writes wait for an append: its position is the kernel's.
+    pub fn is_append_placed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == table::APPEND_PLACED
     }
 
     /// Whether it was open before the program started: others share its offset.
@@ -439,7 +439,7 @@ impl OpenFile {
 
     /// Whether anything of it may be here that the kernel does not know.
     pub fn is_buffered(&self) -> bool {
-        self.is_on() || self.is_trailing()
+        self.is_on() || self.is_append_placed()
     }
 
     /// Adds to a counter.

@@ -65,7 +65,7 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
         // Nothing is committed yet, but an append that a handler interrupted may be about to, at what
         // is then no longer the position: it starts again.
         Found::Nothing => {
-            if !file.is_trailing() && file.position.load(Relaxed) == AT_END {
+            if !file.is_append_placed() && file.position.load(Relaxed) == AT_END {
                 file.position.store(file.end.load(Relaxed), Relaxed);
             }
             0
@@ -103,9 +103,9 @@ pub(super) fn follow_offset(file: &OpenFile, fd: i32) -> bool {
 
 /// What was pending up to `end` is in the file, or about to be said to be.
 fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
-    let trails = Placement::of_entry(entry).trails();
+    let is_append = Placement::of_entry(entry).is_append();
     file.end.store(end, Relaxed);
-    if !trails && file.position.load(Relaxed) == AT_END {
+    if !is_append && file.position.load(Relaxed) == AT_END {
         file.position.store(end, Relaxed);
     }
 }
@@ -114,17 +114,17 @@ fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
 fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<(), i32> {
     let fd = file.fd.load(Relaxed);
     let write_buffer = file.mapped_write_buffer.load(Relaxed) + write_buffer_start(base);
-    let trails = Placement::of_entry(entry).trails();
+    let is_append = Placement::of_entry(entry).is_append();
     // Where the number means another file, a call made without libc changed it. The guard's handle still
     // leads to the right one.
     let status = status_if_of(fd, file).ok_or(libc::EBADF)?;
     file.before_ns.store(status.mtime_ns, Relaxed);
-    if trails {
+    if is_append {
         store_status(entry, &status);
         entry.before.store(shared_offset(file).unwrap_or(status.size), Relaxed);
     }
     entry.flushing.store(1, SeqCst);
-    match trails {
+    match is_append {
         true => write_behind(entry, fd, write_buffer, len),
         false => write_out(fd, write_buffer, len, base),
     }?;
@@ -164,7 +164,7 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
 
 /// Whether a file holds its pending bytes where they belong.
 fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
-    if Placement::of_entry(entry).trails() {
+    if Placement::of_entry(entry).is_append() {
         return false;
     }
     let (base, len) = (entry.base.load(Relaxed), length_of(word));

@@ -205,13 +205,13 @@ fn write_buffered(
     kind: Kind,
 ) -> Option<Outcome> {
     match (kind, source) {
-        (Kind::Write, Source::Buffer(buffer, len)) if file.is_trailing() || !appends(file) => {
+        (Kind::Write, Source::Buffer(buffer, len)) if file.is_append_placed() || !appends(file) => {
             match append(Append { file, word, fd, buffer, len: len as u64 }) {
                 true => Some(Outcome::Done(len as isize)),
                 false => write_prepared(file, fd, buffer, len),
             }
         }
-        _ if file.is_trailing() => Some(match failing_descriptor(fd) {
+        _ if file.is_append_placed() => Some(match failing_descriptor(fd) {
             Some(errno) => Outcome::Done(fail(errno)),
             None => pass_through(Pass { kind, fd, len: len_of(source) }),
         }),
@@ -240,7 +240,7 @@ fn write_prepared(
         Prepared::Enlarge => enlarge(file, fd),
         Prepared::Failed => return failing_descriptor(fd).map(|errno| Outcome::Done(fail(errno))),
         Prepared::PassThrough if gains_nothing(file) => settle::settle(fd, settle::Next::Learn),
-        Prepared::PassThrough if file.is_trailing() => {
+        Prepared::PassThrough if file.is_append_placed() => {
             return Some(pass_through(Pass { kind: Kind::Write, fd, len: len as u64 }));
         }
         Prepared::PassThrough => return write_on(file, fd, buffer, len).map(Outcome::Done),
@@ -355,10 +355,10 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
         return Prepared::Shared;
     }
     let position =
-        if file.is_trailing() { expected_place(file, entry) } else { file.take_position() };
+        if file.is_append_placed() { expected_place(file, entry) } else { file.take_position() };
     if !may_grow(file, fd, position) {
         // Each write must meet the end by itself.
-        if !file.is_trailing() {
+        if !file.is_append_placed() {
             file.reopen_cursor();
         }
         detach(file, &held);
