@@ -180,7 +180,7 @@ impl Shadow {
         if self.is_append_placed() || self.on && read.len == 0 {
             // A file that is read again learns from its reads; of an empty read the kernel knows what to
             // say.
-            self.settle(world, &mut count);
+            self.quiesce(world, &mut count);
         }
         if !self.on {
             return self.learn_read(read, world);
@@ -272,7 +272,7 @@ impl Shadow {
             }
             Decision::Close(why) => {
                 self.why |= why.bit();
-                self.settle(world, count);
+                self.quiesce(world, count);
                 self.learning = self.learning.back_off();
                 let _ = self.learn_read(read, world);
                 false
@@ -294,7 +294,7 @@ impl Shadow {
             return Wish::Nothing;
         }
         if self.on && self.handle.gains_nothing(self.has_window) {
-            self.settle(world, &mut count);
+            self.quiesce(world, &mut count);
         }
         if !self.on {
             return self.learn_write(write, world);
@@ -390,7 +390,7 @@ impl Shadow {
         }
         if !is_plain {
             world.speak();
-            self.settle(world, &mut count);
+            self.quiesce(world, &mut count);
         }
         self.learning = self.learning.after_move(position, self.last_end);
         self.last_end = Near::to(position);
@@ -408,17 +408,17 @@ impl Shadow {
         if self.is_append_placed() {
             self.flush(&mut count);
         } else {
-            self.settle(world, &mut count);
+            self.quiesce(world, &mut count);
         }
     }
 
     /// The kernel is about to use offset or content of the file.
     pub fn hand_over(&mut self, world: &mut World, mut count: impl FnMut(Would, u64)) {
         world.speak();
-        self.settle(world, &mut count);
+        self.quiesce(world, &mut count);
     }
 
-    fn settle(&mut self, world: &mut World, count: &mut impl FnMut(Would, u64)) {
+    fn quiesce(&mut self, world: &mut World, count: &mut impl FnMut(Would, u64)) {
         if !self.on {
             return;
         }
@@ -429,7 +429,7 @@ impl Shadow {
         }
         // It may have ended with that flush.
         if self.on && !self.append_placed {
-            count(Would::Settle, 1);
+            count(Would::Quiesce, 1);
         }
         self.turn_off();
     }

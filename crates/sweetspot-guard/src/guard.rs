@@ -76,7 +76,7 @@ fn live(
     std::thread::sleep(HEAD_START);
     let arguments = identity::process_stat(std::process::id()).ok().map(|stat| stat.arguments);
     let path = path.to_owned();
-    sys::settle_signals();
+    sys::set_signals();
     sys::set_private_umask();
     let [file, program_pidfd] = sys::keep_only([file.into(), program_pidfd])?;
     sys::rename_process(NAME, arguments);

@@ -36,7 +36,7 @@
 //!                  buffer, take the kernel's offset, store size and times as fstat gives them *now*
 //!                  (writes that passed through may have moved them since the guard looked), buffer.
 //!                  REFUSED: final for this open file; DISCARD it when the file is closed.
-//! append           not alive(guard): settle, and pass through for good.
+//! append           not alive(guard): quiesce, and pass through for good.
 //!                  Nothing pending: base, order = header.order++.  Copy.  CAS word {g, n} -> {g, n+len}.
 //! flush            flushing = 1; pwrite(fd, write buffer, length, base) until all is written; size and
 //!                  times from fstat; CAS word -> flushed(word); flushing = 0.
@@ -45,7 +45,7 @@
 //! close            flush; unmap the write buffer; CAS (any state but FREE) -> DISCARD; poke.  Never
 //!                  touch it afterwards: its pages are given back.  Nobody waits for the guard.
 //!                  A DISCARD or RELEASE with bytes pending is left as it is until the owner dies.
-//! exit, exec       settle and DISCARD every entry, then ready = 0, then pid = 0.
+//! exit, exec       quiesce every file and DISCARD its entry, then ready = 0, then pid = 0.
 //! fork             the child maps private memory over the ledger, and claims a slot of its own.
 //! wait for a child after the kernel's wait: if an entry of the child's slot has a length and
 //!                  alive(guard): d = slot.done before looking; FUTEX_WAIT done == d, bounded.

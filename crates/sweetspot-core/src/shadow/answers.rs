@@ -44,7 +44,7 @@ impl Shadow {
 
     /// The file passes through for good, for this reason.
     pub fn refuse(&mut self, why: Why, world: &mut World, mut count: impl FnMut(Would, u64)) {
-        self.settle(world, &mut count);
+        self.quiesce(world, &mut count);
         self.passes_through = true;
         self.why |= why.bit();
     }

@@ -15,9 +15,9 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::entries::{self, Mapped};
 use super::file::{self, AT_END, Attachment, Held, OpenFile, Placement};
-use super::flush::{remember_status, settle_held};
+use super::flush::{drain_held, remember_status};
 use super::space::{PAGE_BYTES, append_bytes_max, has_space, look_for_space};
-use super::{auto, dirty, handlers, inodes, records, rules, settle, table, transition};
+use super::{auto, dirty, handlers, inodes, quiesce, records, rules, table, transition};
 use crate::floor::atomic::swap;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{shared, sys};
@@ -26,7 +26,7 @@ use crate::floor::{shared, sys};
 /// go of its write buffer without ever using it again. The lock is held.
 pub fn abandon(file: &'static OpenFile) {
     let held = Held::assumed(file);
-    settle_held(file, &held);
+    drain_held(file, &held);
     detach(file, &held);
     core::mem::forget(held);
     file.attachment.set(Attachment::Never);
@@ -53,7 +53,7 @@ fn drop_write_buffer(file: &OpenFile) {
     }
 }
 
-/// Gives every handle back: the process ends or becomes another program. All is settled.
+/// Gives every handle back: the process ends or becomes another program. Every file is quiesced.
 #[unsafe(link_section = ".text.startup")]
 pub fn leave() {
     if !entries::has_slot() {
@@ -127,9 +127,9 @@ pub fn limits_changed() {
     }
 }
 
-/// Settles a file and has the guard let go of it; false: not now. Its writes may earn that anew.
+/// Quiesces a file and has the guard let go of it; false: not now. Its writes may earn a handle anew.
 pub fn give_handle_back(fd: i32, file: &'static OpenFile) -> bool {
-    settle::settle(fd, settle::Next::Learn);
+    quiesce::quiesce(fd, quiesce::Next::Learn);
     let _signals = SignalsBlocked::new();
     let held = file.hold();
     let can = !held.nested && file.write_buffer.load(Relaxed) == 0;
@@ -297,7 +297,7 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
 fn lock_state(file: &OpenFile, placement: Placement) -> Option<Before> {
     let value = file.state.load(Relaxed);
     if value == table::ON {
-        // With append placement, the next write of a file that has a window settles it first.
+        // With append placement, the next write of a file that has a window quiesces it first.
         return (!placement.is_append()).then_some(Before::On);
     }
     let learning = Learning(value);

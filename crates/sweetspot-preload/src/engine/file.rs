@@ -33,7 +33,7 @@
 //! Everything that changes a window or a state is a transition: signals blocked
 //! (`signals::SignalsBlocked`), the file's lock held. An append holds the lock too, but blocks no
 //! signal. So a handler may find the lock held by the very append that it interrupted
-//! ([`Held::nested`]): then it may write out what is committed and settle the file, but not append;
+//! ([`Held::nested`]): then it may write out what is committed and quiesce the file, but not append;
 //! the interrupted append finds its generation gone and starts again. If the handler jumped out of it,
 //! the next call from a shallower frame takes the lock over; another thread does so after a second.
 //! Then the file passes through and its write buffer is never used again, because the old owner may

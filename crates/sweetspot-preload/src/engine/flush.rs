@@ -195,9 +195,9 @@ pub(super) fn flush_failed(file: &OpenFile, errno: i32) {
     file.write_buffer.store(0, Relaxed);
 }
 
-/// Before a file is settled: nothing waits any more, and an append that was interrupted starts
-/// again. The lock is held.
-pub fn settle_held(file: &'static OpenFile, held: &Held) {
+/// The first step of quiescing a file: afterwards nothing waits, and an append that was interrupted
+/// starts again. The lock is held.
+pub fn drain_held(file: &'static OpenFile, held: &Held) {
     let Some(entry) = file.entry() else { return };
     if let Err(errno) = flush_held(file, held) {
         flush_failed(file, errno);

@@ -12,7 +12,7 @@ use super::children::passive;
 use super::file::{AT_END, CLOSED, OpenFile};
 use super::{
     AtOnce, Kind, Outcome, Pass, children, concerns, disturbed, enter, enter_alone,
-    is_append_placed, is_followed, observe, settle, speak, table,
+    is_append_placed, is_followed, observe, quiesce, speak, table,
 };
 use crate::floor::atomic::{single_threaded, swap};
 use crate::floor::signals::SignalsBlocked;
@@ -111,7 +111,7 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
         turn += 1;
         disturbed(fd, turn);
         if !is_append_placed(fd) {
-            settle::settle(fd, settle::Next::Learn);
+            quiesce::quiesce(fd, quiesce::Next::Learn);
         }
         if let Some(pass) = enter(fd, kind, 0) {
             return Outcome::PassThrough(pass);

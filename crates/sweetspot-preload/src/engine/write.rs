@@ -25,7 +25,7 @@ use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, entries, inodes,
-    is_followed, ledger, life, observe, settle, speak, table, talk, transition,
+    is_followed, ledger, life, observe, quiesce, speak, table, talk, transition,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
@@ -216,7 +216,7 @@ fn write_buffered(
             None => pass_through(Pass { kind, fd, len: len_of(source) }),
         }),
         _ => {
-            settle::settle(fd, settle::Next::Learn);
+            quiesce::quiesce(fd, quiesce::Next::Learn);
             None
         }
     }
@@ -235,11 +235,11 @@ fn write_prepared(
         Prepared::Shared => {
             let is_limit = !sys::file_size_unlimited();
             let why = if is_limit { Why::FileSizeLimit } else { Why::Shared };
-            settle::settle(fd, settle::Next::PassThrough(why));
+            quiesce::quiesce(fd, quiesce::Next::PassThrough(why));
         }
         Prepared::Enlarge => enlarge(file, fd),
         Prepared::Failed => return failing_descriptor(fd).map(|errno| Outcome::Done(fail(errno))),
-        Prepared::PassThrough if gains_nothing(file) => settle::settle(fd, settle::Next::Learn),
+        Prepared::PassThrough if gains_nothing(file) => quiesce::quiesce(fd, quiesce::Next::Learn),
         Prepared::PassThrough if file.is_append_placed() => {
             return Some(pass_through(Pass { kind: Kind::Write, fd, len: len as u64 }));
         }
@@ -292,7 +292,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
         return Prepared::PassThrough;
     }
     if !entries::guarded() {
-        settle::settle(fd, settle::Next::Learn);
+        quiesce::quiesce(fd, quiesce::Next::Learn);
         give_up(file, Why::NoGuard);
         return Prepared::PassThrough;
     }
