@@ -92,9 +92,9 @@ static void live(long lane) {
         long kind = (number >> 48) % 8 && !(is_steps && call >= STEPS_FROM) ? 63 : (long)(number % 64);
         long length = 1 + (long)((number >> 8) % 300);
         long at = (long)((number >> 24) % 70000);
-        /* Where writes trail, asking makes all that waits go out. */
-        int trails = file && (seed % 2 || (!lane && is_outside));
-        int asks = !trails || call % 256 == 0;
+        /* With append placement, asking makes all that waits go out. */
+        int is_append = file && (seed % 2 || (!lane && is_outside));
+        int asks = !is_append || call % 256 == 0;
         if (asks && lseek(fd, 0, SEEK_CUR) >= SIZE_MAX_BYTES) {
             lseek(fd, 0, SEEK_SET);
             continue;

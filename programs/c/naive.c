@@ -17,7 +17,7 @@ static struct window {
     int calls;
 } windows[WINDOWS];
 
-static void settle(int fd) {
+static void quiesce(int fd) {
     if (fd < 0 || fd >= WINDOWS) return;
     struct window *window = &windows[fd];
     if (window->mode == WRITING && window->length) syscall(SYS_write, fd, window->bytes, window->length);
@@ -34,11 +34,11 @@ static int buffered(int fd, size_t bytes) {
 
 ssize_t read(int fd, void *into, size_t bytes) {
     if (!buffered(fd, bytes)) {
-        settle(fd);
+        quiesce(fd);
         return syscall(SYS_read, fd, into, bytes);
     }
     struct window *window = &windows[fd];
-    if (window->mode == WRITING) settle(fd);
+    if (window->mode == WRITING) quiesce(fd);
     if (window->calls++ < 16) return syscall(SYS_read, fd, into, bytes);
     if (window->position >= window->length) {
         long n = syscall(SYS_read, fd, window->bytes, WINDOW_BYTES);
@@ -56,13 +56,13 @@ ssize_t read(int fd, void *into, size_t bytes) {
 
 ssize_t write(int fd, const void *from, size_t bytes) {
     if (!buffered(fd, bytes) || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
-        settle(fd);
+        quiesce(fd);
         return syscall(SYS_write, fd, from, bytes);
     }
     struct window *window = &windows[fd];
-    if (window->mode == READING) settle(fd);
+    if (window->mode == READING) quiesce(fd);
     if (window->calls++ < 16) return syscall(SYS_write, fd, from, bytes);
-    if (window->length + (long)bytes > WINDOW_BYTES) settle(fd);
+    if (window->length + (long)bytes > WINDOW_BYTES) quiesce(fd);
     window->mode = WRITING;
     memcpy(window->bytes + window->length, from, bytes);
     window->length += (long)bytes;
@@ -70,23 +70,23 @@ ssize_t write(int fd, const void *from, size_t bytes) {
 }
 
 off_t lseek(int fd, off_t offset, int whence) {
-    settle(fd);
+    quiesce(fd);
     return syscall(SYS_lseek, fd, offset, whence);
 }
 
 off_t lseek64(int fd, off_t offset, int whence) { return lseek(fd, offset, whence); }
 
 int close(int fd) {
-    settle(fd);
+    quiesce(fd);
     if (fd >= 0 && fd < WINDOWS) windows[fd].calls = 0;
     return (int)syscall(SYS_close, fd);
 }
 
-__attribute__((destructor)) static void settle_all(void) {
-    for (int fd = 0; fd < WINDOWS; fd++) settle(fd);
+__attribute__((destructor)) static void quiesce_all(void) {
+    for (int fd = 0; fd < WINDOWS; fd++) quiesce(fd);
 }
 
 void _exit(int status) {
-    settle_all();
+    quiesce_all();
     for (;;) syscall(SYS_exit_group, status);
 }

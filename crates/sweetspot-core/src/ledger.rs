@@ -4,29 +4,31 @@
 //! pending and where it belongs, and counters. It never holds a path that anyone trusts.
 //!
 //! ```text
-//! 0            Ledger: header, rules, slots, files, entries          (mapped by everyone)
-//! CHUNKS_AT    pending bytes, one chunk an entry, allocated by the guard (a program maps its own)
+//! 0                 Ledger: header, rules, slots, files, entries; everyone maps it
+//! WRITE_BUFFERS_AT  pending bytes: one write buffer an entry; the guard allocates them, and each program
+//!                   maps its own
 //! ```
 //!
 //! # Who writes what
 //! Settings and rules: `run`, before the program starts. A slot, its files and its entries: the
-//! process that claimed them. `Entry::state` also the guard, by compare-and-swap. Chunks are
+//! process that claimed them. `Entry::state` also the guard, by compare-and-swap. Write buffers are
 //! allocated and freed by the guard alone, so no allocator lock can die with a program.
 //!
 //! # Life of an entry
 //! ```text
 //!            program              guard                 program
-//!   FREE ──► OWNED ──► ASKED ──► HELD (or REFUSED) ──► RELEASE ──(guard)──► OWNED, chunk kept
-//!                                                      DISCARD ──(guard)──► FREE, chunk freed
+//!   FREE ──► OWNED ──► ASKED ──► HELD (or REFUSED) ──► RELEASE ──(guard)──► OWNED, write buffer kept
+//!                                                      DISCARD ──(guard)──► FREE, write buffer freed
 //! ```
 //! Each change of state advances the generation that shares its word, so an answer to an old
 //! question is recognised as old.
 //!
 //! # The commit points
-//! `Entry::word` is {generation, owner, length}; [`crate::pending`] has every step of it. The bytes begin
-//! [`chunk_start`] into the chunk. An append copies its bytes behind `length` and then advances `length`
-//! with one compare-and-swap: from there the write has happened. A flush writes `length` bytes at `base`
-//! and then swaps in the next generation with length 0: from there the flush has happened.
+//! `Entry::word` is {generation, owner, length}; [`crate::pending`] has every step of it. The bytes
+//! begin [`write_buffer_start`] into the write buffer. An append copies its bytes behind `length` and
+//! then advances `length` with one compare-and-swap: from there the write has happened. A flush writes
+//! `length` bytes at `base` and then swaps in the next generation with length 0: from there the flush
+//! has happened.
 //!
 //! # Bytes without a place of their own
 //! What is appended ([`PLACE_END`]) goes where the file ends by then, what is written to a description
@@ -51,10 +53,10 @@ pub const ENTRIES_MAX: usize = 2048;
 pub const RULES_MAX: usize = 64;
 /// Bytes of a path or pattern that are kept; a longer one is cut (paths are for display only).
 pub const TEXT_BYTES_MAX: usize = 256;
-/// Where chunks begin, in bytes from the start of the file: a multiple of the page size.
-pub const CHUNKS_AT: u64 = (size_of::<Ledger>() as u64).next_multiple_of(65536);
-/// Bytes that chunks can take together. The file is sparse: only what is used is allocated.
-pub const CHUNKS_BYTES_MAX: u64 = 4 << 30;
+/// Where write buffers begin, in bytes from the start of the file: a multiple of the page size.
+pub const WRITE_BUFFERS_AT: u64 = (size_of::<Ledger>() as u64).next_multiple_of(65536);
+/// Bytes that write buffers can take together. The file is sparse: only what is used is allocated.
+pub const WRITE_BUFFERS_BYTES_MAX: u64 = 4 << 30;
 /// File systems whose costs are kept; on others each file finds out by itself.
 pub const DEVICES_MAX: usize = 16;
 
@@ -174,8 +176,8 @@ pub struct Header {
     pub answer: AtomicU32,
     /// The sum of `Slot::waiting`, at least.
     pub waiting: AtomicU32,
-    /// Bytes that chunks may still take, as the guard last saw it; 0: not known.
-    pub chunks_left: AtomicU64,
+    /// Bytes that write buffers may still take, as the guard last saw it; 0: not known.
+    pub write_buffer_bytes_left: AtomicU64,
     /// What calls cost, by file system.
     pub devices: Devices,
 }
@@ -326,8 +328,8 @@ pub struct FileRecord {
     pub why: AtomicU64,
     /// By [`Counter`].
     pub counters: [AtomicU64; Counter::COUNT],
-    /// By [`Way`]: what calls cost, as words of [`Cost`], and the largest size that was chosen, in bytes; 0:
-    /// not known.
+    /// By [`Way`]: what calls cost, as words of [`Cost`], and the largest size that was chosen, in
+    /// bytes; 0: not known.
     pub costs: [AtomicU64; Way::COUNT],
     pub chosen: [AtomicU32; Way::COUNT],
     pub path: Text,
@@ -385,10 +387,10 @@ pub struct Entry {
     pub slot: AtomicU32,
     /// Its descriptor in the owner, through which the guard opens its handle on the file.
     pub fd: AtomicI32,
-    /// Where the chunk lies in the ledger, in bytes; 0: none yet.
-    pub chunk_at: AtomicU64,
-    /// Size of the chunk. When asking: the size that is wanted.
-    pub chunk_bytes: AtomicU64,
+    /// Where the write buffer lies in the ledger, in bytes; 0: none yet.
+    pub write_buffer_at: AtomicU64,
+    /// Size of the write buffer. When asking: the size that is wanted.
+    pub write_buffer_bytes: AtomicU64,
     pub device: AtomicU64,
     pub inode: AtomicU64,
     /// Birth time in nanoseconds, 0 where the file system has none.
@@ -437,16 +439,16 @@ pub const STATE_ASKED: u8 = 2;
 pub const STATE_HELD: u8 = 3;
 /// The guard grants no handle. Final for this open file.
 pub const STATE_REFUSED: u8 = 4;
-/// The owner no longer needs the handle, but keeps the chunk.
+/// The owner no longer needs the handle, but keeps the write buffer.
 pub const STATE_RELEASE: u8 = 5;
-/// The owner needs neither handle nor chunk.
+/// The owner needs neither handle nor write buffer.
 pub const STATE_DISCARD: u8 = 6;
 
-/// Where in a chunk the first pending byte lies, when it belongs at `base` in the file: at the same
-/// place in a page. The kernel then copies whole pages between equal alignments; with others one
+/// Where in a write buffer the first pending byte lies, when it belongs at `base` in the file: at the
+/// same place in a page. The kernel then copies whole pages between equal alignments; with others one
 /// copy of 1 MiB took four times as long (AMD EPYC, `rep movsb` between addresses that differ by a
 /// little modulo 4096).
-pub fn chunk_start(base: u64) -> u64 {
+pub fn write_buffer_start(base: u64) -> u64 {
     base % 4096
 }
 
@@ -460,7 +462,7 @@ pub fn next_state(word: u64, state: u8) -> u64 {
     ((word >> 8).wrapping_add(1) << 8) | u64::from(state)
 }
 
-/// Everything but the chunks.
+/// Everything but the write buffers.
 #[repr(C)]
 pub struct Ledger {
     pub header: Header,

@@ -1,8 +1,8 @@
 //! What `profile` records: the memory in which the processes of a tree count their calls.
 //!
-//! It lies in the ledger's file, where under `run` the chunks lie ([`OBSERVATIONS_AT`]): a tree that
-//! is observed buffers nothing, so it has none. Counters are shared memory, so those of a process
-//! that is killed are kept.
+//! It lies in the ledger's file, where under `run` the write buffers lie ([`OBSERVATIONS_AT`]): a tree
+//! that is observed buffers nothing, so it has no write buffers. Counters are shared memory, so those
+//! of a process that is killed are kept.
 //!
 //! # Who writes what
 //! A [`Process`] and its [`Record`]s: that process. While there is room ([`RECORDS_APART`]) a process
@@ -11,11 +11,11 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::ledger::{CHUNKS_AT, Text};
+use crate::ledger::{Text, WRITE_BUFFERS_AT};
 use crate::shadow::Would;
 
 /// Where the observations begin, in bytes from the start of the ledger's file.
-pub const OBSERVATIONS_AT: u64 = CHUNKS_AT;
+pub const OBSERVATIONS_AT: u64 = WRITE_BUFFERS_AT;
 /// Programs, over all processes (an exec begins another one), that are told apart.
 pub const PROCESSES_MAX: usize = 4096;
 /// Paths, for each process that has records of its own. Whatever comes later is counted in the last.

@@ -42,8 +42,8 @@ pub struct Shadow {
     passes_through: bool,
     /// It was open before the program started: no window.
     outside: bool,
-    /// Its writes would wait at the kernel's offset, which stays its position.
-    trails: bool,
+    /// Its writes would wait with append placement: the kernel's offset stays its position.
+    append_placed: bool,
     handle: Handle,
     window: window::Pattern,
     append: append::Pattern,
@@ -92,7 +92,7 @@ impl Shadow {
         on: false,
         passes_through: false,
         outside: false,
-        trails: false,
+        append_placed: false,
         handle: Handle::None,
         window: window::Pattern::NEW,
         append: append::Pattern { bytes_max: 0, poor: 0 },
@@ -152,9 +152,9 @@ impl Shadow {
         (self.news, self.speech) = (world.news, world.speech);
     }
 
-    /// Whether its writes wait at the kernel's offset.
-    fn is_trailing(&self) -> bool {
-        self.on && self.trails
+    /// Whether its writes wait with append placement.
+    fn is_append_placed(&self) -> bool {
+        self.on && self.append_placed
     }
 
     fn move_on(&mut self, transfer: Transfer) {
@@ -177,10 +177,10 @@ impl Shadow {
             return Wish::Nothing;
         }
         self.catch_up(world, &mut count);
-        if self.is_trailing() || self.on && read.len == 0 {
+        if self.is_append_placed() || self.on && read.len == 0 {
             // A file that is read again learns from its reads; of an empty read the kernel knows what to
             // say.
-            self.settle(world, &mut count);
+            self.quiesce(world, &mut count);
         }
         if !self.on {
             return self.learn_read(read, world);
@@ -272,7 +272,7 @@ impl Shadow {
             }
             Decision::Close(why) => {
                 self.why |= why.bit();
-                self.settle(world, count);
+                self.quiesce(world, count);
                 self.learning = self.learning.back_off();
                 let _ = self.learn_read(read, world);
                 false
@@ -294,7 +294,7 @@ impl Shadow {
             return Wish::Nothing;
         }
         if self.on && self.handle.gains_nothing(self.has_window) {
-            self.settle(world, &mut count);
+            self.quiesce(world, &mut count);
         }
         if !self.on {
             return self.learn_write(write, world);
@@ -311,7 +311,7 @@ impl Shadow {
             self.passed_writes += 1;
             return if asks { Wish::Handle } else { Wish::Nothing };
         }
-        let follows = self.trails || write.at == self.pending_end();
+        let follows = self.append_placed || write.at == self.pending_end();
         if self.pending_len > 0 && !(follows && self.pending_len + write.len <= bytes_max) {
             world.speak();
             self.flush(&mut count);
@@ -381,7 +381,7 @@ impl Shadow {
         mut count: impl FnMut(Would, u64),
     ) {
         self.position = position;
-        if self.is_trailing() {
+        if self.is_append_placed() {
             world.speak();
             return self.flush(&mut count);
         }
@@ -390,7 +390,7 @@ impl Shadow {
         }
         if !is_plain {
             world.speak();
-            self.settle(world, &mut count);
+            self.quiesce(world, &mut count);
         }
         self.learning = self.learning.after_move(position, self.last_end);
         self.last_end = Near::to(position);
@@ -405,20 +405,20 @@ impl Shadow {
     ) {
         self.move_on(write);
         world.speak();
-        if self.is_trailing() {
+        if self.is_append_placed() {
             self.flush(&mut count);
         } else {
-            self.settle(world, &mut count);
+            self.quiesce(world, &mut count);
         }
     }
 
     /// The kernel is about to use offset or content of the file.
     pub fn hand_over(&mut self, world: &mut World, mut count: impl FnMut(Would, u64)) {
         world.speak();
-        self.settle(world, &mut count);
+        self.quiesce(world, &mut count);
     }
 
-    fn settle(&mut self, world: &mut World, count: &mut impl FnMut(Would, u64)) {
+    fn quiesce(&mut self, world: &mut World, count: &mut impl FnMut(Would, u64)) {
         if !self.on {
             return;
         }
@@ -428,8 +428,8 @@ impl Shadow {
             self.flush(count);
         }
         // It may have ended with that flush.
-        if self.on && !self.trails {
-            count(Would::Settle, 1);
+        if self.on && !self.append_placed {
+            count(Would::Quiesce, 1);
         }
         self.turn_off();
     }

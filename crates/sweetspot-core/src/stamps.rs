@@ -61,10 +61,10 @@ impl Apart {
     }
 }
 
-/// Whether a change after `at_ns` would have left its mark in these times of a file: they must be older by
-/// the age that a window may have. They are no finer than a tick of the kernel's clock, which is much
-/// less; on some file systems they are whole seconds, on others (FAT) every other one.
-pub fn is_settled(modified_ns: u64, changed_ns: u64, at_ns: u64, age_ns: u64) -> bool {
+/// Whether a change after `at_ns` would have left its mark in these times of a file: they must be
+/// older by the age that a window may have. They are no finer than a tick of the kernel's clock, which
+/// is much less. On some file systems they are whole seconds, on others (FAT) every other one.
+pub fn would_show_a_change(modified_ns: u64, changed_ns: u64, at_ns: u64, age_ns: u64) -> bool {
     let is_whole = |ns: u64| ns.is_multiple_of(SECOND_NS);
     let whole_seconds = is_whole(modified_ns) && is_whole(changed_ns);
     let margin_ns = if whole_seconds { age_ns.max(2 * SECOND_NS) } else { age_ns };
@@ -123,15 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn times_of_whole_seconds_settle_after_two() {
+    fn times_of_whole_seconds_show_a_change_after_two() {
         const SECOND: u64 = 1_000_000_000;
         let (age, whole) = (SECOND / 10, NOW / SECOND * SECOND);
-        assert!(is_settled(NOW, NOW, NOW + age + 1, age));
-        assert!(!is_settled(NOW, NOW, NOW + age, age));
-        assert!(!is_settled(whole, whole, whole + 2 * SECOND, age));
-        assert!(is_settled(whole, whole, whole + 2 * SECOND + 1, age));
+        assert!(would_show_a_change(NOW, NOW, NOW + age + 1, age));
+        assert!(!would_show_a_change(NOW, NOW, NOW + age, age));
+        assert!(!would_show_a_change(whole, whole, whole + 2 * SECOND, age));
+        assert!(would_show_a_change(whole, whole, whole + 2 * SECOND + 1, age));
         // A time that somebody has set, on a file system with fine ones.
-        assert!(is_settled(whole, NOW, NOW + age + 1, age));
-        assert!(!is_settled(whole, whole, whole + 3 * SECOND, 3 * SECOND));
+        assert!(would_show_a_change(whole, NOW, NOW + age + 1, age));
+        assert!(!would_show_a_change(whole, whole, whole + 3 * SECOND, 3 * SECOND));
     }
 }

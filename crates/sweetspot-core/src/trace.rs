@@ -38,10 +38,10 @@ pub enum Told {
     Refuse,
     /// Reads have earned a window. `at`: the size of the file.
     Window,
-    /// Writes have earned a handle, and wait at their place; or at the end of the file, or at an offset
-    /// that others share.
+    /// Writes have earned a handle, and wait at their position.
     Handle,
-    HandleTrailing,
+    /// The same with append placement: at the end of the file, or at an offset that others share.
+    HandleToAppend,
     /// Writes never wait. `value`: the bit of the reason.
     RefuseWrites,
     /// The description is closed.
@@ -62,7 +62,7 @@ impl Told {
         Told::Refuse,
         Told::Window,
         Told::Handle,
-        Told::HandleTrailing,
+        Told::HandleToAppend,
         Told::RefuseWrites,
         Told::End,
         Told::Costs,

@@ -5,16 +5,16 @@
 //! It ends with the last process of the tree.
 //!
 //! Two threads, no lock across a call that may block on data:
-//! - *handles* answers asks, and alone opens and closes handles, allocates and frees chunks. It never
-//!   touches file data.
+//! - *handles* answers asks, and alone opens and closes handles, allocates and frees write buffers. It
+//!   never touches file data.
 //! - the *reaper* sleeps until a process dies, and then writes what that process left. It also writes for
 //!   a living process: what has waited for the maximum age while that process is quiet (`quiet`), and
 //!   what another process wants in its files now. It may block on a slow file system; asks are answered
 //!   meanwhile. It starts with the first ask: before that no death leaves anything, and each thread
 //!   counts towards the user's limit of processes.
 //!
-//! What a process stores in shared memory is believed only where it can do no harm beyond the
-//! process' own rights: the handle decides which file is written, the chunk that this guard gave out
+//! What a process stores in shared memory is believed only where it can do no harm beyond the process'
+//! own rights: the handle decides which file is written, the write buffer that this guard gave out
 //! decides which bytes. Both are remembered here and not read back.
 
 mod deaths;
@@ -76,7 +76,7 @@ fn live(
     std::thread::sleep(HEAD_START);
     let arguments = identity::process_stat(std::process::id()).ok().map(|stat| stat.arguments);
     let path = path.to_owned();
-    sys::settle_signals();
+    sys::set_signals();
     sys::set_private_umask();
     let [file, program_pidfd] = sys::keep_only([file.into(), program_pidfd])?;
     sys::rename_process(NAME, arguments);
@@ -131,9 +131,9 @@ struct Held {
     /// The `O_PATH` descriptor, or the copy of the description, plus one; 0: none.
     handle: AtomicI32,
     is_copy: AtomicBool,
-    /// From the start of the ledger; 0: none.
-    chunk_at: AtomicU64,
-    chunk_bytes: AtomicU64,
+    /// Where its write buffer is, from the start of the ledger; 0: none.
+    write_buffer_at: AtomicU64,
+    write_buffer_bytes: AtomicU64,
     /// The id under which the owner is watched; 0: nobody.
     owner: AtomicU64,
 }

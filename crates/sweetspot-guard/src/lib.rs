@@ -29,23 +29,23 @@
 //! first ask        slot.start_ticks, slot.pid_namespace, then ready = 1 (Release)
 //! claim            CAS state FREE -> OWNED (next_state), then at once: slot, flushing = 0,
 //!                  word = flushed(word)
-//! ask              fd, device, inode, open_flags, path, chunk_bytes = wanted size;
+//! ask              fd, device, inode, open_flags, path, write_buffer_bytes = wanted size;
 //!                  CAS OWNED -> ASKED; poke.  Until the answer every call passes through.
-//! answer           HELD of the generation after the ask: chunk_at, chunk_bytes (at least what was
-//!                  wanted) are valid, only now and until the next RELEASE or DISCARD.  Map the
-//!                  chunk, take the kernel's offset, store size and times as fstat gives them *now*
+//! answer           HELD of the generation after the ask: write_buffer_at and write_buffer_bytes (at
+//!                  least what was wanted) are valid, until the next RELEASE or DISCARD.  Map the write
+//!                  buffer, take the kernel's offset, store size and times as fstat gives them *now*
 //!                  (writes that passed through may have moved them since the guard looked), buffer.
 //!                  REFUSED: final for this open file; DISCARD it when the file is closed.
-//! append           not alive(guard): settle, and pass through for good.
+//! append           not alive(guard): quiesce, and pass through for good.
 //!                  Nothing pending: base, order = header.order++.  Copy.  CAS word {g, n} -> {g, n+len}.
-//! flush            flushing = 1; pwrite(fd, chunk, length, base) until all is written; size and
+//! flush            flushing = 1; pwrite(fd, write buffer, length, base) until all is written; size and
 //!                  times from fstat; CAS word -> flushed(word); flushing = 0.
-//! let go           flush; CAS HELD -> RELEASE; poke.  The guard answers OWNED.  The chunk is kept,
-//!                  so the next ask is cheaper.
-//! close            flush; unmap the chunk; CAS (any state but FREE) -> DISCARD; poke.  Never touch
-//!                  the chunk afterwards: its pages are given back.  Nobody waits for the guard.
+//! let go           flush; CAS HELD -> RELEASE; poke.  The guard answers OWNED.  The write buffer is
+//!                  kept, so the next ask is cheaper.
+//! close            flush; unmap the write buffer; CAS (any state but FREE) -> DISCARD; poke.  Never
+//!                  touch it afterwards: its pages are given back.  Nobody waits for the guard.
 //!                  A DISCARD or RELEASE with bytes pending is left as it is until the owner dies.
-//! exit, exec       settle and DISCARD every entry, then ready = 0, then pid = 0.
+//! exit, exec       quiesce every file and DISCARD its entry, then ready = 0, then pid = 0.
 //! fork             the child maps private memory over the ledger, and claims a slot of its own.
 //! wait for a child after the kernel's wait: if an entry of the child's slot has a length and
 //!                  alive(guard): d = slot.done before looking; FUTEX_WAIT done == d, bounded.
@@ -54,7 +54,6 @@
 #[cfg(test)]
 use test_start as _;
 
-mod chunks;
 pub mod costs;
 mod error;
 mod filters;
@@ -70,6 +69,7 @@ mod quiet;
 pub mod recover;
 pub mod session;
 mod sys;
+mod write_buffers;
 
 pub use error::{Error, ErrorKind};
 pub use notes::Noted;

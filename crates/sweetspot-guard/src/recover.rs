@@ -23,8 +23,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sweetspot_core::ledger::{
-    CHUNKS_AT, CHUNKS_BYTES_MAX, Entry, Header, Ledger, MAGIC, PLACE_END, PLACE_OFFSET, Slot,
-    TEXT_BYTES_MAX, chunk_start,
+    Entry, Header, Ledger, MAGIC, PLACE_END, PLACE_OFFSET, Slot, TEXT_BYTES_MAX, WRITE_BUFFERS_AT,
+    WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
 
@@ -382,13 +382,14 @@ impl<'a> Found<'a> {
 /// ledger could have them.
 fn extent<'a>(ledger: &'a File, entry: &Entry) -> Option<(u64, Extent<'a>)> {
     let bytes = waiting_of(entry.word.load(Relaxed));
-    let (at, room) = (entry.chunk_at.load(Relaxed), entry.chunk_bytes.load(Relaxed));
+    let (at, room) = (entry.write_buffer_at.load(Relaxed), entry.write_buffer_bytes.load(Relaxed));
     let end = at.checked_add(room)?;
-    let start = chunk_start(entry.base.load(Relaxed));
+    let start = write_buffer_start(entry.base.load(Relaxed));
     let fits = start.checked_add(bytes)? <= room;
-    let is_chunk = at >= CHUNKS_AT && end <= CHUNKS_AT + CHUNKS_BYTES_MAX && fits;
+    let is_write_buffer =
+        at >= WRITE_BUFFERS_AT && end <= WRITE_BUFFERS_AT + WRITE_BUFFERS_BYTES_MAX && fits;
     let (base, left) = finish::left(entry, Extent { ledger, at: at + start, bytes });
-    (left.bytes > 0 && is_chunk).then_some((base, left))
+    (left.bytes > 0 && is_write_buffer).then_some((base, left))
 }
 
 /// The file that a piece belongs to, proved to be the same and unchanged.

@@ -15,8 +15,9 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, CHUNKS_AT, CHUNKS_BYTES_MAX, FLAG_GUARD, FLAG_STDIO,
-    FLAG_SUMMARY, Ledger, MAGIC, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, TEXT_BYTES_MAX,
+    BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, FLAG_GUARD, FLAG_STDIO, FLAG_SUMMARY, Ledger, MAGIC,
+    RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, TEXT_BYTES_MAX, WRITE_BUFFERS_AT,
+    WRITE_BUFFERS_BYTES_MAX,
 };
 use sweetspot_core::pending::waiting_of;
 use sweetspot_core::policy::{MAX_AGE_MS, MAX_AGE_NAMESPACE_MS};
@@ -132,18 +133,18 @@ impl Session {
     /// As [`Session::create`].
     pub fn create_in(settings: &Settings, folder: &Path) -> Result<Session, Error> {
         check_rules(&settings.rules)?;
-        let full_bytes = CHUNKS_AT + CHUNKS_BYTES_MAX;
+        let full_bytes = WRITE_BUFFERS_AT + WRITE_BUFFERS_BYTES_MAX;
         // Growing a file beyond the limit would kill this process with SIGXFSZ.
         let (limit_bytes, _) =
             sys::Resource::FileBytes.limit().map_err(|error| Error::system(MAKE, folder, error))?;
         if limit_bytes < size_of::<Ledger>() as u64 {
             return Err(Error::new(MAKE, folder, ErrorKind::FileSizeLimit, None));
         }
-        let has_chunks = limit_bytes >= full_bytes;
-        let size = if has_chunks { full_bytes } else { size_of::<Ledger>() as u64 };
+        let has_write_buffers = limit_bytes >= full_bytes;
+        let size = if has_write_buffers { full_bytes } else { size_of::<Ledger>() as u64 };
 
         let (path, file) = make_file(folder)?;
-        let made = fill(&file, size, settings, has_chunks);
+        let made = fill(&file, size, settings, has_write_buffers);
         match made {
             Ok(ledger) => {
                 let (notes, costs) = (settings.notes.clone(), settings.costs.clone());
@@ -344,7 +345,7 @@ pub(crate) fn fill(
     file: &File,
     size: u64,
     settings: &Settings,
-    has_chunks: bool,
+    has_write_buffers: bool,
 ) -> io::Result<Mapping> {
     file.set_len(size)?;
     // All that processes touch is allocated before they may touch it: a full memory file system is
@@ -353,7 +354,7 @@ pub(crate) fn fill(
     let needed_bytes = if settings.summary { ENTRIES_AT } else { FILES_AT };
     sys::allocate(file, 0, needed_bytes as u64)?;
     let missing_bytes = (size_of::<Ledger>() - ENTRIES_AT) as u64;
-    if settings.guard && has_chunks && sys::free_bytes(file)? < missing_bytes {
+    if settings.guard && has_write_buffers && sys::free_bytes(file)? < missing_bytes {
         return Err(io::Error::from_raw_os_error(libc::ENOSPC));
     }
     let ledger = Mapping::new(file)?;
@@ -369,7 +370,7 @@ pub(crate) fn fill(
     let flag = |wanted: bool, flag: u32| if wanted { flag } else { 0 };
     header.flags.store(
         flag(settings.summary, FLAG_SUMMARY)
-            | flag(settings.guard && has_chunks, FLAG_GUARD)
+            | flag(settings.guard && has_write_buffers, FLAG_GUARD)
             | flag(settings.stdio, FLAG_STDIO),
         Relaxed,
     );

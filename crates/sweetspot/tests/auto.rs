@@ -151,11 +151,11 @@ fn largest(sizes: &[u64]) -> u64 {
     sizes.iter().copied().max().unwrap_or(0)
 }
 
-/// While a larger chunk is asked for, every write is one of the dear calls: so where a question to the file
-/// system takes long, the first one is large. Writes also pass through while the guard of a busy machine
-/// is late: a run with such writes is followed by another.
+/// While a larger write buffer is asked for, every write is one of the dear calls: so where a question
+/// to the file system takes long, the first one is large. Writes also pass through while the guard of
+/// a busy machine is late: a run with such writes is followed by another.
 #[test]
-fn where_a_question_takes_long_no_larger_chunk_is_asked_for_later() {
+fn where_a_question_takes_long_no_larger_write_buffer_is_asked_for_later() {
     let place = Place::new();
     let mut passed = Vec::new();
     for _ in 0..RUNS_MAX {

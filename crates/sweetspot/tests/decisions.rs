@@ -44,7 +44,7 @@ const APART_MAX: u64 = 2;
 /// Of the file that is read, in bytes.
 const FILE_BYTES: usize = 600_000;
 /// Longer than a file must be unchanged for a window to be believed.
-const SETTLED: Duration = Duration::from_millis(1_200);
+const OLD_ENOUGH: Duration = Duration::from_millis(1_200);
 
 impl Place {
     fn json(&self, name: &str) -> Value {
@@ -111,7 +111,7 @@ fn a_file_that_is_open_twice_says_so() {
 #[test]
 fn the_same_calls_lead_to_the_same_system_calls_whoever_is_asked() {
     let place = Place::with_program();
-    std::thread::sleep(SETTLED);
+    std::thread::sleep(OLD_ENOUGH);
     let mut wrong = Vec::new();
     for way in WAYS {
         let (profiled, recording) = place.profiled(way);

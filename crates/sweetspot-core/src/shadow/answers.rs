@@ -27,10 +27,9 @@ impl Shadow {
         self.handle = Handle::Asked { is_answered: true };
     }
 
-    /// The same for a file whose writes wait at the kernel's offset: one that is open for appending,
-    /// or came from outside.
-    pub fn ask_for_handle_trailing(&mut self) {
-        self.trails = true;
+    /// The same for a file with append placement: it is open for appending, or came from outside.
+    pub fn ask_for_handle_to_append(&mut self) {
+        self.append_placed = true;
         self.ask_for_handle();
     }
 
@@ -38,14 +37,14 @@ impl Shadow {
     pub fn refuse_writes(&mut self, why: Why) {
         self.why |= why.bit();
         self.handle = Handle::Never;
-        if self.is_trailing() {
+        if self.is_append_placed() {
             self.turn_off();
         }
     }
 
     /// The file passes through for good, for this reason.
     pub fn refuse(&mut self, why: Why, world: &mut World, mut count: impl FnMut(Would, u64)) {
-        self.settle(world, &mut count);
+        self.quiesce(world, &mut count);
         self.passes_through = true;
         self.why |= why.bit();
     }

@@ -22,8 +22,8 @@ pub enum Would {
     FlushBytes,
     /// Seeks answered without the kernel.
     Seek,
-    /// Times the kernel would have been told the position.
-    Settle,
+    /// Times a file would have been quiesced, which tells the kernel the position.
+    Quiesce,
     /// Files that would have got a window, or begun to wait, which takes some questions.
     Open,
     /// Calls that this was asked about: where only some were, all else is a part of these.

@@ -8,8 +8,8 @@ struct Program {
     world: World,
     counts: [u64; Would::COUNT],
     at: u64,
-    /// Whether its writes wait at the kernel's offset.
-    trails: bool,
+    /// Whether its writes wait with append placement.
+    append_placed: bool,
 }
 
 impl Program {
@@ -19,7 +19,7 @@ impl Program {
             world: World::default(),
             counts: [0; Would::COUNT],
             at: 0,
-            trails: false,
+            append_placed: false,
         }
     }
 
@@ -46,7 +46,7 @@ impl Program {
             counts[would as usize] += n;
         });
         match wish {
-            Wish::Handle if self.trails => self.shadow.ask_for_handle_trailing(),
+            Wish::Handle if self.append_placed => self.shadow.ask_for_handle_to_append(),
             Wish::Handle => self.shadow.ask_for_handle(),
             _ => {}
         }
@@ -132,7 +132,7 @@ fn random_and_large_reads_pass_through() {
 fn writes_that_are_appended_or_come_from_outside_wait_and_reads_end_that() {
     let mut program = Program::new();
     program.shadow = Shadow::OUTSIDE;
-    program.trails = true;
+    program.append_placed = true;
     (0..1000).for_each(|_| program.write(100));
     let waited = 1000 - u64::from(WRITES_TO_EARN) - 1;
     // Others move the offset meanwhile; no seek is answered here.
@@ -141,9 +141,9 @@ fn writes_that_are_appended_or_come_from_outside_wait_and_reads_end_that() {
     program
         .shadow
         .seek(program.at, true, &mut program.world, |would, _| assert_ne!(would, Would::Seek));
-    program.check(&[(Would::Append, waited + 1), (Would::Settle, 0), (Would::Seek, 0)]);
+    program.check(&[(Would::Append, waited + 1), (Would::Quiesce, 0), (Would::Seek, 0)]);
     (0..1000).for_each(|_| program.read(100));
-    program.check(&[(Would::Append, waited + 1), (Would::Hit, 0), (Would::Settle, 0)]);
+    program.check(&[(Would::Append, waited + 1), (Would::Hit, 0), (Would::Quiesce, 0)]);
     assert_eq!(program.shadow.why(), Why::FromOutside.bit());
 }
 
@@ -174,14 +174,14 @@ fn a_position_that_is_kept_to_no_purpose_is_given_back() {
     program.shadow.refuse_writes(Why::NoGuard);
     program.write(200);
     program.seek(0);
-    program.check(&[(Would::Append, 35), (Would::Settle, 1), (Would::Seek, 0)]);
+    program.check(&[(Would::Append, 35), (Would::Quiesce, 1), (Would::Seek, 0)]);
     // With a window it is of use.
     let mut program = Program::new();
     (0..100).for_each(|_| program.read(200));
     program.shadow.refuse_writes(Why::NoGuard);
     program.write(200);
     program.seek(0);
-    program.check(&[(Would::Settle, 0), (Would::Seek, 1)]);
+    program.check(&[(Would::Quiesce, 0), (Would::Seek, 1)]);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn what_takes_a_handle_back_is_asked_for_again() {
     (0..20).for_each(|_| program.read(200));
     // On for its reads: the handle is asked for at the sixty-fourth write.
     (0..100).for_each(|_| program.write(200));
-    program.check(&[(Would::Append, 100 - u64::from(WRITES_TO_EARN)), (Would::Settle, 0)]);
+    program.check(&[(Would::Append, 100 - u64::from(WRITES_TO_EARN)), (Would::Quiesce, 0)]);
     // A vector ends the waiting, which is earned again by a few writes.
     let vector = Transfer { at: program.at, len: 20, done: 20, is_positioned: false };
     program.shadow.write_past(vector, &mut program.world, |_, _| {});

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
 use sweetspot_core::ledger::{
-    Entry, FLUSH_FAILED, STATE_DISCARD, STATE_FREE, Slot, chunk_start, next_state, state_of,
+    Entry, FLUSH_FAILED, STATE_DISCARD, STATE_FREE, Slot, next_state, state_of, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
 
@@ -184,14 +184,16 @@ impl Guard {
     fn finish_entry(&self, index: usize, entry: &Entry, pid: u32) -> io::Result<()> {
         let held = &self.held[index];
         let word = entry.word.load(SeqCst);
-        let start = chunk_start(entry.base.load(SeqCst));
-        let bytes = waiting_of(word).min(held.chunk_bytes.load(SeqCst).saturating_sub(start));
+        let start = write_buffer_start(entry.base.load(SeqCst));
+        let bytes =
+            waiting_of(word).min(held.write_buffer_bytes.load(SeqCst).saturating_sub(start));
         let (Some(handle), true) = (held.handle(), bytes > 0) else {
             // Without a handle nothing was ever accepted.
             entry.word.store(flushed(word), SeqCst);
             return Ok(());
         };
-        let whole = Extent { ledger: &self.file, at: held.chunk_at.load(SeqCst) + start, bytes };
+        let whole =
+            Extent { ledger: &self.file, at: held.write_buffer_at.load(SeqCst) + start, bytes };
         let unchanged = self.may_still_be_written(entry, handle);
         let is_copy = held.is_copy.load(SeqCst);
         let write = |()| write_where_it_belongs(entry, handle, is_copy, None, &whole);

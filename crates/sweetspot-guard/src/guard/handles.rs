@@ -1,5 +1,5 @@
-//! The thread that answers asks, and alone opens and closes handles, allocates and frees chunks. It never
-//! touches file data.
+//! The thread that answers asks, and alone opens and closes handles, allocates and frees write
+//! buffers. It never touches file data.
 
 use std::io;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    CHUNKS_AT, CHUNKS_BYTES_MAX, CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry,
-    PLACE_OFFSET, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED,
-    STATE_REFUSED, STATE_RELEASE, next_state, state_of,
+    CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry, PLACE_OFFSET, SLOTS_MAX,
+    STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE,
+    WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, next_state, state_of,
 };
 use sweetspot_core::pending::waiting_of;
 use sweetspot_core::size::BUFFER_BYTES_MAX;
@@ -19,10 +19,10 @@ use sweetspot_core::why::Why;
 
 use super::Guard;
 use super::deaths::Watched;
-use crate::chunks::{Chunk, Chunks};
 use crate::notes::Note;
 use crate::quiet::{self, Quiet};
 use crate::sys::{self, Status};
+use crate::write_buffers::{WriteBuffer, WriteBuffers};
 use crate::{identity, memory};
 
 /// How long a look at the memory available stays good: a look costs as much as a handle.
@@ -41,7 +41,7 @@ const LOOK_MIN: Duration = Duration::from_millis(1);
 /// The thread that answers asks.
 pub(super) struct Handles {
     guard: &'static Guard,
-    chunks: Chunks,
+    write_buffers: WriteBuffers,
     room: Room,
     /// Whether the reaper has started.
     has_reaper: bool,
@@ -55,14 +55,14 @@ pub(super) struct Handles {
 
 impl Handles {
     pub(super) fn new(guard: &'static Guard) -> Handles {
-        let chunks = Chunks::new(CHUNKS_BYTES_MAX, sys::page_bytes().max(4096));
+        let write_buffers = WriteBuffers::new(WRITE_BUFFERS_BYTES_MAX, sys::page_bytes().max(4096));
         let age_ms = u64::from(guard.ledger.header.max_age_ms.load(SeqCst));
         let clock_step = Duration::from_millis((age_ms / u64::from(CLOCKS_PER_AGE)).max(1));
         let begun = Instant::now();
         let (room, quiet) = (Room::default(), Quiet::new(clock_step));
         Handles {
             guard,
-            chunks,
+            write_buffers,
             room,
             has_reaper: false,
             begun,
@@ -91,9 +91,9 @@ impl Handles {
                 self.sweep();
             }
             // Windows, which nobody asks for, keep to it too; and who asks for more than usual.
-            let room_bytes = self.room.bytes(self.guard, &self.chunks);
-            let left_bytes = room_bytes.saturating_sub(self.chunks.taken_bytes());
-            header.chunks_left.store(left_bytes, SeqCst);
+            let room_bytes = self.room.bytes(self.guard, &self.write_buffers);
+            let left_bytes = room_bytes.saturating_sub(self.write_buffers.taken_bytes());
+            header.write_buffer_bytes_left.store(left_bytes, SeqCst);
             header.guard_naps.store(1, SeqCst);
             // Whoever asked before the line above did not wake us, but has advanced `asks`; whoever
             // asks after it wakes us.
@@ -226,11 +226,11 @@ impl Handles {
                 // Where that fails, the file was closed meanwhile or its owner died.
                 if state == STATE_REFUSED || answer.is_err() {
                     self.drop_handle(index);
-                    self.drop_chunk(index);
+                    self.drop_write_buffer(index);
                 }
             }
-            // With bytes pending (which no owner does) handle and chunk stay until it has died and the
-            // reaper has written them.
+            // With bytes pending (which no owner does) handle and write buffer stay until it has died
+            // and the reaper has written them.
             STATE_RELEASE if !is_pending => {
                 self.drop_handle(index);
                 let next = next_state(word, STATE_OWNED);
@@ -239,8 +239,8 @@ impl Handles {
             }
             STATE_DISCARD if !is_pending => {
                 self.drop_handle(index);
-                self.drop_chunk(index);
-                entry.chunk_at.store(0, SeqCst);
+                self.drop_write_buffer(index);
+                entry.write_buffer_at.store(0, SeqCst);
                 entry.slot.store(0, SeqCst);
                 entry.state.store(next_state(word, STATE_FREE), SeqCst);
             }
@@ -248,7 +248,7 @@ impl Handles {
         }
     }
 
-    /// Takes the handle and the chunk that an entry asks for.
+    /// Takes the handle and the write buffer that an entry asks for.
     fn grant(&mut self, index: usize, entry: &Entry) -> Result<(), Refused> {
         let guard = self.guard;
         let slot = entry.slot.load(SeqCst);
@@ -278,15 +278,15 @@ impl Handles {
             return Err(Refused);
         }
         guard.note(index, &handle, status)?;
-        let chunk = self.chunk(index, entry.chunk_bytes.load(SeqCst))?;
+        let write_buffer = self.write_buffer(index, entry.write_buffer_bytes.load(SeqCst))?;
 
         self.drop_handle(index);
         let held = &guard.held[index];
         held.owner.store(owner, SeqCst);
         held.is_copy.store(is_copy, SeqCst);
         held.handle.store(handle.into_raw_fd() + 1, SeqCst);
-        entry.chunk_at.store(CHUNKS_AT + chunk.at, SeqCst);
-        entry.chunk_bytes.store(chunk.bytes, SeqCst);
+        entry.write_buffer_at.store(WRITE_BUFFERS_AT + write_buffer.at, SeqCst);
+        entry.write_buffer_bytes.store(write_buffer.bytes, SeqCst);
         entry.birth_ns.store(status.birth_ns, SeqCst);
         entry.size.store(status.size, SeqCst);
         entry.mtime_ns.store(status.mtime_ns, SeqCst);
@@ -325,32 +325,36 @@ impl Handles {
         Ok((watch.register(&guard.epoll, watched, pidfd)?, pid))
     }
 
-    /// The chunk of an entry, at least `wanted_bytes` large: the one it kept, or a new one.
-    fn chunk(&mut self, index: usize, wanted_bytes: u64) -> Result<Chunk, Refused> {
+    /// The write buffer of an entry, at least `wanted_bytes` large: the one it kept, or a new one.
+    fn write_buffer(&mut self, index: usize, wanted_bytes: u64) -> Result<WriteBuffer, Refused> {
         let held = &self.guard.held[index];
-        let kept = Chunk {
-            at: held.chunk_at.load(SeqCst).wrapping_sub(CHUNKS_AT),
-            bytes: held.chunk_bytes.load(SeqCst),
+        let kept = WriteBuffer {
+            at: held.write_buffer_at.load(SeqCst).wrapping_sub(WRITE_BUFFERS_AT),
+            bytes: held.write_buffer_bytes.load(SeqCst),
         };
         if kept.bytes >= wanted_bytes.max(1) {
             return Ok(kept);
         }
-        self.drop_chunk(index);
+        self.drop_write_buffer(index);
         if wanted_bytes > BUFFER_BYTES_MAX {
             return Err(Refused);
         }
-        let bytes = self.chunks.chunk_bytes(wanted_bytes).ok_or(Refused)?;
-        if self.chunks.taken_bytes() + bytes > self.room.bytes(self.guard, &self.chunks) {
+        let bytes = self.write_buffers.bytes_for(wanted_bytes).ok_or(Refused)?;
+        if self.write_buffers.taken_bytes() + bytes
+            > self.room.bytes(self.guard, &self.write_buffers)
+        {
             return Err(Refused);
         }
-        let chunk = self.chunks.take(bytes).ok_or(Refused)?;
-        if sys::allocate(&self.guard.file, CHUNKS_AT + chunk.at, chunk.bytes).is_err() {
-            self.chunks.give_back(chunk);
+        let write_buffer = self.write_buffers.take(bytes).ok_or(Refused)?;
+        if sys::allocate(&self.guard.file, WRITE_BUFFERS_AT + write_buffer.at, write_buffer.bytes)
+            .is_err()
+        {
+            self.write_buffers.give_back(write_buffer);
             return Err(Refused);
         }
-        held.chunk_at.store(CHUNKS_AT + chunk.at, SeqCst);
-        held.chunk_bytes.store(chunk.bytes, SeqCst);
-        Ok(chunk)
+        held.write_buffer_at.store(WRITE_BUFFERS_AT + write_buffer.at, SeqCst);
+        held.write_buffer_bytes.store(write_buffer.bytes, SeqCst);
+        Ok(write_buffer)
     }
 
     fn drop_handle(&self, index: usize) {
@@ -362,14 +366,14 @@ impl Handles {
         }
     }
 
-    fn drop_chunk(&mut self, index: usize) {
+    fn drop_write_buffer(&mut self, index: usize) {
         let held = &self.guard.held[index];
-        let bytes = held.chunk_bytes.swap(0, SeqCst);
-        let at = held.chunk_at.swap(0, SeqCst);
+        let bytes = held.write_buffer_bytes.swap(0, SeqCst);
+        let at = held.write_buffer_at.swap(0, SeqCst);
         if bytes != 0 {
             // Where the memory cannot be given back it is used again as it is.
             let _ = sys::punch(&self.guard.file, at, bytes);
-            self.chunks.give_back(Chunk { at: at - CHUNKS_AT, bytes });
+            self.write_buffers.give_back(WriteBuffer { at: at - WRITE_BUFFERS_AT, bytes });
         }
     }
 }
@@ -385,7 +389,7 @@ fn open_handle(pid: u32, fd: i32) -> Result<OwnedFd, Refused> {
     Ok(sys::open(&link, libc::O_PATH, 0)?)
 }
 
-/// How much memory chunks may take: a quarter of what is available, half of what the memory file
+/// How much memory write buffers may take: a quarter of what is available, half of what the memory file
 /// system has, and a quarter of what the control group has left.
 #[derive(Default)]
 struct Room {
@@ -393,14 +397,14 @@ struct Room {
 }
 
 impl Room {
-    fn bytes(&mut self, guard: &Guard, chunks: &Chunks) -> u64 {
+    fn bytes(&mut self, guard: &Guard, write_buffers: &WriteBuffers) -> u64 {
         if let Some((at, bytes)) = self.seen
             && at.elapsed() < ROOM_AGE
         {
             return bytes;
         }
         // What is taken already is no longer free, but is part of what may be taken.
-        let taken = chunks.taken_bytes();
+        let taken = write_buffers.taken_bytes();
         let free = sys::free_bytes(&guard.file).unwrap_or(0);
         let available = memory::available_bytes().unwrap_or(0);
         let group = memory::group_free_bytes().unwrap_or(u64::MAX);

@@ -9,7 +9,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::SeqCst;
 
-use sweetspot_core::ledger::{Entry, FLUSH_FAILED, PLACE_END, STATE_HELD, chunk_start, state_of};
+use sweetspot_core::ledger::{
+    Entry, FLUSH_FAILED, PLACE_END, STATE_HELD, state_of, write_buffer_start,
+};
 use sweetspot_core::pending::{self, Owner, length_of, owner_of};
 use sweetspot_core::stamps::{Apart, Stamped};
 
@@ -111,10 +113,10 @@ impl Guard {
         let held = &self.held[index];
         let handle = held.handle().ok_or(io::ErrorKind::NotFound)?;
         let is_copy = held.is_copy.load(SeqCst);
-        let start = chunk_start(entry.base.load(SeqCst));
-        let at = held.chunk_at.load(SeqCst) + start;
+        let start = write_buffer_start(entry.base.load(SeqCst));
+        let at = held.write_buffer_at.load(SeqCst) + start;
         let bytes = length_of(word);
-        if bytes > held.chunk_bytes.load(SeqCst).saturating_sub(start) {
+        if bytes > held.write_buffer_bytes.load(SeqCst).saturating_sub(start) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let whole = Extent { ledger: &self.file, at, bytes };
@@ -136,9 +138,9 @@ impl Guard {
         Ok(left)
     }
 
-    /// A copy of the description to which the process itself would write, for the moment: who watches the
-    /// file sees no open and no close by it. `None`: the system refuses that (Yama, seccomp), or its number
-    /// means another description by now.
+    /// A copy of the description to which the process itself would write, for the moment: who watches
+    /// the file sees no open and no close by it. `None`: the system refuses that (Yama, seccomp), or
+    /// its number means another description by now.
     fn its_own(&self, index: usize, entry: &Entry, handle: BorrowedFd<'_>) -> Option<File> {
         if !self.may_copy {
             return None;

@@ -40,7 +40,7 @@ unsafe impl Part for Trace {
     const AT: u64 = TRACE_AT;
 }
 
-/// Everything of a ledger's file but the chunks, mapped.
+/// Everything of a ledger's file but the write buffers, mapped.
 pub(crate) type Mapping = Mapped<Ledger>;
 
 /// A part of a ledger's file, mapped and shared.

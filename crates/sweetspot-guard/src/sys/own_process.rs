@@ -150,7 +150,7 @@ pub(crate) fn keep_only<const N: usize>(kept: [OwnedFd; N]) -> io::Result<[Owned
 
 /// Default for every signal but those that a terminal, a shutdown or a limit sends: these are
 /// ignored, so that the caller ends when its work is done and not before. Nothing is blocked.
-pub(crate) fn settle_signals() {
+pub(crate) fn set_signals() {
     const IGNORED: [c_int; 12] = [
         libc::SIGHUP,
         libc::SIGINT,

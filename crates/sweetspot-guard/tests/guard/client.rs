@@ -274,7 +274,7 @@ impl Client {
     }
 
     /// Claims an entry and asks for a handle on `file`.
-    pub fn ask(&self, file: File, path: &Path, chunk_bytes: u64, lie: Lie) -> Writer<'_> {
+    pub fn ask(&self, file: File, path: &Path, write_buffer_bytes: u64, lie: Lie) -> Writer<'_> {
         let (index, entry) = (self.ledger.entries.iter().enumerate())
             .find(|(_, entry)| {
                 let word = entry.state.load(SeqCst);
@@ -293,9 +293,15 @@ impl Client {
         entry.place.store(self.place, SeqCst);
         entry.arrived.store(0, SeqCst);
         entry.path.store(path.as_os_str().as_bytes());
-        let mut writer =
-            Writer { client: self, index, entry, file, chunk: std::ptr::null_mut(), bytes: 0 };
-        writer.ask_again(chunk_bytes);
+        let mut writer = Writer {
+            client: self,
+            index,
+            entry,
+            file,
+            write_buffer: std::ptr::null_mut(),
+            bytes: 0,
+        };
+        writer.ask_again(write_buffer_bytes);
         writer
     }
 }
@@ -312,14 +318,14 @@ pub struct Writer<'a> {
     pub index: usize,
     pub entry: &'a Entry,
     pub file: File,
-    chunk: *mut u8,
+    write_buffer: *mut u8,
     pub bytes: u64,
 }
 
 impl Writer<'_> {
     /// Asks for a handle and waits for the answer. The owner of the file is at its end.
-    pub fn ask_again(&mut self, chunk_bytes: u64) {
-        self.entry.chunk_bytes.store(chunk_bytes, SeqCst);
+    pub fn ask_again(&mut self, write_buffer_bytes: u64) {
+        self.entry.write_buffer_bytes.store(write_buffer_bytes, SeqCst);
         self.change(STATE_ASKED);
         // Without sleeping at first: how long an answer takes is measured here.
         let start = Instant::now();
@@ -330,9 +336,9 @@ impl Writer<'_> {
         if !self.is_held() {
             return;
         }
-        self.bytes = self.entry.chunk_bytes.load(SeqCst);
-        assert!(self.bytes >= chunk_bytes);
-        let at = self.entry.chunk_at.load(SeqCst);
+        self.bytes = self.entry.write_buffer_bytes.load(SeqCst);
+        assert!(self.bytes >= write_buffer_bytes);
+        let at = self.entry.write_buffer_at.load(SeqCst);
         // SAFETY: a new mapping of memory that the guard has allocated.
         let address = unsafe {
             libc::mmap(
@@ -345,7 +351,7 @@ impl Writer<'_> {
             )
         };
         assert_ne!(address, libc::MAP_FAILED);
-        self.chunk = address.cast();
+        self.write_buffer = address.cast();
         self.note_times();
         self.entry.base.store(self.file.metadata().unwrap().len(), SeqCst);
     }
@@ -390,10 +396,10 @@ impl Writer<'_> {
         if length == 0 {
             self.entry.order.store(self.client.ledger.header.order.fetch_add(1, SeqCst), SeqCst);
         }
-        // SAFETY: the chunk is mapped and has room, as was seen above.
+        // SAFETY: the write buffer is mapped and has room, as was seen above.
         unsafe {
-            let start = chunk_start(self.entry.base.load(SeqCst));
-            let to = self.chunk.add((start + length) as usize);
+            let start = write_buffer_start(self.entry.base.load(SeqCst));
+            let to = self.write_buffer.add((start + length) as usize);
             to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
         let next = word + bytes.len() as u64;
@@ -410,7 +416,10 @@ impl Writer<'_> {
         let base = self.entry.base.load(SeqCst);
         // SAFETY: as many bytes as were appended.
         let bytes = unsafe {
-            std::slice::from_raw_parts(self.chunk.add(chunk_start(base) as usize), length as usize)
+            std::slice::from_raw_parts(
+                self.write_buffer.add(write_buffer_start(base) as usize),
+                length as usize,
+            )
         };
         self.file.write_all_at(bytes, base).unwrap();
         self.note_times();
@@ -420,8 +429,8 @@ impl Writer<'_> {
     }
 
     pub fn discard(self) {
-        // SAFETY: the chunk is not used any more.
-        unsafe { libc::munmap(self.chunk.cast(), self.bytes as usize) };
+        // SAFETY: the write buffer is not used any more.
+        unsafe { libc::munmap(self.write_buffer.cast(), self.bytes as usize) };
         self.change(STATE_DISCARD);
     }
 }

@@ -34,14 +34,14 @@ fn kill_9_loses_nothing_that_was_accepted() {
         let words = shared::<{ 2 * FILES + 1 }>();
         let paths: Vec<PathBuf> =
             (0..FILES).map(|file| folder.join(&format!("{round}-{file}"))).collect();
-        // Small chunks are flushed all the time, large ones by the guard alone.
-        let chunk_bytes = 4096 << (random() % 7);
+        // The program keeps flushing small write buffers; the guard alone flushes large ones.
+        let write_buffer_bytes = 4096 << (random() % 7);
         let child = fork(|| {
             let client = Client::join(&program.ledger);
             client.introduce(Lie::None);
             let writers: Vec<_> = paths
                 .iter()
-                .map(|path| client.ask(open_new(path), path, chunk_bytes, Lie::None))
+                .map(|path| client.ask(open_new(path), path, write_buffer_bytes, Lie::None))
                 .collect();
             assert!(writers.iter().all(Writer::is_held));
             words[2 * FILES].store(1, SeqCst);
@@ -97,8 +97,8 @@ fn kill_9_loses_nothing_that_was_accepted() {
         latencies[KILLS - 1]
     );
     assert!(finished > KILLS as u64, "the guard had something to do: {finished}");
-    until("every chunk is free", || {
-        client.ledger.entries.iter().all(|entry| entry.chunk_at.load(SeqCst) == 0)
+    until("every write buffer is free", || {
+        client.ledger.entries.iter().all(|entry| entry.write_buffer_at.load(SeqCst) == 0)
     });
     program.end();
 }

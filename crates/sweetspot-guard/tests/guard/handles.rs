@@ -87,7 +87,7 @@ fn handles_are_granted_where_the_guard_could_write_and_nowhere_else() {
 }
 
 #[test]
-fn a_handle_outlives_names_and_a_chunk_outlives_its_handle() {
+fn a_handle_outlives_names_and_a_write_buffer_outlives_its_handle() {
     let _alone = alone();
     let folder = Folder::new();
     let program = Program::start(&folder.0, &Settings::default());
@@ -95,7 +95,8 @@ fn a_handle_outlives_names_and_a_chunk_outlives_its_handle() {
     // A second description, which still finds the file without a name.
     let unlinked_file = open_new(&unlinked);
     let client = Client::look(&program.ledger);
-    let taken = || client.ledger.entries.iter().filter(|e| e.chunk_at.load(SeqCst) != 0).count();
+    let taken =
+        || client.ledger.entries.iter().filter(|e| e.write_buffer_at.load(SeqCst) != 0).count();
     let child = fork(|| {
         let client = Client::join(&program.ledger);
         client.introduce(Lie::None);
@@ -103,12 +104,12 @@ fn a_handle_outlives_names_and_a_chunk_outlives_its_handle() {
         let mut writer = client.ask(open_new(&path), &path, 8192, Lie::None);
         writer.append(b"one ");
         writer.flush();
-        // Given up and asked for again: the chunk is the same.
-        let chunk_at = writer.entry.chunk_at.load(SeqCst);
+        // Given up and asked for again: the write buffer is the same.
+        let write_buffer_at = writer.entry.write_buffer_at.load(SeqCst);
         writer.change(STATE_RELEASE);
         until("an answer", || writer.state() == STATE_OWNED);
         writer.ask_again(4096);
-        assert_eq!(writer.entry.chunk_at.load(SeqCst), chunk_at);
+        assert_eq!(writer.entry.write_buffer_at.load(SeqCst), write_buffer_at);
         writer.change(STATE_RELEASE);
         until("an answer", || writer.state() == STATE_OWNED);
         writer.ask_again(65536);
@@ -131,7 +132,7 @@ fn a_handle_outlives_names_and_a_chunk_outlives_its_handle() {
         let entry = third.entry;
         third.discard();
         until("the entry is free", || state_of(entry.state.load(SeqCst)) == STATE_FREE);
-        assert_eq!((entry.slot.load(SeqCst), entry.chunk_at.load(SeqCst)), (0, 0));
+        assert_eq!((entry.slot.load(SeqCst), entry.write_buffer_at.load(SeqCst)), (0, 0));
         // SAFETY: dies here, in the middle of everything.
         unsafe { libc::raise(libc::SIGKILL) };
     });
@@ -142,6 +143,6 @@ fn a_handle_outlives_names_and_a_chunk_outlives_its_handle() {
     let mut buffer = [0; 20];
     let len = unlinked_file.read_at(&mut buffer, 0).unwrap();
     assert_eq!(&buffer[..len], b"nameless");
-    until("all chunks are free", || taken() == 0);
+    until("all write buffers are free", || taken() == 0);
     program.end();
 }

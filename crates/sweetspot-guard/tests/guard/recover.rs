@@ -299,9 +299,9 @@ fn uid() -> u32 {
 fn recover_discards_only_when_told_to() {
     let _alone = alone();
     let wreck = Wreck::new(Died::BetweenCalls, PLACE_BASE);
-    // Not the chunks: the file is sparse and looks very large.
+    // Not the write buffers: the file is sparse and looks very large.
     let content = || {
-        let mut bytes = vec![0; CHUNKS_AT as usize + 65536];
+        let mut bytes = vec![0; WRITE_BUFFERS_AT as usize + 65536];
         File::open(&wreck.ledger).unwrap().read_exact_at(&mut bytes, 0).unwrap();
         bytes
     };

@@ -255,13 +255,14 @@ fn where_there_is_no_room_it_is_an_error_and_nothing_is_left() {
     let kind = |folder: &Path| Session::create_in(&settings, folder).err().map(|error| error.kind);
     assert_eq!(kind(&folder.join("missing")), Some(ErrorKind::NoSharedMemory));
 
-    // A limit on file size smaller than the ledger; then one that leaves no room for chunks.
+    // A limit on file size below the size of the ledger; then one that leaves no room for write
+    // buffers.
     let ledger_bytes = size_of::<Ledger>() as u64;
     for (limit, expected) in [
         (0, Some(ErrorKind::FileSizeLimit)),
         (ledger_bytes - 1, Some(ErrorKind::FileSizeLimit)),
         (ledger_bytes, None),
-        (CHUNKS_AT + CHUNKS_BYTES_MAX - 1, None),
+        (WRITE_BUFFERS_AT + WRITE_BUFFERS_BYTES_MAX - 1, None),
     ] {
         in_child(|| {
             let limit = libc::rlimit64 { rlim_cur: limit, rlim_max: limit };
@@ -272,7 +273,7 @@ fn where_there_is_no_room_it_is_an_error_and_nothing_is_left() {
                 let _ = std::fs::remove_file(folder.join(&path));
             }
             let Ok(mut session) = Session::create_in(&settings, &folder.0) else { return };
-            assert!(!session.is_guarded(), "there is no room for chunks");
+            assert!(!session.is_guarded(), "there is no room for write buffers");
             assert!(session.start_guard(std::process::id()).is_err());
             session.remove().unwrap();
         });

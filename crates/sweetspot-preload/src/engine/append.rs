@@ -18,7 +18,7 @@ use crate::floor::{clock, copy};
 pub(super) fn is_append_due(file: &OpenFile, len: u64) -> bool {
     // Longer ones never wait, and some are longer than any sum.
     let is_small = len.wrapping_sub(1) < BUFFER_BYTES_MAX;
-    is_small && file.chunk.load(Relaxed) != 0 && clock::tick() && entries::guarded()
+    is_small && file.write_buffer.load(Relaxed) != 0 && clock::tick() && entries::guarded()
 }
 
 /// Lets a write wait in the ledger; false: something has to be done first.
@@ -88,8 +88,8 @@ impl Append {
         if !table::means(self.fd, self.word) {
             return None;
         }
-        let chunk = file.chunk.load(Relaxed);
-        let (Some(entry), true) = (file.entry(), chunk != 0) else { return None };
+        let write_buffer = file.write_buffer.load(Relaxed);
+        let (Some(entry), true) = (file.entry(), write_buffer != 0) else { return None };
         let before = entry.word.load(Relaxed);
         let pending = length_unless_owned(before);
         let fits = pending + self.len <= file.append_bytes_max.load(Relaxed);
@@ -99,9 +99,10 @@ impl Append {
         let end = entry.base.load(Relaxed).wrapping_add(pending);
         let is_at_end =
             file.cursor.load(Relaxed) & CLOSED == CLOSED && file.position.load(Relaxed) == AT_END;
-        // SAFETY: the chunk has room, as checked; the program's side may be anything.
-        let copy =
-            || unsafe { copy::copy((chunk + pending) as *mut u8, self.buffer, self.len as usize) };
+        // SAFETY: the write buffer has room, as checked; the program's side may be anything.
+        let copy = || unsafe {
+            copy::copy((write_buffer + pending) as *mut u8, self.buffer, self.len as usize)
+        };
         if !is_at_end || copy() {
             return None;
         }

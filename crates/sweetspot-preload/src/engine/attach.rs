@@ -15,18 +15,18 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::entries::{self, Mapped};
 use super::file::{self, AT_END, Attachment, Held, OpenFile, Placement};
-use super::flush::{remember_status, settle_held};
+use super::flush::{drain_held, remember_status};
 use super::space::{PAGE_BYTES, append_bytes_max, has_space, look_for_space};
-use super::{auto, dirty, handlers, inodes, records, rules, settle, table, transition};
+use super::{auto, dirty, handlers, inodes, quiesce, records, rules, table, transition};
 use crate::floor::atomic::swap;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{shared, sys};
 
-/// Another append held the lock and was perhaps left for good: writes out what it committed, and lets go
-/// of its chunk without ever using it again. The lock is held.
+/// Another append held the lock and was perhaps left for good: writes out what it committed, and lets
+/// go of its write buffer without ever using it again. The lock is held.
 pub fn abandon(file: &'static OpenFile) {
     let held = Held::assumed(file);
-    settle_held(file, &held);
+    drain_held(file, &held);
     detach(file, &held);
     core::mem::forget(held);
     file.attachment.set(Attachment::Never);
@@ -43,16 +43,17 @@ pub fn abandon(file: &'static OpenFile) {
 }
 
 /// Lets go of the memory in which bytes of a file wait; none do.
-fn drop_chunk(file: &OpenFile) {
-    let (chunk, bytes) = (file.mapped_chunk.swap(0, Relaxed), file.mapped_bytes.load(Relaxed));
+fn drop_write_buffer(file: &OpenFile) {
+    let (write_buffer, bytes) =
+        (file.mapped_write_buffer.swap(0, Relaxed), file.mapped_bytes.load(Relaxed));
     if file.is_append_interrupted() {
-        shared::disconnect_chunk(chunk, bytes);
+        shared::disconnect_write_buffer(write_buffer, bytes);
     } else {
-        shared::unmap_chunk(chunk, bytes);
+        shared::unmap_write_buffer(write_buffer, bytes);
     }
 }
 
-/// Gives every handle back: the process ends or becomes another program. All is settled.
+/// Gives every handle back: the process ends or becomes another program. Every file is quiesced.
 #[unsafe(link_section = ".text.startup")]
 pub fn leave() {
     if !entries::has_slot() {
@@ -62,7 +63,7 @@ pub fn leave() {
     for file in file::used() {
         if file.references.load(Relaxed) > 0 {
             if file.is_append_interrupted() {
-                drop_chunk(file);
+                drop_write_buffer(file);
             }
             let_go(file);
         }
@@ -76,8 +77,8 @@ pub fn leave() {
 /// lock is held and nothing is pending.
 pub(super) fn detach(file: &OpenFile, held: &Held) {
     if !held.nested {
-        file.chunk.store(0, Relaxed);
-        if file.is_trailing() {
+        file.write_buffer.store(0, Relaxed);
+        if file.is_append_placed() {
             let learned = Learning(file.learned.load(Relaxed)).start_again();
             file.state.store(learned.0, Release);
         }
@@ -92,7 +93,7 @@ pub(super) fn give_up(file: &OpenFile, why: Why) {
 /// Lets go of a file's entry: nothing is pending, or what is cannot be written.
 pub fn let_go(file: &OpenFile) {
     let entry = file.entry.swap(core::ptr::null_mut(), Relaxed);
-    file.chunk.store(0, Relaxed);
+    file.write_buffer.store(0, Relaxed);
     // SAFETY: entries are in the ledger, which stays mapped.
     if let Some(entry) = unsafe { entry.as_ref() } {
         if waiting_of(entry.word.load(Relaxed)) > 0 {
@@ -101,8 +102,8 @@ pub fn let_go(file: &OpenFile) {
         }
         entries::let_go(Mapped {
             entry,
-            chunk: file.mapped_chunk.swap(0, Relaxed),
-            chunk_bytes: file.mapped_bytes.load(Relaxed),
+            write_buffer: file.mapped_write_buffer.swap(0, Relaxed),
+            write_buffer_bytes: file.mapped_bytes.load(Relaxed),
         });
     }
     if file.attachment.get() != Attachment::Never {
@@ -126,28 +127,28 @@ pub fn limits_changed() {
     }
 }
 
-/// Settles a file and has the guard let go of it; false: not now. Its writes may earn that anew.
+/// Quiesces a file and has the guard let go of it; false: not now. Its writes may earn a handle anew.
 pub fn give_handle_back(fd: i32, file: &'static OpenFile) -> bool {
-    settle::settle(fd, settle::Next::Learn);
+    quiesce::quiesce(fd, quiesce::Next::Learn);
     let _signals = SignalsBlocked::new();
     let held = file.hold();
-    let can = !held.nested && file.chunk.load(Relaxed) == 0;
+    let can = !held.nested && file.write_buffer.load(Relaxed) == 0;
     if can {
         let_go(file);
     }
     can
 }
 
-/// Whether at least twice as much should wait for a file as its chunk holds, which has been full. The
+/// Whether a file's write buffer has been full, and at least twice as much should wait as it holds. The
 /// lock is held.
 pub(super) fn wants_more(file: &OpenFile) -> bool {
     let mapped_bytes = file.mapped_bytes.load(Relaxed);
     file.append_bytes_max.load(Relaxed) >= mapped_bytes.saturating_sub(PAGE_BYTES)
-        && auto::chunk_bytes(file) >= mapped_bytes.saturating_mul(2)
+        && auto::write_buffer_bytes(file) >= mapped_bytes.saturating_mul(2)
 }
 
-/// Gives the chunk of a file back, in which nothing waits, and asks for a larger one. Writes pass through
-/// until that is there.
+/// Gives back a file's write buffer, in which nothing waits, and asks for a larger one. Writes pass
+/// through until that is there.
 pub(super) fn enlarge(file: &'static OpenFile, fd: i32) {
     if give_handle_back(fd, file) {
         let _signals = SignalsBlocked::new();
@@ -159,7 +160,7 @@ pub(super) fn enlarge(file: &'static OpenFile, fd: i32) {
     }
 }
 
-/// A chunk that was larger than usual was refused: the usual one is asked for, when that is earned.
+/// A larger write buffer than usual was refused: the usual one is asked for once it is earned.
 fn be_modest(file: &'static OpenFile, refused: &'static Entry) {
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
@@ -212,12 +213,12 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
         open_flags: flags as u32,
         placement: file.placement(flags),
         // A whole number of pages more than may wait, so that a power of two stays one.
-        chunk_bytes: auto::chunk_bytes(file).max(2 * PAGE_BYTES),
+        write_buffer_bytes: auto::write_buffer_bytes(file).max(2 * PAGE_BYTES),
     });
     match asked {
         Ok(mapped) => {
-            file.mapped_chunk.store(mapped.chunk, Relaxed);
-            file.mapped_bytes.store(mapped.chunk_bytes, Relaxed);
+            file.mapped_write_buffer.store(mapped.write_buffer, Relaxed);
+            file.mapped_bytes.store(mapped.write_buffer_bytes, Relaxed);
             file.entry.store((&raw const *mapped.entry).cast_mut(), Relaxed);
             file.flags.store(flags as u32, Relaxed);
             file.attachment.set(Attachment::Asked);
@@ -227,10 +228,10 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
     }
 }
 
-/// Whether a larger chunk was asked for than is usual, for the first time.
+/// Whether a larger write buffer than usual was asked for, for the first time.
 fn is_large(file: &OpenFile, entry: &Entry) -> bool {
     let usual = usual_bytes(file.buffer.load(Relaxed)).max(2 * PAGE_BYTES);
-    file.is_modest.load(Relaxed) == 0 && entry.chunk_bytes.load(Relaxed) > usual
+    file.is_modest.load(Relaxed) == 0 && entry.write_buffer_bytes.load(Relaxed) > usual
 }
 
 /// What an open file is before it is attached.
@@ -256,7 +257,7 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
     // Or another thread was faster, and bytes may be waiting already.
-    if super::children::forking() || file.chunk.load(Relaxed) != 0 {
+    if super::children::forking() || file.write_buffer.load(Relaxed) != 0 {
         return;
     }
     // They may have been changed since the handle was asked for.
@@ -274,8 +275,8 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
         // Another thread made it pass through, and is now at the kernel's offset.
         return;
     }
-    let position = if placement.trails() { 0 } else { sys::seek(fd, 0, libc::SEEK_CUR) };
-    let against = match held.nested || position < 0 || !map_chunk(file, entry, fd) {
+    let position = if placement.is_append() { 0 } else { sys::seek(fd, 0, libc::SEEK_CUR) };
+    let against = match held.nested || position < 0 || !map_write_buffer(file, entry, fd) {
         true => Some(Why::Budget),
         false if !has_space(file) => Some(Why::DiskNearlyFull),
         false => None,
@@ -296,8 +297,8 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
 fn lock_state(file: &OpenFile, placement: Placement) -> Option<Before> {
     let value = file.state.load(Relaxed);
     if value == table::ON {
-        // Where it trails, the next write of what has a window settles it first.
-        return (!placement.trails()).then_some(Before::On);
+        // With append placement, the next write of a file that has a window quiesces it first.
+        return (!placement.is_append()).then_some(Before::On);
     }
     let learning = Learning(value);
     let is_free = table::is_learning(value) && learning.in_flight() == 0;
@@ -305,13 +306,15 @@ fn lock_state(file: &OpenFile, placement: Placement) -> Option<Before> {
     is_locked.then_some(Before::Learning(value))
 }
 
-/// Maps the chunk of an entry that the guard has answered; false: there is no room.
-fn map_chunk(file: &OpenFile, entry: &'static Entry, fd: i32) -> bool {
-    let chunk = file.mapped_chunk.load(Relaxed);
-    let chunk_bytes = file.mapped_bytes.load(Relaxed);
-    let Some(mapped) = entries::map(Mapped { entry, chunk, chunk_bytes }) else { return false };
-    file.mapped_chunk.store(mapped.chunk, Relaxed);
-    file.mapped_bytes.store(mapped.chunk_bytes, Relaxed);
+/// Maps the write buffer of an entry that the guard has answered; false: there is no room.
+fn map_write_buffer(file: &OpenFile, entry: &'static Entry, fd: i32) -> bool {
+    let write_buffer = file.mapped_write_buffer.load(Relaxed);
+    let write_buffer_bytes = file.mapped_bytes.load(Relaxed);
+    let Some(mapped) = entries::map(Mapped { entry, write_buffer, write_buffer_bytes }) else {
+        return false;
+    };
+    file.mapped_write_buffer.store(mapped.write_buffer, Relaxed);
+    file.mapped_bytes.store(mapped.write_buffer_bytes, Relaxed);
     file.fd.store(fd, Relaxed);
     file.attachment.set(Attachment::Held);
     true
@@ -331,15 +334,15 @@ fn begin_to_wait(
     let max = append_bytes_max(file);
     file.append_bytes_max.store(auto::append_bytes_first(file).min(max), Relaxed);
     file.appends_before.store(file.counted(Counter::Appends), Relaxed);
-    let trails = placement.trails();
+    let is_append = placement.is_append();
     if let Before::Learning(value) = before {
         file.learned.store(value, Relaxed);
         file.close_cursor();
-        file.position.store(if trails { AT_END } else { position }, Relaxed);
+        file.position.store(if is_append { AT_END } else { position }, Relaxed);
         file.kernel_at.store(position, Relaxed);
     }
-    file.chunk.store(file.mapped_chunk.load(Relaxed), Relaxed);
-    file.state.store(if trails { table::TRAILING } else { table::ON }, Release);
+    file.write_buffer.store(file.mapped_write_buffer.load(Relaxed), Relaxed);
+    file.state.store(if is_append { table::APPEND_PLACED } else { table::ON }, Release);
 }
 
 /// Small writes after which the inode of a file is worth knowing while windows are open: until then
@@ -415,8 +418,8 @@ pub fn forget_all() {
     dirty::forget();
     for file in file::used() {
         file.entry.store(core::ptr::null_mut(), Relaxed);
-        file.chunk.store(0, Relaxed);
-        drop_chunk(file);
+        file.write_buffer.store(0, Relaxed);
+        drop_write_buffer(file);
         file.dirty.store(0, Relaxed);
         file.error.store(0, Relaxed);
         file.attachment.set(Attachment::Never);

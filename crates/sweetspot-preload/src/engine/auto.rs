@@ -73,8 +73,8 @@ fn wanted_bytes(file: &OpenFile) -> u64 {
     with_meter(file, Way::Write, |meter| append_bytes_wanted(buffer, meter, told, append_bytes))
 }
 
-/// Whether more may come to wait for a file than is usual: as others have told, or else as a question to its
-/// file system takes as long as a dear call. Twice, as one may have been held up. As above.
+/// Whether more may come to wait for a file than is usual: as others have told, or else as a question
+/// to its file system takes as long as a dear call. Twice, as one may have been held up. As above.
 pub fn may_want_more_than_usual(file: &OpenFile, fd: i32) -> bool {
     let buffer = file.buffer.load(Relaxed);
     let is_dear = || {
@@ -101,18 +101,18 @@ pub fn append_bytes_first(file: &OpenFile) -> u64 {
     sizes::append_bytes_first(buffer, told, file.append_bytes_max.load(Relaxed))
 }
 
-/// The chunk that a file should ask for, in bytes. Where more should wait for it than is usual, at once
-/// as much as there may ever be: while a larger one is asked for, each write is one of the dear calls.
-/// Beyond what is usual only as a share of what is left here and for everyone, and where a disk has room
-/// for many. As above.
-pub fn chunk_bytes(file: &OpenFile) -> u64 {
+/// The size of the write buffer that a file should ask for. Where more should wait than is usual, that
+/// is at once as much as there may ever be: while a larger one is asked for, each write is one of the
+/// dear calls. More than the usual is only a share of what is left here and for everyone, and only
+/// where the disk has room for many. As above.
+pub fn write_buffer_bytes(file: &OpenFile) -> u64 {
     let usual = usual_bytes(file.buffer.load(Relaxed));
     let may_want_more = file.looks_dear.load(Relaxed) != 0 || append_bytes(file) > usual;
     let is_modest = file.is_modest.load(Relaxed) != 0;
     if !may_want_more || is_modest || file.buffer.load(Relaxed) != BUFFER_AUTO {
         return usual;
     }
-    let left = pool::left_bytes(usual).min(ledger::chunks_left());
+    let left = pool::left_bytes(usual).min(ledger::write_buffer_bytes_left());
     let room = (left / AUTO_DEAR_SHARE).min(file.space_bytes.load(Relaxed) / SPACE_BUFFERS);
     let share = room.clamp(1, AUTO_BYTES_MAX);
     usual.max(1 << share.ilog2())

@@ -1,9 +1,9 @@
 //! New processes, and becoming another program: fork, vfork, spawn, exec.
 //!
-//! A fork shares every open file description with the child: before it all are settled, after it their
-//! calls pass through in both. A child made by vfork or spawn runs in our own memory until it execs:
-//! whatever it does must not touch what is kept here, and only descriptors that survive the exec are
-//! shared.
+//! A fork shares every open file description with the child. Before it every file is quiesced; after it
+//! calls on them pass through in both. A child made by vfork or spawn runs in our own memory until it
+//! execs: whatever it does must not touch what is kept here, and only descriptors that survive the exec
+//! are shared.
 
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
@@ -16,7 +16,7 @@ use super::file::{self, OpenFile};
 use super::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, clear_passive, listen, passive_reasons, set_passive,
 };
-use super::settle::{Next, settle};
+use super::quiesce::{Next, quiesce};
 use super::{attach, concerns, entries, ledger, observe, pool, silence, speak, table};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -126,9 +126,10 @@ pub fn shows_its_offset(file: &OpenFile) -> bool {
         || file.is_from_outside() && HAS_SHARED.load(Relaxed)
 }
 
-/// Settles everything. Calls on what will be shared pass through from then on, for the reason given.
+/// Quiesces every file. Calls on those that will be shared pass through from then on, for the reason
+/// given.
 #[unsafe(link_section = ".text.startup")]
-pub(super) fn settle_all(sharing: Sharing, why: Option<Why>) {
+pub(super) fn quiesce_all(sharing: Sharing, why: Option<Why>) {
     if why == Some(Why::Shared) {
         HAS_SHARED.store(true, Relaxed);
     }
@@ -146,7 +147,7 @@ pub(super) fn settle_all(sharing: Sharing, why: Option<Why>) {
         let kept = Learning(learned).has(Learning::CLOSE_ON_EXEC) && !sharing.names(fd);
         // What came from outside was shared before, and is written as such.
         let kept = kept || table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
-        settle(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::PassThrough));
+        quiesce(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::PassThrough));
     }
 }
 
@@ -162,7 +163,7 @@ pub fn before_fork() {
     stop_transitions();
     speak();
     entries::await_let_go();
-    settle_all(Sharing::All, Some(Why::Shared));
+    quiesce_all(Sharing::All, Some(Why::Shared));
 }
 
 /// From now on no window opens and no writes begin to wait, in any thread.
@@ -192,7 +193,7 @@ pub fn after_fork(child: i32) {
         FORKING.store(0, Relaxed);
     }
     // What another thread opened meanwhile is shared too.
-    settle_all(Sharing::All, Some(Why::Shared));
+    quiesce_all(Sharing::All, Some(Why::Shared));
     if child != 0 {
         FORKING.fetch_sub(1, Relaxed);
     }
@@ -229,7 +230,7 @@ pub fn before_spawn_with(actions: usize) {
     stop_transitions();
     speak();
     entries::await_let_go();
-    settle_all(Sharing::Spawned(actions), Some(Why::Shared));
+    quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
     let me = sys::thread_pointer();
     let process = sys::process_id();
     loop {
@@ -254,7 +255,7 @@ pub fn after_spawn() {
             let actions = spawner.actions.load(Relaxed);
             spawner.thread.store(0, Relaxed);
             // What another thread opened meanwhile may be shared too.
-            settle_all(Sharing::Spawned(actions), Some(Why::Shared));
+            quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
             FORKING.fetch_sub(1, Relaxed);
             if SPAWNING.fetch_sub(1, Relaxed) == 1 {
                 clear_passive(PASSIVE_SPAWN);
@@ -290,7 +291,7 @@ pub fn before_exec() {
     }
     speak();
     stop_transitions();
-    settle_all(Sharing::Inherited, Some(Why::Shared));
+    quiesce_all(Sharing::Inherited, Some(Why::Shared));
     attach::leave();
 }
 
@@ -307,7 +308,7 @@ pub fn hold_back() {
     if !passive() {
         speak();
         stop_transitions();
-        settle_all(Sharing::All, None);
+        quiesce_all(Sharing::All, None);
     }
 }
 

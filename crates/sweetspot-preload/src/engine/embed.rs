@@ -10,7 +10,7 @@ use sweetspot_core::why::Why;
 
 use super::children::passive;
 use super::file::{self, OpenFile};
-use super::settle::{Next, settle};
+use super::quiesce::{Next, quiesce};
 use super::{attach, dirty, observe, records, rules, table, transition};
 use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
@@ -57,7 +57,7 @@ fn status_of(file: &OpenFile) -> i32 {
         return answer::PASSED_THROUGH;
     }
     let reads = file.is_on() && file.buffer_bytes.load(Relaxed) > 0;
-    let writes = file.is_buffered() && file.chunk.load(Relaxed) > 0;
+    let writes = file.is_buffered() && file.write_buffer.load(Relaxed) > 0;
     match i32::from(reads) * answer::READS + i32::from(writes) * answer::WRITES {
         0 => answer::LEARNING,
         buffered => buffered,
@@ -80,13 +80,13 @@ pub fn advise(fd: i32, size: i64) -> Result<(), i32> {
         transition::classify(fd);
     }
     if buffer == BUFFER_OFF {
-        settle(fd, Next::PassThrough(Why::Off));
+        quiesce(fd, Next::PassThrough(Why::Off));
         return Ok(());
     }
     if !status.regular {
         return Err(libc::ENOTSUP);
     }
-    settle(fd, Next::Learn);
+    quiesce(fd, Next::Learn);
     let _signals = SignalsBlocked::new();
     let registry = file::hold_registry();
     let allowed = match rules::buffer_for(fd) {
@@ -102,7 +102,7 @@ pub fn advise(fd: i32, size: i64) -> Result<(), i32> {
     file.buffer.store(allowed, Relaxed);
     records::buffer_changed(file);
     // Memory in which writes wait is of the old size. Where an append goes on (one that a handler
-    // interrupted, one of another thread that was faster) it stays until the file is settled again.
+    // interrupted, one of another thread that was faster) it stays until the file is quiesced again.
     let is_idle = !file.is_buffered() && file.pending() == 0 && file.dirty.load(Relaxed) == 0;
     if !held.nested && is_idle {
         attach::let_go(file);

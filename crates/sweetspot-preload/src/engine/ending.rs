@@ -1,11 +1,11 @@
-//! The end of buffering in this process, or of the process itself: why there is none, and what is
-//! settled before.
+//! The end of buffering in this process, or of the process itself: why it ends, and what is quiesced
+//! before.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use sweetspot_core::why::Why;
 
-use super::children::{Sharing, is_spawned_child, passive, settle_all, stop_transitions};
+use super::children::{Sharing, is_spawned_child, passive, quiesce_all, stop_transitions};
 use super::process::{PASSIVE_FOR_GOOD, passive_reasons, set_passive};
 use super::{attach, dirty, entries, handlers, ledger, observe, pool, speak, streams};
 use crate::floor::atomic::single_threaded;
@@ -34,7 +34,7 @@ pub fn can_buffer() -> bool {
     false
 }
 
-/// The process ends: everything is settled, and from now on every call passes through.
+/// The process ends: every file is quiesced, and from now on every call passes through.
 pub fn end() {
     end_with(None);
 }
@@ -71,7 +71,7 @@ fn end_with(why: Option<Why>) {
         // Other threads may go on until the process is gone: nothing of theirs may begin to wait.
         stop_transitions();
         speak();
-        settle_all(Sharing::All, why);
+        quiesce_all(Sharing::All, why);
         if let Some(why) = why {
             ledger::note(why);
         }

@@ -33,28 +33,28 @@ use crate::arch::PAGE_BYTES_MAX;
 use crate::floor::lock::hold;
 use crate::floor::{proc, shared};
 
-/// Entries that are kept, with their chunks mapped, for files opened later.
+/// Entries that are kept, with their write buffers mapped, for files opened later.
 const IDLE_MAX: usize = 8;
-/// An entry that is mapped here: which one, and where its chunk is.
+/// An entry that is mapped here: which one, and where its write buffer is.
 #[derive(Clone, Copy)]
 pub struct Mapped {
     pub entry: &'static Entry,
-    /// Address and size of the mapped chunk; 0: not mapped yet.
-    pub chunk: u64,
-    pub chunk_bytes: u64,
+    /// Address and size of the mapped write buffer; 0: not mapped yet.
+    pub write_buffer: u64,
+    pub write_buffer_bytes: u64,
 }
 
 /// Entries that no file uses now.
 struct Idle {
     entry: AtomicPtr<Entry>,
-    chunk: AtomicU64,
-    chunk_bytes: AtomicU64,
+    write_buffer: AtomicU64,
+    write_buffer_bytes: AtomicU64,
 }
 static IDLE: [Idle; IDLE_MAX] = [const {
     Idle {
         entry: AtomicPtr::new(core::ptr::null_mut()),
-        chunk: AtomicU64::new(0),
-        chunk_bytes: AtomicU64::new(0),
+        write_buffer: AtomicU64::new(0),
+        write_buffer_bytes: AtomicU64::new(0),
     }
 }; IDLE_MAX];
 
@@ -62,7 +62,7 @@ static IDLE: [Idle; IDLE_MAX] = [const {
 #[unsafe(link_section = ".data")]
 static KEEPING: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of the chunks that this process has, or has asked for.
+/// Bytes of the write buffers that this process has, or has asked for.
 #[unsafe(link_section = ".data")]
 static RESERVED: AtomicU64 = AtomicU64::new(0);
 
@@ -71,14 +71,14 @@ pub fn reserved_bytes() -> u64 {
     RESERVED.load(Relaxed)
 }
 
-/// The size of the chunk that the guard gives for as many bytes: no less than a page.
-fn reserved_for(chunk_bytes: u64) -> u64 {
-    chunk_bytes.next_power_of_two().max(PAGE_BYTES_MAX)
+/// The size of the write buffer that the guard gives for as many bytes: no less than a page.
+fn reserved_for(write_buffer_bytes: u64) -> u64 {
+    write_buffer_bytes.next_power_of_two().max(PAGE_BYTES_MAX)
 }
 
-/// The chunk of an entry is given back.
+/// The write buffer of an entry is given back.
 fn unreserve(entry: &Entry) {
-    let bytes = reserved_for(entry.chunk_bytes.load(Relaxed));
+    let bytes = reserved_for(entry.write_buffer_bytes.load(Relaxed));
     RESERVED.store(RESERVED.load(Relaxed).saturating_sub(bytes), Relaxed);
 }
 
@@ -89,8 +89,8 @@ pub struct Ask {
     pub inode: u64,
     pub open_flags: u32,
     pub placement: Placement,
-    /// The size of chunk that is wanted.
-    pub chunk_bytes: u64,
+    /// The size of the write buffer that is wanted.
+    pub write_buffer_bytes: u64,
 }
 
 /// Why the guard was not asked.
@@ -114,12 +114,12 @@ pub fn ask(ask: &Ask) -> Result<Mapped, NotAsked> {
     if !claim_slot(ledger) || !guarded() {
         return Err(NotAsked::Ever);
     }
-    let mapped = match take_idle(ask.chunk_bytes) {
+    let mapped = match take_idle(ask.write_buffer_bytes) {
         Some(mapped) => mapped,
-        None if !pool::has_room(reserved_for(ask.chunk_bytes)) => return Err(NotAsked::Yet),
+        None if !pool::has_room(reserved_for(ask.write_buffer_bytes)) => return Err(NotAsked::Yet),
         None => {
             let mapped = claim_entry(ledger).ok_or(NotAsked::Yet)?;
-            RESERVED.fetch_add(reserved_for(ask.chunk_bytes), Relaxed);
+            RESERVED.fetch_add(reserved_for(ask.write_buffer_bytes), Relaxed);
             mapped
         }
     };
@@ -131,7 +131,7 @@ pub fn ask(ask: &Ask) -> Result<Mapped, NotAsked> {
     ask.placement.store(entry);
     entry.arrived.store(0, Relaxed);
     entry.is_recalled.store(0, Relaxed);
-    entry.chunk_bytes.store(ask.chunk_bytes.max(mapped.chunk_bytes), Relaxed);
+    entry.write_buffer_bytes.store(ask.write_buffer_bytes.max(mapped.write_buffer_bytes), Relaxed);
     let mut path = [0; 512];
     entry.path.store(proc::path_of(ask.fd, &mut path));
     let word = entry.state.load(Relaxed);
@@ -187,21 +187,21 @@ pub fn answer(entry: &Entry) -> Answer {
     }
 }
 
-/// Maps the chunk of an entry whose handle was just granted, and touches what will be used first, so that
-/// no page is missing when bytes are appended.
+/// Maps the write buffer of an entry whose handle was just granted, and touches what will be used
+/// first, so that no page is missing when bytes are appended.
 pub fn map(mapped: Mapped) -> Option<Mapped> {
-    let at = mapped.entry.chunk_at.load(Relaxed);
-    let bytes = mapped.entry.chunk_bytes.load(Relaxed);
-    if mapped.chunk != 0 && mapped.chunk_bytes == bytes {
+    let at = mapped.entry.write_buffer_at.load(Relaxed);
+    let bytes = mapped.entry.write_buffer_bytes.load(Relaxed);
+    if mapped.write_buffer != 0 && mapped.write_buffer_bytes == bytes {
         return Some(mapped);
     }
     unmap(&mapped);
-    let chunk = shared::map_chunk(at, bytes)?;
-    Some(Mapped { chunk, chunk_bytes: bytes, ..mapped })
+    let write_buffer = shared::map_write_buffer(at, bytes)?;
+    Some(Mapped { write_buffer, write_buffer_bytes: bytes, ..mapped })
 }
 
 fn unmap(mapped: &Mapped) {
-    shared::unmap_chunk(mapped.chunk, mapped.chunk_bytes);
+    shared::unmap_write_buffer(mapped.write_buffer, mapped.write_buffer_bytes);
 }
 
 /// The file no longer needs its entry; nothing is pending.
@@ -216,13 +216,13 @@ pub fn let_go(mapped: Mapped) {
     }
     let place = IDLE.iter().find(|idle| idle.entry.load(Relaxed).is_null());
     let is_held = state_of(entry.state.load(Relaxed)) == STATE_HELD;
-    let keep = place.filter(|_| is_held && mapped.chunk != 0);
+    let keep = place.filter(|_| is_held && mapped.write_buffer != 0);
     let is_copied = Placement::of_entry(entry) == Placement::AtSharedOffset;
     let left = leave_state(entry, if keep.is_some() { STATE_RELEASE } else { STATE_DISCARD });
     match keep {
         Some(idle) => {
-            idle.chunk.store(mapped.chunk, Relaxed);
-            idle.chunk_bytes.store(mapped.chunk_bytes, Relaxed);
+            idle.write_buffer.store(mapped.write_buffer, Relaxed);
+            idle.write_buffer_bytes.store(mapped.write_buffer_bytes, Relaxed);
             idle.entry.store((&raw const *entry).cast_mut(), Relaxed);
         }
         None => {
@@ -250,21 +250,21 @@ fn leave_state(entry: &Entry, state: u8) -> u64 {
     }
 }
 
-/// An idle entry whose handle the guard has closed, and whose chunk is large enough.
-fn take_idle(chunk_bytes: u64) -> Option<Mapped> {
+/// An idle entry whose handle the guard has closed, and whose write buffer is large enough.
+fn take_idle(write_buffer_bytes: u64) -> Option<Mapped> {
     let _held = hold(&KEEPING);
     for idle in &IDLE {
         let entry = idle.entry.load(Relaxed);
         // SAFETY: entries are in the ledger, which stays mapped.
         let Some(entry) = (unsafe { entry.as_ref() }) else { continue };
         if state_of(entry.state.load(Acquire)) == STATE_OWNED
-            && idle.chunk_bytes.load(Relaxed) >= chunk_bytes
+            && idle.write_buffer_bytes.load(Relaxed) >= write_buffer_bytes
         {
             idle.entry.store(core::ptr::null_mut(), Relaxed);
             return Some(Mapped {
                 entry,
-                chunk: idle.chunk.load(Relaxed),
-                chunk_bytes: idle.chunk_bytes.load(Relaxed),
+                write_buffer: idle.write_buffer.load(Relaxed),
+                write_buffer_bytes: idle.write_buffer_bytes.load(Relaxed),
             });
         }
     }
@@ -287,7 +287,7 @@ fn claim_entry(ledger: &'static Ledger) -> Option<Mapped> {
             entry.slot.store(slot, SeqCst);
             entry.flushing.store(0, SeqCst);
             entry.word.store(flushed(entry.word.load(Relaxed)), SeqCst);
-            return Some(Mapped { entry, chunk: 0, chunk_bytes: 0 });
+            return Some(Mapped { entry, write_buffer: 0, write_buffer_bytes: 0 });
         }
     }
     None
@@ -316,8 +316,12 @@ pub fn leave() {
         let entry = idle.entry.swap(core::ptr::null_mut(), Relaxed);
         // SAFETY: as in `take_idle`.
         if let Some(entry) = unsafe { entry.as_ref() } {
-            let chunk = idle.chunk.load(Relaxed);
-            unmap(&Mapped { entry, chunk, chunk_bytes: idle.chunk_bytes.load(Relaxed) });
+            let write_buffer = idle.write_buffer.load(Relaxed);
+            unmap(&Mapped {
+                entry,
+                write_buffer,
+                write_buffer_bytes: idle.write_buffer_bytes.load(Relaxed),
+            });
             unreserve(entry);
             leave_state(entry, STATE_DISCARD);
             poke(ledger, index_of(ledger, entry));
@@ -340,7 +344,10 @@ pub fn forget_all() {
     RESERVED.store(0, Relaxed);
     for idle in &IDLE {
         if !idle.entry.swap(core::ptr::null_mut(), Relaxed).is_null() {
-            shared::unmap_chunk(idle.chunk.load(Relaxed), idle.chunk_bytes.load(Relaxed));
+            shared::unmap_write_buffer(
+                idle.write_buffer.load(Relaxed),
+                idle.write_buffer_bytes.load(Relaxed),
+            );
         }
     }
 }

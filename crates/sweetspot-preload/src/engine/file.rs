@@ -7,10 +7,10 @@
 //!   and the move of the position are one store);
 //! - else `position`.
 //!
-//! In every other state the kernel's offset is the position. While the state is `TRAILING` it is so
-//! as soon as nothing is pending: what waits leaves by a plain write, at the end of a file that is
-//! open for appending, or at the offset that others share, of one that came from outside. Then there
-//! is no window, and `position` is `AT_END`, of which nobody asks.
+//! In every other state the kernel's offset is the position. While the state is `APPEND_PLACED`, that
+//! holds as soon as nothing is pending: what waits leaves by a plain write, at the end of a file that
+//! is open for appending, or at the shared offset of one that came from outside. Then there is no
+//! window, and nobody asks for `position`, which is `AT_END`.
 //!
 //! # How a hit is safe without a lock
 //! `cursor` is {generation, cursor in the window}, one word. A hit reads it, checks that the
@@ -20,7 +20,8 @@
 //! reads the same file in the middle of a hit, or another thread that does, is just one that came
 //! first.
 //!
-//! Where nobody can come in between at all (`concerns::CONCURRENT`), a hit moves the cursor by an addition.
+//! Where nobody can come in between at all (`concerns::CONCURRENT`), a hit moves the cursor by an
+//! addition.
 //!
 //! On a machine that reorders loads and stores (aarch64) this needs three things; on x86_64 they cost
 //! nothing. Stores to a window come after its closing ([`OpenFile::close_cursor`] ends with a release
@@ -30,13 +31,14 @@
 //!
 //! # Locks
 //! Everything that changes a window or a state is a transition: signals blocked
-//! (`signals::SignalsBlocked`), the file's lock held. An append holds the lock too, but blocks no signal.
-//! So a handler may find the lock held by the very append that it interrupted ([`Held::nested`]): then it
-//! may write out what is committed and settle the file, but not append; the interrupted append finds its
-//! generation gone and starts again. If the handler jumped out of it, the next call from a shallower
-//! frame takes the lock over; another thread does so after a second. Then the file passes through and
-//! its chunk is never used again, because the old owner may still be copying into it: another thread, or
-//! a coroutine that only looked as if it had been left, because it has a stack of its own. (`engine::hold`)
+//! (`signals::SignalsBlocked`), the file's lock held. An append holds the lock too, but blocks no
+//! signal. So a handler may find the lock held by the very append that it interrupted
+//! ([`Held::nested`]): then it may write out what is committed and quiesce the file, but not append;
+//! the interrupted append finds its generation gone and starts again. If the handler jumped out of it,
+//! the next call from a shallower frame takes the lock over; another thread does so after a second.
+//! Then the file passes through and its write buffer is never used again, because the old owner may
+//! still be copying into it: another thread, or a coroutine that only looked as if it had been left,
+//! because it has a stack of its own. (`engine::hold`)
 //!
 //! Locks are taken in one order: the list of dirty files, the registry, a file, and last the pool's
 //! or that of kept entries, whose holders take no other.
@@ -96,8 +98,8 @@ pub struct OpenFile {
     pub lock: AtomicU64,
 
     // What an append touches besides.
-    /// Address of the chunk in which bytes wait; 0: writes pass through.
-    pub chunk: AtomicU64,
+    /// Address of the write buffer in which bytes wait; 0: writes pass through.
+    pub write_buffer: AtomicU64,
     /// Its entry in the ledger; null: none.
     pub entry: AtomicPtr<Entry>,
     /// Pending bytes at which a flush is due.
@@ -109,10 +111,10 @@ pub struct OpenFile {
     pub next_dirty: AtomicPtr<OpenFile>,
     /// Time of modification before the flush in flight; see `engine::write`.
     pub before_ns: AtomicU64,
-    /// Where the chunk is mapped, also while writes pass through.
-    pub mapped_chunk: AtomicU64,
+    /// Where the write buffer is mapped, also while writes pass through.
+    pub mapped_write_buffer: AtomicU64,
     pub mapped_bytes: AtomicU64,
-    /// 1 where more than the usual chunk was asked for, and refused.
+    /// 1 where more than the usual write buffer was asked for, and refused.
     pub is_modest: AtomicU32,
     /// 1: nobody has told what calls cost there, and they seem dear.
     pub looks_dear: AtomicU32,
@@ -135,9 +137,9 @@ pub struct OpenFile {
     /// Errno of a flush that failed and was not reported yet.
     pub error: AtomicI32,
 
-    /// `ON`, `TRAILING`, or a word as in the table: `LEARNING`, `PASS_THROUGH`.
+    /// `ON`, `APPEND_PLACED`, or a word as in the table: `LEARNING`, `PASS_THROUGH`.
     pub state: AtomicU64,
-    /// What was learned before the state became `ON` or `TRAILING`.
+    /// What was learned before the state became `ON` or `APPEND_PLACED`.
     pub learned: AtomicU64,
     /// Descriptors that share it.
     pub references: AtomicU32,
@@ -199,14 +201,14 @@ const NEW: OpenFile = OpenFile {
     kernel_at: AtomicU64::new(0),
     end: AtomicU64::new(0),
     lock: AtomicU64::new(0),
-    chunk: AtomicU64::new(0),
+    write_buffer: AtomicU64::new(0),
     entry: AtomicPtr::new(core::ptr::null_mut()),
     append_bytes_max: AtomicU64::new(0),
     frame: AtomicU64::new(0),
     dirty: AtomicU32::new(0),
     next_dirty: AtomicPtr::new(core::ptr::null_mut()),
     before_ns: AtomicU64::new(0),
-    mapped_chunk: AtomicU64::new(0),
+    mapped_write_buffer: AtomicU64::new(0),
     mapped_bytes: AtomicU64::new(0),
     is_modest: AtomicU32::new(0),
     looks_dear: AtomicU32::new(0),
@@ -340,12 +342,12 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     file.buffer.store(0, Relaxed);
     file.frame.store(0, Relaxed);
     file.lock.store(0, Relaxed);
-    file.chunk.store(0, Relaxed);
+    file.write_buffer.store(0, Relaxed);
     file.append_bytes_max.store(0, Relaxed);
     file.is_modest.store(0, Relaxed);
     file.looks_dear.store(0, Relaxed);
     file.entry.store(core::ptr::null_mut(), Relaxed);
-    file.mapped_chunk.store(0, Relaxed);
+    file.mapped_write_buffer.store(0, Relaxed);
     file.attachment.set(Attachment::None);
     file.poor_flushes.store(0, Relaxed);
     file.space_asked.store(0, Relaxed);
@@ -415,9 +417,9 @@ impl OpenFile {
         self.state.load(Ordering::Acquire) == table::ON
     }
 
-    /// Whether its writes wait although its position is the kernel's.
-    pub fn is_trailing(&self) -> bool {
-        self.state.load(Ordering::Acquire) == table::TRAILING
+    /// Whether its writes wait for an append: its position is the kernel's.
+    pub fn is_append_placed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == table::APPEND_PLACED
     }
 
     /// Whether it was open before the program started: others share its offset.
@@ -437,7 +439,7 @@ impl OpenFile {
 
     /// Whether anything of it may be here that the kernel does not know.
     pub fn is_buffered(&self) -> bool {
-        self.is_on() || self.is_trailing()
+        self.is_on() || self.is_append_placed()
     }
 
     /// Adds to a counter.

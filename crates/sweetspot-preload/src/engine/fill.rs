@@ -6,14 +6,14 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use sweetspot_core::ledger::{Counter, Way};
 use sweetspot_core::policy;
-use sweetspot_core::stamps::is_settled;
+use sweetspot_core::stamps::would_show_a_change;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
 use super::file::{Held, OpenFile};
 use super::process::{EPOCH, listen, listen_with};
 use super::read::Target;
-use super::{auto, flush, inodes, pool, settle, transition};
+use super::{auto, flush, inodes, pool, quiesce, transition};
 use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -46,7 +46,7 @@ pub(super) fn miss(
         return Step::Again;
     }
     if held.nested {
-        settle::settle_held(file, fd, settle::Next::Learn, &held);
+        quiesce::quiesce_held(file, fd, quiesce::Next::Learn, &held);
         return Step::Again;
     }
     let position = file.take_position();
@@ -97,7 +97,7 @@ pub(super) fn miss(
         Decision::PassThrough => pass_through(file, fd, target, len as usize, at),
         Decision::Close(why) => {
             file.note(why);
-            settle::settle_held(file, fd, settle::Next::BackOff, &held);
+            quiesce::quiesce_held(file, fd, quiesce::Next::BackOff, &held);
             Step::Again
         }
     }
@@ -190,7 +190,7 @@ fn fill(
     let had_window = file.buffer_bytes.load(Relaxed) > 0;
     let Some(bytes) = make_room(file, at, bytes, len) else {
         file.note(Why::Budget);
-        settle::settle_held(file, fd, settle::Next::BackOff, held);
+        quiesce::quiesce_held(file, fd, quiesce::Next::BackOff, held);
         return Step::Again;
     };
     if !had_window && inodes::meets_pending(file) {
@@ -291,5 +291,5 @@ fn unchanged(file: &OpenFile, fd: i32, now: u64) -> bool {
     file.ctime_ns.store(status.ctime_ns, Relaxed);
     file.size.store(status.size, Relaxed);
     let filled_ns = file.filled_wall_ns.load(Relaxed);
-    same && is_settled(status.mtime_ns, status.ctime_ns, filled_ns, max_age * 1_000_000)
+    same && would_show_a_change(status.mtime_ns, status.ctime_ns, filled_ns, max_age * 1_000_000)
 }

@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 use sweetspot_core::append;
-use sweetspot_core::ledger::{Counter, Entry, FLUSH_FAILED, Way, chunk_start};
+use sweetspot_core::ledger::{Counter, Entry, FLUSH_FAILED, Way, write_buffer_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
 use sweetspot_core::why::Why;
 
@@ -65,7 +65,7 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
         // Nothing is committed yet, but an append that a handler interrupted may be about to, at what
         // is then no longer the position: it starts again.
         Found::Nothing => {
-            if !file.is_trailing() && file.position.load(Relaxed) == AT_END {
+            if !file.is_append_placed() && file.position.load(Relaxed) == AT_END {
                 file.position.store(file.end.load(Relaxed), Relaxed);
             }
             0
@@ -103,9 +103,9 @@ pub(super) fn follow_offset(file: &OpenFile, fd: i32) -> bool {
 
 /// What was pending up to `end` is in the file, or about to be said to be.
 fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
-    let trails = Placement::of_entry(entry).trails();
+    let is_append = Placement::of_entry(entry).is_append();
     file.end.store(end, Relaxed);
-    if !trails && file.position.load(Relaxed) == AT_END {
+    if !is_append && file.position.load(Relaxed) == AT_END {
         file.position.store(end, Relaxed);
     }
 }
@@ -113,20 +113,20 @@ fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
 /// Writes `len` pending bytes where they belong.
 fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<(), i32> {
     let fd = file.fd.load(Relaxed);
-    let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
-    let trails = Placement::of_entry(entry).trails();
+    let write_buffer = file.mapped_write_buffer.load(Relaxed) + write_buffer_start(base);
+    let is_append = Placement::of_entry(entry).is_append();
     // Where the number means another file, a call made without libc changed it. The guard's handle still
     // leads to the right one.
     let status = status_if_of(fd, file).ok_or(libc::EBADF)?;
     file.before_ns.store(status.mtime_ns, Relaxed);
-    if trails {
+    if is_append {
         store_status(entry, &status);
         entry.before.store(shared_offset(file).unwrap_or(status.size), Relaxed);
     }
     entry.flushing.store(1, SeqCst);
-    match trails {
-        true => write_behind(entry, fd, chunk, len),
-        false => write_out(fd, chunk, len, base),
+    match is_append {
+        true => write_behind(entry, fd, write_buffer, len),
+        false => write_out(fd, write_buffer, len, base),
     }?;
     remember_status(entry, fd);
     Ok(())
@@ -164,19 +164,19 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
 
 /// Whether a file holds its pending bytes where they belong.
 fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
-    if Placement::of_entry(entry).trails() {
+    if Placement::of_entry(entry).is_append() {
         return false;
     }
     let (base, len) = (entry.base.load(Relaxed), length_of(word));
-    let chunk = file.mapped_chunk.load(Relaxed) + chunk_start(base);
+    let write_buffer = file.mapped_write_buffer.load(Relaxed) + write_buffer_start(base);
     let mut done = 0;
     while done < len {
         let mut there = [0u8; 512];
         let wanted = (len - done).min(there.len() as u64) as usize;
-        // SAFETY: a buffer of that size; the chunk holds `len` bytes.
+        // SAFETY: a buffer of that size; the write buffer holds `len` bytes.
         let same = unsafe {
             let answer = sys::read_at(fd, there.as_mut_ptr(), wanted, base + done);
-            let ours = core::slice::from_raw_parts((chunk + done) as *const u8, wanted);
+            let ours = core::slice::from_raw_parts((write_buffer + done) as *const u8, wanted);
             answer == wanted as isize && there[..wanted] == *ours
         };
         if !same {
@@ -192,18 +192,18 @@ fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
 pub(super) fn flush_failed(file: &OpenFile, errno: i32) {
     file.error.store(errno, Relaxed);
     file.note(Why::WriteFailed);
-    file.chunk.store(0, Relaxed);
+    file.write_buffer.store(0, Relaxed);
 }
 
-/// Before a file is settled: nothing waits any more, and an append that was interrupted starts
-/// again. The lock is held.
-pub fn settle_held(file: &'static OpenFile, held: &Held) {
+/// The first step of quiescing a file: afterwards nothing waits, and an append that was interrupted
+/// starts again. The lock is held.
+pub fn drain_held(file: &'static OpenFile, held: &Held) {
     let Some(entry) = file.entry() else { return };
     if let Err(errno) = flush_held(file, held) {
         flush_failed(file, errno);
     }
     cancel_appends(file, entry, held);
-    file.chunk.store(0, Relaxed);
+    file.write_buffer.store(0, Relaxed);
 }
 
 /// Advances the generation although nothing is pending, so that an append in flight (below us, or in a
@@ -268,12 +268,17 @@ fn account(file: &'static OpenFile, len: u64, held: &Held) {
 }
 
 /// Positioned writes until all is written.
-fn write_out(fd: i32, chunk: u64, len: u64, base: u64) -> Result<(), i32> {
+fn write_out(fd: i32, write_buffer: u64, len: u64, base: u64) -> Result<(), i32> {
     let mut done = 0;
     while done < len {
-        // SAFETY: the chunk is mapped and holds `len` bytes.
+        // SAFETY: the write buffer is mapped and holds `len` bytes.
         let answer = unsafe {
-            sys::write_at(fd, (chunk + done) as *const u8, (len - done) as usize, base + done)
+            sys::write_at(
+                fd,
+                (write_buffer + done) as *const u8,
+                (len - done) as usize,
+                base + done,
+            )
         };
         match sys::result(answer) {
             Ok(0) => return Err(libc::EIO),
@@ -299,12 +304,13 @@ fn shared_offset(file: &OpenFile) -> Option<u64> {
 
 /// Plain writes, until all is written that has not arrived yet. One, but for a full disk: nobody
 /// else's bytes come in between.
-fn write_behind(entry: &Entry, fd: i32, chunk: u64, len: u64) -> Result<(), i32> {
+fn write_behind(entry: &Entry, fd: i32, write_buffer: u64, len: u64) -> Result<(), i32> {
     let mut arrived = entry.arrived.load(Relaxed);
     while arrived < len {
-        // SAFETY: the chunk is mapped and holds `len` bytes.
-        let answer =
-            unsafe { sys::write(fd, (chunk + arrived) as *const u8, (len - arrived) as usize) };
+        // SAFETY: the write buffer is mapped and holds `len` bytes.
+        let answer = unsafe {
+            sys::write(fd, (write_buffer + arrived) as *const u8, (len - arrived) as usize)
+        };
         match sys::result(answer) {
             Err(sys::Errno(libc::EINTR)) => {}
             Ok(written @ 1..) => arrived += written as u64,

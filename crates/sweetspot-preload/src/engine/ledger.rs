@@ -57,14 +57,14 @@ pub fn devices() -> Option<&'static Devices> {
     mapped().map(|ledger| &ledger.header.devices)
 }
 
-/// Bytes that chunks may still take, as far as the guard has said.
-pub fn chunks_left() -> u64 {
-    mapped().map_or(0, |ledger| ledger.header.chunks_left.load(Relaxed))
+/// Bytes that write buffers may still take, as far as the guard has said.
+pub fn write_buffer_bytes_left() -> u64 {
+    mapped().map_or(0, |ledger| ledger.header.write_buffer_bytes_left.load(Relaxed))
 }
 
 /// Lets go of the shared memory for good: the process is about to give up rights, and whoever may
 /// then control it must not reach what others have pending. Private zeros take its place, because
-/// counters and entries are still pointed to. What could not be written keeps its chunk.
+/// counters and entries are still pointed to. What could not be written keeps its write buffer.
 pub fn let_go() {
     let mapped = unmapped();
     if mapped.is_null() {

@@ -9,7 +9,7 @@ use super::children::{self, passive};
 use super::file::{self, OpenFile};
 use super::process::listen;
 use super::{
-    attach, concerns, dirty, ending, flush, observe, settle, space, speak, table, transition,
+    attach, concerns, dirty, ending, flush, observe, quiesce, space, speak, table, transition,
 };
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -80,8 +80,8 @@ pub fn is_followed(fd: i32) -> bool {
     !passive() && table::open_file(fd).is_some()
 }
 
-/// Whether another process may have the same description, and so set its flags: anything but a file that was
-/// opened here and goes on being followed.
+/// Whether another process may have the same description, and so set its flags: anything but a file
+/// that was opened here and goes on being followed.
 pub fn may_be_shared(fd: i32) -> bool {
     let is_own = |word: u64| match table::tag(word) {
         table::LEARNING => true,
@@ -114,7 +114,7 @@ pub fn perhaps_made(fd: i32) {
         // position.
         special_use(fd, Why::Shared);
     } else {
-        settle::settle(fd, settle::Next::Learn);
+        quiesce::quiesce(fd, quiesce::Next::Learn);
         forget(fd);
     }
 }
@@ -123,7 +123,7 @@ pub fn perhaps_made(fd: i32) {
 pub fn stream_closing(fd: i32) {
     if fd >= 0 && !passive() {
         speak();
-        settle::settle(fd, settle::Next::Learn);
+        quiesce::quiesce(fd, quiesce::Next::Learn);
         forget(fd);
     }
 }
@@ -145,7 +145,7 @@ pub fn range(first: u32, last: u32, flags: u32) {
     speak();
     for fd in table::all().filter(|fd| (first..=last).contains(&(*fd as u32))) {
         if flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
-            settle::settle(fd, settle::Next::Learn);
+            quiesce::quiesce(fd, quiesce::Next::Learn);
             forget(fd);
         }
     }
@@ -209,10 +209,10 @@ pub fn forget(fd: i32) {
     let held = file.hold();
     if held.nested {
         // A handler closes the file to which the interrupted frame is appending: that goes on with
-        // the record and the chunk, so neither is used again.
+        // the record and the write buffer, so neither is used again.
         return;
     }
-    flush::settle_held(file, &held);
+    flush::drain_held(file, &held);
     dirty::take_off(file);
     file.close_cursor();
     file.drop_window(&held);
@@ -236,7 +236,7 @@ pub fn duplicating(fd: i32) {
 pub fn may_be_replaced(fd: i32) {
     if !passive() {
         speak();
-        settle::settle(fd, settle::Next::Learn);
+        quiesce::quiesce(fd, quiesce::Next::Learn);
     }
 }
 
@@ -327,7 +327,7 @@ fn survives_exec(file: &OpenFile) {
 fn kept_by_child(fd: i32) {
     let was_shared = table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
     if children::is_spawned_child() && !was_shared {
-        settle::settle(fd, settle::Next::PassThrough(Why::Shared));
+        quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::Shared));
     }
 }
 
@@ -384,7 +384,7 @@ pub fn special_use(fd: i32, why: Why) {
         return;
     }
     speak();
-    settle::settle(fd, settle::Next::PassThrough(why));
+    quiesce::quiesce(fd, quiesce::Next::PassThrough(why));
 }
 
 /// The kernel is about to use the descriptor's offset, or its content, behind our back.
@@ -394,7 +394,7 @@ pub fn hand_over(fd: i32) {
         return;
     }
     speak();
-    settle::settle(fd, settle::Next::Learn);
+    quiesce::quiesce(fd, quiesce::Next::Learn);
 }
 
 /// The same for a call by which the kernel uses what the file holds. If that is not what was written to

@@ -9,7 +9,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::life::incomplete;
 use super::process::listen;
-use super::{inodes, observe, settle, silence, speak, table};
+use super::{inodes, observe, quiesce, silence, speak, table};
 use crate::floor::{proc, sys};
 
 /// Before memory is mapped: from then on calls on the file pass through, and memory that other processes
@@ -69,7 +69,7 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
     if observe::is_on() {
         observe::mapped(fd);
     } else {
-        settle_mapped(fd, &status);
+        quiesce_mapped(fd, &status);
     }
     if shared {
         match news_through(fd, &status) {
@@ -95,7 +95,7 @@ pub unsafe fn loading(path: *const core::ffi::c_char) {
     }
     // SAFETY: as the caller says.
     if let Some(status) = unsafe { sys::status_at(libc::AT_FDCWD, path, 0) } {
-        settle_mapped(NONE, &status);
+        quiesce_mapped(NONE, &status);
     }
 }
 
@@ -103,16 +103,16 @@ pub unsafe fn loading(path: *const core::ffi::c_char) {
 const NONE: i32 = -1;
 
 /// A file is about to be mapped: no descriptor of it is buffered any more.
-fn settle_mapped(fd: i32, status: &sys::Status) {
+fn quiesce_mapped(fd: i32, status: &sys::Status) {
     speak();
     inodes::mapped(status.device, status.inode);
     for other in table::all() {
-        settle::wait_for_transition(other);
+        quiesce::wait_for_transition(other);
         let same = table::open_file(other).is_some_and(|(file, _)| {
             file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
         });
         if same || other == fd {
-            settle::settle(other, settle::Next::PassThrough(Why::Mapped));
+            quiesce::quiesce(other, quiesce::Next::PassThrough(Why::Mapped));
         }
     }
 }

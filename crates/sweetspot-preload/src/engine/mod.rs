@@ -32,11 +32,11 @@ pub mod own_files;
 mod pass;
 pub mod pool;
 pub mod process;
+pub mod quiesce;
 pub mod read;
 pub mod records;
 pub mod rules;
 pub mod seek;
-pub mod settle;
 pub mod silence;
 pub mod space;
 pub mod streams;
@@ -46,7 +46,7 @@ pub mod write;
 
 use self::children::passive;
 pub use self::pass::{AtOnce, Outcome, Pass};
-use self::pass::{Kind, disturbed, enter, enter_alone, is_followed, is_trailing, jumped};
+use self::pass::{Kind, disturbed, enter, enter_alone, is_append_placed, is_followed, jumped};
 
 /// Before the program can be heard, or sleeps: everything written before is written out.
 #[inline(always)]

@@ -287,10 +287,10 @@ fn change(fd: i32, tally: Tally, why: Option<Why>) {
     let Some(counts) = Counts::of(seen, fd) else { return };
     counts.tally(tally, 1);
     spoke();
-    settle(seen, &counts, why);
+    quiesce(seen, &counts, why);
 }
 
-fn settle(seen: &'static Seen, counts: &Counts, why: Option<Why>) {
+fn quiesce(seen: &'static Seen, counts: &Counts, why: Option<Why>) {
     seen.with_state(counts.exclusive, |state| {
         let mut world = world_now();
         state.change(counts, &mut world, why);
@@ -333,19 +333,19 @@ pub fn shares(sharing: Sharing, named: impl Fn(i32) -> bool) {
         if (sharing == Sharing::All || !kept || named(fd))
             && let Some(counts) = Counts::of(seen, fd)
         {
-            settle_shared(seen, &counts);
+            quiesce_shared(seen, &counts);
         }
     });
 }
 
 /// Calls on what is about to be shared would pass through for good, unless it was shared before: then it
 /// is written as such.
-fn settle_shared(seen: &'static Seen, counts: &Counts) {
+fn quiesce_shared(seen: &'static Seen, counts: &Counts) {
     let mut why = Some(Why::Shared);
     seen.with_state(counts.exclusive, |state| {
         why = why.filter(|_| !state.shadow.is_from_outside())
     });
-    settle(seen, counts, why);
+    quiesce(seen, counts, why);
 }
 
 fn each(mut with: impl FnMut(&'static Seen, i32)) {
@@ -396,7 +396,7 @@ pub fn ending(why: Option<Why>) {
     });
     each(|seen, fd| {
         if let Some(counts) = Counts::of(seen, fd) {
-            settle(seen, &counts, Some(why));
+            quiesce(seen, &counts, Some(why));
         }
     });
 }

@@ -9,7 +9,7 @@ use sweetspot_core::why::Why;
 
 use super::process::{listen, passive_for_good};
 use super::{
-    attach, concerns, deaths, inodes, ledger, observe, settle, space, speak, table, transition,
+    attach, concerns, deaths, inodes, ledger, observe, quiesce, space, speak, table, transition,
 };
 use crate::floor::atomic::swap;
 use crate::floor::sys;
@@ -280,7 +280,7 @@ pub(super) fn is_followed(fd: i32) -> bool {
 /// Ends the turns of a call: see `TURNS_MAX`.
 pub(super) fn disturbed(fd: i32, turn: u32) {
     if turn == TURNS_MAX {
-        settle::settle(fd, settle::Next::PassThrough(Why::NotWorthIt));
+        quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::NotWorthIt));
     }
 }
 
@@ -308,8 +308,8 @@ pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
             _ => Pass::LISTEN,
         });
     }
-    if table::tag(value) == table::TRAILING {
-        return enter_trailing(fd, kind, len);
+    if table::tag(value) == table::APPEND_PLACED {
+        return enter_append_placed(fd, kind, len);
     }
     if table::tag(value) != table::LEARNING {
         return None;
@@ -329,20 +329,20 @@ pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     }
 }
 
-/// A call on a descriptor whose writes wait at the kernel's offset: once they are written the kernel
-/// answers it. A file that is read again learns from its reads, so it is settled.
-fn enter_trailing(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
+/// A call on a file with append placement: the kernel answers it once the pending writes are written.
+/// A file that is read again learns from its reads, so it is quiesced.
+fn enter_append_placed(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     if matches!(kind, Kind::Read | Kind::ReadAt) {
-        settle::settle(fd, settle::Next::Learn);
+        quiesce::quiesce(fd, quiesce::Next::Learn);
         return None;
     }
     speak();
     Some(Pass { kind, fd, len })
 }
 
-/// Whether the writes of a descriptor wait at the kernel's offset.
-pub(super) fn is_trailing(fd: i32) -> bool {
-    table::open_file(fd).is_some_and(|(file, _)| file.is_trailing())
+/// Whether the file of a descriptor has append placement.
+pub(super) fn is_append_placed(fd: i32) -> bool {
+    table::open_file(fd).is_some_and(|(file, _)| file.is_append_placed())
 }
 
 /// The next read of a descriptor that is learning does not follow the last one.

@@ -18,7 +18,7 @@ use super::fill::{Step, miss};
 use super::process::{EPOCH, listen_ahead, passive_for_good};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone, flush,
-    inodes, observe, settle, speak, table, talk, transition,
+    inodes, observe, quiesce, speak, table, talk, transition,
 };
 use crate::arch;
 use crate::floor::errno::fail;
@@ -228,7 +228,7 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         };
         if len == 0 || !is_for_us(target, len) {
             // The kernel knows what to say.
-            settle::settle(fd, settle::Next::Learn);
+            quiesce::quiesce(fd, quiesce::Next::Learn);
             continue;
         }
         if let Some(outcome) = read_window(file, word, fd, target, len, offset) {
@@ -290,7 +290,7 @@ fn read_window(
         Hit::Done(done) => return Some(Outcome::Done(done as isize)),
         Hit::Miss | Hit::Disturbed => {}
         // The kernel knows how much of it can be written, and what to say.
-        Hit::BadAddress => settle::settle(fd, settle::Next::Learn),
+        Hit::BadAddress => quiesce::quiesce(fd, quiesce::Next::Learn),
     }
     None
 }

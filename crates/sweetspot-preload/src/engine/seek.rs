@@ -11,8 +11,8 @@ use sweetspot_core::ledger::Counter;
 use super::children::passive;
 use super::file::{AT_END, CLOSED, OpenFile};
 use super::{
-    AtOnce, Kind, Outcome, Pass, children, concerns, disturbed, enter, enter_alone, is_followed,
-    is_trailing, observe, settle, speak, table,
+    AtOnce, Kind, Outcome, Pass, children, concerns, disturbed, enter, enter_alone,
+    is_append_placed, is_followed, observe, quiesce, speak, table,
 };
 use crate::floor::atomic::{single_threaded, swap};
 use crate::floor::signals::SignalsBlocked;
@@ -110,8 +110,8 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
     while is_followed(fd) {
         turn += 1;
         disturbed(fd, turn);
-        if !is_trailing(fd) {
-            settle::settle(fd, settle::Next::Learn);
+        if !is_append_placed(fd) {
+            quiesce::quiesce(fd, quiesce::Next::Learn);
         }
         if let Some(pass) = enter(fd, kind, 0) {
             return Outcome::PassThrough(pass);

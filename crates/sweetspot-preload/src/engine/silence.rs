@@ -10,7 +10,7 @@ use sweetspot_core::why::Why;
 
 use super::children::passive;
 use super::ending::end_because;
-use super::settle::{self, Next, settle};
+use super::quiesce::{self, Next, quiesce};
 use super::{attach, observe, rules, speak, table};
 
 /// Whether there is a writable mapping that a child of a fork would share.
@@ -47,9 +47,9 @@ pub fn hears_silently() {
         return;
     }
     for fd in table::all() {
-        settle::wait_for_transition(fd);
+        quiesce::wait_for_transition(fd);
         if table::open_file(fd).is_some_and(|(file, _)| file.is_on() && !file.is_private()) {
-            settle(fd, Next::Learn);
+            quiesce(fd, Next::Learn);
         }
     }
 }
@@ -67,13 +67,13 @@ pub fn agrees_silently() {
     }
     speak();
     for fd in table::all() {
-        settle::wait_for_transition(fd);
+        quiesce::wait_for_transition(fd);
         let is_private = match table::open_file(fd) {
             Some((file, _)) => file.is_private(),
             // Whether it may be buffered is asked when it has earned that.
             None => continue,
         };
-        settle(fd, if is_private { Next::Learn } else { Next::PassThrough(Why::SharedMemory) });
+        quiesce(fd, if is_private { Next::Learn } else { Next::PassThrough(Why::SharedMemory) });
     }
 }
 
@@ -97,7 +97,7 @@ pub fn will_count_writes() {
     for fd in table::all() {
         let public = table::open_file(fd).filter(|(file, _)| !file.is_private());
         if public.is_some_and(|(file, _)| attach::may_wait(file)) {
-            settle(fd, Next::PassThrough(Why::Watched));
+            quiesce(fd, Next::PassThrough(Why::Watched));
         }
     }
 }

@@ -19,7 +19,8 @@ pub(super) fn append_bytes_max(file: &OpenFile) -> u64 {
     auto::append_bytes(file).min(file.mapped_bytes.load(Relaxed) - PAGE_BYTES)
 }
 
-/// The largest [`sweetspot_core::ledger::chunk_start`], rounded up: not the size of a page here, but of one that copies notice.
+/// The largest [`sweetspot_core::ledger::write_buffer_start`], rounded up. It is not the size of a page
+/// here, but the alignment that copies notice.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
 pub(super) fn has_space(file: &OpenFile) -> bool {

@@ -14,7 +14,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::pass::Pass;
 use super::process as process_wide;
-use super::{ledger, settle, speak, table};
+use super::{ledger, quiesce, speak, table};
 use crate::floor::atomic::swap;
 use crate::floor::sys;
 
@@ -109,7 +109,7 @@ pub fn libc_call(fd: i32) -> Pass {
     if ledger::wants_summary() {
         note_stdio(fd);
     }
-    settle::settle(fd, settle::Next::Learn);
+    quiesce::quiesce(fd, quiesce::Next::Learn);
     if let Some(word) = table::learning_word(fd) {
         let value = word.load(Relaxed);
         if table::is_learning(value) && !Learning(value).has(Learning::STDIO) {

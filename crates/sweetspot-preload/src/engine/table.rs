@@ -31,8 +31,8 @@ pub const PASS_THROUGH: u64 = 4;
 pub const OTHER: u64 = 6;
 /// Only in an open file's own word: it has (or may have) a window, its position is ours.
 pub const ON: u64 = 3;
-/// Likewise: its writes wait, and leave by a plain write; its position is the kernel's all the time.
-pub const TRAILING: u64 = 5;
+/// Likewise: its writes wait, and leave by a plain write; its position stays the kernel's.
+pub const APPEND_PLACED: u64 = 5;
 const TAG_BITS: u64 = 7;
 
 /// What each descriptor has that the most frequent calls look at: in one static, so that one address is

@@ -9,7 +9,7 @@
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use sweetspot_core::append::may_wait;
-use sweetspot_core::ledger::{Counter, Entry, chunk_start};
+use sweetspot_core::ledger::{Counter, Entry, write_buffer_start};
 use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::why::Why;
 
@@ -25,7 +25,7 @@ use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, entries, inodes,
-    is_followed, ledger, life, observe, settle, speak, table, talk, transition,
+    is_followed, ledger, life, observe, quiesce, speak, table, talk, transition,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
@@ -54,9 +54,9 @@ pub fn write(fd: i32, buffer: *const u8, len: usize) -> Outcome {
     }
 }
 
-/// Lets a write wait where nothing has to be done but to copy it behind what waits already, for the file of
-/// which a descriptor has this word; `None`: go on with [`not_waiting`]. Nothing is called in it, so that
-/// nothing has to be saved.
+/// Lets a write wait where nothing has to be done but to copy it behind what waits already, for the
+/// file of which a descriptor has this word; `None`: go on with [`not_waiting`]. Nothing is called in
+/// it, so that nothing has to be saved.
 ///
 /// Another file may be written to after the look at the order of all: by somebody who came in between,
 /// so of the two writes either may be the later one.
@@ -77,8 +77,8 @@ pub fn waits(word: u64, fd: i32, buffer: *const u8, len: usize) -> Option<isize>
     Some(len as isize)
 }
 
-/// The same where the file has a lane (see [`file::append_lane`]): nothing is asked but the time, the guard,
-/// and whether the bytes fit. `None`: go on with [`waits`].
+/// The same where the file has a lane (see [`file::append_lane`]): nothing is asked but the time, the
+/// guard, and whether the bytes fit. `None`: go on with [`waits`].
 #[inline(always)]
 pub fn waits_alone(word: u64, buffer: *const u8, len: usize) -> Option<isize> {
     if word != file::append_lane() {
@@ -95,8 +95,8 @@ pub fn waits_alone(word: u64, buffer: *const u8, len: usize) -> Option<isize> {
     if !unsafe { clock::tick_alone() } || !entries::guarded() || room < len as u64 {
         return None;
     }
-    let to = file.chunk.load(Relaxed).wrapping_add(pending) as *mut u8;
-    // SAFETY: the chunk has room, as checked; the program's side may be anything.
+    let to = file.write_buffer.load(Relaxed).wrapping_add(pending) as *mut u8;
+    // SAFETY: the write buffer has room, as checked; the program's side may be anything.
     if unsafe { copy::copy_at_once(to, buffer, len) } {
         return None;
     }
@@ -205,18 +205,18 @@ fn write_buffered(
     kind: Kind,
 ) -> Option<Outcome> {
     match (kind, source) {
-        (Kind::Write, Source::Buffer(buffer, len)) if file.is_trailing() || !appends(file) => {
+        (Kind::Write, Source::Buffer(buffer, len)) if file.is_append_placed() || !appends(file) => {
             match append(Append { file, word, fd, buffer, len: len as u64 }) {
                 true => Some(Outcome::Done(len as isize)),
                 false => write_prepared(file, fd, buffer, len),
             }
         }
-        _ if file.is_trailing() => Some(match failing_descriptor(fd) {
+        _ if file.is_append_placed() => Some(match failing_descriptor(fd) {
             Some(errno) => Outcome::Done(fail(errno)),
             None => pass_through(Pass { kind, fd, len: len_of(source) }),
         }),
         _ => {
-            settle::settle(fd, settle::Next::Learn);
+            quiesce::quiesce(fd, quiesce::Next::Learn);
             None
         }
     }
@@ -235,12 +235,12 @@ fn write_prepared(
         Prepared::Shared => {
             let is_limit = !sys::file_size_unlimited();
             let why = if is_limit { Why::FileSizeLimit } else { Why::Shared };
-            settle::settle(fd, settle::Next::PassThrough(why));
+            quiesce::quiesce(fd, quiesce::Next::PassThrough(why));
         }
         Prepared::Enlarge => enlarge(file, fd),
         Prepared::Failed => return failing_descriptor(fd).map(|errno| Outcome::Done(fail(errno))),
-        Prepared::PassThrough if gains_nothing(file) => settle::settle(fd, settle::Next::Learn),
-        Prepared::PassThrough if file.is_trailing() => {
+        Prepared::PassThrough if gains_nothing(file) => quiesce::quiesce(fd, quiesce::Next::Learn),
+        Prepared::PassThrough if file.is_append_placed() => {
             return Some(pass_through(Pass { kind: Kind::Write, fd, len: len as u64 }));
         }
         Prepared::PassThrough => return write_on(file, fd, buffer, len).map(Outcome::Done),
@@ -273,10 +273,10 @@ enum Prepared {
     /// The descriptor means another file than the one that is kept for it: it was closed, and another
     /// file opened, by system calls of the program's own.
     Replaced,
-    /// Another process has taken a descriptor of this description, and moved its offset; or has set a limit
-    /// that each write is to meet by itself.
+    /// Another process has taken a descriptor of this description, and moved its offset; or has set a
+    /// limit that each write is to meet by itself.
     Shared,
-    /// Calls have proved so dear that more should wait than the chunk holds.
+    /// Calls have proved so dear that more should wait than the write buffer holds.
     Enlarge,
 }
 
@@ -288,11 +288,11 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     if is_recalled(file) {
         return recalled(file, fd);
     }
-    if file.chunk.load(Relaxed) == 0 && !may_attach(file, fd) {
+    if file.write_buffer.load(Relaxed) == 0 && !may_attach(file, fd) {
         return Prepared::PassThrough;
     }
     if !entries::guarded() {
-        settle::settle(fd, settle::Next::Learn);
+        quiesce::quiesce(fd, quiesce::Next::Learn);
         give_up(file, Why::NoGuard);
         return Prepared::PassThrough;
     }
@@ -307,8 +307,8 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     begin_waiting(file, fd)
 }
 
-/// Attaches a file to the ledger whose writes pass through, if that can be by now; asks for it, when it is
-/// time to ask again. Whether it is attached.
+/// Attaches a file to the ledger whose writes pass through, if that can be by now; asks for it, when
+/// it is time to ask again. Whether it is attached.
 fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
     if matches!(file.attachment.get(), Attachment::Asked | Attachment::Held) {
         attach(file, fd);
@@ -317,7 +317,7 @@ fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
         let _registry = file::hold_registry();
         ask(file, fd);
     }
-    file.chunk.load(Relaxed) != 0
+    file.write_buffer.load(Relaxed) != 0
 }
 
 /// What waits from now on begins here; nothing of the file does yet.
@@ -325,7 +325,7 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
     let _signals = SignalsBlocked::new();
     let _dirty = dirty::hold_dirty();
     let held = file.hold();
-    if held.nested || !file.is_buffered() || file.chunk.load(Relaxed) == 0 {
+    if held.nested || !file.is_buffered() || file.write_buffer.load(Relaxed) == 0 {
         return Prepared::PassThrough;
     }
     if file.dirty.load(Relaxed) != 0 {
@@ -355,10 +355,10 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
         return Prepared::Shared;
     }
     let position =
-        if file.is_trailing() { expected_place(file, entry) } else { file.take_position() };
+        if file.is_append_placed() { expected_place(file, entry) } else { file.take_position() };
     if !may_grow(file, fd, position) {
         // Each write must meet the end by itself.
-        if !file.is_trailing() {
+        if !file.is_append_placed() {
             file.reopen_cursor();
         }
         detach(file, &held);
@@ -380,7 +380,8 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
 fn place_at(file: &OpenFile, entry: &Entry, position: u64) {
     entry.base.store(position, Relaxed);
     file.end.store(position, Relaxed);
-    file.chunk.store(file.mapped_chunk.load(Relaxed) + chunk_start(position), Relaxed);
+    file.write_buffer
+        .store(file.mapped_write_buffer.load(Relaxed) + write_buffer_start(position), Relaxed);
     stamp_order(file, entry);
     clock::want();
     // After where the end is: another thread may ask without the lock (`resolved_position`).
@@ -388,8 +389,8 @@ fn place_at(file: &OpenFile, entry: &Entry, position: u64) {
     file.reopen_cursor();
 }
 
-/// A write of a file that another process has recalled: all that waited is written, and the position is where
-/// the other one left it.
+/// A write of a file that another process has recalled: all that waited is written, and the position
+/// is where the other one left it.
 fn recalled(file: &'static OpenFile, fd: i32) -> Prepared {
     flush_all();
     if file.error.load(Relaxed) != 0 {

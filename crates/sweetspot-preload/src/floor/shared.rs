@@ -1,5 +1,5 @@
-//! The ledger's file: found by its path, checked, mapped; parts of it mapped for good, chunks of it for
-//! a while. No descriptor of it is kept.
+//! The ledger's file: found by its path, checked, mapped; parts of it mapped for good, write buffers
+//! of it for a while. No descriptor of it is kept.
 //!
 //! Not here: what is in it (`ledger`, `entries`).
 #![allow(unsafe_code)]
@@ -59,8 +59,8 @@ pub fn map_part(at: u64, bytes: usize) -> Option<usize> {
     })
 }
 
-/// Maps a chunk, with its first pages in place. The guard has allocated all of it.
-pub fn map_chunk(at: u64, bytes: u64) -> Option<u64> {
+/// Maps a write buffer, with its first pages in place. The guard has allocated all of it.
+pub fn map_write_buffer(at: u64, bytes: u64) -> Option<u64> {
     with_descriptor(|fd, stat| {
         let same = stat.st_dev == IDENTITY[0].load(Relaxed)
             && stat.st_ino == IDENTITY[1].load(Relaxed)
@@ -73,18 +73,18 @@ pub fn map_chunk(at: u64, bytes: u64) -> Option<u64> {
     })
 }
 
-/// Unmaps a chunk that nothing refers to any more; 0: there is none.
-pub fn unmap_chunk(chunk: u64, bytes: u64) {
-    if chunk != 0 {
-        unmap(chunk, bytes);
+/// Unmaps a write buffer that nothing refers to any more; 0: there is none.
+pub fn unmap_write_buffer(write_buffer: u64, bytes: u64) {
+    if write_buffer != 0 {
+        unmap(write_buffer, bytes);
     }
 }
 
-/// Lets go of a chunk into which an append that was interrupted goes on to copy: in its place is
+/// Lets go of a write buffer into which an append that was interrupted goes on to copy: in its place is
 /// memory that belongs to nobody. Unmapped, its addresses could be the program's by then.
-pub fn disconnect_chunk(chunk: u64, bytes: u64) {
-    if chunk != 0 {
-        disconnect(chunk, bytes);
+pub fn disconnect_write_buffer(write_buffer: u64, bytes: u64) {
+    if write_buffer != 0 {
+        disconnect(write_buffer, bytes);
     }
 }
 

@@ -87,7 +87,7 @@ fn answers(lines: &[Line]) -> HashMap<u32, Answers> {
                 let cost = Cost::from_word;
                 answers.told = shadow::Told { read: cost(line.at), write: cost(line.value) };
             }
-            Told::Handle | Told::HandleTrailing | Told::RefuseWrites => {
+            Told::Handle | Told::HandleToAppend | Told::RefuseWrites => {
                 answers.handle = Some((line.told, line.value));
             }
             Told::Refuse => answers.is_refused = true,
@@ -155,7 +155,7 @@ fn tell(
         Told::Begin
         | Told::Window
         | Told::Handle
-        | Told::HandleTrailing
+        | Told::HandleToAppend
         | Told::RefuseWrites
         | Told::Costs => {}
     }
@@ -176,12 +176,12 @@ fn grant(wish: Wish, shadow: &mut Shadow, answers: &Answers) -> bool {
         (Wish::Nothing, ..) => return false,
         (Wish::Window, Some(size), _) => shadow.open_window(size),
         (Wish::Handle, _, Some((Told::RefuseWrites, why))) => shadow.refuse_writes(reason(why)),
-        (Wish::Handle, _, Some((Told::HandleTrailing, _))) => shadow.ask_for_handle_trailing(),
+        (Wish::Handle, _, Some((Told::HandleToAppend, _))) => shadow.ask_for_handle_to_append(),
         (Wish::Handle, _, Some(_)) => shadow.ask_for_handle(),
         // The refusal is the next thing that it is told.
         _ if answers.is_refused => return false,
         (Wish::Window, None, _) => shadow.open_window(answers.end),
-        (Wish::Handle, ..) if shadow.is_from_outside() => shadow.ask_for_handle_trailing(),
+        (Wish::Handle, ..) if shadow.is_from_outside() => shadow.ask_for_handle_to_append(),
         (Wish::Handle, ..) => shadow.ask_for_handle(),
     }
     true

@@ -101,8 +101,8 @@ impl Lane {
         let mut len = 1 + ((number >> 8) % 300) as usize;
         let appends = file == 1 && !self.seed.is_multiple_of(2);
         let position = &mut self.positions[file];
-        let trails = appends || file == 1 && self.lane == 0 && is_outside(self.seed);
-        let asks = !trails || call.is_multiple_of(256);
+        let is_append = appends || file == 1 && self.lane == 0 && is_outside(self.seed);
+        let asks = !is_append || call.is_multiple_of(256);
         if asks && *position >= SIZE_MAX_BYTES {
             *position = 0;
             return (file, Effect::Nothing);

@@ -1,5 +1,5 @@
-//! A victim killed after each instruction of a stretch of its life, in which writes wait, are
-//! flushed and settled: nothing is lost or doubled, wherever it dies.
+//! A victim killed after each instruction of a stretch of its life, in which writes wait and are flushed
+//! and files are quiesced: nothing is lost or doubled, wherever it dies.
 //!
 //! One victim of each size is stepped through the stretch, to know its instructions ([`Route`]). Those
 //! that are killed run at full speed to a breakpoint that is few steps before the instruction they

@@ -88,8 +88,9 @@ impl Placement {
         entry.place.store(place, Relaxed);
     }
 
-    /// Whether the position stays the kernel's, and what waits leaves by a plain write.
-    pub fn trails(self) -> bool {
+    /// Whether it is an append placement: the position stays the kernel's, and what waits leaves by a
+    /// plain write.
+    pub fn is_append(self) -> bool {
         self != Placement::AtPosition
     }
 }

@@ -15,7 +15,7 @@ use sweetspot_core::why::Why;
 
 use super::state::{CLOSE_ON_EXEC, Counts, FOLDED, OTHER, PASS_THROUGH, SEEN, Seen};
 use super::{
-    GIVEN_UP, HIGHEST, OWNER, is_borrowed, is_on, made, name_program, observations, random, settle,
+    GIVEN_UP, HIGHEST, OWNER, is_borrowed, is_on, made, name_program, observations, quiesce, random,
 };
 use crate::floor::{atomic, proc, sys};
 
@@ -92,7 +92,7 @@ pub(super) fn remember(seen: &'static Seen, fd: i32, record: &'static Record, fl
     let counts = seen.count_in(record);
     let given_up = GIVEN_UP.load(Relaxed);
     if let Some(why) = Why::ALL.into_iter().find(|why| why.bit() == given_up) {
-        settle(seen, &counts, Some(why));
+        quiesce(seen, &counts, Some(why));
     }
     know(fd);
 }

@@ -145,7 +145,7 @@ impl State {
         self.last_stride = stride;
     }
 
-    /// The engine would settle the file; with a reason: for good.
+    /// The engine would quiesce the file. With a reason, its calls would pass through for good.
     pub(super) fn change(&mut self, counts: &Counts, world: &mut World, why: Option<Why>) {
         log::change(self, counts, world, why);
         self.change_shadow(world, why);

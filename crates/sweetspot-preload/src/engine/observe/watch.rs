@@ -367,8 +367,8 @@ impl Watch {
                 state.shadow.refuse_writes(Why::FileSizeLimit);
             }
             (_, None) if flags & libc::O_APPEND != 0 || state.shadow.is_from_outside() => {
-                log::tell(state, counts, world, Told::HandleTrailing, 0, 0);
-                state.shadow.ask_for_handle_trailing();
+                log::tell(state, counts, world, Told::HandleToAppend, 0, 0);
+                state.shadow.ask_for_handle_to_append();
             }
             (_, None) => {
                 log::tell(state, counts, world, Told::Handle, 0, 0);

@@ -1,7 +1,7 @@
 //! Giving up rights, entering other namespaces, limits.
 //!
 //! Afterwards the process may not be allowed what we would do, or may not be trusted with what it
-//! shares: all is settled before, and from then on every call passes through.
+//! shares: every file is quiesced before, and from then on every call passes through.
 
 use core::ffi::{c_char, c_int, c_uint};
 

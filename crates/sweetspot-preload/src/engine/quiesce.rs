@@ -1,5 +1,5 @@
-//! The only way out of buffering: write what waits, put the position back into the kernel, drop the
-//! window.
+//! The only way out of buffering: a file is *quiesced*. What waits is written, the window is dropped,
+//! and the kernel is told the position.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -12,7 +12,7 @@ use super::{attach, flush, speak, table};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
-/// What the file is after it was settled.
+/// What becomes of the file once it is quiesced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// It may earn a window again with as many reads.
@@ -23,8 +23,8 @@ pub enum Next {
     PassThrough(Why),
 }
 
-/// Settles the open file of a descriptor. Nothing to do for one that has none.
-pub fn settle(fd: i32, next: Next) {
+/// Quiesces the open file of a descriptor, if it has one.
+pub fn quiesce(fd: i32, next: Next) {
     wait_for_transition(fd);
     let Some((file, word)) = table::open_file(fd) else {
         if let (Next::PassThrough(_), Some(word)) = (next, table::word(fd))
@@ -47,7 +47,7 @@ pub fn settle(fd: i32, next: Next) {
             return;
         }
         if file.pending() == 0 || held.nested || turn == TRIES_MAX {
-            return settle_held(file, fd, next, &held);
+            return quiesce_held(file, fd, next, &held);
         }
     }
 }
@@ -64,14 +64,14 @@ pub fn wait_for_transition(fd: i32) {
     }
 }
 
-/// Tries to find nothing pending before a file is settled while other threads go on writing to it.
+/// Tries to find nothing pending before a file is quiesced while other threads go on writing to it.
 const TRIES_MAX: u32 = 16;
 
-/// Settles a file whose lock is held.
-pub fn settle_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
+/// Quiesces a file whose lock is held.
+pub fn quiesce_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
     if file.is_buffered() {
         let is_ours = file.is_on();
-        flush::settle_held(file, held);
+        flush::drain_held(file, held);
         if is_ours {
             let position = file.take_position();
             file.position.store(position, Relaxed);
