@@ -1,6 +1,6 @@
 //! What is measured: a plan, read from a short TOML file and checked before anything runs.
 //!
-//! The *cells* are the product of the levels of all factors, the subject being the first factor,
+//! The *cells* are the product of the levels of all factors, the program being the first factor,
 //! without those that an `[[exclude]]` names. Whatever a plan says about cells (exclusions, the
 //! baseline, claims) it says by naming levels.
 //!
@@ -21,7 +21,9 @@ use std::{fmt, path::PathBuf, time::Duration};
 pub use template::Template;
 
 /// The factor that every plan has: who does the work.
-pub const SUBJECT: &str = "subject";
+pub const PROGRAM: &str = "program";
+/// What older plans call it. This release is the last that understands them.
+pub const PROGRAM_BEFORE: &str = "subject";
 /// The factor whose levels are states of the page cache, where there is one of that name.
 pub const CACHE: &str = "cache";
 /// More cells would take days for one round.
@@ -45,13 +47,13 @@ pub struct Plan {
     pub cache: Cache,
     /// No run may take longer.
     pub limit: Duration,
-    /// The subject first, then as they stand in the file.
+    /// The program first, then as they stand in the file.
     pub factors: Vec<Factor>,
     /// In the order of their levels, the last factor's changing fastest.
     pub cells: Vec<Cell>,
     pub data: Vec<Data>,
     /// In the order of the first factor's levels.
-    pub subjects: Vec<Subject>,
+    pub programs: Vec<Program>,
     /// What others are held against: the levels that its cells have.
     pub baseline: Assignment,
     pub oracle: Oracle,
@@ -76,7 +78,7 @@ pub enum Stop {
 pub enum Figure {
     /// The time from the start of the process to its end.
     Wall,
-    /// The median of what the subject itself reports.
+    /// The median of what the program itself reports.
     Samples,
 }
 
@@ -119,8 +121,8 @@ pub struct Factor {
 pub struct Cell(Vec<usize>);
 
 impl Cell {
-    /// The number of its subject.
-    pub fn subject(&self) -> usize {
+    /// The number of its program.
+    pub fn program(&self) -> usize {
         self.0[0]
     }
 
@@ -189,7 +191,7 @@ impl MadeBy {
 
 /// Who does the work.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct Program {
     pub name: String,
     /// Commands without which it is skipped, and how they are installed.
     pub needs: Vec<String>,
@@ -211,7 +213,7 @@ pub struct When {
     pub change: Change,
 }
 
-impl Subject {
+impl Program {
     /// All texts of its runs, whatever cell they are of.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let changes =
@@ -240,7 +242,7 @@ impl Change {
     }
 }
 
-/// What of a subject is compared.
+/// What of a program is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Output {
     /// The file or folder `{output}`.
@@ -334,16 +336,16 @@ impl Plan {
     pub fn reads(&self, cell: usize, data: &str) -> bool {
         let cell = &self.cells[cell];
         let words = self.changes(cell).flat_map(Change::templates);
-        let mut words = words.chain(&self.subject(cell).command);
+        let mut words = words.chain(&self.program(cell).command);
         words.any(|word| word.names().any(|name| name == data))
     }
 
-    /// The subject of `cell`.
-    pub fn subject(&self, cell: &Cell) -> &Subject {
-        &self.subjects[cell.subject()]
+    /// The program of `cell`.
+    pub fn program(&self, cell: &Cell) -> &Program {
+        &self.programs[cell.program()]
     }
 
-    /// The cell in words: its subject, then what else distinguishes it from other cells.
+    /// The cell in words: its program, then what else distinguishes it from other cells.
     pub fn called(&self, cell: usize) -> String {
         let twin = self.twin.filter(|(twin, _)| *twin == cell).map_or("", |_| ", again");
         let cell = &self.cells[cell];
@@ -416,8 +418,8 @@ impl Plan {
 
     /// How `cell` is started, in the order in which the parts apply.
     pub fn changes<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Change> {
-        let subject = self.subject(cell);
-        let when = subject.when.iter().filter(|when| cell.level(when.factor) == when.level);
-        std::iter::once(&subject.always).chain(when.map(|when| &when.change))
+        let program = self.program(cell);
+        let when = program.when.iter().filter(|when| cell.level(when.factor) == when.level);
+        std::iter::once(&program.always).chain(when.map(|when| &when.change))
     }
 }

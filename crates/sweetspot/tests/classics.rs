@@ -86,8 +86,8 @@ fn two_of_them_run_on_little_data() {
         }
         let cells = report["cells"].as_array().unwrap();
         let ran = cells.iter().filter(|cell| {
-            let subject = format!("'{}' needs", cell["levels"][0].as_str().unwrap());
-            !skipped.iter().any(|why| why.starts_with(&subject))
+            let program = format!("'{}' needs", cell["levels"][0].as_str().unwrap());
+            !skipped.iter().any(|why| why.starts_with(&program))
         });
         assert!(!cells.is_empty());
         for cell in ran {

@@ -5,11 +5,11 @@ mod values;
 
 use super::{
     Assignment, CACHE, CELLS_MAX, Cache, Cell, Change, Check, Claim, Data, Factor, Figure, MadeBy,
-    Oracle, Output, Plan, PlanError, Published, Selection, Subject, Template, When,
+    Oracle, Output, Plan, PlanError, Program, Published, Selection, Template, When,
     document::{Source, Table, Value},
 };
 use crate::grammar;
-use factors::{data_names, factors, levels_of_scales};
+use factors::{data_names, factors, levels_of_scales, position, programs};
 use std::{ops::Range, path::PathBuf, time::Duration};
 use toml::de::DeTable;
 use values::{cache, command, figure, hash, output, stop, template, words};
@@ -29,17 +29,18 @@ const KEYS: &[&str] = &[
     "factors",
     "scale",
     "data",
-    "subjects",
+    "programs",
     "exclude",
     "baseline",
     "oracle",
     "claim",
     "published",
+    "subjects",
 ];
 /// What a scale may say otherwise.
 const SCALE_KEYS: &[&str] = &["rounds", "precision", "budget", "factors"];
 const CHANGE_KEYS: &[&str] = &["before", "arguments", "env", "stdin"];
-const SUBJECT_KEYS: &[&str] = &[
+const PROGRAM_KEYS: &[&str] = &[
     "needs",
     "install",
     "build",
@@ -81,7 +82,7 @@ pub fn plan(text: &str, scale: Option<&str>) -> Result<Plan, PlanError> {
         factors,
     };
     let data = reader.data_sets(&document)?;
-    let subjects = reader.subjects(&document)?;
+    let programs = reader.programs(&document)?;
     let cells = reader.cells(&document)?;
     let baseline = reader.baseline(&document, &cells)?;
     let oracle = reader.oracle(&document, &baseline)?;
@@ -107,7 +108,7 @@ pub fn plan(text: &str, scale: Option<&str>) -> Result<Plan, PlanError> {
         factors: reader.factors.clone(),
         cells,
         data,
-        subjects,
+        programs,
         baseline,
         oracle,
         claims: Vec::new(),
@@ -167,7 +168,7 @@ const PATHS_OF_RUNS: [&str; 4] = ["plan", "build", "sweetspot", "output"];
 
 impl Reader {
     fn factor(&self, table: &Table, at: &Range<usize>, name: &str) -> Result<usize, PlanError> {
-        self.factors.iter().position(|factor| factor.name == name).ok_or_else(|| {
+        position(&self.factors, name).ok_or_else(|| {
             let names: Vec<&str> = self.factors.iter().map(|factor| &*factor.name).collect();
             let next = format!("factors of this plan: {}", names.join(", "));
             table.source.error(at, format!("there is no factor '{name}'"), next)
@@ -263,13 +264,12 @@ impl Reader {
         Ok(sets)
     }
 
-    fn subjects(&self, document: &Table) -> Result<Vec<Subject>, PlanError> {
-        let tables = document.tables("subjects")?;
-        tables.into_iter().map(|(name, table)| self.subject(name, &table)).collect()
+    fn programs(&self, document: &Table) -> Result<Vec<Program>, PlanError> {
+        programs(document)?.into_iter().map(|(name, table)| self.program(name, &table)).collect()
     }
 
-    fn subject(&self, name: &str, table: &Table) -> Result<Subject, PlanError> {
-        table.only(SUBJECT_KEYS)?;
+    fn program(&self, name: &str, table: &Table) -> Result<Program, PlanError> {
+        table.only(PROGRAM_KEYS)?;
         let known = self.known_to_runs();
         let text = |value: Value| value.text().map(str::to_owned);
         let texts = |value: Value| value.one_or_more()?.into_iter().map(text).collect();
@@ -289,12 +289,12 @@ impl Reader {
             Some(value) => match value.parsed(output)? {
                 Output::File if !writes => {
                     let next = "add \"{output}\" to the command";
-                    return Err(value.error("no word of the subject names {output}", next));
+                    return Err(value.error("no word of the program names {output}", next));
                 }
                 found => found,
             },
         };
-        Ok(Subject {
+        Ok(Program {
             name: name.to_owned(),
             needs: table.optional("needs", texts)?.unwrap_or_default(),
             install: table.optional("install", text)?,
@@ -307,9 +307,9 @@ impl Reader {
     }
 
     /// What levels change, in the order of the factors.
-    fn when(&self, subject: &Table) -> Result<Vec<When>, PlanError> {
+    fn when(&self, program: &Table) -> Result<Vec<When>, PlanError> {
         let mut when = Vec::new();
-        let Some(factors) = subject.optional("when", Value::table)? else { return Ok(when) };
+        let Some(factors) = program.optional("when", Value::table)? else { return Ok(when) };
         for (name, at, value) in factors.entries() {
             let factor = self.factor(&factors, &at, name)?;
             for (level, at, value) in value.table()?.entries() {
@@ -402,7 +402,7 @@ impl Reader {
         let same_within = table.optional("same-within", |value| {
             let factor = |value: Value| {
                 let name = value.text()?;
-                let found = self.factors.iter().position(|factor| factor.name == name);
+                let found = position(&self.factors, name);
                 let wrong = || value.error(format!("there is no factor '{name}'"), "leave it out");
                 found.ok_or_else(wrong)
             };
@@ -426,7 +426,7 @@ impl Reader {
         let conditions = ["at-least", "not-slower-within", "memory-at-most"];
         table.only(&["name", "cell", "against", conditions[0], conditions[1], conditions[2]])?;
         let name = table.required("name", "name = \"...\"", Value::text)?.to_owned();
-        let cell = table.required("cell", "cell = { subject = \"...\" }", Value::table)?;
+        let cell = table.required("cell", "cell = { program = \"...\" }", Value::table)?;
         let cells = self.selection(&cell, &[])?;
         let against = table.optional("against", |value| {
             let assigned = |value: Value| self.assignment(&value.table()?);

@@ -131,7 +131,7 @@ impl Inventory {
         let mut inventory = Inventory { wanted: Vec::new(), of_cells: Vec::new() };
         for cell in 0..plan.cells.len() {
             let mut numbers = Vec::new();
-            let runs = skipped.iter().all(|skipped| skipped.subject != plan.cells[cell].subject());
+            let runs = skipped.iter().all(|skipped| skipped.program != plan.cells[cell].program());
             for data in plan.data.iter().filter(|data| runs && plan.reads(cell, &data.name)) {
                 let wanted = wanted(plan, place, data, cell)?;
                 let same = |known: &Wanted| known.folder == wanted.folder;

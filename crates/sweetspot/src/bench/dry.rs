@@ -35,7 +35,7 @@ pub fn describe(
     let mut text = format!("{}\n", plan.title);
     plan.question.iter().for_each(|question| text.push_str(&format!("{question}\n")));
     let _ = writeln!(text, "\n{} cells:", plan.cells.len());
-    let numbers: Vec<usize> = skipped.iter().map(|skipped| skipped.subject).collect();
+    let numbers: Vec<usize> = skipped.iter().map(|skipped| skipped.program).collect();
     let seed = plan.seed.unwrap_or_default();
     let matrix = Matrix { plan, seed, skipped: &numbers, runs: &[] };
     for cell in 0..plan.cells.len() {

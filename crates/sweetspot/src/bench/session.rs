@@ -54,7 +54,7 @@ pub enum Until {
 /// A session that is under way.
 pub struct Session<'a> {
     prepared: Prepared<'a>,
-    /// The numbers of subjects that cannot run.
+    /// The numbers of programs that cannot run.
     skipped: Vec<usize>,
     store: Store,
     stored: store::Session,
@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
             return Err(Failure::own("the stored runs are of another plan")
                 .next("begin a new session: the same command without --resume"));
         }
-        let skipped = prepared.skipped.iter().map(|skipped| skipped.subject).collect();
+        let skipped = prepared.skipped.iter().map(|skipped| skipped.program).collect();
         bar.set_position(runs.len() as u64);
         bar.reset_eta();
         let begun = Instant::now();
@@ -304,20 +304,20 @@ impl<'a> Session<'a> {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let mut environment = BTreeMap::new();
         let mut stdin = None;
-        let subject = plan.subject(&plan.cells[cell]);
+        let program = plan.program(&plan.cells[cell]);
         for change in plan.changes(&plan.cells[cell]) {
             before.extend(change.before.iter().cloned());
             after.extend(change.arguments.iter().cloned());
             environment.extend(change.environment.iter().cloned());
             stdin = change.stdin.clone().or(stdin);
         }
-        let words = before.into_iter().chain(subject.command.iter().cloned()).chain(after);
+        let words = before.into_iter().chain(program.command.iter().cloned()).chain(after);
         Ok(Request {
             words: words.collect(),
             environment: environment.into_iter().collect(),
             stdin,
             values,
-            output: subject.output,
+            output: program.output,
             figure: plan.figure,
             folder: place.runs.path().to_path_buf(),
             inputs,

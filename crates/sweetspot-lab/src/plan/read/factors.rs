@@ -2,19 +2,37 @@
 
 use super::PATHS;
 use crate::plan::document::{Table, Value};
-use crate::plan::{CACHE, Cache, Factor, PlanError, SUBJECT};
+use crate::plan::{CACHE, Cache, Factor, PROGRAM, PROGRAM_BEFORE, PlanError};
 
-/// All factors: the subject first, then those of the file, with the levels of the scale.
-pub(super) fn factors(document: &Table, scale: Option<&Table>) -> Result<Vec<Factor>, PlanError> {
-    let subjects = document.tables("subjects")?;
-    if subjects.is_empty() {
-        return Err(document.error("nobody does the work", "add [subjects.NAME] with a command"));
+/// The tables of the programs. Older plans call them `subjects`.
+pub(super) fn programs<'a>(document: &Table<'a>) -> Result<Vec<(&'a str, Table<'a>)>, PlanError> {
+    match (document.get("programs"), document.get("subjects")) {
+        (Some(_), Some(before)) => {
+            let next = "name them below [programs.NAME] alone, as 'subjects' means the same";
+            Err(before.error("programs are named in two places", next))
+        }
+        (None, Some(_)) => document.tables("subjects"),
+        _ => document.tables("programs"),
     }
-    let levels = subjects.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let mut factors = vec![Factor { name: SUBJECT.to_owned(), levels }];
+}
+
+/// The number of the factor of this name.
+pub(super) fn position(factors: &[Factor], name: &str) -> Option<usize> {
+    let name = if name == PROGRAM_BEFORE { PROGRAM } else { name };
+    factors.iter().position(|factor| factor.name == name)
+}
+
+/// All factors: the program first, then those of the file, with the levels of the scale.
+pub(super) fn factors(document: &Table, scale: Option<&Table>) -> Result<Vec<Factor>, PlanError> {
+    let programs = programs(document)?;
+    if programs.is_empty() {
+        return Err(document.error("nobody does the work", "add [programs.NAME] with a command"));
+    }
+    let levels = programs.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut factors = vec![Factor { name: PROGRAM.to_owned(), levels }];
     if let Some(table) = document.optional("factors", Value::table)? {
         for (name, at, value) in table.entries() {
-            if name == SUBJECT || PATHS.contains(&name) {
+            if [PROGRAM, PROGRAM_BEFORE].contains(&name) || PATHS.contains(&name) {
                 let what = format!("a factor cannot be called '{name}'");
                 return Err(table.source.error(&at, what, "choose another name for it"));
             }
