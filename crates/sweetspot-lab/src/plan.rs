@@ -1,8 +1,9 @@
 //! What is measured: a plan, read from a short TOML file and checked before anything runs.
 //!
 //! The *cells* are the product of the levels of all factors, the program being the first factor,
-//! without those that an `[[exclude]]` names. Whatever a plan says about cells (exclusions, the
-//! baseline, claims) it says by naming levels.
+//! without those that an `[[exclude]]` names. A factor may belong to some cells only, such as the size
+//! of a transfer to one of the programs. Whatever a plan says about cells (exclusions, the baseline,
+//! claims) it says by naming levels.
 //!
 //! Invariants: a [`Plan`] that exists is valid. Every name in it was found, each placeholder means
 //! something where it stands, and each comparison that it asks for has both its cells.
@@ -17,7 +18,7 @@ mod template;
 mod tests;
 
 use crate::cache;
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 pub use template::Template;
 
 /// The factor that every plan has: who does the work.
@@ -26,6 +27,8 @@ pub const PROGRAM: &str = "program";
 pub const PROGRAM_BEFORE: &str = "subject";
 /// The factor whose levels are states of the page cache, where there is one of that name.
 pub const CACHE: &str = "cache";
+/// The level of a cell that does not have the factor.
+const ABSENT: usize = usize::MAX;
 /// More cells would take days for one round.
 pub const CELLS_MAX: usize = 1000;
 
@@ -114,6 +117,8 @@ impl Cache {
 pub struct Factor {
     pub name: String,
     pub levels: Vec<String>,
+    /// The cells that have it, by levels of factors before it.
+    pub only: Selection,
 }
 
 /// One combination: for each factor the number of its level.
@@ -138,9 +143,9 @@ impl Cell {
         cell
     }
 
-    /// Whether it has all levels of `assignment`.
+    /// Whether it has all levels of `assignment`, as far as it has the factors.
     fn has(&self, assignment: &Assignment) -> bool {
-        assignment.0.iter().all(|&(factor, level)| self.0[factor] == level)
+        assignment.0.iter().all(|&(factor, level)| [level, ABSENT].contains(&self.0[factor]))
     }
 }
 
@@ -198,7 +203,6 @@ pub struct Program {
     pub install: Option<String>,
     /// Commands that make it.
     pub build: Vec<Vec<Template>>,
-    pub command: Vec<Template>,
     pub output: Output,
     /// What holds for all its cells, and what levels change.
     pub always: Change,
@@ -218,13 +222,15 @@ impl Program {
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let changes =
             std::iter::once(&self.always).chain(self.when.iter().map(|when| &when.change));
-        self.command.iter().chain(changes.flat_map(Change::templates))
+        changes.flat_map(|change| change.command.iter().flatten().chain(change.templates()))
     }
 }
 
 /// How a command is started.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
+    /// The command, instead of what it was.
+    pub command: Option<Vec<Template>>,
     /// Words before the command.
     pub before: Vec<Template>,
     /// Words after it.
@@ -235,11 +241,19 @@ pub struct Change {
 }
 
 impl Change {
-    /// All its texts.
+    /// All its texts but the command.
     fn templates(&self) -> impl Iterator<Item = &Template> {
         let words = self.before.iter().chain(&self.arguments);
         words.chain(self.environment.iter().map(|(_, value)| value)).chain(&self.stdin)
     }
+}
+
+/// How a cell is started: everything that applies to it, put together.
+#[derive(Clone, Debug, Default)]
+pub struct Started {
+    pub words: Vec<Template>,
+    pub environment: BTreeMap<String, Template>,
+    pub stdin: Option<Template>,
 }
 
 /// What of a program is compared.
@@ -320,9 +334,9 @@ impl Plan {
         read::plan(text, scale)
     }
 
-    /// The level of `cell` in words: of the factor with this number.
+    /// The level of `cell` in words: of the factor with this number. Nothing, if it has no such factor.
     pub fn level(&self, cell: &Cell, factor: usize) -> &str {
-        &self.factors[factor].levels[cell.level(factor)]
+        self.factors[factor].levels.get(cell.level(factor)).map_or("", String::as_str)
     }
 
     /// All factors with their levels in this cell.
@@ -334,10 +348,7 @@ impl Plan {
 
     /// Whether the cell uses the data set of this name.
     pub fn reads(&self, cell: usize, data: &str) -> bool {
-        let cell = &self.cells[cell];
-        let words = self.changes(cell).flat_map(Change::templates);
-        let mut words = words.chain(&self.program(cell).command);
-        words.any(|word| word.names().any(|name| name == data))
+        self.templates(&self.cells[cell]).flat_map(Template::names).any(|name| name == data)
     }
 
     /// The program of `cell`.
@@ -350,7 +361,8 @@ impl Plan {
         let twin = self.twin.filter(|(twin, _)| *twin == cell).map_or("", |_| ", again");
         let cell = &self.cells[cell];
         let mut words = self.level(cell, 0).to_owned();
-        for factor in self.varying().filter(|factor| *factor != 0) {
+        let has = |factor: &usize| cell.level(*factor) != ABSENT;
+        for factor in self.varying().filter(|factor| *factor != 0).filter(has) {
             words.push_str(&format!(
                 ", {} {}",
                 self.factors[factor].name,
@@ -360,9 +372,11 @@ impl Plan {
         words + twin
     }
 
-    /// The factors with more than one level.
+    /// The factors with more than one level, as far as cells have them.
     pub fn varying(&self) -> impl Iterator<Item = usize> {
-        (0..self.factors.len()).filter(|factor| self.factors[*factor].levels.len() > 1)
+        let is_there = |factor: usize| self.cells.iter().any(|cell| cell.level(factor) != ABSENT);
+        let levels = |factor: usize| self.factors[factor].levels.len();
+        (0..self.factors.len()).filter(move |factor| levels(*factor) > 1 && is_there(*factor))
     }
 
     /// The state of the page cache that `cell` begins in.
@@ -384,7 +398,12 @@ impl Plan {
 
     /// The number of the cell that differs from this one as `assignment` says, if it is one.
     pub fn counterpart(&self, cell: usize, assignment: &Assignment) -> Option<usize> {
-        let wanted = self.cells[cell].with(assignment);
+        let mut wanted = self.cells[cell].with(assignment);
+        for (number, factor) in self.factors.iter().enumerate() {
+            if !factor.only.has(&wanted) {
+                wanted.0[number] = ABSENT;
+            }
+        }
         self.cells.iter().position(|cell| *cell == wanted)
     }
 
@@ -414,6 +433,30 @@ impl Plan {
     pub fn known_hash(&self, cell: usize) -> Option<&str> {
         let known = self.oracle.known.iter().find(|(cells, _)| cells.has(&self.cells[cell]));
         known.map(|(_, hash)| hash.as_str())
+    }
+
+    /// The command of `cell`, without what stands before and after it.
+    pub fn command<'a>(&'a self, cell: &'a Cell) -> &'a [Template] {
+        self.changes(cell).filter_map(|change| change.command.as_deref()).last().unwrap_or_default()
+    }
+
+    /// How `cell` is started.
+    pub fn started(&self, cell: &Cell) -> Started {
+        let mut started = Started::default();
+        let mut after = Vec::new();
+        for change in self.changes(cell) {
+            started.words.extend(change.before.iter().cloned());
+            after.extend(change.arguments.iter().cloned());
+            started.environment.extend(change.environment.iter().cloned());
+            started.stdin = change.stdin.clone().or(started.stdin);
+        }
+        started.words.extend(self.command(cell).iter().cloned().chain(after));
+        started
+    }
+
+    /// All texts of its runs.
+    fn templates<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Template> {
+        self.changes(cell).flat_map(Change::templates).chain(self.command(cell))
     }
 
     /// How `cell` is started, in the order in which the parts apply.

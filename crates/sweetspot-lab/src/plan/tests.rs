@@ -461,3 +461,122 @@ fn programs_were_called_subjects() {
     refused("[programs.library]", "[subjects.library]", "[subjects", "in two places", "alone");
     refused("records = [1000]", "subject = ['x']", "subject =", "cannot be called", "another");
 }
+
+/// Programs that differ in what they have: one reads in pieces of a size, one was written by hand, too.
+const UNLIKE: &str = r#"
+title = "Unlike"
+[factors]
+bytes = { levels = [8, 64], only = { program = "read" } }
+how = ["without", "run", "by-hand"]
+[scale.large.factors]
+bytes = [4096]
+[scale.copy.factors]
+program = ["copy"]
+[data.input]
+generate = ["--binary", "{bytes}"]
+[programs.read]
+command = ["read", "{bytes}", "{input}"]
+[programs.copy]
+command = ["copy", "{output}"]
+arguments = ["-v"]
+[programs.copy.when.how]
+run = { env = { SLOW = "no" } }
+by-hand = { command = ["fast", "{output}"] }
+[when.how]
+run = { before = ["{sweetspot}", "run", "--"] }
+[[exclude]]
+how = "by-hand"
+except = { program = "copy" }
+[baseline]
+how = "without"
+"#;
+
+#[test]
+fn a_factor_may_belong_to_some_cells_only() {
+    let plan = read(UNLIKE);
+    let expected = [
+        "read, bytes 8, how without",
+        "read, bytes 8, how run",
+        "read, bytes 64, how without",
+        "read, bytes 64, how run",
+        "copy, how without",
+        "copy, how run",
+        "copy, how by-hand",
+    ];
+    assert_eq!(called(&plan), expected);
+    let references: Vec<_> = (0..7).map(|cell| plan.reference(cell)).collect();
+    assert_eq!(references, [None, Some(0), None, Some(2), None, Some(4), Some(4)]);
+    assert_eq!((plan.level(&plan.cells[3], 1), plan.level(&plan.cells[4], 1)), ("64", ""));
+    assert!(plan.must_agree(4, 6) && !plan.must_agree(1, 3));
+    // Held against another program, a cell loses what that one does not have.
+    assert_eq!(plan.counterpart(3, &Assignment(vec![(0, 1)])), Some(5));
+    // A baseline that names the size is one for cells of no size as well.
+    let sized = read(&UNLIKE.replace("[baseline]", "[baseline]\nbytes = 8"));
+    let baselines: Vec<_> = (0..7).filter(|cell| sized.is_baseline(*cell)).collect();
+    assert_eq!(baselines, [0, 4]);
+    let large = Plan::read(UNLIKE, Some("large")).unwrap();
+    assert_eq!(called(&large)[..2], ["read, how without", "read, how run"], "one size");
+    assert_eq!(large.level(&large.cells[0], 1), "4096");
+}
+
+#[test]
+fn a_scale_may_have_fewer_programs() {
+    let plan = Plan::read(UNLIKE, Some("copy")).unwrap();
+    assert_eq!(called(&plan), ["copy, how without", "copy, how run", "copy, how by-hand"]);
+    assert_eq!(plan.programs.iter().map(|found| &found.name).collect::<Vec<_>>(), ["copy"]);
+    assert_eq!(plan.varying().collect::<Vec<_>>(), [2], "none has a size");
+    let error = Plan::read(&UNLIKE.replace("[\"copy\"]", "['cp']"), Some("copy")).unwrap_err();
+    assert!(
+        error.to_string().contains("there is no program 'cp'; programs of this plan: read, copy")
+    );
+}
+
+#[test]
+fn levels_change_the_command_and_some_do_so_for_all_programs() {
+    let plan = read(UNLIKE);
+    let started = |cell: usize| {
+        let started = plan.started(&plan.cells[cell]);
+        let words = started.words.iter().map(|word| word.fill(|name| format!("<{name}>")));
+        let words: Vec<String> = words.map(|word| word.into_string().unwrap()).collect();
+        (words.join(" "), started.environment.len())
+    };
+    assert_eq!(started(1), ("<sweetspot> run -- read <bytes> <input>".to_owned(), 0));
+    assert_eq!(started(4), ("copy <output> -v".to_owned(), 0));
+    assert_eq!(started(5), ("<sweetspot> run -- copy <output> -v".to_owned(), 1));
+    assert_eq!(started(6), ("fast <output> -v".to_owned(), 0));
+    assert_eq!(
+        plan.programs.iter().map(|of| of.output).collect::<Vec<_>>(),
+        [Output::Stdout, Output::File]
+    );
+}
+
+#[test]
+fn mistakes_about_what_only_some_cells_have_name_their_line() {
+    let check = |from: &str, to: &str, at: &str, what: &str| {
+        assert!(UNLIKE.contains(from), "{from}");
+        let text = UNLIKE.replacen(from, to, 1);
+        let error = Plan::read(&text, None).expect_err(to);
+        let line = 1 + text.lines().position(|line| line.contains(at)).unwrap();
+        assert!(error.what.contains(what), "{what:?} is missing in: {error}");
+        assert_eq!(error.line, line, "{error}\n{text}");
+    };
+    check(
+        "program = \"read\" }",
+        "how = 'run' }",
+        "bytes = {",
+        "'how' does not stand before 'bytes'",
+    );
+    check("program = \"read\" }", "program = 'write' }", "bytes = {", "no level 'write'");
+    check("levels = [8, 64], ", "", "bytes = {", "no 'levels'");
+    check("levels = [8, 64], ", "levels = [8], when = 1, ", "bytes = {", "'when' is not known");
+    check(
+        "bytes = [4096]",
+        "bytes = { levels = [8] }",
+        "bytes = { levels = [8] }",
+        "is of type table",
+    );
+    check("arguments = [\"-v\"]", "arguments = ['{bytes}']", "programs.copy]", "no {bytes}");
+    check("arguments = [\"-v\"]", "arguments = ['{input}']", "programs.copy]", "no {bytes}");
+    check("how = \"by-hand\"\n", "", "[[exclude]]", "excludes every cell");
+    check("program = \"copy\" }", "program = 'cp' }", "except", "no level 'cp'");
+}

@@ -49,7 +49,7 @@ pub(super) fn begun(prepared: &Prepared, environment: &Environment) -> Result<Be
         let mut values: BTreeMap<String, String> = place.values()?.into_iter().collect();
         values.extend(plan.levels(cell));
         let fill = |name: &str| values.get(name).map_or("", String::as_str);
-        words.push(plan.program(&plan.cells[cell]).command[0].fill(fill));
+        words.push(plan.command(&plan.cells[cell])[0].fill(fill));
     }
     let mut commands = Vec::new();
     for program in &plan.programs {
