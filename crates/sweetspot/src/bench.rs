@@ -44,7 +44,10 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
     let skipped = programs::skipped(&plan);
     let inventory = Inventory::of(&plan, &place, &skipped)?;
     if arguments.dry_run {
-        print(&dry::describe(arguments, &plan, &place, &inventory, &skipped)?)?;
+        print(&match arguments.json {
+            true => dry::json(&plan, &place, &inventory, &skipped)?,
+            false => dry::describe(arguments, &plan, &place, &inventory, &skipped)?,
+        })?;
         return Ok(0);
     }
     for skipped in &skipped {

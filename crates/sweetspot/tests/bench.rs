@@ -399,6 +399,23 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     let after = text(&bench.run(&["--dry-run"]));
     assert!(after.contains("input: 1 MiB, is there"), "{after}");
     assert!(after.contains(" s of running, as the last session went"), "{after}");
+
+    // As data: what each cell would run; data that is missing keeps its placeholder.
+    let cells = |options: &[&str]| {
+        let cells = bench.json(&[&["--dry-run"], options].concat(), 0)["cells"].take();
+        let words = |cell: &Value| {
+            let words = cell["command"].as_array().unwrap().iter();
+            words.map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        (words(&cells[0]), words(&cells[1]), cells)
+    };
+    let (nap, quick, told) = cells(&[]);
+    let input = nap[2].clone();
+    assert!(nap[1].ends_with("/nap.sh") && input.ends_with("/000000.txt"), "{told}");
+    assert!(PathBuf::from(&input).is_file(), "{input}");
+    assert_eq!(quick, ["sort", "-o", "{output}", input.as_str()]);
+    assert_eq!((&told[1]["against"], &told[0]["against"]), (&"nap".into(), &Value::Null));
+    assert_eq!(cells(&["--dir", "nowhere"]).1[3], "{input}");
 }
 
 /// `--dir` may name a folder in which the user has things of the same names.

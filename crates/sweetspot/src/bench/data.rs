@@ -104,6 +104,15 @@ impl Wanted {
         }
     }
 
+    /// Where it lies, if it has been made.
+    ///
+    /// # Errors
+    /// Where it cannot be looked at.
+    pub fn path(&self) -> Result<Option<String>, Failure> {
+        let note = self.note();
+        Ok(note.map(|note| looked_at(&self.folder, note.sha256)).transpose()?.map(|set| set.path))
+    }
+
     /// Whether it has been made.
     pub fn is_there(&self) -> bool {
         self.note().is_some()
