@@ -80,7 +80,7 @@ fn the_plan_for_auto_is_understood_at_every_scale_and_runs() {
 fn the_plans_of_the_benchmarks_are_understood_at_every_scale() {
     let place = tempfile::tempdir().unwrap();
     for plan in
-        ["plan.toml", "library.toml"].map(|name| format!("{BENCHMARKS}/{name}"))
+        ["plan.toml", "library.toml", "picks.toml"].map(|name| format!("{BENCHMARKS}/{name}"))
     {
         for scale in scales(&plan) {
             let output = bench(place.path(), &["--dry-run", "--scale", &scale], &plan);
