@@ -15,6 +15,8 @@ mod languages;
 mod library;
 mod mount;
 mod noise;
+#[cfg(test)]
+mod pages;
 mod picks;
 mod planned;
 mod predict;
