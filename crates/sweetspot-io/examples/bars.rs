@@ -1,11 +1,11 @@
 //! One job in one way, in a process of its own, for comparing: `bars JOB WAY FILE`.
 //!
-//! Prints the nanoseconds that the job took for a KiB of its input and what came out of it, which must not depend on the
-//! way. `cargo xtask bench --filter library` runs it in pairs.
+//! Reports the nanoseconds that the job took for a KiB of its input, and prints what came out of it, which
+//! must not depend on the way. `benchmarks/library.toml` is a plan for `sweetspot bench` that runs it.
 
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -22,14 +22,14 @@ fn main() {
         std::process::exit(2);
     };
     let outcome = match (job, way) {
-        ("each-line", "lines") => timed(file_bytes(file), || each_line_lines(file, None)),
+        ("each-line", "library") => timed(file_bytes(file), || each_line_lines(file, None)),
         ("each-line", "mapped") => {
             timed(file_bytes(file), || each_line_lines(file, Some(Strategy::Mapped)))
         }
         ("each-line", "memchr_iter") => timed(file_bytes(file), || each_line_memchr(file)),
         ("each-line", "read_until") => timed(file_bytes(file), || each_line_read_until(file)),
         ("parallel", "pread") => timed(file_bytes(file), || parallel_pread(file)),
-        ("parallel", "each_line") => timed(file_bytes(file), || parallel_each_line(file)),
+        ("parallel", "library") => timed(file_bytes(file), || parallel_each_line(file)),
         ("each-line-in-memory", _) => each_line_in_memory(way, file),
         ("latin1", _) => latin1(way, file),
         _ => Err(format!("no job {job} in the way {way}").into()),
@@ -43,12 +43,20 @@ fn main() {
     }
 }
 
-/// A transfer is a KiB of the input here.
+/// Takes the time of a job on so many bytes, and tells whoever wants to know: on the descriptor that
+/// `sweetspot bench` names, or else in words.
 fn timed(bytes: usize, run: impl FnOnce() -> Outcome) -> Outcome {
     let start = Instant::now();
     let outcome = run()?;
     let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / (bytes as f64 / 1024.0);
-    Ok(format!("nanoseconds_per_transfer {nanoseconds}\n{outcome}"))
+    let Some(descriptor) = std::env::var_os("SWEETSPOT_SAMPLES_FD") else {
+        // A transfer is a KiB of the input here.
+        return Ok(format!("nanoseconds_per_transfer {nanoseconds}\n{outcome}"));
+    };
+    let path = std::path::Path::new("/dev/fd").join(descriptor);
+    let mut samples = File::options().write(true).open(path)?;
+    writeln!(samples, "{{\"unit\": \"ns\", \"samples\": [{nanoseconds}]}}")?;
+    Ok(outcome)
 }
 
 fn file_bytes(file: &str) -> usize {
@@ -171,7 +179,7 @@ fn each_line_in_memory(way: &str, file: &str) -> Outcome {
         for _ in 0..PASSES {
             let content = black_box(content);
             match way {
-                "lines" => Batch::new(content, Ends::Any).for_each_line(|line| sum.add(line)),
+                "library" => Batch::new(content, Ends::Any).for_each_line(|line| sum.add(line)),
                 "memchr_iter" => {
                     let mut start = 0;
                     for end in memchr::memchr_iter(b'\n', content) {
@@ -204,7 +212,7 @@ fn latin1(way: &str, file: &str) -> Outcome {
         let (mut len, mut last) = (0, 0);
         for piece in (0..PASSES).flat_map(|_| content.chunks(PIECE_BYTES)) {
             let decoded = match way {
-                "sweetspot" => {
+                "library" => {
                     text.clear();
                     lines::append_latin1(&mut text, black_box(piece));
                     text.as_bytes()

@@ -27,7 +27,7 @@ pub struct Matrix<'a> {
     pub plan: &'a Plan,
     /// The order of the runs follows from it.
     pub seed: u64,
-    /// Subjects that cannot run here.
+    /// Programs that cannot run here.
     pub skipped: &'a [usize],
     /// In the order in which they ran, without gaps.
     pub runs: &'a [CellRun],
@@ -155,9 +155,9 @@ impl Matrix<'_> {
         !self.is_skipped(cell) && !self.runs.iter().any(given_up)
     }
 
-    /// Whether its subject cannot run here.
+    /// Whether its program cannot run here.
     pub fn is_skipped(&self, cell: usize) -> bool {
-        self.skipped.contains(&self.plan.cells[cell].subject())
+        self.skipped.contains(&self.plan.cells[cell].program())
     }
 
     /// Why the cell was given up, if it was.

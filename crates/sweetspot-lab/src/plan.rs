@@ -1,8 +1,9 @@
 //! What is measured: a plan, read from a short TOML file and checked before anything runs.
 //!
-//! The *cells* are the product of the levels of all factors, the subject being the first factor,
-//! without those that an `[[exclude]]` names. Whatever a plan says about cells (exclusions, the
-//! baseline, claims) it says by naming levels.
+//! The *cells* are the product of the levels of all factors, the program being the first factor,
+//! without those that an `[[exclude]]` names. A factor may belong to some cells only, such as the size
+//! of a transfer to one of the programs. Whatever a plan says about cells (exclusions, the baseline,
+//! claims) it says by naming levels.
 //!
 //! Invariants: a [`Plan`] that exists is valid. Every name in it was found, each placeholder means
 //! something where it stands, and each comparison that it asks for has both its cells.
@@ -17,13 +18,17 @@ mod template;
 mod tests;
 
 use crate::cache;
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 pub use template::Template;
 
 /// The factor that every plan has: who does the work.
-pub const SUBJECT: &str = "subject";
+pub const PROGRAM: &str = "program";
+/// What older plans call it. This release is the last that understands them.
+pub const PROGRAM_BEFORE: &str = "subject";
 /// The factor whose levels are states of the page cache, where there is one of that name.
 pub const CACHE: &str = "cache";
+/// The level of a cell that does not have the factor.
+const ABSENT: usize = usize::MAX;
 /// More cells would take days for one round.
 pub const CELLS_MAX: usize = 1000;
 
@@ -45,13 +50,13 @@ pub struct Plan {
     pub cache: Cache,
     /// No run may take longer.
     pub limit: Duration,
-    /// The subject first, then as they stand in the file.
+    /// The program first, then as they stand in the file.
     pub factors: Vec<Factor>,
     /// In the order of their levels, the last factor's changing fastest.
     pub cells: Vec<Cell>,
     pub data: Vec<Data>,
     /// In the order of the first factor's levels.
-    pub subjects: Vec<Subject>,
+    pub programs: Vec<Program>,
     /// What others are held against: the levels that its cells have.
     pub baseline: Assignment,
     pub oracle: Oracle,
@@ -76,7 +81,7 @@ pub enum Stop {
 pub enum Figure {
     /// The time from the start of the process to its end.
     Wall,
-    /// The median of what the subject itself reports.
+    /// The median of what the program itself reports.
     Samples,
 }
 
@@ -112,6 +117,8 @@ impl Cache {
 pub struct Factor {
     pub name: String,
     pub levels: Vec<String>,
+    /// The cells that have it, by levels of factors before it.
+    pub only: Selection,
 }
 
 /// One combination: for each factor the number of its level.
@@ -119,8 +126,8 @@ pub struct Factor {
 pub struct Cell(Vec<usize>);
 
 impl Cell {
-    /// The number of its subject.
-    pub fn subject(&self) -> usize {
+    /// The number of its program.
+    pub fn program(&self) -> usize {
         self.0[0]
     }
 
@@ -136,9 +143,9 @@ impl Cell {
         cell
     }
 
-    /// Whether it has all levels of `assignment`.
+    /// Whether it has all levels of `assignment`, as far as it has the factors.
     fn has(&self, assignment: &Assignment) -> bool {
-        assignment.0.iter().all(|&(factor, level)| self.0[factor] == level)
+        assignment.0.iter().all(|&(factor, level)| [level, ABSENT].contains(&self.0[factor]))
     }
 }
 
@@ -189,14 +196,13 @@ impl MadeBy {
 
 /// Who does the work.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct Program {
     pub name: String,
     /// Commands without which it is skipped, and how they are installed.
     pub needs: Vec<String>,
     pub install: Option<String>,
     /// Commands that make it.
     pub build: Vec<Vec<Template>>,
-    pub command: Vec<Template>,
     pub output: Output,
     /// What holds for all its cells, and what levels change.
     pub always: Change,
@@ -211,18 +217,20 @@ pub struct When {
     pub change: Change,
 }
 
-impl Subject {
+impl Program {
     /// All texts of its runs, whatever cell they are of.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let changes =
             std::iter::once(&self.always).chain(self.when.iter().map(|when| &when.change));
-        self.command.iter().chain(changes.flat_map(Change::templates))
+        changes.flat_map(|change| change.command.iter().flatten().chain(change.templates()))
     }
 }
 
 /// How a command is started.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
+    /// The command, instead of what it was.
+    pub command: Option<Vec<Template>>,
     /// Words before the command.
     pub before: Vec<Template>,
     /// Words after it.
@@ -233,14 +241,22 @@ pub struct Change {
 }
 
 impl Change {
-    /// All its texts.
+    /// All its texts but the command.
     fn templates(&self) -> impl Iterator<Item = &Template> {
         let words = self.before.iter().chain(&self.arguments);
         words.chain(self.environment.iter().map(|(_, value)| value)).chain(&self.stdin)
     }
 }
 
-/// What of a subject is compared.
+/// How a cell is started: everything that applies to it, put together.
+#[derive(Clone, Debug, Default)]
+pub struct Started {
+    pub words: Vec<Template>,
+    pub environment: BTreeMap<String, Template>,
+    pub stdin: Option<Template>,
+}
+
+/// What of a program is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Output {
     /// The file or folder `{output}`.
@@ -318,9 +334,9 @@ impl Plan {
         read::plan(text, scale)
     }
 
-    /// The level of `cell` in words: of the factor with this number.
+    /// The level of `cell` in words: of the factor with this number. Nothing, if it has no such factor.
     pub fn level(&self, cell: &Cell, factor: usize) -> &str {
-        &self.factors[factor].levels[cell.level(factor)]
+        self.factors[factor].levels.get(cell.level(factor)).map_or("", String::as_str)
     }
 
     /// All factors with their levels in this cell.
@@ -332,23 +348,21 @@ impl Plan {
 
     /// Whether the cell uses the data set of this name.
     pub fn reads(&self, cell: usize, data: &str) -> bool {
-        let cell = &self.cells[cell];
-        let words = self.changes(cell).flat_map(Change::templates);
-        let mut words = words.chain(&self.subject(cell).command);
-        words.any(|word| word.names().any(|name| name == data))
+        self.templates(&self.cells[cell]).flat_map(Template::names).any(|name| name == data)
     }
 
-    /// The subject of `cell`.
-    pub fn subject(&self, cell: &Cell) -> &Subject {
-        &self.subjects[cell.subject()]
+    /// The program of `cell`.
+    pub fn program(&self, cell: &Cell) -> &Program {
+        &self.programs[cell.program()]
     }
 
-    /// The cell in words: its subject, then what else distinguishes it from other cells.
+    /// The cell in words: its program, then what else distinguishes it from other cells.
     pub fn called(&self, cell: usize) -> String {
         let twin = self.twin.filter(|(twin, _)| *twin == cell).map_or("", |_| ", again");
         let cell = &self.cells[cell];
         let mut words = self.level(cell, 0).to_owned();
-        for factor in self.varying().filter(|factor| *factor != 0) {
+        let has = |factor: &usize| cell.level(*factor) != ABSENT;
+        for factor in self.varying().filter(|factor| *factor != 0).filter(has) {
             words.push_str(&format!(
                 ", {} {}",
                 self.factors[factor].name,
@@ -358,9 +372,11 @@ impl Plan {
         words + twin
     }
 
-    /// The factors with more than one level.
+    /// The factors with more than one level, as far as cells have them.
     pub fn varying(&self) -> impl Iterator<Item = usize> {
-        (0..self.factors.len()).filter(|factor| self.factors[*factor].levels.len() > 1)
+        let is_there = |factor: usize| self.cells.iter().any(|cell| cell.level(factor) != ABSENT);
+        let levels = |factor: usize| self.factors[factor].levels.len();
+        (0..self.factors.len()).filter(move |factor| levels(*factor) > 1 && is_there(*factor))
     }
 
     /// The state of the page cache that `cell` begins in.
@@ -382,7 +398,12 @@ impl Plan {
 
     /// The number of the cell that differs from this one as `assignment` says, if it is one.
     pub fn counterpart(&self, cell: usize, assignment: &Assignment) -> Option<usize> {
-        let wanted = self.cells[cell].with(assignment);
+        let mut wanted = self.cells[cell].with(assignment);
+        for (number, factor) in self.factors.iter().enumerate() {
+            if !factor.only.has(&wanted) {
+                wanted.0[number] = ABSENT;
+            }
+        }
         self.cells.iter().position(|cell| *cell == wanted)
     }
 
@@ -414,10 +435,34 @@ impl Plan {
         known.map(|(_, hash)| hash.as_str())
     }
 
+    /// The command of `cell`, without what stands before and after it.
+    pub fn command<'a>(&'a self, cell: &'a Cell) -> &'a [Template] {
+        self.changes(cell).filter_map(|change| change.command.as_deref()).last().unwrap_or_default()
+    }
+
+    /// How `cell` is started.
+    pub fn started(&self, cell: &Cell) -> Started {
+        let mut started = Started::default();
+        let mut after = Vec::new();
+        for change in self.changes(cell) {
+            started.words.extend(change.before.iter().cloned());
+            after.extend(change.arguments.iter().cloned());
+            started.environment.extend(change.environment.iter().cloned());
+            started.stdin = change.stdin.clone().or(started.stdin);
+        }
+        started.words.extend(self.command(cell).iter().cloned().chain(after));
+        started
+    }
+
+    /// All texts of its runs.
+    fn templates<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Template> {
+        self.changes(cell).flat_map(Change::templates).chain(self.command(cell))
+    }
+
     /// How `cell` is started, in the order in which the parts apply.
     pub fn changes<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Change> {
-        let subject = self.subject(cell);
-        let when = subject.when.iter().filter(|when| cell.level(when.factor) == when.level);
-        std::iter::once(&subject.always).chain(when.map(|when| &when.change))
+        let program = self.program(cell);
+        let when = program.when.iter().filter(|when| cell.level(when.factor) == when.level);
+        std::iter::once(&program.always).chain(when.map(|when| &when.change))
     }
 }

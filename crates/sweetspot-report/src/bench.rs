@@ -11,7 +11,7 @@ use std::path::Path;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::matrix::{Compared, Judged, Judgement, Matrix, NullControl, Shift};
 use sweetspot_lab::paired::{Effect, Verdict};
-use sweetspot_lab::plan::{Check, Figure, Plan, Subject};
+use sweetspot_lab::plan::{Check, Figure, Plan, Program};
 use sweetspot_lab::statistics::{self, Interval};
 use sweetspot_lab::store::{CellRun, Observed};
 pub use text::three_digits;
@@ -19,7 +19,7 @@ pub use text::three_digits;
 /// The version of the JSON: a field that changes its meaning raises it.
 const SCHEMA: u32 = 1;
 const MIB: f64 = 1024.0 * 1024.0;
-/// Quantiles of what subjects report.
+/// Quantiles of what programs report.
 pub const QUANTILES: [(&str, f64); 4] = [("P50", 0.5), ("P90", 0.9), ("P99", 0.99), ("max", 1.0)];
 
 /// Why a session ended before it was done.
@@ -33,21 +33,21 @@ pub enum Stopped {
     Restart,
 }
 
-/// A subject that cannot run here.
+/// A program that cannot run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// Its number.
-    pub subject: usize,
+    pub program: usize,
     /// What is said about it.
     pub why: String,
 }
 
 impl Skipped {
-    /// What [`skipped`] once said, again: about which subject.
+    /// What [`skipped`] once said, again: about which program.
     pub fn said(plan: &Plan, why: &str) -> Option<Skipped> {
-        let is_about = |subject: &Subject| why.starts_with(&format!("'{}' needs ", subject.name));
-        let subject = plan.subjects.iter().position(is_about)?;
-        Some(Skipped { subject, why: why.to_owned() })
+        let is_about = |program: &Program| why.starts_with(&format!("'{}' needs ", program.name));
+        let program = plan.programs.iter().position(is_about)?;
+        Some(Skipped { program, why: why.to_owned() })
     }
 }
 
@@ -91,7 +91,7 @@ pub struct Report {
     pub published: Vec<String>,
     pub skipped: Vec<String>,
     pub notes: Vec<String>,
-    /// The machine, and the versions of what subjects need.
+    /// The machine, and the versions of what programs need.
     pub environment: Option<Environment>,
     pub store: String,
 }
@@ -116,7 +116,7 @@ pub struct Row {
     pub levels: Vec<String>,
     pub cache: &'static str,
     pub runs: usize,
-    /// The median of the figures; what unit that is, for samples, the subject says.
+    /// The median of the figures; what unit that is, for samples, the program says.
     pub median: Option<f64>,
     pub unit: String,
     pub reference: Option<String>,

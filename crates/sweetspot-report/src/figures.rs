@@ -245,7 +245,7 @@ fn short_name(session: &Session, cell: &Cell) -> String {
     match session.kind {
         Kind::Tune => cell.name.clone(),
         Kind::Bench if session.factors.is_empty() => cell.name.clone(),
-        Kind::Bench => cell.levels.join(", ") + again,
+        Kind::Bench => others(session, cell, &[]) + again,
     }
 }
 
@@ -266,8 +266,9 @@ fn capital(words: &str) -> String {
 /// The levels of a cell in all factors but these.
 fn others(session: &Session, cell: &Cell, without: &[usize]) -> String {
     let kept = (0..session.factors.len()).filter(|factor| !without.contains(factor));
-    let words: Vec<&str> = kept.map(|factor| cell.levels[factor].as_str()).collect();
-    words.join(", ")
+    let words = kept.map(|factor| cell.levels[factor].as_str());
+    // A cell that does not have a factor has no level of it.
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// What is added to a caption where not all rows are drawn.

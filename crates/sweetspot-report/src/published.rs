@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io::Read;
-use sweetspot_lab::plan::{Cell, Plan, Published as Source};
+use sweetspot_lab::plan::{Cell, PROGRAM, PROGRAM_BEFORE, Plan, Published as Source};
 
 /// Why a table is not understood.
 #[derive(Debug)]
@@ -53,7 +53,10 @@ impl Published {
             })?);
         }
         let factors: Vec<(usize, usize)> = (plan.factors.iter().enumerate())
-            .filter_map(|(number, factor)| Some((number, column(&factor.name)?)))
+            .filter_map(|(number, factor)| {
+                let before = || column(PROGRAM_BEFORE).filter(|_| factor.name == PROGRAM);
+                Some((number, column(&factor.name).or_else(before)?))
+            })
             .collect();
         let mut lines = Vec::new();
         for record in reader.records() {
@@ -78,5 +81,24 @@ impl Published {
             said.join(" / ")
         };
         (0..self.figures.len()).map(all).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_belong_to_programs_that_were_called_subjects() {
+        let plan = "title = 't'\n[programs.a]\ncommand = ['a']\n[programs.b]\ncommand = ['b']\n\
+                    [baseline]\nprogram = 'a'\n[published]\nfile = 'x'\nfigures = ['s']\n";
+        let plan = Plan::read(plan, None).unwrap();
+        for name in ["program", "subject"] {
+            let content = format!("{name},s\nb,7\n");
+            let source = plan.published.as_ref().unwrap();
+            let read = Published::parse(&plan, source, content.as_bytes()).unwrap();
+            let found: Vec<_> = plan.cells.iter().map(|cell| read.of(&plan, cell)).collect();
+            assert_eq!(found, [[""], ["7"]], "{name}");
+        }
     }
 }

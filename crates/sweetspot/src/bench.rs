@@ -1,6 +1,6 @@
 //! `sweetspot bench`: measures what a plan says, and says what follows.
 //!
-//! The story: read the plan; see which subjects can run here, build them, make their data; run all
+//! The story: read the plan; see which programs can run here, build them, make their data; run all
 //! cells in random rounds, each output checked and each run stored before the next begins; say what
 //! was claimed and what was found, then everything in a table.
 //!
@@ -10,11 +10,11 @@ mod cell;
 mod data;
 mod dry;
 mod place;
+mod programs;
 mod published;
 mod reboot;
 mod session;
 pub mod stored;
-mod subjects;
 
 use crate::arguments::Bench;
 use crate::experiment::watch_for_interrupts;
@@ -41,10 +41,13 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
     let place = Place::of(arguments)?;
     let plan = plan(arguments, &place)?;
     let published = published::read(&plan, &place)?;
-    let skipped = subjects::skipped(&plan);
+    let skipped = programs::skipped(&plan);
     let inventory = Inventory::of(&plan, &place, &skipped)?;
     if arguments.dry_run {
-        print(&dry::describe(arguments, &plan, &place, &inventory, &skipped)?)?;
+        print(&match arguments.json {
+            true => dry::json(&plan, &place, &inventory, &skipped)?,
+            false => dry::describe(arguments, &plan, &place, &inventory, &skipped)?,
+        })?;
         return Ok(0);
     }
     for skipped in &skipped {
@@ -57,7 +60,7 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
     };
     let data = {
         let _alone = place.lock()?;
-        subjects::build(&plan, &place, &skipped, &bar)?;
+        programs::build(&plan, &place, &skipped, &bar)?;
         inventory.make(&place, proof, &bar)?
     };
     let interrupted = watch_for_interrupts(vec![place.runs.path().to_path_buf()])?;

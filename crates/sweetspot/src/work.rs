@@ -1,5 +1,5 @@
 //! `sweetspot work`: the library `sweetspot-io` as commands, for people who want the job done and as
-//! the subjects of experiments.
+//! the programs of experiments.
 //!
 //! Each command does its job, says what `cp`, `cmp` or `wc` would say and ends with their exit
 //! status; with `--json` it prints one object instead. The time in it is that of the job alone; what

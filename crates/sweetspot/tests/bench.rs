@@ -33,20 +33,20 @@ lines = [50, 60]
 [data.input]
 generate = ["--lines", "{lines}", "--characters", "20"]
 
-[subjects.nap]
+[programs.nap]
 needs = ["sort"]
 build = [["sh", "-c", "cd {plan}; cp {plan}/nap.sh '{build}/nap.sh'"]]
 command = ["sh", "{build}/nap.sh", "{input}", "{output}"]
 
-[subjects.quick]
+[programs.quick]
 command = ["sort", "-o", "{output}", "{input}"]
 
 [baseline]
-subject = "nap"
+program = "nap"
 
 [[claim]]
 name = "awake"
-cell = { subject = "quick" }
+cell = { program = "quick" }
 at-least = 2
 
 [published]
@@ -66,7 +66,7 @@ impl Bench {
         let bench = Bench { place: Place::new() };
         bench.place.write("plans/sorting/plan.toml", plan);
         bench.place.write("plans/sorting/nap.sh", NAP);
-        let published = "subject,lines_then,seconds\nquick,1000,23\nquick,5000,79\n";
+        let published = "program,lines_then,seconds\nquick,1000,23\nquick,5000,79\n";
         bench.place.write("plans/sorting/published.csv", published);
         bench
     }
@@ -182,19 +182,19 @@ fn a_scale_has_other_cells() {
 #[test]
 fn a_wrong_answer_is_never_a_fast_answer() {
     let wrong = r#"
-[subjects.wrong]
+[programs.wrong]
 command = ["cp", "{input}", "{output}"]
-[subjects.none]
+[programs.none]
 command = ["true", "{output}"]
-[subjects.fails]
+[programs.fails]
 command = ["sh", "-c", "echo why >&2; exit 3", "{output}"]
-[subjects.missing]
+[programs.missing]
 command = ["/no/such/program", "{output}"]
-[subjects.forever]
+[programs.forever]
 command = ["sh", "-c", "sleep 1000", "{output}"]
-[subjects.link]
+[programs.link]
 command = ["ln", "-s", "{input}", "{output}"]
-[subjects.later]
+[programs.later]
 command = ["sh", "-c", "sort -o $2 $1; test -e $3/2 && echo more >> $2; test -e $3/1 && touch $3/2; touch $3/1", "sh", "{input}", "{output}", "{build}"]
 "#;
     let plan = PLAN.replace("limit = \"60s\"", "limit = \"5s\"");
@@ -237,25 +237,25 @@ title = "Outputs"
 rounds = 1
 [factors]
 text = ["one", "two"]
-[subjects.folder]
+[programs.folder]
 command = ["sh", "-c", "mkdir -p $1/sub; printf $2 > $1/sub/file", "sh", "{output}", "{text}"]
-[subjects.printed]
+[programs.printed]
 command = ["printf", "one"]
-[subjects.same]
+[programs.same]
 command = ["sh", "-c", "mkdir -p $1/sub; printf $TEXT > $1/sub/file", "sh", "{output}"]
 env = { TEXT = "{text}" }
-[subjects.lonely]
+[programs.lonely]
 command = ["printf", "{text}"]
 output = "none"
 [[exclude]]
-subject = "printed"
+program = "printed"
 text = "two"
 [baseline]
-subject = "folder"
+program = "folder"
 [oracle]
 same-within = ["text"]
 [[oracle.known]]
-subject = "printed"
+program = "printed"
 sha256 = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
 "#;
     let bench = Bench::new(plan);
@@ -349,7 +349,7 @@ fn what_is_not_installed_is_skipped_with_the_line_that_installs_it() {
     // Its data would be made by what it is built of.
     let other = "[data.other]\ncommand = [\"no-such-command\", \"{path}\"]\n";
     let plan = PLAN
-        .replace("[subjects.quick]\n", &format!("{other}\n[subjects.quick]\n{needs}\n"))
+        .replace("[programs.quick]\n", &format!("{other}\n[programs.quick]\n{needs}\n"))
         .replace("\"{output}\", \"{input}\"]", "\"{output}\", \"{input}\", \"{other}\"]");
     let output = Bench::new(&plan).run(&["--rounds", "1"]);
     let (shown, loud) = (text(&output), said(&output));
@@ -399,6 +399,23 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     let after = text(&bench.run(&["--dry-run"]));
     assert!(after.contains("input: 1 MiB, is there"), "{after}");
     assert!(after.contains(" s of running, as the last session went"), "{after}");
+
+    // As data: what each cell would run; data that is missing keeps its placeholder.
+    let cells = |options: &[&str]| {
+        let cells = bench.json(&[&["--dry-run"], options].concat(), 0)["cells"].take();
+        let words = |cell: &Value| {
+            let words = cell["command"].as_array().unwrap().iter();
+            words.map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        (words(&cells[0]), words(&cells[1]), cells)
+    };
+    let (nap, quick, told) = cells(&[]);
+    let input = nap[2].clone();
+    assert!(nap[1].ends_with("/nap.sh") && input.ends_with("/000000.txt"), "{told}");
+    assert!(PathBuf::from(&input).is_file(), "{input}");
+    assert_eq!(quick, ["sort", "-o", "{output}", input.as_str()]);
+    assert_eq!((&told[1]["against"], &told[0]["against"]), (&"nap".into(), &Value::Null));
+    assert_eq!(cells(&["--dir", "nowhere"]).1[3], "{input}");
 }
 
 /// `--dir` may name a folder in which the user has things of the same names.
@@ -443,19 +460,19 @@ fn subjects_report_what_they_measured() {
 title = "Samples"
 rounds = 6
 figure = "samples"
-[subjects.eight]
+[programs.eight]
 command = ["sh", "-c", "eval \"echo '{{\\\"unit\\\": \\\"ms\\\", \\\"samples\\\": [8, 16, 12]}}' >&$SWEETSPOT_SAMPLES_FD\""]
-[subjects.four]
+[programs.four]
 command = ["sh", "-c", "eval \"echo '{{\\\"unit\\\": \\\"ms\\\", \\\"samples\\\": [3, 2, 40, 4]}}' > /dev/fd/$SWEETSPOT_SAMPLES_FD\""]
-[subjects.silent]
+[programs.silent]
 command = ["true"]
-[subjects.babbles]
+[programs.babbles]
 command = ["sh", "-c", "eval \"echo 17 >&$SWEETSPOT_SAMPLES_FD\""]
 [baseline]
-subject = "eight"
+program = "eight"
 [[claim]]
 name = "median"
-cell = { subject = "four" }
+cell = { program = "four" }
 at-least = 3
 "#;
     let bench = Bench::new(plan);
@@ -573,15 +590,15 @@ seed = 5
 rounds = 6
 [data.input]
 generate = ["--lines", "3"]
-[subjects.a]
+[programs.a]
 command = ["cat", "{input}"]
-[subjects.b]
+[programs.b]
 build = [["cp", "/bin/cat", "{build}/cat"]]
 command = ["{build}/cat", "{input}"]
-[subjects.c]
+[programs.c]
 command = ["cp", "{input}", "{output}"]
 [baseline]
-subject = "a"
+program = "a"
 "#;
 
 /// What must not depend on how often a session was killed: the order of all rounds, the cells, how
@@ -761,10 +778,10 @@ fn a_launcher_brings_runs_with_thousands_of_inputs() {
 title = "Many"
 [data.input]
 generate = ["--preset", "small", "--scale", "0.2"]
-[subjects.count]
+[programs.count]
 command = ["sh", "-c", "ls \"$0\" | wc -l > \"$1\"", "{input}", "{output}"]
 [baseline]
-subject = "count"
+program = "count"
 "#;
     let bench = Bench::new(many);
     let report = bench.json(&["--launcher", "nice -n 1", "--rounds", "1"], 0);

@@ -1,7 +1,7 @@
 //! `sweetspot profile` as its user sees it: the program is its own, counts are exact, verdicts and
 //! coverage are right.
 //!
-//! Not here: how right predictions are (`cargo xtask bench --predict`; the model has tests of its
+//! Not here: how right predictions are (`cargo xtask bench predict`; the model has tests of its
 //! own).
 
 use test_start as _;

@@ -29,9 +29,9 @@ how = ["without", "run"]
 [data.input]
 generate = ["--records", "1000", "--record-bytes", "200"]
 
-[subjects.dd]
+[programs.dd]
 command = ["sh", "-c", "eval \"echo '{{\\\"unit\\\": \\\"ms\\\", \\\"samples\\\": [3, 2, 4]}}' >&$SWEETSPOT_SAMPLES_FD\"; exec \"$@\"", "sh", "dd", "if={input}", "of={output}", "bs={bytes}", "status=none"]
-[subjects.dd.when.how]
+[programs.dd.when.how]
 run = { before = ["{sweetspot}", "run", "--"] }
 
 [baseline]
@@ -322,8 +322,8 @@ fn what_cannot_be_shown_is_said_with_what_to_type() {
 #[test]
 fn a_session_that_runs_is_shown_as_far_as_it_is() {
     let place = Place::new();
-    let plan = "title = \"Naps\"\nrounds = 400\n[subjects.nap]\ncommand = [\"sleep\", \"0.05\"]\n\
-                output = \"none\"\n[subjects.blink]\ncommand = [\"true\"]\noutput = \"none\"\n\
+    let plan = "title = \"Naps\"\nrounds = 400\n[programs.nap]\ncommand = [\"sleep\", \"0.05\"]\n\
+                output = \"none\"\n[programs.blink]\ncommand = [\"true\"]\noutput = \"none\"\n\
                 [baseline]\nsubject = \"nap\"\n";
     place.write("naps.toml", plan);
     let mut bench = place.sweetspot(&["bench", "--store=naps.db", "naps.toml"]);

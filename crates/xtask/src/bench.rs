@@ -15,11 +15,15 @@ mod languages;
 mod library;
 mod mount;
 mod noise;
+#[cfg(test)]
+mod pages;
 mod picks;
+mod planned;
 mod predict;
 #[cfg(test)]
 mod readme;
 mod record;
+mod report;
 mod table;
 mod tools;
 
@@ -43,7 +47,7 @@ use sweetspot_lab::{
     paired::{self, Executor, Options, Stop},
     statistics,
 };
-use table::{BENCHMARKS, Benchmark, Place};
+use table::{Benchmark, Place};
 use tempfile::TempDir;
 use tools::Tools;
 
@@ -54,6 +58,12 @@ pub fn main(arguments: &[&str]) -> ExitCode {
     }
     if let ["null", words @ ..] = arguments {
         return noise::null(words);
+    }
+    if let ["predict", words @ ..] = arguments {
+        return predict::main(words);
+    }
+    if let ["picks", words @ ..] = arguments {
+        return picks::main(words);
     }
     if let ["instructions"] = arguments {
         return instructions::main();
@@ -131,11 +141,8 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
             Ok(Outcome::Found(finding)) => {
                 match settings.quick {
                     true => println!("{}: works", finding.name),
-                    // Its picks have been printed.
-                    false if settings.picks => {}
                     false => print!("{}", finding.text()),
                 }
-                finding.prediction.iter().for_each(|prediction| print!("{}", prediction.text()));
                 finding.said.iter().for_each(|said| print!("{}", said.text()));
                 record.findings.push(*finding);
             }
@@ -149,12 +156,6 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
                 tally.failed += 1;
             }
         }
-    }
-    if record.predictions().next().is_some() {
-        println!("{}", predict::summary(record.predictions()));
-    }
-    if settings.picks {
-        print!("{}", picks::summary(record.picks()));
     }
     record.load.push(load()?);
     match (settings.record, tally.failed) {
@@ -259,35 +260,15 @@ impl<'a> Session<'a> {
             runner.runs.clear();
         }
         let binary = Path::new(&self.wrapper[0]);
-        let mut picked = match self.settings.picks {
-            true => picks::pick(&runner, binary)?,
-            false => Vec::new(),
-        };
         let stop = match (self.settings.quick, self.settings.rounds) {
             (true, _) => Stop::Rounds(1),
-            (false, None) if self.settings.picks => Stop::Rounds(picks::ROUNDS),
             (false, Some(rounds)) => Stop::Rounds(rounds.clamp(1, statistics::SAMPLES_MAX)),
             (false, None) => Stop::Looks(self.settings.budget),
         };
         let options = Options { seed, stop, ..Options::default() };
         let comparison = paired::compare(&mut runner, benchmark.cells.len(), &options)?;
-        let prediction = match self.settings.predict {
-            true => predict::predict(&runner, &comparison, binary)?,
-            false => None,
-        };
-        if self.settings.picks {
-            let seconds = runner.runs.iter().map(|(_, run)| run.wall.as_secs_f64()).sum();
-            picks::judge(&mut picked, benchmark, &comparison, seconds)?;
-            print!(
-                "{}: {}\n{}",
-                benchmark.name,
-                record::what(benchmark, count),
-                picks::text(&picked)
-            );
-        }
         let runs = std::mem::take(&mut runner.runs);
         let mut finding = Finding::new(benchmark, count, seed, comparison, runs)?;
-        (finding.prediction, finding.picks) = (prediction, picked);
         if self.settings.languages {
             finding.said = Some(languages::ask(&runner, binary)?);
         }

@@ -13,17 +13,17 @@ title = "t"
 rounds = 8
 [factors]
 size = [1, 2]
-[subjects.slow]
+[programs.slow]
 command = ["slow"]
-[subjects.fast]
+[programs.fast]
 command = ["fast"]
-[subjects.other]
+[programs.other]
 command = ["other"]
 [baseline]
-subject = "slow"
+program = "slow"
 [[claim]]
 name = "five times"
-cell = { subject = "fast" }
+cell = { program = "fast" }
 at-least = 5
 memory-at-most = 1.5
 "#;
@@ -183,7 +183,7 @@ fn many_claims_need_more_than_one() {
 
 #[test]
 fn a_claim_about_the_best_of_several_is_one_claim() {
-    let against = "against = [{ subject = 'slow' }, { subject = 'other' }]\nat-least = 5";
+    let against = "against = [{ program = 'slow' }, { program = 'other' }]\nat-least = 5";
     let conditions = "at-least = 5\nmemory-at-most = 1.5";
     let text = PLAN.replace(conditions, against).replace("size = [1, 2]", "size = [1]");
     let judge = |rounds: usize, other: &dyn Fn(usize) -> Ended| -> Vec<(usize, Judgement)> {

@@ -159,6 +159,11 @@ impl<'a> Value<'a> {
             .map_err(|next| self.error(format!("{} = \"{text}\" is not known", self.key), next))
     }
 
+    /// Whether it is a table.
+    pub fn is_table(&self) -> bool {
+        self.value.get_ref().is_table()
+    }
+
     /// The members of a list.
     pub fn list(self) -> Result<Vec<Value<'a>>, PlanError> {
         let Some(members) = self.value.get_ref().as_array() else {

@@ -1,18 +1,20 @@
 //! Reads a plan, section by section, and checks everything that can be checked without running.
 
+mod cells;
 mod factors;
+mod programs;
 mod values;
 
 use super::{
-    Assignment, CACHE, CELLS_MAX, Cache, Cell, Change, Check, Claim, Data, Factor, Figure, MadeBy,
-    Oracle, Output, Plan, PlanError, Published, Selection, Subject, Template, When,
+    Assignment, CACHE, Cache, Cell, Check, Claim, Data, Factor, Figure, MadeBy, Oracle, Plan,
+    PlanError, Published, Selection,
     document::{Source, Table, Value},
 };
 use crate::grammar;
-use factors::{data_names, factors, levels_of_scales};
+use factors::{data_names, factors, levels_of_scales, position};
 use std::{ops::Range, path::PathBuf, time::Duration};
 use toml::de::DeTable;
-use values::{cache, command, figure, hash, output, stop, template, words};
+use values::{cache, command, figure, hash, stop, words};
 
 /// Keys at the top of a plan.
 const KEYS: &[&str] = &[
@@ -29,34 +31,21 @@ const KEYS: &[&str] = &[
     "factors",
     "scale",
     "data",
-    "subjects",
+    "programs",
+    "when",
     "exclude",
     "baseline",
     "oracle",
     "claim",
     "published",
+    "subjects",
 ];
 /// What a scale may say otherwise.
 const SCALE_KEYS: &[&str] = &["rounds", "precision", "budget", "factors"];
-const CHANGE_KEYS: &[&str] = &["before", "arguments", "env", "stdin"];
-const SUBJECT_KEYS: &[&str] = &[
-    "needs",
-    "install",
-    "build",
-    "command",
-    "output",
-    "when",
-    "before",
-    "arguments",
-    "env",
-    "stdin",
-];
 /// Placeholders that mean something besides factors and data sets.
 const PATHS: [&str; 5] = ["plan", "build", "sweetspot", "output", "path"];
 const MARGIN_DEFAULT: f64 = 0.02;
 const LIMIT_DEFAULT: Duration = Duration::from_secs(3600);
-/// So many can be looked at for those that are not excluded.
-const COMBINATIONS_MAX: usize = 100_000;
 /// Fewer rounds give no interval, but may be all that somebody has the time for.
 const ROUNDS_MIN: u64 = 1;
 
@@ -75,13 +64,14 @@ pub fn plan(text: &str, scale: Option<&str>) -> Result<Plan, PlanError> {
     document.only(KEYS)?;
     let scale = chosen_scale(&document, scale)?;
     let factors = factors(&document, scale.as_ref())?;
-    let reader = Reader {
+    let mut reader = Reader {
         elsewhere: levels_of_scales(&document, &factors)?,
         data: data_names(&document, &factors)?,
         factors,
     };
+    reader.limit_factors(&document)?;
     let data = reader.data_sets(&document)?;
-    let subjects = reader.subjects(&document)?;
+    let programs = reader.programs(&document)?;
     let cells = reader.cells(&document)?;
     let baseline = reader.baseline(&document, &cells)?;
     let oracle = reader.oracle(&document, &baseline)?;
@@ -107,13 +97,14 @@ pub fn plan(text: &str, scale: Option<&str>) -> Result<Plan, PlanError> {
         factors: reader.factors.clone(),
         cells,
         data,
-        subjects,
+        programs,
         baseline,
         oracle,
         claims: Vec::new(),
         published: published(&document)?,
         twin: None,
     };
+    reader.check_placeholders(&document, &plan)?;
     plan.claims = reader.claims(&document, &plan)?;
     Ok(plan)
 }
@@ -161,13 +152,12 @@ struct Reader {
 }
 
 /// Where a command may put things, and what it is about.
-const PATHS_OF_BUILDS: [&str; 3] = ["plan", "build", "sweetspot"];
 const PATHS_OF_DATA: [&str; 4] = ["plan", "build", "sweetspot", "path"];
 const PATHS_OF_RUNS: [&str; 4] = ["plan", "build", "sweetspot", "output"];
 
 impl Reader {
     fn factor(&self, table: &Table, at: &Range<usize>, name: &str) -> Result<usize, PlanError> {
-        self.factors.iter().position(|factor| factor.name == name).ok_or_else(|| {
+        position(&self.factors, name).ok_or_else(|| {
             let names: Vec<&str> = self.factors.iter().map(|factor| &*factor.name).collect();
             let next = format!("factors of this plan: {}", names.join(", "));
             table.source.error(at, format!("there is no factor '{name}'"), next)
@@ -181,7 +171,7 @@ impl Reader {
         level: &str,
         wrong: impl Fn(String, String) -> PlanError,
     ) -> Result<Option<usize>, PlanError> {
-        let Factor { name, levels } = &self.factors[factor];
+        let Factor { name, levels, .. } = &self.factors[factor];
         let found = levels.iter().position(|known| known == level);
         if found.is_some() || self.elsewhere[factor].iter().any(|known| known == level) {
             return Ok(found);
@@ -263,121 +253,6 @@ impl Reader {
         Ok(sets)
     }
 
-    fn subjects(&self, document: &Table) -> Result<Vec<Subject>, PlanError> {
-        let tables = document.tables("subjects")?;
-        tables.into_iter().map(|(name, table)| self.subject(name, &table)).collect()
-    }
-
-    fn subject(&self, name: &str, table: &Table) -> Result<Subject, PlanError> {
-        table.only(SUBJECT_KEYS)?;
-        let known = self.known_to_runs();
-        let text = |value: Value| value.text().map(str::to_owned);
-        let texts = |value: Value| value.one_or_more()?.into_iter().map(text).collect();
-        let build = |value: Value| {
-            value.list()?.into_iter().map(|one| command(one, &PATHS_OF_BUILDS)).collect()
-        };
-        let example = "command = [\"PROGRAM\", \"{output}\"]";
-        let command = table.required("command", example, |value| command(value, &known))?;
-        let always = self.change(table)?;
-        let when = self.when(table)?;
-        let changes = std::iter::once(&always).chain(when.iter().map(|when| &when.change));
-        let all = changes.flat_map(Change::templates).chain(&command);
-        let writes = all.flat_map(Template::names).any(|name| name == "output");
-        let output = match table.get("output") {
-            None if writes => Output::File,
-            None => Output::Stdout,
-            Some(value) => match value.parsed(output)? {
-                Output::File if !writes => {
-                    let next = "add \"{output}\" to the command";
-                    return Err(value.error("no word of the subject names {output}", next));
-                }
-                found => found,
-            },
-        };
-        Ok(Subject {
-            name: name.to_owned(),
-            needs: table.optional("needs", texts)?.unwrap_or_default(),
-            install: table.optional("install", text)?,
-            build: table.optional("build", build)?.unwrap_or_default(),
-            command,
-            output,
-            always,
-            when,
-        })
-    }
-
-    /// What levels change, in the order of the factors.
-    fn when(&self, subject: &Table) -> Result<Vec<When>, PlanError> {
-        let mut when = Vec::new();
-        let Some(factors) = subject.optional("when", Value::table)? else { return Ok(when) };
-        for (name, at, value) in factors.entries() {
-            let factor = self.factor(&factors, &at, name)?;
-            for (level, at, value) in value.table()?.entries() {
-                let change = value.table()?;
-                change.only(CHANGE_KEYS)?;
-                let change = self.change(&change)?;
-                let wrong = |what, next| factors.source.error(&at, what, next);
-                let level = self.level(factor, level, wrong)?;
-                when.extend(level.map(|level| When { factor, level, change }));
-            }
-        }
-        when.sort_by_key(|when| when.factor);
-        Ok(when)
-    }
-
-    fn change(&self, table: &Table) -> Result<Change, PlanError> {
-        let known = self.known_to_runs();
-        let mut environment = Vec::new();
-        for (name, _, value) in table.optional("env", Value::table)?.iter().flat_map(Table::entries)
-        {
-            environment.push((name.to_owned(), template(value, &known)?));
-        }
-        Ok(Change {
-            before: table.optional("before", |value| words(value, &known))?.unwrap_or_default(),
-            arguments: table
-                .optional("arguments", |value| words(value, &known))?
-                .unwrap_or_default(),
-            environment,
-            stdin: table.optional("stdin", |value| template(value, &known))?,
-        })
-    }
-
-    /// The product of all levels, without what is excluded.
-    fn cells(&self, document: &Table) -> Result<Vec<Cell>, PlanError> {
-        let mut excluded = Vec::new();
-        for exclusion in document.optional("exclude", Value::list)?.unwrap_or_default() {
-            let table = exclusion.table()?;
-            if table.entries().next().is_none() {
-                return Err(table.error("it excludes every cell", "name levels: how = \"run\""));
-            }
-            excluded.push(self.selection(&table, &[])?);
-        }
-        let levels = self.factors.iter().map(|factor| factor.levels.len());
-        let product = levels.fold(1, usize::saturating_mul);
-        let too_many = |number: usize, what: &str, limit: usize| {
-            let what = format!("{number} {what} are too many");
-            document.error(what, format!("at most {limit}; drop some levels"))
-        };
-        if product > COMBINATIONS_MAX {
-            return Err(too_many(product, "combinations of levels", COMBINATIONS_MAX));
-        }
-        let mut cells = vec![Cell(Vec::new())];
-        for factor in &self.factors {
-            let grown = |cell: &Cell| {
-                let cell = cell.0.clone();
-                let with = move |level| Cell(cell.iter().copied().chain([level]).collect());
-                (0..factor.levels.len()).map(with).collect::<Vec<_>>()
-            };
-            cells = cells.iter().flat_map(grown).collect();
-        }
-        cells.retain(|cell| !excluded.iter().any(|selection| selection.has(cell)));
-        match cells.len() {
-            0 => Err(document.error("no cell is left", "exclude less")),
-            1..=CELLS_MAX => Ok(cells),
-            number => Err(too_many(number, "cells", CELLS_MAX)),
-        }
-    }
-
     fn baseline(&self, document: &Table, cells: &[Cell]) -> Result<Assignment, PlanError> {
         let example = "[baseline] with the levels of the cells that others are held against";
         let table = document.required("baseline", example, Value::table)?;
@@ -402,7 +277,7 @@ impl Reader {
         let same_within = table.optional("same-within", |value| {
             let factor = |value: Value| {
                 let name = value.text()?;
-                let found = self.factors.iter().position(|factor| factor.name == name);
+                let found = position(&self.factors, name);
                 let wrong = || value.error(format!("there is no factor '{name}'"), "leave it out");
                 found.ok_or_else(wrong)
             };
@@ -426,7 +301,7 @@ impl Reader {
         let conditions = ["at-least", "not-slower-within", "memory-at-most"];
         table.only(&["name", "cell", "against", conditions[0], conditions[1], conditions[2]])?;
         let name = table.required("name", "name = \"...\"", Value::text)?.to_owned();
-        let cell = table.required("cell", "cell = { subject = \"...\" }", Value::table)?;
+        let cell = table.required("cell", "cell = { program = \"...\" }", Value::table)?;
         let cells = self.selection(&cell, &[])?;
         let against = table.optional("against", |value| {
             let assigned = |value: Value| self.assignment(&value.table()?);

@@ -47,6 +47,16 @@ impl Template {
         Ok(Template(pieces))
     }
 
+    /// The same with a placeholder called otherwise.
+    pub fn renamed(mut self, from: &str, to: &str) -> Template {
+        for piece in &mut self.0 {
+            if matches!(piece, Piece::Placeholder(name) if name == from) {
+                *piece = Piece::Placeholder(to.to_owned());
+            }
+        }
+        self
+    }
+
     /// The names of its placeholders.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {

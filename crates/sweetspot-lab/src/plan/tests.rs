@@ -23,26 +23,26 @@ records = [1000, 5000]
 [data.input]
 generate = ["--records", "{records}"]
 
-[subjects.program]
+[programs.cobol]
 needs = ["cobc", "gcc"]
 install = "apt-get install gnucobol4 gcc"
 build = [["cobc", "-x", "-o", "{build}/copy", "{plan}/copy.cob"]]
 command = ["{build}/copy", "{input}", "{output}"]
 env = { LANG = "C", COUNT = "{records}" }
-[subjects.program.when.how]
+[programs.cobol.when.how]
 run = { before = ["{sweetspot}", "run", "--"], arguments = ["-v"] }
-[subjects.program.when.records]
+[programs.cobol.when.records]
 5000 = { env = { LARGE = "yes" } }
 
-[subjects.library]
+[programs.library]
 command = ["{sweetspot}", "work", "copy", "{input}", "{output}"]
 
 [[exclude]]
-subject = "library"
+program = "library"
 how = "run"
 
 [baseline]
-subject = "program"
+program = "cobol"
 how = "without"
 
 [oracle]
@@ -53,14 +53,14 @@ sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF"
 
 [[claim]]
 name = "under run"
-cell = { subject = "program", how = "run" }
+cell = { program = "cobol", how = "run" }
 at-least = 5
 memory-at-most = 1.5
 
 [[claim]]
 name = "the library"
-cell = { subject = "library" }
-against = [{ subject = "program" }]
+cell = { program = "library" }
+against = [{ program = "cobol" }]
 not-slower-within = "2%"
 
 [published]
@@ -79,15 +79,15 @@ fn called(plan: &Plan) -> Vec<String> {
 #[test]
 fn cells_are_the_product_without_what_is_excluded() {
     let plan = read(PLAN);
-    assert_eq!(called(&plan), ["program, how without", "program, how run", "library, how without"]);
+    assert_eq!(called(&plan), ["cobol, how without", "cobol, how run", "library, how without"]);
     assert_eq!(plan.stop, Stop::Rounds(10));
     let full = Plan::read(PLAN, Some("full")).unwrap();
     assert_eq!(full.stop, Stop::Rounds(5));
     let expected = [
-        "program, records 1000, how without",
-        "program, records 1000, how run",
-        "program, records 5000, how without",
-        "program, records 5000, how run",
+        "cobol, records 1000, how without",
+        "cobol, records 1000, how run",
+        "cobol, records 5000, how without",
+        "cobol, records 5000, how run",
         "library, records 1000, how without",
         "library, records 5000, how without",
     ];
@@ -104,7 +104,7 @@ fn everything_is_read() {
     assert_eq!((plan.seed, plan.margin), (Some(7), 0.03));
     assert_eq!((plan.figure, plan.limit), (Figure::Wall, Duration::from_secs(300)));
     assert_eq!(plan.cache(&plan.cells[0]).name(), "warm");
-    let program = &plan.subjects[0];
+    let program = &plan.programs[0];
     assert_eq!(
         (program.needs.as_slice(), program.output),
         (&["cobc".into(), "gcc".into()][..], Output::File)
@@ -140,13 +140,13 @@ fn cells_are_held_against_others() {
 #[test]
 fn short_plans_have_defaults() {
     let plan = read(
-        "title = 't'\n[factors]\ncache = ['cold', 'none']\n[subjects.a]\ncommand = ['cat']\n\
-         [subjects.b]\ncommand = ['cat', '{output}']\noutput = 'none'\n[baseline]\nsubject = 'a'\n",
+        "title = 't'\n[factors]\ncache = ['cold', 'none']\n[programs.a]\ncommand = ['cat']\n\
+         [programs.b]\ncommand = ['cat', '{output}']\noutput = 'none'\n[baseline]\nprogram = 'a'\n",
     );
     assert_eq!(plan.stop, Stop::Precision { within: 0.02, budget: None });
     assert_eq!((plan.seed, plan.margin, plan.limit.as_secs()), (None, 0.02, 3600));
     assert_eq!(
-        plan.subjects.iter().map(|s| s.output).collect::<Vec<_>>(),
+        plan.programs.iter().map(|s| s.output).collect::<Vec<_>>(),
         [Output::Stdout, Output::None]
     );
     let caches: BTreeSet<_> = plan.cells.iter().map(|cell| plan.cache(cell).name()).collect();
@@ -207,9 +207,9 @@ fn mistakes_in_factors_and_data_name_their_line() {
     check("records = [1000]", "cache = ['hot']", "cache", "no state of the page cache", "\"cold\"");
     check(
         "records = [1000]",
-        "subject = ['x']",
-        "subject =",
-        "cannot be called 'subject'",
+        "program = ['x']",
+        "program =",
+        "cannot be called 'program'",
         "another",
     );
     check("records = [1000]", "output = ['x']", "output =", "cannot be called 'output'", "another");
@@ -231,7 +231,7 @@ fn mistakes_in_factors_and_data_name_their_line() {
 }
 
 #[test]
-fn mistakes_in_subjects_name_their_line() {
+fn mistakes_in_programs_name_their_line() {
     let check = refused;
     check(
         "command = [\"{build}/copy\"",
@@ -243,7 +243,7 @@ fn mistakes_in_subjects_name_their_line() {
     check(
         "command = [\"{build}/copy\", \"{input}\", \"{output}\"]",
         "",
-        "subjects.program]",
+        "programs.cobol]",
         "no 'command'",
         "add command",
     );
@@ -270,7 +270,7 @@ fn mistakes_in_subjects_name_their_line() {
         "'how' has no level 'urn'",
         "without, run",
     );
-    check("when.how]", "when.what]", "when.what", "no factor 'what'", "subject, records, how");
+    check("when.how]", "when.what]", "when.what", "no factor 'what'", "program, records, how");
     check(
         "arguments = [\"-v\"]",
         "argument = []",
@@ -289,7 +289,7 @@ fn mistakes_in_subjects_name_their_line() {
         "command = [\"{sweetspot}\", \"work\", \"copy\", \"{input}\", \"{output}\"]",
         "command = ['cat', '{input}']\noutput = 'file'",
         "output = 'file'",
-        "no word of the subject names {output}",
+        "no word of the program names {output}",
         "add",
     );
     check(
@@ -309,45 +309,45 @@ fn mistakes_about_cells_name_their_line() {
         "what = 1\n\n[baseline]",
         "what = 1",
         "no factor 'what'",
-        "subject",
+        "program",
     );
     check(
-        "subject = \"library\"\nhow = \"run\"\n",
+        "program = \"library\"\nhow = \"run\"\n",
         "",
         "[[exclude]]",
         "excludes every cell",
         "name levels",
     );
     check(
-        "subject = \"library\"\nhow = \"run\"\n",
+        "program = \"library\"\nhow = \"run\"\n",
         "records = 1000\n",
         "",
         "no cell is left",
         "less",
     );
     check(
-        "[baseline]\nsubject = \"program\"",
-        "[baseline]\nsubject = \"cobol\"",
-        "\"cobol\"",
-        "no level 'cobol'",
-        "program, library",
+        "[baseline]\nprogram = \"cobol\"",
+        "[baseline]\nprogram = \"fortran\"",
+        "\"fortran\"",
+        "no level 'fortran'",
+        "cobol, library",
     );
     check(
-        "[baseline]\nsubject = \"program\"\nhow = \"without\"",
-        "[baseline]\nsubject = \"library\"\nhow = \"run\"",
+        "[baseline]\nprogram = \"cobol\"\nhow = \"without\"",
+        "[baseline]\nprogram = \"library\"\nhow = \"run\"",
         "[baseline]",
         "no such cell",
         "less",
     );
     check(
-        "[baseline]\nsubject = \"program\"\n",
+        "[baseline]\nprogram = \"cobol\"\n",
         "[baseline]\nrecords = 5000\n",
         "records = 5000",
         "no level '5000' in this scale",
         "all scales",
     );
     check(
-        "[baseline]\nsubject = \"program\"\nhow = \"without\"\n",
+        "[baseline]\nprogram = \"cobol\"\nhow = \"without\"\n",
         "",
         "",
         "a plan has no 'baseline'",
@@ -381,7 +381,7 @@ fn mistakes_about_cells_name_their_line() {
 
 #[test]
 fn only_cells_that_run_count_against_the_limit() {
-    // Two subjects in two ways each, but for one that is excluded.
+    // Two programs in two ways each, but for one that is excluded.
     let with = |levels: usize| {
         let levels: Vec<String> = (0..levels).map(|level| level.to_string()).collect();
         PLAN.replacen("records = [1000]", &format!("records = [{}]", levels.join(",")), 1)
@@ -405,29 +405,29 @@ fn mistakes_in_claims_name_their_line() {
     check("at-least = 5", "at-least = -5", "at-least", "is no factor", "above 0");
     check("at-least = 5", "atleast = 5", "atleast", "'atleast' is not known", "at-least");
     check(
-        "cell = { subject = \"library\" }",
-        "cell = { subject = \"library\", how = \"run\" }",
-        "cell = { subject = \"library\"",
+        "cell = { program = \"library\" }",
+        "cell = { program = \"library\", how = \"run\" }",
+        "cell = { program = \"library\"",
         "is about no cell",
         "less",
     );
     check(
-        "cell = { subject = \"library\" }",
+        "cell = { program = \"library\" }",
         "cell = { how = 'run' }",
         "cell = { how = 'run' }",
         "against itself",
         "other levels",
     );
     check(
-        "against = [{ subject = \"program\" }]",
+        "against = [{ program = \"cobol\" }]",
         "against = { how = 'run' }",
         "",
         "no cell to hold 'library",
         "less",
     );
     check(
-        "cell = { subject = \"program\", how = \"run\" }",
-        "cell = { subject = 'program' }",
+        "cell = { program = \"cobol\", how = \"run\" }",
+        "cell = { program = 'cobol' }",
         "",
         "against itself",
         "other levels",
@@ -439,8 +439,144 @@ fn mistakes_in_claims_name_their_line() {
 fn a_scale_that_is_not_there_is_named_with_those_that_are() {
     let error = Plan::read(PLAN, Some("huge")).unwrap_err();
     assert_eq!(error.to_string(), "line 1: there is no scale 'huge'; try: --scale full");
-    let without = "title = 't'\n[subjects.a]\ncommand = ['a']\n[baseline]\n";
+    let without = "title = 't'\n[programs.a]\ncommand = ['a']\n[baseline]\n";
     let error = Plan::read(without, Some("full")).unwrap_err();
     assert!(error.next.contains("[scale.full.factors]"), "{error}");
     assert!(Plan::read("title = 't'\n", None).unwrap_err().what.contains("nobody does the work"));
+}
+
+#[test]
+fn programs_were_called_subjects() {
+    let before = PLAN
+        .replace("[programs.", "[subjects.")
+        .replace("program = ", "subject = ")
+        .replace("COUNT = \"{records}\"", "COUNT = \"{subject}\"")
+        .replace("same-within = [", "same-within = [\"subject\", ");
+    let (now, plan) = (read(PLAN), read(&before));
+    assert_eq!(called(&plan), called(&now));
+    assert_eq!((&plan.factors, &plan.baseline), (&now.factors, &now.baseline));
+    let (_, count) = &plan.programs[0].always.environment[1];
+    assert_eq!(count.names().collect::<Vec<_>>(), ["program"]);
+    assert_eq!(plan.oracle.same_within, [0, 1]);
+    refused("[programs.library]", "[subjects.library]", "[subjects", "in two places", "alone");
+    refused("records = [1000]", "subject = ['x']", "subject =", "cannot be called", "another");
+}
+
+/// Programs that differ in what they have: one reads in pieces of a size, one was written by hand, too.
+const UNLIKE: &str = r#"
+title = "Unlike"
+[factors]
+bytes = { levels = [8, 64], only = { program = "read" } }
+how = ["without", "run", "by-hand"]
+[scale.large.factors]
+bytes = [4096]
+[scale.copy.factors]
+program = ["copy"]
+[data.input]
+generate = ["--binary", "{bytes}"]
+[programs.read]
+command = ["read", "{bytes}", "{input}"]
+[programs.copy]
+command = ["copy", "{output}"]
+arguments = ["-v"]
+[programs.copy.when.how]
+run = { env = { SLOW = "no" } }
+by-hand = { command = ["fast", "{output}"] }
+[when.how]
+run = { before = ["{sweetspot}", "run", "--"] }
+[[exclude]]
+how = "by-hand"
+except = { program = "copy" }
+[baseline]
+how = "without"
+"#;
+
+#[test]
+fn a_factor_may_belong_to_some_cells_only() {
+    let plan = read(UNLIKE);
+    let expected = [
+        "read, bytes 8, how without",
+        "read, bytes 8, how run",
+        "read, bytes 64, how without",
+        "read, bytes 64, how run",
+        "copy, how without",
+        "copy, how run",
+        "copy, how by-hand",
+    ];
+    assert_eq!(called(&plan), expected);
+    let references: Vec<_> = (0..7).map(|cell| plan.reference(cell)).collect();
+    assert_eq!(references, [None, Some(0), None, Some(2), None, Some(4), Some(4)]);
+    assert_eq!((plan.level(&plan.cells[3], 1), plan.level(&plan.cells[4], 1)), ("64", ""));
+    assert!(plan.must_agree(4, 6) && !plan.must_agree(1, 3));
+    // Held against another program, a cell loses what that one does not have.
+    assert_eq!(plan.counterpart(3, &Assignment(vec![(0, 1)])), Some(5));
+    // A baseline that names the size is one for cells of no size as well.
+    let sized = read(&UNLIKE.replace("[baseline]", "[baseline]\nbytes = 8"));
+    let baselines: Vec<_> = (0..7).filter(|cell| sized.is_baseline(*cell)).collect();
+    assert_eq!(baselines, [0, 4]);
+    let large = Plan::read(UNLIKE, Some("large")).unwrap();
+    assert_eq!(called(&large)[..2], ["read, how without", "read, how run"], "one size");
+    assert_eq!(large.level(&large.cells[0], 1), "4096");
+}
+
+#[test]
+fn a_scale_may_have_fewer_programs() {
+    let plan = Plan::read(UNLIKE, Some("copy")).unwrap();
+    assert_eq!(called(&plan), ["copy, how without", "copy, how run", "copy, how by-hand"]);
+    assert_eq!(plan.programs.iter().map(|found| &found.name).collect::<Vec<_>>(), ["copy"]);
+    assert_eq!(plan.varying().collect::<Vec<_>>(), [2], "none has a size");
+    let error = Plan::read(&UNLIKE.replace("[\"copy\"]", "['cp']"), Some("copy")).unwrap_err();
+    assert!(
+        error.to_string().contains("there is no program 'cp'; programs of this plan: read, copy")
+    );
+}
+
+#[test]
+fn levels_change_the_command_and_some_do_so_for_all_programs() {
+    let plan = read(UNLIKE);
+    let started = |cell: usize| {
+        let started = plan.started(&plan.cells[cell]);
+        let words = started.words.iter().map(|word| word.fill(|name| format!("<{name}>")));
+        let words: Vec<String> = words.map(|word| word.into_string().unwrap()).collect();
+        (words.join(" "), started.environment.len())
+    };
+    assert_eq!(started(1), ("<sweetspot> run -- read <bytes> <input>".to_owned(), 0));
+    assert_eq!(started(4), ("copy <output> -v".to_owned(), 0));
+    assert_eq!(started(5), ("<sweetspot> run -- copy <output> -v".to_owned(), 1));
+    assert_eq!(started(6), ("fast <output> -v".to_owned(), 0));
+    assert_eq!(
+        plan.programs.iter().map(|of| of.output).collect::<Vec<_>>(),
+        [Output::Stdout, Output::File]
+    );
+}
+
+#[test]
+fn mistakes_about_what_only_some_cells_have_name_their_line() {
+    let check = |from: &str, to: &str, at: &str, what: &str| {
+        assert!(UNLIKE.contains(from), "{from}");
+        let text = UNLIKE.replacen(from, to, 1);
+        let error = Plan::read(&text, None).expect_err(to);
+        let line = 1 + text.lines().position(|line| line.contains(at)).unwrap();
+        assert!(error.what.contains(what), "{what:?} is missing in: {error}");
+        assert_eq!(error.line, line, "{error}\n{text}");
+    };
+    check(
+        "program = \"read\" }",
+        "how = 'run' }",
+        "bytes = {",
+        "'how' does not stand before 'bytes'",
+    );
+    check("program = \"read\" }", "program = 'write' }", "bytes = {", "no level 'write'");
+    check("levels = [8, 64], ", "", "bytes = {", "no 'levels'");
+    check("levels = [8, 64], ", "levels = [8], when = 1, ", "bytes = {", "'when' is not known");
+    check(
+        "bytes = [4096]",
+        "bytes = { levels = [8] }",
+        "bytes = { levels = [8] }",
+        "is of type table",
+    );
+    check("arguments = [\"-v\"]", "arguments = ['{bytes}']", "programs.copy]", "no {bytes}");
+    check("arguments = [\"-v\"]", "arguments = ['{input}']", "programs.copy]", "no {bytes}");
+    check("how = \"by-hand\"\n", "", "[[exclude]]", "excludes every cell");
+    check("program = \"copy\" }", "program = 'cp' }", "except", "no level 'cp'");
 }

@@ -67,11 +67,11 @@ pub struct Observed {
     /// How many ran it at once, of which this is the slowest.
     pub ranks: usize,
     pub measurement: Measurement,
-    /// What the subject reported itself.
+    /// What the program reported itself.
     pub samples: Option<Distribution>,
 }
 
-/// A distribution that a subject reported.
+/// A distribution that a program reported.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     pub unit: String,

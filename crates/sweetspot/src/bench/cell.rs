@@ -122,7 +122,7 @@ impl Run<'_> {
             if Checked::now(&input.path)? != *input {
                 let what = format!("{} has changed since it was checked", shown(&input.path));
                 return Err(Failure::own(what)
-                    .next("a subject may be writing to the data: give it a copy of its own"));
+                    .next("a program may be writing to the data: give it a copy of its own"));
             }
         }
         let inputs: Vec<PathBuf> =
@@ -209,7 +209,7 @@ impl Run<'_> {
         })))
     }
 
-    /// What the subject reported, or what is wrong with it.
+    /// What the program reported, or what is wrong with it.
     fn samples(&self) -> Result<Result<Option<Distribution>, String>, Failure> {
         let path = self.path("samples");
         let len = path.metadata().map_err(cannot("look at", &path))?.len();

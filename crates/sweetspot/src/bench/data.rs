@@ -104,6 +104,15 @@ impl Wanted {
         }
     }
 
+    /// Where it lies, if it has been made.
+    ///
+    /// # Errors
+    /// Where it cannot be looked at.
+    pub fn path(&self) -> Result<Option<String>, Failure> {
+        let note = self.note();
+        Ok(note.map(|note| looked_at(&self.folder, note.sha256)).transpose()?.map(|set| set.path))
+    }
+
     /// Whether it has been made.
     pub fn is_there(&self) -> bool {
         self.note().is_some()
@@ -131,7 +140,7 @@ impl Inventory {
         let mut inventory = Inventory { wanted: Vec::new(), of_cells: Vec::new() };
         for cell in 0..plan.cells.len() {
             let mut numbers = Vec::new();
-            let runs = skipped.iter().all(|skipped| skipped.subject != plan.cells[cell].subject());
+            let runs = skipped.iter().all(|skipped| skipped.program != plan.cells[cell].program());
             for data in plan.data.iter().filter(|data| runs && plan.reads(cell, &data.name)) {
                 let wanted = wanted(plan, place, data, cell)?;
                 let same = |known: &Wanted| known.folder == wanted.folder;

@@ -1,4 +1,5 @@
-//! What would be done: cells, order, room and time; nothing is built, made or run.
+//! What would be done: cells, order, room and time; or the cells as data, with their commands. Nothing
+//! is built, made or run.
 
 use super::data::{Inventory, free_bytes};
 use super::place::Place;
@@ -6,12 +7,13 @@ use super::session::{seconds_of, store_path, subject};
 use crate::arguments::Bench;
 use crate::experiment::lab;
 use crate::failure::Failure;
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use sweetspot_lab::matrix::Matrix;
 use sweetspot_lab::paired::LOOKS;
-use sweetspot_lab::plan::{Plan, Stop};
+use sweetspot_lab::plan::{Plan, Started, Stop, Template};
 use sweetspot_lab::store::{CellRun, Store};
 use sweetspot_report::bench::Skipped;
 use sweetspot_report::numbers::duration;
@@ -35,7 +37,7 @@ pub fn describe(
     let mut text = format!("{}\n", plan.title);
     plan.question.iter().for_each(|question| text.push_str(&format!("{question}\n")));
     let _ = writeln!(text, "\n{} cells:", plan.cells.len());
-    let numbers: Vec<usize> = skipped.iter().map(|skipped| skipped.subject).collect();
+    let numbers: Vec<usize> = skipped.iter().map(|skipped| skipped.program).collect();
     let seed = plan.seed.unwrap_or_default();
     let matrix = Matrix { plan, seed, skipped: &numbers, runs: &[] };
     for cell in 0..plan.cells.len() {
@@ -55,6 +57,58 @@ pub fn describe(
     text.push_str(&room(place, inventory)?);
     text.push_str(&time(arguments, plan, place, &matrix)?);
     Ok(text)
+}
+
+/// A cell as data.
+#[derive(Serialize)]
+struct DryCell {
+    name: String,
+    /// Placeholders of what is not there yet are left as they are: `{output}`, and data that is missing.
+    command: Vec<String>,
+    environment: BTreeMap<String, String>,
+    stdin: Option<String>,
+    cache: &'static str,
+    /// What it is held against; none for a baseline.
+    against: Option<String>,
+    skipped: bool,
+}
+
+/// The cells as data.
+///
+/// # Errors
+/// Where data that is there cannot be looked at.
+pub fn json(
+    plan: &Plan,
+    place: &Place,
+    inventory: &Inventory,
+    skipped: &[Skipped],
+) -> Result<String, Failure> {
+    let mut cells = Vec::new();
+    for (number, cell) in plan.cells.iter().enumerate() {
+        let mut values: BTreeMap<String, String> = place.values()?.into_iter().collect();
+        values.extend(plan.levels(number));
+        for (name, data) in inventory.of_cell(number) {
+            values.extend(inventory.wanted[data].path()?.map(|path| (name.to_owned(), path)));
+        }
+        let filled = |text: &Template| {
+            let value = |name: &str| values.get(name).cloned().unwrap_or(format!("{{{name}}}"));
+            text.fill(value).to_string_lossy().into_owned()
+        };
+        let Started { words, environment, stdin } = plan.started(cell);
+        cells.push(DryCell {
+            name: plan.called(number),
+            command: words.iter().map(filled).collect(),
+            environment: environment
+                .iter()
+                .map(|(name, value)| (name.clone(), filled(value)))
+                .collect(),
+            stdin: stdin.as_ref().map(filled),
+            cache: plan.cache(cell).name(),
+            against: plan.reference(number).map(|reference| plan.called(reference)),
+            skipped: skipped.iter().any(|skipped| skipped.program == cell.program()),
+        });
+    }
+    Ok(serde_json::json!({ "title": plan.title, "cells": cells }).to_string() + "\n")
 }
 
 fn order(plan: &Plan, matrix: &Matrix) -> String {

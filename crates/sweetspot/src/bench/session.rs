@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::matrix::{Clock, Matrix, Step};
-use sweetspot_lab::plan::{Cache, Plan, Stop};
+use sweetspot_lab::plan::{Cache, Plan, Started, Stop};
 use sweetspot_lab::store::{self, CellRun, Ended, Store};
 use sweetspot_report::bench::Skipped;
 use sweetspot_report::bench::{Findings, Report, Stopped};
@@ -54,7 +54,7 @@ pub enum Until {
 /// A session in progress.
 pub struct Session<'a> {
     prepared: Prepared<'a>,
-    /// The numbers of subjects that cannot run.
+    /// The numbers of programs that cannot run.
     skipped: Vec<usize>,
     store: Store,
     stored: store::Session,
@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
             return Err(Failure::own("the stored runs are of another plan")
                 .next("begin a new session: the same command without --resume"));
         }
-        let skipped = prepared.skipped.iter().map(|skipped| skipped.subject).collect();
+        let skipped = prepared.skipped.iter().map(|skipped| skipped.program).collect();
         bar.set_position(runs.len() as u64);
         bar.reset_eta();
         let begun = Instant::now();
@@ -301,23 +301,13 @@ impl<'a> Session<'a> {
             values.insert(name.to_owned(), data[number].path.clone());
             inputs.extend(data[number].files.iter().cloned());
         }
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        let mut environment = BTreeMap::new();
-        let mut stdin = None;
-        let subject = plan.subject(&plan.cells[cell]);
-        for change in plan.changes(&plan.cells[cell]) {
-            before.extend(change.before.iter().cloned());
-            after.extend(change.arguments.iter().cloned());
-            environment.extend(change.environment.iter().cloned());
-            stdin = change.stdin.clone().or(stdin);
-        }
-        let words = before.into_iter().chain(subject.command.iter().cloned()).chain(after);
+        let Started { words, environment, stdin } = plan.started(&plan.cells[cell]);
         Ok(Request {
-            words: words.collect(),
+            words,
             environment: environment.into_iter().collect(),
             stdin,
             values,
-            output: subject.output,
+            output: plan.program(&plan.cells[cell]).output,
             figure: plan.figure,
             folder: place.runs.path().to_path_buf(),
             inputs,

@@ -58,7 +58,7 @@ pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> 
     let environment: Option<Environment> = serde_json::from_value(begun.environment).ok();
     let said = kept.result.as_ref().and_then(|result| serde_json::from_str(result).ok());
     let Said { notes } = said.unwrap_or_default();
-    let numbers: Vec<usize> = skipped.iter().map(|skipped| skipped.subject).collect();
+    let numbers: Vec<usize> = skipped.iter().map(|skipped| skipped.program).collect();
     let report = Findings {
         matrix: Matrix {
             plan: &plan,

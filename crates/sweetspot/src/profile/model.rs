@@ -389,7 +389,7 @@ mod tests {
     use serde::Deserialize;
     use std::path::{Path, PathBuf};
 
-    /// What `cargo xtask bench --predict --record` keeps of one program.
+    /// What `cargo xtask bench predict` keeps of one program.
     #[derive(Deserialize)]
     struct Recorded {
         name: String,

@@ -190,14 +190,14 @@ pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
     // own. What a program
     // reports itself is no time of the whole process.
     if plan.figure == Figure::Wall {
-        for (number, subject) in plan.subjects.iter().enumerate() {
+        for (number, program) in plan.programs.iter().enumerate() {
             for (is_under, words) in [(false, ""), (true, " under sweetspot")] {
                 let is_meant = |cell: &usize| {
-                    plan.cells[*cell].subject() == number
+                    plan.cells[*cell].program() == number
                         && is_under_sweetspot(plan, *cell) == is_under
                 };
                 let cells = (0..plan.cells.len()).filter(is_meant).collect();
-                let found = costs(&session, &format!("{}{words}", subject.name), cells);
+                let found = costs(&session, &format!("{}{words}", program.name), cells);
                 session.costs.extend(found);
             }
         }

@@ -1,7 +1,7 @@
 //! What can be typed after `cargo xtask bench`.
 
 use crate::bench::table::{BENCHMARKS, Benchmark, Scale, TOOLS, Tool};
-use crate::bench::{languages, library, picks};
+use crate::bench::{languages, library};
 use std::{
     env,
     path::PathBuf,
@@ -14,9 +14,6 @@ cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs,
   --list             name the benchmarks and end
   --filter TEXT      only benchmarks whose name contains TEXT; may be given more than once
   --quick            each command once, on little data: do they work?
-  --predict          also ask `sweetspot profile` beforehand, and compare what it says
-  --picks            which size do tune, hyperfine and a loop of dd pick for six jobs, and how far
-                     is each from the best of a grid of 40 random rounds?
   --full             also those that take long
   --install          languages: install what is missing, from Debian's packages (as root or sudo)
   --record           write measurements/DATE-MACHINE/run.json and run.md
@@ -30,6 +27,10 @@ cargo xtask bench [OPTIONS]: measure what `sweetspot run` does to real programs,
 
 cargo xtask bench languages [OPTIONS]: the same for a copy of records in some thirty languages, each
 with what `profile` says of it; --record also writes the table in docs/reach.md
+cargo xtask bench picks RECORD DIR: which size do tune, hyperfine and a loop of dd pick for six jobs, and
+how far is each from the best of a grid of 40 random rounds?
+cargo xtask bench predict RECORD DIR: hold what `sweetspot profile` says of the programs of
+benchmarks/plan.toml against RECORD/report.json, a session of `sweetspot bench` in DIR
 cargo xtask bench noise FILE.json [RUNS]: time one command RUNS (1500) times, as a series on which
 the search for a sweet spot is tested
 cargo xtask bench null [COMPARISONS [SEED]]: compare a command with itself that many times (200), as
@@ -44,8 +45,6 @@ a process, as valgrind counts them; fails where that is more than its budget
 pub(super) struct Settings {
     pub(super) list: bool,
     pub(super) quick: bool,
-    pub(super) predict: bool,
-    pub(super) picks: bool,
     pub(super) full: bool,
     pub(super) record: bool,
     pub(super) languages: bool,
@@ -64,8 +63,6 @@ pub(super) fn parse(arguments: &[&str]) -> Result<Settings, String> {
     let mut settings = Settings {
         list: false,
         quick: false,
-        predict: false,
-        picks: false,
         full: false,
         record: false,
         languages: false,
@@ -89,8 +86,6 @@ pub(super) fn parse(arguments: &[&str]) -> Result<Settings, String> {
         match option {
             "--list" => settings.list = true,
             "--quick" => settings.quick = true,
-            "--predict" => settings.predict = true,
-            "--picks" => settings.picks = true,
             "--full" => settings.full = true,
             "--record" => settings.record = true,
             "--install" if settings.languages => settings.install = true,
@@ -121,9 +116,8 @@ impl Settings {
             let named = self.filters.iter().any(|filter| benchmark.name.contains(&**filter));
             (self.filters.is_empty() || named) && (self.full || benchmark.scale == Scale::Normal)
         };
-        let all = match self.picks {
-            true => picks::benchmarks(),
-            false if self.languages => languages::LANGUAGES.into(),
+        let all: Vec<Benchmark> = match self.languages {
+            true => languages::LANGUAGES.into(),
             false => BENCHMARKS.iter().chain(library::BENCHMARKS).copied().collect(),
         };
         all.into_iter().filter(wanted).collect()
@@ -143,8 +137,6 @@ impl Settings {
         let mut words: Vec<String> =
             self.languages.then(|| "languages".to_owned()).into_iter().collect();
         words.extend(["--record".to_owned(), format!("--seed {}", self.seed)]);
-        words.extend(self.predict.then(|| "--predict".to_owned()));
-        words.extend(self.picks.then(|| "--picks".to_owned()));
         words.extend(self.full.then(|| "--full".to_owned()));
         words.extend(self.filters.iter().map(|filter| format!("--filter {filter}")));
         words.extend((self.part > 1).then(|| format!("--part {}", self.part)));

@@ -2,15 +2,16 @@
 //! process, and turns what came out into a hash.
 
 use super::{
-    data,
+    data, failed,
     table::{Benchmark, Cache, Cell, Figure, Way},
 };
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io::Read,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     time::Duration,
 };
 use sweetspot_lab::{
@@ -64,6 +65,23 @@ pub fn fill(text: &str, values: &[(&str, &Path)]) -> OsString {
         text = text.replace(name, &value.to_string_lossy());
     }
     text.into()
+}
+
+/// Runs a program in a folder, once, and returns what it printed.
+pub fn run(folder: &Path, words: &[&OsStr]) -> Result<Vec<u8>, Error> {
+    let name = Path::new(words[0]).file_name().unwrap_or(words[0]).to_string_lossy().into_owned();
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .envs(environment())
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Error::system("start", &name))?;
+    // `tune` ends with 1 where it could not decide.
+    match output.status.code() {
+        Some(0 | 1) => Ok(output.stdout),
+        _ => Err(failed(&name, String::from_utf8_lossy(&output.stderr).trim())),
+    }
 }
 
 impl Executor for Runner<'_> {

@@ -11,20 +11,24 @@ pub fn named<'a>(list: &'a Value, key: &str, name: &str) -> &'a Value {
 /// How many times as fast, with its interval.
 pub fn ratio(finding: &Value, against: &str) -> String {
     let effect = &named(&finding["effects"], "against", against)["effect"];
-    let speed = |ratio: &Value| {
-        let speed = 1.0 / ratio.as_f64().unwrap();
-        match speed {
-            speed if speed >= 29.95 => format!("{speed:.0}"),
-            speed if speed >= 1.995 => format!("{speed:.1}"),
-            speed => format!("{speed:.2}"),
-        }
+    let faster = |ratio: &Value| 1.0 / ratio.as_f64().unwrap();
+    let interval = &effect["interval"];
+    let interval =
+        (!interval.is_null()).then(|| (faster(&interval["high"]), faster(&interval["low"])));
+    speed(faster(&effect["ratio"]), interval)
+}
+
+/// `5.3x (3.9 to 7.2)`.
+pub fn speed(estimate: f64, interval: Option<(f64, f64)>) -> String {
+    let digits = |speed: f64| match speed {
+        speed if speed >= 29.95 => format!("{speed:.0}"),
+        speed if speed >= 1.995 => format!("{speed:.1}"),
+        speed => format!("{speed:.2}"),
     };
-    let (estimate, interval) = (speed(&effect["ratio"]), &effect["interval"]);
-    match interval.is_null() {
-        true => format!("{estimate}x"),
-        false => {
-            format!("{estimate}x ({} to {})", speed(&interval["high"]), speed(&interval["low"]))
-        }
+    let estimate = digits(estimate);
+    match interval {
+        None => format!("{estimate}x"),
+        Some((low, high)) => format!("{estimate}x ({} to {})", digits(low), digits(high)),
     }
 }
 

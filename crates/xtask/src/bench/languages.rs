@@ -7,10 +7,10 @@
 //! The languages are not among the needs of the tests: what is not installed is skipped, and said.
 //! `{sources}` stands for the folder `programs/` here.
 
-use super::execute::Runner;
+use super::execute::{self, Runner};
 use super::figures::{named, ratio, time};
 use super::table::{BASE, Benchmark, Cell, Input, Tool, Way};
-use super::{data, failed, picks, root, tools};
+use super::{data, failed, root, tools};
 use crate::needs;
 use serde::Serialize;
 use serde_json::Value;
@@ -65,7 +65,7 @@ pub fn ask(runner: &Runner<'_>, binary: &Path) -> Result<Said, Error> {
         words.extend(options.iter().map(OsStr::new));
         words.extend([&*file, "--".as_ref()]);
         words.extend(command.iter().map(OsString::as_os_str));
-        picks::run(runner, &words)?;
+        execute::run(&runner.work, &words)?;
         fs::read_to_string(&answer).map_err(Error::system("read", &answer))
     };
     let profile: Value = serde_json::from_str(&asked("profile", &[], "--json=")?)

@@ -46,7 +46,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         cells: &[
             bar!("each-line", "memchr_iter", Some(2.0)),
             bar!("each-line", "read_until", Some(8.0)),
-            bar!("each-line", "lines", None),
+            bar!("each-line", "library", None),
         ],
         ..LIBRARY
     },
@@ -73,7 +73,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         cells: &[
             bar!("each-line-in-memory", "memchr_iter", Some(2.0)),
             bar!("each-line-in-memory", "read_until", Some(8.0)),
-            bar!("each-line-in-memory", "lines", None),
+            bar!("each-line-in-memory", "library", None),
         ],
         ..LIBRARY
     },
@@ -113,7 +113,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         input: Input::Accented,
         count: [32_000_000, 100_000],
         figure: Figure::PerTransfer,
-        cells: &[bar!("latin1", "encoding_rs", Some(5.0)), bar!("latin1", "sweetspot", None)],
+        cells: &[bar!("latin1", "encoding_rs", Some(5.0)), bar!("latin1", "library", None)],
         ..LIBRARY
     },
     Benchmark {
@@ -124,7 +124,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         figure: Figure::PerTransfer,
         cells: &[
             bar!("latin1", "encoding_rs", Some(NEVER_SLOWER)),
-            bar!("latin1", "sweetspot", None),
+            bar!("latin1", "library", None),
         ],
         ..LIBRARY
     },
@@ -134,7 +134,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         input: Input::Records,
         count: [2_000_000, 10_000],
         figure: Figure::PerTransfer,
-        cells: &[bar!("parallel", "pread", Some(0.8)), bar!("parallel", "each_line", None)],
+        cells: &[bar!("parallel", "pread", Some(0.8)), bar!("parallel", "library", None)],
         ..LIBRARY
     },
 ];

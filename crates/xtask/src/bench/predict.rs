@@ -1,27 +1,65 @@
-//! `--predict`: what `sweetspot profile` says beforehand, against what the benchmark then finds.
+//! `cargo xtask bench predict RECORD DIR`: what `sweetspot profile` says of the programs of
+//! `benchmarks/plan.toml`, against what a session of `sweetspot bench` has found on the same machine.
 //!
 //! The promise of a prediction: the true ratio lies in its interval for at least 9 in 10 programs,
-//! and the median error is at most 15 %. What is recorded (`predictions.json`) holds the profiles, so
+//! and the median error is at most 15 %. What is written (`predictions.json`) holds the profiles, so
 //! that a test of `sweetspot` can hold each later version of its model against the same outcomes.
 
-use super::{execute::Runner, failed, table::Way};
+use super::planned::{Cell, Planned};
+use super::report::{self, Place};
+use super::{data, failed};
+use crate::build::{self, Machine};
 use serde::Serialize;
 use serde_json::Value;
-use std::{ffi::OsString, fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 use sweetspot_lab::{
-    Error, measure::Measurement, paired::Comparison, paired::Executor, statistics,
+    Error,
+    measure::{self, Job},
+    output::Hash,
+    paired::CONFIDENCE_FIXED,
+    statistics,
 };
 
+const USAGE: &str = "\
+cargo xtask bench predict RECORD DIR [SCALE]: hold what `sweetspot profile` says of the programs of
+benchmarks/plan.toml against RECORD/report.json, a session of that scale (full); DIR is its --dir. Writes RECORD/predictions.json
+";
 /// Profiles of each program: each is a prediction of its own.
 const PROFILES: usize = 3;
 /// Files of a recorded profile that are kept apart; all others are added up.
 const FILES_KEPT: usize = 12;
 
+/// Runs `cargo xtask bench predict` with the words after it.
+pub fn main(words: &[&str]) -> ExitCode {
+    let (record, folder, scale) = match words {
+        [record, folder] => (record, folder, "full"),
+        [record, folder, scale] => (record, folder, *scale),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match predict_all(Path::new(record), Path::new(folder), scale) {
+        Ok(said) => {
+            println!("{said}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("xtask bench predict: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// What was said of one program, and what came.
 #[derive(Serialize)]
 pub struct Prediction {
-    /// The benchmark.
-    pub name: &'static str,
+    /// The cells of the plan that it is about.
+    pub name: String,
     /// How many times as fast it is, and how sure that is.
     pub outcome: f64,
     pub outcome_low: f64,
@@ -74,72 +112,88 @@ impl Prediction {
     }
 }
 
-/// Runs the candidate's command under `sweetspot profile` and compares what that says with what the
-/// rounds have found. None: the candidate does not run under `run`.
-pub fn predict(
-    runner: &Runner<'_>,
-    comparison: &Comparison,
-    binary: &Path,
-) -> Result<Option<Prediction>, Error> {
-    let candidate = runner.benchmark.cells.len() - 1;
-    if runner.benchmark.cells[candidate].way != Way::Buffered {
+/// Predicts each program that ran as it is and under `run`.
+fn predict_all(record: &Path, folder: &Path, scale: &str) -> Result<String, Error> {
+    let folder = &std::path::absolute(folder).map_err(Error::system("find", folder))?;
+    let report = report::read(record)?;
+    let session = report::session(&report, Place::Disk)?;
+    let built = build::binary("release", Machine::HERE);
+    let binary = built.map_err(|reason| failed("cargo build", &reason))?.binary;
+    let planned = Planned { binary: &binary, plan: "plan.toml", scale: Some(scale), folder };
+    let mut predictions = Vec::new();
+    for cell in planned.cells()?.iter().filter(|cell| cell.cache == "warm") {
+        let Some(name) = cell.name.strip_suffix(", how without") else { continue };
+        let Some((outcome, seconds)) = found(session, name)? else { continue };
+        let profiles = profiles(&planned, cell, session)?;
+        if profiles.iter().any(|profile| profile["prediction"].is_null()) {
+            // A program without any call on files is promised nothing.
+            continue;
+        }
+        let prediction = Prediction {
+            name: name.to_owned(),
+            outcome: outcome.ratio,
+            outcome_low: outcome.low,
+            outcome_high: outcome.high,
+            time: outcome.time,
+            seconds,
+            profiles: profiles.into_iter().map(recorded).collect(),
+        };
+        print!("{name}\n{}", prediction.text());
+        predictions.push(prediction);
+    }
+    let path = record.join("predictions.json");
+    let json = serde_json::to_string(&predictions);
+    let json = json.map_err(|error| failed("the predictions", &error.to_string()))?;
+    fs::write(&path, json + "\n").map_err(Error::system("write", &path))?;
+    Ok(summary(predictions.iter()))
+}
+
+/// What the session found of a program, and the medians of its seconds as it is and under `run`; none
+/// where it did not run.
+fn found(session: &Value, name: &str) -> Result<Option<(Outcome, [f64; 2])>, Error> {
+    let [plain, run] = ["without", "run"].map(|how| format!("{name}, how {how}"));
+    let times = |of: fn(&Value) -> Option<f64>| report::pairs(session, &plain, &run, of);
+    let wall = times(|run| run["wall_seconds"].as_f64());
+    let processor =
+        times(|run| Some(run["user_seconds"].as_f64()? + run["system_seconds"].as_f64()?));
+    if wall.0.is_empty() {
         return Ok(None);
     }
-    let json = runner.work.with_extension("profile");
-    let words = [binary.as_os_str(), "profile".as_ref(), "--json".as_ref(), json.as_os_str()];
-    let mut wrapper: Vec<OsString> = words.into_iter().map(Into::into).collect();
-    wrapper.push("--".into());
-    let mut observer = Runner {
-        benchmark: runner.benchmark,
-        wrapper: &wrapper,
-        programs: runner.programs,
-        sources: runner.sources,
-        work: runner.work.clone(),
-        input: runner.input.clone(),
-        count: runner.count,
-        runs: Vec::new(),
-    };
+    let median = |times: &[f64]| statistics::median(times).unwrap_or(0.0);
+    let seconds = [median(&wall.0), median(&wall.1)];
+    let (wall, processor) = (outcome("wall", &wall)?, outcome("processor", &processor)?);
+    let narrower = processor.width() < wall.width();
+    Ok(Some((if narrower { processor } else { wall }, seconds)))
+}
+
+/// What `sweetspot profile` says of a cell's command, a few times.
+fn profiles(planned: &Planned<'_>, cell: &Cell, session: &Value) -> Result<Vec<Value>, Error> {
+    let run = report::runs(session, &cell.name).next();
+    let expected = run.and_then(|run| run["output"].as_str()).unwrap_or_default();
+    let work = tempfile::tempdir_in(planned.folder);
+    let work = work.map_err(Error::system("use", planned.folder))?;
+    let path = |name: &str| -> PathBuf { work.path().join(name) };
+    let (json, made, printed) = (path("profile"), path("output"), path("stdout"));
+    let mut job = Job::new([planned.binary.as_os_str(), "profile".as_ref(), "--json".as_ref()]);
+    job.command.extend([json.clone().into(), "--".into()]);
+    job.command.extend(cell.command(&made));
+    job.environment.clone_from(&cell.environment);
+    (job.folder, job.stdout) = (Some(work.path().to_owned()), Some(printed.clone()));
+    job.samples = Some(path("samples")); // else some print what they have measured
     let mut profiles = Vec::new();
     for _ in 0..PROFILES {
-        let observed = observer.execute(candidate)?;
-        if observed.output != comparison.output {
-            return Err(failed(
-                "sweetspot profile",
-                "the program's output is another one under it",
-            ));
+        data::remove(&made)?;
+        measure::run(&job)?;
+        let mut hash = Hash::default();
+        hash.add_tree(if cell.has_output() { &made } else { &printed })?;
+        if hash.text() != expected {
+            return Err(failed(&cell.name, "its output is another one under sweetspot profile"));
         }
         let content = fs::read(&json).map_err(Error::system("read", &json))?;
-        let profile: Value = serde_json::from_slice(&content)
-            .map_err(|error| failed("sweetspot profile", &error.to_string()))?;
-        if profile["prediction"].is_null() {
-            // A program without any call on files is promised nothing.
-            return Ok(None);
-        }
-        profiles.push(recorded(profile));
+        let profile = serde_json::from_slice(&content);
+        profiles.push(profile.map_err(|error| failed("sweetspot profile", &error.to_string()))?);
     }
-    let times = |cell: usize, of: fn(&Measurement) -> f64| -> Vec<f64> {
-        let runs = runner.runs.iter().filter(|(number, _)| *number == cell);
-        runs.map(|(_, taken)| of(taken)).collect()
-    };
-    let wall = |cell| times(cell, |taken| taken.wall.as_secs_f64());
-    let processor = |cell| times(cell, |taken| (taken.user + taken.system).as_secs_f64());
-    let found =
-        [("wall", wall(0), wall(candidate)), ("processor", processor(0), processor(candidate))]
-            .map(|(time, plain, run)| outcome(time, &run, &plain, comparison.confidence_nominal));
-    let [wall_time, processor_time] = found;
-    let (wall_time, processor_time) = (wall_time?, processor_time?);
-    let narrower = processor_time.width() < wall_time.width();
-    let outcome = if narrower { processor_time } else { wall_time };
-    let median = |times: Vec<f64>| statistics::median(&times).unwrap_or(0.0);
-    Ok(Some(Prediction {
-        name: runner.benchmark.name,
-        outcome: outcome.ratio,
-        outcome_low: outcome.low,
-        outcome_high: outcome.high,
-        time: outcome.time,
-        seconds: [median(wall(0)), median(wall(candidate))],
-        profiles,
-    }))
+    Ok(profiles)
 }
 
 /// How many times as fast a program was, in one kind of time.
@@ -156,13 +210,8 @@ impl Outcome {
     }
 }
 
-fn outcome(
-    time: &'static str,
-    run: &[f64],
-    plain: &[f64],
-    confidence: f64,
-) -> Result<Outcome, Error> {
-    let found = statistics::ratio(run, plain, confidence)
+fn outcome(time: &'static str, (plain, run): &(Vec<f64>, Vec<f64>)) -> Result<Outcome, Error> {
+    let found = statistics::ratio(run, plain, CONFIDENCE_FIXED)
         .map_err(|error| failed("the comparison", &error.to_string()))?;
     let (low, high) = found.interval.map_or((0.0, f64::MAX), |it| (it.low, it.high));
     Ok(Outcome { time, ratio: found.value, low, high })
@@ -231,7 +280,7 @@ mod tests {
     #[test]
     fn predictions_are_held_against_what_came() {
         let said = |ratio, low, high, outcome| Prediction {
-            name: "x",
+            name: "x".to_owned(),
             outcome,
             outcome_low: outcome,
             outcome_high: outcome,

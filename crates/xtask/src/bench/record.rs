@@ -4,8 +4,6 @@
 //! no path, no host name and no user name.
 
 use super::languages::Said;
-use super::picks::{self, Pick};
-use super::predict::Prediction;
 use super::table::{Benchmark, Cache, Figure, Place};
 use serde::Serialize;
 use std::{
@@ -72,15 +70,9 @@ pub struct Finding {
     pub cells: Vec<CellFinding>,
     /// The candidate against each of the others.
     pub effects: Vec<EffectFinding>,
-    /// What `sweetspot profile` said of it, if it was asked: in a file of its own.
-    #[serde(skip)]
-    pub prediction: Option<Prediction>,
     /// What `profile` and the summary said, if that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub said: Option<Said>,
-    /// Who picked which size, if that was asked.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub picks: Vec<Pick>,
     /// Every round, and the hash of the output.
     pub comparison: Comparison,
     /// What each run took from outside, in the order in which they ran, by cell; the unrecorded
@@ -148,9 +140,7 @@ impl Finding {
             },
             seed,
             cells: cells.collect::<Result<_, Error>>()?,
-            prediction: None,
             said: None,
-            picks: Vec::new(),
             effects: effects.collect::<Result<_, Error>>()?,
             comparison,
             runs,
@@ -289,39 +279,17 @@ impl Record {
         let name = format!("{}-{}{suffix}", self.environment.date, self.environment.machine());
         fs::create_dir_all(measurements).map_err(Error::system("create", measurements))?;
         let folder = new_folder(measurements, &name)?;
-        let mut files = vec![("run.json", json(self)?), ("run.md", self.markdown())];
-        let predictions: Vec<&Prediction> = self.predictions().collect();
-        if !predictions.is_empty() {
-            files.push(("predictions.json", json(&predictions)?));
-        }
-        for (name, text) in files {
+        for (name, text) in [("run.json", json(self)?), ("run.md", self.markdown())] {
             let path = folder.join(name);
             fs::write(&path, text).map_err(Error::system("write", &path))?;
         }
         Ok(folder)
     }
 
-    /// What `sweetspot profile` said, where it was asked.
-    pub fn predictions(&self) -> impl Iterator<Item = &Prediction> + Clone {
-        self.findings.iter().filter_map(|finding| finding.prediction.as_ref())
-    }
-
-    /// Who picked which size, job by job, where that was asked.
-    pub fn picks(&self) -> impl Iterator<Item = &[Pick]> + Clone {
-        self.findings.iter().map(|finding| &*finding.picks).filter(|picks| !picks.is_empty())
-    }
-
     /// The record for a reader.
     fn markdown(&self) -> String {
-        let title = match self.picks().next() {
-            None => "# What `run` does to real programs, and how fast the library is\n\n",
-            Some(_) => "# Which buffer size is picked, and how far it is from the best\n\n",
-        };
+        let title = "# What `run` does to real programs, and how fast the library is\n\n";
         let mut text = title.to_owned() + &self.describe();
-        if self.picks().next().is_some() {
-            text.push_str(&self.picks_as_markdown());
-            text.push_str("\n## The grid: `auto` against every size\n");
-        }
         text.push_str(
             "\n| job | against | reference | run | speedup (95 % interval) | rounds | verdict | bar \
              | memory |\n|---|---|---:|---:|---|---:|---|---|---|\n",
@@ -353,28 +321,6 @@ impl Record {
         text.push_str("\nVersions:\n\n");
         for (program, version) in &self.environment.versions {
             let _ = writeln!(text, "- {program}: {version}");
-        }
-        text
-    }
-
-    fn picks_as_markdown(&self) -> String {
-        let mut text = String::from(
-            "\nEach chooser looked for a size in its own way before the grid ran. *Off the best* is how \
-             much longer than the grid's best the pick takes, with a 95 % interval, from the grid's own \
-             rounds; the best is the least median of many, so it is a little better than it truly is, \
-             for all choosers alike. Seconds are those until the answer was there, for the grid those \
-             of its runs.\n\n",
-        );
-        // Writing to a String cannot fail.
-        for line in picks::summary(self.picks()).lines() {
-            let _ = writeln!(text, "- {line}");
-        }
-        text.push_str("\n| job | chooser | pick | runs | seconds | off the best |\n");
-        text.push_str("|---|---|---|---:|---:|---|\n");
-        for finding in &self.findings {
-            for pick in &finding.picks {
-                let _ = writeln!(text, "| {} | {} |", finding.what, picks::words(pick).join(" | "));
-            }
         }
         text
     }

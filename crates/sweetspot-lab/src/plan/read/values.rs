@@ -2,7 +2,7 @@
 
 use super::{MARGIN_DEFAULT, ROUNDS_MIN};
 use crate::plan::document::Value;
-use crate::plan::{Cache, Figure, Output, PlanError, Stop, Template};
+use crate::plan::{Cache, Figure, Output, PROGRAM, PROGRAM_BEFORE, PlanError, Stop, Template};
 use crate::{grammar, paired, statistics::SAMPLES_MAX};
 
 pub(super) fn figure(word: &str) -> Result<Figure, String> {
@@ -29,7 +29,8 @@ pub(super) fn output(word: &str) -> Result<Output, String> {
 /// A text in which the placeholders `known` mean something.
 pub(super) fn template(value: Value, known: &[&str]) -> Result<Template, PlanError> {
     let template = Template::read(value.text()?)
-        .map_err(|what| value.error(what, "a brace that is meant as such is typed twice: {{"))?;
+        .map_err(|what| value.error(what, "a brace that is meant as such is typed twice: {{"))?
+        .renamed(PROGRAM_BEFORE, PROGRAM);
     if let Some(name) = template.names().find(|name| !known.contains(name)) {
         let known: Vec<String> = known.iter().map(|name| format!("{{{name}}}")).collect();
         let what = format!("{{{name}}} means nothing here");

@@ -1,9 +1,9 @@
 //! In what surroundings a session began, and whether it may go on in those of now.
 
 use crate::arguments::Bench;
+use crate::bench::programs::{self, plan_hash};
 use crate::bench::published;
 use crate::bench::session::Prepared;
-use crate::bench::subjects::{self, plan_hash};
 use crate::experiment::{Circumstances, lab, seed_by_lot};
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct Begun {
     pub circumstances: Circumstances,
     /// The hash of what commands name in the plan's folder.
     sources: String,
-    /// The hash of each data set, and the subjects that cannot run.
+    /// The hash of each data set, and the programs that cannot run.
     pub(super) data: Vec<String>,
     pub skipped: Vec<String>,
     /// For readers of the file: more about the machine, and the versions of programs.
@@ -32,9 +32,9 @@ pub struct Begun {
     pub environment: serde_json::Value,
 }
 
-/// The machine, and what the programs say of their versions that subjects need.
+/// The machine, and what the programs say of their versions that programs need.
 pub(super) fn environment(prepared: &Prepared) -> Result<Environment, Failure> {
-    let needs = prepared.plan.subjects.iter().flat_map(|subject| &subject.needs);
+    let needs = prepared.plan.programs.iter().flat_map(|program| &program.needs);
     let mut commands: Vec<[&str; 2]> = needs.map(|name| [name.as_str(), "--version"]).collect();
     commands.sort_unstable();
     commands.dedup();
@@ -49,12 +49,12 @@ pub(super) fn begun(prepared: &Prepared, environment: &Environment) -> Result<Be
         let mut values: BTreeMap<String, String> = place.values()?.into_iter().collect();
         values.extend(plan.levels(cell));
         let fill = |name: &str| values.get(name).map_or("", String::as_str);
-        words.push(plan.subject(&plan.cells[cell]).command[0].fill(fill));
+        words.push(plan.command(&plan.cells[cell])[0].fill(fill));
     }
     let mut commands = Vec::new();
-    for subject in &plan.subjects {
-        commands.extend(subject.build.iter().cloned());
-        commands.push(subject.templates().cloned().collect());
+    for program in &plan.programs {
+        commands.extend(program.build.iter().cloned());
+        commands.push(program.templates().cloned().collect());
     }
     let seed = plan.seed.unwrap_or_else(seed_by_lot);
     Ok(Begun {
@@ -63,7 +63,7 @@ pub(super) fn begun(prepared: &Prepared, environment: &Environment) -> Result<Be
         plan: plan_hash(place),
         text: place.text.clone(),
         published: published::text(plan, place),
-        circumstances: Circumstances::now(seed, environment, subjects::programs(words)?),
+        circumstances: Circumstances::now(seed, environment, programs::files(words)?),
         data: data.iter().map(|data| data.hash.clone()).collect(),
         skipped: skipped.iter().map(|skipped| skipped.why.clone()).collect(),
     })

@@ -16,18 +16,3 @@ fn the_table_makes_sense() {
         }
     }
 }
-
-#[test]
-fn every_source_is_used() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks");
-    let used = |source: &str| {
-        let tools = TOOLS.iter().flat_map(|tool| tool.compile).copied();
-        let cells = BENCHMARKS.iter().flat_map(|benchmark| benchmark.cells);
-        let mut commands = tools.chain(cells.map(|cell| cell.command));
-        commands.any(|command| command.contains(&&*format!("{{sources}}/{source}")))
-    };
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(used(&name), "nothing uses benchmarks/{name}");
-    }
-}

@@ -1,4 +1,4 @@
-//! Builds the subjects of a plan, and finds out which of them cannot run here.
+//! Builds the programs of a plan, and finds out which of them cannot run here.
 //!
 //! Invariant: what is called built was built whole, from the files and by the compilers of now.
 
@@ -13,25 +13,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use sweetspot_lab::measure::{self, Job};
 use sweetspot_lab::output::Hash;
-use sweetspot_lab::plan::{Plan, Subject};
+use sweetspot_lab::plan::{Plan, Program};
 use sweetspot_report::bench::Skipped;
 use sweetspot_report::shown::shown;
 
-/// The subjects that miss a command they need.
+/// The programs that miss a command they need.
 pub fn skipped(plan: &Plan) -> Vec<Skipped> {
     let mut skipped = Vec::new();
-    for (number, subject) in plan.subjects.iter().enumerate() {
+    for (number, program) in plan.programs.iter().enumerate() {
         let missing: Vec<&str> =
-            subject.needs.iter().map(String::as_str).filter(|name| find(name).is_none()).collect();
+            program.needs.iter().map(String::as_str).filter(|name| find(name).is_none()).collect();
         if missing.is_empty() {
             continue;
         }
-        let install = match &subject.install {
+        let install = match &program.install {
             Some(install) => format!("; to install it: {install}"),
             None => String::new(),
         };
-        let why = format!("'{}' needs {}{install}", subject.name, missing.join(", "));
-        skipped.push(Skipped { subject: number, why });
+        let why = format!("'{}' needs {}{install}", program.name, missing.join(", "));
+        skipped.push(Skipped { program: number, why });
     }
     skipped
 }
@@ -40,7 +40,7 @@ fn find(name: &str) -> Option<PathBuf> {
     resolve::find(name.as_ref(), std::env::var_os("PATH").as_deref()).ok()
 }
 
-/// Builds all subjects but those that are skipped.
+/// Builds all programs but those that are skipped.
 ///
 /// # Errors
 /// Where a command fails.
@@ -50,27 +50,27 @@ pub fn build(
     skipped: &[Skipped],
     bar: &ProgressBar,
 ) -> Result<(), Failure> {
-    for (number, subject) in plan.subjects.iter().enumerate() {
-        let is_used = plan.cells.iter().any(|cell| cell.subject() == number);
-        if is_used && !skipped.iter().any(|skipped| skipped.subject == number) {
-            build_one(subject, place, bar)?;
+    for (number, program) in plan.programs.iter().enumerate() {
+        let is_used = plan.cells.iter().any(|cell| cell.program() == number);
+        if is_used && !skipped.iter().any(|skipped| skipped.program == number) {
+            build_one(program, place, bar)?;
         }
     }
     Ok(())
 }
 
-fn build_one(subject: &Subject, place: &Place, bar: &ProgressBar) -> Result<(), Failure> {
-    if subject.build.is_empty() {
+fn build_one(program: &Program, place: &Place, bar: &ProgressBar) -> Result<(), Failure> {
+    if program.build.is_empty() {
         return Ok(());
     }
     let values: BTreeMap<String, String> = place.values()?.into_iter().collect();
-    let commands: Vec<Vec<_>> = (subject.build.iter())
+    let commands: Vec<Vec<_>> = (program.build.iter())
         .map(|words| words.iter().map(|word| word.fill(|name| values[name].as_str())).collect())
         .collect();
-    // Subjects that are built in the same way share what is built.
+    // Programs that are built in the same way share what is built.
     let mut name = Hash::default();
     let mut state = Hash::default();
-    state.add(place.hash(&subject.build)?.as_bytes());
+    state.add(place.hash(&program.build)?.as_bytes());
     for command in &commands {
         command.iter().for_each(|word| name.add(word.as_bytes()));
         let compiler = find(&command[0].to_string_lossy());
@@ -84,7 +84,7 @@ fn build_one(subject: &Subject, place: &Place, bar: &ProgressBar) -> Result<(), 
         return Ok(());
     }
     let _ = fs::remove_file(&stamp);
-    bar.set_message(format!("building '{}'", subject.name));
+    bar.set_message(format!("building '{}'", program.name));
     for command in commands {
         let typed = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let mut job = Job::new(command);
@@ -93,7 +93,7 @@ fn build_one(subject: &Subject, place: &Place, bar: &ProgressBar) -> Result<(), 
         job.stderr = Some(said.clone());
         let failure = |what: String| {
             let at = shown(&place.folder);
-            Failure::own(format!("'{}' cannot be built: {typed}: {what}", subject.name))
+            Failure::own(format!("'{}' cannot be built: {typed}: {what}", program.name))
                 .next(format!("try the command by hand, in {at}"))
         };
         let measured = measure::run(&job).map_err(|error| failure(error.to_string()))?;
@@ -111,7 +111,7 @@ fn build_one(subject: &Subject, place: &Place, bar: &ProgressBar) -> Result<(), 
 ///
 /// # Errors
 /// Where a path is no text.
-pub fn programs(
+pub fn files(
     commands: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Result<Vec<PathBuf>, Failure> {
     let own = own_binary()?;
