@@ -30,6 +30,7 @@ mod recover;
 mod report;
 mod resolve;
 mod run;
+mod seen;
 mod session;
 mod summary;
 mod top;

@@ -6,12 +6,14 @@
 //!
 //! Whoever can change the library runs code in every program that is started. So before each use:
 //! the folder and all above it belong to the user or to root and cannot be changed by others, the
-//! file is a plain file of the same kind, and every byte of it is ours. No symbolic link is followed
+//! file is a plain file of the same kind, and every byte of it is ours: it is compared, or has not been
+//! changed since it was (`seen`). No symbolic link is followed
 //! below the cache folder (the cache folder itself may be one: home folders are often spread so).
 //!
 //! Not here: what the library does, and whether the program can load it (`reach`).
 
 use crate::failure::Failure;
+use crate::seen;
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fchmod, fstatvfs};
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, Metadata};
@@ -316,7 +318,10 @@ fn verify(library: &Path) -> Result<(), Unusable> {
     if metadata.len() != LIBRARY.len() as u64 {
         return Err(Unusable::OtherContent);
     }
-    // In pieces: memory for the whole of it would cost each start more than the comparison.
+    if seen::is_noted(HASH, &metadata) {
+        return Ok(());
+    }
+    // In pieces: memory for the whole of it would cost more than the comparison.
     let mut piece = [0; 64 << 10];
     for expected in LIBRARY.chunks(piece.len()) {
         let read = &mut piece[..expected.len()];
@@ -325,6 +330,7 @@ fn verify(library: &Path) -> Result<(), Unusable> {
             return Err(Unusable::OtherContent);
         }
     }
+    seen::note(HASH, &metadata);
     Ok(())
 }
 

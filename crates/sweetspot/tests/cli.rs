@@ -977,6 +977,21 @@ fn a_library_that_someone_else_could_have_changed_is_not_loaded() {
         &["content", "rm -f"],
     );
     attack(
+        "other content, and the times as they were, after it was noted",
+        &|place, library| {
+            std::thread::sleep(Duration::from_secs(3));
+            assert_says(&mut place.run(&[], &["true"]), "");
+            let modified = fs::metadata(library).unwrap().modified().unwrap();
+            writable(library);
+            let mut content = fs::read(library).unwrap();
+            content[100] ^= 1;
+            fs::write(library, content).unwrap();
+            fs::File::open(library).unwrap().set_modified(modified).unwrap();
+            fs::set_permissions(library, Permissions::from_mode(0o555)).unwrap();
+        },
+        &["content"],
+    );
+    attack(
         "an empty file",
         &|_, library| {
             writable(library);
