@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// The clock is answered in the program: no call that could be taken for speech.
+// The clock is answered in the program, without a call that could be a release point.
 static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);

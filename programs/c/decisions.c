@@ -82,11 +82,11 @@ static int one(const char *way, int n) {
         put(n);
         if (n % 100 == 99)
             wrote(writev(out, pieces, 2));
-    } else if (is(way, "speaks")) {
+    } else if (is(way, "releases")) {
         put(n);
         if (n % 50 == 49)
             ask();
-    } else if (is(way, "speaks-always")) {
+    } else if (is(way, "releases-always")) {
         put(n);
         ask();
     } else if (is(way, "large")) {

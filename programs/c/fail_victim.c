@@ -178,7 +178,7 @@ static void send_bytes(int from, int to) {
     positions[from] += n, positions[to] += n;
 }
 
-static void speak(void) {
+static void tell(void) {
     char byte = 'x';
     page->kind = PIPE;
     if (!done(PIPE, write(pipes[1], &byte, 1))) return;
@@ -259,7 +259,7 @@ static void one_call(unsigned long choice) {
         if (done(STAT, stat(names[file], &data))) page->late += data.st_size != models[file].size;
         break;
     case 10:
-        speak();
+        tell();
         break;
     case 11:
         fill(60);

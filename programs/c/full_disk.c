@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include "log.h"
 
-/* Computes for a while: no call that could be taken for speech. */
+/* Computes for a while, without a call that could be a release point. */
 static void spin(double seconds) {
     struct timespec from, now;
     clock_gettime(CLOCK_MONOTONIC, &from);

@@ -1,6 +1,6 @@
-/* A reader that answers itself from a window, and hears in every way that another process has just
- * written a record that the window holds: it must then see the new one. Between its last look and what
- * it hears it makes no call, so that nothing but the hearing itself can make the window ask again. */
+/* A reader that answers itself from a window, and learns in every way that another process has just
+ * written a record that the window holds: it must then see the new one. It makes no call between its last
+ * look and the acquire point, so that only the acquire point itself can make the window ask again. */
 #include "log.h"
 #include <dirent.h>
 #include <poll.h>

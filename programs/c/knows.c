@@ -14,7 +14,7 @@
 
 static char record[200];
 
-/* By instructions of its own, of which nobody hears. */
+/* By instructions of its own, which nobody sees. */
 static long long size_of(int fd) {
     struct stat data;
     return raw(SYS_fstat, fd, (long)&data, 0, 0) ? -1 : data.st_size;

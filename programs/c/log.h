@@ -1,7 +1,7 @@
 /* What a test program has to say, collected in memory and written once at the end.
  *
- * A line on standard output in the middle of the work would be speech: everything pending would be
- * written first, and nothing would ever be buffered while it is tested. */
+ * A line on standard output in the middle of the work would be a release point: everything pending would
+ * be written first, and nothing would ever be buffered while it is tested. */
 #ifndef LOG_H
 #define LOG_H
 #ifndef _GNU_SOURCE

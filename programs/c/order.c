@@ -1,5 +1,5 @@
-/* What others see, and when: two processes that speak over pipes, files, names, signals, locks and
- * shared memory while one of them writes a file. Each says what it found. */
+/* What others see, and when: two processes that tell each other things by pipes, files, names, signals,
+ * locks and shared memory while one of them writes a file. Each says what it found. */
 #include "log.h"
 #include <sched.h>
 #include <signal.h>
@@ -79,7 +79,7 @@ static void nap(void) {
     struct timespec little = {0, 200000};
     nanosleep(&little, NULL);
 }
-static void hear(int how, int round) {
+static void learn(int how, int round) {
     struct stat data;
     char byte;
     long value;
@@ -101,7 +101,8 @@ static void hear(int how, int round) {
     }
 }
 
-/* For as long as it takes to be heard, without a call: the next one may speak, too. */
+/* For as long as the other one takes to learn of it, without a call: the next one may be a release point,
+ * too. */
 static void compute(void) {
     struct timespec begin, now;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -109,7 +110,7 @@ static void compute(void) {
     while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < 5000000L);
 }
 
-static int speak(int how) {
+static int run(int how) {
     char *page = NULL;
     if (how == 6 || how == 9) {
         /* Only here: memory that is shared is a channel of its own, and may end all buffering. */
@@ -146,7 +147,7 @@ static int speak(int how) {
         _exit(0);
     }
     for (int round = 0; round < ROUNDS; round++) {
-        hear(how, round);
+        learn(how, round);
         check(ways[how], round, in);
         write(answer[1], "x", 1);
     }
@@ -205,7 +206,7 @@ int main(int argc, char **argv) {
     if (argc < 2) return 2;
     if (!strcmp(argv[1], "locks")) count_under_locks();
     for (int how = 0; how < WAYS; how++)
-        if (!strcmp(argv[1], ways[how]) && speak(how)) return 1;
+        if (!strcmp(argv[1], ways[how]) && run(how)) return 1;
     if (log_length == 0) return 2;
     log_out();
     return 0;

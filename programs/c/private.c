@@ -51,7 +51,7 @@ static void talk(void) {
     say_file("mine.dat");
 }
 
-/* What is not private is there before anyone hears of it. */
+/* What is not private is there before anyone can learn of it. */
 static void order(void) {
     int mine = open("mine.dat", O_WRONLY | O_CREAT | O_TRUNC, 0644), there[2], back[2];
     int seen = open("seen.txt", O_WRONLY | O_CREAT | O_TRUNC, 0644);

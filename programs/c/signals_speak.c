@@ -1,4 +1,4 @@
-/* A signal handler that speaks (a byte into a pipe) in the middle of writes that wait.
+/* A signal handler with a release point (a byte into a pipe), in the middle of writes that wait.
  * Usage: signals_speak WRITES */
 #include <signal.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 
 static int pair[2];
 
-static void speak(int number) {
+static void release(int number) {
     (void)number;
     int saved = errno;
     char byte = 'x';
@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
     static char record[BYTES], seen[BYTES];
     if (pipe(pair)) return 1;
     int fd = open("spoken", O_RDWR | O_CREAT | O_TRUNC, 0644);
-    struct sigaction action = {.sa_handler = speak, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = release, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
     struct itimerval often = {{0, 40}, {0, 40}};
     setitimer(ITIMER_REAL, &often, NULL);

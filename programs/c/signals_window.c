@@ -1,5 +1,5 @@
-/* A signal handler that speaks in the middle of writes that wait, to a file that has a window: the
- * position is in the window then, and goes to the end of what waits with each write.
+/* A signal handler with a release point, in the middle of writes that wait, to a file that has a window:
+ * the position is in the window then, and each write moves it to the end of what waits.
  * Usage: signals_window PASSES */
 #include <signal.h>
 #include <sys/time.h>
@@ -9,7 +9,7 @@ enum { RECORD = 20, RECORDS = 150, AHEAD = 40, FILE_BYTES = 16384 };
 static int pair[2];
 static char model[FILE_BYTES], seen[FILE_BYTES];
 
-static void speak(int number) {
+static void release(int number) {
     (void)number;
     int saved = errno;
     char byte = 'x';
@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
     make_file("windowed", FILE_BYTES);
     int fd = open("windowed", O_RDWR), other = open("windowed", O_RDONLY);
     if (pread(other, model, FILE_BYTES, 0) != FILE_BYTES) return 1;
-    signal(SIGALRM, speak);
+    signal(SIGALRM, release);
     setitimer(ITIMER_REAL, &(struct itimerval){{0, 25}, {0, 25}}, NULL);
     for (long pass = 0; pass < passes && !wrong; pass++) {
         lseek(fd, 0, SEEK_SET);

@@ -1,4 +1,5 @@
-/* Words that pass without a call: a signal's handler, memory that others write, what /proc shows.
+/* Acquire and release points without a call: a signal's handler, memory that others write, what /proc
+ * shows.
  *
  * unheard signal      a handler ran: what was written before the signal was sent is read
  * unheard mapping     the same for a word in memory that is only read here

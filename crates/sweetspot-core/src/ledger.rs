@@ -169,8 +169,8 @@ pub struct Header {
     pub clock: AtomicU32,
     /// One of `CLOCK_*`.
     pub clock_wanted: AtomicU32,
-    /// Advanced, before the clock, by whoever gives another process a word that this one does not hear by
-    /// a call: lets it go on after a stop, or changes its memory.
+    /// Advanced, before the clock, by a process that tells another one something without a call of that
+    /// other one: it lets it go on after a stop, or changes its memory.
     pub news: AtomicU32,
     /// Bits of `ANSWER_*`: what the library found out by [`FLAG_PROBE`].
     pub answer: AtomicU32,

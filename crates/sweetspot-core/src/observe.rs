@@ -208,7 +208,7 @@ fn hash(path: &[u8]) -> u64 {
     let hash = words.iter().chain([&last]).fold(path.len() as u64, |hash, word| {
         (hash.rotate_left(29) ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     });
-    // The chain is told by the low bits, which have heard least.
+    // The low bits choose the chain, and the fewest bytes have reached them.
     hash ^ (hash >> 32)
 }
 

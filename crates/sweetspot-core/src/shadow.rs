@@ -65,16 +65,16 @@ pub struct Shadow {
     window_len: u64,
     served: u64,
     served_bytes: u64,
-    /// `World::news` when the window was filled or confirmed.
-    news: u64,
+    /// `World::acquires` when the window was filled or confirmed.
+    acquires: u64,
     pending_at: u64,
     pending_len: u64,
     /// Writes that wait.
     carried: u64,
     /// All writes that passed through.
     passed_writes: u64,
-    /// `World::speech` when the first byte began to wait.
-    speech: u64,
+    /// `World::releases` when the first byte began to wait.
+    releases: u64,
     /// Reasons for which calls passed through, as bits of [`Why`].
     why: u64,
 }
@@ -109,12 +109,12 @@ impl Shadow {
         window_len: 0,
         served: 0,
         served_bytes: 0,
-        news: 0,
+        acquires: 0,
         pending_at: 0,
         pending_len: 0,
         carried: 0,
         passed_writes: 0,
-        speech: 0,
+        releases: 0,
         why: 0,
     };
 
@@ -147,9 +147,9 @@ impl Shadow {
         self.on
     }
 
-    /// Calls were left out: whatever was heard or said meanwhile is no matter to this file.
+    /// Calls were left out: acquire and release points since then do not matter to this file.
     pub fn resume(&mut self, world: &World) {
-        (self.news, self.speech) = (world.news, world.speech);
+        (self.acquires, self.releases) = (world.acquires, world.releases);
     }
 
     /// Whether its writes wait with append placement.
@@ -173,7 +173,7 @@ impl Shadow {
     ) -> Wish {
         self.move_on(read);
         if self.passes_through {
-            world.listen();
+            world.acquire_point();
             return Wish::Nothing;
         }
         self.catch_up(world, &mut count);
@@ -188,9 +188,9 @@ impl Shadow {
         let end = self.window_at + self.window_len;
         let inside = read.at >= self.window_at && read.at.saturating_add(read.len) <= end;
         if inside {
-            if self.news != world.news {
+            if self.acquires != world.acquires {
                 count(Would::Ask, 1);
-                self.news = world.news;
+                self.acquires = world.acquires;
             }
             self.served += 1;
             self.served_bytes += read.len;
@@ -204,7 +204,7 @@ impl Shadow {
     }
 
     fn learn_read(&mut self, read: Transfer, world: &mut World) -> Wish {
-        world.listen();
+        world.acquire_point();
         if read.is_positioned {
             let end = Near::to(read.at.wrapping_add(read.len));
             let was = core::mem::replace(&mut self.last_end, end);
@@ -235,7 +235,7 @@ impl Shadow {
             Windows::new(self.buffer, &self.reads, self.told.read);
         let reach = read.at.saturating_add(read.len.max(bytes_max));
         if self.pending_len > 0 && self.pending_at < reach && read.at < self.pending_end() {
-            world.speak();
+            world.release_point();
             self.flush(count);
         }
         let miss = Miss {
@@ -256,8 +256,8 @@ impl Shadow {
                 let bytes = bytes.min(self.size - read.at);
                 count(Would::Fill, 1);
                 count(Would::FillBytes, bytes);
-                world.listen();
-                (self.window_at, self.window_len, self.news) = (read.at, bytes, world.news);
+                world.acquire_point();
+                (self.window_at, self.window_len, self.acquires) = (read.at, bytes, world.acquires);
                 (self.served, self.served_bytes) = (u64::from(bytes > 0), read.done);
                 self.has_window = true;
                 let began_ns = self.now_ns;
@@ -267,7 +267,7 @@ impl Shadow {
             }
             Decision::PassThrough => {
                 self.why |= Why::LargeTransfers.bit();
-                world.listen();
+                world.acquire_point();
                 false
             }
             Decision::Close(why) => {
@@ -290,7 +290,7 @@ impl Shadow {
     ) -> Wish {
         self.move_on(write);
         if self.passes_through {
-            world.speak();
+            world.release_point();
             return Wish::Nothing;
         }
         if self.on && self.handle.gains_nothing(self.has_window) {
@@ -305,7 +305,7 @@ impl Shadow {
         }
         let bytes_max = self.append.bytes_max;
         if self.handle != Handle::Held || !may_wait(write.len, bytes_max) || write.done == 0 {
-            world.speak();
+            world.release_point();
             self.flush(&mut count);
             let asks = self.handle.is_asked_after(self.passed_writes);
             self.passed_writes += 1;
@@ -313,11 +313,11 @@ impl Shadow {
         }
         let follows = self.append_placed || write.at == self.pending_end();
         if self.pending_len > 0 && !(follows && self.pending_len + write.len <= bytes_max) {
-            world.speak();
+            world.release_point();
             self.flush(&mut count);
         }
         if self.pending_len == 0 {
-            (self.pending_at, self.speech, self.carried) = (write.at, world.speech, 0);
+            (self.pending_at, self.releases, self.carried) = (write.at, world.releases, 0);
         }
         self.pending_len += write.done;
         self.carried += 1;
@@ -329,7 +329,7 @@ impl Shadow {
     }
 
     fn learn_write(&mut self, write: Transfer, world: &mut World) -> Wish {
-        world.speak();
+        world.release_point();
         self.passed_writes += 1;
         self.last_end = self.last_end.moved(write.done);
         self.learning = self.learning.after_write(write.len, write.done);
@@ -382,14 +382,14 @@ impl Shadow {
     ) {
         self.position = position;
         if self.is_append_placed() {
-            world.speak();
+            world.release_point();
             return self.flush(&mut count);
         }
         if self.on && is_plain {
             return count(Would::Seek, 1);
         }
         if !is_plain {
-            world.speak();
+            world.release_point();
             self.quiesce(world, &mut count);
         }
         self.learning = self.learning.after_move(position, self.last_end);
@@ -404,7 +404,7 @@ impl Shadow {
         mut count: impl FnMut(Would, u64),
     ) {
         self.move_on(write);
-        world.speak();
+        world.release_point();
         if self.is_append_placed() {
             self.flush(&mut count);
         } else {
@@ -414,7 +414,7 @@ impl Shadow {
 
     /// The kernel is about to use offset or content of the file.
     pub fn hand_over(&mut self, world: &mut World, mut count: impl FnMut(Would, u64)) {
-        world.speak();
+        world.release_point();
         self.quiesce(world, &mut count);
     }
 
@@ -424,7 +424,7 @@ impl Shadow {
         }
         self.catch_up(world, count);
         if self.pending_len > 0 {
-            world.speak();
+            world.release_point();
             self.flush(count);
         }
         // It may have ended with that flush.
@@ -447,9 +447,9 @@ impl Shadow {
         self.flush(&mut count);
     }
 
-    /// What others could notice was said since bytes began to wait: by then they were written.
+    /// After a release point since bytes began to wait: they were written before it.
     fn catch_up(&mut self, world: &World, count: &mut impl FnMut(Would, u64)) {
-        if self.pending_len > 0 && self.speech != world.speech {
+        if self.pending_len > 0 && self.releases != world.releases {
             self.flush(count);
         }
     }

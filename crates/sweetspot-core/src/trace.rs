@@ -72,10 +72,10 @@ impl Told {
 /// In `value` of [`Told::Begin`]: it was open before the program started.
 pub const FROM_OUTSIDE: u64 = 1 << 32;
 
-/// Since the last event of the process something has brought news to it that no shadow knows of.
-pub const NEWS: u32 = 1;
-/// The same for what others could notice.
-pub const SPEECH: u32 = 2;
+/// Since the last event of the process there was an acquire point that no shadow knows of.
+pub const ACQUIRED: u32 = 1;
+/// The same for a release point.
+pub const RELEASED: u32 = 2;
 /// Calls on the description were left out before this one.
 pub const RESUMED: u32 = 4;
 /// A call of a kind that the engine hands over: a vector, a write at a position, a seek from the end.
@@ -93,7 +93,7 @@ pub struct Event {
     pub value: AtomicU64,
     /// The description, numbered over all processes in the order in which they began.
     pub stream: AtomicU32,
-    /// A [`Told`] in 8 bits (0: not complete), [`NEWS`] and its like in 8, the weight in 16.
+    /// A [`Told`] in 8 bits (0: not complete), [`ACQUIRED`] and its like in 8, the weight in 16.
     pub what: AtomicU32,
 }
 
@@ -115,7 +115,7 @@ pub struct Line {
     pub stream: u32,
     pub at: u64,
     pub value: u64,
-    /// Bits: [`NEWS`], [`SPEECH`] and those below them.
+    /// Bits: [`ACQUIRED`], [`RELEASED`] and those below them.
     pub flags: u32,
     /// Calls that it stands for.
     pub weight: u32,

@@ -47,10 +47,10 @@ static inline int sweetspot_flush(void) __asm__("sweetspot_flush_or_nothing_");
 static inline int sweetspot_status(int fd) __asm__("sweetspot_status_or_nothing_");
 static inline int sweetspot_advise(int fd, long long size) __asm__("sweetspot_advise_or_nothing_");
 
-/* Writes everything of this process that waits into its files, those written first to first. It is what
- * happens by itself before the program speaks (a pipe, a signal, a new name ...), for words that nobody
- * can see: a store to memory that others share, a system call instruction of the program's own. It makes
- * nothing durable: that is fsync, which does this first, too.
+/* Writes everything of this process that waits into its files, those written first to first. That happens
+ * by itself at each release point: before others could learn of it (a pipe, a signal, a new name ...). This
+ * call is for release points that sweetspot cannot see: a store to memory that others share, a system call
+ * instruction of the program's own. It makes nothing durable: that is fsync, which does this first, too.
  *
  * 0: all of it is in the files, or nothing waited. -1: something could not be written, and errno is the
  * error of the file that was written first (ENOSPC, EDQUOT, EFBIG, EIO ...). Nothing is lost by that

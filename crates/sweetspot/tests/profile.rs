@@ -420,8 +420,7 @@ fn streams_of_a_process_that_gave_up_rights_have_no_gain() {
     assert_eq!(file(&profile, &place.work().join("out.txt"))["reasons"][1], "used through stdio");
 }
 
-/// Compiles a C program, or with `-shared` a library.
-/// What processes say to each other through memory, nobody hears: such a program is not led to `run`.
+/// Nothing shows what processes tell each other through memory: such a program is not led to `run`.
 #[test]
 fn a_program_that_shares_memory_has_no_gain() {
     let place = Place::new();

@@ -37,24 +37,24 @@ impl Would {
     pub const COUNT: usize = Would::AskedSeeks as usize + 1;
 }
 
-/// What a process as a whole has heard and said, as far as buffers depend on it.
+/// The acquire points and release points of a process, as far as buffers depend on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct World {
-    /// Advanced by whatever may have brought news: a window is asked again.
-    pub news: u64,
-    /// Advanced by whatever others can notice: everything that waits is written first.
-    pub speech: u64,
+    /// Acquire points: whatever may have brought news. A window is asked again after each.
+    pub acquires: u64,
+    /// Release points: whatever others can notice. Everything that waits is written before each.
+    pub releases: u64,
 }
 
 impl World {
-    /// News may have come.
-    pub fn listen(&mut self) {
-        self.news = self.news.wrapping_add(1);
+    /// The process may have learned something new.
+    pub fn acquire_point(&mut self) {
+        self.acquires = self.acquires.wrapping_add(1);
     }
 
-    /// Others may have noticed something.
-    pub fn speak(&mut self) {
-        self.speech = self.speech.wrapping_add(1);
+    /// Others may be about to notice something.
+    pub fn release_point(&mut self) {
+        self.releases = self.releases.wrapping_add(1);
     }
 }
 

@@ -90,11 +90,11 @@ fn records_that_are_written_in_order_wait_after_sixty_four() {
 }
 
 #[test]
-fn whoever_speaks_after_each_write_gains_nothing() {
+fn release_points_after_each_write_leave_no_gain() {
     let mut program = Program::new();
     for _ in 0..1000 {
         program.write(200);
-        program.world.speak();
+        program.world.release_point();
     }
     let flushes = u64::from(POOR_FLUSHES_MAX);
     program.check(&[(Would::Append, flushes), (Would::Flush, flushes)]);
@@ -102,10 +102,10 @@ fn whoever_speaks_after_each_write_gains_nothing() {
 }
 
 #[test]
-fn whoever_listens_before_each_read_asks_each_time() {
+fn acquire_points_before_each_read_ask_each_time() {
     let mut program = Program::new();
     for _ in 0..1000 {
-        program.world.listen();
+        program.world.acquire_point();
         program.read(200);
     }
     let (asks, fills) = (program.count(Would::Ask), program.count(Would::Fill));

@@ -1,7 +1,7 @@
 //! Time: what is old is asked again, or written.
 
 use super::dirty;
-use super::process::{begin_concurrency, listen};
+use super::process::{acquire_point, begin_concurrency};
 use crate::floor::atomic::single_threaded;
 use crate::floor::{careful, clock};
 
@@ -10,7 +10,7 @@ use crate::floor::{careful, clock};
 pub fn tock() -> u64 {
     let look = clock::look(careful::is_needed());
     if look.is_news {
-        listen();
+        acquire_point();
     }
     if !single_threaded() {
         // Made without any function that could make one.

@@ -183,9 +183,9 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
     file.buffer.store(buffer, Relaxed);
     file.private.store(u32::from(rules::is_private(fd)), Relaxed);
     records::begin(file, fd);
-    let against = if super::silence::shares_memory() && !file.is_private() {
+    let against = if super::unseen::shares_memory() && !file.is_private() {
         Some(Why::SharedMemory)
-    } else if super::silence::counts_writes() && !file.is_private() {
+    } else if super::unseen::counts_writes() && !file.is_private() {
         Some(Why::Watched)
     } else if !transition::may_wait(flags) || sys::is_synchronous(fd) {
         Some(Why::OpenFlags)

@@ -14,10 +14,10 @@ use sweetspot_core::why::Why;
 
 use super::file::{self, OpenFile};
 use super::process::{
-    PASSIVE_FOR_GOOD, PASSIVE_SPAWN, clear_passive, listen, passive_reasons, set_passive,
+    PASSIVE_FOR_GOOD, PASSIVE_SPAWN, acquire_point, clear_passive, passive_reasons, set_passive,
 };
 use super::quiesce::{Next, quiesce};
-use super::{attach, concerns, entries, ledger, observe, pool, silence, speak, table};
+use super::{attach, concerns, entries, ledger, observe, pool, release_point, table, unseen};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -156,12 +156,12 @@ pub fn before_fork() {
     if passive() {
         observe::shares(observe::Sharing::All, |_| false);
     }
-    silence::before_fork();
+    unseen::before_fork();
     if passive() {
         return;
     }
     stop_transitions();
-    speak();
+    release_point();
     entries::await_let_go();
     quiesce_all(Sharing::All, Some(Why::Shared));
 }
@@ -197,7 +197,7 @@ pub fn after_fork(child: i32) {
     if child != 0 {
         FORKING.fetch_sub(1, Relaxed);
     }
-    listen();
+    acquire_point();
 }
 
 /// Threads that wait in a vfork or spawn, and their process.
@@ -228,7 +228,7 @@ pub fn before_spawn_with(actions: usize) {
         return;
     }
     stop_transitions();
-    speak();
+    release_point();
     entries::await_let_go();
     quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
     let me = sys::thread_pointer();
@@ -260,7 +260,7 @@ pub fn after_spawn() {
             if SPAWNING.fetch_sub(1, Relaxed) == 1 {
                 clear_passive(PASSIVE_SPAWN);
             }
-            listen();
+            acquire_point();
         }
     }
 }
@@ -289,7 +289,7 @@ pub fn before_exec() {
         observe::ending(None);
         return;
     }
-    speak();
+    release_point();
     stop_transitions();
     quiesce_all(Sharing::Inherited, Some(Why::Shared));
     attach::leave();
@@ -306,7 +306,7 @@ pub fn after_exec() {
 /// while functions of the program run in between.
 pub fn hold_back() {
     if !passive() {
-        speak();
+        release_point();
         stop_transitions();
         quiesce_all(Sharing::All, None);
     }
@@ -316,7 +316,7 @@ pub fn hold_back() {
 pub fn go_on() {
     if !passive() && forking() {
         FORKING.fetch_sub(1, Relaxed);
-        listen();
+        acquire_point();
     }
 }
 

@@ -47,7 +47,7 @@ pub fn reaped(child: i32) {
     match child {
         1.. if can_wait() => others::was_told_of(child as u32),
         // Who ignores SIGCHLD is told by an error that there is no child any more.
-        ..0 => heard(),
+        ..0 => learned(),
         0.. => {}
     }
 }
@@ -58,13 +58,13 @@ pub fn reported(answer: isize, into: *const libc::siginfo_t) {
     // SAFETY: the kernel has just written there.
     match if is_told { unsafe { (*into).si_pid() } } else { 0 } {
         child @ 1.. => reaped(child),
-        _ => heard(),
+        _ => learned(),
     }
 }
 
-/// Somebody may have died or stopped, and this process been told.
+/// This process may have learned that another one has died or stopped.
 #[cold]
-pub fn heard() {
+pub fn learned() {
     if !can_wait() {
         return;
     }
@@ -81,7 +81,7 @@ pub fn heard() {
 /// The same by a signal, which may tell that a child has stopped, and with it others of its group.
 #[cold]
 pub fn signalled() {
-    heard();
+    learned();
     if !can_wait() {
         return;
     }
@@ -94,7 +94,7 @@ pub fn signalled() {
 /// How long a process may take to stop, in milliseconds. One that is asked to (SIGTSTP) may not.
 const STOP_MS_MAX: u64 = 5;
 
-/// Before another process is given a word that it does not hear by a call.
+/// Before this process tells another one something without a call of that other one.
 pub fn telling() {
     if can_wait() {
         others::tell();

@@ -125,8 +125,8 @@ pub fn unwritten() -> Option<i32> {
     file::used().filter(is_failing).min_by_key(order).map(|file| file.error.load(Relaxed))
 }
 
-/// Writes out what somebody may look at before it is closed: others are about to hear of it, but no
-/// file is about to be looked at here.
+/// Writes out the files that others may look at before they are closed. Others are about to learn of
+/// them, but this process is not about to look at a file.
 #[cold]
 pub fn flush_public() {
     if PUBLIC.load(Relaxed) != 0 {

@@ -30,9 +30,9 @@ pub mod answer {
 /// failing with it until the bytes are where they belong.
 pub fn flush() -> Result<(), i32> {
     if passive() {
-        observe::spoke();
+        observe::sync_point();
     } else {
-        super::speak();
+        super::release_point();
     }
     // Also at the end of buffering something may be left that could not be written.
     dirty::unwritten().map_or(Ok(()), Err)

@@ -7,7 +7,7 @@ use sweetspot_core::why::Why;
 
 use super::children::{Sharing, is_spawned_child, passive, quiesce_all, stop_transitions};
 use super::process::{PASSIVE_FOR_GOOD, passive_reasons, set_passive};
-use super::{attach, dirty, entries, handlers, ledger, observe, pool, speak, streams};
+use super::{attach, dirty, entries, handlers, ledger, observe, pool, release_point, streams};
 use crate::floor::atomic::single_threaded;
 use crate::floor::{next, proc, sys};
 
@@ -70,7 +70,7 @@ fn end_with(why: Option<Why>) {
     } else {
         // Other threads may go on until the process is gone: nothing of theirs may begin to wait.
         stop_transitions();
-        speak();
+        release_point();
         quiesce_all(Sharing::All, why);
         if let Some(why) = why {
             ledger::note(why);

@@ -11,7 +11,7 @@ use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
 use super::file::{Held, OpenFile};
-use super::process::{EPOCH, listen, listen_with};
+use super::process::{EPOCH, acquire_point, acquire_point_of_window};
 use super::read::Target;
 use super::{auto, flush, inodes, pool, quiesce, transition};
 use crate::floor::errno::fail;
@@ -157,7 +157,7 @@ fn pass_through(file: &OpenFile, fd: i32, target: Target, len: usize, at: u64) -
     file.reopen_cursor();
     file.count(Counter::PassedReads, 1);
     file.count(Counter::PassedReadBytes, answer.max(0) as u64);
-    listen();
+    acquire_point();
     Step::Done(if answer < 0 { fail(-answer as i32) } else { answer })
 }
 
@@ -208,7 +208,7 @@ fn fill(
     let answer = unsafe { sys::read_at(fd, window as *mut u8, bytes as usize, at) };
     file.count(Counter::Fills, 1);
     // What was read may be news, about this file and about every other.
-    let epoch = listen_with(epoch);
+    let epoch = acquire_point_of_window(epoch);
     if answer <= 0 {
         // No hit follows that would count this call: the end was found, or an error.
         file.count(Counter::Hits, 1);

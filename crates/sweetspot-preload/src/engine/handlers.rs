@@ -30,7 +30,7 @@ use sweetspot_core::why::Why;
 
 use super::children::{self, passive};
 use super::ending;
-use super::process::{begin_concurrency, listen};
+use super::process::{acquire_point, begin_concurrency};
 use super::{deaths, ledger};
 use crate::arch;
 use crate::floor::signals::{self, is_fault, is_programs, set_of};
@@ -296,13 +296,13 @@ extern "C" fn before_handler(
     if is_fault(signal) {
         return before_fault(signal, info, context).unwrap_or(nothing);
     }
-    listen();
+    acquire_point();
     handler_begins();
     let program = PROGRAM.get(signal as usize);
     // Whatever it stands for: a parent's death, a lost terminal, a clone's own signal.
     match signal {
         libc::SIGCHLD => deaths::signalled(),
-        _ => deaths::heard(),
+        _ => deaths::learned(),
     }
     // It was set when the kernel delivered the signal, even if it has been taken away since.
     match program.map(|program| program.handler.load(Relaxed)) {
@@ -332,7 +332,7 @@ fn before_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void)
         unsafe { *instruction = landing as u64 };
         return None;
     }
-    listen();
+    acquire_point();
     let program = &PROGRAM[signal as usize];
     match program.handler.load(Relaxed) {
         libc::SIG_DFL => {

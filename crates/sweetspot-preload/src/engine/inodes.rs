@@ -15,7 +15,7 @@ use core::sync::atomic::{
 };
 
 use super::file::{self, OpenFile};
-use super::process::{listen, listen_with};
+use super::process::{acquire_point, acquire_point_of_window};
 
 const BUCKETS: usize = 1024;
 
@@ -73,7 +73,7 @@ pub fn any_window() -> bool {
 /// A write to a file passed through: windows on it must ask again. `None`: the file is not known.
 pub fn written(file: Option<&OpenFile>) {
     if any_window() && file.is_none_or(has_window) {
-        listen();
+        acquire_point();
     }
 }
 
@@ -132,7 +132,7 @@ pub fn wrote(file: &OpenFile) {
     // A window that opens after this look is filled with them.
     fence(SeqCst);
     if others_use(file) {
-        file.epoch.store(listen_with(file.epoch.load(Relaxed)), Relaxed);
+        file.epoch.store(acquire_point_of_window(file.epoch.load(Relaxed)), Relaxed);
     }
 }
 

@@ -7,9 +7,10 @@ use sweetspot_core::why::Why;
 
 use super::children::{self, passive};
 use super::file::{self, OpenFile};
-use super::process::listen;
+use super::process::acquire_point;
 use super::{
-    attach, concerns, dirty, ending, flush, observe, quiesce, space, speak, table, transition,
+    attach, concerns, dirty, ending, flush, observe, quiesce, release_point, space, table,
+    transition,
 };
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -30,7 +31,7 @@ fn began(fd: i32, set_word: impl FnOnce(i32)) {
     }
     forget(fd);
     set_word(fd);
-    listen();
+    acquire_point();
 }
 
 fn close_on_exec(flags: i32) -> u64 {
@@ -40,7 +41,7 @@ fn close_on_exec(flags: i32) -> u64 {
 /// The same after a call that nothing concerned; returns the descriptor.
 #[inline(always)]
 pub fn opened_alone(fd: i32, flags: i32) -> i32 {
-    listen();
+    acquire_point();
     if concerns::any() || !is_plain(fd) {
         return opened_after_all(fd, flags);
     }
@@ -122,7 +123,7 @@ pub fn perhaps_made(fd: i32) {
 /// Before a stream is closed: libc still writes what it holds, at the kernel's offset.
 pub fn stream_closing(fd: i32) {
     if fd >= 0 && !passive() {
-        speak();
+        release_point();
         quiesce::quiesce(fd, quiesce::Next::Learn);
         forget(fd);
     }
@@ -142,7 +143,7 @@ pub fn range(first: u32, last: u32, flags: u32) {
         ending::end_because(Why::Shared);
         return;
     }
-    speak();
+    release_point();
     for fd in table::all().filter(|fd| (first..=last).contains(&(*fd as u32))) {
         if flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
             quiesce::quiesce(fd, quiesce::Next::Learn);
@@ -160,7 +161,7 @@ pub fn closing(fd: i32) -> i32 {
         observe::closed(fd);
         return 0;
     }
-    speak();
+    release_point();
     let failed = flush::failing_descriptor(fd).unwrap_or(0);
     forget(fd);
     failed
@@ -189,7 +190,7 @@ pub fn forget(fd: i32) {
         return;
     }
     // In order with what other files have pending; what is pending after this cannot be written.
-    speak();
+    release_point();
     let _signals = SignalsBlocked::new();
     let _dirty = dirty::hold_dirty();
     let registry = file::hold_registry();
@@ -235,7 +236,7 @@ pub fn duplicating(fd: i32) {
 /// position.
 pub fn may_be_replaced(fd: i32) {
     if !passive() {
-        speak();
+        release_point();
         quiesce::quiesce(fd, quiesce::Next::Learn);
     }
 }
@@ -383,7 +384,7 @@ pub fn special_use(fd: i32, why: Why) {
         observe::special_use(fd, why);
         return;
     }
-    speak();
+    release_point();
     quiesce::quiesce(fd, quiesce::Next::PassThrough(why));
 }
 
@@ -393,7 +394,7 @@ pub fn hand_over(fd: i32) {
         observe::handed_over(fd);
         return;
     }
-    speak();
+    release_point();
     quiesce::quiesce(fd, quiesce::Next::Learn);
 }
 

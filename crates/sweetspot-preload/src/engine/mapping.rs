@@ -1,5 +1,5 @@
-//! Files that are mapped into memory, and memory that others may share: from then on a load or a store
-//! may be a word that no call shows (`silence`).
+//! Files that are mapped into memory, and memory that others may share: from then on a store may be a
+//! release point, and a load an acquire point, that no call shows (`unseen`).
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,12 +8,13 @@ use sweetspot_core::why::Why;
 
 use super::children::passive;
 use super::life::incomplete;
-use super::process::listen;
-use super::{inodes, observe, quiesce, silence, speak, table};
+use super::process::acquire_point;
+use super::{inodes, observe, quiesce, release_point, table, unseen};
 use crate::floor::{proc, sys};
 
-/// Before memory is mapped: from then on calls on the file pass through, and memory that other processes
-/// can write is a way to speak that nobody sees. The answer is as of [`super::life::hand_over_content`].
+/// Before memory is mapped: from then on calls on the file pass through, and stores to memory that
+/// other processes can map are release points that are not seen. The answer is as of
+/// [`super::life::hand_over_content`].
 pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
     prepare_mapping(fd, protection, flags);
     if flags & libc::MAP_ANONYMOUS == 0 { incomplete(fd) } else { None }
@@ -22,7 +23,7 @@ pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
 /// After memory was mapped: a file in it shows what others have written.
 pub fn mapped(flags: i32) {
     if flags & libc::MAP_ANONYMOUS == 0 && !passive() {
-        listen();
+        acquire_point();
     }
 }
 
@@ -34,7 +35,7 @@ static MAPPED: AtomicBool = AtomicBool::new(false);
 /// Before memory is unmapped, or mapped over: that may be the end of a description that was closed.
 pub fn unmapping() {
     if MAPPED.load(Relaxed) && !passive() {
-        speak();
+        release_point();
     }
 }
 
@@ -48,7 +49,7 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
     let writable = protection & libc::PROT_WRITE != 0;
     if flags & libc::MAP_ANONYMOUS != 0 {
         if shared {
-            silence::shares_with_children();
+            unseen::shares_with_children();
         }
         return;
     }
@@ -60,9 +61,9 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
         match status.mode & libc::S_IFMT {
             _ if !shared => {}
             // Those that are mapped (/dev/zero, graphics, networks) are the process' own, or its children's.
-            libc::S_IFCHR => silence::shares_with_children(),
+            libc::S_IFCHR => unseen::shares_with_children(),
             // Disks, maps and rings of the kernel's, which others may have open.
-            _ => silence::agrees_silently(),
+            _ => unseen::syncs(),
         }
         return;
     }
@@ -74,10 +75,10 @@ fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
     if shared {
         match news_through(fd, &status) {
             News::None => {}
-            News::Heard => silence::hears_silently(),
-            News::Both if writable => silence::agrees_silently(),
+            News::Incoming => unseen::acquires(),
+            News::Both if writable => unseen::syncs(),
             News::Both => {
-                silence::hears_silently();
+                unseen::acquires();
                 // It may yet be made writable.
                 SHARED_READ_ONLY.store(true, Relaxed);
             }
@@ -104,7 +105,7 @@ const NONE: i32 = -1;
 
 /// A file is about to be mapped: no descriptor of it is buffered any more.
 fn quiesce_mapped(fd: i32, status: &sys::Status) {
-    speak();
+    release_point();
     inodes::mapped(status.device, status.inode);
     for other in table::all() {
         quiesce::wait_for_transition(other);
@@ -124,7 +125,7 @@ static SHARED_READ_ONLY: AtomicBool = AtomicBool::new(false);
 /// Before the protection of memory changes.
 pub fn protecting(protection: i32) {
     if protection & libc::PROT_WRITE != 0 && SHARED_READ_ONLY.load(Relaxed) {
-        silence::agrees_silently();
+        unseen::syncs();
     }
 }
 
@@ -134,7 +135,7 @@ enum News {
     /// It carries no message.
     None,
     /// Others may write there what is read here.
-    Heard,
+    Incoming,
     /// And the other way round.
     Both,
 }
@@ -161,13 +162,13 @@ fn news_through(fd: i32, status: &sys::Status) -> News {
     }
     match is_writable {
         true => News::Both,
-        false if may_be_written(path, status) => News::Heard,
+        false if may_be_written(path, status) => News::Incoming,
         false => News::None,
     }
 }
 
-/// Whether somebody may write to a file that is only read here. Root may always; of what only root may
-/// write, and of the files of the system, it is taken that nobody speaks through them.
+/// Whether somebody may write to a file that is only read here. Root may always. Files that only root
+/// may write, and the files of the system, are taken to carry no messages.
 fn may_be_written(path: &[u8], status: &sys::Status) -> bool {
     const BY_ANYBODY: u32 = 0o222;
     const BY_OTHERS_THAN_OWNER: u32 = 0o022;

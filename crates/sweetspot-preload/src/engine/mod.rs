@@ -37,51 +37,52 @@ pub mod read;
 pub mod records;
 pub mod rules;
 pub mod seek;
-pub mod silence;
 pub mod space;
 pub mod streams;
 pub mod table;
 pub mod transition;
+pub mod unseen;
 pub mod write;
 
 use self::children::passive;
 pub use self::pass::{AtOnce, Outcome, Pass};
 use self::pass::{Kind, disturbed, enter, enter_alone, is_append_placed, is_followed, jumped};
 
-/// Before the program can be heard, or sleeps: everything written before is written out.
+/// A release point: others may come to know of what was written before, or the program sleeps. All that
+/// waits is written out first. Its counterpart is [`process::acquire_point`].
 #[inline(always)]
-pub fn speak() {
+pub fn release_point() {
     if dirty::is_pending() {
         dirty::flush_all();
     }
 }
 
-/// Whether it matters to anybody that this process speaks: something waits, or is said to (`profile`).
+/// Whether a release point has any effect: something waits, or such points are counted (`profile`).
 #[inline(always)]
-pub fn is_heard() -> bool {
+pub fn release_point_matters() -> bool {
     dirty::is_pending() || observe::is_on()
 }
 
-/// The same where only others hear of it, and the call looks at no file: what nobody else looks at
-/// goes on waiting.
+/// A release point and an acquire point at which only others learn something, as the call looks at no
+/// file: what nobody else looks at goes on waiting.
 #[inline(always)]
-pub fn talk() -> Pass {
+pub fn public_sync_point() -> Pass {
     if passive() {
-        observe::spoke();
+        observe::sync_point();
         return Pass::NOTHING;
     }
     entries::await_let_go();
     if dirty::is_pending() {
         dirty::flush_public();
     }
-    Pass::LISTEN
+    Pass::ACQUIRE
 }
 
 /// Before others can see something else of this process alone, as its descriptors: files that were closed
 /// need not be free for that.
 pub fn before_it_is_shown() {
     if passive() {
-        observe::spoke();
+        observe::sync_point();
     } else if dirty::is_pending() {
         dirty::flush_public();
     }
@@ -96,13 +97,13 @@ pub fn before_it_is_seen_free() {
     }
 }
 
-/// A call that both speaks and listens, on nothing that is buffered: the common kind.
+/// The common call on nothing that is buffered: a release point before it, an acquire point after it.
 #[inline(always)]
 pub fn pass_through() -> Pass {
     if passive() {
-        observe::spoke();
+        observe::sync_point();
         return Pass::NOTHING;
     }
-    speak();
-    Pass::LISTEN
+    release_point();
+    Pass::ACQUIRE
 }

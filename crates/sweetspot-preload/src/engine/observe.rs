@@ -62,9 +62,9 @@ static TICKS: AtomicU32 = AtomicU32::new(1);
 static RANDOM: AtomicU64 = AtomicU64::new(0);
 /// `World`, for all files.
 #[unsafe(link_section = ".data")]
-static NEWS: AtomicU64 = AtomicU64::new(0);
+static ACQUIRES: AtomicU64 = AtomicU64::new(0);
 #[unsafe(link_section = ".data")]
-static SPEECH: AtomicU64 = AtomicU64::new(0);
+static RELEASES: AtomicU64 = AtomicU64::new(0);
 /// The bit of the reason for which nothing of this process would be buffered any more; 0: none.
 #[unsafe(link_section = ".data")]
 static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
@@ -166,15 +166,15 @@ fn clock_ns() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// What this process has heard and said so far.
+/// The acquire and release points of this process so far.
 #[inline(always)]
 fn world_now() -> World {
-    World { news: NEWS.load(Relaxed), speech: SPEECH.load(Relaxed) }
+    World { acquires: ACQUIRES.load(Relaxed), releases: RELEASES.load(Relaxed) }
 }
 
-/// Something was heard, or said.
+/// Counts an acquire point or a release point.
 #[inline(always)]
-fn hear(counter: &AtomicU64) {
+fn count_point(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
 }
 
@@ -184,7 +184,7 @@ pub fn closed(fd: i32) {
     if !seen.is_known() || is_borrowed() {
         return;
     }
-    spoke();
+    sync_point();
     if seen.description().is_some_and(|home| home.references.load(Relaxed) == 1) {
         finish_file(seen, fd);
     }
@@ -254,12 +254,12 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
     }
 }
 
-/// A call that buffering would notice, on no file in particular.
+/// A call on no file in particular, at which a buffering process would release and acquire.
 #[inline]
-pub fn spoke() {
+pub fn sync_point() {
     if is_on() {
-        hear(&NEWS);
-        hear(&SPEECH);
+        count_point(&ACQUIRES);
+        count_point(&RELEASES);
         this_process(|process| atomic::count(&process.other_calls, 1));
     }
 }
@@ -286,7 +286,7 @@ fn change(fd: i32, tally: Tally, why: Option<Why>) {
     }
     let Some(counts) = Counts::of(seen, fd) else { return };
     counts.tally(tally, 1);
-    spoke();
+    sync_point();
     quiesce(seen, &counts, why);
 }
 
@@ -327,7 +327,7 @@ pub fn shares(sharing: Sharing, named: impl Fn(i32) -> bool) {
     if sharing == Sharing::Inherited {
         SPAWNED.store(1, Relaxed);
     }
-    spoke();
+    sync_point();
     each(|seen, fd| {
         let kept = seen.flags.load(Relaxed) & CLOSE_ON_EXEC != 0;
         if (sharing == Sharing::All || !kept || named(fd))
@@ -367,7 +367,7 @@ pub fn forked() {
         if let Some(description) = seen.description() {
             description.busy.store(0, Relaxed);
         }
-        // In the log it begins again: this process hears and says things of its own.
+        // In the log it begins again: this process has acquire and release points of its own.
         seen.with_state(true, |state| state.stream = 0);
         let record = seen.record.swap(core::ptr::null_mut(), Relaxed);
         if !record.is_null() {

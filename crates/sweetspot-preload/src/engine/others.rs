@@ -182,7 +182,7 @@ pub fn looked_into(process: i32) {
     }
 }
 
-/// This process is about to give others a word that they do not hear by a call: their windows ask again.
+/// This process is about to tell others something without a call of theirs: their windows ask again.
 pub fn tell() {
     if let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() {
         ledger.header.news.fetch_add(1, SeqCst);

@@ -7,9 +7,10 @@ use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
-use super::process::{listen, passive_for_good};
+use super::process::{acquire_point, passive_for_good};
 use super::{
-    attach, concerns, deaths, inodes, ledger, observe, quiesce, space, speak, table, transition,
+    attach, concerns, deaths, inodes, ledger, observe, quiesce, release_point, space, table,
+    transition,
 };
 use crate::floor::atomic::swap;
 use crate::floor::sys;
@@ -49,9 +50,9 @@ pub struct Pass {
 pub(super) enum Kind {
     /// Nothing.
     Nothing,
-    /// It may have brought news.
-    Listen,
-    /// And among them that of a death.
+    /// An acquire point: it may have brought news.
+    Acquire,
+    /// The same, and the news may be that of a death.
     Death,
     /// A read, write or seek that is counted as in flight:
     Read,
@@ -59,16 +60,17 @@ pub(super) enum Kind {
     Write,
     WriteAt,
     Seek,
-    /// A seek whose answer others may have changed, as the end of a file: counted, and news.
-    SeekNews,
+    /// A seek whose answer others may have changed, as the end of a file: counted, and an acquire
+    /// point.
+    SeekAcquire,
 }
 
 impl Pass {
     /// The hook takes no part in this call.
     pub const NOTHING: Pass = Pass { kind: Kind::Nothing, fd: -1, len: 0 };
-    /// The call may bring news.
-    pub const LISTEN: Pass = Pass { kind: Kind::Listen, fd: -1, len: 0 };
-    /// The call may bring news of a death, too.
+    /// The call is an acquire point: it may bring news.
+    pub const ACQUIRE: Pass = Pass { kind: Kind::Acquire, fd: -1, len: 0 };
+    /// The same, and the news may be that of a death.
     pub const DEATH: Pass = Pass { kind: Kind::Death, fd: -1, len: 0 };
 
     /// Tidies up after the call that gave `answer`, and hands the answer back.
@@ -76,16 +78,16 @@ impl Pass {
     pub fn finish(self, answer: isize) -> isize {
         match self.kind {
             Kind::Nothing => {}
-            Kind::Listen => {
-                listen();
+            Kind::Acquire => {
+                acquire_point();
             }
             Kind::Death => {
-                listen();
-                deaths::heard();
+                acquire_point();
+                deaths::learned();
             }
-            Kind::SeekNews => {
+            Kind::SeekAcquire => {
                 self.learn(answer);
-                listen();
+                acquire_point();
             }
             _ => return self.learn(answer),
         }
@@ -97,8 +99,8 @@ impl Pass {
     #[inline(always)]
     pub fn finish_alone(self, answer: isize) -> isize {
         match self.kind {
-            Kind::Listen => {
-                listen();
+            Kind::Acquire => {
+                acquire_point();
                 answer
             }
             _ if self.learn_alone(answer) => answer,
@@ -120,7 +122,7 @@ impl Pass {
                 table::set_last_end(self.fd, before.moved(answer as u64));
                 false
             }
-            Kind::Seek | Kind::SeekNews if answer >= 0 => {
+            Kind::Seek | Kind::SeekAcquire if answer >= 0 => {
                 table::set_last_end(self.fd, Near::to(answer as u64));
                 !before.has(answer as u64)
             }
@@ -180,7 +182,7 @@ impl Pass {
         table::set_last_end(self.fd, end);
         match self.kind {
             Kind::Read => {
-                listen();
+                acquire_point();
             }
             Kind::Write => {
                 space::written_through(answer);
@@ -254,7 +256,7 @@ impl Pass {
             }
         }
         if reads {
-            listen();
+            acquire_point();
         } else if writes {
             inodes::written(known);
         }
@@ -284,8 +286,8 @@ pub(super) fn disturbed(fd: i32, turn: u32) {
     }
 }
 
-/// The common call on a file of which nothing is kept, while nothing concerns it: counts it as under
-/// way. `None`: there is more to be done.
+/// The common call on a file of which nothing is kept, while nothing concerns it: counts it as in
+/// flight. `None`: there is more to be done.
 #[inline(always)]
 pub(super) fn enter_alone(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     if concerns::any() {
@@ -305,7 +307,7 @@ pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     if table::tag(value) == table::PASS_THROUGH {
         return Some(match kind {
             Kind::Write | Kind::WriteAt => Pass { kind, fd, len },
-            _ => Pass::LISTEN,
+            _ => Pass::ACQUIRE,
         });
     }
     if table::tag(value) == table::APPEND_PLACED {
@@ -336,7 +338,7 @@ fn enter_append_placed(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
         quiesce::quiesce(fd, quiesce::Next::Learn);
         return None;
     }
-    speak();
+    release_point();
     Some(Pass { kind, fd, len })
 }
 

@@ -49,15 +49,15 @@ pub fn set_under_seccomp() {
     UNDER_SECCOMP.store(true, Relaxed);
 }
 
-/// The epoch: advanced by whatever may have brought news. A window answers only in the epoch in
-/// which it was filled or confirmed.
+/// The epoch, which each acquire point advances. A window answers only in the epoch in which it was
+/// filled or confirmed.
 #[unsafe(link_section = ".data")]
 pub static EPOCH: AtomicU64 = AtomicU64::new(1);
 
-/// Something new may have been learned. With threads a locked add: two that listen at the same time
-/// advance it twice.
+/// An acquire point: something new may have been learned. With threads it is a locked add, so that two
+/// at the same time advance the epoch twice.
 #[inline(always)]
-pub fn listen() {
+pub fn acquire_point() {
     match single_threaded() {
         true => EPOCH.store(EPOCH.load(Relaxed).wrapping_add(1), Relaxed),
         false => {
@@ -66,10 +66,10 @@ pub fn listen() {
     }
 }
 
-/// The same before a call that may bring news, where nobody else can come in between: no window is filled
-/// or confirmed until it has brought them.
+/// The acquire point of a call, before it is made, where nobody else can come in between: no window is
+/// filled or confirmed until the call has brought its news.
 #[inline(always)]
-pub fn listen_ahead() {
+pub fn acquire_point_ahead() {
     EPOCH.store(EPOCH.load(Relaxed).wrapping_add(1), Relaxed);
 }
 
@@ -82,11 +82,12 @@ pub fn begin_concurrency() {
     }
 }
 
-/// The same of a window that was as the file is in an epoch: the one in which it may answer. What was
-/// learned by somebody else in between is not in it.
-pub fn listen_with(window_epoch: u64) -> u64 {
-    // In one step, also where there is one thread: a handler in between may learn something, too, and
-    // fill a window after it. An epoch that came again would make that window right.
+/// An acquire point at which a window was filled or confirmed, in `window_epoch`. Gives the epoch in
+/// which it may answer: an older one where something else was learned in between, which is not in the
+/// window.
+pub fn acquire_point_of_window(window_epoch: u64) -> u64 {
+    // In one step, also where there is one thread: a handler in between may pass an acquire point,
+    // too, and fill a window after it. If its epoch came again, that window would seem right.
     let epoch = loop {
         let epoch = EPOCH.load(Relaxed);
         if swap(&EPOCH, epoch, epoch.wrapping_add(1)) {

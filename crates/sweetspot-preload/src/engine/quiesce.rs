@@ -8,7 +8,7 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
 use super::file::{Held, OpenFile};
-use super::{attach, flush, speak, table};
+use super::{attach, flush, release_point, table};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -39,7 +39,7 @@ pub fn quiesce(fd: i32, next: Next) {
     }
     for turn in 0..=TRIES_MAX {
         // In order with what other files have pending.
-        speak();
+        release_point();
         let _signals = SignalsBlocked::new();
         let held = file.hold();
         if table::word(fd).is_none_or(|now| now.load(Relaxed) != word) {

@@ -15,17 +15,17 @@ use sweetspot_core::ledger::Counter;
 use super::children::passive;
 use super::file::{CLOSED, Hit, OpenFile};
 use super::fill::{Step, miss};
-use super::process::{EPOCH, listen_ahead, passive_for_good};
+use super::process::{EPOCH, acquire_point_ahead, passive_for_good};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone, flush,
-    inodes, observe, quiesce, speak, table, talk, transition,
+    inodes, observe, public_sync_point, quiesce, release_point, table, transition,
 };
 use crate::arch;
 use crate::floor::errno::fail;
 use crate::floor::{careful, copy};
 
-/// What can be done with a `read` at once. A read that passes through earns no window, whatever becomes
-/// of it: so it is learned from, and listened to, before it is made.
+/// What can be done with a `read` at once. A read that passes through here earns no window, whatever
+/// becomes of it: so it is learned from, and its acquire point is passed, before it is made.
 #[inline(always)]
 pub fn at_once(fd: i32, len: usize) -> AtOnce {
     let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::otherwise() };
@@ -40,7 +40,7 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
     }
     word.store(next.0, Relaxed);
     end.store(Near(end.load(Relaxed)).moved(len as u64).0, Relaxed);
-    listen_ahead();
+    acquire_point_ahead();
     AtOnce::Pass
 }
 
@@ -57,7 +57,7 @@ pub fn at_once_at(fd: i32, len: usize, offset: i64) -> AtOnce {
         return AtOnce::Ask;
     }
     end.store(Near::to((offset as u64).wrapping_add(len as u64)).0, Relaxed);
-    listen_ahead();
+    acquire_point_ahead();
     AtOnce::Pass
 }
 
@@ -132,7 +132,7 @@ pub fn hit_at(word: u64, fd: i32, buffer: *mut u8, len: usize, offset: i64) -> O
 pub fn passes_at(fd: i32, len: usize, offset: i64) -> Option<Pass> {
     is_random(table::word(fd)?, fd, offset).then(|| {
         remember_end(fd, len, offset);
-        Pass::LISTEN
+        Pass::ACQUIRE
     })
 }
 
@@ -140,7 +140,7 @@ pub fn passes_at(fd: i32, len: usize, offset: i64) -> Option<Pass> {
 pub fn not_hit_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
     if table::learning_word(fd).is_some_and(|word| is_random(word, fd, offset)) {
         remember_end(fd, len, offset);
-        return Outcome::PassThrough(Pass::LISTEN);
+        return Outcome::PassThrough(Pass::ACQUIRE);
     }
     slowly(fd, Target::Buffer(buffer), len, Some(offset))
 }
@@ -237,11 +237,11 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
     }
     // Not followed: at the kernel's offset.
     if table::word(fd).is_some_and(|word| table::tag(word.load(Relaxed)) == table::OTHER) {
-        let pass = talk();
+        let pass = public_sync_point();
         return Outcome::PassThrough(if super::deaths::may_be_told() { Pass::DEATH } else { pass });
     }
-    speak();
-    Outcome::PassThrough(Pass::LISTEN)
+    release_point();
+    Outcome::PassThrough(Pass::ACQUIRE)
 }
 
 /// Before a read that goes to the kernel, at its offset or at `offset`.
@@ -252,7 +252,7 @@ fn before_pass_through(file: Option<&OpenFile>, fd: i32, len: usize, offset: Opt
         inodes::others_pending(file) || super::children::shows_its_offset(file) || is_noticed(file)
     };
     if file.is_none_or(is_news) {
-        speak();
+        release_point();
     }
     if let Some(offset) = offset {
         if is_far(fd, offset) {
@@ -283,7 +283,7 @@ fn read_window(
             Step::Done(answer) => return Some(Outcome::Done(answer)),
             Step::Ready(len) => hit = hit_pieces(file, target, len, offset, Fresh::InThisCall),
             Step::Again => return None,
-            Step::PassThrough => return Some(Outcome::PassThrough(Pass::LISTEN)),
+            Step::PassThrough => return Some(Outcome::PassThrough(Pass::ACQUIRE)),
         }
     }
     match hit {

@@ -12,7 +12,7 @@ use super::children::passive;
 use super::file::{AT_END, CLOSED, OpenFile};
 use super::{
     AtOnce, Kind, Outcome, Pass, children, concerns, disturbed, enter, enter_alone,
-    is_append_placed, is_followed, observe, quiesce, speak, table,
+    is_append_placed, is_followed, observe, quiesce, release_point, table,
 };
 use crate::floor::atomic::{single_threaded, swap};
 use crate::floor::signals::SignalsBlocked;
@@ -101,10 +101,10 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
     // number of the same description is to go.
     let is_shared = table::open_file(fd)
         .is_some_and(|(file, _)| file.is_from_outside() || children::shows_its_offset(file));
-    let kind = if is_shared || is_news(whence) { Kind::SeekNews } else { Kind::Seek };
+    let kind = if is_shared || is_news(whence) { Kind::SeekAcquire } else { Kind::Seek };
     // The size counts, and it may wait in another open file of the same inode.
-    if kind == Kind::SeekNews {
-        speak();
+    if kind == Kind::SeekAcquire {
+        release_point();
     }
     let mut turn = 0;
     while is_followed(fd) {
@@ -117,8 +117,8 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
             return Outcome::PassThrough(pass);
         }
     }
-    speak();
-    Outcome::PassThrough(Pass::LISTEN)
+    release_point();
+    Outcome::PassThrough(Pass::ACQUIRE)
 }
 
 /// Whether a position that is beyond what was asked so far is one on the file system, of a file whose

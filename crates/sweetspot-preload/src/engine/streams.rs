@@ -14,7 +14,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::pass::Pass;
 use super::process as process_wide;
-use super::{ledger, quiesce, speak, table};
+use super::{ledger, quiesce, release_point, table};
 use crate::floor::atomic::swap;
 use crate::floor::sys;
 
@@ -116,6 +116,6 @@ pub fn libc_call(fd: i32) -> Pass {
             swap(word, value, Learning(value).with(Learning::STDIO).0);
         }
     }
-    speak();
-    Pass::LISTEN
+    release_point();
+    Pass::ACQUIRE
 }

@@ -6,7 +6,7 @@
 //! | `OPEN` | address of its [`OpenFile`] |
 //! | `LEARNING` | a [`Learning`]: opened here, no window yet |
 //! | `PASS_THROUGH` | a regular file that passes through for good |
-//! | `OTHER` | a pipe, socket, terminal: speaking and listening |
+//! | `OTHER` | a pipe, socket, terminal: its calls release and acquire |
 //!
 //! The table is a static of 512 KiB that costs nothing until a page of it is touched. Descriptors
 //! beyond it pass through.

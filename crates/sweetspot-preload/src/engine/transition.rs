@@ -216,8 +216,8 @@ pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
     if MADE_UP.contains(&magic) {
         return Err(Refusal::Final(Why::NotRegular));
     }
-    let hears = super::silence::shares_memory() || super::silence::may_hear();
-    if hears && !rules::is_private(fd) {
+    let acquires_unseen = super::unseen::shares_memory() || super::unseen::may_acquire();
+    if acquires_unseen && !rules::is_private(fd) {
         return Err(Refusal::Final(Why::SharedMemory));
     }
     Ok(if magic == FUSE { Trust::Nothing } else { Trust::Times })

@@ -2,7 +2,7 @@
 //! order.
 //!
 //! A write that waits has happened for the program: it sees its bytes, its position, its size. What
-//! *others* see of it is put off until the program speaks: then everything that waits, of every
+//! *others* see of it is put off until the next release point: there everything that waits, of every
 //! file, is written out, oldest first ([`flush_all`]).
 #![allow(unsafe_code)]
 
@@ -25,7 +25,8 @@ use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, entries, inodes,
-    is_followed, ledger, life, observe, quiesce, speak, table, talk, transition,
+    is_followed, ledger, life, observe, public_sync_point, quiesce, release_point, table,
+    transition,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
@@ -189,10 +190,10 @@ fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
     }
     match table::word(fd).map(|word| table::tag(word.load(Relaxed))) {
         // A pipe, whose reader now goes on.
-        Some(table::OTHER) => Outcome::PassThrough(talk()),
+        Some(table::OTHER) => Outcome::PassThrough(public_sync_point()),
         Some(table::PASS_THROUGH) => pass_through(Pass { kind, fd, len }),
         // A descriptor that is not followed: perhaps a file that has a window elsewhere.
-        _ => pass_through(Pass::LISTEN),
+        _ => pass_through(Pass::ACQUIRE),
     }
 }
 
@@ -249,7 +250,7 @@ fn write_prepared(
 }
 
 fn pass_through(pass: Pass) -> Outcome {
-    speak();
+    release_point();
     Outcome::PassThrough(pass)
 }
 
@@ -406,7 +407,7 @@ fn recalled(file: &'static OpenFile, fd: i32) -> Prepared {
 
 /// Writes at the position that is ours; `None` when it is ours no longer.
 fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> Option<isize> {
-    speak();
+    release_point();
     let _signals = SignalsBlocked::new();
     let held = file.hold();
     if !file.is_on() || held.nested || file.pending() > 0 || appends(file) {

@@ -126,7 +126,7 @@ static CLOCK: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NO_CLOCK).cast_m
 static NO_CLOCK: AtomicU32 = AtomicU32::new(0);
 #[unsafe(link_section = ".data")]
 static CLOCK_SEEN: AtomicU32 = AtomicU32::new(0);
-/// The same for the words that others give without a call of this process: they advance the clock, too.
+/// The same for what others tell this process without a call of its own: they advance the clock, too.
 #[unsafe(link_section = ".data")]
 static NEWS: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NO_CLOCK).cast_mut());
 #[unsafe(link_section = ".data")]

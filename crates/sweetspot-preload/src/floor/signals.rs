@@ -17,7 +17,7 @@ pub const COUNT: usize = 65;
 pub const FAULTS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
 /// Those that the C libraries keep for themselves (to cancel threads, to change all of them): their
-/// handlers are no words of anybody.
+/// handlers bring no news.
 const LIBC_OWN: Range<c_int> = 32..34;
 
 /// Whether a bad address shows by this signal.

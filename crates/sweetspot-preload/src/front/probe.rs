@@ -128,7 +128,7 @@ fn writes(header: &Header) -> u32 {
         wrong |= done != RECORD_BYTES as isize;
         number += 1;
     }
-    engine::speak();
+    engine::release_point();
     wrong |= engine::dirty::is_pending();
     for number in 0..number {
         let mut found: Record = [0; 32];

@@ -13,7 +13,7 @@ use sweetspot_core::ledger::BUFFER_AUTO;
 use sweetspot_core::shadow::{self, Shadow, Transfer, Wish, World, Would};
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::trace::{
-    BY_STDIO, FROM_OUTSIDE, HANDED, Line, NEWS, POSITIONED, RESUMED, SPEECH, Told,
+    ACQUIRED, BY_STDIO, FROM_OUTSIDE, HANDED, Line, POSITIONED, RELEASED, RESUMED, Told,
 };
 use sweetspot_core::why::Why;
 use sweetspot_report::profile::data::Prediction;
@@ -107,11 +107,11 @@ fn tell(
     counted: &mut Counts,
     answers: &Answers,
 ) {
-    if line.flags & NEWS != 0 {
-        world.listen();
+    if line.flags & ACQUIRED != 0 {
+        world.acquire_point();
     }
-    if line.flags & SPEECH != 0 {
-        world.speak();
+    if line.flags & RELEASED != 0 {
+        world.release_point();
     }
     if line.flags & RESUMED != 0 {
         stream.shadow.resume(world);
@@ -140,8 +140,8 @@ fn tell(
     let mut wish = Wish::Nothing;
     match line.told {
         _ if line.flags & BY_STDIO != 0 => {
-            world.speak();
-            world.listen();
+            world.release_point();
+            world.acquire_point();
             shadow.refuse(Why::Stdio, world, count);
         }
         Told::Write if is_handed => shadow.write_past(transfer, world, count),

@@ -1,4 +1,4 @@
-//! The order in which files were modified: what makes one newer than another is speech, too.
+//! The order in which files were modified: others can notice which of two files is newer.
 
 use super::compare::{Aspect, Difference, Item, Noise, Outcome, aligned};
 use std::collections::BTreeMap;

@@ -47,7 +47,7 @@ pub(super) fn note_let_go(entry: &Entry, left: u64) {
 }
 
 /// Waits until what was closed is free: before somebody unmounts its file system, asks for free space,
-/// removes a name, or hears of it.
+/// removes a name, or learns that it was closed.
 #[inline(always)]
 pub fn await_let_go() {
     if LET_GO_COUNT.load(Relaxed) != 0 {

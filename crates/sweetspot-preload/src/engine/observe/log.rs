@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use sweetspot_core::observe::PROCESSES_MAX;
 use sweetspot_core::shadow::World;
 use sweetspot_core::trace::{
-    BY_STDIO, FROM_OUTSIDE, HANDED, Line, NEWS, POSITIONED, RESUMED, SPEECH, Told, Trace,
+    ACQUIRED, BY_STDIO, FROM_OUTSIDE, HANDED, Line, POSITIONED, RELEASED, RESUMED, Told, Trace,
 };
 use sweetspot_core::why::Why;
 
@@ -22,9 +22,9 @@ static TRACE: AtomicPtr<Trace> = AtomicPtr::new(core::ptr::null_mut());
 /// What the log knows of this process' `World`: shadows change it, and are asked again afterwards;
 /// what else does is told with the next event.
 #[unsafe(link_section = ".data")]
-static KNOWN_NEWS: AtomicU64 = AtomicU64::new(0);
+static KNOWN_ACQUIRES: AtomicU64 = AtomicU64::new(0);
 #[unsafe(link_section = ".data")]
-static KNOWN_SPEECH: AtomicU64 = AtomicU64::new(0);
+static KNOWN_RELEASES: AtomicU64 = AtomicU64::new(0);
 
 /// Begins to log, if the ledger says so.
 pub fn start() {
@@ -48,8 +48,8 @@ pub fn thinning() -> u32 {
 #[inline(always)]
 pub fn know(world: &World) {
     if trace().is_some() {
-        KNOWN_NEWS.store(world.news, Relaxed);
-        KNOWN_SPEECH.store(world.speech, Relaxed);
+        KNOWN_ACQUIRES.store(world.acquires, Relaxed);
+        KNOWN_RELEASES.store(world.releases, Relaxed);
     }
 }
 
@@ -144,10 +144,10 @@ fn log(
             trace.log(&line(Told::Refuse, 0, state.shadow.why(), 0, 1, state.stream));
         }
     }
-    let news = if KNOWN_NEWS.load(Relaxed) == world.news { 0 } else { NEWS };
-    let speech = if KNOWN_SPEECH.load(Relaxed) == world.speech { 0 } else { SPEECH };
+    let acquired = if KNOWN_ACQUIRES.load(Relaxed) == world.acquires { 0 } else { ACQUIRED };
+    let released = if KNOWN_RELEASES.load(Relaxed) == world.releases { 0 } else { RELEASED };
     know(world);
     // There is one end.
     let weight = if told == Told::End { 1 } else { state.weight };
-    trace.log(&line(told, at, value, flags | news | speech, weight, state.stream));
+    trace.log(&line(told, at, value, flags | acquired | released, weight, state.stream));
 }

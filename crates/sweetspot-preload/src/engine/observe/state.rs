@@ -55,9 +55,9 @@ pub(super) static NEXT_DESCRIPTION: AtomicU32 = AtomicU32::new(0);
 pub(super) const SHARED: u32 = 1;
 /// Closed at exec.
 pub(super) const CLOSE_ON_EXEC: u32 = 2;
-/// No file that could be buffered: speaking and listening.
+/// No file that could be buffered: its calls release and acquire.
 pub(super) const OTHER: u32 = 4;
-/// While armed: its calls would pass through, so reads listen and writes speak.
+/// While armed: its calls would pass through, so its reads acquire and its writes release.
 pub(super) const PASS_THROUGH: u32 = 8;
 /// Counted in the record of its folder, until it proves busy. Most of them have no description: all
 /// there is to them is counted the short way, while `left` lasts.

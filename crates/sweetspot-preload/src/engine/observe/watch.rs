@@ -16,7 +16,8 @@ use super::super::{Outcome, Pass, transition};
 use super::files::BUSY_CALLS;
 use super::state::{BURST_CALLS, Counts, FIRST_CALLS, FOLDED, OTHER, SEEN, Seen, State};
 use super::{
-    NEWS, PID, SPEECH, TICKS, clock_ns, hear, is_on, log, observations, places, random, world_now,
+    ACQUIRES, PID, RELEASES, TICKS, clock_ns, count_point, is_on, log, observations, places,
+    random, world_now,
 };
 use crate::engine::ledger;
 use crate::floor::sys;
@@ -126,8 +127,8 @@ impl Watch {
             self.count_time(&counts, done, took_ns);
         }
         if seen.flags.load(Relaxed) & OTHER != 0 {
-            hear(&NEWS);
-            hear(&SPEECH);
+            count_point(&ACQUIRES);
+            count_point(&RELEASES);
             if counts.exclusive && !self.by_stdio {
                 seen.arm(gap());
             }
@@ -218,8 +219,8 @@ impl Watch {
         let told = if self.kind == Kind::Seek { (position, 0, 0) } else { (at, len, done) };
         log::call(state, counts, &world, self.kind, manner, told);
         if self.by_stdio {
-            world.speak();
-            world.listen();
+            world.release_point();
+            world.acquire_point();
             state.change_shadow(&mut world, Some(Why::Stdio));
         } else {
             let State { shadow, would, weight, .. } = state;
@@ -254,8 +255,8 @@ impl Watch {
             state.end_burst(counts);
         }
         if world != before {
-            NEWS.store(world.news, Relaxed);
-            SPEECH.store(world.speech, Relaxed);
+            ACQUIRES.store(world.acquires, Relaxed);
+            RELEASES.store(world.releases, Relaxed);
             log::know(&world);
         }
     }

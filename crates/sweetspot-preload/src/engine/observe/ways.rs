@@ -19,7 +19,7 @@ use sweetspot_core::observe::{Kind, LARGE_BYTES, Tally, size_bucket};
 
 use super::state::{Counts, FOLDED, OTHER, PASS_THROUGH, SEEN, Seen};
 use super::watch::{Watch, time, turn};
-use super::{NEWS, SPEECH, hear};
+use super::{ACQUIRES, RELEASES, count_point};
 use crate::arch::with_caller;
 use crate::floor::{atomic, next, sys};
 
@@ -68,10 +68,10 @@ fn count_plain(kind: Kind, seen: &Seen, len: u64, at: Option<i64>, answer: isize
     let flags = seen.flags.load(Relaxed);
     if flags & (OTHER | PASS_THROUGH) != 0 {
         if kind == Kind::Read || flags & OTHER != 0 {
-            hear(&NEWS);
+            count_point(&ACQUIRES);
         }
         if kind == Kind::Write || flags & OTHER != 0 {
-            hear(&SPEECH);
+            count_point(&RELEASES);
         }
     }
     match kind {

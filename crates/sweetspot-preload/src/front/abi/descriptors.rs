@@ -42,7 +42,7 @@ macro_rules! makes_tellers {
             life::made(fd);
             deaths::descriptor_made();
             // It may have been refused, as there is no such process any more.
-            deaths::heard();
+            deaths::learned();
             pass.done();
             fd
         }

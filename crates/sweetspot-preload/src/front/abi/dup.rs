@@ -80,7 +80,7 @@ pub(super) fn control(
         libc::F_GETFL | libc::F_GETOWN if engine::life::may_be_shared(fd) => asked(next),
         // Questions that reveal nothing and that nobody notices.
         libc::F_GETFD | libc::F_GETFL | libc::F_GETOWN => next(),
-        // Locks: taking one is listening, releasing one is speaking.
+        // Locks: taking one is an acquire point, giving one back is a release point.
         libc::F_GETLK
         | libc::F_SETLK
         | libc::F_SETLKW
@@ -95,7 +95,7 @@ pub(super) fn control(
             }
             let pass = engine::pass_through();
             let answer = next();
-            engine::deaths::heard();
+            engine::deaths::learned();
             pass.done();
             answer
         }

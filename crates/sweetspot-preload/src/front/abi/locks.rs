@@ -1,4 +1,4 @@
-//! Locks and System V semaphores: taking one is listening, releasing one is speaking.
+//! Locks and System V semaphores: taking one is an acquire point, giving one back is a release point.
 //!
 //! `fcntl` locks are in `dup`. POSIX semaphores and process-shared mutexes make no call that could
 //! be seen; they live in shared memory, which ends buffering (`memory`).
@@ -10,14 +10,14 @@ use crate::engine::{self, deaths, life};
 use crate::floor::aside;
 
 // The kernel frees the locks of a process that is killed before anybody can wait for it.
-hears_of_deaths! {
+learns_of_deaths! {
     fn flock(fd: c_int, operation: c_int);
     fn semop(id: c_int, operations: Pointer, count: usize);
     fn semtimedop(id: c_int, operations: Pointer, count: usize, timeout: Pointer);
     fn semctl(id: c_int, index: c_int, command: c_int, argument: usize);
 }
 
-talk! {
+public_sync_point! {
     fn semget(key: c_int, count: c_int, flags: c_int) -> c_int;
     fn lckpwdf() -> c_int;
     fn ulckpwdf() -> c_int;
@@ -31,7 +31,7 @@ macro_rules! record_locks {
             life::hand_over(fd);
             let pass = engine::pass_through();
             let answer = next(fd, command, len);
-            deaths::heard();
+            deaths::learned();
             pass.done();
             answer
         }

@@ -8,7 +8,7 @@
 use core::ffi::{CStr, c_char, c_int, c_long};
 
 use super::Pointer;
-use crate::engine::{self, ending, mapping, silence};
+use crate::engine::{self, ending, mapping, unseen};
 use crate::floor::next::{self, After, is_uring};
 use sweetspot_core::why::Why;
 
@@ -56,16 +56,16 @@ hook! {
 
 hook! {
     fn shmat(id: c_int, at: Pointer, flags: c_int) -> Pointer, next => {
-        silence::agrees_silently();
+        unseen::syncs();
         next(id, at, flags)
     }
 }
 
 macro_rules! named_semaphores {
     ($($name:ident)*) => {$(hook! {
-        // From then on the program can speak by a store (sem_post makes no call while nobody waits).
+        // From then on a store can be a release point (sem_post makes no call while nobody waits).
         fn $name(name: Pointer, flags: c_int, mode: usize, value: usize) -> Pointer, next => {
-            silence::agrees_silently();
+            unseen::syncs();
             next(name, flags, mode, value)
         }
     })*};

@@ -1,7 +1,7 @@
 //! What is known of a file besides its bytes: size, times, owner, mode, attributes; and the calls
 //! that make it durable.
 //!
-//! Asking is listening, and shows what is pending; setting would be undone by a later flush. So all
+//! Asking is an acquire point, and shows what is pending; a later flush would undo what was set. So all
 //! of them come after everything that was written.
 
 use core::ffi::{c_char, c_int, c_uint};

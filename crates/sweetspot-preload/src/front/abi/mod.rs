@@ -1,8 +1,8 @@
 //! The C functions that stand in front of libc's: arguments in, answer out, nothing else.
 //!
 //! Each file groups them as a reader would look for them. A function either asks the engine (and calls
-//! the next definition where it says to pass through), or is one of a table that passes through and notes
-//! that the program spoke and listened.
+//! the next definition where it says to pass through), or is one of a table whose calls pass through
+//! between a release point and an acquire point.
 
 // Each must be called as the C function of its name.
 #![allow(clippy::missing_safety_doc)]
@@ -95,26 +95,26 @@ macro_rules! hook_in_two {
     };
 }
 
-/// C functions that pass through, and speak and listen: everything that others could notice, or that
-/// brings news, and concerns nothing that is buffered. Where nothing comes after the call it is a jump:
-/// below a frame of ours the processor does not know where a call that came back from the kernel
-/// returns to, which costs as much as all the rest of `profile`.
+/// C functions that pass through between a release point and an acquire point: everything that others
+/// could notice, or that brings news, and concerns nothing that is buffered. Where nothing comes after
+/// the call it is a jump: below a frame of ours the processor does not know where a call that came
+/// back from the kernel returns to, which costs as much as all the rest of `profile`.
 macro_rules! pass_through {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
         $(hook_in_two! {
             fn $name($($arg: $type),*) -> $ret, next
             if false = $crate::engine::concerns::any() => {
                 let answer = next($($arg),*);
-                $crate::engine::process::listen();
+                $crate::engine::process::acquire_point();
                 answer
             } else {
                 if $crate::engine::children::passive() {
-                    $crate::engine::observe::spoke();
+                    $crate::engine::observe::sync_point();
                     return next($($arg),*);
                 }
-                $crate::engine::speak();
+                $crate::engine::release_point();
                 let answer = next($($arg),*);
-                $crate::engine::process::listen();
+                $crate::engine::process::acquire_point();
                 answer
             }
         })*
@@ -137,11 +137,11 @@ macro_rules! shows_what_is_free {
 }
 
 /// The same, for functions that look at no file: what nobody but us looks at goes on waiting.
-macro_rules! talk {
+macro_rules! public_sync_point {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> $ret, next => {
-                let pass = $crate::engine::talk();
+                let pass = $crate::engine::public_sync_point();
                 let answer = next($($arg),*);
                 pass.done();
                 answer
@@ -151,13 +151,13 @@ macro_rules! talk {
 }
 
 /// The same, for functions after which this process may know of the death of another one.
-macro_rules! hears_of_deaths {
+macro_rules! learns_of_deaths {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> c_int, next => {
-                let pass = $crate::engine::talk();
+                let pass = $crate::engine::public_sync_point();
                 let answer = next($($arg),*);
-                $crate::engine::deaths::heard();
+                $crate::engine::deaths::learned();
                 pass.done();
                 answer
             }

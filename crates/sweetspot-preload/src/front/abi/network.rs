@@ -7,7 +7,7 @@ use super::Pointer;
 use crate::engine::{self, deaths, life};
 
 // Whether somebody answers, or has an address, tells that he lives.
-hears_of_deaths! {
+learns_of_deaths! {
     fn connect(fd: c_int, address: Pointer, len: c_uint);
     fn __connect(fd: c_int, address: Pointer, len: c_uint);
     fn bind(fd: c_int, address: Pointer, len: c_uint);
@@ -17,7 +17,7 @@ hook! {
     fn getsockopt(fd: c_int, level: c_int, name: c_int, into: Pointer, len: Pointer) -> c_int, next => {
         // A descriptor of the process at the other end; libc has no name for it.
         const SO_PEERPIDFD: c_int = 77;
-        let pass = engine::talk();
+        let pass = engine::public_sync_point();
         let answer = next(fd, level, name, into, len);
         if answer == 0 && (level, name) == (libc::SOL_SOCKET, SO_PEERPIDFD) {
             // SAFETY: the call that wrote there has succeeded.
@@ -29,7 +29,7 @@ hook! {
     }
 }
 
-talk! {
+public_sync_point! {
     fn send(fd: c_int, bytes: Pointer, len: usize, flags: c_int) -> isize;
     fn __send(fd: c_int, bytes: Pointer, len: usize, flags: c_int) -> isize;
     fn sendto(

@@ -146,7 +146,7 @@ pub(super) fn starting_shell<R>(shell: impl FnOnce() -> R) -> R {
     let answer = target::start_shell(shell);
     after_spawn();
     // `system` has waited for it.
-    deaths::heard();
+    deaths::learned();
     answer
 }
 

@@ -18,7 +18,7 @@ use super::{dup, rights, signals, system, transfer};
 use crate::arch::old;
 use crate::engine::process::{begin_concurrency, set_under_seccomp};
 use crate::engine::table::DESCRIPTORS_MAX;
-use crate::engine::{self, Outcome, children, deaths, ending, handlers, life, mapping, silence};
+use crate::engine::{self, Outcome, children, deaths, ending, handlers, life, mapping, unseen};
 use crate::floor::aside;
 use crate::front::reach::target::{Environment, Target};
 
@@ -257,10 +257,10 @@ fn on_rights(call: &Call) -> Option<isize> {
         old::LCHOWN | libc::SYS_lsetxattr | libc::SYS_lremovexattr => {
             rights_of(libc::AT_FDCWD, a, libc::AT_SYMLINK_NOFOLLOW, next)
         }
-        libc::SYS_umask | libc::SYS_personality => talked(next),
+        libc::SYS_umask | libc::SYS_personality => at_public_sync_point(next),
         libc::SYS_prctl => {
             rights::confining(fd);
-            talked(next)
+            at_public_sync_point(next)
         }
         libc::SYS_setrlimit => {
             let answer = passed_through(next);
@@ -309,7 +309,7 @@ fn on_messages(call: &Call) -> Option<isize> {
     })
 }
 
-/// Signals and waits: what others hear, and what is heard of them.
+/// Signals and waits: what others learn from this process, and what it learns from them.
 fn among_processes(call: &Call) -> Option<isize> {
     let [a, b, c, ..] = call.arguments;
     let number = call.number;
@@ -336,7 +336,7 @@ fn among_processes(call: &Call) -> Option<isize> {
         libc::SYS_rt_tgsigqueueinfo => sent(c, fd, next),
         libc::SYS_tkill | libc::SYS_pidfd_send_signal => sent(b, 0, next),
         // Others may wait there: memory of a file need not be writable for that.
-        libc::SYS_futex if b & libc::FUTEX_PRIVATE_FLAG as usize == 0 => talked(next),
+        libc::SYS_futex if b & libc::FUTEX_PRIVATE_FLAG as usize == 0 => at_public_sync_point(next),
         libc::SYS_futex => next(),
         libc::SYS_rt_sigprocmask => {
             signals::mask_changing(fd, b as *const u64);
@@ -400,7 +400,7 @@ fn of_processes(call: &Call) -> Option<isize> {
         // Pages that others read as they are at that time, faults that others see, answers that the
         // kernel stores.
         libc::SYS_shmat | libc::SYS_vmsplice | libc::SYS_userfaultfd | libc::SYS_io_setup => {
-            silence::agrees_silently();
+            unseen::syncs();
             unknown(call)
         }
         libc::SYS_mlockall => {
@@ -427,7 +427,7 @@ fn unknown(call: &Call) -> isize {
     }
     let answer = passed_through(|| call.make());
     // It may have asked for a process that is gone.
-    deaths::heard();
+    deaths::learned();
     if answer > 0 {
         deaths::told();
     }
@@ -459,15 +459,15 @@ fn unless(error: Option<c_int>, call: impl FnOnce() -> isize) -> isize {
     error.map_or_else(call, crate::floor::errno::fail)
 }
 
-/// Is seen, calls, listens; no file is looked at.
-fn talked(next: impl FnOnce() -> isize) -> isize {
-    let pass = engine::talk();
+/// Releases, calls, acquires; no file is looked at.
+fn at_public_sync_point(next: impl FnOnce() -> isize) -> isize {
+    let pass = engine::public_sync_point();
     let answer = next();
     pass.done();
     answer
 }
 
-/// Speaks, calls, listens.
+/// Releases, calls, acquires.
 #[inline(always)]
 fn passed_through(next: impl FnOnce() -> isize) -> isize {
     let pass = engine::pass_through();
@@ -481,10 +481,10 @@ fn passed_through(next: impl FnOnce() -> isize) -> isize {
 /// Sends a signal, to a process or to several (0, or less).
 fn sent(signal: usize, to: c_int, next: impl FnOnce() -> isize) -> isize {
     deaths::sending(signal as c_int);
-    let answer = talked(next);
+    let answer = at_public_sync_point(next);
     match answer {
         0 => deaths::sent(signal as c_int, to),
-        _ => deaths::heard(),
+        _ => deaths::learned(),
     }
     answer
 }

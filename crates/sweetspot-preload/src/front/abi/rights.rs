@@ -63,7 +63,7 @@ pub(super) fn confining(operation: c_int) {
 
 hook! {
     fn prctl(operation: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int, next => {
-        let pass = crate::engine::talk();
+        let pass = crate::engine::public_sync_point();
         confining(operation);
         let answer = next(operation, a, b, c, d);
         pass.done();
@@ -105,7 +105,7 @@ macro_rules! limits_of_any {
             let pass = crate::engine::pass_through();
             let answer = next(process, resource, new, old);
             limits_set(process, resource, new, answer);
-            deaths::heard();
+            deaths::learned();
             pass.done();
             answer
         }

@@ -14,13 +14,13 @@ use crate::floor::careful::{self, MaskChange};
 macro_rules! sends {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $signal:ident, $to:expr;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = engine::talk();
+            let pass = engine::public_sync_point();
             deaths::sending($signal);
             let answer = next($($arg),*);
             match answer {
                 0 => deaths::sent($signal, $to),
                 // Perhaps there is no such process any more.
-                _ => deaths::heard(),
+                _ => deaths::learned(),
             }
             pass.done();
             answer
@@ -35,7 +35,7 @@ sends! {
     fn pidfd_send_signal(fd: c_int, signal: c_int, info: Pointer, flags: c_uint), signal, 0;
 }
 
-talk! {
+public_sync_point! {
     fn raise(signal: c_int) -> c_int;
     fn gsignal(signal: c_int) -> c_int;
     fn pthread_kill(thread: Pointer, signal: c_int) -> c_int;
@@ -55,27 +55,27 @@ fn first_word(new: Pointer) -> Option<usize> {
 /// Before a handler is set (or none, if that is only asked): others can see which signals a process
 /// catches or ignores.
 pub(super) fn disposition_changing(signal: c_int, handler: impl FnOnce() -> Option<usize>) {
-    if engine::is_heard()
+    if engine::release_point_matters()
         && handler().is_some_and(|handler| handlers::is_seen_to_change(signal, handler))
     {
-        engine::talk();
+        engine::public_sync_point();
     }
 }
 
 /// Before the signal mask changes (or not): others can see it.
 pub(super) fn mask_changing(how: c_int, set: *const u64) {
-    if set.is_null() || passive() && !engine::is_heard() {
+    if set.is_null() || passive() && !engine::release_point_matters() {
         return;
     }
     let Some(set) = handlers::glance(set) else { return };
-    let is_heard = engine::is_heard();
-    if !is_heard && how != libc::SIG_SETMASK && set & crate::floor::signals::fault_set() == 0 {
+    let matters = engine::release_point_matters();
+    if !matters && how != libc::SIG_SETMASK && set & crate::floor::signals::fault_set() == 0 {
         return;
     }
     let change = MaskChange::by(how, set);
     careful::mask_changing(change);
-    if is_heard && change.is_any() {
-        engine::talk();
+    if matters && change.is_any() {
+        engine::public_sync_point();
     }
 }
 
@@ -93,7 +93,7 @@ masks! { sigprocmask pthread_sigmask }
 macro_rules! old_masks {
     ($(fn $name:ident($arg:ident: c_int) -> c_int;)*) => {$(hook! {
         fn $name($arg: c_int) -> c_int, next => {
-            let pass = engine::talk();
+            let pass = engine::public_sync_point();
             let answer = next($arg);
             careful::blocking(crate::floor::sys::change_signal_mask(libc::SIG_BLOCK, 0));
             pass.done();
@@ -138,7 +138,7 @@ dispositions! {
 hook! {
     /// It changes the signal mask, too, and tells from it whether the signal was held.
     fn sigset(signal: c_int, handler: Pointer) -> Pointer, next => {
-        let pass = engine::talk();
+        let pass = engine::public_sync_point();
         let uncovered = handlers::uncover(signal);
         let (uncovered, answer) = handlers::with_own_mask(uncovered, || next(signal, handler));
         handlers::cover(uncovered);
@@ -149,7 +149,7 @@ hook! {
 }
 
 hook! {
-    /// Of a thread that begins with this mask nothing else is heard.
+    /// Nothing else shows that a thread begins with this mask.
     fn pthread_attr_setsigmask_np(attributes: Pointer, set: *const u64) -> c_int, next => {
         careful::blocking(handlers::glance(set).unwrap_or(0));
         next(attributes, set)

@@ -105,7 +105,7 @@ hook! {
         life::stream_closing(descriptor(stream));
         let pass = engine::pass_through();
         let answer = next(stream);
-        deaths::heard();
+        deaths::learned();
         pass.done();
         answer
     }

@@ -4,15 +4,15 @@ use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
 use crate::engine::children::passive;
-use crate::engine::process::listen;
-use crate::engine::{self, deaths, handlers, life, silence};
+use crate::engine::process::acquire_point;
+use crate::engine::{self, deaths, handlers, life, unseen};
 
 hook! {
     fn getppid() -> c_int, next => {
         let pass = engine::pass_through();
         let parent = next();
         // Another one than before: the former has died.
-        engine::deaths::heard();
+        engine::deaths::learned();
         pass.done();
         parent
     }
@@ -33,10 +33,10 @@ hook! {
     /// What it names is read without a call that is seen, and tells what another process has done.
     fn clock_getcpuclockid(process: c_int, clock: Pointer) -> c_int, next => {
         if process != 0 && process != crate::floor::sys::process_id() {
-            silence::hears_silently();
+            unseen::acquires();
         }
         let answer = next(process, clock);
-        deaths::heard();
+        deaths::learned();
         answer
     }
 }
@@ -124,7 +124,7 @@ pass_through! {
 }
 
 // An error may say that there is no such process any more.
-hears_of_deaths! {
+learns_of_deaths! {
     fn setpgid(process: c_int, group: c_int);
     fn __setpgid(process: c_int, group: c_int);
     fn getpgid(process: c_int);
@@ -139,15 +139,15 @@ hears_of_deaths! {
     fn sched_setattr(process: c_int, from: Pointer, flags: c_uint);
 }
 
-/// Calls, and listens: another process may have set what is asked for. Nobody hears the question.
+/// Calls, and acquires: another process may have set what is asked for. Nobody notices the question.
 #[inline(always)]
 pub(super) fn asked<R>(next: impl FnOnce() -> R) -> R {
     let answer = next();
     match passive() {
-        true => engine::observe::spoke(),
+        true => engine::observe::sync_point(),
         false => {
-            deaths::heard();
-            listen();
+            deaths::learned();
+            acquire_point();
         }
     }
     answer
@@ -205,7 +205,7 @@ fn is_set_by_others(what: c_int) -> bool {
     )
 }
 
-talk! {
+public_sync_point! {
     fn umask(mask: c_uint) -> c_uint;
     fn personality(persona: usize) -> c_int;
 }

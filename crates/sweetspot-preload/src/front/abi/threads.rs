@@ -34,7 +34,7 @@ macro_rules! may_tell_in_a_thread {
     })*};
 }
 may_tell_in_a_thread! {
-    fn timer_create(clock: c_int, event: Pointer, into: Pointer), engine::talk();
+    fn timer_create(clock: c_int, event: Pointer, into: Pointer), engine::public_sync_point();
     fn mq_notify(queue: c_int, event: Pointer), engine::pass_through();
     fn getaddrinfo_a(mode: c_int, list: Pointer, count: c_int, event: Pointer), engine::pass_through();
 }

@@ -7,7 +7,7 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::engine::process::begin_concurrency;
-use crate::engine::{self, deaths, handlers, life, silence};
+use crate::engine::{self, deaths, handlers, life, unseen};
 
 /// Between two descriptors, at the kernel's offsets.
 macro_rules! between {
@@ -42,7 +42,7 @@ between! {
 hook! {
     // Whoever reads the pipe finds in it what is stored in these pages until then.
     fn vmsplice(fd: c_int, vector: Pointer, count: usize, flags: c_uint) -> isize, next => {
-        silence::agrees_silently();
+        unseen::syncs();
         life::hand_over(fd);
         let pass = engine::pass_through();
         let answer = next(fd, vector, count, flags);

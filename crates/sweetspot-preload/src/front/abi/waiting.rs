@@ -3,14 +3,14 @@
 use core::ffi::{c_int, c_uint};
 
 use super::Pointer;
-use crate::engine::{deaths, silence};
+use crate::engine::{deaths, unseen};
 use crate::floor::careful;
 
 /// What is told through a descriptor may be a death.
 macro_rules! told {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> c_int;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = crate::engine::talk();
+            let pass = crate::engine::public_sync_point();
             let answer = next($($arg),*);
             if answer > 0 {
                 deaths::told();
@@ -67,15 +67,15 @@ hook! {
 pub(super) fn watching(mask: u64, next: impl FnOnce() -> isize) -> isize {
     const { assert!(libc::IN_MODIFY as u64 == libc::FAN_MODIFY) };
     if mask & libc::FAN_MODIFY != 0 {
-        silence::will_count_writes();
+        unseen::will_count_writes();
     }
-    let pass = crate::engine::talk();
+    let pass = crate::engine::public_sync_point();
     let answer = next();
     pass.done();
     answer
 }
 
-talk! {
+public_sync_point! {
     fn epoll_ctl(fd: c_int, operation: c_int, of: c_int, event: Pointer) -> c_int;
     fn eventfd_read(fd: c_int, value: Pointer) -> c_int;
     fn eventfd_write(fd: c_int, value: u64) -> c_int;
@@ -119,7 +119,7 @@ talk! {
 macro_rules! joins {
     ($(fn $name:ident(thread: usize $(, $arg:ident: $type:ty)*);)*) => {$(hook! {
         fn $name(thread: usize $(, $arg: $type)*) -> c_int, next => {
-            let pass = crate::engine::talk();
+            let pass = crate::engine::public_sync_point();
             let answer = next(thread $(, $arg)*);
             if answer == 0 {
                 careful::ended(thread);
@@ -137,7 +137,7 @@ joins! {
 
 hook! {
     fn pthread_cancel(thread: usize) -> c_int, next => {
-        let pass = crate::engine::talk();
+        let pass = crate::engine::public_sync_point();
         // Before: it may have ended when this comes back.
         careful::cancelled(thread);
         let answer = next(thread);
@@ -188,7 +188,7 @@ hook! {
 macro_rules! takes_signals {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = crate::engine::talk();
+            let pass = crate::engine::public_sync_point();
             let answer = next($($arg),*);
             deaths::signalled();
             pass.done();

@@ -1,5 +1,5 @@
-//! Words that nobody hears: memory that others share, and whoever is told of each write. Where there may
-//! be any, only files that nobody else looks at are buffered.
+//! Release and acquire points that no call shows: memory that others share, and processes that are
+//! told of each write. Where there may be any, only files that nobody else looks at are buffered.
 
 use core::sync::atomic::{
     AtomicBool,
@@ -11,7 +11,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::ending::end_because;
 use super::quiesce::{self, Next, quiesce};
-use super::{attach, observe, rules, speak, table};
+use super::{attach, observe, release_point, rules, table};
 
 /// Whether there is a writable mapping that a child of a fork would share.
 #[unsafe(link_section = ".data")]
@@ -22,7 +22,8 @@ pub fn shares_with_children() {
     SHARES_WRITABLE.store(true, Relaxed);
 }
 
-/// Whether other processes share writable memory, through which they may agree in silence.
+/// Whether other processes share writable memory, in which a store releases and a load acquires,
+/// unseen.
 #[unsafe(link_section = ".data")]
 static SHARES_MEMORY: AtomicBool = AtomicBool::new(false);
 
@@ -31,19 +32,19 @@ pub fn shares_memory() -> bool {
     SHARES_MEMORY.load(SeqCst)
 }
 
-/// Whether this process may hear from others through memory that it only reads.
+/// Whether others may write to memory that this process only reads.
 #[unsafe(link_section = ".data")]
-static HEARS: AtomicBool = AtomicBool::new(false);
+static MAY_ACQUIRE: AtomicBool = AtomicBool::new(false);
 
-/// Whether a load may be news: then no window answers, but for files that nobody else looks at.
-pub fn may_hear() -> bool {
-    HEARS.load(SeqCst)
+/// Whether a load may be an acquire point: then only windows of files that nobody else looks at answer.
+pub fn may_acquire() -> bool {
+    MAY_ACQUIRE.load(SeqCst)
 }
 
-/// Another process may write to memory that this one reads: a load there is a word that is not seen.
-/// Reads pass through for good.
-pub fn hears_silently() {
-    if passive() || HEARS.swap(true, SeqCst) {
+/// Another process may write to memory that this one reads: a load there is an acquire point that is
+/// not seen. Reads pass through for good.
+pub fn acquires() {
+    if passive() || MAY_ACQUIRE.swap(true, SeqCst) {
         return;
     }
     for fd in table::all() {
@@ -54,10 +55,10 @@ pub fn hears_silently() {
     }
 }
 
-/// This process and another one share writable memory: a store there is a word that nobody hears.
-/// Everything passes through for good, but for files of which a rule promises that nobody looks at
-/// them before they are closed.
-pub fn agrees_silently() {
+/// This process and another one share writable memory: stores and loads there are release and acquire
+/// points that are not seen. All calls pass through for good, but for those on files that, as a rule
+/// promises, nobody looks at before they are closed.
+pub fn syncs() {
     if !rules::has_private_files() {
         end_because(Why::SharedMemory);
         return;
@@ -65,7 +66,7 @@ pub fn agrees_silently() {
     if passive() || SHARES_MEMORY.swap(true, SeqCst) {
         return;
     }
-    speak();
+    release_point();
     for fd in table::all() {
         quiesce::wait_for_transition(fd);
         let is_private = match table::open_file(fd) {
@@ -86,14 +87,14 @@ pub fn counts_writes() -> bool {
     COUNTS_WRITES.load(Relaxed)
 }
 
-/// From now on this process is told of each write to some file: several that leave as one would be
-/// one. Which file that is, nobody knows but the kernel, so none wait any more, but for files of which
-/// a rule promises that nobody looks at them.
+/// From now on this process is told of each write to some file, and would be told once of several that
+/// leave as one. Only the kernel knows which file that is, so no writes wait any more, but for files
+/// that, as a rule promises, nobody looks at.
 pub fn will_count_writes() {
     if passive() || COUNTS_WRITES.swap(true, Relaxed) {
         return;
     }
-    speak();
+    release_point();
     for fd in table::all() {
         let public = table::open_file(fd).filter(|(file, _)| !file.is_private());
         if public.is_some_and(|(file, _)| attach::may_wait(file)) {
@@ -104,8 +105,8 @@ pub fn will_count_writes() {
 
 /// Before a fork: what only children could share is shared from now on.
 pub fn before_fork() {
-    let may_agree = !passive() || observe::is_on();
-    if may_agree && SHARES_WRITABLE.load(Relaxed) {
-        agrees_silently();
+    let is_concerned = !passive() || observe::is_on();
+    if is_concerned && SHARES_WRITABLE.load(Relaxed) {
+        syncs();
     }
 }
