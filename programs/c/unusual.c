@@ -291,7 +291,10 @@ static void words(enum way way) {
     char bytes[4096];
     switch (way) {
     case FUTEX:
-    case FUTEX_OF_FILE: syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); break;
+    case FUTEX_OF_FILE:
+        /* On a slow machine nobody may wait yet. */
+        while (syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0) == 0) usleep(1000);
+        break;
     case UNMAP: munmap(mapped, 4096); break;
     case MAP_OVER:
         mmap(mapped, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
