@@ -6,7 +6,7 @@
 use super::languages::Said;
 use super::picks::{self, Pick};
 use super::predict::Prediction;
-use super::table::{Benchmark, Cache, Figure, Place};
+use super::table::{Benchmark, Cache, Figure, FileAccess};
 use serde::Serialize;
 use std::{
     fmt::Write,
@@ -143,8 +143,8 @@ impl Finding {
                 Cache::Cold => "guest-cold",
             },
             place: match benchmark.place {
-                Place::Plain => "as it is",
-                Place::Fuse => "through bindfs",
+                FileAccess::Plain => "as it is",
+                FileAccess::Fuse => "through bindfs",
             },
             seed,
             cells: cells.collect::<Result<_, Error>>()?,
