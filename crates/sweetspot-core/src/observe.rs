@@ -161,7 +161,7 @@ pub struct Process {
 
 /// Where in a program calls on a record are made: a sample of them (`profile --where`).
 #[repr(C)]
-pub struct Place {
+pub struct CallSite {
     /// Tells it from others: a hash of process, record and address; 0: free.
     key: AtomicU64,
     /// 1 more than the index of its record.
@@ -182,9 +182,9 @@ const PLACES_TRIED: usize = 64;
 
 /// Where a sample is counted.
 pub enum Placed<'a> {
-    Known(&'a Place),
+    Known(&'a CallSite),
     /// To be described, and made ready, by whoever got it.
-    New(&'a Place),
+    New(&'a CallSite),
 }
 
 /// Everything.
@@ -197,7 +197,7 @@ pub struct Observations {
     pub buckets: [AtomicU32; BUCKETS],
     pub processes: [Process; PROCESSES_MAX],
     pub records: [Record; RECORDS_MAX],
-    pub places: [Place; PLACES_MAX],
+    pub places: [CallSite; PLACES_MAX],
 }
 
 /// A hash of a path, for the chains: eight bytes at a time, as it is taken at each opening.
@@ -360,7 +360,7 @@ mod tests {
             size: zeros(),
             path: text(),
         };
-        let place = |_| Place {
+        let place = |_| CallSite {
             key: zeros(),
             record: AtomicU32::new(0),
             ready: AtomicU32::new(0),

@@ -54,7 +54,8 @@ pub const SMALL_BYTES_MAX: u64 = 64 << 10;
 /// The summary lists a file without a buffer once so many of its calls have passed through.
 pub const CALLS_LISTED: u32 = 64;
 
-/// After so many windows in a row that serve fewer than [`HITS_WORTH`] calls, a file passes through.
+/// After so many windows in a row that serve fewer than [`HITS_WORTH`] calls, reads of a file pass
+/// through.
 pub const POOR_WINDOWS_MAX: u32 = 8;
 
 /// Calls that a window must serve to be worth its filling.

@@ -73,4 +73,4 @@ mod write_buffers;
 
 pub use error::{Error, ErrorKind};
 pub use notes::Noted;
-pub use session::{Session, Settings};
+pub use session::{OwnedLedger, Settings};

@@ -116,11 +116,11 @@ impl Observation {
         (events.filter_map(trace::Event::read).collect(), lost)
     }
 
-    fn places(&self) -> Vec<Place> {
-        let ready = |place: &&observe::Place| place.ready.load(Relaxed) != 0;
-        let place = |place: &observe::Place| {
+    fn places(&self) -> Vec<CallSite> {
+        let ready = |place: &&observe::CallSite| place.ready.load(Relaxed) != 0;
+        let place = |place: &observe::CallSite| {
             let record = (place.record.load(Relaxed) as usize).checked_sub(1)?;
-            Some(Place {
+            Some(CallSite {
                 path: text(&self.counters.records.get(record)?.path),
                 samples: place.samples.load(Relaxed),
                 module: text(&place.module),
@@ -171,14 +171,14 @@ pub struct Observed {
     pub processes_beyond: usize,
     pub records: Vec<Usage>,
     /// Where in programs calls were made, where that was wanted.
-    pub places: Vec<Place>,
+    pub places: Vec<CallSite>,
     /// Paths that share the last record, for want of room.
     pub records_beyond: usize,
 }
 
 /// Where in a program, or a library of it, calls on a path were made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct CallSite {
     pub path: Vec<u8>,
     /// Calls that were looked at.
     pub samples: u64,

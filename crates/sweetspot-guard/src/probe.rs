@@ -34,7 +34,7 @@ use sweetspot_core::why::Why;
 
 use crate::error::Error;
 use crate::process::{Ended, Image};
-use crate::session::{Session, Settings};
+use crate::session::{OwnedLedger, Settings};
 
 /// When a C library calls the constructors of libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ const AT_ENTRY: usize = 9;
 
 /// A question that is about to be asked.
 pub struct Probe {
-    session: Session,
+    session: OwnedLedger,
 }
 
 /// What the library found out.
@@ -92,9 +92,9 @@ impl Probe {
     /// Prepares a ledger for one question.
     ///
     /// # Errors
-    /// As [`Session::create`].
+    /// As [`OwnedLedger::create`].
     pub fn create() -> Result<Probe, Error> {
-        let session = Session::create(&Settings::default())?;
+        let session = OwnedLedger::create(&Settings::default())?;
         session.ledger().header.flags.fetch_or(FLAG_PROBE, SeqCst);
         Ok(Probe { session })
     }

@@ -91,7 +91,7 @@ pub struct Rule {
 }
 
 /// A ledger that this process made.
-pub struct Session {
+pub struct OwnedLedger {
     ledger: Mapping,
     path: PathBuf,
     /// Holds the flock until the guard does.
@@ -117,21 +117,21 @@ pub(crate) const ENTRIES_AT: usize = offset_of!(Ledger, entries);
 
 pub(crate) const MAKE: &str = "make the ledger in";
 
-impl Session {
+impl OwnedLedger {
     /// Makes a ledger in [`FOLDER`].
     ///
     /// # Errors
     /// Each means that nothing was left behind and that the program can still run, with reads
     /// buffered only (the error says why).
-    pub fn create(settings: &Settings) -> Result<Session, Error> {
-        Session::create_in(settings, Path::new(FOLDER))
+    pub fn create(settings: &Settings) -> Result<OwnedLedger, Error> {
+        OwnedLedger::create_in(settings, Path::new(FOLDER))
     }
 
     /// Makes a ledger in a folder of a memory file system.
     ///
     /// # Errors
-    /// As [`Session::create`].
-    pub fn create_in(settings: &Settings, folder: &Path) -> Result<Session, Error> {
+    /// As [`OwnedLedger::create`].
+    pub fn create_in(settings: &Settings, folder: &Path) -> Result<OwnedLedger, Error> {
         check_rules(&settings.rules)?;
         let full_bytes = WRITE_BUFFERS_AT + WRITE_BUFFERS_BYTES_MAX;
         // Growing a file beyond the limit would kill this process with SIGXFSZ.
@@ -148,7 +148,7 @@ impl Session {
         match made {
             Ok(ledger) => {
                 let (notes, costs) = (settings.notes.clone(), settings.costs.clone());
-                Ok(Session { ledger, path, file: Some(file), notes, costs })
+                Ok(OwnedLedger { ledger, path, file: Some(file), notes, costs })
             }
             Err(error) => Err(not_made(&path, folder, error)),
         }

@@ -260,7 +260,7 @@ mod raw_status {
 
 /// What the launcher says.
 #[derive(Serialize, Deserialize)]
-enum Report {
+enum LauncherReport {
     Measured(Box<Measurement>),
     TimeLimit,
     /// The number of the error with which the command could not be started, or waited for.
@@ -287,12 +287,14 @@ pub fn run(job: &Job) -> Result<Measurement, Error> {
         launch(io::Error::other(format!("the launcher said nothing and ended with {ended}")))
     })?;
     match report {
-        Report::Measured(measurement) => Ok(*measurement),
-        Report::TimeLimit => Err(Error::TimeLimit { program: job.name(), limit: job.limit }),
-        Report::NotStarted(errno) => {
+        LauncherReport::Measured(measurement) => Ok(*measurement),
+        LauncherReport::TimeLimit => {
+            Err(Error::TimeLimit { program: job.name(), limit: job.limit })
+        }
+        LauncherReport::NotStarted(errno) => {
             Err(Error::system("start", program)(io::Error::from_raw_os_error(errno)))
         }
-        Report::NotWaited(errno) => {
+        LauncherReport::NotWaited(errno) => {
             Err(Error::system("wait for", program)(io::Error::from_raw_os_error(errno)))
         }
     }
@@ -341,12 +343,12 @@ fn launch(path: &Path) -> io::Result<()> {
 }
 
 /// Runs the command of `job`; kills its group when the time is up or the parent dies.
-fn supervise(job: &Job, parent: &OwnedFd) -> Report {
+fn supervise(job: &Job, parent: &OwnedFd) -> LauncherReport {
     let mut command = job.command();
     let number = |error: &io::Error| error.raw_os_error().unwrap_or_default();
     let samples = match job.samples() {
         Ok(samples) => samples,
-        Err(error) => return Report::NotStarted(number(&error)),
+        Err(error) => return LauncherReport::NotStarted(number(&error)),
     };
     match &samples {
         Some(file) => command.env(SAMPLES_VARIABLE, file.as_raw_fd().to_string()),
@@ -358,7 +360,7 @@ fn supervise(job: &Job, parent: &OwnedFd) -> Report {
     let start = Instant::now();
     let child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return Report::NotStarted(number(&error)),
+        Err(error) => return LauncherReport::NotStarted(number(&error)),
     };
     let group = Pid::from_child(&child);
     let ended = ended_within(group, job.limit, parent);
@@ -370,9 +372,9 @@ fn supervise(job: &Job, parent: &OwnedFd) -> Report {
     let waited = sys::wait_with_usage(&child);
     let transfers = account().minus(second).minus(second.minus(first));
     match (ended, waited) {
-        (Ok(false), _) => Report::TimeLimit,
-        (Err(error), _) | (_, Err(error)) => Report::NotWaited(number(&error)),
-        (Ok(true), Ok((status, usage))) => Report::Measured(Box::new(Measurement {
+        (Ok(false), _) => LauncherReport::TimeLimit,
+        (Err(error), _) | (_, Err(error)) => LauncherReport::NotWaited(number(&error)),
+        (Ok(true), Ok((status, usage))) => LauncherReport::Measured(Box::new(Measurement {
             wall,
             user: usage.user,
             system: usage.system,

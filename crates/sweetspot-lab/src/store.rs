@@ -63,7 +63,7 @@ pub struct Store {
 
 /// A session that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct StoredSession {
     id: i64,
     /// What it is about; equal for two sessions only if one could go on with the other's runs.
     pub subject: String,
@@ -157,13 +157,13 @@ impl Store {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn begin(&self, subject: &str, circumstances: &str) -> Result<Session, Error> {
+    pub fn begin(&self, subject: &str, circumstances: &str) -> Result<StoredSession, Error> {
         let begun = jiff::Timestamp::now().to_string();
         let insert = "INSERT INTO session (begun, subject, circumstances) VALUES (?, ?, ?)";
         self.connection
             .execute(insert, params![begun, subject, circumstances])
             .map_err(failed("write", &self.path))?;
-        Ok(Session {
+        Ok(StoredSession {
             id: self.connection.last_insert_rowid(),
             subject: subject.to_owned(),
             circumstances: circumstances.to_owned(),
@@ -175,7 +175,7 @@ impl Store {
     ///
     /// # Errors
     /// Where it cannot be read or written.
-    pub fn unfinished(&self, subject: &str) -> Result<Option<(Session, Vec<Round>)>, Error> {
+    pub fn unfinished(&self, subject: &str) -> Result<Option<(StoredSession, Vec<Round>)>, Error> {
         let Some(session) = self.last_unfinished(subject)? else { return Ok(None) };
         self.drop_partial_rounds("run", &session)?;
         let rounds = whole_rounds(&self.ran(&session)?);
@@ -186,13 +186,13 @@ impl Store {
     ///
     /// # Errors
     /// Where it cannot be read.
-    pub fn last_unfinished(&self, subject: &str) -> Result<Option<Session>, Error> {
+    pub fn last_unfinished(&self, subject: &str) -> Result<Option<StoredSession>, Error> {
         let last = "SELECT id, circumstances, result IS NOT NULL FROM session
                     WHERE subject = ? ORDER BY id DESC LIMIT 1";
         let found = self
             .connection
             .query_row(last, [subject], |row| {
-                let session = Session {
+                let session = StoredSession {
                     id: row.get(0)?,
                     subject: subject.to_owned(),
                     circumstances: row.get(1)?,
@@ -205,7 +205,11 @@ impl Store {
     }
 
     /// Removes from `table` what there is of rounds that are not whole.
-    fn drop_partial_rounds(&self, table: &'static str, session: &Session) -> Result<(), Error> {
+    fn drop_partial_rounds(
+        &self,
+        table: &'static str,
+        session: &StoredSession,
+    ) -> Result<(), Error> {
         let partial = format!(
             "DELETE FROM {table} WHERE session = ?1 AND round IN (
                  SELECT round FROM {table} WHERE session = ?1
@@ -219,7 +223,7 @@ impl Store {
     ///
     /// # Errors
     /// Where it cannot be written, or is there already.
-    pub fn add(&self, session: &Session, run: &Run) -> Result<(), Error> {
+    pub fn add(&self, session: &StoredSession, run: &Run) -> Result<(), Error> {
         let insert = "INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
         let phase = json(&run.phase).map(|text| text.trim_matches('"').to_owned());
         let (phase, measurement) = phase
@@ -243,7 +247,7 @@ impl Store {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn finish(&self, session: &Session, result: &str) -> Result<(), Error> {
+    pub fn finish(&self, session: &StoredSession, result: &str) -> Result<(), Error> {
         let update = "UPDATE session SET result = ? WHERE id = ?";
         self.connection
             .execute(update, params![result, session.id])
@@ -264,7 +268,12 @@ fn failed(operation: &'static str, path: &str) -> impl FnOnce(rusqlite::Error) -
 mod tests {
     use super::*;
 
-    fn add(store: &Store, session: &Session, round: usize, place: usize) -> Result<(), Error> {
+    fn add(
+        store: &Store,
+        session: &StoredSession,
+        round: usize,
+        place: usize,
+    ) -> Result<(), Error> {
         let measurement = Measurement::of_nothing();
         let run = Run {
             round,

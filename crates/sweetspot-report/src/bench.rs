@@ -64,7 +64,7 @@ pub struct Findings<'a> {
 
 /// What is said.
 #[derive(Serialize)]
-pub struct Report {
+pub struct BenchReport {
     pub schema: u32,
     pub title: String,
     pub question: Option<String>,
@@ -146,7 +146,7 @@ impl Findings<'_> {
     ///
     /// # Errors
     /// Where figures are no numbers.
-    pub fn report(&self) -> Result<Report, sweetspot_lab::Error> {
+    pub fn report(&self) -> Result<BenchReport, sweetspot_lab::Error> {
         let Matrix { plan, seed, runs, .. } = self.matrix;
         let judged = self.matrix.judge()?;
         let null_control = self.matrix.null_control()?;
@@ -158,7 +158,7 @@ impl Findings<'_> {
             sentences.extend(self.fastest(is_doubtful)?);
         }
         let cells = (0..plan.cells.len()).map(|cell| self.row(cell));
-        Ok(Report {
+        Ok(BenchReport {
             schema: SCHEMA,
             title: plan.title.clone(),
             question: plan.question.clone(),

@@ -133,7 +133,7 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
 
     let mut laid = Laid::default();
     for (top, below) in tops.iter().zip(&opened) {
-        let place = Place { run: path_of(&run), number: laid.folders.len() };
+        let place = TopFolders { run: path_of(&run), number: laid.folders.len() };
         match below {
             Some(Below::Overlay(lower)) => match place.lay_overlay(top, lower) {
                 // Whoever removes a mount point outside unmounts it here, too. What is seen there now
@@ -153,13 +153,14 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
         laid.folders.push(bytes_of(&top.folder));
     }
     if let Some((top, kept)) = devices {
-        let place = Place { run: path_of(&run), number: laid.folders.len() };
+        let place = TopFolders { run: path_of(&run), number: laid.folders.len() };
         laid.put.extend(place.lay_substitute(&top, &kept)?);
         laid.folders.push(DEVICES.into());
     }
     if let (Some(shared), Ok(memory)) = (shared, memory) {
         // It begins empty: what lies there belongs to processes outside.
-        Place { run: path_of(&shared), number: laid.folders.len() }.lay_substitute(&memory, &[])?;
+        TopFolders { run: path_of(&shared), number: laid.folders.len() }
+            .lay_substitute(&memory, &[])?;
         laid.folders.push(SHARED_MEMORY.into());
     }
     mount_bind(path_of(&run).join(INSIDE), &arguments.folder)
@@ -383,12 +384,12 @@ fn if_gone(error: std::io::Error) -> std::io::Result<()> {
 }
 
 /// Where one top is laid: below the folder of the run, seen through a descriptor, by a number.
-struct Place {
+struct TopFolders {
     run: PathBuf,
     number: usize,
 }
 
-impl Place {
+impl TopFolders {
     fn upper(&self, top: &Top) -> Result<PathBuf, String> {
         let upper = upper_folder(&self.run, self.number);
         let failed = |error| said(&format!("prepare {}", shown(&top.folder)), error);

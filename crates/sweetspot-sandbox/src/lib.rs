@@ -305,7 +305,7 @@ impl Sandbox {
         self.scratch.path().join(run.to_string())
     }
 
-    fn report(&self, run: usize) -> io::Result<step::Report> {
+    fn report(&self, run: usize) -> io::Result<step::StepReport> {
         let text = fs::read(self.folder(run).join(step::REPORT))?;
         serde_json::from_slice(&text).map_err(io::Error::from)
     }

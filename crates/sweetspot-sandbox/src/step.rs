@@ -37,7 +37,7 @@ pub struct Inside<'a> {
 
 /// What the step reports, as JSON in a file.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Report {
+pub struct StepReport {
     pub end: Option<End>,
     /// From the start of the program to its end, without what the sandbox costs.
     pub seconds: f64,
@@ -75,7 +75,7 @@ pub fn run(arguments: &Step, inside: &Inside<'_>) -> Result<u8, String> {
         .filter_map(|scratch| File::open(scratch).ok())
         .filter(|lock| flock(lock, FlockOperation::NonBlockingLockShared).is_ok())
         .collect();
-    let mut report = Report::default();
+    let mut report = StepReport::default();
     let status = match attempt(arguments, inside, &mut report) {
         Ok(()) => 0,
         Err(cause) => {
@@ -88,7 +88,7 @@ pub fn run(arguments: &Step, inside: &Inside<'_>) -> Result<u8, String> {
     Ok(status)
 }
 
-fn attempt(arguments: &Step, inside: &Inside<'_>, report: &mut Report) -> Result<(), String> {
+fn attempt(arguments: &Step, inside: &Inside<'_>, report: &mut StepReport) -> Result<(), String> {
     // Without a terminal: a program that asks for one fails at once instead of waiting for answers.
     // Who is the leader of a group already stays that, so that whoever made the group can end it.
     match setsid() {

@@ -22,9 +22,9 @@ use crate::failure::{Failure, say};
 use crate::print::print;
 use data::{Inventory, Proof};
 use indicatif::{ProgressBar, ProgressStyle};
-use place::Place;
+use place::Workspace;
 use reboot::Queue;
-use session::{Prepared, Session, Until};
+use session::{BenchSession, Prepared, Until};
 use sweetspot_lab::plan::{Plan, Stop};
 use sweetspot_report::bench::Stopped;
 
@@ -38,7 +38,7 @@ const STATUS_NOT_SHOWN: u8 = 1;
 /// # Errors
 /// Where the plan is not understood, or cannot be carried out.
 pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
-    let place = Place::of(arguments)?;
+    let place = Workspace::of(arguments)?;
     let plan = plan(arguments, &place)?;
     let published = published::read(&plan, &place)?;
     let skipped = programs::skipped(&plan);
@@ -74,7 +74,7 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
             Until::OneRun
         }
     };
-    let mut session = Session::open(prepared, bar, interrupted)?;
+    let mut session = BenchSession::open(prepared, bar, interrupted)?;
     // Whether the unit can be written is better known before the machine has worked for an hour.
     queue.iter().try_for_each(Queue::install)?;
     let ran = session.run(until);
@@ -101,7 +101,7 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
 }
 
 /// The plan, with what was typed beside it.
-fn plan(arguments: &Bench, place: &Place) -> Result<Plan, Failure> {
+fn plan(arguments: &Bench, place: &Workspace) -> Result<Plan, Failure> {
     let mut plan = place.plan(arguments.scale.as_deref())?;
     plan.seed = arguments.seed.or(plan.seed);
     change(&mut plan, arguments.rounds, arguments.check);

@@ -91,7 +91,7 @@ impl Finding {
 
 /// Everything that is said.
 #[derive(Serialize)]
-struct Report {
+struct DoctorReport {
     schema_version: u32,
     version: &'static str,
     kernel: String,
@@ -116,7 +116,7 @@ pub fn doctor(arguments: &Doctor) -> Result<u8, Failure> {
     findings.extend(machine::for_experiments(&environment));
     findings.extend(programs::findings());
     findings.extend(machine::yours());
-    let report = Report {
+    let report = DoctorReport {
         schema_version: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION"),
         kernel: environment.kernel,
@@ -214,7 +214,7 @@ fn counted(name: &'static str, counts: Counts, trial: &Trial) -> Finding {
     Finding::lacks(Part::Run, name, says).mend(probe::mend_confinement())
 }
 
-impl Report {
+impl DoctorReport {
     fn text(&self) -> String {
         let distribution = self.distribution.as_deref().unwrap_or("an unknown distribution");
         let (version, kernel, architecture) = (self.version, &self.kernel, &self.architecture);

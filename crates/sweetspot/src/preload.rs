@@ -195,7 +195,7 @@ fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Refusal> {
     for ancestor in real.ancestors() {
         let metadata =
             ancestor.symlink_metadata().map_err(|error| cannot_write(ancestor, &error))?;
-        let place = if ancestor == real { Place::Library } else { Place::Above };
+        let place = if ancestor == real { Folder::Library } else { Folder::Above };
         if let Some(cause) = danger(&metadata, place) {
             let above = shown(ancestor);
             let cause = format!("{above}: {cause}, so the preload library is not safe there");
@@ -207,7 +207,7 @@ fn made_and_safe(base: &Path, folder: &Path) -> Result<PathBuf, Refusal> {
 
 /// Which folder is looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Folder {
     /// The one that holds the library: nobody else may make names in it.
     Library,
     /// One above it: nobody else may rename or remove what leads to the library.
@@ -215,12 +215,12 @@ enum Place {
 }
 
 /// Who else could replace the library by what they may do in this folder.
-fn danger(metadata: &Metadata, place: Place) -> Option<&'static str> {
+fn danger(metadata: &Metadata, place: Folder) -> Option<&'static str> {
     let mode = metadata.mode();
-    let is_sticky_above = place == Place::Above && mode & 0o1000 != 0;
+    let is_sticky_above = place == Folder::Above && mode & 0o1000 != 0;
     // A home folder is often writable to its user's own group.
     let is_own_group_above =
-        place == Place::Above && metadata.gid() == rustix::process::getegid().as_raw();
+        place == Folder::Above && metadata.gid() == rustix::process::getegid().as_raw();
     if !is_trusted_owner(metadata) {
         Some("it belongs to someone else")
     } else if mode & 0o002 != 0 && !is_sticky_above {

@@ -16,8 +16,8 @@ use crate::probe::{self, Obstacle};
 use crate::reach::{self, Reach};
 use crate::recover;
 use crate::resolve;
-use crate::session::{self, Session, Settings};
-use crate::summary::{Ran, Report, Wanted};
+use crate::session::{self, RunSession, Settings};
+use crate::summary::{Preview, Ran, Wanted};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         }
         let start = Start { program: &program, arguments: &arguments.command, environment };
         let ended = match target {
-            Some(target) => start.and_report(target, None, Report::switched_off())?,
+            Some(target) => start.and_report(target, None, Preview::switched_off())?,
             None if arguments.wait => start.and_wait(None)?,
             None => return Err(start.by_becoming_it()),
         };
@@ -81,9 +81,9 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         leave_out(&mut environment);
     }
     let report = match library.is_some() || !reach.takes_library() {
-        true => Report::new(asked.size(), config.path, reach),
-        false if !has_room => Report::without_library(NO_ROOM),
-        false => Report::without_library("there is no place for the library"),
+        true => Preview::new(asked.size(), config.path, reach),
+        false if !has_room => Preview::without_library(NO_ROOM),
+        false => Preview::without_library("there is no place for the library"),
     };
     let mut session = None;
     if let Some(library) = library {
@@ -102,7 +102,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         if nothing_can_wait(&asked) && target.is_none() {
             environment.retain(|(name, _)| name != names::LEDGER);
         } else if !joins {
-            let session = session.insert(Session::create(&settings));
+            let session = session.insert(RunSession::create(&settings));
             session.start_guard();
             session.keep_if_useful(&settings);
             match session.path() {
@@ -126,7 +126,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         None if waits => start.and_wait(session.as_mut())?,
         None => {
             let failure = start.by_becoming_it();
-            session.iter_mut().for_each(Session::remove_if_unguarded);
+            session.iter_mut().for_each(RunSession::remove_if_unguarded);
             return Err(failure);
         }
     };
@@ -214,8 +214,8 @@ fn cannot_be_buffered(program: &Path, reason: &str, mend: Option<&str>) -> Failu
 
 /// What `--require` asks for, after the run: what keeps the library out of a program (a policy of
 /// the system, a cleared environment) cannot always be known before.
-fn was_active(session: Option<&Session>, program: &Path) -> Result<(), Failure> {
-    let learned = session.map(Session::summary).unwrap_or_default();
+fn was_active(session: Option<&RunSession>, program: &Path) -> Result<(), Failure> {
+    let learned = session.map(RunSession::summary).unwrap_or_default();
     let shown = shown(program);
     let cause = match (learned.processes, learned.nothing(program)) {
         (Some(0), _) => "no process has loaded the library".to_owned(),
@@ -323,7 +323,7 @@ impl Start<'_> {
     }
 
     /// Waits until it has ended and everything that it left is written, and ends as it did.
-    fn and_wait(&self, session: Option<&mut Session>) -> Result<Ended, Failure> {
+    fn and_wait(&self, session: Option<&mut RunSession>) -> Result<Ended, Failure> {
         let (child, _) = self.as_child()?;
         let pid = child.pid();
         let ended = child.wait();
@@ -341,8 +341,8 @@ impl Start<'_> {
     fn and_report(
         &self,
         target: Wanted,
-        session: Option<&mut Session>,
-        report: Report,
+        session: Option<&mut RunSession>,
+        report: Preview,
     ) -> Result<Ended, Failure> {
         let (child, started) = self.as_child()?;
         let pid = child.pid();

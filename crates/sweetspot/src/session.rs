@@ -121,9 +121,9 @@ pub fn can_join(settings: &Settings, ledger: Option<&OsStr>) -> bool {
 }
 
 /// One `run`, from before the program starts until after it has ended.
-pub struct Session {
+pub struct RunSession {
     /// None: there is no ledger, so only reads are buffered.
-    ledger: Option<guarded::Session>,
+    ledger: Option<guarded::OwnedLedger>,
     notes: Vec<String>,
     /// The guard has not finished in the time that it got.
     is_unfinished: bool,
@@ -145,10 +145,10 @@ impl Settings {
     }
 }
 
-impl Session {
+impl RunSession {
     /// Prepares a session. Where the ledger cannot be made the program runs all the same, with
     /// reads buffered only; the summary says why.
-    pub fn create(settings: &Settings) -> Session {
+    pub fn create(settings: &Settings) -> RunSession {
         let rules = settings.rules.iter().map(|rule| guarded::Rule {
             program: rule.program.clone().unwrap_or_default(),
             file: rule.file.clone().unwrap_or_default(),
@@ -168,18 +168,20 @@ impl Session {
             notes,
             costs: home::costs(),
         };
-        match guarded::Session::create(&wanted) {
-            Ok(ledger) => Session { ledger: Some(ledger), notes: Vec::new(), is_unfinished: false },
+        match guarded::OwnedLedger::create(&wanted) {
+            Ok(ledger) => {
+                RunSession { ledger: Some(ledger), notes: Vec::new(), is_unfinished: false }
+            }
             Err(error) => {
                 let notes = vec![format!("reads are buffered only: {error}")];
-                Session { ledger: None, notes, is_unfinished: false }
+                RunSession { ledger: None, notes, is_unfinished: false }
             }
         }
     }
 
     /// The ledger's path, for the library.
     pub fn path(&self) -> Option<&Path> {
-        self.ledger.as_ref().map(guarded::Session::path)
+        self.ledger.as_ref().map(guarded::OwnedLedger::path)
     }
 
     /// Starts the guard beside the program: this process, or a child of it.
@@ -210,7 +212,7 @@ impl Session {
     }
 
     /// What is not in the file where it belongs, in plain words: to be said also where nobody asked
-    /// for a summary. To be called after [`Session::finish`].
+    /// for a summary. To be called after [`RunSession::finish`].
     pub fn unfinished(&self) -> Vec<String> {
         self.ledger.as_ref().map_or_else(Vec::new, |ledger| {
             unfinished(&ledger.summary(), ledger.path(), self.is_unfinished)

@@ -53,7 +53,7 @@ impl Wanted {
     }
 
     /// Writes the summary.
-    pub fn write(self, report: &Report, ran: &Ran<'_>) {
+    pub fn write(self, report: &Preview, ran: &Ran<'_>) {
         let text = match self.record_of {
             None => report.text(ran),
             Some(origin) => report.record(ran, origin).text(),
@@ -138,7 +138,7 @@ pub struct Ran<'a> {
 }
 
 /// What was known before the program started.
-pub struct Report {
+pub struct Preview {
     state: InForce,
 }
 
@@ -148,20 +148,20 @@ enum InForce {
     WithLibrary { size: BufferSize, rules: Option<PathBuf>, reach: Reach },
 }
 
-impl Report {
+impl Preview {
     /// The program is started untouched.
-    pub fn switched_off() -> Report {
-        Report { state: InForce::SwitchedOff }
+    pub fn switched_off() -> Preview {
+        Preview { state: InForce::SwitchedOff }
     }
 
     /// The program is started untouched, for a reason.
-    pub fn without_library(why: &'static str) -> Report {
-        Report { state: InForce::WithoutLibrary(why) }
+    pub fn without_library(why: &'static str) -> Preview {
+        Preview { state: InForce::WithoutLibrary(why) }
     }
 
     /// The program is started with a buffer of `size`, and the rules in a file, if there is one.
-    pub fn new(size: BufferSize, rules: Option<PathBuf>, reach: Reach) -> Report {
-        Report { state: InForce::WithLibrary { size, rules, reach } }
+    pub fn new(size: BufferSize, rules: Option<PathBuf>, reach: Reach) -> Preview {
+        Preview { state: InForce::WithLibrary { size, rules, reach } }
     }
 
     /// The whole summary.

@@ -28,7 +28,7 @@ use crate::probe;
 use crate::resolve;
 use indicatif::{ProgressBar, ProgressStyle};
 use recorded::{Recorded, keep, tell_confirmed, tell_from, tell_predicted};
-use report::{Found, Report, Stopped};
+use report::{Found, Stopped, TuneReport};
 use rounds::Bench;
 use rules::Rule;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ fn plan(arguments: &Tune, seed: u64) -> Plan {
     }
 }
 
-fn show(arguments: &Tune, report: &Report) -> Result<(), Failure> {
+fn show(arguments: &Tune, report: &TuneReport) -> Result<(), Failure> {
     match arguments.json {
         true => print(&(serde_json::to_string(report).unwrap_or_default() + "\n")),
         false => print(&lines(&report.text())),
@@ -110,8 +110,8 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     let mut trial = Trial::new(arguments)?;
     let interrupted = watch_for_interrupts(trial.scratches())?;
     let rules_at = match &kept {
-        Some(kept) => rules::Place::usual(&kept.at),
-        None => rules::Place::of(arguments.config.as_deref(), trial.folder())?,
+        Some(kept) => rules::RulesFile::usual(&kept.at),
+        None => rules::RulesFile::of(arguments.config.as_deref(), trial.folder())?,
     };
     let bar = ProgressBar::new(runs_usual(arguments)).with_style(
         // What is cut off where the terminal is narrow stands last.
@@ -211,7 +211,11 @@ fn rules_from(
 }
 
 /// Removes a rule of an earlier tune: what it says would not be what `run` does.
-fn remove_older_rule(at: &rules::Place, program: &str, report: &mut Report) -> Result<(), Failure> {
+fn remove_older_rule(
+    at: &rules::RulesFile,
+    program: &str,
+    report: &mut TuneReport,
+) -> Result<(), Failure> {
     if rules::has_own(&at.path, program) {
         rules::write(at, &rules::Tuned { program: Some(program), date: "", rules: &[] })?;
         report.notes.push(format!("the rule of an earlier tune is gone from {}", shown(&at.path)));

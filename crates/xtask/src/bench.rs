@@ -47,7 +47,7 @@ use sweetspot_lab::{
     paired::{self, Executor, Options, Stop},
     statistics,
 };
-use table::{Benchmark, Place};
+use table::{Benchmark, FileAccess};
 use tempfile::TempDir;
 use tools::Tools;
 
@@ -127,7 +127,7 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
         languages::install();
     }
     let (wrapper, wrapper_name) = wrapper(settings)?;
-    let mut session = Session::new(settings, wrapper)?;
+    let mut session = Workbench::new(settings, wrapper)?;
     let versions: Vec<&[&str]> = settings.tools().iter().map(|tool| tool.version).collect();
     let environment = Environment::of(&session.data, &versions)?;
     let mut record = Record::new(environment, wrapper_name, settings.telling());
@@ -174,7 +174,7 @@ fn run(settings: &Settings) -> Result<Tally, Error> {
 }
 
 /// What all benchmarks of one session share.
-struct Session<'a> {
+struct Workbench<'a> {
     settings: &'a Settings,
     wrapper: Vec<OsString>,
     sources: PathBuf,
@@ -185,7 +185,7 @@ struct Session<'a> {
     tools: Tools,
 }
 
-impl<'a> Session<'a> {
+impl<'a> Workbench<'a> {
     fn new(settings: &'a Settings, wrapper: Vec<OsString>) -> Result<Self, Error> {
         let folder = std::path::absolute(&settings.folder)
             .map_err(Error::system("find", &settings.folder))?
@@ -201,7 +201,7 @@ impl<'a> Session<'a> {
         fs::create_dir(&programs).map_err(Error::system("create", &programs))?;
         let sources = root().join(if settings.languages { "programs" } else { "benchmarks" });
         let tools = Tools::new(settings.tools(), &programs, &sources);
-        Ok(Session { settings, wrapper, sources, data: folder, scratch, tools })
+        Ok(Workbench { settings, wrapper, sources, data: folder, scratch, tools })
     }
 
     fn measure(&mut self, benchmark: &Benchmark, seed: u64) -> Result<Outcome, Error> {
@@ -215,8 +215,8 @@ impl<'a> Session<'a> {
         let folder = self.scratch.path().join(benchmark.name);
         fs::create_dir(&folder).map_err(Error::system("create", &folder))?;
         let outcome = match benchmark.place {
-            Place::Plain => self.compare(benchmark, seed, folder.join("work"), input),
-            Place::Fuse => {
+            FileAccess::Plain => self.compare(benchmark, seed, folder.join("work"), input),
+            FileAccess::Fuse => {
                 let (below, at) = (folder.join("below"), folder.join("mount"));
                 fs::create_dir(&below).map_err(Error::system("create", &below))?;
                 let input = copy_into(input, &below, &at)?;
@@ -239,7 +239,7 @@ impl<'a> Session<'a> {
     ) -> Result<Outcome, Error> {
         fs::create_dir(&work).map_err(Error::system("create", &work))?;
         // What is seen through FUSE leaves the cache whenever it is opened.
-        let stays = benchmark.place == Place::Plain;
+        let stays = benchmark.place == FileAccess::Plain;
         if let Some(input) = input.as_deref().filter(|input| stays && input.is_file()) {
             cache::bring(cache::State::Warm, &[input.to_owned()])?;
         }

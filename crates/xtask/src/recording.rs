@@ -36,7 +36,7 @@ const RECORD: &str = "session.json";
 
 /// A session.
 #[derive(Serialize, Deserialize)]
-struct Session {
+struct Recording {
     machine: String,
     commands: Vec<Ran>,
 }
@@ -75,7 +75,7 @@ fn record(name: Option<String>) -> Result<PathBuf, String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let session = run(&built.binary, scratch.path()).map_err(|error| error.to_string())?;
     let here = Environment::of(scratch.path(), &[]).map_err(|error| error.to_string())?;
-    let session = Session { machine: machine(&here), ..session };
+    let session = Recording { machine: machine(&here), ..session };
     let name = name.unwrap_or_else(|| format!("{}-{}-session", here.date, here.machine()));
     let folder = root().join("measurements").join(name);
     let written = fs::create_dir_all(&folder).and_then(|()| {
@@ -87,7 +87,7 @@ fn record(name: Option<String>) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-fn run(binary: &Path, scratch: &Path) -> std::io::Result<Session> {
+fn run(binary: &Path, scratch: &Path) -> std::io::Result<Recording> {
     let (bin, data) = (scratch.join("bin"), scratch.join("data"));
     fs::create_dir(&bin)?;
     fs::create_dir(&data)?;
@@ -106,7 +106,7 @@ fn run(binary: &Path, scratch: &Path) -> std::io::Result<Session> {
         let printed = printed.replace(&format!(" file{blanks}"), " file");
         commands.push(Ran { typed: typed.to_owned(), printed });
     }
-    Ok(Session { machine: String::new(), commands })
+    Ok(Recording { machine: String::new(), commands })
 }
 
 fn machine(here: &Environment) -> String {
@@ -115,7 +115,7 @@ fn machine(here: &Environment) -> String {
 
 /// The lines of a terminal: what was typed stands behind a prompt, and long lines are broken between
 /// words.
-fn lines(session: &Session) -> Vec<(bool, String)> {
+fn lines(session: &Recording) -> Vec<(bool, String)> {
     let mut lines = Vec::new();
     let mut add = |is_typed: bool, text: &str| {
         let mut rest = text.trim_end().to_owned();
@@ -141,7 +141,7 @@ fn lines(session: &Session) -> Vec<(bool, String)> {
 }
 
 /// The session as a picture that reads in light and dark, and aloud.
-fn picture(session: &Session) -> String {
+fn picture(session: &Recording) -> String {
     const LETTER: f64 = 7.8;
     const LINE: f64 = 18.0;
     const EDGE: f64 = 16.0;
@@ -178,7 +178,7 @@ fn picture(session: &Session) -> String {
 }
 
 /// For who cannot see it: what was typed, and the first line of each answer.
-fn said(session: &Session) -> String {
+fn said(session: &Recording) -> String {
     let said = |ran: &Ran| {
         format!("{}: {}", ran.typed, ran.printed.lines().next().unwrap_or("nothing is printed"))
     };
@@ -214,7 +214,7 @@ mod tests {
         let printed = format!("{}\n{words}\n\n<b> & c\n", "x".repeat(COLUMNS + 1));
         let ran = |printed: String| Ran { typed: "a".to_owned(), printed };
         let session =
-            Session { machine: String::new(), commands: vec![ran(printed), ran(String::new())] };
+            Recording { machine: String::new(), commands: vec![ran(printed), ran(String::new())] };
         let lines = lines(&session);
         let lengths: Vec<usize> = lines.iter().map(|(_, line)| line.len()).collect();
         assert_eq!(lengths, [3, COLUMNS, 1, COLUMNS - 1, 2, 0, 7, 0, 3]);

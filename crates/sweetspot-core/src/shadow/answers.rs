@@ -42,7 +42,7 @@ impl Shadow {
         }
     }
 
-    /// The file passes through for good, for this reason.
+    /// Calls on the file pass through for good, for this reason.
     pub fn refuse(&mut self, why: Why, world: &mut World, mut count: impl FnMut(Would, u64)) {
         self.quiesce(world, &mut count);
         self.passes_through = true;

@@ -10,7 +10,7 @@ use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF, Counter, FLAG_SUMMARY, TEX
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
 
-use super::{Session, buffer_word};
+use super::{OwnedLedger, buffer_word};
 
 /// What the processes of a tree did, as far as they recorded it.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub struct Summary {
     pub why: Vec<Why>,
 }
 
-impl Session {
+impl OwnedLedger {
     /// What the processes of the tree have recorded so far.
     pub fn summary(&self) -> Summary {
         let header = &self.ledger.header;

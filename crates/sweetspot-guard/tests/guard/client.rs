@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::*;
 use sweetspot_core::pending::{flushed, length_of};
-use sweetspot_guard::{Error, Session, Settings};
+use sweetspot_guard::{Error, OwnedLedger, Settings};
 
 /// No answer of the guard may take longer in any test.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -150,8 +150,8 @@ impl Program {
         let (mut from, to) = pipe();
         let pid = fork(|| {
             before();
-            let session = (|| -> Result<Session, Error> {
-                let mut session = Session::create_in(settings, folder)?;
+            let session = (|| -> Result<OwnedLedger, Error> {
+                let mut session = OwnedLedger::create_in(settings, folder)?;
                 session.start_guard(std::process::id())?;
                 Ok(session)
             })()

@@ -355,7 +355,7 @@ fn a_waiting_parent_learns_when_all_is_written() {
     let _alone = alone();
     let folder = Folder::new();
     in_child(|| {
-        let mut session = Session::create_in(&Settings::default(), &folder.0).unwrap();
+        let mut session = OwnedLedger::create_in(&Settings::default(), &folder.0).unwrap();
         let path = folder.join("data");
         let ledger = session.path().to_owned();
         let words = shared::<2>();

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::*;
-use sweetspot_guard::{Session, Settings};
+use sweetspot_guard::{OwnedLedger, Settings};
 
 /// What the kernel stores in a robust futex word whose owner died.
 const OWNER_DIED: u32 = 0x4000_0000;
@@ -56,7 +56,7 @@ fn costs() {
     for run in 0..RUNS {
         in_child(|| {
             let start = Instant::now();
-            let mut session = Session::create_in(&Settings::default(), &folder.0).unwrap();
+            let mut session = OwnedLedger::create_in(&Settings::default(), &folder.0).unwrap();
             let created = start.elapsed();
             session.start_guard(std::process::id()).unwrap();
             words[run].store(created.as_nanos() as u64, SeqCst);

@@ -94,7 +94,7 @@ fn the_starting_process_notices_nothing() {
                 }
             }
             let before = self_portrait();
-            let mut session = Session::create_in(&Settings::default(), &folder.0).unwrap();
+            let mut session = OwnedLedger::create_in(&Settings::default(), &folder.0).unwrap();
             session.start_guard(std::process::id()).unwrap();
             assert_eq!(self_portrait(), before, "{with:?}");
             until("the guard begins", || session.guard_is_alive());
@@ -147,7 +147,7 @@ fn a_process_with_threads_is_refused() {
     let _alone = alone();
     let folder = Folder::new();
     // This process has the threads of the test harness.
-    let mut session = Session::create_in(&Settings::default(), &folder.0).unwrap();
+    let mut session = OwnedLedger::create_in(&Settings::default(), &folder.0).unwrap();
     assert!(session.is_guarded());
     let error = session.start_guard(std::process::id()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Threads);
@@ -176,7 +176,7 @@ fn settings_arrive_and_limits_of_rules_hold() {
     ] {
         let count = rules.len();
         let settings = Settings { rules, ..Settings::default() };
-        let made = Session::create_in(&settings, &folder.0);
+        let made = OwnedLedger::create_in(&settings, &folder.0);
         assert_eq!(made.as_ref().err().map(|error| error.kind), expected, "{count} rules");
         if let Ok(session) = made {
             assert_eq!(session.ledger().header.rules.load(SeqCst), count as u32);
@@ -187,7 +187,7 @@ fn settings_arrive_and_limits_of_rules_hold() {
         Rule { program: "seqcopy".into(), buffer: Some(BufferSize::Off), ..Rule::default() },
         Rule { file: "*.dat".into(), private: true, stdio: true, ..Rule::default() },
     ];
-    let session = Session::create_in(
+    let session = OwnedLedger::create_in(
         &Settings {
             buffer: BufferSize::Bytes(65536),
             rules,
@@ -252,7 +252,8 @@ fn where_there_is_no_room_it_is_an_error_and_nothing_is_left() {
     let _alone = alone();
     let folder = Folder::new();
     let settings = Settings::default();
-    let kind = |folder: &Path| Session::create_in(&settings, folder).err().map(|error| error.kind);
+    let kind =
+        |folder: &Path| OwnedLedger::create_in(&settings, folder).err().map(|error| error.kind);
     assert_eq!(kind(&folder.join("missing")), Some(ErrorKind::NoSharedMemory));
 
     // A limit on file size below the size of the ledger; then one that leaves no room for write
@@ -272,7 +273,7 @@ fn where_there_is_no_room_it_is_an_error_and_nothing_is_left() {
             for path in folder.names() {
                 let _ = std::fs::remove_file(folder.join(&path));
             }
-            let Ok(mut session) = Session::create_in(&settings, &folder.0) else { return };
+            let Ok(mut session) = OwnedLedger::create_in(&settings, &folder.0) else { return };
             assert!(!session.is_guarded(), "there is no room for write buffers");
             assert!(session.start_guard(std::process::id()).is_err());
             session.remove().unwrap();
@@ -283,7 +284,7 @@ fn where_there_is_no_room_it_is_an_error_and_nothing_is_left() {
     let Some(mount) = Mount::new("size=512k") else { return };
     assert_eq!(kind(&mount.0.0), Some(ErrorKind::NoSpace));
     assert!(mount.0.names().is_empty());
-    let error = Session::create_in(&settings, &mount.0.0).err().unwrap().to_string();
+    let error = OwnedLedger::create_in(&settings, &mount.0.0).err().unwrap().to_string();
     assert!(error.contains("df "), "{error}");
 }
 

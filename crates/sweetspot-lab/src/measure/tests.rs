@@ -70,7 +70,7 @@ fn a_command_dies_with_the_one_that_measures_it() {
     let mut parent = Command::new("sleep").arg("0.3").spawn().unwrap();
     let watched = pidfd_open(Pid::from_child(&parent), PidfdFlags::empty()).unwrap();
     let start = Instant::now();
-    assert!(matches!(supervise(&job, &watched), Report::TimeLimit));
+    assert!(matches!(supervise(&job, &watched), LauncherReport::TimeLimit));
     assert!(start.elapsed() < Duration::from_secs(40));
     parent.wait().unwrap();
     let pid = fs::read_to_string(&pid).unwrap();

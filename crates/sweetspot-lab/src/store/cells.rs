@@ -1,6 +1,6 @@
 //! Runs of the cells of a plan.
 
-use super::{Session, Store, failed, json};
+use super::{Store, StoredSession, failed, json};
 use crate::{Error, measure::Measurement};
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
@@ -93,7 +93,12 @@ impl Store {
     ///
     /// # Errors
     /// Where it cannot be written, or is there already.
-    pub fn add_cell_run(&self, session: &Session, run: &CellRun, name: &str) -> Result<(), Error> {
+    pub fn add_cell_run(
+        &self,
+        session: &StoredSession,
+        run: &CellRun,
+        name: &str,
+    ) -> Result<(), Error> {
         let details = run.observed().map(json).transpose();
         let details = details.map_err(Error::system("write", &self.path))?;
         let fault = match &run.ended {
@@ -122,7 +127,7 @@ impl Store {
     ///
     /// # Errors
     /// Where they cannot be read.
-    pub fn cell_runs(&self, session: &Session) -> Result<Vec<CellRun>, Error> {
+    pub fn cell_runs(&self, session: &StoredSession) -> Result<Vec<CellRun>, Error> {
         let read = || -> rusqlite::Result<Vec<(CellRun, Option<String>)>> {
             let all = "SELECT round, place, runs_of_round, cell, node, fault, details FROM cell_run
                        WHERE session = ? ORDER BY round, place";
@@ -154,7 +159,7 @@ impl Store {
     ///
     /// # Errors
     /// Where that cannot be written.
-    pub fn drop_partial_cell_rounds(&self, session: &Session) -> Result<(), Error> {
+    pub fn drop_partial_cell_rounds(&self, session: &StoredSession) -> Result<(), Error> {
         self.drop_partial_rounds("cell_run", session)
     }
 
@@ -162,7 +167,7 @@ impl Store {
     ///
     /// # Errors
     /// Where that cannot be written.
-    pub fn drop_cell_round(&self, session: &Session, round: usize) -> Result<(), Error> {
+    pub fn drop_cell_round(&self, session: &StoredSession, round: usize) -> Result<(), Error> {
         let delete = "DELETE FROM cell_run WHERE session = ? AND round = ?";
         self.connection
             .execute(delete, params![session.id, round])
@@ -174,7 +179,12 @@ impl Store {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn note_node(&self, session: &Session, name: &str, environment: &str) -> Result<(), Error> {
+    pub fn note_node(
+        &self,
+        session: &StoredSession,
+        name: &str,
+        environment: &str,
+    ) -> Result<(), Error> {
         let insert = "INSERT OR REPLACE INTO node VALUES (?, ?, ?)";
         self.connection
             .execute(insert, params![session.id, name, environment])
@@ -186,13 +196,13 @@ impl Store {
     ///
     /// # Errors
     /// Where they cannot be read.
-    pub fn sessions(&self) -> Result<Vec<Session>, Error> {
-        let read = || -> rusqlite::Result<Vec<Session>> {
+    pub fn sessions(&self) -> Result<Vec<StoredSession>, Error> {
+        let read = || -> rusqlite::Result<Vec<StoredSession>> {
             let all = "SELECT id, subject, circumstances FROM session ORDER BY id DESC";
             let mut statement = self.connection.prepare(all)?;
             let rows = statement.query_map([], |row| {
                 let (id, subject, circumstances) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(Session { id, subject, circumstances })
+                Ok(StoredSession { id, subject, circumstances })
             })?;
             rows.collect()
         };

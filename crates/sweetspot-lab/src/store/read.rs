@@ -3,7 +3,7 @@
 //! Invariant: everything that is read through one such store is of one instant, and nothing of the
 //! file is changed: not even one of an older layout is brought up to date.
 
-use super::{Session, Store, VERSION, failed};
+use super::{Store, StoredSession, VERSION, failed};
 use crate::{Error, measure::Measurement, search::Phase, search::Round};
 use rusqlite::{Connection, OpenFlags};
 use std::{io, path::Path, time::Duration};
@@ -11,7 +11,7 @@ use std::{io, path::Path, time::Duration};
 /// A session, and what became of it.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    pub session: Session,
+    pub session: StoredSession,
     /// Its number in the file, from 1.
     pub number: i64,
     /// When it began, in UTC.
@@ -89,7 +89,8 @@ impl Store {
         let mut statement = self.connection.prepare(&all)?;
         let rows = statement.query_map([], |row| {
             let number = row.get(0)?;
-            let session = Session { id: number, subject: row.get(1)?, circumstances: row.get(2)? };
+            let session =
+                StoredSession { id: number, subject: row.get(1)?, circumstances: row.get(2)? };
             let (begun, result, runs) = (row.get(3)?, row.get(4)?, row.get(5)?);
             Ok(Kept { session, number, begun, result, runs })
         })?;
@@ -105,7 +106,7 @@ impl Store {
     ///
     /// # Errors
     /// Where they cannot be read.
-    pub fn ran(&self, session: &Session) -> Result<Vec<Ran>, Error> {
+    pub fn ran(&self, session: &StoredSession) -> Result<Vec<Ran>, Error> {
         let read = || -> rusqlite::Result<Vec<Result<Ran, serde_json::Error>>> {
             let all = "SELECT round, place, runs_of_round, phase, setting, figure, measurement
                        FROM run WHERE session = ? ORDER BY round, place";
@@ -163,7 +164,7 @@ mod tests {
     use super::super::*;
     use super::whole_rounds;
 
-    fn add(store: &Store, session: &Session, round: usize, place: usize) {
+    fn add(store: &Store, session: &StoredSession, round: usize, place: usize) {
         let measurement = Measurement::of_nothing();
         let (phase, figure) = (Phase::Scout, 0.5);
         let (runs_of_round, setting) = (2, place);

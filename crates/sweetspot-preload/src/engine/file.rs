@@ -36,9 +36,9 @@
 //! ([`Held::nested`]): then it may write out what is committed and quiesce the file, but not append;
 //! the interrupted append finds its generation gone and starts again. If the handler jumped out of it,
 //! the next call from a shallower frame takes the lock over; another thread does so after a second.
-//! Then the file passes through and its write buffer is never used again, because the old owner may
-//! still be copying into it: another thread, or a coroutine that only looked as if it had been left,
-//! because it has a stack of its own. (`engine::hold`)
+//! Then calls on the file pass through, and its write buffer is never used again, because the old
+//! owner may still be copying into it: another thread, or a coroutine that only looked as if it had
+//! been left, because it has a stack of its own. (`engine::hold`)
 //!
 //! Locks are taken in one order: the list of dirty files, the registry, a file, and last the pool's
 //! or that of kept entries, whose holders take no other.

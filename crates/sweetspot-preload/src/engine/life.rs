@@ -378,7 +378,7 @@ fn give_handles_back(of: &sys::Status) {
     }
 }
 
-/// The descriptor is about to be used in a way that is not followed: its file passes through for good.
+/// The descriptor is about to be used in a way that is not followed: its calls pass through for good.
 pub fn special_use(fd: i32, why: Why) {
     if passive() {
         observe::special_use(fd, why);

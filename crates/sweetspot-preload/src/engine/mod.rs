@@ -63,8 +63,8 @@ pub fn release_point_matters() -> bool {
     dirty::is_pending() || observe::is_on()
 }
 
-/// A release point and an acquire point at which only others learn something, as the call looks at no
-/// file: what nobody else looks at goes on waiting.
+/// A release point that only other processes can notice, as the call looks at no file: what nobody else
+/// looks at goes on waiting. The call is an acquire point, too.
 #[inline(always)]
 pub fn public_sync_point() -> Pass {
     if passive() {

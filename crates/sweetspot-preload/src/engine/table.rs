@@ -2,14 +2,14 @@
 //!
 //! | tag | the rest of the word |
 //! |---|---|
-//! | `UNKNOWN` | 0: open before we came, or never seen; everything passes through |
+//! | `UNKNOWN` | 0: open before we came, or never seen; calls on it pass through |
 //! | `OPEN` | address of its [`OpenFile`] |
 //! | `LEARNING` | a [`Learning`]: opened here, no window yet |
-//! | `PASS_THROUGH` | a regular file that passes through for good |
-//! | `OTHER` | a pipe, socket, terminal: its calls release and acquire |
+//! | `PASS_THROUGH` | a regular file; calls on it pass through for good |
+//! | `OTHER` | a pipe, socket, terminal: calls on it release and acquire |
 //!
-//! The table is a static of 512 KiB that costs nothing until a page of it is touched. Descriptors
-//! beyond it pass through.
+//! The table is a static of 512 KiB that costs nothing until a page of it is touched. Calls on
+//! descriptors beyond it pass through.
 
 use core::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64,

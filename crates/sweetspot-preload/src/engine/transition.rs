@@ -47,7 +47,7 @@ pub fn open_window(fd: i32) {
     if !table::is_learning(value) || Learning(value).in_flight() > 0 {
         return;
     }
-    // From here on no call on it that passes through begins.
+    // From here on no call that passes through begins on it.
     if !swap(word, value, Learning(value).with(Learning::LOCKED).0) {
         return;
     }

@@ -308,8 +308,8 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     begin_waiting(file, fd)
 }
 
-/// Attaches a file to the ledger whose writes pass through, if that can be by now; asks for it, when
-/// it is time to ask again. Whether it is attached.
+/// Attaches a file whose writes pass through to the ledger, if the guard has answered; asks the guard
+/// where it is time to ask again. Whether the file is attached.
 fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
     if matches!(file.attachment.get(), Attachment::Asked | Attachment::Held) {
         attach(file, fd);

@@ -1,6 +1,6 @@
 //! What `bench` found in words: sentences for claims, a table, how it was measured.
 
-use crate::bench::{Claimed, MIB, QUANTILES, Report, Row, Stopped, verdict};
+use crate::bench::{BenchReport, Claimed, MIB, QUANTILES, Row, Stopped, verdict};
 use crate::numbers::percent;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub fn three_digits(number: f64) -> String {
     format!("{number:.*}", usize::try_from(3 - before_point).unwrap_or(0))
 }
 
-impl Report {
+impl BenchReport {
     /// Whether nothing is left that a resumed session could do.
     pub fn is_finished(&self) -> bool {
         self.stopped.is_none()

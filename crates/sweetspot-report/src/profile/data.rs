@@ -220,13 +220,13 @@ pub struct File {
     /// Where in the program its reads, writes and seeks are made, over all processes: a sample of small
     /// ones; with `--where` only, and without those of C's stdio.
     #[serde(default)]
-    pub places: Vec<Place>,
+    pub places: Vec<CallSite>,
 }
 
 /// Where in a program calls are made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Place {
+pub struct CallSite {
     /// Its part of the calls that were looked at, 0 to 1.
     pub share: f64,
     /// The file of the program or library, and where in it such a call returns to, in bytes from its

@@ -1,6 +1,6 @@
 //! A place in a program in words.
 
-use super::data::Place;
+use super::data::CallSite;
 use crate::numbers::short;
 
 /// How names of programs begin that run programs of another language.
@@ -8,7 +8,7 @@ const INTERPRETERS: [&str; 9] =
     ["python", "libpython", "perl", "libperl", "ruby", "libruby", "node", "php", "libjava"];
 
 /// Where it is, for a reader: function, file and line, or what there is of them.
-pub fn text(place: &Place) -> String {
+pub fn text(place: &CallSite) -> String {
     let module = short(&place.module);
     let mut text = match (&place.function, &place.file, place.line) {
         (Some(function), Some(file), Some(line)) => {
@@ -27,7 +27,7 @@ pub fn text(place: &Place) -> String {
 }
 
 /// Whether the module runs programs of another language.
-fn is_interpreter(place: &Place) -> bool {
+fn is_interpreter(place: &CallSite) -> bool {
     let module = short(&place.module);
     INTERPRETERS.iter().any(|name| module.starts_with(name))
 }
@@ -39,12 +39,12 @@ mod tests {
     #[test]
     fn places_are_in_words() {
         let check = |function: Option<&str>, line: Option<u32>, module: &str, expected: &str| {
-            let place = Place {
+            let place = CallSite {
                 function: function.map(str::to_owned),
                 file: line.map(|_| "/src/copy.c".to_owned()),
                 line,
                 module: module.to_owned(),
-                ..Place::default()
+                ..CallSite::default()
             };
             assert_eq!(text(&place), expected);
         };

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what has its final name is complete: it is made under another name first.
 
-use super::place::{KEY_DIGITS, Place, cannot, own_binary, utf8};
+use super::place::{KEY_DIGITS, Workspace, cannot, own_binary, utf8};
 use crate::experiment::{lab, tail};
 use crate::failure::{Failure, say};
 use crate::work;
@@ -136,7 +136,7 @@ impl Inventory {
     ///
     /// # Errors
     /// Where a path is no text, or a file of the plan's folder cannot be read.
-    pub fn of(plan: &Plan, place: &Place, skipped: &[Skipped]) -> Result<Inventory, Failure> {
+    pub fn of(plan: &Plan, place: &Workspace, skipped: &[Skipped]) -> Result<Inventory, Failure> {
         let mut inventory = Inventory { wanted: Vec::new(), of_cells: Vec::new() };
         for cell in 0..plan.cells.len() {
             let mut numbers = Vec::new();
@@ -160,7 +160,7 @@ impl Inventory {
     /// Where a data set cannot be made.
     pub fn make(
         &self,
-        place: &Place,
+        place: &Workspace,
         proof: Proof,
         bar: &ProgressBar,
     ) -> Result<Vec<DataSet>, Failure> {
@@ -173,7 +173,7 @@ impl Inventory {
     }
 }
 
-fn wanted(plan: &Plan, place: &Place, data: &Data, cell: usize) -> Result<Wanted, Failure> {
+fn wanted(plan: &Plan, place: &Workspace, data: &Data, cell: usize) -> Result<Wanted, Failure> {
     let mut values: BTreeMap<String, String> = place.values()?.into_iter().collect();
     values.extend(plan.levels(cell));
     // Where it is made is known later.
@@ -195,7 +195,7 @@ fn wanted(plan: &Plan, place: &Place, data: &Data, cell: usize) -> Result<Wanted
 
 fn make(
     wanted: &Wanted,
-    place: &Place,
+    place: &Workspace,
     proof: Proof,
     bar: &ProgressBar,
 ) -> Result<DataSet, Failure> {
@@ -243,7 +243,7 @@ fn hash_of(folder: &Path) -> Result<String, Failure> {
 }
 
 /// Runs the command that makes `content`.
-fn run(wanted: &Wanted, place: &Place, content: &Path) -> Result<(), Failure> {
+fn run(wanted: &Wanted, place: &Workspace, content: &Path) -> Result<(), Failure> {
     let failure = |what: String, next: &str| {
         let typed = shown(&wanted.words);
         let what = format!("the data set '{}' cannot be made: {typed}: {what}", wanted.name);

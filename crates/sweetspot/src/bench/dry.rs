@@ -2,7 +2,7 @@
 //! is built, made or run.
 
 use super::data::{Inventory, free_bytes};
-use super::place::Place;
+use super::place::Workspace;
 use super::session::{seconds_of, store_path, subject};
 use crate::arguments::Bench;
 use crate::experiment::lab;
@@ -30,7 +30,7 @@ const ROUNDS_SHOWN: usize = 3;
 pub fn describe(
     arguments: &Bench,
     plan: &Plan,
-    place: &Place,
+    place: &Workspace,
     inventory: &Inventory,
     skipped: &[Skipped],
 ) -> Result<String, Failure> {
@@ -79,7 +79,7 @@ struct DryCell {
 /// Where data that is there cannot be looked at.
 pub fn json(
     plan: &Plan,
-    place: &Place,
+    place: &Workspace,
     inventory: &Inventory,
     skipped: &[Skipped],
 ) -> Result<String, Failure> {
@@ -128,7 +128,7 @@ fn order(plan: &Plan, matrix: &Matrix) -> String {
     text
 }
 
-fn room(place: &Place, inventory: &Inventory) -> Result<String, Failure> {
+fn room(place: &Workspace, inventory: &Inventory) -> Result<String, Failure> {
     let mut text = "\nData:\n".to_owned();
     let mut missing = 0;
     for wanted in &inventory.wanted {
@@ -165,7 +165,12 @@ fn in_mib(bytes: u64) -> String {
 }
 
 /// What a session takes, from the runs of an earlier one.
-fn time(arguments: &Bench, plan: &Plan, place: &Place, matrix: &Matrix) -> Result<String, Failure> {
+fn time(
+    arguments: &Bench,
+    plan: &Plan,
+    place: &Workspace,
+    matrix: &Matrix,
+) -> Result<String, Failure> {
     let cells = matrix.order(1).len();
     let (rounds, cap) = match plan.stop {
         Stop::Rounds(rounds) => (rounds, rounds),

@@ -35,7 +35,7 @@ const PLAN_BYTES_MAX: u64 = 1 << 20;
 pub const KEY_DIGITS: usize = 16;
 
 /// A plan's text and the folders that belong to it.
-pub struct Place {
+pub struct Workspace {
     /// The plan's file, as it was named; a plan in a folder is called as that.
     pub file: PathBuf,
     pub name: String,
@@ -65,12 +65,12 @@ impl Runs {
     }
 }
 
-impl Place {
+impl Workspace {
     /// Finds the plan and makes the folders, but for a dry run.
     ///
     /// # Errors
     /// Where the plan cannot be read, or a folder cannot be made.
-    pub fn of(arguments: &Bench) -> Result<Place, Failure> {
+    pub fn of(arguments: &Bench) -> Result<Workspace, Failure> {
         let named = &arguments.plan;
         let file = if named.is_dir() { named.join(PLAN_NAME) } else { named.clone() };
         let text = read(&file)?;
@@ -97,7 +97,7 @@ impl Place {
                 Runs::Made(Scratch::new(&runs, RUN_PREFIX).map_err(cannot("use", &runs))?)
             }
         };
-        Ok(Place { file, name, text, folder, build, data, runs, base })
+        Ok(Workspace { file, name, text, folder, build, data, runs, base })
     }
 
     /// The folder that `--dir` names.

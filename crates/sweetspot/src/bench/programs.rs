@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is called built was built whole, from the files and by the compilers of now.
 
-use super::place::{KEY_DIGITS, Place, cannot, own_binary};
+use super::place::{KEY_DIGITS, Workspace, cannot, own_binary};
 use crate::experiment::tail;
 use crate::failure::Failure;
 use crate::resolve;
@@ -46,7 +46,7 @@ fn find(name: &str) -> Option<PathBuf> {
 /// Where a command fails.
 pub fn build(
     plan: &Plan,
-    place: &Place,
+    place: &Workspace,
     skipped: &[Skipped],
     bar: &ProgressBar,
 ) -> Result<(), Failure> {
@@ -59,7 +59,7 @@ pub fn build(
     Ok(())
 }
 
-fn build_one(program: &Program, place: &Place, bar: &ProgressBar) -> Result<(), Failure> {
+fn build_one(program: &Program, place: &Workspace, bar: &ProgressBar) -> Result<(), Failure> {
     if program.build.is_empty() {
         return Ok(());
     }
@@ -124,7 +124,7 @@ pub fn files(
 }
 
 /// The hash of the plan's text.
-pub fn plan_hash(place: &Place) -> String {
+pub fn plan_hash(place: &Workspace) -> String {
     let mut hash = Hash::default();
     hash.add(place.text.as_bytes());
     hash.text()

@@ -1,6 +1,6 @@
 //! Where the figures lie that others have published, and what is said of a file that is none.
 
-use super::place::Place;
+use super::place::Workspace;
 use crate::failure::Failure;
 use std::io::Read;
 use sweetspot_lab::plan::{Plan, Published as Source};
@@ -13,7 +13,7 @@ const NEXT: &str = "it is to be a CSV file with a header; the plan names it unde
 ///
 /// # Errors
 /// Where it is not there, is no CSV file, or has no such column.
-pub fn read(plan: &Plan, place: &Place) -> Result<Published, Failure> {
+pub fn read(plan: &Plan, place: &Workspace) -> Result<Published, Failure> {
     let Some(source) = &plan.published else { return Ok(Published::default()) };
     let path = place.folder.join(&source.file);
     let shown = shown(&path);
@@ -23,7 +23,7 @@ pub fn read(plan: &Plan, place: &Place) -> Result<Published, Failure> {
 }
 
 /// The content of that file, if there is one.
-pub fn text(plan: &Plan, place: &Place) -> Option<String> {
+pub fn text(plan: &Plan, place: &Workspace) -> Option<String> {
     let source = plan.published.as_ref()?;
     std::fs::read_to_string(place.folder.join(&source.file)).ok()
 }

@@ -9,7 +9,7 @@
 //!
 //! Invariant: the machine is only restarted after a run was stored. Where anything fails it stays up.
 
-use super::place::{Place, own_binary, utf8};
+use super::place::{Workspace, own_binary, utf8};
 use super::session::store_path;
 use crate::arguments::Bench;
 use crate::failure::{Failure, say};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use sweetspot_report::bench::Report;
+use sweetspot_report::bench::BenchReport;
 use sweetspot_report::shown::shown;
 
 /// The target that starts the unit.
@@ -31,12 +31,12 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The queue of one plan.
 pub struct Queue<'a> {
     arguments: &'a Bench,
-    place: &'a Place,
+    place: &'a Workspace,
 }
 
 impl<'a> Queue<'a> {
     /// The queue, if the machine is to be restarted between runs.
-    pub fn of(arguments: &'a Bench, place: &'a Place) -> Option<Queue<'a>> {
+    pub fn of(arguments: &'a Bench, place: &'a Workspace) -> Option<Queue<'a>> {
         arguments.between.as_ref().map(|_| Queue { arguments, place })
     }
 
@@ -157,7 +157,7 @@ impl<'a> Queue<'a> {
     ///
     /// # Errors
     /// Where something of that cannot be done.
-    pub fn finish(&self, report: &Report) -> Result<(), Failure> {
+    pub fn finish(&self, report: &BenchReport) -> Result<(), Failure> {
         let (name, text) = match self.arguments.json {
             true => ("json", serde_json::to_string(report).unwrap_or_default() + "\n"),
             false => ("txt", report.text()),

@@ -7,7 +7,7 @@ mod begun;
 
 use super::cell::{self, Launched, Outcome, Request};
 use super::data::{DataSet, Inventory};
-use super::place::Place;
+use super::place::Workspace;
 use crate::arguments::Bench;
 use crate::experiment::lab;
 use crate::failure::{Failure, say};
@@ -26,7 +26,7 @@ use sweetspot_lab::matrix::{Clock, Matrix, Step};
 use sweetspot_lab::plan::{Cache, Plan, Started, Stop};
 use sweetspot_lab::store::{self, CellRun, Ended, Store};
 use sweetspot_report::bench::Skipped;
-use sweetspot_report::bench::{Findings, Report, Stopped};
+use sweetspot_report::bench::{BenchReport, Findings, Stopped};
 use sweetspot_report::published::Published;
 use sweetspot_report::shown::shown;
 
@@ -37,7 +37,7 @@ const LOST_MAX: usize = 3;
 pub struct Prepared<'a> {
     pub arguments: &'a Bench,
     pub plan: &'a Plan,
-    pub place: &'a Place,
+    pub place: &'a Workspace,
     pub inventory: Inventory,
     pub data: Vec<DataSet>,
     pub skipped: Vec<Skipped>,
@@ -52,12 +52,12 @@ pub enum Until {
 }
 
 /// A session in progress.
-pub struct Session<'a> {
+pub struct BenchSession<'a> {
     prepared: Prepared<'a>,
     /// The numbers of programs that cannot run.
     skipped: Vec<usize>,
     store: Store,
-    stored: store::Session,
+    stored: store::StoredSession,
     seed: u64,
     runs: Vec<CellRun>,
     bar: ProgressBar,
@@ -69,12 +69,12 @@ pub struct Session<'a> {
 }
 
 /// The file that keeps all runs of a plan: one in the current folder, unless another is named.
-pub fn store_path(arguments: &Bench, place: &Place) -> PathBuf {
+pub fn store_path(arguments: &Bench, place: &Workspace) -> PathBuf {
     arguments.store.clone().unwrap_or_else(|| PathBuf::from(format!("{}.sqlite", place.name)))
 }
 
 /// What two sessions must have in common for one to go on with the other's runs.
-pub fn subject(arguments: &Bench, place: &Place) -> String {
+pub fn subject(arguments: &Bench, place: &Workspace) -> String {
     let launcher = arguments.launcher.as_ref().map(|words| words.to_string_lossy().into_owned());
     let subject = Subject {
         bench: place.name.clone(),
@@ -96,7 +96,7 @@ pub struct Subject {
     pub scale: Option<String>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> BenchSession<'a> {
     /// Begins a session, or goes on with one.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
         prepared: Prepared<'a>,
         bar: ProgressBar,
         interrupted: Arc<AtomicBool>,
-    ) -> Result<Session<'a>, Failure> {
+    ) -> Result<BenchSession<'a>, Failure> {
         let Prepared { arguments, plan, place, .. } = prepared;
         let store = Store::open(&store_path(arguments, place))
             .map_err(|error| lab(error).next("keep the runs elsewhere: --store FILE"))?;
@@ -136,7 +136,7 @@ impl<'a> Session<'a> {
                 return Err(Failure::own(what).next("begin one: the same command without --resume"));
             }
             older => {
-                let has_runs = |older: &store::Session| {
+                let has_runs = |older: &store::StoredSession| {
                     store.cell_runs(older).is_ok_and(|runs| !runs.is_empty())
                 };
                 if older.as_ref().is_some_and(has_runs) {
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
         bar.set_position(runs.len() as u64);
         bar.reset_eta();
         let begun = Instant::now();
-        Ok(Session {
+        Ok(BenchSession {
             prepared,
             skipped,
             store,
@@ -385,7 +385,7 @@ impl<'a> Session<'a> {
         &self,
         stopped: Option<Stopped>,
         published: &Published,
-    ) -> Result<Report, Failure> {
+    ) -> Result<BenchReport, Failure> {
         self.bar.finish_and_clear();
         let store = store_path(self.prepared.arguments, self.prepared.place);
         Findings {
@@ -405,7 +405,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// Where that cannot be written.
-    pub fn end(&self, report: &Report) -> Result<(), Failure> {
+    pub fn end(&self, report: &BenchReport) -> Result<(), Failure> {
         if report.is_finished() {
             let result = serde_json::to_string(report).unwrap_or_default();
             self.store.finish(&self.stored, &result).map_err(lab)?;

@@ -12,7 +12,7 @@ use sweetspot_lab::matrix::Matrix;
 use sweetspot_lab::plan::Plan;
 use sweetspot_lab::store::{CellRun, Kept, Store};
 use sweetspot_report::bench::Skipped;
-use sweetspot_report::bench::{Findings, Report};
+use sweetspot_report::bench::{BenchReport, Findings};
 
 /// What only the session itself knew.
 #[derive(Default, Deserialize)]
@@ -24,7 +24,7 @@ struct Said {
 pub struct Stored {
     pub plan: Plan,
     pub runs: Vec<CellRun>,
-    pub report: Report,
+    pub report: BenchReport,
     pub environment: Option<Environment>,
 }
 

@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use crate::reach::{self, Reach};
-use crate::session::{FileSummary, Session, Settings, Summary};
+use crate::session::{FileSummary, RunSession, Settings, Summary};
 use crate::{preload, resolve};
 use rustix::process::{WaitId, WaitIdOptions};
 use std::ffi::OsStr;
@@ -101,7 +101,7 @@ fn copy(program: &Path, library: &Path, folder: &Path, records: usize) -> Result
         max_age_ms: None,
         stdio: false,
     };
-    let mut session = Session::create(&settings);
+    let mut session = RunSession::create(&settings);
     session.start_guard();
     let ended = start(program, library, &session, folder);
     let seen = ended.map(|(pid, left)| {
@@ -140,7 +140,7 @@ type Counted = Option<[u64; 2]>;
 fn start(
     program: &Path,
     library: &Path,
-    session: &Session,
+    session: &RunSession,
     folder: &Path,
 ) -> io::Result<(u32, Counted)> {
     let others = std::env::var_os(names::PRELOAD);

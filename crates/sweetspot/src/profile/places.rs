@@ -7,22 +7,22 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use sweetspot_guard::observation;
-use sweetspot_report::profile::data::{File, Place};
+use sweetspot_report::profile::data::{CallSite, File};
 
 /// A place with a smaller part of a file's calls is left out.
 const SHARE_MIN: f64 = 0.01;
 /// Gives each file the places of its calls, over all processes, those of most calls first.
-pub fn name(files: &mut [File], sampled: &[observation::Place]) {
+pub fn name(files: &mut [File], sampled: &[observation::CallSite]) {
     let mut modules = HashMap::new();
-    let mut all: BTreeMap<String, Vec<(Place, u64)>> = BTreeMap::new();
+    let mut all: BTreeMap<String, Vec<(CallSite, u64)>> = BTreeMap::new();
     for sample in sampled {
         let path = String::from_utf8_lossy(&sample.path).into_owned();
         let module = String::from_utf8_lossy(&sample.module).into_owned();
         let known = modules.entry(module.clone()).or_insert_with(|| Module::open(&module));
         let place = known.as_ref().map(|known| known.place(sample.offset)).unwrap_or_default();
-        let place = Place { offset: sample.offset, module, ..place };
+        let place = CallSite { offset: sample.offset, module, ..place };
         let places = all.entry(path).or_default();
-        let same = |other: &&mut (Place, u64)| is_same(&other.0, &place);
+        let same = |other: &&mut (CallSite, u64)| is_same(&other.0, &place);
         match places.iter_mut().find(same) {
             Some((_, samples)) => *samples += sample.samples,
             None => places.push((place, sample.samples)),
@@ -35,7 +35,7 @@ pub fn name(files: &mut [File], sampled: &[observation::Place]) {
         let share = |samples: u64, all: u64| samples as f64 / all as f64;
         file.places = places
             .iter()
-            .map(|(place, some)| Place { share: share(*some, samples), ..place.clone() })
+            .map(|(place, some)| CallSite { share: share(*some, samples), ..place.clone() })
             .filter(|place| place.share >= SHARE_MIN)
             .collect();
         file.places.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -43,8 +43,8 @@ pub fn name(files: &mut [File], sampled: &[observation::Place]) {
 }
 
 /// Whether two places are one for a reader: the same line of the same function.
-fn is_same(one: &Place, other: &Place) -> bool {
-    let line = |place: &Place| (place.file.clone(), place.line, place.function.clone());
+fn is_same(one: &CallSite, other: &CallSite) -> bool {
+    let line = |place: &CallSite| (place.file.clone(), place.line, place.function.clone());
     one.module == other.module
         && (one.offset == other.offset || one.line.is_some() && line(one) == line(other))
 }
@@ -69,12 +69,12 @@ impl Module {
     }
 
     /// What is known of the call that returns to `offset`.
-    fn place(&self, offset: u64) -> Place {
+    fn place(&self, offset: u64) -> CallSite {
         // The byte before belongs to the call itself.
         let Some(address) = self.address(offset.saturating_sub(1)) else {
-            return Place::default();
+            return CallSite::default();
         };
-        let mut place = Place::default();
+        let mut place = CallSite::default();
         if let Ok(mut frames) = self.loader.find_frames(address) {
             let mut is_first = true;
             while let Ok(Some(frame)) = frames.next() {
@@ -110,8 +110,8 @@ impl Module {
 mod tests {
     use super::*;
 
-    fn sample(path: &str, offset: u64, samples: u64) -> observation::Place {
-        observation::Place {
+    fn sample(path: &str, offset: u64, samples: u64) -> observation::CallSite {
+        observation::CallSite {
             path: path.into(),
             samples,
             module: b"/no/such/module".to_vec(),

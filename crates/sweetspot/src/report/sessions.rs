@@ -306,7 +306,7 @@ fn without(plan: &Plan, cell: usize) -> Option<usize> {
 }
 
 fn null_control(
-    report: &sweetspot_report::bench::Report,
+    report: &sweetspot_report::bench::BenchReport,
     found: &matrix::NullControl,
 ) -> NullControl {
     NullControl {

@@ -18,7 +18,7 @@ fn says_what_was_buffered_and_what_was_not() {
     };
     let files = vec![file];
     let learned = Summary { processes: Some(2), files, ..Summary::default() };
-    let check = |report: Report, learned: Option<&Summary>, parts: &[&str]| {
+    let check = |report: Preview, learned: Option<&Summary>, parts: &[&str]| {
         let command = ["./job".into(), "x".into()];
         let ran = Ran {
             program: Path::new("./job"),
@@ -43,7 +43,7 @@ fn says_what_was_buffered_and_what_was_not() {
         let files = learned.is_some_and(|learned| !learned.files.is_empty());
         assert_eq!(figures.calls, files.then_some((1000, 4)), "{text}");
     };
-    let reachable = || Report::new(BufferSize::Bytes(65536), None, Reach::Reachable);
+    let reachable = || Preview::new(BufferSize::Bytes(65536), None, Reach::Reachable);
     check(
         reachable(),
         Some(&learned),
@@ -59,7 +59,7 @@ fn says_what_was_buffered_and_what_was_not() {
     let silent = Summary { processes: Some(0), ..Summary::default() };
     check(reachable(), Some(&silent), &["buffered  no: no process has said"]);
     check(reachable(), Some(&Summary::default()), &["buffered  size 65536\n"]);
-    let fixed = Report::new(BufferSize::Auto, None, Reach::Unreachable(Why::Go));
+    let fixed = Preview::new(BufferSize::Auto, None, Reach::Unreachable(Why::Go));
     check(fixed, None, &["buffered  no: ./job cannot be reached: it is a Go program"]);
-    check(Report::switched_off(), None, &["buffered  no: SWEETSPOT=off"]);
+    check(Preview::switched_off(), None, &["buffered  no: SWEETSPOT=off"]);
 }

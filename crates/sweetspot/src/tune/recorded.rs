@@ -5,7 +5,7 @@ use crate::experiment::lab;
 use crate::failure::Failure;
 use crate::profile::recording::Recording;
 use crate::tune::predicted::{Confirmed, Predicted};
-use crate::tune::report::{Findings, Found, Report};
+use crate::tune::report::{Findings, Found, TuneReport};
 use crate::tune::rules::Rule;
 use crate::tune::trial::Trial;
 use crate::tune::{is_smallest, plan, program_name, rules, runs_usual, show};
@@ -97,7 +97,7 @@ pub(super) fn tell_confirmed(
     predicted: &Predicted,
     confirmed: &Confirmed,
     trial: &Trial,
-    rules_at: &rules::Place,
+    rules_at: &rules::RulesFile,
 ) -> Result<u8, Failure> {
     let plan = plan(arguments, 0);
     let answer = Answer { confirmed: true, ..predicted.answer };
@@ -132,10 +132,10 @@ pub(super) fn tell_confirmed(
 
 /// Writes rules, and says so.
 pub(super) fn keep(
-    rules_at: &rules::Place,
+    rules_at: &rules::RulesFile,
     program: Option<String>,
     rules: &[Rule],
-    report: &mut Report,
+    report: &mut TuneReport,
 ) -> Result<(), Failure> {
     let date = jiff::Zoned::now().date().to_string();
     let tuned = rules::Tuned { program: program.as_deref(), date: &date, rules };

@@ -103,7 +103,7 @@ pub struct Findings<'a> {
 
 /// What is said.
 #[derive(Serialize)]
-pub struct Report {
+pub struct TuneReport {
     pub schema: u32,
     pub sentence: String,
     /// Whether buffering is worth it and whether a size must be set; null where the smallest size was
@@ -171,7 +171,7 @@ impl Findings<'_> {
     ///
     /// # Errors
     /// Where figures are no numbers.
-    pub fn report(&self) -> Result<Report, sweetspot_lab::Error> {
+    pub fn report(&self) -> Result<TuneReport, sweetspot_lab::Error> {
         let buffer = |setting| typed(self.sizes.buffer(setting));
         let setting = self.found.setting(self.plan);
         let smallest = self.found.smallest();
@@ -184,7 +184,7 @@ impl Findings<'_> {
             is_complete: self.stopped.is_none(),
         });
         let size = questions.and_then(|answer| answer.size);
-        Ok(Report {
+        Ok(TuneReport {
             schema: SCHEMA,
             sentence: match &advice {
                 Some(advice) => advice.text(),

@@ -4,7 +4,7 @@ use crate::arguments::Tune;
 use crate::experiment::{Circumstances, lab, seed_by_lot};
 use crate::failure::Failure;
 use crate::home;
-use crate::tune::report::{Findings, Found, Report, Stopped};
+use crate::tune::report::{Findings, Found, Stopped, TuneReport};
 use crate::tune::rules::Rule;
 use crate::tune::trial::{Trial, called};
 use crate::tune::{FILES_TRIED_MAX, is_smallest, plan, program_name, rules, runs_usual};
@@ -21,7 +21,7 @@ use sweetspot_lab::paired::{self, Observation, Options, Stop, Verdict};
 use sweetspot_lab::questions::{self};
 use sweetspot_lab::search::{self, Answer, Phase, Plan, Round, Setting, Step};
 use sweetspot_lab::statistics;
-use sweetspot_lab::store::{self, Session, Store};
+use sweetspot_lab::store::{self, Store, StoredSession};
 use sweetspot_report::numbers::typed;
 use sweetspot_report::shown::shown;
 
@@ -31,7 +31,7 @@ pub(super) struct Bench<'a> {
     pub(super) plan: Plan,
     pub(super) trial: Trial<'a>,
     pub(super) store: Store,
-    pub(super) session: Session,
+    pub(super) session: StoredSession,
     pub(super) rounds: Vec<Round>,
     pub(super) bar: ProgressBar,
     pub(super) interrupted: Arc<AtomicBool>,
@@ -230,7 +230,7 @@ impl<'a> Bench<'a> {
         for (place, rules) in [vec![all.clone()], vec![rule.clone(), all]].iter().enumerate() {
             let path = folder.path().join(format!("{place}.toml"));
             let tuned = rules::Tuned { program: Some(&name), date: "", rules };
-            rules::write(&rules::Place::named(&path), &tuned)?;
+            rules::write(&rules::RulesFile::named(&path), &tuned)?;
             paths.push(path);
         }
         let stop = Stop::Looks(self.time_left());
@@ -277,7 +277,11 @@ impl<'a> Bench<'a> {
         Duration::from_secs_f64(2.0 * pairs as f64 * slowest)
     }
 
-    pub(super) fn report(&self, found: Found, stopped: Option<Stopped>) -> Result<Report, Failure> {
+    pub(super) fn report(
+        &self,
+        found: Found,
+        stopped: Option<Stopped>,
+    ) -> Result<TuneReport, Failure> {
         let runs = self.store.ran(&self.session).map_err(lab)?;
         let measurements: Vec<_> = runs.iter().map(|run| (run.setting, run.measurement)).collect();
         Findings {
@@ -296,7 +300,7 @@ impl<'a> Bench<'a> {
         .map_err(lab)
     }
 
-    pub(super) fn end(&self, report: &Report) -> Result<(), Failure> {
+    pub(super) fn end(&self, report: &TuneReport) -> Result<(), Failure> {
         self.bar.finish_and_clear();
         if report.is_finished() {
             let result = serde_json::to_string(report).unwrap_or_default();

@@ -36,7 +36,7 @@ pub struct Tuned<'a> {
 
 /// The file to write.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct RulesFile {
     pub path: PathBuf,
     found: Found,
 }
@@ -49,27 +49,27 @@ enum Found {
     ByLooking,
 }
 
-impl Place {
+impl RulesFile {
     /// A file that was named.
-    pub fn named(path: &Path) -> Place {
-        Place { path: path.to_owned(), found: Found::ByName }
+    pub fn named(path: &Path) -> RulesFile {
+        RulesFile { path: path.to_owned(), found: Found::ByName }
     }
 
     /// A file that has a usual name.
-    pub fn usual(path: &Path) -> Place {
-        Place { path: path.to_owned(), found: Found::ByLooking }
+    pub fn usual(path: &Path) -> RulesFile {
+        RulesFile { path: path.to_owned(), found: Found::ByLooking }
     }
 
     /// The one that is in force here, or a new one here.
     ///
     /// # Errors
     /// Where the one in force cannot be read.
-    pub fn of(explicit: Option<&Path>, folder: &Path) -> Result<Place, Failure> {
+    pub fn of(explicit: Option<&Path>, folder: &Path) -> Result<RulesFile, Failure> {
         if let Some(path) = config::named(explicit) {
-            return Ok(Place::named(&path));
+            return Ok(RulesFile::named(&path));
         }
         let found = config::load(None, Some(folder), &mut Vec::new())?;
-        Ok(Place::usual(&found.path.unwrap_or_else(|| folder.join(config::FILE_NAME))))
+        Ok(RulesFile::usual(&found.path.unwrap_or_else(|| folder.join(config::FILE_NAME))))
     }
 
     fn may_be_written(&self) -> Result<(), Failure> {
@@ -86,7 +86,7 @@ impl Place {
 ///
 /// # Errors
 /// Where it cannot be read, understood or written, or is someone else's; it is as it was then.
-pub fn write(place: &Place, tuned: &Tuned) -> Result<Option<String>, Failure> {
+pub fn write(place: &RulesFile, tuned: &Tuned) -> Result<Option<String>, Failure> {
     place.may_be_written()?;
     let path = &place.path;
     let shown = shown(path);
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_new_file_is_what_run_reads() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::of(None, folder.path()).unwrap();
+        let place = RulesFile::of(None, folder.path()).unwrap();
         let path = place.path.clone();
         let rules = [rule(None, 65536)];
         let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
@@ -266,7 +266,7 @@ mod tests {
         std::fs::write(&path, "[[rule]]\nprogram = \"j*\"\nbuffer = 4096\n").unwrap();
         let rules = [rule(None, 65536)];
         let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
-        let warning = write(&Place::usual(&path), &tuned).unwrap().unwrap();
+        let warning = write(&RulesFile::usual(&path), &tuned).unwrap().unwrap();
         assert!(warning.contains("rule for 'j*'"), "{warning}");
     }
 
@@ -278,7 +278,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             let rules = [rule(None, 65536)];
             let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
-            let message = write(&Place::usual(&path), &tuned).unwrap_err().to_string();
+            let message = write(&RulesFile::usual(&path), &tuned).unwrap_err().to_string();
             assert!(message.contains("sweetspot.toml: "), "{message}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
@@ -293,12 +293,12 @@ mod tests {
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o664)).unwrap();
         let rules = [rule(None, 65536)];
         let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
-        let place = Place::of(None, folder.path()).unwrap();
+        let place = RulesFile::of(None, folder.path()).unwrap();
         let message = write(&place, &tuned).unwrap_err().to_string();
         assert!(message.contains("someone else's; nothing was written"), "{message}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
 
-        write(&Place::named(&path), &tuned).unwrap();
+        write(&RulesFile::named(&path), &tuned).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().contains("job"));
         let found = path.metadata().unwrap();
         assert_eq!(found.mode() & 0o7777, 0o664);
@@ -306,7 +306,7 @@ mod tests {
             return println!("skipped: only root can give a file away");
         }
         std::os::unix::fs::chown(&path, Some(54321), Some(54322)).unwrap();
-        write(&Place::named(&path), &tuned).unwrap();
+        write(&RulesFile::named(&path), &tuned).unwrap();
         let found = path.metadata().unwrap();
         assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (54321, 54322, 0o664));
         assert!(write(&place, &tuned).is_err());

@@ -1,6 +1,6 @@
 //! What a session of `tune` found, from the runs that are kept: now or later, finished or not.
 
-use super::report::{Findings, Found, Report};
+use super::report::{Findings, Found, TuneReport};
 use super::rounds::Begun;
 use super::{CURVE_ROUNDS, lab};
 use crate::failure::Failure;
@@ -49,7 +49,7 @@ pub struct Stored {
     pub runs: Vec<Ran>,
     /// The whole rounds.
     pub rounds: Vec<Round>,
-    pub report: Report,
+    pub report: TuneReport,
     pub environment: Option<Environment>,
 }
 

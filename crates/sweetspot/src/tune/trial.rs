@@ -59,7 +59,7 @@ enum Way<'a> {
     /// Under `run` with these rules and nothing else.
     Rules(&'a Path),
     /// With the library and a ledger that takes notes.
-    Learning(&'a guarded::Session),
+    Learning(&'a guarded::OwnedLedger),
     /// Under `profile`, which keeps its calls in this file.
     Recording(&'a Path),
 }
@@ -161,8 +161,8 @@ impl<'a> Trial<'a> {
     fn learn_by_library(&mut self) -> Result<(), Failure> {
         let settings = guarded::Settings { summary: true, guard: false, ..Default::default() };
         let created = match &self.apart {
-            None => guarded::Session::create(&settings),
-            Some(apart) => guarded::Session::create_in(&settings, &apart.ledger_folder()?),
+            None => guarded::OwnedLedger::create(&settings),
+            Some(apart) => guarded::OwnedLedger::create_in(&settings, &apart.ledger_folder()?),
         };
         let ledger = match created {
             Ok(ledger) => ledger,

@@ -5,7 +5,7 @@
 //! Noise that is only times, process numbers or temporary names still leaves the rest of the item to
 //! be compared; any other noise makes the item useless for a verdict, and is said.
 
-use super::content::{self, Place, Span};
+use super::content::{self, FirstDifference, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -83,7 +83,7 @@ pub struct Difference {
     pub item: Item,
     pub aspect: Aspect,
     pub sides: [String; 2],
-    pub place: Option<Place>,
+    pub place: Option<FirstDifference>,
 }
 
 /// What differs from run to run by itself.

@@ -21,7 +21,7 @@ const TAKEN_OUT: &[u8] = b"\0time\0";
 
 /// Where two contents differ first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FirstDifference {
     /// The byte, counted from 0; where only hashes are left, the first of a block that holds it.
     pub at: u64,
     /// The line, counted from 1.
@@ -34,12 +34,12 @@ pub struct Place {
 ///
 /// # Errors
 /// Where a content cannot be read.
-pub fn first_difference(left: &Content, right: &Content) -> io::Result<Option<Place>> {
+pub fn first_difference(left: &Content, right: &Content) -> io::Result<Option<FirstDifference>> {
     let block_of = |hashes: [&[[u8; 32]]; 2]| {
         let same = hashes[0].iter().zip(hashes[1]).take_while(|(left, right)| left == right);
         let at = same.count() as u64 * BLOCK_BYTES;
         let is_same = hashes[0] == hashes[1] && left.len == right.len;
-        (!is_same).then_some(Place { at, line: None, sides: None })
+        (!is_same).then_some(FirstDifference { at, line: None, sides: None })
     };
     match (&left.kept, &right.kept) {
         (Kept::At(left), Kept::At(right)) => compare(File::open(left)?, File::open(right)?),
@@ -48,12 +48,12 @@ pub fn first_difference(left: &Content, right: &Content) -> io::Result<Option<Pl
         (Kept::At(left), Kept::Hashes(right)) => Ok(block_of([&hashes(left)?, right])),
         (Kept::Untouched, Kept::Untouched) => Ok(None),
         (Kept::Untouched, _) | (_, Kept::Untouched) => {
-            Ok(Some(Place { at: 0, line: None, sides: None }))
+            Ok(Some(FirstDifference { at: 0, line: None, sides: None }))
         }
     }
 }
 
-fn compare(mut left: File, mut right: File) -> io::Result<Option<Place>> {
+fn compare(mut left: File, mut right: File) -> io::Result<Option<FirstDifference>> {
     let (mut at, mut lines) = (0, 1);
     let mut blocks = [Vec::new(), Vec::new()];
     loop {
@@ -70,7 +70,7 @@ fn compare(mut left: File, mut right: File) -> io::Result<Option<Place>> {
             lines += memchr::memchr_iter(b'\n', &left[..same]).count() as u64;
             let shown = |block: &[u8]| block[same..block.len().min(same + SHOWN_BYTES)].to_vec();
             let sides = Some([shown(left), shown(right)]);
-            return Ok(Some(Place { at: at + same as u64, line: Some(lines), sides }));
+            return Ok(Some(FirstDifference { at: at + same as u64, line: Some(lines), sides }));
         }
         if left.is_empty() {
             return Ok(None);

@@ -17,7 +17,7 @@ use sweetspot_sandbox::{Changes, Content, Entry, Kept, Kind, folders_of};
 const FILES_MAX: usize = 1_000_000;
 
 /// What is looked at.
-pub struct Place {
+pub struct WatchedFolders {
     folders: BTreeSet<PathBuf>,
 }
 
@@ -33,13 +33,13 @@ pub struct Mark {
     changed: (i64, i64),
 }
 
-impl Place {
+impl WatchedFolders {
     /// The folders of a command.
     ///
     /// # Errors
     /// Where the current folder cannot be found.
-    pub fn of(command: &[OsString]) -> io::Result<Place> {
-        Ok(Place { folders: folders_of(command)? })
+    pub fn of(command: &[OsString]) -> io::Result<WatchedFolders> {
+        Ok(WatchedFolders { folders: folders_of(command)? })
     }
 
     /// The folders that are looked at.

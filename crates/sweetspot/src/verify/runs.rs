@@ -7,7 +7,7 @@ use crate::inherited;
 use crate::reach::{self};
 use crate::verify::compare::{Elsewhere, Outcome};
 use crate::verify::content::Span;
-use crate::verify::place::Place;
+use crate::verify::place::WatchedFolders;
 use crate::verify::{END_PATIENCE, INPUT_PATIENCE, LOOK, TICK, cannot_compare, files, place};
 use indicatif::ProgressBar;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -36,7 +36,7 @@ pub(super) struct Runs<'a> {
     rules: Option<PathBuf>,
     pub(super) sandbox: Sandbox,
     /// Where there is no sandbox: what is looked at before and after.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<WatchedFolders>,
     input: Input,
     pub(super) interrupted: Arc<AtomicBool>,
     bar: ProgressBar,
@@ -67,7 +67,7 @@ impl<'a> Runs<'a> {
         })
         .map_err(|cause| refused(&cause))?;
         let place = in_place
-            .then(|| Place::of(&arguments.command))
+            .then(|| WatchedFolders::of(&arguments.command))
             .transpose()
             .map_err(|error| Failure::own(format!("the current folder: {error}")))?;
         let input = Input::take(&sandbox)?;
@@ -89,7 +89,7 @@ impl<'a> Runs<'a> {
             Way::Buffered(None) => format!("run {number}: buffered"),
         });
         self.prepare()?;
-        let before = self.place.as_ref().map(Place::look).transpose()?;
+        let before = self.place.as_ref().map(WatchedFolders::look).transpose()?;
         if before.is_some() {
             std::thread::sleep(TICK);
         }

@@ -4,7 +4,7 @@
 //! no path, no host name and no user name.
 
 use super::languages::Said;
-use super::table::{Benchmark, Cache, Figure, Place};
+use super::table::{Benchmark, Cache, Figure, FileAccess};
 use serde::Serialize;
 use std::{
     fmt::Write,
@@ -135,8 +135,8 @@ impl Finding {
                 Cache::Cold => "guest-cold",
             },
             place: match benchmark.place {
-                Place::Plain => "as it is",
-                Place::Fuse => "through bindfs",
+                FileAccess::Plain => "as it is",
+                FileAccess::Fuse => "through bindfs",
             },
             seed,
             cells: cells.collect::<Result<_, Error>>()?,

@@ -33,7 +33,7 @@ pub struct Benchmark {
     /// How much it reads or does, in units of its input, normally and with `--quick`.
     pub count: [u64; 2],
     /// Where the files are.
-    pub place: Place,
+    pub place: FileAccess,
     /// Whether the input is in the page cache.
     pub cache: Cache,
     /// What is compared.
@@ -101,9 +101,9 @@ pub enum Input {
     SqlSeparate,
 }
 
-/// Where the files are.
+/// How the files are reached.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FileAccess {
     /// In the folder given by `--dir`.
     Plain,
     /// There too, seen through a FUSE mount, where each call is a round trip.
@@ -163,7 +163,7 @@ pub const BASE: Benchmark = Benchmark {
     needs: &[],
     input: Input::None,
     count: [1, 1],
-    place: Place::Plain,
+    place: FileAccess::Plain,
     cache: Cache::Warm,
     figure: Figure::Wall,
     cells: &[],
@@ -279,7 +279,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         needs: &["cobol", "bindfs"],
         input: Input::Records,
         count: [100_000, 1_000],
-        place: Place::Fuse,
+        place: FileAccess::Fuse,
         cells: &[plain(COBOL, 20.0), buffered(COBOL)],
         ..BASE
     },

@@ -51,7 +51,7 @@ hook! {
     }
 }
 
-/// Starts an operation that goes on while the program does: the file passes through for good.
+/// Before an operation that goes on while the program does: calls on its file pass through for good.
 fn asynchronous(block: *const libc::aiocb) {
     begin_concurrency();
     if !block.is_null() {

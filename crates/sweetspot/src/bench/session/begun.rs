@@ -71,7 +71,7 @@ pub(super) fn begun(prepared: &Prepared, environment: &Environment) -> Result<Be
 
 /// Whether a session may go on now; in what surroundings it began.
 pub(super) fn may_go_on(
-    stored: &store::Session,
+    stored: &store::StoredSession,
     now: &Begun,
     arguments: &Bench,
     notes: &mut Vec<String>,

@@ -1,7 +1,7 @@
 //! A report of `tune` in words: a sentence, a table, a curve.
 
 use crate::arguments::Tune;
-use crate::tune::report::{CURVE_LINES, LISTED_MAX, MIB, Report, SETTINGS_OF_CURVE, Stopped};
+use crate::tune::report::{CURVE_LINES, LISTED_MAX, MIB, SETTINGS_OF_CURVE, Stopped, TuneReport};
 use crate::tune::rules::{Rule, Tuned};
 use crate::tune::trial::Trial;
 use comfy_table::{CellAlignment, Table, presets};
@@ -12,7 +12,7 @@ use sweetspot_lab::search::{OFF, Phase};
 use sweetspot_report::numbers::{count, spoken, typed};
 use sweetspot_report::shown::shown;
 
-impl Report {
+impl TuneReport {
     /// Adds what was written, and where.
     pub fn written(&mut self, path: &Path, tuned: &Tuned, warning: Option<String>) {
         self.rule_file = Some(path.display().to_string());
