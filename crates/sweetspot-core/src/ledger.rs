@@ -291,8 +291,8 @@ pub struct Rule {
 
 /// `Rule::buffer`: the rule does not say.
 pub const BUFFER_UNSET: u32 = u32::MAX - 1;
-/// `promise = "private"`.
-pub const RULE_PRIVATE: u32 = 1;
+/// `promise = "unobserved"`.
+pub const RULE_UNOBSERVED: u32 = 1;
 /// `stdio = "on"`.
 pub const RULE_STDIO: u32 = 2;
 /// Says what `auto` means for these files, and nothing else; it stands behind all others.

@@ -128,7 +128,7 @@ impl Why {
             Why::OpenTwice => "open twice, once for writing",
             Why::Stdio => "used through stdio",
             Why::NoGuard => "no guard, so writes do not wait",
-            Why::HandleRefused => "the guard could not pin it",
+            Why::HandleRefused => "the guard could not keep a handle of it",
             Why::NotNoted => {
                 "no folder to note what is pending; set XDG_STATE_HOME to one of yours"
             }

@@ -77,7 +77,7 @@ impl ErrorKind {
             }
             ErrorKind::NoSpace => "no space is left there; remove files from it, see `df /dev/shm`",
             ErrorKind::NoProcesses => {
-                "there is no /proc, by which files are pinned; as root: mount -t proc proc /proc"
+                "there is no /proc, through which the guard reaches files; as root: mount -t proc proc /proc"
             }
             ErrorKind::FileSizeLimit => {
                 "the limit on file size is smaller than it; see `ulimit -f`, try `ulimit -f unlimited`"

@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -161,7 +162,8 @@ pub(crate) struct Saving<'a> {
 }
 
 /// Saves a piece as `FILE.sweetspot-saved-PID-at-OFFSET`: beside the file, or else in the user's
-/// state folder, or else in `last_folder`. Nothing that exists is overwritten. The path tells how to
+/// state folder, or else in `last_folder`. Nothing that exists is overwritten, and no link is followed
+/// to where the file was: the path is the kernel's own, and had none. The path tells how to
 /// put the bytes back: `dd if=SAVED of=FILE bs=1 seek=OFFSET conv=notrunc`. Of a very long name only
 /// the beginning stands there.
 pub(crate) fn save_beside(saving: &Saving<'_>, last_folder: &Path) -> io::Result<PathBuf> {
@@ -169,33 +171,44 @@ pub(crate) fn save_beside(saving: &Saving<'_>, last_folder: &Path) -> io::Result
     let name = original.and_then(Path::file_name).unwrap_or("pending".as_ref());
     let mut result = Err(io::Error::from(io::ErrorKind::NotFound));
     if let Some(folder) = original.and_then(Path::parent) {
-        result = save_in(saving, folder, name);
+        let opened = sys::open_folder_without_links(folder);
+        result = opened.and_then(|at| save_in(saving, at.as_fd(), folder, name));
     }
     if let Some(folder) = state_folder() {
         result = result.or_else(|_| {
             make_own(&folder)?;
-            save_in(saving, &folder, name)
+            save_in(saving, open_folder(&folder)?.as_fd(), &folder, name)
         });
     }
-    result.or_else(|_| save_in(saving, last_folder, name))
+    result.or_else(|_| save_in(saving, open_folder(last_folder)?.as_fd(), last_folder, name))
 }
 
-fn save_in(saving: &Saving<'_>, folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
+fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
+    sys::open(folder, libc::O_PATH | libc::O_DIRECTORY, 0)
+}
+
+/// Saves a piece in the folder opened as `at`, which is called `folder`.
+fn save_in(
+    saving: &Saving<'_>,
+    at: BorrowedFd<'_>,
+    folder: &Path,
+    name: &OsStr,
+) -> io::Result<PathBuf> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     for attempt in 0..SAVE_NAMES_MAX {
         let mut suffix = format!(".sweetspot-saved-{}-at-{}", saving.pid, saving.base);
         if attempt > 0 {
             suffix += &format!(".{attempt}");
         }
-        let path = folder.join(with_suffix(name, &suffix));
-        match sys::open(&path, flags, 0o600) {
+        let name = with_suffix(name, &suffix);
+        match sys::open_at(at, &name, flags, 0o600) {
             Ok(file) => {
                 let written = write_and_close(&saving.extent, file.into(), 0);
                 if written.is_err() {
                     // Half a piece is worse than none: the next folder gets all of it.
-                    let _ = std::fs::remove_file(&path);
+                    let _ = sys::remove_at(at, &name);
                 }
-                return written.map(|()| path);
+                return written.map(|()| folder.join(name));
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
             Err(error) => return Err(error),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, FLAG_GUARD, FLAG_STDIO, FLAG_SUMMARY, Ledger, MAGIC,
-    RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, TEXT_BYTES_MAX, WRITE_BUFFERS_AT,
+    RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED, RULES_MAX, TEXT_BYTES_MAX, WRITE_BUFFERS_AT,
     WRITE_BUFFERS_BYTES_MAX,
 };
 use sweetspot_core::pending::waiting_of;
@@ -83,7 +83,7 @@ pub struct Rule {
     /// None: the rule does not say.
     pub buffer: Option<BufferSize>,
     /// Nobody looks at the file before it is closed.
-    pub private: bool,
+    pub unobserved: bool,
     /// stdio's calls are buffered too.
     pub stdio: bool,
     /// It only says what `auto` means for these files.
@@ -384,7 +384,7 @@ pub(crate) fn fill(
         rule.file.store(from.file.as_bytes());
         rule.buffer.store(from.buffer.map_or(BUFFER_UNSET, buffer_word), Relaxed);
         let flags =
-            [(from.private, RULE_PRIVATE), (from.stdio, RULE_STDIO), (from.auto, RULE_AUTO)];
+            [(from.unobserved, RULE_UNOBSERVED), (from.stdio, RULE_STDIO), (from.auto, RULE_AUTO)];
         let flags = flags.map(|(wanted, bit)| flag(wanted, bit));
         rule.flags.store(flags.into_iter().sum(), Relaxed);
     }

@@ -62,6 +62,44 @@ pub(crate) fn open(path: &Path, flags: c_int, mode: u32) -> io::Result<OwnedFd> 
     })
 }
 
+/// The same for a name in the folder opened as `folder`.
+pub(crate) fn open_at(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    flags: c_int,
+    mode: u32,
+) -> io::Result<OwnedFd> {
+    let name = c_string(name)?;
+    // SAFETY: as in `open`; `folder` is open.
+    retry(|| unsafe {
+        check(libc::openat(folder.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC, mode))
+            .map(|fd| OwnedFd::from_raw_fd(fd))
+    })
+}
+
+/// Opens a folder by a path in which nothing may be a link. ELOOP: something is.
+pub(crate) fn open_folder_without_links(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_string(path.as_os_str())?;
+    // SAFETY: all zeros is a valid value, and the size below is this one's.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = (libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) as u64;
+    how.resolve = libc::RESOLVE_NO_SYMLINKS;
+    // SAFETY: `path` is a live C string, `how` outlives the call; the result is a new descriptor that
+    // nobody else owns.
+    retry(|| unsafe {
+        let (at, size) = (libc::AT_FDCWD, std::mem::size_of_val(&how));
+        check_long(libc::syscall(libc::SYS_openat2, at, path.as_ptr(), &raw const how, size))
+            .map(|fd| OwnedFd::from_raw_fd(fd as c_int))
+    })
+}
+
+/// Removes a file by its name in a folder.
+pub(crate) fn remove_at(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+    let name = c_string(name)?;
+    // SAFETY: `name` is a live C string, `folder` is open.
+    unsafe { check(libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0)) }.map(drop)
+}
+
 /// Closes a file and says what the kernel said (network file systems fail here).
 pub(crate) fn close(file: File) -> io::Result<()> {
     // SAFETY: the descriptor was owned by `file` and is given up here, once.

@@ -196,7 +196,8 @@ fn bind_notes(run: &Path, notes: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets settings of the kernel only be read. They are the machine's, whatever namespace asks.
+/// Lets settings of the kernel only be read, and its file systems wherever else they are mounted. They
+/// are the machine's, whatever namespace asks.
 fn close_the_kernel() -> Result<(), String> {
     for file in mounts::SETTINGS.map(Path::new) {
         // A mount of its own can be closed by itself. Recursive: what is mounted below stays there.
@@ -207,7 +208,8 @@ fn close_the_kernel() -> Result<(), String> {
     }
     let text = fs::read("/proc/self/mountinfo").map_err(|error| said("read mountinfo", error))?;
     // What this user cannot even look at is closed to them already.
-    let closes = |mount: &&Mount| mount.holds_settings() && mount.folder.symlink_metadata().is_ok();
+    let closes =
+        |mount: &&Mount| mount.is_to_be_closed() && mount.folder.symlink_metadata().is_ok();
     mounts::read(&text).iter().filter(closes).try_for_each(close)
 }
 

@@ -5,15 +5,16 @@
 //! files that lie directly in a folder on the way are then closed to writing.
 //!
 //! Invariant: after `plan` is carried out every path on storage either lies below an overlay or can
-//! only be read. So can the kernel's settings ([`SETTINGS`]). The rest of the kernel's file systems
-//! (`/proc`, `/dev` with all that is below them) is left as it is; `step` gives each run shared memory
-//! of its own.
+//! only be read. So can the kernel's settings ([`SETTINGS`]) and the kernel's file systems where they
+//! are mounted elsewhere (huge pages with somebody's files, `/proc` in the root of a container). The
+//! rest of these (`/proc`, `/dev` with all that is below them) is left as it is; `step` gives each run
+//! shared memory of its own.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// File systems that hold no files of anybody's.
+/// File systems over which no overlay can lie.
 const OF_THE_KERNEL: &[&str] = &[
     "autofs",
     "binfmt_misc",
@@ -59,17 +60,26 @@ impl Mount {
         self.options.iter().any(|known| known == option)
     }
 
-    /// Whether settings of the kernel could be changed there. (Looking at an autofs would mount
-    /// something.)
-    pub fn holds_settings(&self) -> bool {
+    /// Whether a program could change there what is not its own, and no overlay could catch it:
+    /// settings of the kernel, and whatever else a file system of the kernel's keeps. (Looking at an
+    /// autofs would mount something, and it keeps nothing.)
+    pub fn is_to_be_closed(&self) -> bool {
+        let holds_settings = SETTINGS.iter().any(|folder| self.folder.starts_with(folder));
         self.file_system != "autofs"
             && !self.has("ro")
-            && SETTINGS.iter().any(|folder| self.folder.starts_with(folder))
+            && (holds_settings || self.is_of_the_kernel() && !self.is_in_the_kernels_folders())
     }
 
     fn holds_files(&self) -> bool {
-        !OF_THE_KERNEL.contains(&self.file_system.as_str())
-            && !FOLDERS_OF_THE_KERNEL.iter().any(|folder| self.folder.starts_with(folder))
+        !self.is_of_the_kernel() && !self.is_in_the_kernels_folders()
+    }
+
+    fn is_of_the_kernel(&self) -> bool {
+        OF_THE_KERNEL.contains(&self.file_system.as_str())
+    }
+
+    fn is_in_the_kernels_folders(&self) -> bool {
+        FOLDERS_OF_THE_KERNEL.iter().any(|folder| self.folder.starts_with(folder))
     }
 }
 
@@ -220,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_found() {
+    fn what_no_overlay_covers_is_closed() {
         let mount = |folder: &str, file_system: &str, options: &str| Mount {
             folder: folder.into(),
             file_system: file_system.to_owned(),
@@ -234,8 +244,14 @@ mod tests {
             ("/proc/sys", "proc", "ro", false),
             ("/proc", "proc", "rw", false),
             ("/system", "ext4", "rw", false),
+            ("/mnt/huge", "hugetlbfs", "rw", true),
+            ("/srv/root/proc", "proc", "rw", true),
+            ("/srv/root/proc", "proc", "ro", false),
+            ("/srv/root/dev", "devtmpfs", "rw", true),
+            ("/dev/hugepages", "hugetlbfs", "rw", false),
+            ("/net", "autofs", "rw", false),
         ] {
-            let found = mount(folder, file_system, options).holds_settings();
+            let found = mount(folder, file_system, options).is_to_be_closed();
             assert_eq!(found, expected, "{folder} {file_system} {options}");
         }
     }

@@ -39,7 +39,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// Nobody looks at the file before it is closed.
-    Private,
+    Unobserved,
 }
 
 /// Whether calls of C's stdio are buffered like any others.
@@ -348,8 +348,11 @@ fn check(
         None => None,
     };
     let promise = match &rule.promise {
-        Some(text) if text.get_ref() == "private" => Some(Promise::Private),
-        Some(text) => return Err(word(text, "promise", "\"private\"")),
+        // What it was called before 0.2, for one release.
+        Some(text) if ["unobserved", "private"].contains(&text.get_ref().as_str()) => {
+            Some(Promise::Unobserved)
+        }
+        Some(text) => return Err(word(text, "promise", "\"unobserved\"")),
         None => None,
     };
     let stdio = match &rule.stdio {
@@ -395,7 +398,7 @@ mod tests {
     fn every_key() {
         let (rules, warnings) = parsed(
             "# rules\n[[rule]]\nprogram = \"seq*\"\nfile = \"*.dat\"\nbuffer = \"64K\"\n\
-             promise = \"private\"\nstdio = \"on\"\ntuned = \"2026-11-21\"\n\
+             promise = \"unobserved\"\nstdio = \"on\"\ntuned = \"2026-11-21\"\n\
              [[rule]]\nbuffer = 4096\ntuned = 2026-11-21\n[[rule]]\nbuffer = -1\n[[rule]]\n",
         )
         .unwrap();
@@ -403,7 +406,7 @@ mod tests {
             program: Some("seq*".to_string()),
             file: Some("*.dat".to_string()),
             buffer: Some(BufferSize::Bytes(65536)),
-            promise: Some(Promise::Private),
+            promise: Some(Promise::Unobserved),
             stdio: Some(Stdio::On),
             for_auto: false,
         };
@@ -427,7 +430,7 @@ mod tests {
         check("[[rules]]\n", &["s.toml:1", "unknown field `rules`", "`rule`"]);
         check("[[rule]]\n\nbuffer = \"2G\"\n", &["s.toml:3", "'2G'", "1 GiB"]);
         check("[[rule]]\nbuffer = 1.5\n", &["s.toml:2", "64K"]);
-        check("[[rule]]\npromise = \"none\"\n", &["s.toml:2", "\"none\"", "\"private\""]);
+        check("[[rule]]\npromise = \"none\"\n", &["s.toml:2", "\"none\"", "\"unobserved\""]);
         check("[[rule]]\nstdio = \"yes\"\n", &["s.toml:2", "\"on\" or \"off\""]);
         check("[[rule]]\nstdio = true\n", &["s.toml:2", "string"]);
         check("[[rule]\n", &["s.toml:1"]);

@@ -225,7 +225,7 @@ pub fn mend(why: Why, program: &str) -> Option<String> {
             "file:open with read_ahead and delayed_write buffers in Erlang itself"
         }
         Why::SharedMemory => {
-            "in sweetspot.toml promise = \"private\" is for files that nobody else looks at"
+            "in sweetspot.toml promise = \"unobserved\" is for files that nobody else looks at"
         }
         Why::DeepBind if is("php") => "php -n loads no extensions, where it needs none",
         Why::Stdio => "try: --stdio",
@@ -247,7 +247,7 @@ mod tests {
             (Why::SharedMemory, "mono-sgen", Some("MONO_DISABLE_SHARED_AREA=1")),
             (Why::SharedMemory, "beam.smp", Some("delayed_write")),
             (Why::SharedMemory, "erl", Some("delayed_write")),
-            (Why::SharedMemory, "rank", Some("promise = \"private\"")),
+            (Why::SharedMemory, "rank", Some("promise = \"unobserved\"")),
             (Why::DeepBind, "php8.2", Some("php -n")),
             (Why::DeepBind, "rank", None),
             (Why::Stdio, "lua5.4", Some("--stdio")),

@@ -153,7 +153,7 @@ impl RunSession {
             program: rule.program.clone().unwrap_or_default(),
             file: rule.file.clone().unwrap_or_default(),
             buffer: rule.buffer,
-            private: rule.promise == Some(Promise::Private),
+            unobserved: rule.promise == Some(Promise::Unobserved),
             stdio: rule.stdio == Some(crate::config::Stdio::On),
             auto: rule.for_auto,
         });

@@ -104,7 +104,8 @@ pub struct FileRecord {
     pub read_bytes: u64,
     pub written_bytes: u64,
     /// Calls that passed through, and why.
-    pub straight_calls: u64,
+    #[serde(alias = "straight_calls")]
+    pub passed_through_calls: u64,
     pub reasons: Vec<String>,
     /// The sizes that were chosen, and what calls cost there.
     #[serde(default)]
@@ -207,7 +208,7 @@ impl Preview {
             calls_left: file.calls_after,
             read_bytes: file.read_bytes,
             written_bytes: file.written_bytes,
-            straight_calls: file.passed_calls,
+            passed_through_calls: file.passed_calls,
             reasons: file.reasons.into_iter().map(str::to_owned).collect(),
             chosen: file.chosen,
         };

@@ -1603,7 +1603,7 @@ fn bytes_wait_for_a_second_at_most_and_less_where_the_guard_may_be_killed_too() 
     };
     check("a second", 500..1500, &|| place.run(&[], &write));
     check("300 ms", 150..600, &|| place.run(&["--max-age", "300"], &write));
-    // Also of a file at which nobody looks, while others are written out all the time.
+    // Also of an unobserved file, while others are written out all the time. By the older word.
     place.write("sweetspot.toml", "[[rule]]\nfile = \"file\"\npromise = \"private\"\n");
     check("300 ms", 150..600, &|| place.run(&["--max-age", "300"], &[age, "talk", "file"]));
     fs::remove_file(place.work().join("sweetspot.toml")).unwrap();

@@ -1,4 +1,4 @@
-//! docs/contract.md names a test for each of its rules: they must be there.
+//! docs/rules.md names a test for each of its rules: they must be there.
 
 use test_start as _;
 
@@ -36,7 +36,7 @@ fn is_there(name: &str, tests: &str) -> bool {
 #[test]
 fn every_rule_has_a_test_and_every_test_named_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = fs::read_to_string(root.join("docs/contract.md")).unwrap();
+    let text = fs::read_to_string(root.join("docs/rules.md")).unwrap();
     let mut tests = String::new();
     sources(&root.join("crates"), &mut tests);
     let mut rules = Vec::new();

@@ -431,7 +431,7 @@ fn a_program_that_shares_memory_has_no_gain() {
         assert!(output.status.success(), "{output:?}");
         let sentence = profile["sentence"].as_str().unwrap();
         assert!(sentence.contains(reason) && !sentence.contains("Try:"), "{how}: {sentence}");
-        assert!(sentence.contains("promise = \"private\""), "what mends it: {sentence}");
+        assert!(sentence.contains("promise = \"unobserved\""), "what mends it: {sentence}");
         assert!(!sentence.contains("nothing to gain"), "a rule would let it gain: {sentence}");
         let written = file(&profile, &place.work().join("out"));
         assert_eq!(written["verdict"], "not-buffered", "{how}: {written:#}");

@@ -387,6 +387,26 @@ fn what_was_written_since_is_never_overwritten() {
     }
 }
 
+/// Who may write a folder above could lead the bytes anywhere by a link in its place.
+#[test]
+fn nothing_is_saved_behind_a_link_that_took_the_place_of_the_folder() {
+    let _turn = turn();
+    let place = Place::new();
+    let ledger = place.leave_pending();
+    let moved = place.folder.path().join("moved");
+    let elsewhere = place.folder.path().join("elsewhere");
+    fs::rename(place.work(), &moved).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, place.folder.path().join("work")).unwrap();
+    let output = place.sweetspot(&["recover", ledger.to_str().unwrap()]);
+    assert_ends(&output, 1, &["saved as"], &[]);
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "saved behind the link");
+    let state = place.folder.path().join("state/sweetspot");
+    let names = fs::read_dir(state).unwrap().map(|entry| entry.unwrap().file_name());
+    let saved = names.filter(|name| name.to_string_lossy().contains(".sweetspot-saved-"));
+    assert_eq!(saved.count(), FILES.len(), "{}", stdout(&output));
+}
+
 #[test]
 fn a_ledger_that_cannot_be_used_is_a_clear_error() {
     let _turn = turn();

@@ -134,11 +134,11 @@ fn no_library_is_loaded_for_it() {
 #[test]
 fn a_file_that_gains_nothing_costs_few_system_calls_more() {
     let folder = tempfile::tempdir().unwrap();
-    compiler::compile("private", &[], &folder.path().join("private"));
+    compiler::compile("unobserved", &[], &folder.path().join("unobserved"));
     let count = |before: &str| {
-        let script = format!("cd {} && exec {before} ./private talk", folder.path().display());
+        let script = format!("cd {} && exec {before} ./unobserved talk", folder.path().display());
         let calls = system_calls(folder.path(), &["sh", "-c", &script])?;
-        let start = calls.iter().position(|call| call.contains(" execve(\"./private\""));
+        let start = calls.iter().position(|call| call.contains(" execve(\"./unobserved\""));
         Some(calls.len() - start.expect("it starts"))
     };
     let Some(native) = count("") else { return };

@@ -231,7 +231,7 @@ fn what_auto_means_in_a_folder_is_found_and_used() {
     let pattern = format!("file = \"{}/*\"", folder.canonicalize().unwrap().display());
     assert!(written.contains(&pattern) && !written.contains("program"), "{written}");
 
-    fs::write(&rules, format!("[[rule]]\n{pattern}\nbuffer = \"8K\"\npromise = \"private\"\n"))
+    fs::write(&rules, format!("[[rule]]\n{pattern}\nbuffer = \"8K\"\npromise = \"unobserved\"\n"))
         .unwrap();
     fs::write(folder.join("in"), "x".repeat(100_000)).unwrap();
     let check = |options: &[&str], own_rule: &str, expected: &str| {

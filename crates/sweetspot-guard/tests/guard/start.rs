@@ -185,7 +185,7 @@ fn settings_arrive_and_limits_of_rules_hold() {
     }
     let rules = vec![
         Rule { program: "seqcopy".into(), buffer: Some(BufferSize::Off), ..Rule::default() },
-        Rule { file: "*.dat".into(), private: true, stdio: true, ..Rule::default() },
+        Rule { file: "*.dat".into(), unobserved: true, stdio: true, ..Rule::default() },
     ];
     let session = OwnedLedger::create_in(
         &Settings {
@@ -213,7 +213,7 @@ fn settings_arrive_and_limits_of_rules_hold() {
     assert_eq!(ledger.rules[0].buffer.load(SeqCst), BUFFER_OFF);
     assert_eq!(ledger.rules[1].file.load(&mut buffer), b"*.dat");
     assert_eq!(ledger.rules[1].buffer.load(SeqCst), BUFFER_UNSET);
-    assert_eq!(ledger.rules[1].flags.load(SeqCst), RULE_PRIVATE | RULE_STDIO);
+    assert_eq!(ledger.rules[1].flags.load(SeqCst), RULE_UNOBSERVED | RULE_STDIO);
 
     // Two processes with one file, one with another.
     header.processes.store(2, SeqCst);

@@ -181,11 +181,11 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
     file.device.store(status.device, Relaxed);
     file.inode.store(status.inode, Relaxed);
     file.buffer.store(buffer, Relaxed);
-    file.private.store(u32::from(rules::is_private(fd)), Relaxed);
+    file.unobserved.store(u32::from(rules::is_unobserved(fd)), Relaxed);
     records::begin(file, fd);
-    let against = if super::unseen::shares_memory() && !file.is_private() {
+    let against = if super::unseen::shares_memory() && !file.is_unobserved() {
         Some(Why::SharedMemory)
-    } else if super::unseen::counts_writes() && !file.is_private() {
+    } else if super::unseen::counts_writes() && !file.is_unobserved() {
         Some(Why::Watched)
     } else if !transition::may_wait(flags) || sys::is_synchronous(fd) {
         Some(Why::OpenFlags)

@@ -47,12 +47,12 @@ static LEFT_LAST_IN: AtomicU64 = AtomicU64::new(0);
 
 /// Of them, those that somebody may look at before they are closed.
 #[unsafe(link_section = ".data")]
-static PUBLIC: AtomicU32 = AtomicU32::new(0);
+static OBSERVED: AtomicU32 = AtomicU32::new(0);
 
 /// One more file with pending bytes.
 fn pending_began(file: &OpenFile) {
     inodes::pending_began(file);
-    PUBLIC.fetch_add(u32::from(!file.is_private()), SeqCst);
+    OBSERVED.fetch_add(u32::from(!file.is_unobserved()), SeqCst);
     concerns::pending_began();
     entries::count_waiting(true);
 }
@@ -60,7 +60,7 @@ fn pending_began(file: &OpenFile) {
 /// One less.
 fn pending_ended(file: &OpenFile) {
     inodes::pending_ended(file);
-    PUBLIC.fetch_sub(u32::from(!file.is_private()), SeqCst);
+    OBSERVED.fetch_sub(u32::from(!file.is_unobserved()), SeqCst);
     concerns::pending_ended();
     entries::count_waiting(false);
 }
@@ -129,8 +129,8 @@ pub fn unwritten() -> Option<i32> {
 /// them, but this process is not about to look at a file.
 #[cold]
 pub fn flush_public() {
-    if PUBLIC.load(Relaxed) != 0 {
-        flush(|file| !file.is_private());
+    if OBSERVED.load(Relaxed) != 0 {
+        flush(|file| !file.is_unobserved());
     }
 }
 
@@ -295,5 +295,5 @@ pub(super) fn forget() {
     DIRTY_LAST.store(core::ptr::null_mut(), Relaxed);
     LEFT_LAST.store(core::ptr::null_mut(), Relaxed);
     concerns::forget_pending();
-    PUBLIC.store(0, Relaxed);
+    OBSERVED.store(0, Relaxed);
 }

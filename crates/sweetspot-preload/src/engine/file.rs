@@ -146,7 +146,7 @@ pub struct OpenFile {
     /// Open flags as fcntl(F_GETFL) gave them.
     pub flags: AtomicU32,
     /// 1 where a rule promises that nobody looks at it before it is closed.
-    pub private: AtomicU32,
+    pub unobserved: AtomicU32,
     /// 1 where it was open before the program started.
     pub outside: AtomicU32,
     pub traits: AtomicU32, // `UNTIMED`, `NOTICED` of `transition`
@@ -224,7 +224,7 @@ const NEW: OpenFile = OpenFile {
     learned: AtomicU64::new(0),
     references: AtomicU32::new(0),
     flags: AtomicU32::new(0),
-    private: AtomicU32::new(0),
+    unobserved: AtomicU32::new(0),
     outside: AtomicU32::new(0),
     traits: AtomicU32::new(0),
     device: AtomicU64::new(0),
@@ -331,7 +331,7 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     }
     file.why.store(0, Relaxed);
     file.state.store(0, Relaxed);
-    file.private.store(0, Relaxed);
+    file.unobserved.store(0, Relaxed);
     file.outside.store(0, Relaxed);
     file.traits.store(0, Relaxed);
     file.references.store(1, Relaxed);
@@ -433,8 +433,8 @@ impl OpenFile {
     }
 
     /// Whether nobody looks at it before it is closed.
-    pub fn is_private(&self) -> bool {
-        self.private.load(Relaxed) != 0
+    pub fn is_unobserved(&self) -> bool {
+        self.unobserved.load(Relaxed) != 0
     }
 
     /// Whether anything of it may be here that the kernel does not know.

@@ -4,7 +4,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_UNSET, RULE_AUTO, RULE_PRIVATE, RULE_STDIO, RULES_MAX, Rule, TEXT_BYTES_MAX,
+    BUFFER_AUTO, BUFFER_UNSET, RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED, RULES_MAX, Rule,
+    TEXT_BYTES_MAX,
 };
 
 use super::ledger::ledger;
@@ -36,15 +37,15 @@ fn is_for_auto(rule: &Rule) -> bool {
 }
 
 /// Whether nobody looks at the file of a descriptor before it is closed, by its rule.
-pub fn is_private(fd: i32) -> bool {
-    rule_for(fd).is_some_and(|rule| rule.flags.load(Relaxed) & RULE_PRIVATE != 0)
+pub fn is_unobserved(fd: i32) -> bool {
+    rule_for(fd).is_some_and(|rule| rule.flags.load(Relaxed) & RULE_UNOBSERVED != 0)
 }
 
 /// Whether any rule says so of any file.
-pub fn has_private_files() -> bool {
+pub fn has_unobserved_files() -> bool {
     has_rules()
         && ledger().is_some_and(|ledger| {
-            ledger.rules.iter().any(|rule| rule.flags.load(Relaxed) & RULE_PRIVATE != 0)
+            ledger.rules.iter().any(|rule| rule.flags.load(Relaxed) & RULE_UNOBSERVED != 0)
         })
 }
 

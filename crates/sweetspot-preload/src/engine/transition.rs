@@ -217,7 +217,7 @@ pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
         return Err(Refusal::Final(Why::NotRegular));
     }
     let acquires_unseen = super::unseen::shares_memory() || super::unseen::may_acquire();
-    if acquires_unseen && !rules::is_private(fd) {
+    if acquires_unseen && !rules::is_unobserved(fd) {
         return Err(Refusal::Final(Why::SharedMemory));
     }
     Ok(if magic == FUSE { Trust::Nothing } else { Trust::Times })

@@ -49,7 +49,7 @@ pub fn acquires() {
     }
     for fd in table::all() {
         quiesce::wait_for_transition(fd);
-        if table::open_file(fd).is_some_and(|(file, _)| file.is_on() && !file.is_private()) {
+        if table::open_file(fd).is_some_and(|(file, _)| file.is_on() && !file.is_unobserved()) {
             quiesce(fd, Next::Learn);
         }
     }
@@ -59,7 +59,7 @@ pub fn acquires() {
 /// points that are not seen. All calls pass through for good, but for those on files that, as a rule
 /// promises, nobody looks at before they are closed.
 pub fn syncs() {
-    if !rules::has_private_files() {
+    if !rules::has_unobserved_files() {
         end_because(Why::SharedMemory);
         return;
     }
@@ -69,12 +69,12 @@ pub fn syncs() {
     release_point();
     for fd in table::all() {
         quiesce::wait_for_transition(fd);
-        let is_private = match table::open_file(fd) {
-            Some((file, _)) => file.is_private(),
+        let is_unobserved = match table::open_file(fd) {
+            Some((file, _)) => file.is_unobserved(),
             // Whether it may be buffered is asked when it has earned that.
             None => continue,
         };
-        quiesce(fd, if is_private { Next::Learn } else { Next::PassThrough(Why::SharedMemory) });
+        quiesce(fd, if is_unobserved { Next::Learn } else { Next::PassThrough(Why::SharedMemory) });
     }
 }
 
@@ -96,7 +96,7 @@ pub fn will_count_writes() {
     }
     release_point();
     for fd in table::all() {
-        let public = table::open_file(fd).filter(|(file, _)| !file.is_private());
+        let public = table::open_file(fd).filter(|(file, _)| !file.is_unobserved());
         if public.is_some_and(|(file, _)| attach::may_wait(file)) {
             quiesce(fd, Next::PassThrough(Why::Watched));
         }

@@ -328,8 +328,8 @@ impl File {
     /// System calls that would be left of its reads, writes and seeks, as `run --summary` counts them.
     pub fn calls_left(&self) -> u64 {
         let Buffered { hits, fills, asks, appends, flushes, seeks, settles, .. } = self.buffered;
-        let straight = self.calls().saturating_sub(total([hits, appends, seeks]));
-        total([straight, fills, asks, flushes, settles])
+        let passed_through = self.calls().saturating_sub(total([hits, appends, seeks]));
+        total([passed_through, fills, asks, flushes, settles])
     }
 
     /// Its reads, writes and seeks.
@@ -399,7 +399,9 @@ pub struct Process {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Costs {
-    pub straight: CostsOfCalls,
+    /// Passed through.
+    #[serde(alias = "straight")]
+    pub passed_through: CostsOfCalls,
     /// Under `sweetspot run`, in order, with full windows and flushes.
     pub buffered: CostsOfCalls,
     /// What observing adds to a call.

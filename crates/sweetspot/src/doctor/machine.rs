@@ -79,7 +79,7 @@ fn shared_memory() -> Finding {
         return lacks(format!("{error}: writes are not buffered")).mend(as_root(&mend));
     }
     let (size, free) = (room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize);
-    let says = format!("{} MiB, of which {} MiB are free", size >> 20, free >> 20);
+    let says = format!("{} MiB, {} MiB free", size >> 20, free >> 20);
     match free < SHARED_BYTES_MIN / 2 {
         false => Finding::ok(part, SHARED_MEMORY, says),
         true => lacks(format!("{says}: too little for many files"))

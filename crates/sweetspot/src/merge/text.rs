@@ -51,8 +51,8 @@ fn sentence(merged: &Merged) -> String {
     };
     let total = &merged.total;
     let left = match (total.calls_left, total.file_seconds) {
-        (Some(left), _) => format!(", of which {} were made", count(left)),
-        (None, Some(time)) => format!(" that took {}", seconds(time)),
+        (Some(left), _) => format!(" requested, {} made", count(left)),
+        (None, Some(time)) => format!(", which took {}", seconds(time)),
         (None, None) => String::new(),
     };
     let runs = runs_in_words(merged.runs.len());

@@ -32,7 +32,7 @@ const ROUNDS: usize = 5;
 /// running the same calls unbuffered, under `run`, and observed: for where none can be measured, and
 /// for what the engine adds.
 const TYPICAL: Costs = Costs {
-    straight: CostsOfCalls {
+    passed_through: CostsOfCalls {
         read: Cost { call_ns: 457.0, byte_ns: 0.03 },
         write: Cost { call_ns: 734.0, byte_ns: 0.7 },
         seek_ns: 161.0,
@@ -126,14 +126,14 @@ fn measure(folder: &Path) -> std::io::Result<Costs> {
     };
     let seek_ns = median(|round| round.seek);
     // How fast this processor enters the kernel and comes back, against the one above.
-    let scale = (seek_ns / TYPICAL.straight.seek_ns).clamp(0.2, 5.0);
+    let scale = (seek_ns / TYPICAL.passed_through.seek_ns).clamp(0.2, 5.0);
     let buffered = TYPICAL.buffered;
     let engine = |cost: Cost, byte_ns: f64| Cost {
         call_ns: cost.call_ns * scale,
         byte_ns: byte_ns + COPY_BYTE_NS * scale,
     };
     Ok(Costs {
-        straight: CostsOfCalls {
+        passed_through: CostsOfCalls {
             read: line(median(|round| round.reads[0]), median(|round| round.reads[1])),
             write: line(median(|round| round.writes[0]), median(|round| round.writes[1])),
             seek_ns,
@@ -214,8 +214,8 @@ mod tests {
     fn costs_are_plausible_and_nothing_is_left() {
         let folder = tempfile::tempdir().unwrap();
         let costs = costs(folder.path(), &[]);
-        assert!(costs.straight.read.call_ns > costs.buffered.read.call_ns, "{costs:?}");
-        assert!(costs.straight.write.call_ns > costs.buffered.write.call_ns, "{costs:?}");
+        assert!(costs.passed_through.read.call_ns > costs.buffered.read.call_ns, "{costs:?}");
+        assert!(costs.passed_through.write.call_ns > costs.buffered.write.call_ns, "{costs:?}");
         assert!(costs.buffered.read.byte_ns > 0.0 && costs.ask_ns > 0.0, "{costs:?}");
         assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
         // Where nothing can be written, elsewhere.

@@ -66,35 +66,35 @@ struct Kind<'a> {
     bytes: u64,
     times: &'a Times,
     /// What one costs without its being timed.
-    straight: Cost,
+    passed_through: Cost,
     /// What it costs besides the time that is taken around it.
     slowed_ns: f64,
 }
 
 /// A file's calls by kind: reads, writes, seeks.
 fn kinds<'a>(file: &'a File, costs: &Costs) -> [Kind<'a>; 3] {
-    let straight = costs.straight;
-    let seek = Cost { call_ns: straight.seek_ns, byte_ns: 0.0 };
+    let passed_through = costs.passed_through;
+    let seek = Cost { call_ns: passed_through.seek_ns, byte_ns: 0.0 };
     [
         Kind {
             calls: file.reads,
             bytes: file.read_bytes,
             times: &file.timed.reads,
-            straight: straight.read,
+            passed_through: passed_through.read,
             slowed_ns: SLOWED_NS,
         },
         Kind {
             calls: file.writes,
             bytes: file.written_bytes,
             times: &file.timed.writes,
-            straight: straight.write,
+            passed_through: passed_through.write,
             slowed_ns: SLOWED_NS,
         },
         Kind {
             calls: file.seeks,
             bytes: 0,
             times: &file.timed.seeks,
-            straight: seek,
+            passed_through: seek,
             slowed_ns: 0.0,
         },
     ]
@@ -107,7 +107,7 @@ impl Kind<'_> {
 
     /// What a call of the mean size cost when costs were measured, in nanoseconds.
     fn measured_ns(&self) -> f64 {
-        self.straight.of(1, self.bytes / self.calls.max(1))
+        self.passed_through.of(1, self.bytes / self.calls.max(1))
     }
 
     /// Whether waiting is what a call costs here, each one a round trip, and goes away with it.
@@ -191,24 +191,25 @@ fn change(file: &File, costs: &Costs) -> Change {
     }
     let more_fills = buffered.fills as f64 - buffered.hit_bytes as f64 / WINDOW_BYTES;
     let more_flushes = buffered.flushes as f64 - buffered.append_bytes as f64 / FLUSH_BYTES;
-    let fill_ns = costs.straight.read.call_ns + 2.0 * costs.ask_ns;
-    let flush_ns = costs.straight.write.call_ns + 3.0 * costs.ask_ns;
+    let fill_ns = costs.passed_through.read.call_ns + 2.0 * costs.ask_ns;
+    let flush_ns = costs.passed_through.write.call_ns + 3.0 * costs.ask_ns;
     let idle_bytes = buffered.fill_bytes.saturating_sub(buffered.hit_bytes);
     // Both move the same bytes into the same pages; a single measurement may meet a slow moment.
     let mut append = costs.buffered.write;
-    append.byte_ns = append.byte_ns.min(costs.straight.write.byte_ns + costs.buffered.read.byte_ns);
+    append.byte_ns =
+        append.byte_ns.min(costs.passed_through.write.byte_ns + costs.buffered.read.byte_ns);
     change.instead += costs.buffered.read.of(buffered.hits, buffered.hit_bytes)
         + append.of(buffered.appends, buffered.append_bytes)
         + costs.buffered.seek_ns * buffered.seeks as f64
         + fill_ns * more_fills.max(0.0)
         + flush_ns * more_flushes.max(0.0)
-        + costs.straight.read.byte_ns * idle_bytes as f64
+        + costs.passed_through.read.byte_ns * idle_bytes as f64
         + costs.ask_ns * (buffered.asks + 2 * buffered.settles) as f64
         + costs.ask_ns * OPENING_ASKS * buffered.opens as f64;
     let calls = file.calls();
-    let straight =
+    let passed_through =
         calls.saturating_sub(data::total([buffered.hits, buffered.appends, buffered.seeks]));
-    change.instead += costs.passing_ns * straight as f64;
+    change.instead += costs.passing_ns * passed_through as f64;
     change
 }
 

@@ -194,8 +194,8 @@ impl<'a> Bench<'a> {
             let Some(pattern) = file.to_str().map(str::to_owned) else { continue };
             if self.time_left() < self.time_of_pairs(paired::LOOKS[0]) {
                 self.trial.notes.push(format!(
-                    "no time was left to try {pattern} unbuffered, of which more was fetched than \
-                     used: give it more by --budget"
+                    "no time was left to try {pattern} unbuffered, though more of it was fetched than \
+                     used: allow more time with --budget"
                 ));
                 break;
             }

@@ -15,8 +15,8 @@ const FEWER: &[(&str, &str, u64)] = &[
     // the rewrites in its other half every one is a stretch of its own.
     ("c_calls", "rewrite in place", 55),
     // Half of its calls, and more, are words to a pipe.
-    ("c_sharing", "a private file, and words to others", 65),
-    ("c_sharing", "a private file, and shared memory", 25),
+    ("c_sharing", "an unobserved file, and words to others", 65),
+    ("c_sharing", "an unobserved file, and shared memory", 25),
     ("c_sharing", "stdio through the engine, by a rule", 90),
     ("c_sharing", "memory that may not be made executable", 25),
     ("musl", "copies", 25),

@@ -56,7 +56,7 @@ const CHECKED: &[(&str, &str)] = &[
         "for function in localtime wcsftime gettext; do $RUN $BIN/c/own_files $function; done",
     ),
     ("own_threads", "$RUN $BIN/c/own_threads"),
-    ("private", "$RUN $BIN/c/private ages"),
+    ("unobserved", "$RUN $BIN/c/unobserved ages"),
     ("process", "$RUN $BIN/c/process"),
     ("read_what_waits", "$RUN $BIN/c/read_what_waits"),
     ("relay", "$RUN $BIN/c/relay in.txt out fork cat in.txt"),

@@ -771,34 +771,34 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
-        name: "a private file, and words to others",
-        build: &[C("private")],
-        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"private\"\\n' > sweetspot.toml",
-        command: "$RUN $BIN/c/private talk",
+        name: "an unobserved file, and words to others",
+        build: &[C("unobserved")],
+        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"unobserved\"\\n' > sweetspot.toml",
+        command: "$RUN $BIN/c/unobserved talk",
         ..DEFAULT
     },
     Case {
         group: "c_sharing",
-        name: "a private file, and shared memory",
-        build: &[C("private")],
-        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"private\"\\n' > sweetspot.toml",
-        command: "$RUN $BIN/c/private silent",
+        name: "an unobserved file, and shared memory",
+        build: &[C("unobserved")],
+        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"unobserved\"\\n' > sweetspot.toml",
+        command: "$RUN $BIN/c/unobserved silent",
         ..DEFAULT
     },
     Case {
         group: "c_sharing",
-        name: "private files, oldest first",
-        build: &[C("private")],
-        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"private\"\\n' > sweetspot.toml",
-        command: "$RUN $BIN/c/private ages",
+        name: "unobserved files, oldest first",
+        build: &[C("unobserved")],
+        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"unobserved\"\\n' > sweetspot.toml",
+        command: "$RUN $BIN/c/unobserved ages",
         ..DEFAULT
     },
     Case {
         group: "c_sharing",
-        name: "a private file beside one that is not",
-        build: &[C("private")],
-        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"private\"\\n' > sweetspot.toml",
-        command: "$RUN $BIN/c/private order",
+        name: "an unobserved file beside one that is not",
+        build: &[C("unobserved")],
+        prepare: "printf '[[rule]]\\nfile = \"mine.*\"\\npromise = \"unobserved\"\\n' > sweetspot.toml",
+        command: "$RUN $BIN/c/unobserved order",
         ..DEFAULT
     },
     Case {

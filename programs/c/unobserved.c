@@ -1,6 +1,6 @@
-/* A file that a rule calls private: nobody looks at it before it is closed. It keeps its buffer while
+/* A file that a rule calls unobserved: nobody looks at it before it is closed. It keeps its buffer while
  * the program talks to others, and where they share memory; the program itself sees it as it is.
- * Usage: private talk|order|silent|ages */
+ * Usage: unobserved talk|order|silent|ages */
 #include "log.h"
 #include <sys/inotify.h>
 #include <sys/mman.h>
@@ -106,7 +106,7 @@ static void silent(void) {
     say_file("seen.1");
 }
 
-/* Of two private files the one that was written first is also written out first, however often the
+/* Of two unobserved files the one that was written first is also written out first, however often the
  * program talked in between. */
 static void ages(void) {
     static const char *const names[] = {"seen.txt", "mine.1", "mine.2", "mine.3"};
