@@ -50,8 +50,7 @@ fn timed(bytes: usize, run: impl FnOnce() -> Outcome) -> Outcome {
     let outcome = run()?;
     let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / (bytes as f64 / 1024.0);
     let Some(descriptor) = std::env::var_os("SWEETSPOT_SAMPLES_FD") else {
-        // A transfer is a KiB of the input here.
-        return Ok(format!("nanoseconds_per_transfer {nanoseconds}\n{outcome}"));
+        return Ok(format!("{nanoseconds} ns for a KiB\n{outcome}"));
     };
     let path = std::path::Path::new("/dev/fd").join(descriptor);
     let mut samples = File::options().write(true).open(path)?;

@@ -1,11 +1,17 @@
 //! The tables of docs/measured.md, and the short one in README.md, from a record that `sweetspot bench`
 //! made of `benchmarks/plan.toml` and `sweetspot report --json` wrote: no figure is typed by hand.
+//!
+//! `UPDATE_README=measurements/FOLDER cargo test -p xtask pages_say` writes them from the record in that
+//! folder; without the variable the test fails where a page says something else than its record.
 
 use super::figures::{named, speed, time};
 use super::report::{Place, fact, file_system, pairs, session};
 use serde_json::Value;
 use std::fmt::Write;
 use sweetspot_lab::paired::{CONFIDENCE_FIXED, Effect};
+
+const BEGIN: &str = "<!-- measured:begin -->\n";
+const END: &str = "<!-- measured:end -->\n";
 
 /// What the pages call a job, in the order of their tables.
 struct Row {
@@ -175,18 +181,56 @@ fn effect(session: &Value, reference: &str, candidate: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::{report, root};
     use serde_json::json;
-    use std::{fs, path::Path};
+    use std::fs;
     use sweetspot_lab::plan::Plan;
 
+    #[test]
+    fn pages_say_what_their_record_says() {
+        let update = std::env::var("UPDATE_README").ok();
+        for (name, tables) in
+            [("docs/measured.md", whole as fn(&Value, &str) -> String), ("README.md", short)]
+        {
+            let path = root().join(name);
+            let page = fs::read_to_string(&path).unwrap();
+            let (before, rest) = page.split_once(BEGIN).expect("the mark of the beginning");
+            let (said, after) = rest.split_once(END).expect("the mark of the end");
+            let named = || said.split_once("`measurements/")?.1.split_once('`');
+            let folder = update.clone().unwrap_or_else(|| {
+                let (folder, _) = named().expect("the page names its record");
+                format!("measurements/{folder}")
+            });
+            let record = report::read(&root().join(&folder)).unwrap();
+            let unfinished =
+                report::list(&record["sessions"]).iter().find(|of| of["finished"] != true);
+            assert!(unfinished.is_none(), "{folder}: a session has not come to its end");
+            let measured = tables(&record, &folder);
+            if update.is_some() {
+                fs::write(&path, format!("{before}{BEGIN}{measured}{END}{after}")).unwrap();
+            } else {
+                assert!(
+                    said == measured,
+                    "UPDATE_README={folder} cargo test -p xtask pages_say; {name} should say:\n{measured}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn readme_is_short() {
+        let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+        assert!(lines <= 150, "{lines} lines: what README need not say belongs into docs/");
+    }
+
     fn plan(scale: &str) -> Plan {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/plan.toml");
+        let file = root().join("benchmarks/plan.toml");
         Plan::read(&fs::read_to_string(file).unwrap(), Some(scale)).unwrap()
     }
 
     #[test]
     fn every_source_is_used() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks");
+        let folder = root().join("benchmarks");
         let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
         let (plans, sources): (Vec<String>, Vec<String>) =
             names.map(|name| name.into_string().unwrap()).partition(|name| name.ends_with(".toml"));

@@ -8,9 +8,10 @@
 //! The best of many sizes owes a part of its lead to luck: so it is found on one half of the rounds and
 //! compared on the other, and the other way round.
 
+use super::command::{self, remove};
+use super::failed;
 use super::planned::{Cell, Planned};
 use super::report::{self, Place, list};
-use super::{data, execute, failed};
 use crate::build::{self, Machine};
 use serde::Serialize;
 use serde_json::Value;
@@ -136,7 +137,7 @@ fn grid(planned: &Planned<'_>) -> Result<Value, Error> {
     }
     let words: [&OsStr; 4] =
         [planned.binary.as_ref(), "report".as_ref(), "--json".as_ref(), store.as_ref()];
-    json("sweetspot report", &execute::run(planned.folder, &words)?)
+    json("sweetspot report", &command::run(planned.folder, &words)?)
 }
 
 /// The parts of a cell's name.
@@ -316,7 +317,7 @@ impl Chooser<'_> {
 
     /// Runs a chooser's program and returns what it printed.
     fn run(&self, words: &[&OsStr]) -> Result<Vec<u8>, Error> {
-        execute::run(&self.work, words)
+        command::run(&self.work, words)
     }
 
     fn tune(&self) -> Result<Pick, Error> {
@@ -326,7 +327,7 @@ impl Chooser<'_> {
     /// From a recorded run, which is one of the runs that it took.
     fn by_recording(&self) -> Result<Pick, Error> {
         let recording = self.work.join("recording");
-        data::remove(&self.output)?;
+        remove(&self.output)?;
         let begun = Instant::now();
         let mut words: Vec<&OsStr> =
             vec![self.binary.as_ref(), "profile".as_ref(), "--output".as_ref()];
@@ -335,7 +336,7 @@ impl Chooser<'_> {
         words.extend(self.command.iter().map(OsString::as_os_str));
         self.run(&words)?;
         let pick = self.tuned(FROM, &["--from".as_ref(), recording.as_os_str()], 1, begun)?;
-        data::remove(&recording)?;
+        remove(&recording)?;
         Ok(pick)
     }
 
@@ -407,7 +408,7 @@ impl Chooser<'_> {
         let mut best: Option<(f64, &str)> = None;
         for _ in 0..DD_PASSES {
             for size in sizes() {
-                data::remove(&self.output)?;
+                remove(&self.output)?;
                 let mut words: Vec<OsString> = ["dd", "status=none"].map(Into::into).into();
                 words.push(format!("bs={size}").into());
                 words.push(format!("if={}", input.display()).into());
@@ -422,7 +423,7 @@ impl Chooser<'_> {
                 best = best.filter(|(least, _)| *least <= seconds).or(Some((seconds, size)));
             }
         }
-        data::remove(&self.output)?;
+        remove(&self.output)?;
         Ok(Pick {
             chooser: DD,
             size: best.map(|(_, size)| size.to_owned()),

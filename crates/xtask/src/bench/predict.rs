@@ -5,9 +5,10 @@
 //! and the median error is at most 15 %. What is written (`predictions.json`) holds the profiles, so
 //! that a test of `sweetspot` can hold each later version of its model against the same outcomes.
 
+use super::command::remove;
+use super::failed;
 use super::planned::{Cell, Planned};
 use super::report::{self, Place};
-use super::{data, failed};
 use crate::build::{self, Machine};
 use serde::Serialize;
 use serde_json::Value;
@@ -182,7 +183,7 @@ fn profiles(planned: &Planned<'_>, cell: &Cell, session: &Value) -> Result<Vec<V
     job.samples = Some(path("samples")); // else some print what they have measured
     let mut profiles = Vec::new();
     for _ in 0..PROFILES {
-        data::remove(&made)?;
+        remove(&made)?;
         measure::run(&job)?;
         let mut hash = Hash::default();
         hash.add_tree(if cell.has_output() { &made } else { &printed })?;

@@ -1,6 +1,7 @@
-//! The toolchains: whether they are there, and compiling the benchmarks' programs with them.
+//! The toolchains: whether they are there, and compiling the programs with them.
 
-use super::{execute::fill, table::Tool};
+use super::execute::fill;
+use super::table::{TOOLS, Tool};
 use std::{
     collections::HashMap,
     env,
@@ -10,8 +11,6 @@ use std::{
 
 /// Compiles each tool's programs when they are first asked for.
 pub struct Tools {
-    /// All that there are.
-    list: &'static [Tool],
     programs: PathBuf,
     sources: PathBuf,
     /// For each tool that was asked for, why it cannot be used.
@@ -20,14 +19,14 @@ pub struct Tools {
 
 impl Tools {
     /// Programs go from `sources` to `programs`.
-    pub fn new(list: &'static [Tool], programs: &Path, sources: &Path) -> Self {
+    pub fn new(programs: &Path, sources: &Path) -> Self {
         let known = HashMap::new();
-        Tools { list, programs: programs.to_owned(), sources: sources.to_owned(), known }
+        Tools { programs: programs.to_owned(), sources: sources.to_owned(), known }
     }
 
     /// Why the tool `name` cannot be used; `None` when its programs are ready.
     pub fn missing(&mut self, name: &str) -> Option<String> {
-        let Some(tool) = self.list.iter().find(|tool| tool.name == name) else {
+        let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) else {
             return Some(format!("the table names no tool {name}"));
         };
         if !self.known.contains_key(tool.name) {
