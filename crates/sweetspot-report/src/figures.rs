@@ -79,45 +79,7 @@ fn axis_name(session: &Session) -> &'static str {
 /// The curve of `tune`.
 fn tuned(session: &Session) -> Option<Figure> {
     let base = session.base.and_then(|base| Some((base, session.cells[base].median?)));
-    // Where both ran, the paired ratio knows more than the median.
-    let seconds = |number: usize, cell: &Cell| match (cell.ratio_to_base, base) {
-        (Some(ratio), Some((base, median))) if number != base => Some(ratio.value * median),
-        _ => cell.median,
-    };
-    let mut series = Series { name: "fixed buffer".to_owned(), ..Series::default() };
-    let mut rows = Vec::new();
-    let mut levels = Vec::new();
-    for (number, cell) in session.cells.iter().enumerate().filter(|(_, cell)| cell.runs > 0) {
-        let Some(at) = seconds(number, cell) else { continue };
-        let ratio = cell.ratio_to_base;
-        let ends = ratio.and_then(|ratio| ratio.low.zip(ratio.high)).zip(base);
-        let ends = ends.map(|((low, high), (_, median))| (low * median, high * median));
-        // What the others are relative to is where it is.
-        let is_base = session.base == Some(number);
-        let drawn = ends.or(is_base.then_some((at, at)));
-        rows.push(vec![
-            cell.name.clone(),
-            cell.runs.to_string(),
-            numbers::axis_time(at),
-            ends.map_or_else(String::new, |(low, high)| {
-                format!("{} to {}", numbers::axis_time(low), numbers::axis_time(high))
-            }),
-        ]);
-        match cell.buffer_bytes {
-            Some(bytes) => {
-                let bytes = bytes as f64;
-                series.line.push((bytes, at));
-                let figures = session.figures(number);
-                series.dots.extend(figures.into_iter().map(|figure| (bytes, figure)));
-                series.band.extend(drawn.map(|(low, high)| (bytes, low, high)));
-            }
-            None => {
-                let name = if number == 0 { "unbuffered" } else { "auto" };
-                let advice = if session.advised == Some(number) { ", use this" } else { "" };
-                levels.push((at, format!("{name}: {}{advice}", numbers::axis_time(at))));
-            }
-        }
-    }
+    let Curve { series, levels, rows } = Curve::of(session, base);
     if series.line.len() < 2 {
         return None;
     }
@@ -164,6 +126,61 @@ fn tuned(session: &Session) -> Option<Figure> {
             marked: None,
         },
     })
+}
+
+/// What a search has measured: a curve over the sizes, a level for each setting that is no size, and both as
+/// rows of a table.
+struct Curve {
+    series: Series,
+    levels: Vec<(f64, String)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Curve {
+    /// `base`: the cell that the others are relative to, and its median in seconds.
+    fn of(session: &Session, base: Option<(usize, f64)>) -> Curve {
+        // Where both ran, the paired ratio knows more than the median.
+        let seconds = |number: usize, cell: &Cell| match (cell.ratio_to_base, base) {
+            (Some(ratio), Some((base, median))) if number != base => Some(ratio.value * median),
+            _ => cell.median,
+        };
+        let series = Series { name: "fixed buffer".to_owned(), ..Series::default() };
+        let mut curve = Curve { series, levels: Vec::new(), rows: Vec::new() };
+        for (number, cell) in session.cells.iter().enumerate().filter(|(_, cell)| cell.runs > 0) {
+            let Some(at) = seconds(number, cell) else { continue };
+            let ratio = cell.ratio_to_base;
+            let ends = ratio.and_then(|ratio| ratio.low.zip(ratio.high)).zip(base);
+            let ends = ends.map(|((low, high), (_, median))| (low * median, high * median));
+            curve.rows.push(vec![
+                cell.name.clone(),
+                cell.runs.to_string(),
+                numbers::axis_time(at),
+                ends.map_or_else(String::new, |(low, high)| {
+                    format!("{} to {}", numbers::axis_time(low), numbers::axis_time(high))
+                }),
+            ]);
+            match cell.buffer_bytes {
+                Some(bytes) => {
+                    let bytes = bytes as f64;
+                    // What the others are relative to is where it is.
+                    let is_base = session.base == Some(number);
+                    let drawn = ends.or(is_base.then_some((at, at)));
+                    let series = &mut curve.series;
+                    series.line.push((bytes, at));
+                    let figures = session.figures(number);
+                    series.dots.extend(figures.into_iter().map(|figure| (bytes, figure)));
+                    series.band.extend(drawn.map(|(low, high)| (bytes, low, high)));
+                }
+                None => {
+                    let name = if number == 0 { "unbuffered" } else { "auto" };
+                    let advice = if session.advised == Some(number) { ", use this" } else { "" };
+                    let level = format!("{name}: {}{advice}", numbers::axis_time(at));
+                    curve.levels.push((at, level));
+                }
+            }
+        }
+        curve
+    }
 }
 
 /// What a level is as a number.

@@ -40,17 +40,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         None => None,
     };
     if is_switched_off(&environment) {
-        let program = find(&arguments.command[0], &environment)?;
-        if arguments.require {
-            return Err(cannot_be_buffered(&program, SWITCHED_OFF, Some("try: unset SWEETSPOT")));
-        }
-        let start = Start { program: &program, arguments: &arguments.command, environment };
-        let ended = match target {
-            Some(target) => start.and_report(target, None, Preview::switched_off())?,
-            None if arguments.wait => start.and_wait(None)?,
-            None => return Err(start.by_becoming_it()),
-        };
-        return end_as(ended);
+        return run_switched_off(arguments, environment, target);
     }
 
     let mut warnings = Vec::new();
@@ -73,67 +63,117 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     // What a killed run of the same job left must be in its files before this one reads them.
     recover::finish_stale();
 
+    let settings = Settings {
+        buffer: asked.size(),
+        rules: config.rules,
+        summary: target.is_some() || arguments.require,
+        max_age_ms: arguments.max_age,
+        stdio: arguments.stdio,
+    };
     // Whether it was active is known when it has ended.
     let waits = arguments.wait || arguments.require;
-    let has_room = has_room();
-    let library = if reach.takes_library() && has_room { library()? } else { None };
-    if !has_room {
-        leave_out(&mut environment);
-    }
-    let report = match library.is_some() || !reach.takes_library() {
-        true => Preview::new(asked.size(), config.path, reach),
-        false if !has_room => Preview::without_library(NO_ROOM),
-        false => Preview::without_library("there is no place for the library"),
+    let ledger = match (nothing_can_wait(&asked) && target.is_none(), waits) {
+        (true, _) => LedgerOf::Nobody,
+        (false, true) => LedgerOf::ThisRun,
+        (false, false) => LedgerOf::AnyRun,
     };
-    let mut session = None;
-    if let Some(library) = library {
-        let settings = Settings {
-            buffer: asked.size(),
-            rules: config.rules,
-            summary: target.is_some() || arguments.require,
-            max_age_ms: arguments.max_age,
-            stdio: arguments.stdio,
-        };
-        let others = value(&environment, names::PRELOAD);
-        let all = preload::chain(library.as_os_str(), others);
-        set(&mut environment, names::PRELOAD, all);
-        set(&mut environment, names::BUFFER, numbers::size(asked.size()).into());
-        let joins = !waits && session::can_join(&settings, value(&environment, names::LEDGER));
-        if nothing_can_wait(&asked) && target.is_none() {
-            environment.retain(|(name, _)| name != names::LEDGER);
-        } else if !joins {
-            let session = session.insert(RunSession::create(&settings));
-            session.start_guard();
-            session.keep_if_useful(&settings);
-            match session.path() {
-                Some(ledger) => set(&mut environment, names::LEDGER, ledger.into()),
-                None => environment.retain(|(name, _)| name != names::LEDGER),
-            }
-            if settings.summary {
-                set(&mut environment, names::SUMMARY, "1".into());
-            }
-        }
-        // What an outer `run` asked for is not meant for this one.
-        environment.retain(|(name, _)| name != names::STDIO);
-        if let Some(text) = settings.stdio_text() {
-            set(&mut environment, names::STDIO, text.into());
-        }
+    let (library, report) = library_and_preview(reach, &settings, config.path)?;
+    let mut session = match library {
+        Some(library) => put_underneath(&library, &settings, ledger, &mut environment),
+        None => None,
+    };
+    if !has_room() {
+        leave_out(&mut environment);
     }
 
     let start = Start { program: &program, arguments: &arguments.command, environment };
-    let ended = match target {
-        Some(target) => start.and_report(target, session.as_mut(), report)?,
-        None if waits => start.and_wait(session.as_mut())?,
-        None => {
-            let failure = start.by_becoming_it();
-            session.iter_mut().for_each(RunSession::remove_if_unguarded);
-            return Err(failure);
-        }
-    };
+    let ended = start.to_its_end(target, waits, session.as_mut(), report)?;
     if arguments.require {
         was_active(session.as_ref(), &program)?;
     }
     end_as(ended)
+}
+
+/// Starts a program as it is.
+fn run_switched_off(
+    arguments: &Run,
+    environment: Environment,
+    target: Option<Wanted>,
+) -> Result<u8, Failure> {
+    let program = find(&arguments.command[0], &environment)?;
+    if arguments.require {
+        return Err(cannot_be_buffered(&program, SWITCHED_OFF, Some("try: unset SWEETSPOT")));
+    }
+    let start = Start { program: &program, arguments: &arguments.command, environment };
+    end_as(start.to_its_end(target, arguments.wait, None, Preview::switched_off())?)
+}
+
+/// The library, if the program takes it and there is a place for it; and what is known before the run.
+fn library_and_preview(
+    reach: Reach,
+    settings: &Settings,
+    rules: Option<PathBuf>,
+) -> Result<(Option<PathBuf>, Preview), Failure> {
+    if !reach.takes_library() {
+        return Ok((None, Preview::new(settings.buffer, rules, reach)));
+    }
+    if !has_room() {
+        return Ok((None, Preview::without_library(NO_ROOM)));
+    }
+    Ok(match library()? {
+        Some(library) => (Some(library), Preview::new(settings.buffer, rules, reach)),
+        None => (None, Preview::without_library("there is no place for the library")),
+    })
+}
+
+/// Which ledger a program may write to.
+enum LedgerOf {
+    /// None: nothing can wait.
+    Nobody,
+    /// One of its own.
+    ThisRun,
+    /// That of a `run` around this one, where that fits.
+    AnyRun,
+}
+
+/// Puts the library underneath the program: tells it by the environment what was asked for. Returns the
+/// session whose ledger is this run's own.
+fn put_underneath(
+    library: &Path,
+    settings: &Settings,
+    ledger: LedgerOf,
+    environment: &mut Environment,
+) -> Option<RunSession> {
+    let all = preload::chain(library.as_os_str(), value(environment, names::PRELOAD));
+    set(environment, names::PRELOAD, all);
+    set(environment, names::BUFFER, numbers::size(settings.buffer).into());
+    let joins = || session::can_join(settings, value(environment, names::LEDGER));
+    let session = match ledger {
+        LedgerOf::Nobody => {
+            environment.retain(|(name, _)| name != names::LEDGER);
+            None
+        }
+        LedgerOf::AnyRun if joins() => None,
+        LedgerOf::AnyRun | LedgerOf::ThisRun => {
+            let mut session = RunSession::create(settings);
+            session.start_guard();
+            session.keep_if_useful(settings);
+            match session.path() {
+                Some(path) => set(environment, names::LEDGER, path.into()),
+                None => environment.retain(|(name, _)| name != names::LEDGER),
+            }
+            if settings.summary {
+                set(environment, names::SUMMARY, "1".into());
+            }
+            Some(session)
+        }
+    };
+    // What an outer `run` asked for is not meant for this one.
+    environment.retain(|(name, _)| name != names::STDIO);
+    if let Some(text) = settings.stdio_text() {
+        set(environment, names::STDIO, text.into());
+    }
+    session
 }
 
 /// Says in one line that nothing will be buffered, and why, as far as the program's file tells. To people
@@ -295,6 +335,25 @@ impl Start<'_> {
 
     fn refused(&self, error: &std::io::Error) -> Failure {
         resolve::refused(&self.arguments[0], self.program, error)
+    }
+
+    /// Starts it, and stays only where something is to be done at its end; then says how it ended.
+    fn to_its_end(
+        &self,
+        target: Option<Wanted>,
+        waits: bool,
+        session: Option<&mut RunSession>,
+        preview: Preview,
+    ) -> Result<Ended, Failure> {
+        match target {
+            Some(target) => self.and_report(target, session, preview),
+            None if waits => self.and_wait(session),
+            None => {
+                let failure = self.by_becoming_it();
+                session.into_iter().for_each(RunSession::remove_if_unguarded);
+                Err(failure)
+            }
+        }
     }
 
     /// Becomes the program; returns only a failure.

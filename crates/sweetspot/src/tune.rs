@@ -27,12 +27,13 @@ use crate::print::print;
 use crate::probe;
 use crate::resolve;
 use indicatif::{ProgressBar, ProgressStyle};
+use predicted::{Confirmed, Predicted};
 use recorded::{Recorded, keep, tell_confirmed, tell_from, tell_predicted};
 use report::{Found, Stopped, TuneReport};
 use rounds::Bench;
 use rules::Rule;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_lab::questions::Reply;
 use sweetspot_lab::search::Plan;
 use sweetspot_report::shown::lines;
@@ -132,34 +133,21 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     }
     if let Some(Recorded { predicted, .. }) = &recorded {
         bar.set_message("confirming what was predicted");
-        trial.notes.extend(predicted.notes.iter().cloned());
-        let takes = first.seconds * predicted::RUNS as f64;
-        // Who names a recording has asked for these runs.
-        let confirmed = match arguments.from.is_some() || takes <= arguments.budget.as_secs_f64() {
-            true => predicted.confirm(&mut trial, &arguments.sizes, &interrupted)?,
-            false => None,
-        };
-        let Some(confirmed) = confirmed else {
-            trial.notes.push(match interrupted.load(Relaxed) {
-                true => "interrupted, so nothing confirms it".to_string(),
-                false => format!(
-                    "six runs would take longer than --budget, too, so nothing confirms it: --budget \
-                     {}m does",
-                    (takes / 60.0).ceil()
-                ),
-            });
-            bar.finish_and_clear();
-            tell_predicted(arguments, predicted, trial.runs, trial.notes.clone())?;
-            return Ok(STATUS_UNDECIDED);
-        };
-        match &confirmed.missed {
+        match confirm(arguments, predicted, &mut trial, first.seconds, &interrupted)? {
             None => {
                 bar.finish_and_clear();
-                return tell_confirmed(arguments, predicted, &confirmed, &trial, &rules_at);
+                tell_predicted(arguments, predicted, trial.runs, trial.notes.clone())?;
+                return Ok(STATUS_UNDECIDED);
             }
-            Some(missed) => {
-                trial.notes.push(format!("the prediction missed, so measuring decided: {missed}"));
-            }
+            Some(confirmed) => match &confirmed.missed {
+                None => {
+                    bar.finish_and_clear();
+                    return tell_confirmed(arguments, predicted, &confirmed, &trial, &rules_at);
+                }
+                Some(missed) => trial
+                    .notes
+                    .push(format!("the prediction missed, so measuring decided: {missed}")),
+            },
         }
     }
     let mut bench = Bench::open(arguments, &program, trial, bar, interrupted)?;
@@ -180,6 +168,35 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     show(arguments, &report)?;
     kept?;
     Ok(if report.confirmed { 0 } else { STATUS_UNDECIDED })
+}
+
+/// Runs that confirm a prediction, or show that it missed; none where there was no time for them, which
+/// becomes a note.
+fn confirm(
+    arguments: &Tune,
+    predicted: &Predicted,
+    trial: &mut Trial<'_>,
+    seconds_first: f64,
+    interrupted: &AtomicBool,
+) -> Result<Option<Confirmed>, Failure> {
+    trial.notes.extend(predicted.notes.iter().cloned());
+    let takes = seconds_first * predicted::RUNS as f64;
+    // Who names a recording has asked for these runs.
+    let confirmed = match arguments.from.is_some() || takes <= arguments.budget.as_secs_f64() {
+        true => predicted.confirm(trial, &arguments.sizes, interrupted)?,
+        false => None,
+    };
+    if confirmed.is_none() {
+        trial.notes.push(match interrupted.load(Relaxed) {
+            true => "interrupted, so nothing confirms it".to_string(),
+            false => format!(
+                "six runs would take longer than --budget, too, so nothing confirms it: --budget {}m \
+                 does",
+                (takes / 60.0).ceil()
+            ),
+        });
+    }
+    Ok(confirmed)
 }
 
 /// The rules that follow from what was found.

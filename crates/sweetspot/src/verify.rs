@@ -111,19 +111,7 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
             let outcome = runs.run(&way)?;
             let seconds = outcome.seconds;
             buffered.push(Buffered { size: size.clone(), figures: runs.figures()?, seconds });
-            let mut found = differences(&plain, &outcome, &noise, &mut notes)?;
-            for _ in 0..CONFIRMATIONS_MAX {
-                if found.is_empty() {
-                    break;
-                }
-                plain.push(runs.run(&Way::Plain)?);
-                let again = plain.last().expect("just pushed");
-                let has_learned = noise.learn(&plain[0], again).map_err(cannot_compare)?;
-                found = differences(&plain, &outcome, &noise, &mut notes)?;
-                if !has_learned {
-                    break;
-                }
-            }
+            let found = confirmed(&mut runs, &mut plain, &outcome, &mut noise, &mut notes)?;
             if !found.is_empty() {
                 let word = Word::Differs(found, size.clone());
                 return Ok(Verdict::new(word, &plain[0], &noise, buffered, notes));
@@ -139,6 +127,31 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
         None => Word::Identical,
     };
     Ok(Verdict::new(word, &plain[0], &noise, buffered, notes))
+}
+
+/// What differs between plain runs and a buffered one, and goes on differing when plain ones are repeated:
+/// each teaches what differs by itself.
+fn confirmed(
+    runs: &mut Runs<'_>,
+    plain: &mut Vec<Outcome>,
+    outcome: &Outcome,
+    noise: &mut Noise,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Difference>, Failure> {
+    let mut found = differences(plain, outcome, noise, notes)?;
+    for _ in 0..CONFIRMATIONS_MAX {
+        if found.is_empty() {
+            break;
+        }
+        plain.push(runs.run(&Way::Plain)?);
+        let again = plain.last().expect("just pushed");
+        let has_learned = noise.learn(&plain[0], again).map_err(cannot_compare)?;
+        found = differences(plain, outcome, noise, notes)?;
+        if !has_learned {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// What would make plain runs buffered, or buffered runs plain.

@@ -1,7 +1,7 @@
 //! Charts of what runs cost and took: their model, and their drift.
 
 use crate::chart::{Axis, Chart, Drawn, Plot, Scale, Series, Unit};
-use crate::data::{Cost, Run, Session};
+use crate::data::{Cost, Part, Run, Session};
 use crate::figures::{CURVE_MIN, said, scale, thinned};
 use crate::numbers::{self, percent};
 use crate::parts::{Figure, Table, how};
@@ -43,15 +43,6 @@ pub(super) fn model(session: &Session, cost: &Cost) -> Option<Figure> {
         Some(_) => ("time by the model", Unit::Seconds),
     };
     let title = format!("What a run costs: {}", cost.name);
-    let part = |name: &str, part: crate::data::Part| {
-        vec![
-            name.to_owned(),
-            numbers::axis_time(part.value),
-            format!("{} to {}", numbers::axis_time(part.low), numbers::axis_time(part.high)),
-        ]
-    };
-    let mut rows = vec![part("fixed", cost.fixed_seconds), part("a call", cost.call_seconds)];
-    rows.extend(cost.byte_seconds.map(|byte| part("a byte", byte)));
     let what = match cost.byte_seconds {
         None => "Line: fixed + calls x a call (what bytes cost is within the fixed part).",
         Some(_) => {
@@ -82,11 +73,25 @@ pub(super) fn model(session: &Session, cost: &Cost) -> Option<Figure> {
         table: Table {
             caption: title,
             header: ["part", "cost", "95 % interval"].map(str::to_owned).to_vec(),
-            rows,
+            rows: rows(cost),
             words: 1,
             marked: None,
         },
     })
+}
+
+/// The parts of a cost model, each with its interval.
+fn rows(cost: &Cost) -> Vec<Vec<String>> {
+    let row = |name: &str, part: Part| {
+        vec![
+            name.to_owned(),
+            numbers::axis_time(part.value),
+            format!("{} to {}", numbers::axis_time(part.low), numbers::axis_time(part.high)),
+        ]
+    };
+    let parts = [("fixed", Some(cost.fixed_seconds)), ("a call", Some(cost.call_seconds))];
+    let parts = parts.into_iter().chain([("a byte", cost.byte_seconds)]);
+    parts.filter_map(|(name, part)| Some(row(name, part?))).collect()
 }
 
 /// Every run in order of time, by the median of its cell.

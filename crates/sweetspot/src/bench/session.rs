@@ -115,20 +115,10 @@ impl<'a> BenchSession<'a> {
         let begun = begun(&prepared, &environment)?;
         let subject = subject(arguments, place);
         let unfinished = store.last_unfinished(&subject).map_err(lab)?;
-        let mut seed = begun.circumstances.seed;
-        let stored = match unfinished {
+        let (stored, seed) = match unfinished {
             Some(stored) if arguments.resume => {
-                let then = may_go_on(&stored, &begun, arguments, &mut notes)?;
-                if arguments.seed.is_some_and(|typed| typed != then.seed) {
-                    let what = format!("the session began with the seed {}", then.seed);
-                    return Err(Failure::own(what).next("leave out --seed, or --resume"));
-                }
-                seed = then.seed;
-                // Between restarts of the machine, runs of one round need not follow each other.
-                if arguments.between.is_none() {
-                    store.drop_partial_cell_rounds(&stored).map_err(lab)?;
-                }
-                stored
+                let seed = resumed(&store, &stored, &begun, arguments, &mut notes)?;
+                (stored, seed)
             }
             None if arguments.resume => {
                 let at = store_path(arguments, place);
@@ -136,17 +126,9 @@ impl<'a> BenchSession<'a> {
                 return Err(Failure::own(what).next("begin one: the same command without --resume"));
             }
             older => {
-                let has_runs = |older: &store::StoredSession| {
-                    store.cell_runs(older).is_ok_and(|runs| !runs.is_empty())
-                };
-                if older.as_ref().is_some_and(has_runs) {
-                    say(
-                        "sweetspot: an older session of this plan is not finished, and is left as \
-                         it is\n  to go on with that one: the same command with --resume",
-                    );
-                }
+                tell_of_older(&store, older.as_ref());
                 let text = serde_json::to_string(&begun).unwrap_or_default();
-                store.begin(&subject, &text).map_err(lab)?
+                (store.begin(&subject, &text).map_err(lab)?, begun.circumstances.seed)
             }
         };
         let runs = store.cell_runs(&stored).map_err(lab)?;
@@ -431,4 +413,35 @@ fn launcher_words(arguments: &Bench, node: Option<&str>) -> Vec<OsString> {
 pub fn seconds_of(runs: &[CellRun]) -> f64 {
     let walls = runs.iter().filter_map(CellRun::observed).map(|observed| observed.measurement.wall);
     walls.sum::<Duration>().as_secs_f64()
+}
+
+/// Goes on with a session: the seed that it began with.
+fn resumed(
+    store: &Store,
+    stored: &store::StoredSession,
+    begun: &Begun,
+    arguments: &Bench,
+    notes: &mut Vec<String>,
+) -> Result<u64, Failure> {
+    let then = may_go_on(stored, begun, arguments, notes)?;
+    if arguments.seed.is_some_and(|typed| typed != then.seed) {
+        let what = format!("the session began with the seed {}", then.seed);
+        return Err(Failure::own(what).next("leave out --seed, or --resume"));
+    }
+    // Between restarts of the machine, runs of one round need not follow each other.
+    if arguments.between.is_none() {
+        store.drop_partial_cell_rounds(stored).map_err(lab)?;
+    }
+    Ok(then.seed)
+}
+
+/// Says that runs of an unfinished session are left alone.
+fn tell_of_older(store: &Store, older: Option<&store::StoredSession>) {
+    let has_runs = |older| store.cell_runs(older).is_ok_and(|runs| !runs.is_empty());
+    if older.is_some_and(has_runs) {
+        say(
+            "sweetspot: an older session of this plan is not finished, and is left as it is\n  to go on \
+             with that one: the same command with --resume",
+        );
+    }
 }

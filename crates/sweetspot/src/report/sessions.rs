@@ -12,6 +12,7 @@ use sweetspot_lab::plan::{Figure, Plan};
 use sweetspot_lab::search::{self, OFF, Phase};
 use sweetspot_lab::statistics::{Estimate, Interval};
 use sweetspot_lab::store::{CellRun, Ended, Kept};
+use sweetspot_report::bench::BenchReport;
 use sweetspot_report::content::{AS_EACH, cache_in_words};
 use sweetspot_report::data::{
     Cell, Claim, Cost, Fact, Factor, Judgement, Kind, NullControl, Part, Ratio, Run, Session,
@@ -28,33 +29,8 @@ const SENTENCES_MAX: usize = 3;
 /// # Errors
 /// Where figures are no positive numbers.
 pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, sweetspot_lab::Error> {
-    let tune::stored::Stored { sizes, plan, report, rounds, .. } = stored;
-    let mut cells = Vec::new();
-    for setting in sizes.settings() {
-        let row = report.settings.iter().find(|row| row.setting == setting);
-        let buffer = sizes.buffer(setting);
-        let ratio = search::ratio(rounds, Phase::Pilot, setting, OFF, CONFIDENCE_FIXED)?;
-        cells.push(Cell {
-            name: spoken(buffer),
-            levels: vec![sweetspot_report::numbers::typed(buffer)],
-            buffer_bytes: match buffer {
-                BufferSize::Bytes(bytes) => Some(u64::from(bytes)),
-                _ => None,
-            },
-            cache: report.cache.clone(),
-            runs: row.map_or(0, |row| row.runs),
-            median: row.map(|row| row.median_seconds),
-            baseline: (setting != OFF).then_some(OFF),
-            ratio: ratio.filter(|_| setting != OFF).map(of_estimate),
-            ratio_to_base: row.and_then(|row| {
-                let (low, high, rounds) = (row.low, row.high, row.pairs);
-                Some(Ratio { value: row.ratio?, low, high, rounds })
-            }),
-            peak_memory_bytes: row.map(|row| row.peak_memory_bytes),
-            without: (setting != OFF).then_some(OFF),
-            ..Cell::default()
-        });
-    }
+    let tune::stored::Stored { plan, report, rounds, .. } = stored;
+    let cells = settings(stored)?;
     let place = |name: &Option<String>| {
         cells.iter().position(|cell| Some(&cell.levels[0]) == name.as_ref())
     };
@@ -110,32 +86,41 @@ pub fn tuned(kept: &Kept, stored: &tune::stored::Stored) -> Result<Session, swee
     Ok(session)
 }
 
+/// The settings of a search: a size each, no buffering, and `auto`.
+fn settings(stored: &tune::stored::Stored) -> Result<Vec<Cell>, sweetspot_lab::Error> {
+    let tune::stored::Stored { sizes, report, rounds, .. } = stored;
+    let mut cells = Vec::new();
+    for setting in sizes.settings() {
+        let row = report.settings.iter().find(|row| row.setting == setting);
+        let buffer = sizes.buffer(setting);
+        let ratio = search::ratio(rounds, Phase::Pilot, setting, OFF, CONFIDENCE_FIXED)?;
+        cells.push(Cell {
+            name: spoken(buffer),
+            levels: vec![sweetspot_report::numbers::typed(buffer)],
+            buffer_bytes: match buffer {
+                BufferSize::Bytes(bytes) => Some(u64::from(bytes)),
+                _ => None,
+            },
+            cache: report.cache.clone(),
+            runs: row.map_or(0, |row| row.runs),
+            median: row.map(|row| row.median_seconds),
+            baseline: (setting != OFF).then_some(OFF),
+            ratio: ratio.filter(|_| setting != OFF).map(of_estimate),
+            ratio_to_base: row.and_then(|row| {
+                let (low, high, rounds) = (row.low, row.high, row.pairs);
+                Some(Ratio { value: row.ratio?, low, high, rounds })
+            }),
+            peak_memory_bytes: row.map(|row| row.peak_memory_bytes),
+            without: (setting != OFF).then_some(OFF),
+            ..Cell::default()
+        });
+    }
+    Ok(cells)
+}
+
 /// Runs of a plan.
 pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
     let bench::stored::Stored { plan, report, .. } = stored;
-    let called = |name: &Option<String>| {
-        name.as_ref()
-            .and_then(|name| (0..plan.cells.len()).find(|cell| plan.called(*cell) == *name))
-    };
-    let cells: Vec<Cell> = (report.cells.iter().enumerate())
-        .map(|(number, row)| Cell {
-            name: row.name.clone(),
-            levels: row.levels.clone(),
-            cache: row.cache.to_owned(),
-            runs: row.runs,
-            median: row.median,
-            baseline: called(&row.reference),
-            ratio: row.effect.map(of_effect),
-            verdict: Some(report.mark(row)).filter(|mark| !mark.is_empty()),
-            peak_memory_bytes: row.peak_memory_bytes,
-            samples: row.samples.clone(),
-            samples_unit: samples_unit(&stored.runs, number),
-            published: row.published.clone(),
-            without: without(plan, number),
-            given_up: row.given_up.clone(),
-            ..Cell::default()
-        })
-        .collect();
     let claims: Vec<Claim> = std::iter::zip(&report.claims, &report.sentences)
         .map(|(claim, text)| Claim { text: text.clone(), judgement: judgement(claim.judgement) })
         .collect();
@@ -144,16 +129,6 @@ pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
         some if some.len() <= SENTENCES_MAX => some.to_vec(),
         _ => vec![tally(&claims)],
     };
-    let mut notes: Vec<String> =
-        report.skipped.iter().map(|why| format!("skipped: {why}")).collect();
-    notes.extend(report.shift_words());
-    notes.extend(report.notes.iter().cloned());
-    if !report.nodes.is_empty() {
-        notes.push(format!(
-            "run on {}; cells are compared over the rounds in which both ran on the same node",
-            report.nodes.join(", ")
-        ));
-    }
     let unit = report.cells.iter().find(|row| row.runs > 0).map_or("s", |row| row.unit.as_str());
     let mut session = Session {
         kind: Kind::Bench,
@@ -180,29 +155,75 @@ pub fn measured(kept: &Kept, stored: &bench::stored::Stored) -> Session {
             .collect(),
         null_control: report.null_control.as_ref().map(|found| null_control(report, found)),
         published: report.published.clone(),
-        notes,
+        notes: notes(report),
         environment: facts(stored.environment.as_ref()),
         runs: stored.runs.iter().map(cell_run).collect(),
-        cells,
+        cells: cells_of_plan(stored),
         ..empty(kept)
     };
-    // Programs differ in what their start costs, and so does sweetspot's, so each has a model of its
-    // own. What a program
-    // reports itself is no time of the whole process.
     if plan.figure == Figure::Wall {
-        for (number, program) in plan.programs.iter().enumerate() {
-            for (is_under, words) in [(false, ""), (true, " under sweetspot")] {
-                let is_meant = |cell: &usize| {
-                    plan.cells[*cell].program() == number
-                        && is_under_sweetspot(plan, *cell) == is_under
-                };
-                let cells = (0..plan.cells.len()).filter(is_meant).collect();
-                let found = costs(&session, &format!("{}{words}", program.name), cells);
-                session.costs.extend(found);
-            }
-        }
+        session.costs = costs_of_programs(plan, &session);
     }
     session
+}
+
+/// The cells of a plan.
+fn cells_of_plan(stored: &bench::stored::Stored) -> Vec<Cell> {
+    let bench::stored::Stored { plan, report, .. } = stored;
+    let called = |name: &Option<String>| {
+        name.as_ref()
+            .and_then(|name| (0..plan.cells.len()).find(|cell| plan.called(*cell) == *name))
+    };
+    (report.cells.iter().enumerate())
+        .map(|(number, row)| Cell {
+            name: row.name.clone(),
+            levels: row.levels.clone(),
+            cache: row.cache.to_owned(),
+            runs: row.runs,
+            median: row.median,
+            baseline: called(&row.reference),
+            ratio: row.effect.map(of_effect),
+            verdict: Some(report.mark(row)).filter(|mark| !mark.is_empty()),
+            peak_memory_bytes: row.peak_memory_bytes,
+            samples: row.samples.clone(),
+            samples_unit: samples_unit(&stored.runs, number),
+            published: row.published.clone(),
+            without: without(plan, number),
+            given_up: row.given_up.clone(),
+            ..Cell::default()
+        })
+        .collect()
+}
+
+/// What else is to be known of the runs of a plan.
+fn notes(report: &BenchReport) -> Vec<String> {
+    let mut notes: Vec<String> =
+        report.skipped.iter().map(|why| format!("skipped: {why}")).collect();
+    notes.extend(report.shift_words());
+    notes.extend(report.notes.iter().cloned());
+    if !report.nodes.is_empty() {
+        notes.push(format!(
+            "run on {}; cells are compared over the rounds in which both ran on the same node",
+            report.nodes.join(", ")
+        ));
+    }
+    notes
+}
+
+/// A cost model for each program, and one for it under sweetspot: starts differ. Only of times of whole
+/// processes; what a program reports itself is none.
+fn costs_of_programs(plan: &Plan, session: &Session) -> Vec<Cost> {
+    let programs = plan.programs.iter().enumerate();
+    let kinds =
+        programs.flat_map(|program| [(program, false, ""), (program, true, " under sweetspot")]);
+    let found = kinds.filter_map(|((number, program), is_under, words)| {
+        let is_meant = |cell: &usize| {
+            plan.cells[*cell].program() == number && is_under_sweetspot(plan, *cell) == is_under
+        };
+        let cells = (0..plan.cells.len()).filter(is_meant).collect();
+        costs(session, &format!("{}{words}", program.name), cells)
+    });
+    found.collect()
 }
 
 fn judgement(judgement: matrix::Judgement) -> Judgement {
@@ -305,10 +326,7 @@ fn without(plan: &Plan, cell: usize) -> Option<usize> {
     })?
 }
 
-fn null_control(
-    report: &sweetspot_report::bench::BenchReport,
-    found: &matrix::NullControl,
-) -> NullControl {
+fn null_control(report: &BenchReport, found: &matrix::NullControl) -> NullControl {
     NullControl {
         text: report.control(found).replace('\n', " ").trim().to_owned(),
         ratio: of_effect(found.effect),
