@@ -1779,6 +1779,8 @@ fn eight_hundred_files_that_are_read_at_once_have_windows() {
             place.run(&["--summary=summary"], &["python3", "-c", script]).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         let summary = fs::read_to_string(place.work().join("summary")).unwrap();
+        // Nor are they taken for others that were mapped.
+        assert!(!summary.contains("mapped into memory"), "{summary}");
         let line = summary.lines().find(|line| line.starts_with("calls ")).unwrap();
         let (calls, made) = line.strip_prefix("calls").unwrap().split_once(" requested, ").unwrap();
         let made = made.strip_suffix(" made").unwrap();
@@ -1801,13 +1803,20 @@ fn calls_that_pass_through_are_counted_before_and_after() {
                   os.truncate(fd, 100 << 20)\n\
                   for i in range(100):\n\
                   \x20   os.lseek(fd, (i * 37 % 100) << 20, os.SEEK_SET)\n\
-                  \x20   assert len(os.read(fd, 10)) == 10\n";
+                  \x20   assert len(os.read(fd, 10)) == 10\n\
+                  import mmap\n\
+                  fd = os.open('mapped.dat', os.O_RDWR | os.O_CREAT, 0o600)\n\
+                  os.truncate(fd, 1 << 20)\n\
+                  memory = mmap.mmap(fd, 1 << 20, mmap.MAP_PRIVATE, mmap.PROT_READ)\n\
+                  for i in range(100): assert len(os.read(fd, 10)) == 10\n";
     let output = place.run(&["--summary=summary"], &["python3", "-c", script]).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let summary = fs::read_to_string(place.work().join("summary")).unwrap();
-    let row = summary.lines().find(|line| line.contains("jumps.dat")).unwrap();
-    let columns: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(columns[2..4], ["200", "200"], "{summary}");
+    for (file, calls) in [("jumps.dat", "200"), ("mapped.dat", "100")] {
+        let row = summary.lines().find(|line| line.contains(file)).unwrap();
+        let columns: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(columns[2..4], [calls, calls], "{summary}");
+    }
 }
 
 #[test]

@@ -24,13 +24,18 @@ const BUCKETS: usize = 1024;
 static WINDOWS: AtomicU32 = AtomicU32::new(0);
 /// Of them, by the hash of device and inode.
 static BY_INODE: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
-/// Inodes that were ever mapped here, by hash: one page of bits, as those of a hundred libraries may
-/// be among them, and a file whose bit is set gets no buffer.
+/// Inodes that were ever mapped here: a Bloom filter of one page. A file of which all bits are set gets no
+/// buffer; with a hundred libraries mapped that is one other file in fifty million.
 static MAPPED: [AtomicU64; MAPPED_BITS / 64] = [const { AtomicU64::new(0) }; MAPPED_BITS / 64];
-const MAPPED_BITS: usize = 32768;
+const MAPPED_BITS: usize = 1 << MAPPED_BITS_LOG;
+const MAPPED_BITS_LOG: u32 = 15;
+/// Bits of each inode.
+const BITS_OF_INODE: u32 = 4;
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn hash(device: u64, inode: u64) -> usize {
-    let hash = (device ^ inode.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = (device ^ inode.rotate_left(32)).wrapping_mul(GOLDEN);
     (hash >> 32) as usize
 }
 
@@ -138,12 +143,20 @@ pub fn wrote(file: &OpenFile) {
 
 /// The inode was mapped into memory: what is stored there arrives without a call.
 pub fn mapped(device: u64, inode: u64) {
-    let bucket = hash(device, inode) % MAPPED_BITS;
-    MAPPED[bucket / 64].fetch_or(1 << (bucket % 64), SeqCst);
+    for bit in mapped_bits(device, inode) {
+        MAPPED[bit / 64].fetch_or(1 << (bit % 64), SeqCst);
+    }
 }
 
 /// Whether the inode was (perhaps) mapped.
 pub fn is_mapped(device: u64, inode: u64) -> bool {
-    let bucket = hash(device, inode) % MAPPED_BITS;
-    MAPPED[bucket / 64].load(SeqCst) & (1 << (bucket % 64)) != 0
+    mapped_bits(device, inode).all(|bit| MAPPED[bit / 64].load(SeqCst) & (1 << (bit % 64)) != 0)
+}
+
+/// The bits of an inode in [`MAPPED`], each of its own part of a hash in which every bit counts.
+fn mapped_bits(device: u64, inode: u64) -> impl Iterator<Item = usize> {
+    let hash = (device ^ inode.rotate_left(32)).wrapping_mul(GOLDEN);
+    let hash = (hash ^ hash >> 32).wrapping_mul(GOLDEN);
+    (1..=BITS_OF_INODE)
+        .map(move |part| (hash >> (64 - MAPPED_BITS_LOG * part)) as usize % MAPPED_BITS)
 }

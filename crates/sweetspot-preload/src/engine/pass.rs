@@ -305,10 +305,8 @@ pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     let word = table::learning_word(fd)?;
     let value = word.load(Relaxed);
     if table::tag(value) == table::PASS_THROUGH {
-        return Some(match kind {
-            Kind::Write | Kind::WriteAt => Pass { kind, fd, len },
-            _ => Pass::ACQUIRE,
-        });
+        let is_counted = matches!(kind, Kind::Write | Kind::WriteAt) || ledger::wants_summary();
+        return Some(if is_counted { Pass { kind, fd, len } } else { Pass::ACQUIRE });
     }
     if table::tag(value) == table::APPEND_PLACED {
         return enter_append_placed(fd, kind, len);

@@ -104,6 +104,13 @@ pub fn wait_for(pid: i32) -> Result<i32, String> {
     Ok(status)
 }
 
+/// From now on guards and orphans come to us, so that their end can be waited for. Not where nobody waits
+/// for them: a hundred thousand dead ones would make every look at `/proc` slow.
+pub fn adopt_orphans() {
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+}
+
 /// Waits, bounded, for the end of a process; one that is not our child (any more) counts as ended
 /// when it is gone.
 pub fn reap(pid: i32) -> Result<(), String> {

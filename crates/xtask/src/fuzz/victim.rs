@@ -5,7 +5,9 @@
 use super::model::{self, FILES, LANES, Lane, STEPS_FROM};
 #[cfg(target_arch = "x86_64")]
 use super::process::stop_at;
-use super::process::{PATIENCE, is_stopped, pause, reap, signal, trace, wait_for, wait_until};
+use super::process::{
+    PATIENCE, adopt_orphans, is_stopped, pause, reap, signal, trace, wait_for, wait_until,
+};
 use super::registers::Registers;
 use std::fs::{self, File};
 use std::io::Seek;
@@ -59,9 +61,6 @@ impl Kit {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let kit = Kit { sweetspot, made, folder };
         kit.compile("kill_victim")?;
-        // Guards and orphans come to us, so that their end can be waited for.
-        // SAFETY: no pointers.
-        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
         Ok(kit)
     }
 
@@ -169,6 +168,7 @@ impl Victim {
     /// # Errors
     /// It did not start.
     pub fn start(kit: &Kit, plan: Plan, folder: &Path) -> Result<Victim, String> {
+        adopt_orphans();
         let errors = File::create(folder.join("stderr")).map_err(|error| error.to_string())?;
         let mut command = kit.command(&kit.sweetspot, folder);
         command.args(["run", "--buffer-size", plan.size]);
