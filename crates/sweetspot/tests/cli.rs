@@ -1808,15 +1808,23 @@ fn calls_that_pass_through_are_counted_before_and_after() {
                   fd = os.open('mapped.dat', os.O_RDWR | os.O_CREAT, 0o600)\n\
                   os.truncate(fd, 1 << 20)\n\
                   memory = mmap.mmap(fd, 1 << 20, mmap.MAP_PRIVATE, mmap.PROT_READ)\n\
-                  for i in range(100): assert len(os.read(fd, 10)) == 10\n";
-    let output = place.run(&["--summary=summary"], &["python3", "-c", script]).output().unwrap();
+                  for i in range(100): assert len(os.read(fd, 10)) == 10\n\
+                  for i in range(100): assert len(os.read(0, 10)) == 10\n";
+    place.write("in.dat", vec![b'x'; 1000]);
+    let mut run = place.run(&["--summary=summary"], &["python3", "-c", script]);
+    let output = run.stdin(fs::File::open(place.work().join("in.dat")).unwrap()).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let summary = fs::read_to_string(place.work().join("summary")).unwrap();
-    for (file, calls) in [("jumps.dat", "200"), ("mapped.dat", "100")] {
+    let row = |file: &str, calls: &str, why: &str| {
         let row = summary.lines().find(|line| line.contains(file)).unwrap();
         let columns: Vec<&str> = row.split_whitespace().collect();
         assert_eq!(columns[2..4], [calls, calls], "{summary}");
-    }
+        assert!(row.ends_with(&format!(": {why}")), "{summary}");
+    };
+    row("jumps.dat", "200", "accessed at random");
+    row("mapped.dat", "100", "mapped into memory");
+    // Also of what came from outside.
+    row("in.dat", "100", "open before the program started, its offset is shared");
 }
 
 #[test]

@@ -116,7 +116,9 @@ impl FileSummary {
             let bytes = record.chosen[way as usize].load(Relaxed);
             let cost = Cost::from_word(record.costs[way as usize].load(Relaxed));
             let known = &mut self.chosen[way as usize];
+            // What calls cost may be known, and nothing chosen: no buffer came of it.
             if let Some(cost) = cost
+                && bytes > 0
                 && known.is_none_or(|known| known.bytes <= bytes)
             {
                 *known = Some(Chosen { bytes, cost });

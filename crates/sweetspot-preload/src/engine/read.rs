@@ -18,7 +18,7 @@ use super::fill::{Step, miss};
 use super::process::{EPOCH, acquire_point_ahead, passive_for_good};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone, flush,
-    inodes, observe, public_sync_point, quiesce, release_point, table, transition,
+    inodes, ledger, observe, public_sync_point, quiesce, release_point, table, transition,
 };
 use crate::arch;
 use crate::floor::errno::fail;
@@ -205,6 +205,11 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         match table::tag(word) {
             table::LEARNING | table::UNKNOWN if dirty::is_pending() && turn == 1 => {
                 // Whether what waits concerns this file, is worth one question for good.
+                transition::classify(fd);
+                continue;
+            }
+            // A summary lists what came from outside, too.
+            table::UNKNOWN if ledger::wants_summary() && turn == 1 => {
                 transition::classify(fd);
                 continue;
             }

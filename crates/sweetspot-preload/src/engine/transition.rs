@@ -120,7 +120,8 @@ pub fn list(fd: i32, file: &'static OpenFile, why: Option<Why>) {
     if calls == u64::from(policy::CALLS_LISTED) {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();
-        why.into_iter().for_each(|why| file.note(why));
+        // What is known for certain is reason enough.
+        why.filter(|_| file.why.load(Relaxed) == 0).into_iter().for_each(|why| file.note(why));
         if file.buffer.load(Relaxed) == BUFFER_OFF {
             file.buffer.store(rules::buffer_for(fd), Relaxed);
         }
