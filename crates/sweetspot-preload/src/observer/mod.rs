@@ -1,9 +1,9 @@
 //! `profile`: every call passes through as if we were not there, and is counted.
 //!
 //! A second engine behind the same front doors: `front::dispatch` asks whether the process is observed, and
-//! comes here instead. The first is passive then from the start, so that nothing of it takes part; of what
-//! it knows only the ledger is used here, and what is known of the process. The path that a buffered call
-//! takes has not one instruction more for it.
+//! comes here instead. The first is passive then from the start, so that nothing of it takes part; only some
+//! of what it knows is used here: the ledger, whether the process may be asked, and which file systems make
+//! their files up. The path that a buffered call takes has not one instruction more for it.
 //!
 //! A descriptor has a [`Seen`]: its record in shared memory, and what is remembered from call to
 //! call (the position, the pattern, and what buffering would have done: `core::shadow`). Counters
@@ -78,6 +78,7 @@ static HIGHEST: AtomicU32 = AtomicU32::new(0);
 pub fn start(are_streams_seen: fn() -> bool) {
     let Some(all) = ledger::observations() else { return };
     OBSERVATIONS.store((&raw const *all).cast_mut(), Relaxed);
+    // Not for good, as where buffering has ended: hooks would jump past us.
     process::set_passive(process::PASSIVE_OFF);
     log::start();
     begin_process(all);
