@@ -1,8 +1,9 @@
 //! The library that is loaded under programs nobody changes.
 //!
-//! Four rooms, of which each imports only from those below it: `front` is how calls arrive, `engine` what is
-//! done with them and what is known, `floor` what it stands on and knows no files, `arch` what each machine
-//! does in its own way. What to decide is decided in `sweetspot-core`.
+//! Five rooms, of which each imports only from those below it: `front` is how calls arrive, `observer` counts
+//! them for `profile`, `engine` is what is done with them otherwise and what is known, `floor` what both stand
+//! on and knows no files, `arch` what each machine does in its own way. What to decide is decided in
+//! `sweetspot-core`.
 //!
 //! It lives in a stranger's house: no allocation, no libc lock, no panic, no thread, no descriptor
 //! kept open, no thread local; errno only with -1. System calls of its own are made without libc.
@@ -26,6 +27,7 @@ mod arch;
 mod engine;
 mod floor;
 pub mod front;
+mod observer;
 
 #[cfg(preload_abi)]
 #[panic_handler]

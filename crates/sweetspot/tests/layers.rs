@@ -36,13 +36,21 @@ const COMMAND_LINE: &[&[&str]] = &[
 ];
 
 /// The rooms of the library, from the lowest up: folders, whose modules may import each other.
-const LIBRARY: &[&[&str]] = &[&["arch"], &["floor"], &["engine"], &["front"], &["lib"]];
+const LIBRARY: &[&[&str]] =
+    &[&["arch"], &["floor"], &["engine"], &["observer"], &["front"], &["lib"]];
 
 /// What the engine knows. The rest of it is what it does, of which these modules import nothing.
 const ENGINE_STATE: &[&str] = &[
     "auto", "concerns", "entries", "file", "inodes", "ledger", "others", "pool", "process",
     "records", "rules", "table",
 ];
+
+/// What the observer uses of what the engine knows: it takes no part in anything that the engine does.
+const OBSERVER_USES: &[&str] = &["inodes", "ledger", "process"];
+
+/// Where the front chooses between the two, and where it starts the observer. Nobody else names it.
+const DISPATCH: &str = "front/dispatch.rs";
+const NAME_THE_OBSERVER: &[&str] = &[DISPATCH, "front/start.rs", "lib.rs"];
 
 #[test]
 fn crates_use_only_those_below() {
@@ -100,6 +108,78 @@ fn what_the_engine_knows_imports_nothing_of_what_it_does() {
     }
     assert_eq!(seen.len(), ENGINE_STATE.len(), "each module of the list is there: {seen:?}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_observer_uses_only_what_the_engine_knows_of_the_process() {
+    let mut used = BTreeSet::new();
+    for (file, text) in texts_of_library() {
+        if module_of(&file) == "observer" {
+            used.extend(imported(&text, "crate::engine::"));
+        }
+    }
+    assert_eq!(used, OBSERVER_USES.iter().map(ToString::to_string).collect());
+    assert!(OBSERVER_USES.iter().all(|module| ENGINE_STATE.contains(module)));
+}
+
+#[test]
+fn neither_the_engine_nor_a_door_names_the_observer() {
+    let names_it = |(file, text): &(String, String)| {
+        let is_its_own = module_of(file) == "observer" || NAME_THE_OBSERVER.contains(&&**file);
+        !is_its_own && has_word(&code_of(text), "observer")
+    };
+    let wrong: Vec<String> =
+        texts_of_library().into_iter().filter(names_it).map(|(file, _)| file).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What concerns both engines is asked by all doors where one of them is chosen, never of the engine
+/// itself: the observer would not know of it.
+#[test]
+fn no_door_goes_past_the_place_where_an_engine_is_chosen() {
+    let texts = texts_of_library();
+    let (_, dispatch) = texts.iter().find(|(file, _)| file == DISPATCH).unwrap();
+    let functions = dispatch.lines().filter_map(|line| line.strip_prefix("pub fn "));
+    let functions: Vec<&str> = functions.filter_map(|rest| rest.split('(').next()).collect();
+    assert!(functions.len() > 30, "its functions are found: {functions:?}");
+    let (modules, mut wrong) = (engine_modules(&texts), Vec::new());
+    let doors = texts.iter().filter(|(file, _)| module_of(file) == "front" && file != DISPATCH);
+    for (file, text) in doors {
+        for module in &modules {
+            let mut asked = imported(text, &format!("{module}::"));
+            // `engine::read` is a module, whose functions are looked for under its own name.
+            let is_module = |name: &str| *module == "engine" && modules.contains(name);
+            asked.retain(|name| functions.contains(&name.as_str()) && !is_module(name));
+            wrong.extend(asked.iter().map(|name| format!("{file}: {module}::{name}")));
+        }
+    }
+    // That is the front's: a stream that libc has made.
+    wrong.retain(|found| !found.ends_with(": streams::made"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// `engine`, and the modules in it.
+fn engine_modules(texts: &[(String, String)]) -> BTreeSet<&str> {
+    let inside = texts.iter().filter_map(|(file, _)| file.strip_prefix("engine/"));
+    inside.map(module_of).chain(["engine"]).collect()
+}
+
+/// The files of the library, by their paths in it.
+fn texts_of_library() -> Vec<(String, String)> {
+    let folder = crates().join("sweetspot-preload/src");
+    let named = |path: PathBuf| {
+        let file = path.strip_prefix(&folder).unwrap().display().to_string();
+        (file, fs::read_to_string(&path).unwrap())
+    };
+    files_in(&folder).into_iter().map(named).collect()
+}
+
+#[test]
+fn words_are_found_whole() {
+    assert!(has_word("use crate::{observer, x};", "observer"));
+    assert!(has_word("observer::start()", "observer"));
+    assert!(!has_word("is_unobserved", "observer"));
+    assert!(!has_word(&code_of("// observer\n"), "observer"));
 }
 
 #[test]
@@ -180,14 +260,29 @@ fn numbered(
     numbers
 }
 
-/// The modules after a prefix (`crate::`) in code that is no test.
-fn imported(text: &str, prefix: &str) -> BTreeSet<String> {
+/// Code that is neither a test nor a comment.
+fn code_of(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
-    let code = lines.collect::<Vec<_>>().join("\n");
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn is_word(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
+}
+
+/// Whether a word stands there that is no part of a longer one.
+fn has_word(code: &str, word: &str) -> bool {
+    code.match_indices(word).any(|(at, _)| {
+        !code[..at].ends_with(is_word) && !code[at + word.len()..].starts_with(is_word)
+    })
+}
+
+/// The modules after a prefix (`crate::`) in code that is no test.
+fn imported(text: &str, prefix: &str) -> BTreeSet<String> {
+    let code = code_of(text);
     let mut found = BTreeSet::new();
     for (at, _) in code.match_indices(prefix) {
-        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         if code[..at].ends_with(is_word) {
             continue;
         }

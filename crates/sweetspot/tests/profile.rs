@@ -502,6 +502,21 @@ fn seeks_fail_as_they_did_and_are_another_librarys_where_there_is_one() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "0 1049998\n");
 }
 
+/// A stream may be opened by no path: a file without a name, or the one that it has already.
+#[test]
+fn streams_that_are_opened_without_a_path_are_counted() {
+    let place = Place::new();
+    let source = "#include <stdio.h>\nint main(void) { FILE *unnamed = tmpfile();\n\
+                  FILE *named = fopen(\"out.dat\", \"w\"); named = freopen(NULL, \"a\", named);\n\
+                  return !unnamed || !named || fputs(\"x\", unnamed) < 0 || fclose(unnamed)\n\
+                  || fputs(\"x\", named) < 0 || fclose(named); }\n";
+    compile(&place, "unnamed", source, &[]);
+    let (output, profile) = place.profile(&["./unnamed"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let written = file(&profile, &place.work().join("out.dat"));
+    assert_eq!(number(written, "writes"), 1, "{written:#}");
+}
+
 /// Names that are no memory are the kernel's to refuse, and what cannot be opened or closed has no
 /// descriptor.
 #[test]

@@ -17,7 +17,7 @@ use super::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, acquire_point, clear_passive, passive_reasons, set_passive,
 };
 use super::quiesce::{Next, quiesce};
-use super::{attach, concerns, entries, ledger, observe, pool, release_point, table, unseen};
+use super::{attach, concerns, entries, ledger, pool, release_point, table, unseen};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -108,7 +108,8 @@ pub fn forget_actions(actions: usize) {
     }
 }
 
-fn is_named(actions: usize, fd: i32) -> bool {
+/// Whether a list of file actions duplicates a descriptor.
+pub fn is_named(actions: usize, fd: i32) -> bool {
     let is_it =
         |named: &Named| named.actions.load(Relaxed) == actions && named.fd.load(Relaxed) == fd;
     let is_copy = || LISTS.iter().all(|list| list.load(Relaxed) != actions);
@@ -153,9 +154,6 @@ pub(super) fn quiesce_all(sharing: Sharing, why: Option<Why>) {
 
 /// Before a fork. To be followed by `after_fork` in both processes.
 pub fn before_fork() {
-    if passive() {
-        observe::shares(observe::Sharing::All, |_| false);
-    }
     unseen::before_fork();
     if passive() {
         return;
@@ -181,9 +179,6 @@ pub fn after_fork(child: i32) {
         ledger::leave_to_parent();
     }
     if passive() {
-        if child == 0 {
-            observe::forked();
-        }
         return;
     }
     if child == 0 {
@@ -215,16 +210,10 @@ static SPAWNERS: [Spawner; SPAWNERS_MAX] = [const {
 #[unsafe(link_section = ".data")]
 static SPAWNING: AtomicU32 = AtomicU32::new(0);
 
-/// Before a vfork or spawn by this thread. Ends by itself when the parent goes on (or with
-/// `after_spawn`).
-pub fn before_spawn() {
-    before_spawn_with(0);
-}
-
-/// The same, by a list of file actions (0: none).
-pub fn before_spawn_with(actions: usize) {
+/// Before a vfork or spawn by this thread, by a list of file actions (0: none). Ends by itself when the
+/// parent goes on (or with `after_spawn`).
+pub fn before_spawn(actions: usize) {
     if passive() {
-        observe::shares(observe::Sharing::Inherited, |fd| is_named(actions, fd));
         return;
     }
     stop_transitions();
@@ -286,7 +275,6 @@ pub fn still_passive() -> bool {
 /// Before this process becomes another program; it goes on if that fails.
 pub fn before_exec() {
     if passive() {
-        observe::ending(None);
         return;
     }
     release_point();

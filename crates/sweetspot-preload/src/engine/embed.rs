@@ -11,7 +11,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::file::{self, OpenFile};
 use super::quiesce::{Next, quiesce};
-use super::{attach, dirty, observe, records, rules, table, transition};
+use super::{attach, dirty, records, rules, table, transition};
 use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -29,9 +29,7 @@ pub mod answer {
 /// Writes out everything that waits. The error is told, not taken: the program's own calls go on
 /// failing with it until the bytes are where they belong.
 pub fn flush() -> Result<(), i32> {
-    if passive() {
-        observe::sync_point();
-    } else {
+    if !passive() {
         super::release_point();
     }
     // Also at the end of buffering something may be left that could not be written.

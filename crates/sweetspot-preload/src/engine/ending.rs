@@ -7,7 +7,7 @@ use sweetspot_core::why::Why;
 
 use super::children::{Sharing, is_spawned_child, passive, quiesce_all, stop_transitions};
 use super::process::{PASSIVE_FOR_GOOD, passive_reasons, set_passive};
-use super::{attach, dirty, entries, handlers, ledger, observe, pool, release_point, streams};
+use super::{attach, dirty, entries, handlers, ledger, pool, release_point, streams};
 use crate::floor::atomic::single_threaded;
 use crate::floor::{next, proc, sys};
 
@@ -65,9 +65,7 @@ pub fn end_status(status: i32) -> i32 {
 
 #[unsafe(link_section = ".text.startup")]
 fn end_with(why: Option<Why>) {
-    if passive() {
-        observe::ending(why);
-    } else {
+    if !passive() {
         // Other threads may go on until the process is gone: nothing of theirs may begin to wait.
         stop_transitions();
         release_point();

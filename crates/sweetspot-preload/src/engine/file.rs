@@ -326,9 +326,7 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     file.window_len.store(0, Relaxed);
     file.record.store((&raw const file.counters.0).cast_mut(), Relaxed);
     file.file_record.store(core::ptr::null_mut(), Relaxed);
-    for counter in &file.counters.0 {
-        counter.store(0, Relaxed);
-    }
+    file.counters.0.iter().for_each(|counter| counter.store(0, Relaxed));
     file.why.store(0, Relaxed);
     file.state.store(0, Relaxed);
     file.unobserved.store(0, Relaxed);

@@ -8,10 +8,7 @@ use sweetspot_core::why::Why;
 use super::children::{self, passive};
 use super::file::{self, OpenFile};
 use super::process::acquire_point;
-use super::{
-    attach, concerns, dirty, ending, flush, observe, quiesce, release_point, space, table,
-    transition,
-};
+use super::{attach, concerns, dirty, ending, flush, quiesce, release_point, table, transition};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -22,11 +19,7 @@ pub fn opened(fd: i32, flags: i32) {
 
 /// A descriptor was made, and gets its word.
 fn began(fd: i32, set_word: impl FnOnce(i32)) {
-    if fd < 0 {
-        return;
-    }
-    if passive() {
-        observe::made(fd);
+    if fd < 0 || passive() {
         return;
     }
     forget(fd);
@@ -95,22 +88,12 @@ pub fn may_be_shared(fd: i32) -> bool {
     !passive() && !table::word(fd).is_some_and(|word| is_own(word.load(Relaxed)))
 }
 
-/// Descriptors were made and written to where `list` points, which the kernel has just done.
-pub fn made_several(list: *const i32, count: usize) {
-    for index in 0..count {
-        // SAFETY: the call that wrote there has succeeded.
-        made(unsafe { *list.add(index) });
-    }
-}
-
 /// A call that is not followed gave a small number, which may be a new descriptor.
 pub fn perhaps_made(fd: i32) {
-    if fd < 0 {
+    if fd < 0 || passive() {
         return;
     }
-    if passive() {
-        observe::made(fd);
-    } else if table::open_file(fd).is_some_and(|(file, _)| file.references.load(Relaxed) > 1) {
+    if table::open_file(fd).is_some_and(|(file, _)| file.references.load(Relaxed) > 1) {
         // It may be a count as well. A duplicate that is forgotten would no longer be seen to move the
         // position.
         special_use(fd, Why::Shared);
@@ -135,7 +118,6 @@ pub fn range(first: u32, last: u32, flags: u32) {
     const KNOWN: u32 = libc::CLOSE_RANGE_UNSHARE | libc::CLOSE_RANGE_CLOEXEC;
     if passive() || first > last || flags & !KNOWN != 0 {
         // It will fail where it is wrong, and all goes on as it was.
-        observe::range_closed(first, last, flags);
         return;
     }
     if flags & libc::CLOSE_RANGE_UNSHARE != 0 {
@@ -158,7 +140,6 @@ pub fn range(first: u32, last: u32, flags: u32) {
 /// before cannot be brought to the file.
 pub fn closing(fd: i32) -> i32 {
     if passive() {
-        observe::closed(fd);
         return 0;
     }
     release_point();
@@ -248,7 +229,6 @@ pub fn duplicated(old: i32, new: i32) {
     }
     if passive() {
         kept_by_child(old);
-        observe::duplicated(old, new);
         return;
     }
     if table::word(new).is_none() {
@@ -284,7 +264,6 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
         if !closed {
             kept_by_child(fd);
         }
-        observe::set_close_on_exec(fd, flags);
         return;
     }
     if let Some((file, _)) = table::open_file(fd) {
@@ -380,22 +359,18 @@ fn give_handles_back(of: &sys::Status) {
 
 /// The descriptor is about to be used in a way that is not followed: its calls pass through for good.
 pub fn special_use(fd: i32, why: Why) {
-    if passive() {
-        observe::special_use(fd, why);
-        return;
+    if !passive() {
+        release_point();
+        quiesce::quiesce(fd, quiesce::Next::PassThrough(why));
     }
-    release_point();
-    quiesce::quiesce(fd, quiesce::Next::PassThrough(why));
 }
 
 /// The kernel is about to use the descriptor's offset, or its content, behind our back.
 pub fn hand_over(fd: i32) {
-    if passive() {
-        observe::handed_over(fd);
-        return;
+    if !passive() {
+        release_point();
+        quiesce::quiesce(fd, quiesce::Next::Learn);
     }
-    release_point();
-    quiesce::quiesce(fd, quiesce::Next::Learn);
 }
 
 /// The same for a call by which the kernel uses what the file holds. If that is not what was written to
@@ -407,12 +382,4 @@ pub fn hand_over_content(fd: i32) -> Option<i32> {
 
 pub(super) fn incomplete(fd: i32) -> Option<i32> {
     if passive() { None } else { flush::failing_descriptor(fd) }
-}
-
-/// Bytes were moved inside the kernel, from one descriptor to another.
-pub fn transferred(from: i32, to: i32, answer: isize) {
-    space::written_through(answer.max(0) as u64);
-    if passive() {
-        observe::transferred(from, to, answer);
-    }
 }

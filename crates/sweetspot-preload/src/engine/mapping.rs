@@ -9,15 +9,83 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::life::incomplete;
 use super::process::acquire_point;
-use super::{inodes, observe, quiesce, release_point, table, unseen};
-use crate::floor::{proc, sys};
+use super::{inodes, quiesce, release_point, table, unseen};
+use crate::floor::proc;
+use crate::floor::sys::{self, Status};
+
+/// What a mapping that is about to be made means.
+pub struct Meaning {
+    /// The regular file that is mapped.
+    pub file: Option<Status>,
+    news: News,
+}
+
+impl Meaning {
+    /// Whether stores and loads there will be release and acquire points that no call shows.
+    pub fn syncs(&self) -> bool {
+        self.news == News::Both
+    }
+}
+
+/// Asks that, and keeps in mind what only a later fork or protection makes matter.
+pub fn meaning_of(fd: i32, protection: i32, flags: i32) -> Meaning {
+    let of_no_file = |news| Meaning { file: None, news };
+    let is_shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    if flags & libc::MAP_ANONYMOUS != 0 {
+        if is_shared {
+            unseen::shares_with_children();
+        }
+        return of_no_file(News::None);
+    }
+    let Some(status) = sys::status(fd) else { return of_no_file(News::None) };
+    if !status.regular {
+        return of_no_file(match status.mode & libc::S_IFMT {
+            _ if !is_shared => News::None,
+            // Those that are mapped (/dev/zero, graphics, networks) are the process' own, or its children's.
+            libc::S_IFCHR => {
+                unseen::shares_with_children();
+                News::None
+            }
+            // Disks, maps and rings of the kernel's, which others may have open.
+            _ => News::Both,
+        });
+    }
+    let news = match is_shared {
+        false => News::None,
+        true => match news_through(fd, &status) {
+            News::Both if protection & libc::PROT_WRITE == 0 => {
+                // It may yet be made writable.
+                SHARED_READ_ONLY.store(true, Relaxed);
+                News::Incoming
+            }
+            news => news,
+        },
+    };
+    Meaning { file: Some(status), news }
+}
 
 /// Before memory is mapped: from then on calls on the file pass through, and stores to memory that
 /// other processes can map are release points that are not seen. The answer is as of
 /// [`super::life::hand_over_content`].
 pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
-    prepare_mapping(fd, protection, flags);
-    if flags & libc::MAP_ANONYMOUS == 0 { incomplete(fd) } else { None }
+    let is_anonymous = flags & libc::MAP_ANONYMOUS != 0;
+    match is_anonymous {
+        false => MAPPED.store(true, Relaxed),
+        true if flags & libc::MAP_FIXED != 0 => unmapping(),
+        true => {}
+    }
+    if is_anonymous || !passive() {
+        let meaning = meaning_of(fd, protection, flags);
+        if let Some(status) = &meaning.file {
+            quiesce_mapped(fd, status);
+        }
+        match meaning.news {
+            News::None => {}
+            News::Incoming => unseen::acquires(),
+            News::Both => unseen::syncs(),
+        }
+    }
+    if is_anonymous { None } else { incomplete(fd) }
 }
 
 /// After memory was mapped: a file in it shows what others have written.
@@ -39,53 +107,6 @@ pub fn unmapping() {
     }
 }
 
-fn prepare_mapping(fd: i32, protection: i32, flags: i32) {
-    match flags & libc::MAP_ANONYMOUS {
-        0 => MAPPED.store(true, Relaxed),
-        _ if flags & libc::MAP_FIXED != 0 => unmapping(),
-        _ => {}
-    }
-    let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
-    let writable = protection & libc::PROT_WRITE != 0;
-    if flags & libc::MAP_ANONYMOUS != 0 {
-        if shared {
-            unseen::shares_with_children();
-        }
-        return;
-    }
-    if passive() && !observe::is_on() {
-        return;
-    }
-    let Some(status) = sys::status(fd) else { return };
-    if !status.regular {
-        match status.mode & libc::S_IFMT {
-            _ if !shared => {}
-            // Those that are mapped (/dev/zero, graphics, networks) are the process' own, or its children's.
-            libc::S_IFCHR => unseen::shares_with_children(),
-            // Disks, maps and rings of the kernel's, which others may have open.
-            _ => unseen::syncs(),
-        }
-        return;
-    }
-    if observe::is_on() {
-        observe::mapped(fd);
-    } else {
-        quiesce_mapped(fd, &status);
-    }
-    if shared {
-        match news_through(fd, &status) {
-            News::None => {}
-            News::Incoming => unseen::acquires(),
-            News::Both if writable => unseen::syncs(),
-            News::Both => {
-                unseen::acquires();
-                // It may yet be made writable.
-                SHARED_READ_ONLY.store(true, Relaxed);
-            }
-        }
-    }
-}
-
 /// Before a library is loaded by its path, which the loader maps.
 ///
 /// # Safety
@@ -104,7 +125,7 @@ pub unsafe fn loading(path: *const core::ffi::c_char) {
 const NONE: i32 = -1;
 
 /// A file is about to be mapped: no descriptor of it is buffered any more.
-fn quiesce_mapped(fd: i32, status: &sys::Status) {
+fn quiesce_mapped(fd: i32, status: &Status) {
     release_point();
     inodes::mapped(status.device, status.inode);
     for other in table::all() {
@@ -122,15 +143,14 @@ fn quiesce_mapped(fd: i32, status: &sys::Status) {
 #[unsafe(link_section = ".data")]
 static SHARED_READ_ONLY: AtomicBool = AtomicBool::new(false);
 
-/// Before the protection of memory changes.
-pub fn protecting(protection: i32) {
-    if protection & libc::PROT_WRITE != 0 && SHARED_READ_ONLY.load(Relaxed) {
-        unseen::syncs();
-    }
+/// Whether memory that gets this protection may be such a file's, which is written from now on.
+pub fn begins_to_sync(protection: i32) -> bool {
+    protection & libc::PROT_WRITE != 0 && SHARED_READ_ONLY.load(Relaxed)
 }
 
 /// What can pass through a shared mapping without a call. That a file has no name (any more) does not
 /// help: another process may have it open, or have it handed on or sent, or find it in /proc.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum News {
     /// It carries no message.
     None,
@@ -150,7 +170,7 @@ const NO_MESSAGE_ENDS: [&[u8]; 2] = [b"/lib/modules", b".jsa"];
 /// Where a system keeps the files that are its own.
 const OF_THE_SYSTEM: [&[u8]; 3] = [b"/usr/", b"/lib", b"/opt/"];
 
-fn news_through(fd: i32, status: &sys::Status) -> News {
+fn news_through(fd: i32, status: &Status) -> News {
     let mut path = [0; 512];
     let path = proc::path_of(fd, &mut path);
     let is_writable =
@@ -169,7 +189,7 @@ fn news_through(fd: i32, status: &sys::Status) -> News {
 
 /// Whether somebody may write to a file that is only read here. Root may always. Files that only root
 /// may write, and the files of the system, are taken to carry no messages.
-fn may_be_written(path: &[u8], status: &sys::Status) -> bool {
+fn may_be_written(path: &[u8], status: &Status) -> bool {
     const BY_ANYBODY: u32 = 0o222;
     const BY_OTHERS_THAN_OWNER: u32 = 0o022;
     if status.mode & BY_ANYBODY == 0 {

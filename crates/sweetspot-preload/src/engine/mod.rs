@@ -26,7 +26,6 @@ pub mod inodes;
 pub mod ledger;
 pub mod life;
 pub mod mapping;
-pub mod observe;
 pub mod others;
 pub mod own_files;
 mod pass;
@@ -57,18 +56,11 @@ pub fn release_point() {
     }
 }
 
-/// Whether a release point has any effect: something waits, or such points are counted (`profile`).
-#[inline(always)]
-pub fn release_point_matters() -> bool {
-    dirty::is_pending() || observe::is_on()
-}
-
 /// A release point that only other processes can notice, as the call looks at no file: what nobody else
 /// looks at goes on waiting. The call is an acquire point, too.
 #[inline(always)]
 pub fn public_sync_point() -> Pass {
     if passive() {
-        observe::sync_point();
         return Pass::NOTHING;
     }
     entries::await_let_go();
@@ -81,9 +73,7 @@ pub fn public_sync_point() -> Pass {
 /// Before others can see something else of this process alone, as its descriptors: files that were closed
 /// need not be free for that.
 pub fn before_it_is_shown() {
-    if passive() {
-        observe::sync_point();
-    } else if dirty::is_pending() {
+    if !passive() && dirty::is_pending() {
         dirty::flush_public();
     }
 }
@@ -101,7 +91,6 @@ pub fn before_it_is_seen_free() {
 #[inline(always)]
 pub fn pass_through() -> Pass {
     if passive() {
-        observe::sync_point();
         return Pass::NOTHING;
     }
     release_point();

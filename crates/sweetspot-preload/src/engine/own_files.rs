@@ -6,8 +6,6 @@
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::children::passive;
-use super::{Pass, observe, pass_through};
 use crate::floor::environment::variable_now;
 use crate::floor::next::Next;
 
@@ -15,13 +13,10 @@ use crate::floor::next::Next;
 #[unsafe(link_section = ".data")]
 static ZONE: AtomicU64 = AtomicU64::new(0);
 
-/// Before a function that needs the time zone: libc reads it where `TZ` names another one than before.
-pub fn zone_is_needed() -> Pass {
-    if !matters() {
-        return Pass::NOTHING;
-    }
+/// Whether libc reads the time zone now that it is needed: where `TZ` names another one than before.
+pub fn zone_is_news() -> bool {
     let zone = mix(0, variable_now(b"TZ").unwrap_or(b"\0"));
-    if ZONE.swap(zone, Relaxed) == zone { Pass::NOTHING } else { pass_through() }
+    ZONE.swap(zone, Relaxed) != zone
 }
 
 /// Catalogues that libc has looked for; 0: none. Where there are more, each message may be read.
@@ -36,11 +31,8 @@ pub fn catalogues_changed() {
     CHANGES.store(CHANGES.load(Relaxed).wrapping_add(1), Relaxed);
 }
 
-/// Before a message of a domain (null: of the one in force) is looked up.
-pub fn message_is_needed(domain: *const c_char) -> Pass {
-    if !matters() {
-        return Pass::NOTHING;
-    }
+/// Whether libc may read a catalogue, now that a message of a domain (null: of the one in force) is looked up.
+pub fn message_is_news(domain: *const c_char) -> bool {
     // SAFETY: libc reads the same string.
     let domain = if domain.is_null() { c"" } else { unsafe { CStr::from_ptr(domain) } };
     let changes = u64::from(CHANGES.load(Relaxed)) << 32;
@@ -48,17 +40,12 @@ pub fn message_is_needed(domain: *const c_char) -> Pass {
     let key = mix(languages ^ locale() as u64, domain.to_bytes_with_nul());
     for known in &CATALOGUES {
         match known.compare_exchange(0, key, Relaxed, Relaxed) {
-            Ok(_) => return pass_through(),
-            Err(other) if other == key => return Pass::NOTHING,
+            Ok(_) => return true,
+            Err(other) if other == key => return false,
             Err(_) => {}
         }
     }
-    pass_through()
-}
-
-/// Whether anybody is to know what libc reads.
-fn matters() -> bool {
-    !passive() || observe::is_on()
+    true
 }
 
 /// The locale of this thread.

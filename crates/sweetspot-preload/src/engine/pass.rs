@@ -9,8 +9,7 @@ use sweetspot_core::why::Why;
 
 use super::process::{acquire_point, passive_for_good};
 use super::{
-    attach, concerns, deaths, inodes, ledger, observe, quiesce, release_point, space, table,
-    transition,
+    attach, concerns, deaths, inodes, ledger, quiesce, release_point, space, table, transition,
 };
 use crate::floor::atomic::swap;
 use crate::floor::sys;
@@ -21,20 +20,6 @@ pub enum Outcome {
     Done(isize),
     /// Call the next definition, then [`Pass::finish`].
     PassThrough(Pass),
-    /// The same, with [`observe::Watch::finish`].
-    Watch(observe::Watch),
-}
-
-impl Outcome {
-    /// Tidies up after a call that passed through and gave `answer`, and hands the answer back.
-    #[inline(always)]
-    pub fn finish(self, answer: isize) -> isize {
-        match self {
-            Outcome::PassThrough(pass) => pass.finish(answer),
-            Outcome::Watch(watch) => watch.finish(answer),
-            Outcome::Done(_) => answer,
-        }
-    }
 }
 
 /// What is left to do after a call has passed through.
@@ -371,6 +356,6 @@ impl AtOnce {
     /// to ask.
     #[inline(always)]
     pub(super) fn otherwise() -> AtOnce {
-        if passive_for_good() && !observe::is_on() { AtOnce::Pass } else { AtOnce::Ask }
+        if passive_for_good() { AtOnce::Pass } else { AtOnce::Ask }
     }
 }

@@ -13,8 +13,8 @@ pub use super::concerns::{PASSIVE_BEFORE_START, PASSIVE_FOR_GOOD, PASSIVE_OFF, P
 use super::file;
 use crate::floor::atomic::{single_threaded, swap};
 
-/// Whether every call passes through for good, and nobody observes it: the short way for files that
-/// have no buffer.
+/// Whether every call passes through for good, as buffering has ended: the short way for files that have
+/// no buffer.
 #[inline(always)]
 pub fn passive_for_good() -> bool {
     concerns::of(PASSIVE_FOR_GOOD) != 0

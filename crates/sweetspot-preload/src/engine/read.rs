@@ -18,7 +18,7 @@ use super::fill::{Step, miss};
 use super::process::{EPOCH, acquire_point_ahead, passive_for_good};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone, flush,
-    inodes, ledger, observe, public_sync_point, quiesce, release_point, table, transition,
+    inodes, ledger, public_sync_point, quiesce, release_point, table, transition,
 };
 use crate::arch;
 use crate::floor::errno::fail;
@@ -61,15 +61,6 @@ pub fn at_once_at(fd: i32, len: usize, offset: i64) -> AtOnce {
     AtOnce::Pass
 }
 
-/// `read`.
-#[inline(always)]
-pub fn read(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
-    match table::open_word(fd).and_then(|word| hit(word, fd, buffer, len)) {
-        Some(done) => Outcome::Done(done),
-        None => not_hit(fd, buffer, len),
-    }
-}
-
 /// What a window answers at once, of the file of which a descriptor has this word; `None`: go on with
 /// [`not_hit`].
 #[inline(always)]
@@ -105,15 +96,6 @@ pub fn not_hit(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
         return Outcome::PassThrough(pass);
     }
     slowly(fd, Target::Buffer(buffer), len, None)
-}
-
-/// `pread`.
-#[inline(always)]
-pub fn read_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
-    match table::open_word(fd).and_then(|word| hit_at(word, fd, buffer, len, offset)) {
-        Some(done) => Outcome::Done(done),
-        None => not_hit_at(fd, buffer, len, offset),
-    }
 }
 
 /// What a window answers at once, of the file of which a descriptor has this word; `None`: go on with
@@ -190,11 +172,8 @@ fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec>
 
 fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
     let _care = careful::take();
-    if observe::is_on() || passive() {
-        return match target {
-            Target::Buffer(_) => observe::call(observe::Kind::Read, fd, len as u64, offset),
-            Target::Vector(..) => observe::call(observe::Kind::Read, fd, observe::ANY, offset),
-        };
+    if passive() {
+        return Outcome::PassThrough(Pass::NOTHING);
     }
     let kind = if offset.is_some() { Kind::ReadAt } else { Kind::Read };
     let mut turn = 0;

@@ -12,7 +12,7 @@ use super::children::passive;
 use super::file::{AT_END, CLOSED, OpenFile};
 use super::{
     AtOnce, Kind, Outcome, Pass, children, concerns, disturbed, enter, enter_alone,
-    is_append_placed, is_followed, observe, quiesce, release_point, table,
+    is_append_placed, is_followed, quiesce, release_point, table,
 };
 use crate::floor::atomic::{single_threaded, swap};
 use crate::floor::signals::SignalsBlocked;
@@ -38,15 +38,6 @@ pub fn at_once(fd: i32, offset: i64, whence: i32) -> AtOnce {
     }
     end.store(Near::to(offset as u64).0, Relaxed);
     AtOnce::Pass
-}
-
-/// `lseek`.
-#[inline(always)]
-pub fn seek(fd: i32, offset: i64, whence: i32) -> Outcome {
-    match table::open_word(fd).and_then(|word| moved(word, fd, offset, whence)) {
-        Some(position) => Outcome::Done(position),
-        None => not_moved(fd, offset, whence),
-    }
 }
 
 /// The new position, where that is ours, of the file of which a descriptor has this word; `None`: go on
@@ -86,8 +77,8 @@ pub fn not_moved(fd: i32, offset: i64, whence: i32) -> Outcome {
 
 #[cold]
 fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
-    if observe::is_on() || passive() {
-        return observe::call(observe::Kind::Seek, fd, whence as u64, None);
+    if passive() {
+        return Outcome::PassThrough(Pass::NOTHING);
     }
     if whence == libc::SEEK_SET
         && offset > POSITION_MAX

@@ -15,22 +15,6 @@ use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys::{self, Status};
 
-/// File systems whose files look regular but are made up while they are read.
-pub(super) const MADE_UP: [u64; 12] = [
-    0x9fa0,      // proc
-    0x6265_6572, // sysfs
-    0x0027_e0eb, // cgroup
-    0x6367_7270, // cgroup2
-    0x6462_6720, // debugfs
-    0x7472_6163, // tracefs
-    0x7363_6673, // securityfs
-    0x6265_6570, // configfs
-    0xde5e_81e4, // efivarfs
-    0xcafe_4a11, // bpf
-    0x6165_676c, // pstore
-    0xf97c_ff8c, // selinux
-];
-
 /// Tries to give the file of a descriptor a window. Where it may not have one, it stays as it was or
 /// passes through for good.
 pub fn open_window(fd: i32) {
@@ -214,7 +198,7 @@ impl Trust {
 pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
     const FUSE: u64 = 0x6573_5546;
     let (magic, _) = sys::file_system(fd).ok_or(Refusal::Later)?;
-    if MADE_UP.contains(&magic) {
+    if inodes::MADE_UP.contains(&magic) {
         return Err(Refusal::Final(Why::NotRegular));
     }
     let acquires_unseen = super::unseen::shares_memory() || super::unseen::may_acquire();

@@ -11,7 +11,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::ending::end_because;
 use super::quiesce::{self, Next, quiesce};
-use super::{attach, observe, release_point, rules, table};
+use super::{attach, release_point, rules, table};
 
 /// Whether there is a writable mapping that a child of a fork would share.
 #[unsafe(link_section = ".data")]
@@ -103,10 +103,14 @@ pub fn will_count_writes() {
     }
 }
 
+/// Whether there is what only children could share, and a fork will have shared.
+pub fn is_shared_by_fork() -> bool {
+    SHARES_WRITABLE.load(Relaxed)
+}
+
 /// Before a fork: what only children could share is shared from now on.
 pub fn before_fork() {
-    let is_concerned = !passive() || observe::is_on();
-    if is_concerned && SHARES_WRITABLE.load(Relaxed) {
+    if !passive() && is_shared_by_fork() {
         syncs();
     }
 }

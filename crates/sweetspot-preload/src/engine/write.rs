@@ -25,8 +25,7 @@ use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, entries, inodes,
-    is_followed, ledger, life, observe, public_sync_point, quiesce, release_point, table,
-    transition,
+    is_followed, ledger, life, public_sync_point, quiesce, release_point, table, transition,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
@@ -44,15 +43,6 @@ enum Source {
 #[inline(always)]
 pub fn at_once(fd: i32) -> AtOnce {
     table::open_word(fd).map_or_else(AtOnce::otherwise, AtOnce::Kept)
-}
-
-/// `write`.
-#[inline(always)]
-pub fn write(fd: i32, buffer: *const u8, len: usize) -> Outcome {
-    match table::open_word(fd).and_then(|word| waits(word, fd, buffer, len)) {
-        Some(done) => Outcome::Done(done),
-        None => not_waiting(fd, buffer, len),
-    }
 }
 
 /// Lets a write wait where nothing has to be done but to copy it behind what waits already, for the
@@ -126,22 +116,22 @@ pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
     {
         return Outcome::Done(len as isize);
     }
-    slowly(fd, Source::Buffer(buffer, len), Kind::Write, None)
+    slowly(fd, Source::Buffer(buffer, len), Kind::Write)
 }
 
 /// `pwrite`.
-pub fn write_at(fd: i32, buffer: *const u8, len: usize, offset: i64) -> Outcome {
-    slowly(fd, Source::Buffer(buffer, len), Kind::WriteAt, Some(offset))
+pub fn write_at(fd: i32, buffer: *const u8, len: usize) -> Outcome {
+    slowly(fd, Source::Buffer(buffer, len), Kind::WriteAt)
 }
 
 /// `writev`: handed to the kernel, after all that waits.
 pub fn write_vector(fd: i32) -> Outcome {
-    slowly(fd, Source::Vector, Kind::Write, None)
+    slowly(fd, Source::Vector, Kind::Write)
 }
 
 /// `pwritev`: the same.
-pub fn write_vector_at(fd: i32, offset: i64) -> Outcome {
-    slowly(fd, Source::Vector, Kind::WriteAt, Some(offset))
+pub fn write_vector_at(fd: i32) -> Outcome {
+    slowly(fd, Source::Vector, Kind::WriteAt)
 }
 
 /// The bytes of a write, as they are learned from: vectors are not.
@@ -152,13 +142,10 @@ fn len_of(source: Source) -> u64 {
     }
 }
 
-fn slowly(fd: i32, source: Source, kind: Kind, offset: Option<i64>) -> Outcome {
+fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
     let _care = careful::take();
-    if observe::is_on() || passive() {
-        return match source {
-            Source::Buffer(_, len) => observe::call(observe::Kind::Write, fd, len as u64, offset),
-            Source::Vector => observe::call(observe::Kind::Write, fd, observe::ANY, offset),
-        };
+    if passive() {
+        return Outcome::PassThrough(Pass::NOTHING);
     }
     if entries::is_fork_unseen() {
         super::children::forked_unseen();

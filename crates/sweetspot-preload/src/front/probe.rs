@@ -17,8 +17,9 @@ use sweetspot_core::policy::{READS_TO_EARN, WRITES_TO_EARN};
 
 use crate::engine::children::passive;
 use crate::engine::file::Attachment;
-use crate::engine::{self, Outcome, life, table};
+use crate::engine::{self, table};
 use crate::floor::{clock, sys};
+use crate::front::dispatch::{self, Outcome};
 
 /// Where the files are made: in memory, as the ledger.
 const FOLDER: &CStr = c"/dev/shm";
@@ -58,7 +59,7 @@ fn tell(header: &Header) {
         say(writes(header));
     }
     say(ANSWER_COMPLETE);
-    engine::ending::end();
+    dispatch::end();
 }
 
 /// Reads a file in small pieces until a window answers.
@@ -70,13 +71,13 @@ fn reads(header: &Header) -> u32 {
         unsafe { sys::write(fd, record.as_ptr().cast(), RECORD_BYTES) };
     }
     sys::seek(fd, 0, libc::SEEK_SET);
-    life::opened(fd, libc::O_RDWR | libc::O_CLOEXEC);
+    dispatch::opened(fd, libc::O_RDWR | libc::O_CLOEXEC);
     let mut buffered = 0;
     let mut answer = 0;
     for number in 0..u64::from(READS_TO_EARN) * 2 + u64::from(BUFFERED_MIN) {
         let mut found: Record = [0; 32];
         let into: *mut u8 = found.as_mut_ptr().cast();
-        let outcome = engine::read::read(fd, into, RECORD_BYTES);
+        let outcome = dispatch::read(fd, into, RECORD_BYTES);
         let done = match outcome {
             Outcome::Done(done) => {
                 buffered += 1;
@@ -105,7 +106,7 @@ fn reads(header: &Header) -> u32 {
 /// looks at what is in the file.
 fn writes(header: &Header) -> u32 {
     let Some(fd) = make_file() else { return 0 };
-    life::opened(fd, libc::O_RDWR | libc::O_CLOEXEC);
+    dispatch::opened(fd, libc::O_RDWR | libc::O_CLOEXEC);
     let began = clock::now_ms();
     let (mut number, mut buffered, mut wrong) = (0, 0, false);
     while number < WRITES_MAX && buffered < BUFFERED_MIN {
@@ -119,7 +120,7 @@ fn writes(header: &Header) -> u32 {
         }
         let record = record(number);
         let from: *const u8 = record.as_ptr().cast();
-        let done = match engine::write::write(fd, from, RECORD_BYTES) {
+        let done = match dispatch::write(fd, from, RECORD_BYTES) {
             Outcome::Done(done) => done,
             // SAFETY: a descriptor and a record of our own.
             passed => passed.finish(unsafe { sys::write(fd, from, RECORD_BYTES) }),
@@ -165,7 +166,7 @@ fn end_file(fd: i32, header: &Header) {
     if let Some((file, _)) = table::open_file(fd) {
         header.why.fetch_or(file.why.load(Relaxed), Relaxed);
     }
-    life::closing(fd);
+    dispatch::closing(fd);
     // SAFETY: a descriptor of our own.
     unsafe { sys::syscall!(SYS_close, fd as isize) };
 }

@@ -11,7 +11,8 @@ use sweetspot_core::why::Why;
 use crate::engine::{self, children, ledger, process, rules};
 use crate::floor::environment::{self, Variables};
 use crate::floor::{aside, atomic, next, shared, sys};
-use crate::front::{probe, reach};
+use crate::front::{dispatch, probe, reach};
+use crate::observer;
 
 #[cfg(preload_abi)]
 #[used]
@@ -54,7 +55,7 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
     // Switched off: no rules, nothing counted.
     shared::remember(variable(b"SWEETSPOT_LEDGER").filter(|_| !off));
     if variable(b"SWEETSPOT_SUMMARY").is_some() && ledger::announce() {
-        engine::observe::start();
+        observer::start(engine::streams::are_seen);
     }
     if engine::ending::confined() {
         process::set_under_seccomp();
@@ -91,7 +92,7 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
 /// pass through.
 #[unsafe(link_section = ".text.startup")]
 extern "C" fn end() {
-    engine::ending::end();
+    dispatch::end();
     if engine::ending::has_lost() {
         let on_exit = next::lookup(c"on_exit");
         if on_exit != 0 {

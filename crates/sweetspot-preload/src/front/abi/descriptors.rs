@@ -8,7 +8,8 @@ use core::ffi::{c_char, c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::engine::{self, children, deaths, life};
+use crate::engine::deaths;
+use crate::front::dispatch;
 
 makes! {
     fn socket(family: c_int, kind: c_int, protocol: c_int);
@@ -37,9 +38,9 @@ makes! {
 macro_rules! makes_tellers {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let fd = next($($arg),*);
-            life::made(fd);
+            dispatch::made(fd);
             deaths::descriptor_made();
             // It may have been refused, as there is no such process any more.
             deaths::learned();
@@ -56,10 +57,10 @@ makes_tellers! {
 hook! {
     fn pidfd_getfd(process: c_int, fd: c_int, flags: c_uint) -> c_int, next => {
         // The process may be this one.
-        life::special_use(fd, Why::Shared);
-        let pass = engine::pass_through();
+        dispatch::special_use(fd, Why::Shared);
+        let pass = dispatch::pass_through();
         let new = next(process, fd, flags);
-        life::fetched(process, new);
+        dispatch::fetched(process, new);
         pass.done();
         new
     }
@@ -67,9 +68,9 @@ hook! {
 
 hook! {
     fn open_by_handle_at(mount: c_int, handle: Pointer, flags: c_int) -> c_int, next => {
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         let fd = next(mount, handle, flags);
-        life::opened(fd, flags);
+        dispatch::opened(fd, flags);
         pass.done();
         fd
     }
@@ -79,10 +80,10 @@ hook! {
 macro_rules! pairs {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $pair:ident;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next($($arg),*);
             if answer == 0 {
-                life::made_several($pair.cast(), 2);
+                dispatch::made_several($pair.cast(), 2);
             }
             pass.done();
             answer
@@ -100,11 +101,11 @@ hook! {
     fn openpty(
         leader: *const c_int, follower: *const c_int, name: Pointer, modes: Pointer, size: Pointer,
     ) -> c_int, next => {
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         let answer = next(leader, follower, name, modes, size);
         if answer == 0 {
-            life::made_several(leader, 1);
-            life::made_several(follower, 1);
+            dispatch::made_several(leader, 1);
+            dispatch::made_several(follower, 1);
         }
         pass.done();
         answer
@@ -114,12 +115,12 @@ hook! {
 hook! {
     fn login_tty(fd: c_int) -> c_int, next => {
         // It becomes the three standard descriptors, and is closed.
-        (0..=2).for_each(life::hand_over);
-        life::hand_over(fd);
-        let pass = engine::pass_through();
+        (0..=2).for_each(dispatch::hand_over);
+        dispatch::hand_over(fd);
+        let pass = dispatch::pass_through();
         let answer = next(fd);
-        (0..=2).for_each(life::made);
-        life::made(fd);
+        (0..=2).for_each(dispatch::made);
+        dispatch::made(fd);
         pass.done();
         answer
     }
@@ -127,12 +128,12 @@ hook! {
 
 hook! {
     fn forkpty(leader: *const c_int, name: Pointer, modes: Pointer, size: Pointer) -> c_int, next => {
-        children::before_fork();
+        dispatch::before_fork();
         let child = next(leader, name, modes, size);
-        children::after_fork(child);
+        dispatch::after_fork(child);
         match child {
-            0 => (0..=2).for_each(life::made),
-            1.. => life::made_several(leader, 1),
+            0 => (0..=2).for_each(dispatch::made),
+            1.. => dispatch::made_several(leader, 1),
             _ => {}
         }
         child
@@ -143,12 +144,12 @@ hook! {
     fn daemon(keep_folder: c_int, keep_descriptors: c_int) -> c_int, next => {
         // The parent ends inside; whoever comes back is the child, unless it could not be made.
         let parent = crate::floor::sys::process_id();
-        children::before_fork();
+        dispatch::before_fork();
         let answer = next(keep_folder, keep_descriptors);
         let in_child = crate::floor::sys::process_id() != parent;
-        children::after_fork(if in_child { 0 } else { -1 });
+        dispatch::after_fork(if in_child { 0 } else { -1 });
         if in_child && keep_descriptors == 0 {
-            (0..=2).for_each(life::made);
+            (0..=2).for_each(dispatch::made);
         }
         answer
     }
@@ -156,8 +157,8 @@ hook! {
 
 hook! {
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, next => {
-        life::range(first, last, flags as c_uint);
-        let pass = engine::pass_through();
+        dispatch::range(first, last, flags as c_uint);
+        let pass = dispatch::pass_through();
         let answer = next(first, last, flags);
         pass.done();
         answer
@@ -166,8 +167,8 @@ hook! {
 
 hook! {
     fn closefrom(first: c_int) -> (), next => {
-        life::range(first.max(0) as c_uint, c_uint::MAX, 0);
-        let pass = engine::pass_through();
+        dispatch::range(first.max(0) as c_uint, c_uint::MAX, 0);
+        let pass = dispatch::pass_through();
         next(first);
         pass.done();
     }

@@ -8,12 +8,13 @@ use super::system::asked;
 use super::waiting::watching;
 use crate::engine::{self, handlers};
 use crate::floor::aside;
+use crate::front::dispatch;
 
 hook! {
     fn dup(fd: c_int) -> c_int, next => {
-        engine::life::duplicating(fd);
+        dispatch::duplicating(fd);
         let new = next(fd);
-        engine::life::duplicated(fd, new);
+        dispatch::duplicated(fd, new);
         new
     }
 }
@@ -22,11 +23,11 @@ macro_rules! dup2s {
     ($($name:ident)*) => {$(hook! {
         fn $name(old: c_int, new: c_int) -> c_int, next => {
             if old != new {
-                engine::life::duplicating(old);
+                dispatch::duplicating(old);
                 engine::life::may_be_replaced(new);
             }
             let answer = next(old, new);
-            engine::life::duplicated(old, answer);
+            dispatch::duplicated(old, answer);
             answer
         }
     })*};
@@ -36,11 +37,11 @@ dup2s! { dup2 __dup2 }
 hook! {
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int, next => {
         if old != new {
-            engine::life::duplicating(old);
+            dispatch::duplicating(old);
             engine::life::may_be_replaced(new);
         }
         let answer = next(old, new, flags);
-        engine::life::duplicated(old, answer);
+        dispatch::duplicated(old, answer);
         answer
     }
 }
@@ -62,17 +63,17 @@ pub(super) fn control(
 ) -> isize {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
-            engine::life::duplicating(fd);
+            dispatch::duplicating(fd);
             let new = next();
-            engine::life::duplicated(fd, new as c_int);
+            dispatch::duplicated(fd, new as c_int);
             new
         }
         libc::F_SETFD => {
             // Others can see it, as they can see a new number.
-            engine::before_it_is_shown();
+            dispatch::before_it_is_shown();
             let answer = next();
             if answer == 0 {
-                engine::life::set_close_on_exec(fd, argument as c_int);
+                dispatch::set_close_on_exec(fd, argument as c_int);
             }
             answer
         }
@@ -91,9 +92,9 @@ pub(super) fn control(
                 aside::descriptors_are_noticed();
             }
             if lock_follows_position(fd, argument) {
-                engine::life::hand_over(fd);
+                dispatch::hand_over(fd);
             }
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next();
             engine::deaths::learned();
             pass.done();
@@ -101,14 +102,14 @@ pub(super) fn control(
         }
         // Flags: the kernel must know all that came before.
         libc::F_SETFL => {
-            engine::life::hand_over(fd);
+            dispatch::hand_over(fd);
             next()
         }
         libc::F_NOTIFY => watching(argument as u64, next),
         // Leases, seals, signals, or something newer.
         _ => {
-            engine::life::special_use(fd, Why::SpecialUse);
-            let pass = engine::pass_through();
+            dispatch::special_use(fd, Why::SpecialUse);
+            let pass = dispatch::pass_through();
             let answer = next();
             pass.done();
             answer

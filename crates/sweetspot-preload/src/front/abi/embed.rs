@@ -3,11 +3,12 @@
 use core::ffi::{c_int, c_longlong};
 
 use crate::engine::embed;
+use crate::front::dispatch;
 
 /// Writes out everything that waits.
 #[cfg_attr(preload_abi, unsafe(no_mangle))]
 pub extern "C" fn sweetspot_flush() -> c_int {
-    answer(embed::flush())
+    answer(dispatch::flush())
 }
 
 /// What becomes of reads and writes of a descriptor.

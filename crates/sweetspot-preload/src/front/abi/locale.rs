@@ -5,6 +5,7 @@ use core::ffi::{c_char, c_int};
 
 use super::Pointer;
 use crate::engine::own_files;
+use crate::front::dispatch;
 
 pass_through! {
     fn catopen(name: *const c_char, flag: c_int) -> Pointer;
@@ -17,7 +18,7 @@ pass_through! {
 macro_rules! changes_catalogues {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         fn $name($($arg: $type),*) -> Pointer, next => {
-            let pass = crate::engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next($($arg),*);
             own_files::catalogues_changed();
             pass.done();
@@ -48,32 +49,32 @@ macro_rules! may_read {
 }
 
 may_read! {
-    tzset() own_files::zone_is_needed();
-    localtime(time) own_files::zone_is_needed();
-    localtime_r(time into) own_files::zone_is_needed();
-    gmtime(time) own_files::zone_is_needed();
-    gmtime_r(time into) own_files::zone_is_needed();
-    __gmtime_r(time into) own_files::zone_is_needed();
-    mktime(date) own_files::zone_is_needed();
-    timelocal(date) own_files::zone_is_needed();
-    timegm(date) own_files::zone_is_needed();
-    ctime(time) own_files::zone_is_needed();
-    ctime_r(time into) own_files::zone_is_needed();
-    strftime(into len format date) own_files::zone_is_needed();
-    strftime_l(into len format date locale) own_files::zone_is_needed();
-    __strftime_l(into len format date locale) own_files::zone_is_needed();
-    wcsftime(into len format date) own_files::zone_is_needed();
-    wcsftime_l(into len format date locale) own_files::zone_is_needed();
-    __wcsftime_l(into len format date locale) own_files::zone_is_needed();
-    strptime(text format date) own_files::zone_is_needed();
-    strptime_l(text format date locale) own_files::zone_is_needed();
+    tzset() dispatch::zone_is_needed();
+    localtime(time) dispatch::zone_is_needed();
+    localtime_r(time into) dispatch::zone_is_needed();
+    gmtime(time) dispatch::zone_is_needed();
+    gmtime_r(time into) dispatch::zone_is_needed();
+    __gmtime_r(time into) dispatch::zone_is_needed();
+    mktime(date) dispatch::zone_is_needed();
+    timelocal(date) dispatch::zone_is_needed();
+    timegm(date) dispatch::zone_is_needed();
+    ctime(time) dispatch::zone_is_needed();
+    ctime_r(time into) dispatch::zone_is_needed();
+    strftime(into len format date) dispatch::zone_is_needed();
+    strftime_l(into len format date locale) dispatch::zone_is_needed();
+    __strftime_l(into len format date locale) dispatch::zone_is_needed();
+    wcsftime(into len format date) dispatch::zone_is_needed();
+    wcsftime_l(into len format date locale) dispatch::zone_is_needed();
+    __wcsftime_l(into len format date locale) dispatch::zone_is_needed();
+    strptime(text format date) dispatch::zone_is_needed();
+    strptime_l(text format date locale) dispatch::zone_is_needed();
 
-    gettext(message) own_files::message_is_needed(core::ptr::null());
-    dgettext(domain message) own_files::message_is_needed(domain as _);
-    __dgettext(domain message) own_files::message_is_needed(domain as _);
-    dcgettext(domain message category) own_files::message_is_needed(domain as _);
-    __dcgettext(domain message category) own_files::message_is_needed(domain as _);
-    ngettext(one many count) own_files::message_is_needed(core::ptr::null());
-    dngettext(domain one many count) own_files::message_is_needed(domain as _);
-    dcngettext(domain one many count category) own_files::message_is_needed(domain as _);
+    gettext(message) dispatch::message_is_needed(core::ptr::null());
+    dgettext(domain message) dispatch::message_is_needed(domain as _);
+    __dgettext(domain message) dispatch::message_is_needed(domain as _);
+    dcgettext(domain message category) dispatch::message_is_needed(domain as _);
+    __dcgettext(domain message category) dispatch::message_is_needed(domain as _);
+    ngettext(one many count) dispatch::message_is_needed(core::ptr::null());
+    dngettext(domain one many count) dispatch::message_is_needed(domain as _);
+    dcngettext(domain one many count category) dispatch::message_is_needed(domain as _);
 }

@@ -6,8 +6,9 @@
 use core::ffi::c_int;
 
 use super::Pointer;
-use crate::engine::{self, deaths, life};
+use crate::engine::deaths;
 use crate::floor::aside;
+use crate::front::dispatch;
 
 // The kernel frees the locks of a process that is killed before anybody can wait for it.
 learns_of_deaths! {
@@ -28,8 +29,8 @@ macro_rules! record_locks {
         fn $name(fd: c_int, command: c_int, len: i64) -> c_int, next => {
             aside::descriptors_are_noticed();
             // The region begins at the position.
-            life::hand_over(fd);
-            let pass = engine::pass_through();
+            dispatch::hand_over(fd);
+            let pass = dispatch::pass_through();
             let answer = next(fd, command, len);
             deaths::learned();
             pass.done();

@@ -3,13 +3,14 @@
 //!
 //! What is stored in a mapping arrives without a call, and so does what others store there: a file
 //! that is mapped is passed through, and a process that shares writable memory with another one is
-//! not buffered any more (`engine::mapping::mapping`).
+//! not buffered any more (`engine::mapping`).
 
 use core::ffi::{CStr, c_char, c_int, c_long};
 
 use super::Pointer;
-use crate::engine::{self, ending, mapping, unseen};
+use crate::engine::mapping;
 use crate::floor::next::{self, After, is_uring};
+use crate::front::dispatch;
 use sweetspot_core::why::Why;
 
 macro_rules! mappings {
@@ -17,7 +18,7 @@ macro_rules! mappings {
         fn $name(
             at: Pointer, len: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64,
         ) -> Pointer, next => {
-            match mapping::mapping(fd, protection, flags) {
+            match dispatch::mapping(fd, protection, flags) {
                 Some(errno) => crate::floor::errno::fail(errno) as Pointer,
                 None => {
                     let at = next(at, len, protection, flags, fd, offset);
@@ -40,7 +41,7 @@ hook! {
 macro_rules! protects {
     ($($name:ident)*) => {$(hook! {
         fn $name(at: Pointer, len: usize, protection: c_int) -> c_int, next => {
-            mapping::protecting(protection);
+            dispatch::protecting(protection);
             next(at, len, protection)
         }
     })*};
@@ -49,14 +50,14 @@ protects! { mprotect }
 
 hook! {
     fn pkey_mprotect(at: Pointer, len: usize, protection: c_int, key: c_int) -> c_int, next => {
-        mapping::protecting(protection);
+        dispatch::protecting(protection);
         next(at, len, protection, key)
     }
 }
 
 hook! {
     fn shmat(id: c_int, at: Pointer, flags: c_int) -> Pointer, next => {
-        unseen::syncs();
+        dispatch::syncs();
         next(id, at, flags)
     }
 }
@@ -65,7 +66,7 @@ macro_rules! named_semaphores {
     ($($name:ident)*) => {$(hook! {
         // From then on a store can be a release point (sem_post makes no call while nobody waits).
         fn $name(name: Pointer, flags: c_int, mode: usize, value: usize) -> Pointer, next => {
-            unseen::syncs();
+            dispatch::syncs();
             next(name, flags, mode, value)
         }
     })*};
@@ -75,7 +76,7 @@ named_semaphores! { sem_open }
 hook! {
     // What is mapped, or mapped from now on, is locked and counted: none of it may be ours.
     fn mlockall(flags: c_int) -> c_int, next => {
-        ending::end_because(Why::MemoryLocked);
+        dispatch::end_because(Why::MemoryLocked);
         next(flags)
     }
 }
@@ -87,7 +88,7 @@ jump! { dlmopen, before_dlmopen }
 extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> usize {
     if flags & libc::RTLD_DEEPBIND != 0 && !path.is_null() {
         // Its calls will go past us.
-        ending::end_because(Why::DeepBind);
+        dispatch::end_because(Why::DeepBind);
     }
     loading(path);
     dlopen::next()
@@ -96,7 +97,7 @@ extern "C" fn before_dlopen(path: *const c_char, flags: c_int) -> usize {
 extern "C" fn before_dlmopen(namespace: c_long, path: *const c_char) -> usize {
     if namespace != libc::LM_ID_BASE {
         // It will have a C library of its own.
-        ending::end_because(Why::DeepBind);
+        dispatch::end_because(Why::DeepBind);
     }
     loading(path);
     dlmopen::next()
@@ -168,7 +169,7 @@ fn finding(handle: usize, name: *const c_char, caller: usize, has_version: bool)
         After::Libcs => the_hook as *const () as usize,
         After::Other => next(),
         After::Unknown => {
-            ending::end_because(Why::DeepBind);
+            dispatch::end_because(Why::DeepBind);
             next()
         }
     }
@@ -181,7 +182,7 @@ fn in_front(found: usize, name: &CStr) -> usize {
     }
     if !next::is_libcs(name) {
         // Between the hook and libc stands another library's, which may be the one that asks.
-        ending::end_because(Why::DeepBind);
+        dispatch::end_because(Why::DeepBind);
         return found;
     }
     next::hook(name)
@@ -195,14 +196,14 @@ unsafe extern "C" fn the_hook(_handle: usize, name: *const c_char) -> usize {
 /// A library is about to be loaded.
 fn loading(path: *const c_char) {
     // Its file may have just been written here, and its constructors may look at others.
-    engine::pass_through().done();
+    dispatch::pass_through().done();
     if path.is_null() {
         return;
     }
     // SAFETY: the loader reads the same string.
     let name = unsafe { CStr::from_ptr(path) }.to_bytes();
     if is_uring(name) {
-        ending::end_because(Why::IoUring);
+        dispatch::end_because(Why::IoUring);
     }
     // Others are searched for among the libraries of the system.
     if name.contains(&b'/') {

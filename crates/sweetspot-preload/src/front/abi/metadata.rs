@@ -7,6 +7,7 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
+use crate::front::dispatch;
 
 pass_through! {
     fn stat(path: *const c_char, into: Pointer) -> c_int;
@@ -80,7 +81,7 @@ macro_rules! rights {
     ($before:expr; $(fn $name:ident($($arg:ident: $type:ty),* $(,)?) => $($of:ident),*;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
             ($before)($($of),*);
-            let pass = crate::engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next($($arg),*);
             pass.done();
             answer
@@ -139,10 +140,10 @@ macro_rules! resizes {
     ($fail:expr; $(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*) takes $len:expr;)*) => {$(hook! {
         fn $name(fd: c_int $(, $arg: $type)*) -> c_int, next => {
             crate::engine::space::written_through($len as u64);
-            if let Some(errno) = crate::engine::life::hand_over_content(fd) {
+            if let Some(errno) = dispatch::hand_over_content(fd) {
                 return ($fail)(errno);
             }
-            let pass = crate::engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next(fd $(, $arg)*);
             pass.done();
             answer
@@ -176,7 +177,7 @@ pass_through! {
 macro_rules! syncs {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int) -> c_int, next => {
-            let pass = crate::engine::pass_through();
+            let pass = dispatch::pass_through();
             if let Some(errno) = crate::engine::flush::failing_descriptor(fd) {
                 return crate::floor::errno::fail(errno) as c_int;
             }

@@ -1,7 +1,7 @@
 //! The C functions that stand in front of libc's: arguments in, answer out, nothing else.
 //!
-//! Each file groups them as a reader would look for them. A function either asks the engine (and calls
-//! the next definition where it says to pass through), or is one of a table whose calls pass through
+//! Each file groups them as a reader would look for them. A function either asks the engine, or `dispatch` for
+//! it (and calls the next definition where that says to pass through), or is one of a table whose calls pass through
 //! between a release point and an acquire point.
 
 // Each must be called as the C function of its name.
@@ -108,8 +108,7 @@ macro_rules! pass_through {
                 $crate::engine::process::acquire_point();
                 answer
             } else {
-                if $crate::engine::children::passive() {
-                    $crate::engine::observe::sync_point();
+                if $crate::front::dispatch::takes_no_part() {
                     return next($($arg),*);
                 }
                 $crate::engine::release_point();
@@ -126,7 +125,7 @@ macro_rules! shows_what_is_free {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> $ret, next => {
-                let pass = $crate::engine::pass_through();
+                let pass = $crate::front::dispatch::pass_through();
                 $crate::engine::before_it_is_seen_free();
                 let answer = next($($arg),*);
                 pass.done();
@@ -141,7 +140,7 @@ macro_rules! public_sync_point {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> $ret, next => {
-                let pass = $crate::engine::public_sync_point();
+                let pass = $crate::front::dispatch::public_sync_point();
                 let answer = next($($arg),*);
                 pass.done();
                 answer
@@ -155,7 +154,7 @@ macro_rules! learns_of_deaths {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> c_int, next => {
-                let pass = $crate::engine::public_sync_point();
+                let pass = $crate::front::dispatch::public_sync_point();
                 let answer = next($($arg),*);
                 $crate::engine::deaths::learned();
                 pass.done();
@@ -171,8 +170,8 @@ macro_rules! hand_over {
     ($(fn $name:ident($fd:ident: c_int $(, $arg:ident: $type:ty)* $(,)?) -> $ret:ty;)*) => {
         $(hook! {
             fn $name($fd: c_int $(, $arg: $type)*) -> $ret, next => {
-                $crate::engine::life::hand_over($fd);
-                let pass = $crate::engine::pass_through();
+                $crate::front::dispatch::hand_over($fd);
+                let pass = $crate::front::dispatch::pass_through();
                 let answer = next($fd $(, $arg)*);
                 pass.done();
                 answer
@@ -186,9 +185,9 @@ macro_rules! makes {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
         $(hook! {
             fn $name($($arg: $type),*) -> c_int, next => {
-                let pass = $crate::engine::pass_through();
+                let pass = $crate::front::dispatch::pass_through();
                 let fd = next($($arg),*);
-                $crate::engine::life::made(fd);
+                $crate::front::dispatch::made(fd);
                 pass.done();
                 fd
             }

@@ -3,8 +3,9 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
-use crate::engine::{self, children, life};
+use crate::engine::children;
 use crate::floor::next::Next;
+use crate::front::dispatch;
 
 pass_through! {
     fn link(old: *const c_char, new: *const c_char) -> c_int;
@@ -79,9 +80,9 @@ pass_through! {
 macro_rules! temporary {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $flags:expr;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let fd = next($($arg),*);
-            life::opened(fd, $flags);
+            dispatch::opened(fd, $flags);
             pass.done();
             fd
         }
@@ -114,9 +115,9 @@ fn descriptor(folder: Pointer) -> c_int {
 
 hook! {
     fn opendir(path: *const c_char) -> Pointer, next => {
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         let folder = next(path);
-        life::made(descriptor(folder));
+        dispatch::made(descriptor(folder));
         pass.done();
         folder
     }
@@ -124,8 +125,8 @@ hook! {
 
 hook! {
     fn fdopendir(fd: c_int) -> Pointer, next => {
-        life::hand_over(fd);
-        let pass = engine::pass_through();
+        dispatch::hand_over(fd);
+        let pass = dispatch::pass_through();
         let folder = next(fd);
         pass.done();
         folder
@@ -134,7 +135,7 @@ hook! {
 
 hook! {
     fn closedir(folder: Pointer) -> c_int, next => {
-        life::closing(descriptor(folder));
+        dispatch::closing(descriptor(folder));
         next(folder)
     }
 }
@@ -160,9 +161,9 @@ walks! {
 macro_rules! moves {
     ($(fn $name:ident($arg:ident: $type:ty);)*) => {$(hook! {
         fn $name($arg: $type) -> c_int, next => {
-            let pass = crate::engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next($arg);
-            crate::engine::observe::moved();
+            dispatch::folder_changed();
             pass.done();
             answer
         }

@@ -4,7 +4,8 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
-use crate::engine::{self, deaths, life};
+use crate::engine::deaths;
+use crate::front::dispatch;
 
 // Whether somebody answers, or has an address, tells that he lives.
 learns_of_deaths! {
@@ -17,11 +18,11 @@ hook! {
     fn getsockopt(fd: c_int, level: c_int, name: c_int, into: Pointer, len: Pointer) -> c_int, next => {
         // A descriptor of the process at the other end; libc has no name for it.
         const SO_PEERPIDFD: c_int = 77;
-        let pass = engine::public_sync_point();
+        let pass = dispatch::public_sync_point();
         let answer = next(fd, level, name, into, len);
         if answer == 0 && (level, name) == (libc::SOL_SOCKET, SO_PEERPIDFD) {
             // SAFETY: the call that wrote there has succeeded.
-            life::made(unsafe { *into.cast::<c_int>() });
+            dispatch::made(unsafe { *into.cast::<c_int>() });
             deaths::descriptor_made();
         }
         pass.done();

@@ -2,7 +2,8 @@
 
 use core::ffi::{c_char, c_int, c_uint};
 
-use crate::engine::{self, concerns, handlers, life, observe};
+use crate::engine::{concerns, handlers, life};
+use crate::front::dispatch;
 
 macro_rules! opens {
     ($($name:ident)*) => {$(hook_in_two! {
@@ -10,10 +11,9 @@ macro_rules! opens {
         if false = concerns::any() => {
             life::opened_alone(next(path, flags, mode), flags)
         } else {
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let fd = next(path, flags, mode);
-            life::opened(fd, flags);
-            observe::opened(fd, flags, path);
+            dispatch::opened_at(libc::AT_FDCWD, fd, flags, path);
             pass.done();
             fd
         }
@@ -24,10 +24,9 @@ opens! { open open64 __open __open64 }
 macro_rules! checked_opens {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, flags: c_int) -> c_int, next => {
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let fd = next(path, flags);
-            life::opened(fd, flags);
-            observe::opened(fd, flags, path);
+            dispatch::opened_at(libc::AT_FDCWD, fd, flags, path);
             pass.done();
             fd
         }
@@ -41,10 +40,9 @@ macro_rules! openats {
         if false = concerns::any() => {
             life::opened_alone(next(folder, path, flags, mode), flags)
         } else {
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let fd = next(folder, path, flags, mode);
-            life::opened(fd, flags);
-            observe::opened_at(folder, fd, flags, path);
+            dispatch::opened_at(folder, fd, flags, path);
             pass.done();
             fd
         }
@@ -55,10 +53,9 @@ openats! { openat openat64 }
 macro_rules! checked_openats {
     ($($name:ident)*) => {$(hook! {
         fn $name(folder: c_int, path: *const c_char, flags: c_int) -> c_int, next => {
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let fd = next(folder, path, flags);
-            life::opened(fd, flags);
-            observe::opened_at(folder, fd, flags, path);
+            dispatch::opened_at(folder, fd, flags, path);
             pass.done();
             fd
         }
@@ -70,10 +67,9 @@ hook! {
     fn openat2(folder: c_int, path: *const c_char, how: *const u64, size: usize) -> c_int, next => {
         // The structure begins with the flags.
         let flags = handlers::peek(how).unwrap_or(0) as c_int;
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         let fd = next(folder, path, how, size);
-        life::opened(fd, flags);
-        observe::opened_at(folder, fd, flags, path);
+        dispatch::opened_at(folder, fd, flags, path);
         pass.done();
         fd
     }
@@ -82,10 +78,9 @@ hook! {
 macro_rules! creats {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, mode: c_uint) -> c_int, next => {
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let fd = next(path, mode);
-            life::opened(fd, libc::O_WRONLY);
-            observe::opened(fd, libc::O_WRONLY, path);
+            dispatch::opened_at(libc::AT_FDCWD, fd, libc::O_WRONLY, path);
             pass.done();
             fd
         }
@@ -97,13 +92,14 @@ macro_rules! closes {
     ($($name:ident)*) => {$(hook_in_two! {
         fn $name(fd: c_int) -> c_int, next
         if true = life::closes_alone(fd) => { next(fd) } else {
-            if observe::is_on() {
-                observe::closed(fd);
-                return next(fd);
+            match dispatch::closing(fd) {
+                // A jump: see `pass_through`.
+                0 => next(fd),
+                failed => {
+                    let answer = next(fd);
+                    if answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
+                }
             }
-            let failed = life::closing(fd);
-            let answer = next(fd);
-            if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
         }
     })*};
 }
@@ -112,7 +108,7 @@ closes! { close __close }
 hook! {
     /// The same in POSIX's newest words, which musl has.
     fn posix_close(fd: c_int, flags: c_int) -> c_int, next => {
-        let failed = life::closing(fd);
+        let failed = dispatch::closing(fd);
         let answer = next(fd, flags);
         if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
     }

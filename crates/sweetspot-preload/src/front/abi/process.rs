@@ -6,13 +6,15 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::engine::children::{
-    after_exec, after_fork, after_spawn, before_exec, before_fork, before_spawn, before_spawn_with,
-    begin_actions, forget_actions, named_in_actions,
+    after_exec, after_spawn, begin_actions, forget_actions, named_in_actions,
 };
-use crate::engine::ending::{end, end_because, end_status};
+use crate::engine::deaths;
+use crate::engine::ending::end_status;
 use crate::engine::process::begin_concurrency;
-use crate::engine::{deaths, life};
 use crate::floor::aside;
+use crate::front::dispatch::{
+    self, after_fork, before_exec, before_fork, before_spawn, end, end_because,
+};
 use crate::front::reach::target::{self, Environment, Target};
 
 macro_rules! forks {
@@ -116,7 +118,7 @@ fn starting<R>(
     environment: Environment,
     spawn: impl FnOnce(Environment) -> R,
 ) -> R {
-    before_spawn_with(actions as usize);
+    before_spawn(actions as usize);
     let answer =
         target::start(target, environment, |changed| spawn(changed.unwrap_or(environment)));
     after_spawn();
@@ -142,7 +144,7 @@ spawns! {
 
 /// Starts the shell inside libc.
 pub(super) fn starting_shell<R>(shell: impl FnOnce() -> R) -> R {
-    before_spawn();
+    before_spawn(0);
     let answer = target::start_shell(shell);
     after_spawn();
     // `system` has waited for it.
@@ -170,7 +172,7 @@ macro_rules! watched_spawns {
                 next(fd, file, actions, attributes, arguments, environment)
             });
             if answer == 0 {
-                life::made_several(fd, 1);
+                dispatch::made_several(fd, 1);
                 deaths::descriptor_made();
             }
             answer
@@ -254,12 +256,12 @@ jump! { vfork, before_vfork }
 jump! { __vfork, before_vfork_too }
 
 extern "C" fn before_vfork() -> usize {
-    before_spawn();
+    before_spawn(0);
     vfork::next()
 }
 
 extern "C" fn before_vfork_too() -> usize {
-    before_spawn();
+    before_spawn(0);
     __vfork::next()
 }
 
@@ -390,7 +392,7 @@ macro_rules! clones {
                     answer
                 }
                 Kin::Vfork => {
-                    before_spawn();
+                    before_spawn(0);
                     let answer = next(function, stack, flags, argument, parent, local, child);
                     after_spawn();
                     answer

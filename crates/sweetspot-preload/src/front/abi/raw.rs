@@ -18,8 +18,9 @@ use super::{dup, rights, signals, system, transfer};
 use crate::arch::old;
 use crate::engine::process::{begin_concurrency, set_under_seccomp};
 use crate::engine::table::DESCRIPTORS_MAX;
-use crate::engine::{self, Outcome, children, deaths, ending, handlers, life, mapping, unseen};
+use crate::engine::{self, deaths, ending, handlers, life, mapping};
 use crate::floor::aside;
+use crate::front::dispatch;
 use crate::front::reach::target::{Environment, Target};
 
 jump! { syscall, before_syscall }
@@ -45,13 +46,13 @@ extern "C" fn before_syscall(number: c_long, a: usize, b: usize) -> usize {
             crate::floor::atomic::expect_threads();
             begin_concurrency();
         }
-        Kin::Vfork => children::before_spawn(),
+        Kin::Vfork => dispatch::before_spawn(0),
         Kin::Fork | Kin::Other => {
             aside::descriptors_are_noticed();
-            ending::end_because(Why::Shared);
+            dispatch::end_because(Why::Shared);
         }
         // It begins where nothing of ours is called: it inherits what this process has.
-        Kin::Apart => ending::end_because(Why::Confined),
+        Kin::Apart => dispatch::end_because(Why::Confined),
     }
     syscall::next()
 }
@@ -138,31 +139,31 @@ fn on_files(call: &Call) -> Option<isize> {
     let next = || call.make();
     let fd = a as c_int;
     Some(match number {
-        libc::SYS_read => follow!(engine::read::read(fd, b as *mut u8, c), next()),
-        libc::SYS_write => follow!(engine::write::write(fd, b as *const u8, c), next()),
-        libc::SYS_pread64 => follow!(engine::read::read_at(fd, b as *mut u8, c, d as i64), next()),
+        libc::SYS_read => follow!(dispatch::read(fd, b as *mut u8, c), next()),
+        libc::SYS_write => follow!(dispatch::write(fd, b as *const u8, c), next()),
+        libc::SYS_pread64 => follow!(dispatch::read_at(fd, b as *mut u8, c, d as i64), next()),
         libc::SYS_pwrite64 => {
-            life::hand_over(fd);
+            dispatch::hand_over(fd);
             passed_through(next)
         }
-        libc::SYS_lseek => follow!(engine::seek::seek(fd, b as i64, c as c_int), next()),
+        libc::SYS_lseek => follow!(dispatch::seek(fd, b as i64, c as c_int), next()),
         libc::SYS_openat => opened(c as c_int, next),
         libc::SYS_openat2 => opened(handlers::peek(c as *const u64).unwrap_or(0) as c_int, next),
         old::OPEN => opened(b as c_int, next),
         old::CREAT => opened(libc::O_WRONLY, next),
         libc::SYS_close => {
-            life::closing(fd);
+            dispatch::closing(fd);
             next()
         }
         libc::SYS_close_range => {
-            life::range(a as c_uint, b as c_uint, c as c_uint);
+            dispatch::range(a as c_uint, b as c_uint, c as c_uint);
             passed_through(next)
         }
         libc::SYS_munmap => {
             mapping::unmapping();
             next()
         }
-        libc::SYS_mmap => unless(mapping::mapping(e as c_int, c as c_int, d as c_int), || {
+        libc::SYS_mmap => unless(dispatch::mapping(e as c_int, c as c_int, d as c_int), || {
             let at = next();
             mapping::mapped(d as c_int);
             at
@@ -171,12 +172,12 @@ fn on_files(call: &Call) -> Option<isize> {
             if number == libc::SYS_fallocate {
                 engine::space::written_through(d as u64);
             }
-            unless(life::hand_over_content(fd), || passed_through(next))
+            unless(dispatch::hand_over_content(fd), || passed_through(next))
         }
         libc::SYS_sendfile => between(fd, b as c_int, next),
         libc::SYS_splice | libc::SYS_copy_file_range => between(fd, c as c_int, next),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
-            mapping::protecting(c as c_int);
+            dispatch::protecting(c as c_int);
             next()
         }
         _ => return None,
@@ -191,39 +192,39 @@ fn on_descriptors(call: &Call) -> Option<isize> {
     let fd = a as c_int;
     Some(match number {
         libc::SYS_dup => {
-            life::duplicating(fd);
+            dispatch::duplicating(fd);
             let new = next();
-            life::duplicated(fd, new as c_int);
+            dispatch::duplicated(fd, new as c_int);
             new
         }
         old::DUP2 | libc::SYS_dup3 => {
             if a != b {
-                life::duplicating(fd);
+                dispatch::duplicating(fd);
                 life::may_be_replaced(b as c_int);
             }
             let new = next();
-            life::duplicated(fd, new as c_int);
+            dispatch::duplicated(fd, new as c_int);
             new
         }
         old::PIPE | libc::SYS_pipe2 | libc::SYS_socketpair => {
             let answer = passed_through(next);
             if answer == 0 {
                 let pair = if number == libc::SYS_socketpair { d } else { a };
-                life::made_several(pair as *const c_int, 2);
+                dispatch::made_several(pair as *const c_int, 2);
             }
             answer
         }
         libc::SYS_fcntl => dup::control(fd, b as c_int, c, next),
         libc::SYS_ioctl => system::control(fd, b, c, next),
         libc::SYS_pidfd_getfd => {
-            life::special_use(b as c_int, Why::Shared);
+            dispatch::special_use(b as c_int, Why::Shared);
             let new = passed_through(next);
-            life::fetched(fd, new as c_int);
+            dispatch::fetched(fd, new as c_int);
             new
         }
         libc::SYS_pidfd_open | libc::SYS_signalfd4 => {
             let fd = passed_through(next);
-            life::made(fd as c_int);
+            dispatch::made(fd as c_int);
             deaths::descriptor_made();
             fd
         }
@@ -332,8 +333,7 @@ fn among_processes(call: &Call) -> Option<isize> {
             answer
         }
         libc::SYS_kill | libc::SYS_rt_sigqueueinfo => sent(b, fd, next),
-        libc::SYS_tgkill => sent(c, fd, next),
-        libc::SYS_rt_tgsigqueueinfo => sent(c, fd, next),
+        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => sent(c, fd, next),
         libc::SYS_tkill | libc::SYS_pidfd_send_signal => sent(b, 0, next),
         // Others may wait there: memory of a file need not be writable for that.
         libc::SYS_futex if b & libc::FUTEX_PRIVATE_FLAG as usize == 0 => at_public_sync_point(next),
@@ -371,11 +371,11 @@ fn of_processes(call: &Call) -> Option<isize> {
     Some(match number {
         // Only without a stack of its own, and without shared memory: see `before_syscall`.
         old::FORK | libc::SYS_clone | libc::SYS_clone3 => {
-            children::before_fork();
+            dispatch::before_fork();
             let child = next();
-            children::after_fork(child as c_int);
+            dispatch::after_fork(child as c_int);
             if child == 0 && is_apart(number, a) {
-                ending::end_because(Why::Confined);
+                dispatch::end_because(Why::Confined);
             }
             child
         }
@@ -390,25 +390,25 @@ fn of_processes(call: &Call) -> Option<isize> {
             })
         }
         libc::SYS_exit_group => {
-            ending::end();
+            dispatch::end();
             call.make_with([ending::end_status(a as c_int) as usize, b, c, d, e, f])
         }
         libc::SYS_io_uring_setup => {
-            ending::end_because(Why::IoUring);
+            dispatch::end_because(Why::IoUring);
             next()
         }
         // Pages that others read as they are at that time, faults that others see, answers that the
         // kernel stores.
         libc::SYS_shmat | libc::SYS_vmsplice | libc::SYS_userfaultfd | libc::SYS_io_setup => {
-            unseen::syncs();
+            dispatch::syncs();
             unknown(call)
         }
         libc::SYS_mlockall => {
-            ending::end_because(Why::MemoryLocked);
+            dispatch::end_because(Why::MemoryLocked);
             next()
         }
         _ if confines(number) => {
-            ending::end_because(Why::Confined);
+            dispatch::end_because(Why::Confined);
             if number == libc::SYS_seccomp {
                 set_under_seccomp();
             }
@@ -422,7 +422,7 @@ fn of_processes(call: &Call) -> Option<isize> {
 fn unknown(call: &Call) -> isize {
     for argument in call.arguments {
         if argument < DESCRIPTORS_MAX {
-            life::hand_over(argument as c_int);
+            dispatch::hand_over(argument as c_int);
         }
     }
     let answer = passed_through(|| call.make());
@@ -432,7 +432,7 @@ fn unknown(call: &Call) -> isize {
         deaths::told();
     }
     if (0..DESCRIPTORS_MAX as isize).contains(&answer) {
-        life::perhaps_made(answer as c_int);
+        dispatch::perhaps_made(answer as c_int);
     }
     answer
 }
@@ -446,10 +446,10 @@ fn rights_of(folder: c_int, path: usize, flags: c_int, next: impl FnOnce() -> is
 
 /// Between two descriptors, at the kernel's offsets.
 fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
-    let (first, second) = (life::hand_over_content(one), life::hand_over_content(other));
+    let (first, second) = (dispatch::hand_over_content(one), dispatch::hand_over_content(other));
     unless(first.or(second), || {
         let answer = passed_through(next);
-        life::transferred(one, other, answer);
+        dispatch::transferred(one, other, answer);
         answer
     })
 }
@@ -461,7 +461,7 @@ fn unless(error: Option<c_int>, call: impl FnOnce() -> isize) -> isize {
 
 /// Releases, calls, acquires; no file is looked at.
 fn at_public_sync_point(next: impl FnOnce() -> isize) -> isize {
-    let pass = engine::public_sync_point();
+    let pass = dispatch::public_sync_point();
     let answer = next();
     pass.done();
     answer
@@ -470,7 +470,7 @@ fn at_public_sync_point(next: impl FnOnce() -> isize) -> isize {
 /// Releases, calls, acquires.
 #[inline(always)]
 fn passed_through(next: impl FnOnce() -> isize) -> isize {
-    let pass = engine::pass_through();
+    let pass = dispatch::pass_through();
     // It may be any call.
     engine::before_it_is_seen_free();
     let answer = next();
@@ -492,9 +492,9 @@ fn sent(signal: usize, to: c_int, next: impl FnOnce() -> isize) -> isize {
 /// Opens by path.
 #[inline(always)]
 fn opened(flags: c_int, next: impl FnOnce() -> isize) -> isize {
-    let pass = engine::pass_through();
+    let pass = dispatch::pass_through();
     let fd = next();
-    life::opened(fd as c_int, flags);
+    dispatch::opened(fd as c_int, flags);
     pass.done();
     fd
 }

@@ -5,13 +5,14 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use libc::iovec;
 
-use crate::engine::{self, AtOnce, Outcome, observe};
+use crate::engine::{self, AtOnce};
+use crate::front::dispatch;
 
-/// Asks the engine, and calls the next definition where it says to pass the call through.
+/// Asks what becomes of a call, and calls the next definition where it says to pass the call through.
 macro_rules! follow {
     ($outcome:expr, $next:expr) => {
-        match $outcome {
-            Outcome::Done(answer) => answer,
+        match $crate::front::dispatch::Outcome::from($outcome) {
+            $crate::front::dispatch::Outcome::Done(answer) => answer,
             passed_through => {
                 let answer = $next;
                 passed_through.finish(answer)
@@ -86,9 +87,9 @@ macro_rules! in_steps {
 
                 #[inline(never)]
                 unsafe extern "C" fn otherwise($fd: c_int $(, $arg: $type)*) -> $ret {
-                    if observe::is_on() {
+                    if dispatch::is_observed() {
                         // SAFETY: as above.
-                        return unsafe { observe::ways::$way($($word),*, $name::next()) } as $ret;
+                        return unsafe { dispatch::ways::$way($($word),*, $name::next()) } as $ret;
                     }
                     let next = calls!($name::next() => ($fd: c_int $(, $arg: $type)*) -> $ret);
                     follow!($outcome, next($fd $(, $arg)*) as isize) as $ret
@@ -158,7 +159,7 @@ macro_rules! positioned_writes {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int, buffer: *const c_void, len: usize, offset: i64) -> isize, next => {
             follow!(
-                engine::write::write_at(fd, buffer.cast(), len, offset),
+                dispatch::write_at(fd, buffer.cast(), len, offset),
                 next(fd, buffer, len, offset)
             )
         }
@@ -168,13 +169,13 @@ positioned_writes! { pwrite pwrite64 __pwrite64 }
 
 hook! {
     fn readv(fd: c_int, vector: *const iovec, count: c_int) -> isize, next => {
-        follow!(engine::read::read_vector(fd, vector, count, None), next(fd, vector, count))
+        follow!(dispatch::read_vector(fd, vector, count, None), next(fd, vector, count))
     }
 }
 
 hook! {
     fn writev(fd: c_int, vector: *const iovec, count: c_int) -> isize, next => {
-        follow!(engine::write::write_vector(fd), next(fd, vector, count))
+        follow!(dispatch::write_vector(fd), next(fd, vector, count))
     }
 }
 
@@ -183,7 +184,7 @@ macro_rules! positioned_vectors {
         hook! {
             fn $read(fd: c_int, vector: *const iovec, count: c_int, offset: i64) -> isize, next => {
                 follow!(
-                    engine::read::read_vector(fd, vector, count, Some(offset)),
+                    dispatch::read_vector(fd, vector, count, Some(offset)),
                     next(fd, vector, count, offset)
                 )
             }
@@ -191,7 +192,7 @@ macro_rules! positioned_vectors {
         hook! {
             fn $write(fd: c_int, vector: *const iovec, count: c_int, offset: i64) -> isize, next => {
                 follow!(
-                    engine::write::write_vector_at(fd, offset),
+                    dispatch::write_vector_at(fd, offset),
                     next(fd, vector, count, offset)
                 )
             }
@@ -208,9 +209,9 @@ macro_rules! flagged_vectors {
             ) -> isize, next => {
                 // Flags ask the kernel for something: pass through. -1 stands for the position.
                 if offset == -1 {
-                    engine::life::hand_over(fd);
+                    dispatch::hand_over(fd);
                 }
-                let pass = engine::pass_through();
+                let pass = dispatch::pass_through();
                 let answer = next(fd, vector, count, offset, flags);
                 pass.finish(answer)
             }
@@ -219,8 +220,8 @@ macro_rules! flagged_vectors {
             fn $write(
                 fd: c_int, vector: *const iovec, count: c_int, offset: i64, flags: c_int,
             ) -> isize, next => {
-                engine::life::hand_over(fd);
-                let pass = engine::pass_through();
+                dispatch::hand_over(fd);
+                let pass = dispatch::pass_through();
                 let answer = next(fd, vector, count, offset, flags);
                 pass.finish(answer)
             }
@@ -236,7 +237,7 @@ hook! {
         if len > size {
             return next(fd, buffer, len, size);
         }
-        follow!(engine::read::read(fd, buffer.cast(), len), next(fd, buffer, len, size))
+        follow!(dispatch::read(fd, buffer.cast(), len), next(fd, buffer, len, size))
     }
 }
 
@@ -249,7 +250,7 @@ macro_rules! checked_positioned_reads {
                 return next(fd, buffer, len, offset, size);
             }
             follow!(
-                engine::read::read_at(fd, buffer.cast(), len, offset),
+                dispatch::read_at(fd, buffer.cast(), len, offset),
                 next(fd, buffer, len, offset, size)
             )
         }

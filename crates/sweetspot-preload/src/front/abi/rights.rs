@@ -9,13 +9,14 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::engine::process::set_under_seccomp;
-use crate::engine::{deaths, ending, others};
+use crate::engine::{deaths, others};
+use crate::front::dispatch;
 
 /// Functions before which buffering ends for good.
 macro_rules! ends {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> $ret, next => {
-            ending::end_because(Why::Confined);
+            dispatch::end_because(Why::Confined);
             next($($arg),*)
         }
     })*};
@@ -51,7 +52,7 @@ pub(super) fn confining(operation: c_int) {
             | libc::PR_SET_SECUREBITS
             | PR_SET_SYSCALL_USER_DISPATCH
     ) {
-        ending::end_because(Why::Confined);
+        dispatch::end_because(Why::Confined);
     }
     if operation == libc::PR_SET_SECCOMP {
         set_under_seccomp();
@@ -63,7 +64,7 @@ pub(super) fn confining(operation: c_int) {
 
 hook! {
     fn prctl(operation: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int, next => {
-        let pass = crate::engine::public_sync_point();
+        let pass = dispatch::public_sync_point();
         confining(operation);
         let answer = next(operation, a, b, c, d);
         pass.done();
@@ -75,7 +76,7 @@ hook! {
 macro_rules! limits {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> $ret, next => {
-            let pass = crate::engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next($($arg),*);
             crate::engine::attach::limits_changed();
             pass.done();
@@ -102,7 +103,7 @@ pub(super) fn limits_set(process: c_int, resource: c_int, new: Pointer, answer: 
 macro_rules! limits_of_any {
     ($($name:ident)*) => {$(hook! {
         fn $name(process: c_int, resource: c_int, new: Pointer, old: Pointer) -> c_int, next => {
-            let pass = crate::engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next(process, resource, new, old);
             limits_set(process, resource, new, answer);
             deaths::learned();

@@ -7,14 +7,15 @@ use core::ffi::{c_int, c_uint};
 
 use super::Pointer;
 use crate::engine::children::passive;
-use crate::engine::{self, deaths, handlers};
+use crate::engine::{deaths, handlers};
 use crate::floor::careful::{self, MaskChange};
+use crate::front::dispatch;
 
 /// Sends a signal to another process, by its number or to several (0); it may stop there.
 macro_rules! sends {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $signal:ident, $to:expr;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = engine::public_sync_point();
+            let pass = dispatch::public_sync_point();
             deaths::sending($signal);
             let answer = next($($arg),*);
             match answer {
@@ -55,27 +56,27 @@ fn first_word(new: Pointer) -> Option<usize> {
 /// Before a handler is set (or none, if that is only asked): others can see which signals a process
 /// catches or ignores.
 pub(super) fn disposition_changing(signal: c_int, handler: impl FnOnce() -> Option<usize>) {
-    if engine::release_point_matters()
+    if dispatch::release_point_matters()
         && handler().is_some_and(|handler| handlers::is_seen_to_change(signal, handler))
     {
-        engine::public_sync_point();
+        dispatch::public_sync_point();
     }
 }
 
 /// Before the signal mask changes (or not): others can see it.
 pub(super) fn mask_changing(how: c_int, set: *const u64) {
-    if set.is_null() || passive() && !engine::release_point_matters() {
+    if set.is_null() || passive() && !dispatch::release_point_matters() {
         return;
     }
     let Some(set) = handlers::glance(set) else { return };
-    let matters = engine::release_point_matters();
+    let matters = dispatch::release_point_matters();
     if !matters && how != libc::SIG_SETMASK && set & crate::floor::signals::fault_set() == 0 {
         return;
     }
     let change = MaskChange::by(how, set);
     careful::mask_changing(change);
     if matters && change.is_any() {
-        engine::public_sync_point();
+        dispatch::public_sync_point();
     }
 }
 
@@ -93,7 +94,7 @@ masks! { sigprocmask pthread_sigmask }
 macro_rules! old_masks {
     ($(fn $name:ident($arg:ident: c_int) -> c_int;)*) => {$(hook! {
         fn $name($arg: c_int) -> c_int, next => {
-            let pass = engine::public_sync_point();
+            let pass = dispatch::public_sync_point();
             let answer = next($arg);
             careful::blocking(crate::floor::sys::change_signal_mask(libc::SIG_BLOCK, 0));
             pass.done();
@@ -138,7 +139,7 @@ dispositions! {
 hook! {
     /// It changes the signal mask, too, and tells from it whether the signal was held.
     fn sigset(signal: c_int, handler: Pointer) -> Pointer, next => {
-        let pass = engine::public_sync_point();
+        let pass = dispatch::public_sync_point();
         let uncovered = handlers::uncover(signal);
         let (uncovered, answer) = handlers::with_own_mask(uncovered, || next(signal, handler));
         handlers::cover(uncovered);

@@ -6,9 +6,10 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use super::Pointer;
 use super::process::starting_shell;
-use crate::engine::{self, deaths, life, mapping, observe};
+use crate::engine::{deaths, life};
 use crate::floor::errno::{errno, set_errno};
 use crate::floor::next::Next;
+use crate::front::dispatch;
 use crate::front::reach::streams::{self, Stream, glibc};
 
 /// Found when it is first needed: each function that the loader finds costs every start.
@@ -35,8 +36,11 @@ fn opened(stream: *mut c_void, mode: &[u8], path: *const c_char) {
     if !stream.is_null() {
         let fd = descriptor(stream);
         let flags = if letters(mode).contains(&b'e') { libc::O_CLOEXEC } else { 0 };
-        life::opened(fd, flags);
-        observe::opened(fd, flags, path);
+        match path.is_null() {
+            // Without a name, or the stream's file again.
+            true => dispatch::opened(fd, flags),
+            false => dispatch::opened_at(libc::AT_FDCWD, fd, flags, path),
+        }
         made(stream, mode);
     }
 }
@@ -46,7 +50,7 @@ fn made(stream: *mut c_void, mode: &[u8]) {
     streams::made(stream);
     if !stream.is_null() && may_map(mode) {
         // libc maps the file when the stream is first read.
-        mapping::mapping(descriptor(stream), libc::PROT_READ, libc::MAP_PRIVATE);
+        dispatch::mapping(descriptor(stream), libc::PROT_READ, libc::MAP_PRIVATE);
     }
 }
 
@@ -75,7 +79,7 @@ fn may_map(mode: &[u8]) -> bool {
 macro_rules! fopens {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, mode: *const c_char) -> *mut c_void, next => {
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let stream = next(path, mode);
             opened(stream, mode_of(mode), path);
             pass.done();
@@ -91,7 +95,7 @@ macro_rules! closes {
             // What the stream still holds is written at the kernel's offset, and then the number
             // means nothing any more.
             life::stream_closing(descriptor(stream));
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next(stream);
             pass.done();
             answer
@@ -103,7 +107,7 @@ closes! { fclose _IO_fclose }
 hook! {
     fn pclose(stream: *mut c_void) -> c_int, next => {
         life::stream_closing(descriptor(stream));
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         let answer = next(stream);
         deaths::learned();
         pass.done();
@@ -117,7 +121,7 @@ macro_rules! freopens {
             path: *const c_char, mode: *const c_char, stream: *mut c_void,
         ) -> *mut c_void, next => {
             life::stream_closing(descriptor(stream));
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let stream = next(path, mode, stream);
             opened(stream, mode_of(mode), path);
             pass.done();
@@ -131,7 +135,7 @@ macro_rules! fdopens {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int, mode: *const c_char) -> *mut c_void, next => {
             // For appending it sets O_APPEND.
-            life::hand_over(fd);
+            dispatch::hand_over(fd);
             let stream = next(fd, mode);
             made(stream, mode_of(mode));
             stream
@@ -143,7 +147,7 @@ fdopens! { fdopen _IO_fdopen }
 macro_rules! temporary {
     ($($name:ident)*) => {$(hook! {
         fn $name() -> *mut c_void, next => {
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let stream = next();
             opened(stream, b"", core::ptr::null());
             pass.done();
@@ -158,7 +162,7 @@ macro_rules! popens {
         fn $name(command: *const c_char, mode: *const c_char) -> *mut c_void, next => {
             let stream = starting_shell(|| next(command, mode));
             streams::made(stream);
-            life::made(descriptor(stream));
+            dispatch::made(descriptor(stream));
             stream
         }
     })*};
@@ -196,12 +200,12 @@ jump! { dprintf, before_dprintf }
 jump! { __dprintf_chk, before_checked_dprintf }
 
 extern "C" fn before_dprintf(fd: c_int) -> usize {
-    life::hand_over(fd);
+    dispatch::hand_over(fd);
     dprintf::next()
 }
 
 extern "C" fn before_checked_dprintf(fd: c_int) -> usize {
-    life::hand_over(fd);
+    dispatch::hand_over(fd);
     __dprintf_chk::next()
 }
 

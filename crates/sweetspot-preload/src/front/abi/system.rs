@@ -3,13 +3,13 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
-use crate::engine::children::passive;
 use crate::engine::process::acquire_point;
 use crate::engine::{self, deaths, handlers, life, unseen};
+use crate::front::dispatch;
 
 hook! {
     fn getppid() -> c_int, next => {
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         let parent = next();
         // Another one than before: the former has died.
         engine::deaths::learned();
@@ -20,7 +20,7 @@ hook! {
 
 hook! {
     fn ptrace(request: c_int, process: c_int, address: Pointer, data: Pointer) -> isize, next => {
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         // It may go on, or find its memory changed.
         engine::deaths::telling();
         let answer = next(request, process, address, data);
@@ -143,12 +143,9 @@ learns_of_deaths! {
 #[inline(always)]
 pub(super) fn asked<R>(next: impl FnOnce() -> R) -> R {
     let answer = next();
-    match passive() {
-        true => engine::observe::sync_point(),
-        false => {
-            deaths::learned();
-            acquire_point();
-        }
+    if !dispatch::takes_no_part() {
+        deaths::learned();
+        acquire_point();
     }
     answer
 }
@@ -214,8 +211,8 @@ macro_rules! complains {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         // By calls of libc's own, some of them to a duplicate.
         fn $name($($arg: $type),*) -> (), next => {
-            life::hand_over(libc::STDERR_FILENO);
-            let pass = engine::pass_through();
+            dispatch::hand_over(libc::STDERR_FILENO);
+            let pass = dispatch::pass_through();
             next($($arg),*);
             pass.done();
         }
@@ -232,8 +229,8 @@ complains! {
 macro_rules! shows_calls {
     ($($name:ident)*) => {$(hook! {
         fn $name(addresses: Pointer, count: c_int, fd: c_int) -> (), next => {
-            life::hand_over(fd);
-            let pass = engine::pass_through();
+            dispatch::hand_over(fd);
+            let pass = dispatch::pass_through();
             next(addresses, count, fd);
             pass.done();
         }
@@ -246,14 +243,14 @@ jump! { __syslog_chk, before_checked_syslog }
 
 extern "C" fn before_syslog() -> usize {
     // Where LOG_PERROR says so.
-    life::hand_over(libc::STDERR_FILENO);
-    engine::pass_through();
+    dispatch::hand_over(libc::STDERR_FILENO);
+    dispatch::pass_through();
     syslog::next()
 }
 
 extern "C" fn before_checked_syslog() -> usize {
-    life::hand_over(libc::STDERR_FILENO);
-    engine::pass_through();
+    dispatch::hand_over(libc::STDERR_FILENO);
+    dispatch::pass_through();
     __syslog_chk::next()
 }
 
@@ -269,15 +266,15 @@ const SET_ATTRIBUTES: usize = 0x401c_5820;
 fn before_ioctl(fd: c_int, request: usize, argument: usize) {
     match request as u32 as usize {
         SET_FLAGS | SET_ATTRIBUTES => life::freezing(fd),
-        FICLONE => life::hand_over(argument as c_int),
+        FICLONE => dispatch::hand_over(argument as c_int),
         FICLONERANGE => {
             if let Some(from) = handlers::peek(argument as *const i64) {
-                life::hand_over(from as c_int);
+                dispatch::hand_over(from as c_int);
             }
         }
         _ => {}
     }
-    life::hand_over(fd);
+    dispatch::hand_over(fd);
 }
 
 /// What `ioctl` does, with the next definition to call.
@@ -295,15 +292,15 @@ pub(super) fn control(
         _ => None,
     };
     if let Some(flags) = closes_on_exec {
-        engine::before_it_is_shown();
+        dispatch::before_it_is_shown();
         let answer = next();
         if answer == 0 {
-            life::set_close_on_exec(fd, flags);
+            dispatch::set_close_on_exec(fd, flags);
         }
         return answer;
     }
     before_ioctl(fd, request, argument);
-    let pass = engine::pass_through();
+    let pass = dispatch::pass_through();
     let answer = next();
     pass.done();
     answer

@@ -5,8 +5,8 @@
 use core::ffi::c_int;
 
 use super::Pointer;
-use crate::engine;
 use crate::engine::process::begin_concurrency;
+use crate::front::dispatch;
 
 macro_rules! makes_threads {
     ($(fn $name:ident($($arg:ident: Pointer),*);)*) => {$(hook! {
@@ -34,7 +34,7 @@ macro_rules! may_tell_in_a_thread {
     })*};
 }
 may_tell_in_a_thread! {
-    fn timer_create(clock: c_int, event: Pointer, into: Pointer), engine::public_sync_point();
-    fn mq_notify(queue: c_int, event: Pointer), engine::pass_through();
-    fn getaddrinfo_a(mode: c_int, list: Pointer, count: c_int, event: Pointer), engine::pass_through();
+    fn timer_create(clock: c_int, event: Pointer, into: Pointer), dispatch::public_sync_point();
+    fn mq_notify(queue: c_int, event: Pointer), dispatch::pass_through();
+    fn getaddrinfo_a(mode: c_int, list: Pointer, count: c_int, event: Pointer), dispatch::pass_through();
 }

@@ -7,20 +7,21 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::engine::process::begin_concurrency;
-use crate::engine::{self, deaths, handlers, life, unseen};
+use crate::engine::{deaths, handlers};
+use crate::front::dispatch;
 
 /// Between two descriptors, at the kernel's offsets.
 macro_rules! between {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $from:ident, $to:ident;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> isize, next => {
-            let (from, to) = (life::hand_over_content($from), life::hand_over_content($to));
+            let (from, to) = (dispatch::hand_over_content($from), dispatch::hand_over_content($to));
             if let Some(errno) = from.or(to) {
                 return crate::floor::errno::fail(errno);
             }
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next($($arg),*);
             pass.done();
-            life::transferred($from, $to, answer);
+            dispatch::transferred($from, $to, answer);
             answer
         }
     })*};
@@ -42,9 +43,9 @@ between! {
 hook! {
     // Whoever reads the pipe finds in it what is stored in these pages until then.
     fn vmsplice(fd: c_int, vector: Pointer, count: usize, flags: c_uint) -> isize, next => {
-        unseen::syncs();
-        life::hand_over(fd);
-        let pass = engine::pass_through();
+        dispatch::syncs();
+        dispatch::hand_over(fd);
+        let pass = dispatch::pass_through();
         let answer = next(fd, vector, count, flags);
         pass.done();
         answer
@@ -56,7 +57,7 @@ fn asynchronous(block: *const libc::aiocb) {
     begin_concurrency();
     if !block.is_null() {
         // SAFETY: the program hands over a control block, which libc reads likewise.
-        life::special_use(unsafe { (*block).aio_fildes }, Why::SpecialUse);
+        dispatch::special_use(unsafe { (*block).aio_fildes }, Why::SpecialUse);
     }
 }
 
@@ -64,7 +65,7 @@ macro_rules! starts {
     ($($name:ident)*) => {$(hook! {
         fn $name(block: *const libc::aiocb) -> c_int, next => {
             asynchronous(block);
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next(block);
             pass.done();
             answer
@@ -77,7 +78,7 @@ macro_rules! syncs {
     ($($name:ident)*) => {$(hook! {
         fn $name(operation: c_int, block: *const libc::aiocb) -> c_int, next => {
             asynchronous(block);
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next(operation, block);
             pass.done();
             answer
@@ -96,7 +97,7 @@ macro_rules! lists {
                 // SAFETY: the program hands over that many, which libc reads likewise.
                 asynchronous(unsafe { *list.add(index) });
             }
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next(mode, list, count, event);
             pass.done();
             answer
@@ -121,7 +122,7 @@ hook! {
         process: c_int, local: Pointer, local_count: usize, remote: Pointer, remote_count: usize,
         flags: usize,
     ) -> isize, next => {
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         let answer = next(process, local, local_count, remote, remote_count, flags);
         deaths::looked_into(process);
         pass.done();
@@ -134,7 +135,7 @@ hook! {
         process: c_int, local: Pointer, local_count: usize, remote: Pointer, remote_count: usize,
         flags: usize,
     ) -> isize, next => {
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         deaths::telling();
         let answer = next(process, local, local_count, remote, remote_count, flags);
         pass.done();
@@ -184,7 +185,7 @@ fn each_passed(message: *const libc::msghdr, with: fn(c_int)) {
 /// Before a message is sent: descriptors in it will be shared.
 pub(super) fn sending(message: *const libc::msghdr) {
     if !crate::engine::children::passive() {
-        each_passed(message, |fd| life::special_use(fd, Why::Shared));
+        each_passed(message, |fd| dispatch::special_use(fd, Why::Shared));
     }
 }
 
@@ -192,7 +193,7 @@ pub(super) fn sending(message: *const libc::msghdr) {
 pub(super) fn received(message: *const libc::msghdr) {
     if !crate::engine::children::passive() {
         each_passed(message, |fd| {
-            life::made(fd);
+            dispatch::made(fd);
             deaths::descriptor_made();
         });
     }
@@ -201,7 +202,7 @@ pub(super) fn received(message: *const libc::msghdr) {
 hook! {
     fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize, next => {
         sending(message);
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         let answer = next(fd, message, flags);
         pass.done();
         answer
@@ -210,7 +211,7 @@ hook! {
 
 hook! {
     fn recvmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize, next => {
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         let answer = next(fd, message, flags);
         if answer >= 0 {
             received(message);
@@ -231,7 +232,7 @@ macro_rules! sends_several {
             fd: c_int, list: *const libc::mmsghdr, count: c_uint, flags: c_int,
         ) -> c_int, next => {
             (0..count.min(libc::UIO_MAXIOV as c_uint)).for_each(|index| sending(header(list, index)));
-            let pass = engine::pass_through();
+            let pass = dispatch::pass_through();
             let answer = next(fd, list, count, flags);
             pass.done();
             answer
@@ -244,7 +245,7 @@ hook! {
     fn recvmmsg(
         fd: c_int, list: *const libc::mmsghdr, count: c_uint, flags: c_int, timeout: Pointer,
     ) -> c_int, next => {
-        let pass = engine::pass_through();
+        let pass = dispatch::pass_through();
         let answer = next(fd, list, count, flags, timeout);
         (0..answer.max(0) as u32).for_each(|index| received(header(list, index)));
         pass.done();

@@ -5,12 +5,13 @@ use core::ffi::{c_int, c_uint};
 use super::Pointer;
 use crate::engine::{deaths, unseen};
 use crate::floor::careful;
+use crate::front::dispatch;
 
 /// What is told through a descriptor may be a death.
 macro_rules! told {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> c_int;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = crate::engine::public_sync_point();
+            let pass = dispatch::public_sync_point();
             let answer = next($($arg),*);
             if answer > 0 {
                 deaths::told();
@@ -69,7 +70,7 @@ pub(super) fn watching(mask: u64, next: impl FnOnce() -> isize) -> isize {
     if mask & libc::FAN_MODIFY != 0 {
         unseen::will_count_writes();
     }
-    let pass = crate::engine::public_sync_point();
+    let pass = dispatch::public_sync_point();
     let answer = next();
     pass.done();
     answer
@@ -119,7 +120,7 @@ public_sync_point! {
 macro_rules! joins {
     ($(fn $name:ident(thread: usize $(, $arg:ident: $type:ty)*);)*) => {$(hook! {
         fn $name(thread: usize $(, $arg: $type)*) -> c_int, next => {
-            let pass = crate::engine::public_sync_point();
+            let pass = dispatch::public_sync_point();
             let answer = next(thread $(, $arg)*);
             if answer == 0 {
                 careful::ended(thread);
@@ -137,7 +138,7 @@ joins! {
 
 hook! {
     fn pthread_cancel(thread: usize) -> c_int, next => {
-        let pass = crate::engine::public_sync_point();
+        let pass = dispatch::public_sync_point();
         // Before: it may have ended when this comes back.
         careful::cancelled(thread);
         let answer = next(thread);
@@ -148,7 +149,7 @@ hook! {
 
 hook! {
     fn mq_close(queue: c_int) -> c_int, next => {
-        crate::engine::life::closing(queue);
+        dispatch::closing(queue);
         next(queue)
     }
 }
@@ -158,7 +159,7 @@ hook! {
 macro_rules! waits {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = crate::engine::pass_through();
+            let pass = dispatch::pass_through();
             let child = next($($arg),*);
             deaths::reaped(child);
             pass.done();
@@ -177,7 +178,7 @@ waits! {
 
 hook! {
     fn waitid(kind: c_uint, id: c_uint, into: Pointer, options: c_int) -> c_int, next => {
-        let pass = crate::engine::pass_through();
+        let pass = dispatch::pass_through();
         let answer = next(kind, id, into, options);
         deaths::reported(answer as isize, into.cast());
         pass.done();
@@ -188,7 +189,7 @@ hook! {
 macro_rules! takes_signals {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            let pass = crate::engine::public_sync_point();
+            let pass = dispatch::public_sync_point();
             let answer = next($($arg),*);
             deaths::signalled();
             pass.done();

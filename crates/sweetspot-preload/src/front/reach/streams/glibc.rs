@@ -17,9 +17,8 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sweetspot_core::why::Why;
 
 use super::{Stream, UNKNOWN, ask};
-use crate::engine::observe::Kind;
-use crate::engine::{self, Outcome};
 use crate::floor::{next, sys};
+use crate::front::dispatch::{self, Kind, Outcome};
 
 /// One of the five: its name in libc, its own address, and ours.
 struct Leaf {
@@ -155,7 +154,7 @@ pub unsafe extern "C" fn read(stream: Stream, buffer: *mut c_void, len: isize) -
     // SAFETY: as libc has called us.
     let fd = unsafe { descriptor(stream) };
     let outcome =
-        ask(fd, Kind::Read, len as u64, || engine::read::read(fd, buffer.cast(), len as usize));
+        ask(fd, Kind::Read, len as u64, || dispatch::read(fd, buffer.cast(), len as usize));
     if let Outcome::Done(answer) = outcome {
         return answer;
     }
@@ -172,9 +171,8 @@ pub unsafe extern "C" fn write(stream: Stream, buffer: *const c_void, len: isize
     let mut done = 0;
     while done < len {
         let (rest, left) = (buffer.wrapping_byte_add(done as usize), len - done);
-        let outcome = ask(fd, Kind::Write, left as u64, || {
-            engine::write::write(fd, rest.cast(), left as usize)
-        });
+        let outcome =
+            ask(fd, Kind::Write, left as u64, || dispatch::write(fd, rest.cast(), left as usize));
         let Outcome::Done(answer) = outcome else {
             // SAFETY: the same call for the rest; it tells the stream what it has done.
             let answer = unsafe {
@@ -199,7 +197,7 @@ pub unsafe extern "C" fn write(stream: Stream, buffer: *const c_void, len: isize
 pub unsafe extern "C" fn seek(stream: Stream, offset: i64, whence: c_int) -> i64 {
     // SAFETY: as libc has called us.
     let fd = unsafe { descriptor(stream) };
-    let outcome = ask(fd, Kind::Seek, whence as u64, || engine::seek::seek(fd, offset, whence));
+    let outcome = ask(fd, Kind::Seek, whence as u64, || dispatch::seek(fd, offset, whence));
     if let Outcome::Done(answer) = outcome {
         return answer as i64;
     }
@@ -211,7 +209,7 @@ pub unsafe extern "C" fn seek(stream: Stream, offset: i64, whence: c_int) -> i64
 
 pub unsafe extern "C" fn close(stream: Stream) -> c_int {
     // SAFETY: as libc has called us.
-    let failed = engine::life::closing(unsafe { descriptor(stream) });
+    let failed = dispatch::closing(unsafe { descriptor(stream) });
     // SAFETY: the same call.
     let answer = unsafe { original!(CLOSE as fn(Stream) -> c_int)(stream) };
     if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
@@ -219,7 +217,7 @@ pub unsafe extern "C" fn close(stream: Stream) -> c_int {
 
 /// How large is the file? `fseek` from the end asks so.
 pub unsafe extern "C" fn stat(stream: Stream, into: *mut c_void) -> c_int {
-    let pass = engine::pass_through();
+    let pass = dispatch::pass_through();
     // SAFETY: the same call.
     let answer = unsafe { original!(STAT as fn(Stream, *mut c_void) -> c_int)(stream, into) };
     pass.done();

@@ -22,8 +22,9 @@ use core::ffi::c_void;
 
 use sweetspot_core::why::Why;
 
-use crate::engine::{self, Outcome, observe};
+use crate::engine;
 use crate::floor::next;
+use crate::front::dispatch::{self, Kind, Outcome};
 
 /// A stream of libc's.
 pub type Stream = *mut c_void;
@@ -54,18 +55,10 @@ pub fn made(stream: Stream) {
 /// What is to become of a stream's call: asked of the engine where this descriptor's streams are
 /// buffered, else it goes on at the kernel's offset.
 #[inline(always)]
-fn ask(fd: i32, kind: observe::Kind, len: u64, engine: impl FnOnce() -> Outcome) -> Outcome {
+fn ask(fd: i32, kind: Kind, len: u64, engine: impl FnOnce() -> Outcome) -> Outcome {
     match engine::streams::is_libc_buffered(fd) {
         true => engine(),
-        false => go_on(fd, kind, len),
-    }
-}
-
-/// A stream's call goes on at the kernel's offset.
-fn go_on(fd: i32, kind: observe::Kind, len: u64) -> Outcome {
-    match observe::libc_call(kind, fd, len, None) {
-        Some(watch) => Outcome::Watch(watch),
-        None => Outcome::PassThrough(engine::streams::libc_call(fd)),
+        false => dispatch::libc_call(kind, fd, len),
     }
 }
 

@@ -15,10 +15,9 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 use sweetspot_core::why::Why;
 
-use super::{Stream, UNKNOWN, ask, go_on};
-use crate::engine::observe::Kind;
-use crate::engine::{self, Outcome};
+use super::{Stream, UNKNOWN, ask};
 use crate::floor::next;
+use crate::front::dispatch::{self, Kind, Outcome};
 
 /// The beginning of musl's `FILE` (src/internal/stdio_impl.h). Functions are kept as addresses.
 #[repr(C)]
@@ -146,7 +145,7 @@ unsafe extern "C" fn read(stream: *mut File, target: *mut u8, len: usize) -> usi
         _ => (target, direct),
     };
     let asked = (direct + file.buffer_bytes) as u64;
-    let outcome = ask(fd, Kind::Read, asked, || engine::read::read(fd, to, wanted));
+    let outcome = ask(fd, Kind::Read, asked, || dispatch::read(fd, to, wanted));
     if let Outcome::Done(answer) = outcome {
         if answer <= 0 {
             file.flags |= if answer == 0 { END } else { ERROR };
@@ -204,8 +203,8 @@ unsafe extern "C" fn write(stream: *mut File, source: *const u8, len: usize) -> 
         }
         let asked = (held + len - done) as u64;
         let outcome = match first_write {
-            0 => ask(fd, Kind::Write, asked, || engine::write::write(fd, from, left)),
-            _ => go_on(fd, Kind::Write, asked),
+            0 => ask(fd, Kind::Write, asked, || dispatch::write(fd, from, left)),
+            _ => dispatch::libc_call(Kind::Write, fd, asked),
         };
         let Outcome::Done(answer) = outcome else {
             let original = if first_write != 0 { first_write } else { WRITE.load(Relaxed) };
@@ -245,7 +244,7 @@ unsafe extern "C" fn write(stream: *mut File, source: *const u8, len: usize) -> 
 unsafe extern "C" fn seek(stream: *mut File, offset: i64, whence: c_int) -> i64 {
     // SAFETY: as in `read`.
     let fd = unsafe { (*stream).fd };
-    let outcome = ask(fd, Kind::Seek, whence as u64, || engine::seek::seek(fd, offset, whence));
+    let outcome = ask(fd, Kind::Seek, whence as u64, || dispatch::seek(fd, offset, whence));
     if let Outcome::Done(answer) = outcome {
         return answer as i64;
     }
@@ -258,7 +257,7 @@ unsafe extern "C" fn seek(stream: *mut File, offset: i64, whence: c_int) -> i64 
 
 unsafe extern "C" fn close(stream: *mut File) -> c_int {
     // SAFETY: as in `read`.
-    let failed = engine::life::closing(unsafe { (*stream).fd });
+    let failed = dispatch::closing(unsafe { (*stream).fd });
     // SAFETY: the same call.
     let answer = unsafe { original!(CLOSE.load(Relaxed), fn(*mut File) -> c_int)(stream) };
     if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }

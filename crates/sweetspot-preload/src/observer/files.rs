@@ -105,7 +105,7 @@ pub(super) fn know(fd: i32) {
 }
 
 /// A descriptor was opened by path.
-pub fn opened(fd: i32, flags: i32, path: *const c_char) {
+fn opened(fd: i32, flags: i32, path: *const c_char) {
     if !is_on() || fd < 0 {
         return;
     }
@@ -117,7 +117,7 @@ pub fn opened(fd: i32, flags: i32, path: *const c_char) {
     }
 }
 
-/// The same, with a folder to which the path is relative.
+/// The same, with a folder to which the path is relative, or AT_FDCWD.
 pub fn opened_at(folder: i32, fd: i32, flags: i32, path: *const c_char) {
     if !is_on() || fd < 0 {
         return;

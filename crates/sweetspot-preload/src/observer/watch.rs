@@ -12,14 +12,13 @@ use sweetspot_core::shadow::{self, Transfer, Wish, World, Would};
 use sweetspot_core::trace::Told;
 use sweetspot_core::why::Why;
 
-use super::super::{Outcome, Pass, transition};
 use super::files::BUSY_CALLS;
 use super::state::{BURST_CALLS, Counts, FIRST_CALLS, FOLDED, OTHER, SEEN, Seen, State};
 use super::{
     ACQUIRES, PID, RELEASES, TICKS, clock_ns, count_point, is_on, log, observations, places,
     random, world_now,
 };
-use crate::engine::ledger;
+use crate::engine::{inodes, ledger};
 use crate::floor::sys;
 
 /// A call in flight.
@@ -40,17 +39,9 @@ pub struct Watch {
 /// A length that is not known before the call.
 pub const ANY: u64 = u64::MAX;
 
-/// A call on a descriptor of a process in which nothing is buffered.
+/// A call begins that is to be watched; `None`: this process is not observed.
 #[inline(always)]
-pub fn call(kind: Kind, fd: i32, len: u64, at: Option<i64>) -> Outcome {
-    match watch(kind, fd, len, at) {
-        Some(watch) => Outcome::Watch(watch),
-        None => Outcome::PassThrough(Pass::NOTHING),
-    }
-}
-
-#[inline(always)]
-pub(super) fn watch(kind: Kind, fd: i32, len: u64, at: Option<i64>) -> Option<Watch> {
+pub fn call(kind: Kind, fd: i32, len: u64, at: Option<i64>) -> Option<Watch> {
     if !is_on() {
         return None;
     }
@@ -83,7 +74,7 @@ pub(super) fn gap() -> u32 {
 
 /// A call that libc makes on its own account.
 pub fn libc_call(kind: Kind, fd: i32, len: u64, at: Option<i64>) -> Option<Watch> {
-    watch(kind, fd, len, at).map(|watch| Watch { by_stdio: true, ..watch })
+    call(kind, fd, len, at).map(|watch| Watch { by_stdio: true, ..watch })
 }
 
 impl Watch {
@@ -327,9 +318,8 @@ impl Watch {
         counts.record.size.fetch_max(status.size, Relaxed);
         let flags = sys::open_flags(self.fd).unwrap_or(0);
         let special = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
-        let made_up = || {
-            sys::file_system(self.fd).is_none_or(|(magic, _)| transition::MADE_UP.contains(&magic))
-        };
+        let made_up =
+            || sys::file_system(self.fd).is_none_or(|(magic, _)| inodes::MADE_UP.contains(&magic));
         let against = if flags & special != 0 {
             Some(Why::OpenFlags)
         } else if !status.regular || made_up() {

@@ -1,8 +1,9 @@
 //! `profile`: every call passes through as if we were not there, and is counted.
 //!
-//! In this mode the process is passive from the start, so that nothing of the engine takes part; the
-//! one test that every slow path begins with leads here instead. The path that a buffered call takes
-//! has not one instruction more for it.
+//! A second engine behind the same front doors: `front::dispatch` asks whether the process is observed, and
+//! comes here instead. The first is passive then from the start, so that nothing of it takes part; only some
+//! of what it knows is used here: the ledger, whether the process may be asked, and which file systems make
+//! their files up. The path that a buffered call takes has not one instruction more for it.
 //!
 //! A descriptor has a [`Seen`]: its record in shared memory, and what is remembered from call to
 //! call (the position, the pattern, and what buffering would have done: `core::shadow`). Counters
@@ -30,11 +31,11 @@ use sweetspot_core::shadow::{World, Would};
 use sweetspot_core::why::Why;
 
 use files::{BESIDE, FILES, know};
-pub use files::{moved, opened, opened_at};
+pub use files::{moved, opened_at};
 use state::{CLOSE_ON_EXEC, Counts, SEEN, Seen, State};
 pub use watch::{ANY, Watch, call, libc_call};
 
-use super::{ledger, process, streams};
+use crate::engine::{ledger, process};
 use crate::floor::{atomic, environment, proc, sys};
 
 /// Descriptors that are told apart; calls on higher ones are only in the kernel's own counters.
@@ -72,15 +73,17 @@ static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
 #[unsafe(link_section = ".data")]
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
-/// Begins to observe, if the ledger says so. Called by the constructor.
-pub fn start() {
+/// Begins to observe, if the ledger says so. Called by the constructor, which knows how to see the calls of
+/// libc's streams.
+pub fn start(are_streams_seen: fn() -> bool) {
     let Some(all) = ledger::observations() else { return };
     OBSERVATIONS.store((&raw const *all).cast_mut(), Relaxed);
+    // Not for good, as where buffering has ended: hooks would jump past us.
     process::set_passive(process::PASSIVE_OFF);
     log::start();
     begin_process(all);
     ways::start();
-    let seen = streams::are_seen();
+    let seen = are_streams_seen();
     this_process(|process| process.stdio.store(if seen { 1 } else { 2 }, Relaxed));
 }
 
