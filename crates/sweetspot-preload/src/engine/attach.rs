@@ -243,6 +243,16 @@ enum Before {
     Learning(u64),
 }
 
+impl Before {
+    /// The state of a file that is about to be attached.
+    fn state(self) -> u64 {
+        match self {
+            Before::On => table::ON,
+            Before::Learning(word) => Learning(word).with(Learning::LOCKED).0,
+        }
+    }
+}
+
 /// If the guard holds a handle on the file, lets its writes wait from now on. It is asked only where what
 /// stdio does is seen (`earn`).
 pub(super) fn attach(file: &'static OpenFile, fd: i32) {
@@ -269,10 +279,8 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     let placement = file.placement(flags);
     let Some(before) = lock_state(file, placement) else { return };
     let held = file.hold();
-    if let Before::Learning(value) = before
-        && file.state.load(Relaxed) != Learning(value).with(Learning::LOCKED).0
-    {
-        // Another thread made it pass through, and is now at the kernel's offset.
+    if file.state.load(Relaxed) != before.state() {
+        // Another thread has quiesced it, or made it pass through, and is now at the kernel's offset.
         return;
     }
     let position = if placement.is_append() { 0 } else { sys::seek(fd, 0, libc::SEEK_CUR) };

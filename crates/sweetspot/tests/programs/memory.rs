@@ -58,6 +58,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("own_threads", "$RUN $BIN/c/own_threads"),
     ("unobserved", "$RUN $BIN/c/unobserved ages"),
     ("process", "$RUN $BIN/c/process"),
+    ("quiesced", "$RUN $BIN/c/quiesced"),
     ("read_what_waits", "$RUN $BIN/c/read_what_waits"),
     ("relay", "$RUN $BIN/c/relay in.txt out fork cat in.txt"),
     ("rights", "$RUN $BIN/c/rights"),

@@ -329,6 +329,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a file is quiesced while threads write to it",
+        build: &[C("quiesced")],
+        command: "$RUN $BIN/c/quiesced",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a window opens while writes of another thread begin to wait",
         build: &[C("threads_tell")],
         command: "$RUN $BIN/c/threads_tell opening 2000",
