@@ -20,7 +20,9 @@ const OFFENDERS: [&str; 5] = ["offender1", "offender2", "offender3", "offender4"
 fn in_namespace(script: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     for name in OFFENDERS {
-        fs::copy("/usr/bin/dd", folder.path().join(name)).unwrap();
+        // By a process of its own: what other tests start must not have it open for writing.
+        let copied = Command::new("cp").arg("/usr/bin/dd").arg(folder.path().join(name)).status();
+        assert!(copied.unwrap().success());
     }
     let output = Command::new("unshare")
         .args(["-Urpf", "--mount-proc", "--kill-child", "sh", "-c"])

@@ -243,16 +243,6 @@ enum Before {
     Learning(u64),
 }
 
-impl Before {
-    /// The state of a file that is about to be attached.
-    fn state(self) -> u64 {
-        match self {
-            Before::On => table::ON,
-            Before::Learning(word) => Learning(word).with(Learning::LOCKED).0,
-        }
-    }
-}
-
 /// If the guard holds a handle on the file, lets its writes wait from now on. It is asked only where what
 /// stdio does is seen (`earn`).
 pub(super) fn attach(file: &'static OpenFile, fd: i32) {
@@ -279,10 +269,15 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     let placement = file.placement(flags);
     let Some(before) = lock_state(file, placement) else { return };
     let held = file.hold();
-    if file.state.load(Relaxed) != before.state() {
+    let now = file.state.load(Relaxed);
+    let before = match before {
+        Before::On if now == table::ON => before,
+        Before::Learning(_) if transition::is_locked(now) => {
+            Before::Learning(Learning(now).without(Learning::LOCKED).0)
+        }
         // Another thread has quiesced it, or made it pass through, and is now at the kernel's offset.
-        return;
-    }
+        _ => return,
+    };
     let position = if placement.is_append() { 0 } else { sys::seek(fd, 0, libc::SEEK_CUR) };
     let against = match held.nested || position < 0 || !map_write_buffer(file, entry, fd) {
         true => Some(Why::Budget),

@@ -8,7 +8,9 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
 use super::file::{Held, OpenFile};
+use super::transition::is_locked;
 use super::{attach, flush, release_point, table};
+use crate::floor::atomic::swap;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -25,14 +27,19 @@ pub enum Next {
 
 /// Quiesces the open file of a descriptor, if it has one.
 pub fn quiesce(fd: i32, next: Next) {
-    wait_for_transition(fd);
-    let Some((file, word)) = table::open_file(fd) else {
-        if let (Next::PassThrough(_), Some(word)) = (next, table::word(fd))
-            && table::tag(word.load(Relaxed)) == table::LEARNING
-        {
-            word.store(table::PASS_THROUGH, Relaxed);
+    let (file, word) = loop {
+        wait_for_transition(fd);
+        if let Some(known) = table::open_file(fd) {
+            break known;
         }
-        return;
+        let Some(word) = table::word(fd).filter(|_| matches!(next, Next::PassThrough(_))) else {
+            return;
+        };
+        let value = word.load(Relaxed);
+        // Where it fails, another thread may have given the file a window.
+        if table::tag(value) != table::LEARNING || swap(word, value, table::PASS_THROUGH) {
+            return;
+        }
     };
     if !file.is_buffered() && !matches!(next, Next::PassThrough(_)) {
         return;
@@ -56,10 +63,7 @@ pub fn quiesce(fd: i32, next: Next) {
 /// what this thread is about to change, and would go on as if nothing had happened. It holds the
 /// registry, so no fork comes in between, and blocks signals, so this thread is never the one.
 pub fn wait_for_transition(fd: i32) {
-    while table::learning_word(fd).is_some_and(|word| {
-        let value = word.load(Relaxed);
-        table::tag(value) == table::LEARNING && Learning(value).has(Learning::LOCKED)
-    }) {
+    while table::learning_word(fd).is_some_and(|word| is_locked(word.load(Relaxed))) {
         sys::give_way();
     }
 }

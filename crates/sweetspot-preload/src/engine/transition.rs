@@ -1,6 +1,6 @@
 //! From learning to a window: what is asked of a file before its position becomes ours.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{BUFFER_OFF, Counter};
@@ -36,27 +36,48 @@ pub fn open_window(fd: i32) {
         return;
     }
     let known = table::open_file(fd).map(|(file, _)| file);
-    let next = match examine(fd, known) {
-        Ok(facts) => match known.or_else(|| file::allocate(&registry)) {
-            Some(file) => {
-                turn_on(file, value, &facts, fd);
+    let outcome = examine(fd, known).and_then(|facts| {
+        let file = known.or_else(|| file::allocate(&registry)).ok_or(Refusal::Later)?;
+        prepare(file, &facts, fd);
+        Ok(file)
+    });
+    if let (Err(Refusal::Final(why)), Some(file)) = (&outcome, known) {
+        records::begin(file, fd);
+        file.note(*why);
+    }
+    loop {
+        let now = word.load(Relaxed);
+        if !is_locked(now) {
+            // Another thread has made it pass through, and may be using the kernel's offset.
+            if let (Ok(file), None) = (outcome, known) {
+                file.free(&registry);
+            }
+            return;
+        }
+        let learned = Learning(now).without(Learning::LOCKED);
+        let next = match &outcome {
+            Ok(file) => {
+                file.learned.store(learned.0, Relaxed);
                 match known {
-                    Some(_) => return,
-                    None => file.to_word(),
+                    Some(_) => table::ON,
+                    None => {
+                        file.state.store(table::ON, Release);
+                        file.to_word()
+                    }
                 }
             }
-            None => Learning(value).back_off().0,
-        },
-        Err(Refusal::Later) => Learning(value).back_off().0,
-        Err(Refusal::Final(why)) => {
-            if let Some(file) = known {
-                records::begin(file, fd);
-                file.note(why);
-            }
-            table::PASS_THROUGH
+            Err(Refusal::Later) => learned.back_off().0,
+            Err(Refusal::Final(_)) => table::PASS_THROUGH,
+        };
+        if swap(word, now, next) {
+            return;
         }
-    };
-    word.store(next, core::sync::atomic::Ordering::Release);
+    }
+}
+
+/// Whether a transition owns the word of a file that is learning.
+pub(super) fn is_locked(word: u64) -> bool {
+    table::tag(word) == table::LEARNING && Learning(word).has(Learning::LOCKED)
 }
 
 /// Gives a descriptor that has none an open file, still learning: its inode becomes known, or
@@ -242,7 +263,8 @@ fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
     Ok(Facts { status, flags, position: position as u64, buffer, trust })
 }
 
-fn turn_on(file: &'static OpenFile, learned: u64, facts: &Facts, fd: i32) {
+/// Prepares a file for its position to become ours.
+fn prepare(file: &'static OpenFile, facts: &Facts, fd: i32) {
     handlers::install();
     file.device.store(facts.status.device, Relaxed);
     file.inode.store(facts.status.inode, Relaxed);
@@ -256,8 +278,6 @@ fn turn_on(file: &'static OpenFile, learned: u64, facts: &Facts, fd: i32) {
     file.kernel_at.store(facts.position, Relaxed);
     file.buffer.store(facts.buffer, Relaxed);
     facts.trust.keep(file);
-    file.learned.store(learned, Relaxed);
     records::begin(file, fd);
     file.close_cursor();
-    file.state.store(table::ON, core::sync::atomic::Ordering::Release);
 }
