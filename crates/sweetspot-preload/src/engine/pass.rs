@@ -222,7 +222,8 @@ impl Pass {
             if swap(word, value, next.0) {
                 let quiet = next.in_flight() == 0 && !next.has(Learning::STDIO);
                 earned_window = quiet && reads && next.earned();
-                earned_more = quiet && writes && attach::earned(next, known);
+                // Where one was refused, the next ones may be: none begins to wait by it.
+                earned_more = quiet && writes && done > 0 && attach::earned(next, known);
                 break;
             }
         }
