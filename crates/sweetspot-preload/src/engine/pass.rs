@@ -291,7 +291,12 @@ pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     let word = table::learning_word(fd)?;
     let value = word.load(Relaxed);
     if table::tag(value) == table::PASS_THROUGH {
-        let is_counted = matches!(kind, Kind::Write | Kind::WriteAt) || ledger::wants_summary();
+        let is_counted = match kind {
+            Kind::Write | Kind::WriteAt => true,
+            // A seek is an acquire point here, whether it is counted or not.
+            Kind::Read | Kind::ReadAt => ledger::wants_summary(),
+            _ => false,
+        };
         return Some(if is_counted { Pass { kind, fd, len } } else { Pass::ACQUIRE });
     }
     if table::tag(value) == table::APPEND_PLACED {
