@@ -7,6 +7,7 @@
 //! owners    which need one of their own because of who owns them
 //! lay       enters namespaces and lays the overlays
 //! arguments how that is asked
+//! input     standard input, through them
 //! step      what happens inside: the program, waiting for all that it started
 //! changes   what the run left, from the upper folders of its overlays
 //! scratch   folders that are removed afterwards, also those of processes that were killed
@@ -26,6 +27,7 @@
 pub mod access;
 mod arguments;
 mod changes;
+mod input;
 mod lay;
 mod mounts;
 mod owners;

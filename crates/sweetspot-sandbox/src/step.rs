@@ -4,6 +4,7 @@
 //! a process and not by a function. It prints nothing: all it has to say goes into its report.
 
 use crate::arguments::Step;
+use crate::input::Input;
 use crate::lay::{self, Laid, said};
 use crate::shown;
 use rustix::fs::{FlockOperation, flock};
@@ -96,7 +97,9 @@ fn attempt(arguments: &Step, inside: &Inside<'_>, report: &mut StepReport) -> Re
         Err(errno) => return Err(said("begin a session", errno)),
     }
     if !arguments.in_place {
+        let input = Input::look()?;
         report.laid = lay::enter(arguments, inside.notes)?;
+        input.iter().try_for_each(|input| input.replace(&arguments.folder))?;
     }
     let Some(name) = arguments.command.first() else { return Ok(()) };
     set_child_subreaper(Pid::from_raw(1)).map_err(|errno| said("look after processes", errno))?;

@@ -10,7 +10,7 @@ use test_start as _;
 mod compiler;
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -407,12 +407,35 @@ fn every_run_reads_the_same_input() {
         place.verify(&[], &script).stdin(stdin).stdout(Stdio::piped()).spawn().unwrap()
     };
     let mut file = fs::File::open(place.work().join("in.dat")).unwrap();
-    std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(2)).unwrap();
+    file.seek(SeekFrom::Start(2)).unwrap();
     let output = verify(file.into()).wait_with_output().unwrap();
     said(&output, 0, &["identical", "stdout of 19 bytes"]);
     let mut child = verify(Stdio::piped());
     child.stdin.take().unwrap().write_all(b"first\nsecond\n").unwrap();
     said(&child.wait_with_output().unwrap(), 0, &["identical", "stdout of 8 bytes"]);
+}
+
+/// A descriptor leads around every overlay: what is written by `/dev/stdin` must not reach the file.
+#[test]
+fn the_file_that_is_standard_input_is_not_changed() {
+    let place = Place::new(User::Ours);
+    let script = "read line; echo more > /dev/stdin; chmod 777 /dev/stdin; cat; cat in.dat";
+    let before = place.state();
+    let named = place.work().join("in.dat");
+    // One that has no name any more is copied.
+    let unnamed = place.work().join("gone.dat");
+    fs::copy(&named, &unnamed).unwrap();
+    let inputs = [fs::File::open(&named).unwrap(), fs::File::open(&unnamed).unwrap()];
+    fs::remove_file(&unnamed).unwrap();
+    for input in inputs {
+        let mut kept = input.try_clone().unwrap();
+        let output = place.verify(&[], &["sh", "-c", script]).stdin(input).output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+        assert_eq!(place.state(), before);
+        let (mode, mut text) = (kept.metadata().unwrap().permissions().mode(), String::new());
+        kept.seek(SeekFrom::Start(0)).and_then(|_| kept.read_to_string(&mut text)).unwrap();
+        assert_eq!((mode & 0o777, text), (0o644, "a line of text\n".repeat(5000)));
+    }
 }
 
 /// In a user namespace that allows no further ones, without rights: as where a policy forbids them.
