@@ -42,7 +42,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::cost::Cost;
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot05");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot06");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
@@ -148,6 +148,8 @@ pub struct Header {
     pub boot: AtomicU64,
     /// Inode of the maker's pid namespace.
     pub pid_namespace: AtomicU64,
+    /// Of each entry that is not free, one bit (and of some that are): so that nobody has to look at all.
+    pub used_bits: [AtomicU64; ENTRIES_MAX / 64],
     /// Of each entry that waits for the guard, one bit.
     pub ask_bits: [AtomicU64; ENTRIES_MAX / 64],
     /// Of each slot whose process may live, and what waits of it is to be in its files now, one bit.
@@ -404,7 +406,7 @@ pub struct Entry {
     /// Advanced by the guard, which then wakes who waits for it, when it has given back what it took.
     pub given_back: AtomicU32,
     /// 1: another process has done, without a word to its owner, what writes that wait would undo: it has
-    /// taken a descriptor of the description, or set a limit. Nothing of it is to wait any more.
+    /// taken a descriptor of the description, opened the file for writing, or set a limit. Nothing of it is to wait any more.
     pub is_recalled: AtomicU32,
     /// Without a place of their own: of the pending bytes, those at the beginning that are written.
     pub arrived: AtomicU64,

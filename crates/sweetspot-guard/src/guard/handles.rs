@@ -242,6 +242,8 @@ impl Handles {
                 self.drop_write_buffer(index);
                 entry.write_buffer_at.store(0, SeqCst);
                 entry.slot.store(0, SeqCst);
+                let used = &self.guard.ledger.header.used_bits[index / 64];
+                used.fetch_and(!(1 << (index % 64)), SeqCst);
                 entry.state.store(next_state(word, STATE_FREE), SeqCst);
             }
             _ => (),

@@ -17,7 +17,7 @@ use super::entries::{self, Mapped};
 use super::file::{self, AT_END, Attachment, Held, OpenFile, Placement};
 use super::flush::{drain_held, remember_status};
 use super::space::{PAGE_BYTES, append_bytes_max, has_space, look_for_space};
-use super::{auto, dirty, handlers, inodes, quiesce, records, rules, table, transition};
+use super::{auto, dirty, handlers, inodes, others, quiesce, records, rules, table, transition};
 use crate::floor::atomic::swap;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{shared, sys};
@@ -282,6 +282,7 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     let against = match held.nested || position < 0 || !map_write_buffer(file, entry, fd) {
         true => Some(Why::Budget),
         false if !has_space(file) => Some(Why::DiskNearlyFull),
+        false if others::overwrite(entry) => Some(Why::OpenTwice),
         false => None,
     };
     match against {

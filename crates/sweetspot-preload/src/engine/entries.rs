@@ -276,7 +276,8 @@ fn claim_entry(ledger: &'static Ledger) -> Option<Mapped> {
     // Processes begin at different places, so that they rarely meet.
     let start = slot as usize * 7;
     for step in 0..ENTRIES_MAX {
-        let entry = &ledger.entries[(start + step) % ENTRIES_MAX];
+        let index = (start + step) % ENTRIES_MAX;
+        let entry = &ledger.entries[index];
         let word = entry.state.load(Relaxed);
         if state_of(word) == STATE_FREE
             && entry
@@ -284,6 +285,7 @@ fn claim_entry(ledger: &'static Ledger) -> Option<Mapped> {
                 .compare_exchange(word, next_state(word, STATE_OWNED), SeqCst, Relaxed)
                 .is_ok()
         {
+            ledger.header.used_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
             entry.slot.store(slot, SeqCst);
             entry.flushing.store(0, SeqCst);
             entry.word.store(flushed(entry.word.load(Relaxed)), SeqCst);

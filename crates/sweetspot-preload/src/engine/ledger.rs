@@ -47,6 +47,12 @@ fn mapped() -> Option<&'static Ledger> {
     unsafe { MAPPED.load(Relaxed).as_ref() }
 }
 
+/// Whether anything waits, as far as is known without mapping it.
+#[inline(always)]
+pub fn any_waits() -> bool {
+    mapped().is_some_and(|ledger| ledger.header.waiting.load(Relaxed) != 0)
+}
+
 /// The most memory that this process may use, whatever sizes are in force, in bytes.
 pub fn memory_bytes_max() -> u64 {
     mapped().map_or(u64::MAX, |ledger| ledger.header.budget_bytes.load(Relaxed))

@@ -8,13 +8,30 @@ use sweetspot_core::why::Why;
 use super::children::{self, passive};
 use super::file::{self, OpenFile};
 use super::process::acquire_point;
-use super::{attach, concerns, dirty, ending, flush, quiesce, release_point, table, transition};
+use super::{
+    attach, concerns, deaths, dirty, ending, flush, ledger, others, quiesce, release_point, table,
+    transition,
+};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
 /// A descriptor was opened by path, with these open flags. `fd` may be an error.
 pub fn opened(fd: i32, flags: i32) {
     began(fd, |fd| table::opened(fd, close_on_exec(flags)));
+    if fd >= 0 && is_for_writing(flags) && do_others_write() {
+        others::opened(fd, flags);
+    }
+}
+
+/// Whether a file may be written, or is cut, by who opens it with these flags.
+#[inline(always)]
+fn is_for_writing(flags: i32) -> bool {
+    flags & (libc::O_ACCMODE | libc::O_TRUNC) != 0
+}
+
+/// Whether anything may wait in other processes of the tree.
+fn do_others_write() -> bool {
+    !passive() && deaths::can_wait() && ledger::ledger().is_some_and(others::any_waits)
 }
 
 /// A descriptor was made, and gets its word.
@@ -35,7 +52,7 @@ fn close_on_exec(flags: i32) -> u64 {
 #[inline(always)]
 pub fn opened_alone(fd: i32, flags: i32) -> i32 {
     acquire_point();
-    if concerns::any() || !is_plain(fd) {
+    if concerns::any() || !is_plain(fd) || is_for_writing(flags) {
         return opened_after_all(fd, flags);
     }
     table::opened(fd, close_on_exec(flags));
@@ -63,9 +80,9 @@ pub fn made(fd: i32) {
 /// A descriptor was taken from another process by one of it; it is never buffered.
 pub fn fetched(pidfd: i32, fd: i32) {
     made(fd);
-    super::deaths::descriptor_made();
+    deaths::descriptor_made();
     if fd >= 0 && !crate::engine::process::under_seccomp() && !children::is_spawned_child() {
-        crate::engine::others::fetched(pidfd, fd);
+        others::fetched(pidfd, fd);
     }
 }
 
@@ -325,10 +342,10 @@ pub fn rights_changing(fd: i32) {
 /// The same where not even who has it open for writing could write any more.
 pub fn freezing(fd: i32) {
     rights_changing(fd);
-    if crate::engine::deaths::can_wait()
+    if deaths::can_wait()
         && let Some(status) = sys::status(fd)
     {
-        crate::engine::others::rights_changing(&status);
+        others::changing(&status);
     }
 }
 
@@ -354,6 +371,29 @@ fn give_handles_back(of: &sys::Status) {
         if inode == (of.device, of.inode) {
             attach::give_handle_back(fd, file);
         }
+    }
+}
+
+/// A file is about to be cut, or filled by the kernel: what others have waiting for it comes first.
+pub fn changing(fd: i32) {
+    if do_others_write()
+        && let Some(status) = sys::status(fd)
+    {
+        others::changing(&status);
+    }
+}
+
+/// The same by name.
+///
+/// # Safety
+/// As of `fstatat`: a bad address is an error.
+pub unsafe fn changing_at(path: *const core::ffi::c_char) {
+    // SAFETY: as the caller says.
+    let status = || unsafe { sys::status_at(libc::AT_FDCWD, path, 0) };
+    if do_others_write()
+        && let Some(status) = status()
+    {
+        others::changing(&status);
     }
 }
 

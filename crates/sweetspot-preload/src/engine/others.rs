@@ -7,11 +7,11 @@
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use sweetspot_core::ledger::{Entry, Ledger, Slot};
+use sweetspot_core::ledger::{Entry, Ledger, STATE_ASKED, STATE_HELD, Slot, state_of};
 use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting_of};
 
-use super::file::Placement;
-use super::{entries, ledger};
+use super::file::{OpenFile, Placement};
+use super::{entries, ledger, table};
 use crate::floor::clock::now_ms;
 use crate::floor::{proc, sys};
 
@@ -158,21 +158,91 @@ pub fn limited(process: i32) {
     }
 }
 
-/// This process is about to change what may be done with a file: what others have waiting for it is
-/// written while it still may be.
-pub fn rights_changing(status: &sys::Status) {
-    let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() else { return };
+/// This process is about to change a file, or what may be done with it: what others have waiting for it
+/// is written first, while it still may be, and nothing of theirs waits any more.
+pub fn changing(status: &sys::Status) {
+    recall_inode(status.device, status.inode, |_| true);
+}
+
+/// A file was opened, with these flags. What others have waiting for it comes before what this process
+/// writes there, and nothing of them waits there any more, lest it come over that. What is only added at
+/// the end, by all of them, may wait.
+pub fn opened(fd: i32, flags: i32) {
+    let cuts = flags & libc::O_TRUNC != 0;
+    let Some(status) = sys::status(fd).filter(|status| status.regular) else { return };
+    let is_placed = flags & libc::O_APPEND == 0;
+    let concerned = |entry: &Entry| cuts || is_placed || is_placed_entry(entry);
+    if recall_inode(status.device, status.inode, concerned) && cuts {
+        // It came after the cut that it was to come before.
+        sys::truncate(fd, 0);
+    }
+}
+
+/// This process is about to write to a file what does not wait: what others have waiting for it comes
+/// first, and nothing of theirs waits any more. What all of them add, at the end or at a shared offset,
+/// cannot come over anything. `is_placed`: this goes to a position that is given.
+pub fn writing(ledger: &Ledger, fd: i32, is_placed: bool) {
+    if !any_waits(ledger) {
+        return;
+    }
+    let known = table::open_file(fd).map(|(file, _)| file);
+    let inode = known.map(|file| (file.device.load(Relaxed), file.inode.load(Relaxed)));
+    let asked = || sys::status(fd).map(|status| (status.device, status.inode));
+    let Some((device, inode)) = inode.filter(|(_, inode)| *inode != 0).or_else(asked) else {
+        return;
+    };
+    let adds = !is_placed
+        && (known.is_some_and(OpenFile::is_from_outside)
+            || sys::open_flags(fd).is_some_and(|flags| flags & libc::O_APPEND != 0));
+    recall_inode(device, inode, |entry| !adds || is_placed_entry(entry));
+}
+
+/// Whether others write to a file at positions of their own, or this process does while they write. If
+/// so, nothing of theirs waits any more.
+pub fn overwrite(entry: &Entry) -> bool {
+    let is_placed = is_placed_entry(entry);
+    let (device, inode) = (entry.device.load(SeqCst), entry.inode.load(SeqCst));
+    recall_inode(device, inode, |entry| is_placed || is_placed_entry(entry))
+}
+
+fn is_placed_entry(entry: &Entry) -> bool {
+    Placement::of_entry(entry) == Placement::AtPosition
+}
+
+/// What other processes have waiting for a file is written, and nothing of it waits any more. False:
+/// there are no such entries.
+fn recall_inode(device: u64, inode: u64, is_it: impl Fn(&Entry) -> bool) -> bool {
+    let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() else { return false };
     let own = entries::slot() as usize;
     let of_others = || {
-        ledger.entries.iter().filter_map(|entry| {
-            let inode = (entry.device.load(SeqCst), entry.inode.load(SeqCst));
+        used(ledger).filter_map(|entry| {
+            let found = (entry.device.load(SeqCst), entry.inode.load(SeqCst));
             let index = entry.slot.load(SeqCst) as usize;
-            let is_it = inode == (status.device, status.inode) && index != own;
-            (is_it && index < ledger.slots.len()).then_some((entry, index))
+            let concerned = found == (device, inode)
+                && index != own
+                && index < ledger.slots.len()
+                && is_held(entry)
+                && is_it(entry);
+            concerned.then_some((entry, index))
         })
     };
     of_others().for_each(|(entry, _)| entry.is_recalled.store(1, SeqCst));
     of_others().for_each(|(_, index)| write_out(ledger, index));
+    of_others().next().is_some()
+}
+
+/// Whether writes may wait in an entry, or are about to.
+fn is_held(entry: &Entry) -> bool {
+    matches!(state_of(entry.state.load(SeqCst)), STATE_ASKED | STATE_HELD)
+}
+
+/// All entries that are not free.
+fn used(ledger: &Ledger) -> impl Iterator<Item = &Entry> {
+    let words = ledger.header.used_bits.iter().map(|bits| bits.load(SeqCst));
+    words.enumerate().flat_map(move |(word, bits)| {
+        let is_set = move |bit: &usize| bits >> bit & 1 != 0;
+        (0..64).filter(is_set).map(move |bit| &ledger.entries[word * 64 + bit])
+    })
 }
 
 /// This process has looked into the memory of another one, where it may have seen what that one did.

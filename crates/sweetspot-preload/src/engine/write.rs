@@ -25,7 +25,8 @@ use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, entries, inodes,
-    is_followed, ledger, life, public_sync_point, quiesce, release_point, table, transition,
+    is_followed, ledger, life, others, public_sync_point, quiesce, release_point, table,
+    transition,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
@@ -103,6 +104,9 @@ pub fn waits_alone(word: u64, buffer: *const u8, len: usize) -> Option<isize> {
 /// [`not_waiting`].
 #[inline(always)]
 pub fn passes(fd: i32, len: usize) -> Option<Pass> {
+    if ledger::any_waits() {
+        return None;
+    }
     enter_alone(fd, Kind::Write, len as u64)
 }
 
@@ -236,8 +240,19 @@ fn write_prepared(
     None
 }
 
+/// What others have waiting for a file comes before a write that passes through.
+fn after_others(fd: i32, kind: Kind) {
+    let is_due = matches!(kind, Kind::Write | Kind::WriteAt)
+        && ledger::any_waits()
+        && super::deaths::can_wait();
+    if let Some(ledger) = is_due.then(ledger::ledger).flatten() {
+        others::writing(ledger, fd, kind == Kind::WriteAt);
+    }
+}
+
 fn pass_through(pass: Pass) -> Outcome {
     release_point();
+    after_others(pass.fd, pass.kind);
     Outcome::PassThrough(pass)
 }
 
@@ -395,6 +410,7 @@ fn recalled(file: &'static OpenFile, fd: i32) -> Prepared {
 /// Writes at the position that is ours; `None` when it is ours no longer.
 fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> Option<isize> {
     release_point();
+    after_others(fd, Kind::Write);
     let _signals = SignalsBlocked::new();
     let held = file.hold();
     if !file.is_on() || held.nested || file.pending() > 0 || appends(file) {

@@ -96,6 +96,12 @@ pub fn status(fd: i32) -> Option<Status> {
     (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))
 }
 
+/// `ftruncate`.
+pub fn truncate(fd: i32, len: i64) -> isize {
+    // SAFETY: no memory of ours is handed over.
+    unsafe { syscall!(SYS_ftruncate, fd as isize, len as isize) }
+}
+
 /// `fstatat`.
 ///
 /// # Safety

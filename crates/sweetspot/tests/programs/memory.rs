@@ -51,6 +51,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("order", "$RUN $BIN/c/order pipe; $RUN $BIN/c/order stamp"),
     ("other_masks", "$RUN $BIN/c/other_masks"),
     ("outside", "$RUN $BIN/c/outside both > out 3> said"),
+    ("overlap", "$RUN $BIN/c/overlap"),
     (
         "own_files",
         "for function in localtime wcsftime gettext; do $RUN $BIN/c/own_files $function; done",

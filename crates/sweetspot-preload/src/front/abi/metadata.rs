@@ -69,12 +69,25 @@ pass_through! {
     fn llistxattr(path: *const c_char, into: Pointer, len: usize) -> isize;
     fn flistxattr(fd: c_int, into: Pointer, len: usize) -> isize;
 
-    fn truncate(path: *const c_char, len: i64) -> c_int;
-    fn truncate64(path: *const c_char, len: i64) -> c_int;
     fn sync() -> ();
     fn syncfs(fd: c_int) -> c_int;
     fn bdflush(function: c_int, data: isize) -> c_int;
 }
+
+// What others have waiting is not to come into a file that was cut off meanwhile.
+macro_rules! truncates {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(path: *const c_char, len: i64) -> c_int, next => {
+            let pass = dispatch::pass_through();
+            // SAFETY: the program hands over the same path.
+            unsafe { crate::engine::life::changing_at(path) };
+            let answer = next(path, len);
+            pass.done();
+            answer
+        }
+    })*};
+}
+truncates! { truncate truncate64 }
 
 // Afterwards the guard might not be able to write for this process.
 macro_rules! rights {
@@ -140,6 +153,7 @@ macro_rules! resizes {
     ($fail:expr; $(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*) takes $len:expr;)*) => {$(hook! {
         fn $name(fd: c_int $(, $arg: $type)*) -> c_int, next => {
             crate::engine::space::written_through($len as u64);
+            crate::engine::life::changing(fd);
             if let Some(errno) = dispatch::hand_over_content(fd) {
                 return ($fail)(errno);
             }

@@ -80,7 +80,7 @@ macro_rules! creats {
         fn $name(path: *const c_char, mode: c_uint) -> c_int, next => {
             let pass = dispatch::pass_through();
             let fd = next(path, mode);
-            dispatch::opened_at(libc::AT_FDCWD, fd, libc::O_WRONLY, path);
+            dispatch::opened_at(libc::AT_FDCWD, fd, libc::O_WRONLY | libc::O_TRUNC, path);
             pass.done();
             fd
         }

@@ -150,7 +150,7 @@ fn on_files(call: &Call) -> Option<isize> {
         libc::SYS_openat => opened(c as c_int, next),
         libc::SYS_openat2 => opened(handlers::peek(c as *const u64).unwrap_or(0) as c_int, next),
         old::OPEN => opened(b as c_int, next),
-        old::CREAT => opened(libc::O_WRONLY, next),
+        old::CREAT => opened(libc::O_WRONLY | libc::O_TRUNC, next),
         libc::SYS_close => {
             dispatch::closing(fd);
             next()
@@ -168,9 +168,19 @@ fn on_files(call: &Call) -> Option<isize> {
             mapping::mapped(d as c_int);
             at
         }),
+        libc::SYS_truncate => {
+            // SAFETY: the program hands over the same path.
+            unsafe { life::changing_at(a as *const _) };
+            passed_through(next)
+        }
         libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_fsync | libc::SYS_fdatasync => {
-            if number == libc::SYS_fallocate {
-                engine::space::written_through(d as u64);
+            match number {
+                libc::SYS_fallocate => {
+                    engine::space::written_through(d as u64);
+                    life::changing(fd);
+                }
+                libc::SYS_ftruncate => life::changing(fd),
+                _ => {}
             }
             unless(dispatch::hand_over_content(fd), || passed_through(next))
         }
@@ -447,6 +457,8 @@ fn rights_of(folder: c_int, path: usize, flags: c_int, next: impl FnOnce() -> is
 /// Between two descriptors, at the kernel's offsets.
 fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
     let (first, second) = (dispatch::hand_over_content(one), dispatch::hand_over_content(other));
+    life::changing(one);
+    life::changing(other);
     unless(first.or(second), || {
         let answer = passed_through(next);
         dispatch::transferred(one, other, answer);

@@ -35,7 +35,7 @@ fn descriptor(stream: *mut c_void) -> c_int {
 fn opened(stream: *mut c_void, mode: &[u8], path: *const c_char) {
     if !stream.is_null() {
         let fd = descriptor(stream);
-        let flags = if letters(mode).contains(&b'e') { libc::O_CLOEXEC } else { 0 };
+        let flags = flags_of(letters(mode));
         match path.is_null() {
             // Without a name, or the stream's file again.
             true => dispatch::opened(fd, flags),
@@ -66,6 +66,18 @@ fn mode_of(mode: *const c_char) -> &'static [u8] {
 /// The letters of a mode, without the name of a character set.
 fn letters(mode: &[u8]) -> &[u8] {
     mode.split(|byte| *byte == b',').next().unwrap_or_default()
+}
+
+/// The open flags of a mode.
+fn flags_of(letters: &[u8]) -> c_int {
+    let has = |letter| letters.contains(&letter);
+    let (access, also) = match letters.first() {
+        Some(b'w') => (libc::O_WRONLY, libc::O_TRUNC),
+        Some(b'a') => (libc::O_WRONLY, libc::O_APPEND),
+        _ => (libc::O_RDONLY, 0),
+    };
+    let access = if has(b'+') { libc::O_RDWR } else { access };
+    access | also | if has(b'e') { libc::O_CLOEXEC } else { 0 }
 }
 
 /// Whether glibc may read the stream from a mapping: it looks for an "m" among so many letters, also

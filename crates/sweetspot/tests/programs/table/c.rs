@@ -336,6 +336,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "two processes change the same bytes without a word",
+        build: &[C("overlap")],
+        command: "$RUN $BIN/c/overlap",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a window opens while writes of another thread begin to wait",
         build: &[C("threads_tell")],
         command: "$RUN $BIN/c/threads_tell opening 2000",
