@@ -374,8 +374,8 @@ fn give_handles_back(of: &sys::Status) {
     }
 }
 
-/// A file is about to be cut, or filled by the kernel: what others have waiting for it comes first.
-pub fn changing(fd: i32) {
+/// A file is about to be cut or filled: what others have waiting for it comes first.
+fn changing(fd: i32) {
     if do_others_write()
         && let Some(status) = sys::status(fd)
     {
@@ -417,6 +417,7 @@ pub fn hand_over(fd: i32) {
 /// it, and cannot be, the call fails with this error, as a read does.
 pub fn hand_over_content(fd: i32) -> Option<i32> {
     hand_over(fd);
+    changing(fd);
     incomplete(fd)
 }
 

@@ -153,7 +153,6 @@ macro_rules! resizes {
     ($fail:expr; $(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*) takes $len:expr;)*) => {$(hook! {
         fn $name(fd: c_int $(, $arg: $type)*) -> c_int, next => {
             crate::engine::space::written_through($len as u64);
-            crate::engine::life::changing(fd);
             if let Some(errno) = dispatch::hand_over_content(fd) {
                 return ($fail)(errno);
             }

@@ -10,7 +10,7 @@ use core::ffi::{c_int, c_long, c_uint};
 
 use sweetspot_core::why::Why;
 
-use self::numbers::{FCHMODAT2, confines, is_silent};
+use self::numbers::{CloneArguments, FCHMODAT2, confines, is_silent};
 use super::process::{Kin, at, becoming, kin};
 use super::read_write::follow;
 use super::waiting::watching;
@@ -67,18 +67,6 @@ fn is_apart(number: c_long, a: usize) -> bool {
         _ => 0,
     };
     kin(flags) == Kin::Apart
-}
-
-/// The head of the kernel's struct clone_args.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct CloneArguments {
-    flags: u64,
-    descriptor: u64,
-    child: u64,
-    parent: u64,
-    exit_signal: u64,
-    stack: u64,
 }
 
 fn is_vfork(number: c_long) -> bool {
@@ -174,13 +162,8 @@ fn on_files(call: &Call) -> Option<isize> {
             passed_through(next)
         }
         libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_fsync | libc::SYS_fdatasync => {
-            match number {
-                libc::SYS_fallocate => {
-                    engine::space::written_through(d as u64);
-                    life::changing(fd);
-                }
-                libc::SYS_ftruncate => life::changing(fd),
-                _ => {}
+            if number == libc::SYS_fallocate {
+                engine::space::written_through(d as u64);
             }
             unless(dispatch::hand_over_content(fd), || passed_through(next))
         }
@@ -457,8 +440,6 @@ fn rights_of(folder: c_int, path: usize, flags: c_int, next: impl FnOnce() -> is
 /// Between two descriptors, at the kernel's offsets.
 fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
     let (first, second) = (dispatch::hand_over_content(one), dispatch::hand_over_content(other));
-    life::changing(one);
-    life::changing(other);
     unless(first.or(second), || {
         let answer = passed_through(next);
         dispatch::transferred(one, other, answer);

@@ -7,7 +7,7 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::engine::process::begin_concurrency;
-use crate::engine::{deaths, handlers, life};
+use crate::engine::{deaths, handlers};
 use crate::front::dispatch;
 
 /// Between two descriptors, at the kernel's offsets.
@@ -18,7 +18,6 @@ macro_rules! between {
             if let Some(errno) = from.or(to) {
                 return crate::floor::errno::fail(errno);
             }
-            life::changing($to);
             let pass = dispatch::pass_through();
             let answer = next($($arg),*);
             pass.done();

@@ -1,4 +1,4 @@
-//! Numbers of calls that are treated alike.
+//! Numbers of calls that are treated alike, and what one of them is given.
 
 use core::ffi::c_long;
 
@@ -6,6 +6,18 @@ use crate::arch::old;
 
 /// `fchmodat2` (Linux 6.6).
 pub(super) const FCHMODAT2: c_long = 452;
+
+/// The head of the kernel's struct clone_args.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct CloneArguments {
+    pub(super) flags: u64,
+    pub(super) descriptor: u64,
+    pub(super) child: u64,
+    pub(super) parent: u64,
+    pub(super) exit_signal: u64,
+    pub(super) stack: u64,
+}
 
 /// Calls that nobody notices and that bring no news.
 pub(super) fn is_silent(number: c_long) -> bool {
