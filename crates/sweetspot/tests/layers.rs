@@ -174,6 +174,18 @@ fn texts_of_library() -> Vec<(String, String)> {
     files_in(&folder).into_iter().map(named).collect()
 }
 
+/// What does not fit into so many lines is more than one thing. The table of programs is data.
+const LINES_MAX: usize = 500;
+
+#[test]
+fn no_file_is_longer_than_one_thing() {
+    let is_table = |path: &Path| path.ends_with("programs/table/c.rs");
+    let all = files_in(&crates());
+    let lines = |path: &Path| fs::read_to_string(path).unwrap().lines().count();
+    let long = all.iter().filter(|path| !is_table(path) && lines(path) > LINES_MAX);
+    assert_eq!(long.collect::<Vec<_>>(), Vec::<&PathBuf>::new());
+}
+
 #[test]
 fn words_are_found_whole() {
     assert!(has_word("use crate::{observer, x};", "observer"));

@@ -1,0 +1,209 @@
+//! What is said: mistakes, help, names that others chose, the demo.
+
+use super::*;
+
+#[test]
+fn what_was_mistyped() {
+    let place = Place::new();
+    let check = |arguments: &[&str], status, parts: &[&str]| {
+        assert_fails(&mut place.sweetspot(arguments), status, parts);
+    };
+    check(&[], 2, &["no command", "sweetspot run -- ./program"]);
+    check(&["rum"], 2, &["'rum'", "sweetspot run"]);
+    check(&["./seqcopy"], 2, &["sweetspot run -- ./seqcopy"]);
+    check(&["--nonsense"], 2, &["--nonsense"]);
+    check(&["run"], 125, &["no program", "sweetspot run -- ./program"]);
+    check(&["run", "--"], 125, &["no program"]);
+    check(&["run", "--sumary", "true"], 125, &["--sumary", "--summary"]);
+    check(&["run", "--max-age", "0", "true"], 125, &["max-age"]);
+    check(&["run", "--max-age", "60001", "true"], 125, &["max-age"]);
+    check(&["run", "--buffer-size=2G", "true"], 125, &["'2G'", "1 GiB"]);
+    check(&["run", "-DIO-BUFFER-SIZE=1073741825", "true"], 125, &["'1073741825'"]);
+    check(&["run", "-DBUFFERS=1", "true"], 125, &["-DBUFFERS=1", "-DIO-BUFFER-SIZE=64K"]);
+    check(&["run", "-DIO-BUFFER-SIZE=1", "--buffer-size=1", "true"], 125, &["--buffer-size"]);
+    check(&["demo", "--records", "0"], 2, &["records"]);
+    check(&["demo", "--dir", "/no/such"], 1, &["/no/such", "--dir DIR"]);
+}
+
+#[test]
+fn help_is_not_a_mistake() {
+    let place = Place::new();
+    for (arguments, part) in [
+        (&["--help"][..], "Examples:"),
+        (&["run", "--help"], "Examples:"),
+        (&["demo", "--help"], "Examples:"),
+        (&["--version"], env!("CARGO_PKG_VERSION")),
+    ] {
+        let output = place.sweetspot(arguments).output().unwrap();
+        assert!(output.status.success() && stdout(&output).contains(part), "{arguments:?}");
+    }
+}
+
+/// An answer that did not arrive is a failure; a reader who has seen enough is none.
+#[test]
+fn what_cannot_be_printed_is_said() {
+    let place = Place::new();
+    place.write("a", "one\n");
+    place.write("b", "two\n");
+    let profile = ["profile", "--json", "p.json", "--output", "p.txt", "--", "true"];
+    assert!(place.sweetspot(&profile).status().unwrap().success());
+    for (arguments, status) in [
+        (&["--help"][..], 125),
+        (&["--version"], 125),
+        (&["run", "--help"], 125),
+        (&["doctor"], 125),
+        (&["doctor", "--json"], 125),
+        (&["recover", "--list"], 125),
+        (&["report", "p.json"], 125),
+        (&["report", "p.json", "--json"], 125),
+        (&["summary", "p.json"], 125),
+        (&["profile", "--compare", "p.json", "p.json"], 125),
+        (&["top", "--once"], 125),
+        (&["work", "lines", "a"], 1),
+        (&["work", "lines", "a", "--json"], 1),
+        (&["work", "compare", "a", "b"], 2),
+        (&["verify", "--", "cat", "a"], 2),
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = place.sweetspot(arguments).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("No space left on device"), "{arguments:?}: {said}");
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let gone = place.sweetspot(arguments).stdout(writer).output().unwrap();
+        assert_eq!(stderr(&gone), "", "{arguments:?}");
+        assert!(gone.status.code().is_some_and(|status| status <= 3), "{arguments:?}: {gone:?}");
+    }
+}
+
+/// A terminal is written to, but not commanded, by names that others chose.
+#[test]
+fn names_control_no_terminal() {
+    let place = Place::new();
+    let evil = "e\x1b[2J\x1b]0;mine\x07\u{9b}31m\u{202e}";
+    let script = format!(
+        "head -c 300 /dev/zero | dd bs=1 of='{evil}' status=none; cp /bin/true ./'{evil}x'"
+    );
+    assert!(place.run(&[], &["sh", "-c", &script]).status().unwrap().success());
+    let write = format!("head -c 300 /dev/zero | dd bs=1 of='{evil}' status=none");
+    let evil_program = format!("./{evil}x");
+    for command in [
+        &["run", "--summary", "--", "sh", "-c", &write][..],
+        &["run", "--summary", "--", &evil_program],
+        &["run", "--", &format!("./{evil}")],
+        &["run", "--config", evil, "--", "true"],
+        &["run", &format!("--summary={evil}"), "--", "true"],
+        &["profile", "--", "sh", "-c", &write],
+        &["profile", "--", &evil_program],
+        &["verify", "--", "sh", "-c", &write],
+        &["recover", evil],
+        &["tune", "--from", evil],
+    ] {
+        let output = place.sweetspot(command).output().unwrap();
+        let said = stdout(&output) + &stderr(&output);
+        let controls = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
+        assert!(!said.is_empty() && !said.contains(controls), "{command:?}: {said:?}");
+    }
+}
+
+/// A name is one line wherever it is said, and a command that is offered can be typed.
+#[test]
+fn names_begin_no_lines_of_their_own() {
+    let place = Place::new();
+    let evil = "e\nsweetspot: all is well\x1b[2J";
+    let sh = |command: &mut Command| assert!(command.status().unwrap().success());
+    sh(place.run(&["--summary=kept/"], &["true"]).stdin(Stdio::null()));
+    fs::write(place.work().join("kept").join(evil), "nothing of ours").unwrap();
+    place.write(&format!("{evil}.toml"), "[[rule]]\nstdio = \"a\\nsweetspot: all is well\"\n");
+    place.write(&format!("{evil}.go"), "");
+    let (config, program) = (format!("{evil}.toml"), format!("./{evil}.go"));
+    for command in [
+        &["run", "--config", &config, "--", "true"][..],
+        &["run", "--config", evil, "--", "true"],
+        &["run", &format!("--summary={evil}/x/y"), "--", "true"],
+        &["run", "--buffer-size", evil, "--", "true"],
+        &["run", &format!("-D{evil}"), "--", "true"],
+        &["run", "--", &program],
+        &["run", "--require", "--", &program],
+        &["run", "--", evil],
+        &["summary", "kept"],
+        &["summary", evil],
+        &["recover", evil],
+        &["recover", "--discard", evil],
+        &["profile", "--compare", evil, evil],
+        &["tune", "--from", evil],
+        &["report", evil],
+    ] {
+        let output = place.sweetspot(command).stdin(Stdio::null()).output().unwrap();
+        let said = stdout(&output) + &stderr(&output);
+        assert!(!said.is_empty(), "{command:?}");
+        let controls = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!said.contains(controls), "{command:?}: {said:?}");
+        let is_faked = |line: &str| line.starts_with("sweetspot: all is well");
+        assert!(!said.lines().any(is_faked), "{command:?}: {said}");
+    }
+}
+
+#[test]
+fn the_demo_compares_and_cleans_up() {
+    let place = Place::new();
+    let scratch = place.folder.path().join("scratch folder");
+    fs::create_dir(&scratch).unwrap();
+    let scratch = scratch.to_str().unwrap();
+    let few = ["demo", "--records", "1000", "--pairs", "1", "--dir", scratch];
+    let only_dd = place.folder.path().join("bin");
+    fs::create_dir(&only_dd).unwrap();
+    symlink("/usr/bin/dd", only_dd.join("dd")).unwrap();
+    let check = |command: &mut Command, program: &str| {
+        let output = command.output().unwrap();
+        let said = stdout(&output);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let parts: Vec<&str> = said.split("\n\n").collect();
+        assert!(parts[0].starts_with("profile  ") && parts[0].contains("system calls"), "{said}");
+        assert!(
+            parts[1].starts_with("tune     ") && parts[1].ends_with("(With 100 records.)"),
+            "{said}"
+        );
+        let sentence = format!("run      {program} copied 1,000 records of 200 bytes");
+        assert!(parts[2].starts_with(&sentence), "{said}");
+        assert!(said.contains("All copies are identical to the original.\n"), "{said}");
+        assert!(said.contains("\nwithout sweetspot  █"), "a picture: {said}");
+        let last = said.lines().last().unwrap();
+        assert!(last.ends_with(" profile -- ./program its arguments"), "what to type next: {last}");
+        assert_eq!(stderr(&output), "", "silent in a pipe");
+        assert_eq!(fs::read_dir(scratch).unwrap().count(), 0, "nothing is left");
+    };
+    check(place.sweetspot(&few).env("PATH", &only_dd), "dd");
+    if Command::new("cobc").arg("--version").output().is_ok() {
+        check(place.sweetspot(&few).env("SWEETSPOT", "off"), "GnuCOBOL");
+    } else {
+        skip("the demo with cobc (package gnucobol4)");
+    }
+    let much = ["demo", "--records", "1000000000", "--dir", scratch];
+    let free = rustix::fs::statvfs(scratch).unwrap();
+    if free.f_bavail * free.f_frsize < 400_000_000_000 {
+        assert_fails(&mut place.sweetspot(&much), 1, &["MiB are free", "--dir DIR"]);
+    }
+}
+
+#[test]
+fn an_interrupted_demo_cleans_up() {
+    let place = Place::new();
+    let scratch = place.folder.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let arguments = ["demo", "--records", "400000", "--pairs", "100", "--dir"];
+        let mut command = place.sweetspot(&arguments);
+        let mut child = command.arg(&scratch).stderr(Stdio::null()).spawn().unwrap();
+        // In the middle of a copy.
+        wait_until("a copy is made", || {
+            let folder = fs::read_dir(&scratch).unwrap().next();
+            folder.is_some_and(|folder| folder.unwrap().path().join("copy.dat").exists())
+        });
+        kill_process(pid(child.id()), signal).unwrap();
+        assert_eq!(wait(&mut child).signal(), Some(signal.as_raw()));
+        assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "{signal:?}");
+    }
+}

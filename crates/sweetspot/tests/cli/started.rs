@@ -1,0 +1,274 @@
+//! The program that was started: its exit status, signals, streams, environment and name are what they
+//! would be without us.
+
+use super::*;
+
+#[test]
+fn the_programs_own_exit_status() {
+    let place = Place::new();
+    for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+        for status in [0, 1, 3, 125, 127, 255] {
+            let exit = format!("exit {status}");
+            let output = place.run(options, &["sh", "-c", &exit]).output().unwrap();
+            assert_eq!(output.status.code(), Some(status), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn death_by_signal() {
+    let place = Place::new();
+    for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+        for signal in [1, 2, 3, 6, 9, 10, 11, 13, 15] {
+            let kill = format!("ulimit -c 0; kill -{signal} $$; sleep 5");
+            let output = place.run(options, &["sh", "-c", &kill]).output().unwrap();
+            assert_eq!(output.status.signal(), Some(signal), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_started() {
+    let place = Place::new();
+    place.write("plain.txt", "text");
+    place.write_program("lost.sh", b"#!/no/such/interpreter\n");
+    symlink("loop", place.work().join("loop")).unwrap();
+    for options in WAYS.into_iter().chain([&["--summary"][..]]) {
+        let check = |program: &str, status, parts: &[&str]| {
+            let mut command = place.run(options, &[program]);
+            assert_fails(command.env("PATH", "/usr/bin:/bin"), status, parts);
+        };
+        check("no-such-program", 127, &["'no-such-program'", "PATH", "\n  "]);
+        let mut command = place.run(options, &["no-such-program"]);
+        assert_fails(command.env("PATH", "/etc/passwd:/bin"), 127, &["it is not in PATH"]);
+        check("", 127, &["''"]);
+        check("./no-such-program", 127, &["no such file", "ls -l"]);
+        check("plain.txt", 127, &["did you mean ./plain.txt"]);
+        check("./plain.txt", 126, &["chmod +x ./plain.txt"]);
+        check("/", 126, &["folder"]);
+        check("./plain.txt/x", 126, &["Not a directory", "./plain.txt/x"]);
+        check("./loop", 126, &["symbolic links", "./loop"]);
+        check(&format!("./{}", "x".repeat(300)), 126, &["too long"]);
+        check(&"x".repeat(300), 126, &["too long"]);
+        check("./lost.sh", 127, &["./lost.sh", "interpreter"]);
+    }
+}
+
+#[test]
+fn other_libraries_stay_preloaded() {
+    let place = Place::new();
+    let check = |others: Option<&str>, expected: &dyn Fn(&str) -> String| {
+        let mut command = place.run(&[], &["sh", "-c", "echo \"$LD_PRELOAD\""]);
+        if let Some(others) = others {
+            command.env("LD_PRELOAD", others);
+        }
+        let output = command.output().unwrap();
+        let ours = place.library().display().to_string();
+        assert_eq!(stdout(&output), format!("{}\n", expected(&ours)), "{others:?}");
+    };
+    check(None, &|ours| ours.to_string());
+    check(Some("libm.so.6"), &|ours| format!("{ours}:libm.so.6"));
+    check(Some("libm.so.6:libdl.so.2"), &|ours| format!("{ours}:libm.so.6:libdl.so.2"));
+    check(Some("libm.so.6 libdl.so.2"), &|ours| format!("{ours} libm.so.6 libdl.so.2"));
+    // A run inside a run loads it once.
+    let nested = [env!("CARGO_BIN_EXE_sweetspot"), "run", "sh", "-c", "echo $LD_PRELOAD"];
+    let ours = place.library().display().to_string();
+    assert_says(&mut place.run(&[], &nested), &format!("{ours}\n"));
+}
+
+#[test]
+fn everything_else_in_the_environment_stays() {
+    let place = Place::new();
+    for options in WAYS {
+        let mut command = place.run(options, &["env"]);
+        command.env_clear().env("SWEETSPOT_CACHE", place.cache());
+        command.env("PATH", "/usr/bin:/bin").env("EMPTY", "").env("LINES", "a\nb");
+        let output = command.output().unwrap();
+        let text = stdout(&output);
+        for line in ["PATH=/usr/bin:/bin\n", "EMPTY=\n", "LINES=a\nb\n"] {
+            assert!(text.contains(line), "{line:?} is missing in {text}");
+        }
+        let ours = ["LD_PRELOAD=", "IO_BUFFER_SIZE=", "SWEETSPOT_"];
+        let others = text.lines().filter(|line| !ours.iter().any(|name| line.starts_with(name)));
+        assert_eq!(others.count(), 4, "{text}");
+    }
+}
+
+#[test]
+fn switched_off_means_untouched() {
+    let place = Place::new();
+    place.write("sweetspot.toml", "not toml");
+    let print = ["sh", "-c", "echo \"[$LD_PRELOAD][$IO_BUFFER_SIZE][$SWEETSPOT_LEDGER]\""];
+    for options in [&[][..], &["--wait"], &["--buffer-size=64K"]] {
+        let mut command = place.run(options, &print);
+        assert_says(command.env("SWEETSPOT", "off").env("IO_BUFFER_SIZE", "7x"), "[][7x][]\n");
+    }
+    assert!(!place.cache().exists(), "nothing is written either");
+    let output = place.run(&["--summary"], &["true"]).env("SWEETSPOT", "off").output().unwrap();
+    assert!(stderr(&output).contains("SWEETSPOT=off"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_program_keeps_its_place() {
+    let place = Place::new();
+    let mut command = place.run(&[], &["sh", "-c", "echo $$ $PPID"]);
+    let (mut child, _, line) = start(&mut command);
+    assert_eq!(line, format!("{} {}", child.id(), std::process::id()));
+    wait(&mut child);
+    let (mut child, _, line) = start(&mut place.run(&["--wait"], &["sh", "-c", "echo $PPID"]));
+    assert_eq!(line, child.id().to_string());
+    wait(&mut child);
+}
+
+#[test]
+fn the_name_by_which_the_program_knows_itself() {
+    let place = Place::new();
+    place.write_program("name.sh", b"#!/bin/sh\necho \"$0\" \"$@\"\n");
+    let (work, path) = (place.work(), format!("{}:/usr/bin:/bin", place.work().display()));
+    let full = work.join("name.sh").display().to_string();
+    for options in WAYS {
+        assert_says(&mut place.run(options, &["./name.sh", "", "a b"]), "./name.sh  a b\n");
+        let mut command = place.run(options, &["name.sh", "--", "-x"]);
+        assert_says(command.env("PATH", &path), &format!("{full} -- -x\n"));
+        // Without a first line that names one, the shell runs it.
+        place.write_program("bare.sh", b"echo bare \"$1\"\n");
+        assert_says(&mut place.run(options, &["./bare.sh", "x"]), "bare x\n");
+        let output = place.run(options, &["sh", "-c", "tr '\\0' ' ' </proc/$$/cmdline"]).output();
+        assert!(stdout(&output.unwrap()).starts_with("sh -c "), "argv[0] is what was typed");
+    }
+}
+
+/// What a program sees of signals and descriptors, started by `caller` with and without us.
+#[test]
+fn dispositions_masks_and_descriptors_are_the_callers() {
+    let place = Place::new();
+    // Not by a shell: some clear the mask when they start.
+    let signals = "grep -E '^Sig(Ign|Blk)' /proc/self/status";
+    let others = "sh -c 'for fd in 0 1 2 3 4 5 6 7 8 9; do \
+                  test -e /proc/$$/fd/$fd && echo open $fd; done; umask; pwd'";
+    let blocked = "exec perl -MPOSIX -e 'sigprocmask(SIG_BLOCK, \
+                   POSIX::SigSet->new(SIGTERM, SIGUSR2, SIGALRM)); exec @ARGV' --";
+    let started = |setting: &str, how: &str, show: &str| {
+        let separator = if setting.starts_with("exec perl") { "" } else { "; exec" };
+        let script = format!("{setting}{separator} {how} {show}");
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &script]).current_dir(place.work()).env("SWEETSPOT_CACHE", place.cache());
+        stdout(&shell.stdin(Stdio::null()).output().unwrap())
+    };
+    for setting in [
+        ":",
+        "trap '' PIPE",
+        "trap '' INT QUIT HUP TERM",
+        "trap '' CHLD",
+        blocked,
+        "exec <&-",
+        "exec 2>&-",
+        "exec <&- 2>&-",
+        "exec 5</dev/null 9</dev/null",
+        "umask 077",
+    ] {
+        for (show, part) in [(signals, "SigIgn"), (others, "open 1")] {
+            let expected = started(setting, "", show);
+            assert!(expected.contains(part), "{setting}: {expected}");
+            for way in ["run --", "run --wait --", "run --summary=/dev/null --"] {
+                let how = format!("{} {way}", env!("CARGO_BIN_EXE_sweetspot"));
+                assert_eq!(started(setting, &how, show), expected, "{setting} with {way}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_writer() {
+    let place = Place::new();
+    for options in WAYS {
+        let (mut child, reader, line) = start(&mut place.run(options, &["yes"]));
+        assert_eq!(line, "y");
+        drop(reader);
+        assert_eq!(wait(&mut child).signal(), Some(13), "{options:?}");
+    }
+}
+
+#[test]
+fn standard_streams_pass_through() {
+    let place = Place::new();
+    let content: Vec<u8> = (0..300_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    for options in WAYS {
+        let mut command = place.run(options, &["sh", "-c", "cat; echo err >&2"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (mut stdin, sent) = (child.stdin.take().unwrap(), content.clone());
+        let writer = std::thread::spawn(move || stdin.write_all(&sent));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap().unwrap();
+        assert!(output.stdout == content, "{options:?}");
+        assert_eq!(output.stderr, b"err\n");
+    }
+}
+
+/// A shell that says which signal it got, and ends.
+const LISTENER: &str = "for s in HUP INT QUIT USR1 USR2 TERM; do \
+    trap \"echo got $s; exit 7\" $s; done; echo ready; while :; do sleep 0.02; done";
+
+#[test]
+fn signals_sent_to_run_reach_the_program() {
+    let place = Place::new();
+    let all = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::TERM];
+    let passed_on = [Signal::HUP, Signal::USR1, Signal::USR2, Signal::TERM];
+    for (options, signals) in [(&[][..], &all[..]), (&["--wait"], &passed_on)] {
+        for signal in signals {
+            let mut command = place.run(options, &["sh", "-c", LISTENER]);
+            let (mut child, mut reader, line) = start(&mut command);
+            assert_eq!(line, "ready");
+            kill_process(pid(child.id()), *signal).unwrap();
+            assert_eq!(wait(&mut child).code(), Some(7), "{options:?} {signal:?}");
+            let mut said = String::new();
+            reader.read_to_string(&mut said).unwrap();
+            assert_eq!(said.lines().count(), 1, "once: {said}");
+        }
+    }
+}
+
+#[test]
+fn the_terminals_signals_reach_both() {
+    let place = Place::new();
+    let state = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
+    };
+    for options in WAYS {
+        // Ctrl-Z, fg, Ctrl-C. No shell: one that is about to start something cannot be stopped.
+        let script = "echo $$; exec sleep 60";
+        let mut command = place.run(options, &["sh", "-c", script]);
+        let (mut child, _, program) = start(command.process_group(0));
+        let program: u32 = program.parse().unwrap();
+        let group = pid(child.id());
+        kill_process_group(group, Signal::TSTP).unwrap();
+        for pid in [child.id(), program] {
+            wait_until("both stop", || state(pid) == Some('T'));
+        }
+        kill_process_group(group, Signal::CONT).unwrap();
+        wait_until("both go on", || state(child.id()) != Some('T') && state(program) != Some('T'));
+        kill_process_group(group, Signal::INT).unwrap();
+        assert_eq!(wait(&mut child).signal(), Some(2), "{options:?}");
+        // Ctrl-C: the program decides.
+        let mut command = place.run(options, &["sh", "-c", LISTENER]);
+        let (mut child, _reader, line) = start(command.process_group(0));
+        assert_eq!(line, "ready");
+        kill_process_group(pid(child.id()), Signal::INT).unwrap();
+        assert_eq!(wait(&mut child).code(), Some(7), "{options:?}");
+    }
+}
+
+#[test]
+fn a_program_that_stops_itself_is_waited_for() {
+    let place = Place::new();
+    let script = "echo $$; kill -STOP $$; exit 5";
+    let (mut child, _, program) = start(&mut place.run(&["--wait"], &["sh", "-c", script]));
+    let program: u32 = program.parse().unwrap();
+    let stat = || fs::read_to_string(format!("/proc/{program}/stat")).unwrap();
+    wait_until("it stops", || stat().contains(") T "));
+    assert_eq!(child.try_wait().unwrap(), None);
+    kill_process(pid(program), Signal::CONT).unwrap();
+    assert_eq!(wait(&mut child).code(), Some(5));
+}

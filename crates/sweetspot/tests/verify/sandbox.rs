@@ -1,0 +1,296 @@
+//! The sandbox: nothing of the user's is touched, whatever the command does, and nothing is left.
+
+use super::*;
+
+/// A descriptor leads around every overlay: what is written by `/dev/stdin` must not reach the file.
+#[test]
+fn the_file_that_is_standard_input_is_not_changed() {
+    let place = Place::new(User::Ours);
+    let script = "read line; echo more > /dev/stdin; chmod 777 /dev/stdin; cat; cat in.dat";
+    let before = place.state();
+    let named = place.work().join("in.dat");
+    // One that has no name any more is copied.
+    let unnamed = place.work().join("gone.dat");
+    fs::copy(&named, &unnamed).unwrap();
+    let inputs = [fs::File::open(&named).unwrap(), fs::File::open(&unnamed).unwrap()];
+    fs::remove_file(&unnamed).unwrap();
+    for input in inputs {
+        let mut kept = input.try_clone().unwrap();
+        let output = place.verify(&[], &["sh", "-c", script]).stdin(input).output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+        assert_eq!(place.state(), before);
+        let (mode, mut text) = (kept.metadata().unwrap().permissions().mode(), String::new());
+        kept.seek(SeekFrom::Start(0)).and_then(|_| kept.read_to_string(&mut text)).unwrap();
+        assert_eq!((mode & 0o777, text), (0o644, "a line of text\n".repeat(5000)));
+    }
+}
+
+/// In a user namespace that allows no further ones, without rights: as where a policy forbids them.
+#[test]
+fn where_the_kernel_refuses_it_says_so() {
+    let place = Place::new(User::Ours);
+    let refusing = "echo 0 > /proc/sys/user/max_user_namespaces && \
+                    exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
+    let verify = place.verify(&[], &["touch", "out"]);
+    let mut command = Command::new("unshare");
+    command.args(["-Ur", "sh", "-c", refusing, "sh"]).arg(verify.get_program());
+    command.args(verify.get_args()).current_dir(place.work());
+    command.env("SWEETSPOT_CACHE", place.folder.path().join("cache"));
+    let output = command.output().unwrap();
+    let offers = [
+        "a sandbox is not possible here: cannot make a user namespace",
+        "--prepare CMD",
+        "--in-place",
+    ];
+    said(&output, 2, &offers);
+    assert!(!place.work().join("out").exists(), "nothing was run");
+}
+
+/// A small disk, mounted where the tests may do so.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// `None` where the tests may not, which is said, and in CI is a failure.
+    fn mount(folder: PathBuf) -> Option<Disk> {
+        if !is_root() {
+            assert!(std::env::var_os("CI").is_none(), "needs root to mount a small disk");
+            eprintln!("skipped: a small disk needs root");
+            return None;
+        }
+        fs::create_dir(&folder).unwrap();
+        let options = ["-t", "tmpfs", "-o", "size=10m,mode=777", "small"];
+        succeed(Command::new("mount").args(options).arg(&folder));
+        Some(Disk(folder))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// A folder below which something is mounted cannot have an overlay, and works all the same.
+#[test]
+fn mounts_below_the_work_folder() {
+    for user in users() {
+        let place = Place::new(user);
+        std::os::unix::fs::symlink("old.dat", place.work().join("link")).unwrap();
+        let Some(disk) = Disk::mount(place.work().join("disk")) else { return };
+        fs::write(disk.0.join("on-disk"), "on disk\n").unwrap();
+        fs::set_permissions(disk.0.join("on-disk"), fs::Permissions::from_mode(0o666)).unwrap();
+        let script = "cat in.dat link > disk/new; echo > out; echo x > disk/other; mktemp -d \
+                      > /dev/null; rm link; ls";
+        place.check(&[], script, 0, &["identical", "3 files of 75007 bytes, 1 removed"]);
+        assert_eq!(fs::read_dir(&disk.0).unwrap().count(), 1);
+        place.check(&[], &planted("rm link", ":"), 1, &["/link: whether it is there"]);
+        place.check(&[], &planted(":", "echo x > disk/new"), 1, &["/disk/new: whether"]);
+        // What lies in such a folder itself can be read, and not be written.
+        place.check(&[], "echo x >> in.dat", 0, &["exit status 2"]);
+    }
+}
+
+/// Others go on working in a folder while it is replaced by one of the sandbox's own.
+#[test]
+fn what_others_remove_meanwhile_is_no_change() {
+    let place = Place::new(User::Ours);
+    let Some(_disk) = Disk::mount(place.work().join("disk")) else { return };
+    let goes_on = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let names: Vec<_> = (0..100).map(|n| place.work().join(format!("busy-{n}"))).collect();
+            while goes_on.load(Ordering::Relaxed) {
+                names.iter().for_each(|name| fs::write(name, "").unwrap());
+                names.iter().for_each(|name| fs::remove_file(name).unwrap());
+            }
+        });
+        let counts_them = (0..5).any(|_| {
+            let copy = ["sh", "-c", "cat in.dat > disk/new"];
+            let output = place.verify(&[], &copy).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            !text.contains("compared   1 file of ") || text.contains("removed")
+        });
+        goes_on.store(false, Ordering::Relaxed);
+        assert!(!counts_them, "files of others count as removed");
+    });
+}
+
+#[test]
+fn a_small_disk_is_said() {
+    let place = Place::new(User::Ours);
+    let Some(disk) = Disk::mount(place.folder.path().join("disk")) else { return };
+    let folder = disk.0.display().to_string();
+    let write = |megabytes: u32| format!("head -c {megabytes}000000 /dev/zero > out");
+    place.check(&["--dir", &folder], &write(12), 2, &["the disk is full", "--dir DIR"]);
+    // Two of them fit, a third one would not: then only hashes are kept.
+    place.check(&["--dir", &folder], &write(3), 0, &["identical", "only hashes are kept"]);
+    let planted = format!("{}; {UNDER_RUN} && echo x >> out; true", write(3));
+    place.check(&["--dir", &folder], &planted, 1, &["/out: its content after byte 2097152"]);
+}
+
+#[test]
+fn interrupted_it_leaves_nothing() {
+    let place = Place::new(User::Ours);
+    let disk = place.folder.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = ["sh", "-c", "mkdir -m 0 closed; echo > out; exec sleep 60"];
+    let options = ["--dir", &disk.display().to_string()];
+    let mut child = place.verify(&options, &script).stderr(Stdio::null()).spawn().unwrap();
+    let is_there = || fs::read_dir(&disk).unwrap().next().is_some();
+    let started = Instant::now();
+    while !is_there() && started.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Somewhere between the first mount and the end of the first run.
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert!(started.elapsed() < PATIENCE, "it did not wait for the program");
+    assert!(!is_there(), "its scratch folder is left");
+    assert!(!place.work().join("out").exists());
+}
+
+/// What a run makes outside of all files is gone with it, and disks are out of its reach.
+#[test]
+fn what_is_no_file_is_isolated_too() {
+    for user in users() {
+        let place = Place::new(user);
+        let script = "ipcmk -M 28679 > /dev/null && ipcmk -Q > /dev/null && ipcmk -S 3 > /dev/null\n\
+                      for name in /dev/*; do test ! -b $name || echo $name >&2; done\n\
+                      test ! -e /dev/mem -a ! -e /dev/port -a ! -e /dev/loop-control || echo mem >&2\n\
+                      if mknod disk b 7 0 2> /dev/null; then\n\
+                      \x20   dd if=disk of=/dev/null count=1 2> /dev/null && echo opened >&2; rm disk\n\
+                      fi\n\
+                      echo x > /dev/null; head -c 9 /dev/zero | wc -c\n\
+                      seq 100000 | dd bs=3 of=out status=none";
+        // One namespace has them all, and only a segment can be told from those of others: by its size.
+        let segments = || {
+            let listed = Command::new("ipcs").arg("-m").output().unwrap().stdout;
+            String::from_utf8(listed).unwrap().matches(" 28679 ").count()
+        };
+        let before = segments();
+        let output = place.verify(&[], &["sh", "-c", script]).output().unwrap();
+        said(&output, 0, &["identical\n", "stderr of 0"]);
+        assert_eq!(segments(), before, "nothing is left");
+    }
+}
+
+/// The machine's name and the kernel's settings stay as they are. Nothing is written here, whatever the
+/// sandbox allows: it is only asked for, and the name is that of a namespace of the test's own.
+#[test]
+fn the_machine_keeps_its_name_and_its_settings() {
+    let settings = "/proc/sys/vm/swappiness /proc/sys/kernel /proc/sysrq-trigger /sys /sys/kernel \
+                    /sys/fs/cgroup /sys/fs/cgroup/*";
+    let script = format!(
+        "{BUFFERED}for name in {settings}; do test ! -w $name || echo $name >&2; done\n\
+         ! hostname sandboxed 2> /dev/null || hostname >&2"
+    );
+    for user in users() {
+        let place = Place::new(user);
+        let verify = place.verify(&[], &["sh", "-c", &script]);
+        let mut apart = Command::new("unshare");
+        let own = ["--uts", "sh", "-c", "hostname before; \"$@\"; echo $?; hostname", "sh"];
+        if !is_root() {
+            apart.args(["--user", "--map-root-user"]);
+        }
+        apart.args(own).arg(verify.get_program()).args(verify.get_args()).stdin(Stdio::null());
+        for (name, value) in verify.get_envs() {
+            match value {
+                Some(value) => apart.env(name, value),
+                None => apart.env_remove(name),
+            };
+        }
+        let output = apart.current_dir(place.work()).output().unwrap();
+        let bytes = if user == User::Ours { "sandboxed\n".len() } else { 0 };
+        let text = said(&output, 0, &["identical\n", &format!("stderr of {bytes}"), "before\n"]);
+        assert!(text.contains("\n0\nbefore\n"), "{text}");
+    }
+}
+
+/// What a sandbox leaves that is killed is removed by the next one; that of a living one stays.
+#[test]
+fn what_a_killed_sandbox_left_is_swept() {
+    for user in users() {
+        let place = Place::new(user);
+        let mut command = place.verify(&[], &["sh", "-c", "touch begun; sleep 4"]);
+        command.env("TMPDIR", place.work()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let started = Instant::now();
+        // Other tests have sandboxes, too; it holds those open that are its own.
+        let held = format!("/proc/{}/fd", child.id());
+        let own = || -> Vec<PathBuf> {
+            let open = fs::read_dir(&held).into_iter().flatten().flatten();
+            let paths = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+            let is_one = |path: &PathBuf| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with("sweetspot-sandbox-")
+            };
+            paths.filter(is_one).collect()
+        };
+        while own().is_empty() || started.elapsed() < Duration::from_millis(700) {
+            assert!(started.elapsed() < Duration::from_secs(20), "no sandbox was made");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let of_killed = own();
+        let again = || {
+            let mut command = place.verify(&[], &["true"]);
+            command.env("TMPDIR", place.work()).output().unwrap();
+        };
+        again();
+        assert!(of_killed.iter().all(|path| path.exists()), "it lives: {of_killed:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        while of_killed.iter().any(|path| path.exists()) {
+            assert!(started.elapsed() < Duration::from_secs(40), "{of_killed:?} is left");
+            std::thread::sleep(Duration::from_millis(200));
+            again();
+        }
+    }
+}
+
+/// A name proves nothing: what the user has called so stays.
+#[test]
+fn what_only_has_the_name_of_a_sandbox_stays() {
+    for user in users() {
+        let place = Place::new(user);
+        let names = ["sweetspot-sandbox-notes", "sweetspot-tune-results"];
+        let folders = names.map(|name| place.work().join(name));
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        if user == User::Nobody {
+            succeed(Command::new("chown").args(["-R", "nobody:nogroup"]).arg(place.work()));
+        }
+        let mut command = place.verify(&[], &["true"]);
+        command.env("TMPDIR", place.work()).output().unwrap();
+        assert!(folders.iter().all(|folder| folder.exists()), "{folders:?}");
+    }
+}
+
+/// No sandbox covers what an open descriptor leads to.
+#[test]
+fn what_the_command_would_inherit_is_refused() {
+    let place = Place::new(User::Ours);
+    let with = |redirection: &str, options: &[&str]| {
+        let verify = place.verify(options, &["sh", "-c", "echo lost >&9; cat in.dat"]);
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("exec \"$@\" {redirection}"), "sh"]);
+        command.arg(verify.get_program()).args(verify.get_args()).current_dir(place.work());
+        verify.get_envs().for_each(|(name, value)| match value {
+            Some(value) => drop(command.env(name, value)),
+            None => drop(command.env_remove(name)),
+        });
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    for (redirection, name) in [("9>>old.dat", "old.dat"), ("9<in.dat", "in.dat"), ("9<.", "work")]
+    {
+        let output = with(redirection, &[]);
+        said(&output, 2, &["descriptor 9", name, "9>&-"]);
+        assert_eq!(fs::read_to_string(place.work().join("old.dat")).unwrap(), "old\n");
+    }
+    for harmless in ["9>/dev/null", "9> >(cat)", "9>>old.dat 9>&-"] {
+        let output = with(harmless, &[]);
+        assert_ne!(output.status.code(), Some(2), "{harmless}: {output:?}");
+    }
+    let output = with("9>>old.dat", &["--in-place"]);
+    assert_ne!(output.status.code(), Some(2), "{output:?}");
+}
