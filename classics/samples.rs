@@ -43,7 +43,7 @@ impl Samples {
         Ok(result)
     }
 
-    /// Tells whoever wants to know.
+    /// Tells anyone who wants to know.
     ///
     /// # Errors
     /// Where that fails.

@@ -135,7 +135,7 @@ fn link_arguments(preload: &Path) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// FNV-1a with 128 bits. It only names the file: whoever uses the file compares every byte.
+/// FNV-1a with 128 bits. It only names the file: anyone who uses the file compares every byte.
 fn hash(content: &[u8]) -> u128 {
     content.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, &byte| {
         (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)

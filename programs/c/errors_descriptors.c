@@ -52,7 +52,7 @@ static int call(int fd, int number) {
         return 1;
     }
     case 12:
-        /* fclose closes behind the back of whoever watches close. */
+        /* fclose closes behind the back of anyone who watches close. */
         make_file("second", 3000);
         FILE *stream = fopen("second", "r+");
         other = fileno(stream);

@@ -1,4 +1,4 @@
-/* A child is killed while it writes and holds a lock; whoever gets the lock next finds all that the
+/* A child is killed while it writes and holds a lock; anyone who gets the lock next finds all that the
  * child had written, and what he then writes over it stands. */
 #include "log.h"
 #include "raw.h"

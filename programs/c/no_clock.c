@@ -1,4 +1,4 @@
-/* A program that may not read the processor's clock: from some moment on whoever does so is killed, be it
+/* A program that may not read the processor's clock: from some moment on anyone who does so is killed, be it
  * this program, libc, or what stands in front of it. Copies "in" to "out" by 100 bytes.
  * Usage: no_clock early|late, before the copy or in the middle of it */
 #include "log.h"

@@ -113,7 +113,7 @@ static int child(void) {
     return 0;
 }
 
-/* A child writes, and then computes: whoever writes for it tells them apart as well. */
+/* A child writes, and then computes: anyone who writes for it tells them apart as well. */
 static void quiet(char *program) {
     char *arguments[] = {program, "child", NULL};
     pid_t process;

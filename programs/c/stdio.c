@@ -57,7 +57,7 @@ static void positions(size_t each, int buffering, size_t room) {
 int main(int argc, char **argv) {
     char line[200];
     if (argc > 1 && !strcmp(argv[1], "rest")) {
-        /* Reads one line of standard input; the rest is for whoever comes next. */
+        /* Reads one line of standard input; the rest is for anyone who comes next. */
         if (!fgets(line, sizeof line, stdin)) return 1;
         fputs(line, stdout);
         return 0;

@@ -1,4 +1,4 @@
-/* A program that starts others without end is stopped, at any moment: whoever waits for that sees it,
+/* A program that starts others without end is stopped, at any moment: anyone who waits for that sees it,
  * each time. */
 #include "log.h"
 #include <signal.h>

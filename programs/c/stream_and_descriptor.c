@@ -10,7 +10,7 @@
 
 #define RECORDS 1500
 
-/* Writes small pieces, with time for whoever lets them wait from some number on. */
+/* Writes small pieces, with time for anyone who lets them wait from some number on. */
 static void write_pieces(int fd, const char *bytes, long total, long each) {
     for (long at = 0, count = 1; at < total; at += each, count++) {
         long len = total - at < each ? total - at : each;

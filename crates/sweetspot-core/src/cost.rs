@@ -6,7 +6,7 @@
 //! n = a / (MARGIN (b + c)). That size is looked for while the program runs: buffers begin small and
 //! double, each transfer is timed, and doubling ends where this n is reached.
 //!
-//! Noise only ever adds to a time: whoever waits for a processor takes longer, and nobody is faster than
+//! Noise only ever adds to a time: anyone who waits for a processor takes longer, and nobody is faster than
 //! he is. So a is taken from the least time seen, b from the line between that and the transfer with the
 //! least time for each byte, c from the least time between two transfers. What is not known yet counts as
 //! what makes n larger, and a step at most doubles the buffer: one transfer that was held up makes it
@@ -62,7 +62,7 @@ impl Cost {
         u64::from(self.call_ns.max(1)) << 32 | u64::from(self.unit_ns)
     }
 
-    /// What a word says. Whoever may write to the memory may have stored anything, and every word is a
+    /// What a word says. Anyone who may write to the memory may have stored anything, and every word is a
     /// cost: it only decides between the smallest and the largest size.
     pub fn from_word(word: u64) -> Option<Cost> {
         (word != 0).then_some(Cost { call_ns: (word >> 32) as u32, unit_ns: word as u32 })

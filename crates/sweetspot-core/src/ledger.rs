@@ -34,7 +34,7 @@
 //! What is appended ([`PLACE_END`]) goes where the file ends by then, what is written to a description
 //! from outside ([`PLACE_OFFSET`]) where its offset is by then, so neither can be written twice.
 //! Before each write of a flush, `before` says where it is about to go, and after it `arrived` how
-//! much of the beginning is there. Whoever finishes a death in between looks from `before` on for
+//! much of the beginning is there. Anyone who finishes a death in between looks from `before` on for
 //! what came of that write, and writes only the rest.
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -134,7 +134,7 @@ pub struct Header {
     /// The guard's robust futex word: its thread id while it lives; 0 before there is one;
     /// `FUTEX_OWNER_DIED` (0x4000_0000) alone, stored by the kernel, when it has died.
     pub guard: AtomicU32,
-    /// Futex on which the guard sleeps: advanced by whoever asks for something.
+    /// Futex on which the guard sleeps: advanced by anyone who asks for something.
     pub asks: AtomicU32,
     /// 1 while the guard sleeps on `asks` (so that most asks need no system call).
     pub guard_naps: AtomicU32,
@@ -236,7 +236,7 @@ impl Devices {
 
 /// How often the guard advances its clock in the time that a byte may wait.
 pub const CLOCKS_PER_AGE: u32 = 8;
-/// `Header::clock_wanted`: the clock stands. Whoever wants it stores `CLOCK_WANTED`, advances `asks`
+/// `Header::clock_wanted`: the clock stands. Anyone who wants it stores `CLOCK_WANTED`, advances `asks`
 /// and wakes the guard.
 pub const CLOCK_STANDS: u32 = 0;
 /// Nobody has wanted it since it was advanced; if that stays so it stands.
@@ -406,7 +406,8 @@ pub struct Entry {
     /// Advanced by the guard, which then wakes who waits for it, when it has given back what it took.
     pub given_back: AtomicU32,
     /// 1: another process has done, without a word to its owner, what writes that wait would undo: it has
-    /// taken a descriptor of the description, opened the file for writing, or set a limit. Nothing of it is to wait any more.
+    /// taken a descriptor of the description, opened the file for writing, or set a limit. Nothing of it is
+    /// to wait any more.
     pub is_recalled: AtomicU32,
     /// Without a place of their own: of the pending bytes, those at the beginning that are written.
     pub arrived: AtomicU64,

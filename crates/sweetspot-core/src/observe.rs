@@ -183,7 +183,7 @@ const PLACES_TRIED: usize = 64;
 /// Where a sample is counted.
 pub enum Placed<'a> {
     Known(&'a CallSite),
-    /// To be described, and made ready, by whoever got it.
+    /// To be described, and made ready, by anyone who got it.
     New(&'a CallSite),
 }
 

@@ -24,10 +24,10 @@
 //! writes the first, and only if none has changed since it looked at them, so what it writes is a
 //! consistent cut; if one take fails, the process goes on, and all are given back.
 //!
-//! A death at any step is finished by whoever is left: bytes of `Nobody` and `Program` (the program
+//! A death at any step is finished by the one that is left: bytes of `Nobody` and `Program` (the program
 //! died) and of `Guard` (the guard died) are written again; `Returned` has none. Writing the same bytes
 //! to the same place twice is harmless as long as nobody else could have written in between: the reaper
-//! comes right after a death, and who comes later compares the file's times first.
+//! comes right after a death, and the next one compares the file's times first.
 //!
 //! The word is generic, so that `tests/pending.rs` can run every interleaving of it.
 
@@ -182,7 +182,7 @@ pub fn give_back(word: &impl Word, seen: u64, is_written: bool) {
 }
 
 /// Takes bytes back from a guard that died while it was writing: `taken` is the word that it left. They
-/// are in the file, as whoever calls has seen, or go on waiting.
+/// are in the file, as anyone who calls has seen, or go on waiting.
 pub fn take_back(word: &impl Word, taken: u64, is_written: bool) -> bool {
     let owner = if is_written { Owner::Returned } else { Owner::Nobody };
     word.swap(taken, owned_by(taken, owner))

@@ -1,8 +1,8 @@
 //! The times of files that were written at different times, and whose bytes leave together.
 //!
-//! The kernel stamps all of them with the moment at which they leave. Whoever compares them (make,
+//! The kernel stamps all of them with the moment at which they leave. Anyone who compares them (make,
 //! `test -nt`) is to see which was written later, so an earlier one gets a time just before that moment.
-//! Not the time at which the program wrote to it: then its bytes were in no file yet, and whoever
+//! Not the time at which the program wrote to it: then its bytes were in no file yet, and anyone who
 //! copied the file meanwhile would take the copy for newer.
 
 /// A file that was just written to.

@@ -122,7 +122,7 @@ fn what_somebody_stores_after_the_guards_write_stands() {
     });
 }
 
-/// Every accepted byte arrives, whoever writes it: two threads of the program and the guard.
+/// Every accepted byte arrives, no matter who writes it: two threads of the program and the guard.
 #[test]
 fn threads_and_guard_lose_and_double_nothing() {
     loom::model(|| {

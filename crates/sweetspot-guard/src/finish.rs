@@ -1,7 +1,7 @@
 //! Writing what a dead process left pending, and saving it beside where that fails.
 //!
 //! Used by the guard (which holds a handle) and by `recover` (which must prove first that the file is
-//! still the one it was). Writing the same bytes to the same place again does no harm, so whoever
+//! still the one it was). Writing the same bytes to the same place again does no harm, so anyone who
 //! is interrupted here starts again. What is appended is looked for first ([`arrived`]).
 
 use std::ffi::{OsStr, OsString};

@@ -83,7 +83,7 @@ impl Observation {
         &self.path
     }
 
-    /// Calls and bytes so far, over all processes: for whoever watches.
+    /// Calls and bytes so far, over all processes: for anyone who watches.
     pub fn so_far(&self) -> (u64, u64) {
         self.records().fold((0, 0), |(calls, bytes), record| {
             let tally = |tally: Tally| record.tallies[tally as usize].load(Relaxed);

@@ -43,7 +43,7 @@ fn main() {
     }
 }
 
-/// Takes the time of a job on so many bytes, and tells whoever wants to know: on the descriptor that
+/// Takes the time of a job on so many bytes, and tells anyone who wants to know: on the descriptor that
 /// `sweetspot bench` names, or else in words.
 fn timed(bytes: usize, run: impl FnOnce() -> Outcome) -> Outcome {
     let start = Instant::now();

@@ -325,7 +325,7 @@ impl Beside {
     }
 }
 
-/// How the temporary names begin, for whoever finds one.
+/// How the temporary names begin, for anyone who finds one.
 const PREFIX: &str = ".sweetspot-unfinished-";
 
 fn folder_of(path: &Path) -> &Path {

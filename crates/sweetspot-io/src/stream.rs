@@ -33,7 +33,7 @@ use std::task::{Context, Poll};
 /// Batches that may wait to be taken; each is about as large as the buffer.
 pub const WAITING_MAX: usize = 2;
 
-/// Whole lines that belong to whoever got them.
+/// Whole lines that belong to anyone who got them.
 #[derive(Clone, Debug)]
 pub struct OwnedBatch {
     bytes: Vec<u8>,

@@ -172,7 +172,7 @@ fn a_confirmed_answer_is_rarely_bad_and_costs_few_runs() {
         println!("{name}");
         let all: Vec<Tally> = SHAPES.iter().map(|shape| tally(shape, &noise, TRIALS, 1)).collect();
         for (shape, tally) in SHAPES.iter().zip(&all) {
-            // Of what it stands by, not of all trials: who never answers is never wrong.
+            // Of what it stands by, not of all trials: a search that never answers is never wrong.
             let Tally { bad, confirmed, .. } = tally;
             assert!(bad * 20 <= *confirmed, "{}: {bad} of {confirmed} are bad", shape.name);
             // Both series are from busy machines: most searches there end undecided, as they should.
@@ -185,7 +185,7 @@ fn a_confirmed_answer_is_rarely_bad_and_costs_few_runs() {
     }
 }
 
-/// Whoever takes more rounds on a busy machine gets more answers, and they are as good.
+/// Anyone who takes more rounds on a busy machine gets more answers, and they are as good.
 #[test]
 fn patience_decides_what_was_undecided() {
     for (name, noise) in series() {

@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 100000; i++)
         if (write(fd, record, sizeof record) != sizeof record) return perror(name), 1;
     printf("%s\n", words(sweetspot_status(fd)));
-    /* From here on whoever looks at the file finds every record, however he learned of it. */
+    /* From here on anyone who looks at the file finds every record, however he learned of it. */
     if (sweetspot_flush() != 0) return perror(name), 1;
     return close(fd) != 0;
 }

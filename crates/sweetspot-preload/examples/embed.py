@@ -58,7 +58,7 @@ def main():
     for _ in range(100_000):
         os.write(fd, b"r" * 200)
     print(words(sweetspot.status(fd)))
-    # From here on whoever looks at the file finds every record, however he learned of it.
+    # From here on anyone who looks at the file finds every record, however he learned of it.
     sweetspot.flush()
     os.close(fd)
 

@@ -60,7 +60,7 @@ svg .f4{fill:var(--c4)}svg .f5{fill:var(--c5)}svg .f6{fill:var(--c6)}\
 svg .line.s1{stroke-dasharray:7 3}svg .line.s2{stroke-dasharray:2 3}svg .line.s3{stroke-dasharray:9 3 2 3}\
 svg .line.s4{stroke-dasharray:4 3}svg .line.s5{stroke-dasharray:12 4}svg .line.s6{stroke-dasharray:1 4}";
 
-/// What a chart is called, and what it shows in a sentence: for who cannot see it.
+/// What a chart is called, and what it shows in a sentence: for readers who cannot see it.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub title: String,

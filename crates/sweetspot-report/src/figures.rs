@@ -1,4 +1,4 @@
-//! The figures of a session: what is drawn, what is said below it, and the table for who cannot see
+//! The figures of a session: what is drawn, what is said below it, and the table for readers who cannot see
 //! it. Each caption has the number of runs, their order and the cache.
 
 mod costs;

@@ -136,7 +136,7 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
         let place = TopFolders { run: path_of(&run), number: laid.folders.len() };
         match below {
             Some(Below::Overlay(lower)) => match place.lay_overlay(top, lower) {
-                // Whoever removes a mount point outside unmounts it here, too. What is seen there now
+                // Anyone who removes a mount point outside unmounts it here, too. What is seen there now
                 // lies in the overlay or substitute above it.
                 Err(_)
                     if mounted.contains(&top.folder) && !mounted_here()?.contains(&top.folder) => {}

@@ -19,7 +19,7 @@
 //! several keep the old content; a socket in the file system cannot be connected to. All runs are
 //! alike in this.
 //!
-//! Not here: what is run, and where a user's notes lie. Whoever asks says so.
+//! Not here: what is run, and where a user's notes lie. Anyone who asks says so.
 //!
 //! In place (`Isolation::None`) the same process looks after the run, without any of it.
 #![forbid(unsafe_code)]
@@ -220,7 +220,7 @@ impl Sandbox {
         self.scratch.path()
     }
 
-    /// All folders that are removed with the sandbox: for who has to end without that.
+    /// All folders that are removed with the sandbox: for a process that has to end without that.
     pub fn scratches(&self) -> Vec<PathBuf> {
         let all = [Some(&self.scratch), self.shared.as_ref()];
         all.into_iter().flatten().map(|scratch| scratch.path().to_owned()).collect()

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "sweetspot-";
 /// The file that says whose folder it is.
 const MARK: &str = ".sweetspot-scratch";
-/// What it says to who finds it.
+/// What it says to a user who finds it.
 const MARK_TEXT: &str = "made by sweetspot, and removed by it as soon as nobody uses it\n";
 
 /// A folder that is removed when dropped, whatever modes the program gave to what is in it. It is

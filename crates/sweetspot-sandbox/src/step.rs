@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Exit status of a step that could not start the program; the report says why.
 const STATUS_REFUSED: u8 = 125;
 
-/// What the process inside asks whoever started it.
+/// What the process inside asks anyone who started it.
 pub struct Inside<'a> {
     /// Finds the program's file by its name, or says why there is none.
     pub find: &'a dyn Fn(&OsStr) -> Result<PathBuf, String>,
@@ -69,7 +69,7 @@ pub fn run(arguments: &Step, inside: &Inside<'_>) -> Result<u8, String> {
     let path = arguments.folder.join(REPORT);
     // Opened before anything is mounted over its folder.
     let mut file = File::create(&path).map_err(|error| format!("{}: {error}", shown(&path)))?;
-    // Whoever made the sandbox may be killed: it stays until this has ended.
+    // Anyone who made the sandbox may be killed: it stays until this has ended.
     let folders = [Some(&arguments.folder), arguments.shared_folder.as_ref()];
     let scratches = folders.into_iter().flatten().filter_map(|folder| folder.parent());
     let _locks: Vec<File> = scratches
@@ -91,7 +91,7 @@ pub fn run(arguments: &Step, inside: &Inside<'_>) -> Result<u8, String> {
 
 fn attempt(arguments: &Step, inside: &Inside<'_>, report: &mut StepReport) -> Result<(), String> {
     // Without a terminal: a program that asks for one fails at once instead of waiting for answers.
-    // Who is the leader of a group already stays that, so that whoever made the group can end it.
+    // Who is the leader of a group already stays that, so that anyone who made the group can end it.
     match setsid() {
         Ok(_) | Err(rustix::io::Errno::PERM) => {}
         Err(errno) => return Err(said("begin a session", errno)),

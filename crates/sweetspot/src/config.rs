@@ -167,7 +167,7 @@ fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
         };
         ignored.push((path, why));
     }
-    // One for all: who plants one can plant many.
+    // One for all: an attacker who plants one can plant many.
     if let Some((path, why)) = ignored.first() {
         let path = shown(path);
         warnings.push(format!("{path} is ignored: {why}; to use it: --config {path}"));

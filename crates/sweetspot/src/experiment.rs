@@ -20,7 +20,7 @@ const SAID_BYTES_MAX: u64 = 1000;
 /// Variables that would make a measured program another one than was asked for.
 pub const NOT_PASSED_ON: [&str; 4] = [names::BUFFER, names::SWITCH, names::LEDGER, names::SUMMARY];
 
-/// An error of the experiment, in words for who typed the command.
+/// An error of the experiment, in words for the user who typed the command.
 pub fn lab(error: sweetspot_lab::Error) -> Failure {
     Failure::own(error.to_string())
 }
@@ -41,7 +41,7 @@ pub fn tail(path: &Path) -> String {
     }
 }
 
-/// A seed for who names none.
+/// A seed where none is named.
 pub fn seed_by_lot() -> u64 {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since_epoch.map_or(0, |time| time.as_secs())

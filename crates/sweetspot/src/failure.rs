@@ -1,4 +1,4 @@
-//! What goes wrong before or around the program, in words for whoever typed the command.
+//! What goes wrong before or around the program, in words for anyone who typed the command.
 //!
 //! Not here: the program's own failures, which are its own exit status.
 

@@ -24,7 +24,7 @@ pub fn notes() -> Vec<PathBuf> {
 }
 
 /// Where what calls cost is kept: beside the notes. Only a hint, so a variable that names a place comes
-/// first, whoever asks.
+/// first, no matter who asks.
 pub fn costs() -> Vec<PathBuf> {
     let named = named("XDG_STATE_HOME").and_then(|_| state());
     let others = notes().into_iter().filter(|folder| Some(folder) != named.as_ref());

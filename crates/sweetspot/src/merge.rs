@@ -1,6 +1,6 @@
 //! Many runs, one answer: what runs or profiles left in a folder, each in a file of its own, as one.
 //!
-//! `read` knows the files, `text` what a terminal shows. The types are plain data for whoever shows
+//! `read` knows the files, `text` what a terminal shows. The types are plain data for anyone who shows
 //! them otherwise, and [`merge`] is pure.
 
 mod read;

@@ -4,7 +4,7 @@
 //! name made of its content hash: first to a temporary file, then renamed, so nobody ever loads half
 //! of it. A package can ship it as a file instead (`SWEETSPOT_LIBDIR` at compile time).
 //!
-//! Whoever can change the library runs code in every program that is started. So before each use:
+//! Anyone who can change the library runs code in every program that is started. So before each use:
 //! the folder and all above it belong to the user or to root and cannot be changed by others, the
 //! file is a plain file of the same kind, and every byte of it is ours: it is compared, or has not been
 //! changed since it was (`seen`). No symbolic link is followed
@@ -74,7 +74,7 @@ pub fn packaged() -> Option<PathBuf> {
     packaged.symlink_metadata().is_ok().then_some(packaged)
 }
 
-/// The same, for who can do without.
+/// The same, for callers that can do without.
 ///
 /// # Errors
 /// As [`install`], with the kind.
@@ -232,7 +232,7 @@ fn danger(metadata: &Metadata, place: Folder) -> Option<&'static str> {
     }
 }
 
-/// The user, or root: who is root can do everything anyway. In a user namespace the real root, and
+/// The user, or root, who can do everything anyway. In a user namespace the real root, and
 /// everyone else who is not mapped, appears as the overflow user.
 fn is_trusted_owner(metadata: &Metadata) -> bool {
     let owner = metadata.uid();

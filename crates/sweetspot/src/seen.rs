@@ -4,9 +4,9 @@
 //! STATE/costs/library    HASH DEVICE INODE SIZE MODE CTIME, a line each, the newest first
 //! ```
 //!
-//! Whoever changes the file changes the time of its status, which nobody can set. The notes lie below the
-//! folder in which ledgers are noted: who could forge one could have bytes recovered to any file as well. In
-//! a sandbox they are not what a program has changed.
+//! Anyone who changes the file changes the time of its status, which nobody can set. The notes lie below the
+//! folder in which ledgers are noted: an attacker who could forge one could have bytes recovered to any file
+//! as well. In a sandbox they are not what a program has changed.
 //!
 //! Not here: who else may change the file, which is asked before each use (`preload`).
 

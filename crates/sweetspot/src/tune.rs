@@ -181,7 +181,7 @@ fn confirm(
 ) -> Result<Option<Confirmed>, Failure> {
     trial.notes.extend(predicted.notes.iter().cloned());
     let takes = seconds_first * predicted::RUNS as f64;
-    // Who names a recording has asked for these runs.
+    // A user who names a recording has asked for these runs.
     let confirmed = match arguments.from.is_some() || takes <= arguments.budget.as_secs_f64() {
         true => predicted.confirm(trial, &arguments.sizes, interrupted)?,
         false => None,

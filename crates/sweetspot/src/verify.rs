@@ -52,7 +52,7 @@ const LOOK: Duration = Duration::from_millis(5);
 const END_PATIENCE: Duration = Duration::from_secs(12);
 /// Clocks of files run a tick behind: a change this soon after a look might go unseen.
 const TICK: Duration = Duration::from_millis(20);
-/// Whoever gives us a pipe that nobody writes into learns after this why nothing happens.
+/// Anyone who gives us a pipe that nobody writes into learns after this why nothing happens.
 const INPUT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs the command again and again, and prints the verdict.

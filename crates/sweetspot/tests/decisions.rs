@@ -1,6 +1,6 @@
 //! One engine decides, and three drivers ask it: the library (`run`), the shadows beside an observed run
 //! (`profile`), and those of a recorded one (`tune --from`). The same calls lead to the same number of
-//! system calls, whoever is asked.
+//! system calls, no matter who is asked.
 //!
 //! How long things take is kept out: the files are older than a window may be, the guard gets the time
 //! to answer, and with `auto`, which measures, only `profile` and its recording are compared.
@@ -98,8 +98,8 @@ impl Place {
     }
 }
 
-/// Who has a window on a file is shown what is written to it by another descriptor, so that does not
-/// wait; and it is said.
+/// A process that has a window on a file is shown what is written to it by another descriptor, so that does
+/// not wait; and it is said.
 #[test]
 fn a_file_that_is_open_twice_says_so() {
     let place = Place::with_program();
@@ -110,7 +110,7 @@ fn a_file_that_is_open_twice_says_so() {
 }
 
 #[test]
-fn the_same_calls_lead_to_the_same_system_calls_whoever_is_asked() {
+fn the_same_calls_lead_to_the_same_system_calls_no_matter_who_is_asked() {
     let place = Place::with_program();
     std::thread::sleep(OLD_ENOUGH);
     let mut wrong = Vec::new();

@@ -119,7 +119,7 @@ fn what_is_appended_or_rewritten_arrives_once() {
     victim.check("stopped", "rewrite");
 }
 
-/// Whoever stops the guard stops nobody else: a program that finds it in the middle goes on without it.
+/// Anyone who stops the guard stops nobody else: a program that finds it in the middle goes on without it.
 #[test]
 fn a_guard_that_is_stopped_holds_up_nobody() {
     let victim = Victim::new();

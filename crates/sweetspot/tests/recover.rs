@@ -387,7 +387,7 @@ fn what_was_written_since_is_never_overwritten() {
     }
 }
 
-/// Who may write a folder above could lead the bytes anywhere by a link in its place.
+/// A user who may write to a folder above could lead the bytes anywhere by a link in its place.
 #[test]
 fn nothing_is_saved_behind_a_link_that_took_the_place_of_the_folder() {
     let _turn = turn();

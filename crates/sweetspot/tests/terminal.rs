@@ -41,7 +41,7 @@ const CTRL_BACKSLASH: &str = "\x1c";
 enum Step {
     /// Types a line at the shell's prompt; `RUN` stands for the way to start a program.
     Line(&'static str),
-    /// Presses keys, whoever reads them.
+    /// Presses keys, no matter who reads them.
     Key(&'static str),
     /// Waits until this is new on the terminal.
     Text(&'static str),
@@ -367,7 +367,7 @@ fn job_control_is_the_programs_own() {
     }
 }
 
-/// People are told that a program cannot be buffered. Whoever reads a pipe or cron's mail is not.
+/// People are told that a program cannot be buffered. Anyone who reads a pipe or cron's mail is not.
 #[test]
 fn what_cannot_be_buffered_is_said_on_a_terminal_only() {
     let folder = tempfile::tempdir().unwrap();

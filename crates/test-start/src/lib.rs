@@ -1,9 +1,9 @@
-//! What every test starts from, whoever started it.
+//! What every test starts from, no matter who started it.
 //!
 //! A program inherits which signals are ignored and blocked, which permissions its files do not get,
-//! and how many it may have open. `nohup` ignores SIGHUP, a script ignores SIGINT and SIGQUIT for what it starts in the
-//! background, and a shell cannot even set a trap for a signal that was ignored when it started. A
-//! test that sends one of them to a program would then wait for nothing.
+//! and how many it may have open. `nohup` ignores SIGHUP, a script ignores SIGINT and SIGQUIT for what it
+//! starts in the background, and a shell cannot even set a trap for a signal that was ignored when it
+//! started. A test that sends one of them to a program would then wait for nothing.
 //!
 //! A test program that says `use test_start as _;` has all of this set before its `main`, and so
 //! before any test and any other thread, and hands it on to everything that it starts. `cargo xtask`

@@ -1,7 +1,7 @@
 //! A Debian of any release in a folder, by mmdebstrap, from where this machine's apt has its packages;
 //! and namespaces in which it can be entered.
 //!
-//! Mounts and processes are the namespaces' own, and end with whoever made them.
+//! Mounts and processes are the namespaces' own, and end with anyone who made them.
 //!
 //! Not here: what is done in it (`matrix`, `package`).
 

@@ -146,7 +146,7 @@ fn parse(words: &[&str], counted: &str) -> Result<Settings, String> {
 }
 
 /// Held by each test that starts victims, one after the other: each uses all processors, a `run`
-/// finishes what it finds, and whoever waits for all children waits for those of others, too.
+/// finishes what it finds, and anyone who waits for all children waits for those of others, too.
 #[cfg(test)]
 pub fn turn() -> std::sync::MutexGuard<'static, ()> {
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());

@@ -84,7 +84,7 @@ impl Guard {
             return;
         };
         self.finish(id, watched);
-        // Only now: whoever is watched is not taken on again under another id.
+        // Only now: a process that is watched is not taken on again under another id.
         self.lock_watch().living.remove(&id);
         if self.is_over() {
             self.end();
@@ -143,7 +143,7 @@ impl Guard {
             slot.start_ticks.load(SeqCst) == stat.start_ticks
                 && slot.pid_namespace.load(SeqCst) == self.namespace
         } else {
-            // It has not said more than its number yet; but whoever has a slot has the ledger.
+            // It has not said more than its number yet; but a process that has a slot has the ledger.
             let own = sys::status(&self.file).ok()?;
             identity::maps_file(pid, own.device, own.inode)
         };

@@ -95,7 +95,7 @@ impl Handles {
             let left_bytes = room_bytes.saturating_sub(self.write_buffers.taken_bytes());
             header.write_buffer_bytes_left.store(left_bytes, SeqCst);
             header.guard_naps.store(1, SeqCst);
-            // Whoever asked before the line above did not wake us, but has advanced `asks`; whoever
+            // Anyone who asked before the line above did not wake us, but has advanced `asks`; anyone who
             // asks after it wakes us.
             if header.asks.load(SeqCst) == asks {
                 sys::futex_wait(&header.asks, asks, self.nap());
@@ -125,7 +125,7 @@ impl Handles {
         Ok(())
     }
 
-    /// Starts the reaper unless it runs. What is granted from then on is finished, whoever dies.
+    /// Starts the reaper unless it runs. What is granted from then on is finished, no matter who dies.
     fn start_reaper(&mut self) -> io::Result<()> {
         if self.has_reaper {
             return Ok(());

@@ -74,7 +74,7 @@ impl Guard {
                 _ => pending::take(&entry.word, *word),
             };
             if !is_there {
-                // It has gone on meanwhile, and sees to it by itself, or whoever asked asks again.
+                // It has gone on meanwhile, and sees to it by itself, or anyone who asked asks again.
                 taken.iter().for_each(|(entry, _, word)| give_back(entry, *word, false));
                 return;
             }
@@ -131,7 +131,7 @@ impl Guard {
         if let Some(wanted_ns) = apart.time_of(&stamped, sys::coarse_clock_ns())
             && sys::status(handle).is_ok_and(|status| status == left)
         {
-            // It may be refused to who does not own the file.
+            // Only the owner of the file may do it.
             let _ = sys::set_modified(handle, wanted_ns);
             return Ok(sys::status(handle).unwrap_or(left));
         }

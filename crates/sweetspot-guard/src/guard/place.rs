@@ -54,7 +54,7 @@ impl<'a> Behind<'a> {
         let has_offset = is_copy && sys::open_flags(handle)? & libc::O_APPEND == 0;
         let target = match its_own {
             Some(target) => target,
-            // The same description: its offset moves for whoever shares it, too.
+            // The same description: its offset moves for anyone who shares it, too.
             None if is_copy => File::from(handle.try_clone_to_owned()?),
             None => reopen(handle, libc::O_WRONLY | libc::O_APPEND)?,
         };

@@ -121,7 +121,7 @@ pub(crate) fn keep_only<const N: usize>(kept: [OwnedFd; N]) -> io::Result<[Owned
     }
     // Not closed here but below, with all others.
     kept.into_iter().for_each(std::mem::forget);
-    // SAFETY: this process is a fresh copy in which nothing else uses its descriptors: whoever owned
+    // SAFETY: this process is a fresh copy in which nothing else uses its descriptors: anyone who owned
     // them stayed behind in the original. Only values and a constant string are passed.
     unsafe {
         for (index, fd) in moved.iter().enumerate() {

@@ -168,7 +168,7 @@ impl Event {
         self.0.as_fd()
     }
 
-    /// Wakes whoever waits, now or next.
+    /// Wakes anyone who waits, now or next.
     pub(crate) fn raise(&self) {
         let one = 1u64;
         // SAFETY: eight bytes are passed.

@@ -139,7 +139,7 @@ fn the_guard_lives_as_long_as_the_tree_and_leaves_nothing() {
     assert_eq!(std::fs::read(&path).unwrap(), b"late");
     assert_eq!(folder.names(), ["data"], "the ledger is gone");
     let word = client.ledger.header.guard.load(SeqCst);
-    assert_eq!(word, OWNER_DIED, "whoever looks sees that it is gone");
+    assert_eq!(word, OWNER_DIED, "anyone who looks sees that it is gone");
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn files_that_change_meanwhile() {
 }
 
 #[test]
-fn whoever_wants_to_write_to_a_mapped_file_does_not_wait_for_its_end() {
+fn who_wants_to_write_to_a_mapped_file_does_not_wait_for_its_end() {
     let lines_of = |place: &Place| {
         let options = options(Strategy::Mapped, 4096, Ends::Any);
         Lines::open(place.input(), &options).unwrap()

@@ -114,7 +114,7 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // Whoever wants to know calls `finish`.
+        // Anyone who wants to know calls `finish`.
         let _ = self.flush();
     }
 }

@@ -3,7 +3,7 @@
 //! A map shows changes that others make while a slice of it is looked at, and a file that gets
 //! shorter ends the process with SIGBUS. Therefore a map is used only under a *read lease*
 //! (fcntl(2), `F_SETLEASE`): the kernel grants it while nobody has the file open for writing, and
-//! holds whoever opens it for writing or truncates it until the lease is given back, 45 seconds at
+//! holds anyone who opens it for writing or truncates it until the lease is given back, 45 seconds at
 //! most (/proc/sys/fs/lease-break-time). Between blocks this module looks whether somebody waits,
 //! and if so lets the map go and reads on. Where there is no lease (the file is open for writing, it
 //! belongs to somebody else, the file system has none) another strategy takes over.
@@ -63,7 +63,7 @@ fn map(file: &File) -> Option<Mmap> {
 #[allow(unsafe_code)]
 fn take_lease(file: &File) -> bool {
     let fd = file.as_raw_fd();
-    // Who breaks a lease makes the kernel send a signal. SIGURG does nothing where it is not
+    // Breaking a lease makes the kernel send a signal. SIGURG does nothing where it is not
     // expected; without this it would be SIGIO, which ends the process.
     // SAFETY: these commands of fcntl take an integer and touch no memory.
     unsafe {

@@ -49,8 +49,8 @@ pub enum Strategy {
     /// A thread reads ahead, some buffers at most. Not for a file that one read gets.
     Pipeline,
     /// The file's pages themselves, without a copy: the fastest for a file that is in the page cache.
-    /// Only while nobody can change the file; who wants to write to it waits until the caller is done
-    /// with the present block, which is why this is not the default.
+    /// Only while nobody can change the file; a process that wants to write to it waits until the caller is
+    /// done with the present block, which is why this is not the default.
     Mapped,
     /// Several reads in flight at once, through io_uring (feature `uring`).
     Ring,

@@ -41,7 +41,7 @@ impl Store {
     /// Where it cannot be read, or is of a later version or none of ours.
     pub fn open_to_read(path: &Path) -> Result<Store, Error> {
         let shown = path.to_string_lossy().into_owned();
-        // Whoever has it open keeps a log beside it, and the last one removes that. Without a log the
+        // Anyone who has it open keeps a log beside it, and the last one removes that. Without a log the
         // file is whole by itself; to read it as others do would make one, and leave it there.
         let how = if beside(path, "-wal").exists() { "" } else { "?immutable=1" };
         let store = Store::opened(path, how).map_err(failed("read", &shown))?;

@@ -120,8 +120,8 @@ pub fn is_named(actions: usize, fd: i32) -> bool {
 #[unsafe(link_section = ".data")]
 static HAS_SHARED: AtomicBool = AtomicBool::new(false);
 
-/// Whether another process of the tree has the same description, and sees where it is: who meets its end there
-/// knows that others have had what came before.
+/// Whether another process of the tree has the same description, and sees where it is: a process that meets
+/// its end there knows that others have had what came before.
 pub fn shows_its_offset(file: &OpenFile) -> bool {
     file.why.load(Relaxed) & Why::Shared.bit() != 0
         || file.is_from_outside() && HAS_SHARED.load(Relaxed)

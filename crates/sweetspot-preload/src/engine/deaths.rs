@@ -46,7 +46,7 @@ pub fn can_wait() -> bool {
 pub fn reaped(child: i32) {
     match child {
         1.. if can_wait() => others::was_told_of(child as u32),
-        // Who ignores SIGCHLD is told by an error that there is no child any more.
+        // A process that ignores SIGCHLD is told by an error that there is no child any more.
         ..0 => learned(),
         0.. => {}
     }
@@ -148,7 +148,7 @@ fn is_exiting(process: i32) -> bool {
     const EXITING: u64 = 4;
     let mut buffer = [0; 1024];
     let Some(text) = proc::stat_of(process, &mut buffer) else {
-        // Gone by now, or nobody can tell: who lives is not waited for.
+        // Gone by now, or nobody can tell: a living process is not waited for.
         return sys::is_dead(process);
     };
     let number = |field| proc::stat_field(text, field).and_then(sys::decimal).unwrap_or(0);

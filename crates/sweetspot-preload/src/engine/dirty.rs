@@ -1,8 +1,8 @@
 //! The dirty set: files with pending bytes, in the order of their last writes; and writing all of them
 //! out, oldest first.
 //!
-//! A file is in the set while its `dirty` is 1. The counts of them (in `concerns`, by inode, in the ledger, of
-//! those that others may look at) change with it, and nowhere else.
+//! A file is in the set while its `dirty` is 1. The counts of them (in `concerns`, by inode, in the ledger,
+//! of those that others may look at) change with it, and nowhere else.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{
@@ -65,7 +65,7 @@ fn pending_ended(file: &OpenFile) {
     entries::count_waiting(false);
 }
 
-/// Puts the files with pending bytes in the order of their last writes: whoever compares the times of two
+/// Puts the files with pending bytes in the order of their last writes: anyone who compares the times of two
 /// files sees which of them was written later. Returns what tells their times apart. The lock of the
 /// list is held.
 fn sort_dirty() -> Apart {
@@ -215,7 +215,7 @@ fn set_modified(file: &OpenFile, entry: &Entry, wanted_ns: u64, before_ns: u64) 
     if wanted_ns >= before_ns
         && status_if_of(fd, file).is_some_and(|status| is_as_left(&status, entry))
     {
-        // It may be refused to who does not own the file.
+        // Only the owner of the file may do it.
         sys::set_modified(fd, wanted_ns);
         remember_status(entry, fd);
     }

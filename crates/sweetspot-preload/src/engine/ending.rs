@@ -27,7 +27,7 @@ pub fn can_buffer() -> bool {
         return true;
     }
     if streams::are_never_seen() {
-        // The reason has been noted by who found it.
+        // The reason has been noted where it was found.
         end();
     }
     // Else another thread is finding out.

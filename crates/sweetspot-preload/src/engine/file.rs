@@ -15,7 +15,7 @@
 //! # How a hit is safe without a lock
 //! `cursor` is {generation, cursor in the window}, one word. A hit reads it, checks that the
 //! window's description did not change meanwhile, copies, and then advances the cursor by
-//! compare-and-swap. Whoever refills, moves or closes the window first closes the cursor, which
+//! compare-and-swap. Anyone who refills, moves or closes the window first closes the cursor, which
 //! advances the generation: then the swap fails and the hit starts again. So a signal handler that
 //! reads the same file in the middle of a hit, or another thread that does, is just one that came
 //! first.
@@ -276,7 +276,7 @@ pub fn release_all_locks() {
 
 /// The word of the file to which the last write was appended, for as long as the next one may follow it
 /// without a question but those for the time and for room: nobody comes in between, its bytes wait at its
-/// position, no window is to show them, and no other file was written to since. Whoever takes the lock of
+/// position, no window is to show them, and no other file was written to since. Anyone who takes the lock of
 /// any file may be about to change that, and closes it.
 #[unsafe(link_section = ".data")]
 static APPEND_LANE: AtomicU64 = AtomicU64::new(NO_FILE);

@@ -134,7 +134,7 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
 
 /// Waits until the guard has given back what it took of a file. If it died meanwhile, its bytes are ours
 /// again: they are in the file, or nobody has written to it since they were taken. Else somebody may
-/// have stored something that follows from them, and they are not written here any more: whoever
+/// have stored something that follows from them, and they are not written here any more: anyone who
 /// finishes this process saves them beside.
 fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
     if entry.flushing.load(Relaxed) == FLUSH_FAILED {

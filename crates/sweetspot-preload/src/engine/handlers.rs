@@ -11,7 +11,7 @@
 //! restart and the return from the handler are the kernel's work as ever. Ours jumps to the program's
 //! and leaves nothing on the stack, whether that returns, jumps away or is unwound.
 //!
-//! The program's own action is shown to whoever asks: around each function that sets or asks it,
+//! The program's own action is shown to anyone who asks: around each function that sets or asks it,
 //! the kernel has the program's action (`uncover`), and afterwards ours again, in front of whatever
 //! the program has set (`cover`).
 //!
@@ -311,8 +311,8 @@ extern "C" fn before_handler(
     }
 }
 
-/// The program's handler is about to begin, with the mask of this moment: that of the action, and of whoever
-/// waited with one of its own (`sigsuspend`, `ppoll`).
+/// The program's handler is about to begin, with the mask of this moment: that of the action, and of anyone
+/// who waited with one of its own (`sigsuspend`, `ppoll`).
 fn handler_begins() {
     if !passive() {
         careful::handler_begins(sys::change_signal_mask(libc::SIG_BLOCK, 0));

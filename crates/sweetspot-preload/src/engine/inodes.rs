@@ -5,7 +5,7 @@
 //! waits would go out at each read of one of them.
 //!
 //! Two threads may begin at the same time, one to keep a window of a file and one to let its bytes wait,
-//! and both may look before either has given its sign. So whoever has given a sign looks a second time
+//! and both may look before either has given its sign. So anyone who has given a sign looks a second time
 //! ([`meets_pending`], [`meets_use`]): of the two at least one finds the other.
 
 use core::sync::atomic::{

@@ -68,7 +68,7 @@ pub fn write_buffer_bytes_left() -> u64 {
     mapped().map_or(0, |ledger| ledger.header.write_buffer_bytes_left.load(Relaxed))
 }
 
-/// Lets go of the shared memory for good: the process is about to give up rights, and whoever may
+/// Lets go of the shared memory for good: the process is about to give up rights, and anyone who may
 /// then control it must not reach what others have pending. Private zeros take its place, because
 /// counters and entries are still pointed to. What could not be written keeps its write buffer.
 pub fn let_go() {

@@ -23,7 +23,7 @@ pub fn opened(fd: i32, flags: i32) {
     }
 }
 
-/// Whether a file may be written, or is cut, by who opens it with these flags.
+/// Whether a file that is opened with these flags may be written, or is cut.
 #[inline(always)]
 fn is_for_writing(flags: i32) -> bool {
     flags & (libc::O_ACCMODE | libc::O_TRUNC) != 0
@@ -249,7 +249,7 @@ pub fn duplicated(old: i32, new: i32) {
         return;
     }
     if table::word(new).is_none() {
-        // Nobody knows the number yet; whoever uses it later is not seen to use the same position.
+        // Nobody knows the number yet; anyone who uses it later is not seen to use the same position.
         special_use(old, Why::Shared);
         return;
     }

@@ -1,6 +1,6 @@
 //! Other processes of the tree, as the ledger shows them, and what waits of them.
 //!
-//! Whoever learns that one of them has died waits until the guard has finished it. Whoever learns that
+//! Anyone who learns that one of them has died waits until the guard has finished it. Anyone who learns that
 //! one has stopped, or takes a descriptor of one that works, has the guard write what waits of it: it
 //! makes no call at which that could leave by itself.
 

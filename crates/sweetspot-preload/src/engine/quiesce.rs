@@ -88,7 +88,7 @@ pub fn quiesce_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
             Next::BackOff => learned.back_off(),
             _ => learned.start_again(),
         };
-        // Whoever finds it so calls the kernel, which knows the position by now.
+        // Anyone who finds it so calls the kernel, which knows the position by now.
         file.state.store(word.0, Release);
     }
     if let Next::PassThrough(why) = next {

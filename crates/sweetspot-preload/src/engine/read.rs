@@ -230,7 +230,8 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
 
 /// Before a read that goes to the kernel, at its offset or at `offset`.
 fn before_pass_through(file: Option<&OpenFile>, fd: i32, len: usize, offset: Option<i64>) {
-    // A FIFO or a terminal that was opened by its path: who writes there, or waits to, notices the read.
+    // A FIFO or a terminal that was opened by its path: the process that writes there, or waits to, notices
+    // the read.
     let is_noticed = |file: &OpenFile| file.traits.load(Relaxed) & transition::NOTICED != 0;
     let is_news = |file| {
         inodes::others_pending(file) || super::children::shows_its_offset(file) || is_noticed(file)

@@ -20,7 +20,7 @@ use crate::floor::signals::SignalsBlocked;
 /// Every file system has positions up to this one. Of others the kernel is asked.
 const POSITION_MAX: i64 = i32::MAX as i64;
 
-/// It is asked for so much more at once: who goes on through a file asks once in a while.
+/// It is asked for so much more at once: a program that goes on through a file asks once in a while.
 const ASK_BEYOND: u64 = 1 << 30;
 
 /// What can be done with a `lseek` at once: where the kernel's offset is the position it goes to the

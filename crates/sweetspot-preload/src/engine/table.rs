@@ -116,7 +116,7 @@ pub fn open_file(fd: i32) -> Option<(&'static OpenFile, u64)> {
     Some((OpenFile::from_word(word), word))
 }
 
-/// Sets the word of a descriptor. Whoever finds an open file by it finds it as it was made: the
+/// Sets the word of a descriptor. Anyone who finds an open file by it finds it as it was made: the
 /// address that is loaded decides what is loaded next, which no machine does in the other order.
 pub fn set(fd: i32, new: u64) {
     if let Some(word) = word(fd) {

@@ -33,8 +33,8 @@ pub fn single_threaded() -> bool {
     unsafe { (*SINGLE_THREADED.load(Ordering::Relaxed)).load(Ordering::Relaxed) != 0 }
 }
 
-/// The threads of this process, for who does several things at once. A handler that comes in between may
-/// make a thread: so what is right for one alone is asked for anew where more than a count depends on it.
+/// The threads of this process, for callers that do several things at once. A handler that comes in between
+/// may make a thread: so what is right for one alone is asked for anew where more than a count depends on it.
 #[derive(Clone, Copy)]
 pub enum Threads {
     One,

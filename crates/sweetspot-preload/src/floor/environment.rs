@@ -28,7 +28,7 @@ pub fn variable_now(name: &[u8]) -> Option<&'static [u8]> {
 
 /// The value of an environment variable.
 pub fn variable(mut entry: Variables, name: &[u8]) -> Option<&'static [u8]> {
-    // SAFETY: a list of strings that ends with null; whoever asks knows that it does not change.
+    // SAFETY: a list of strings that ends with null; anyone who asks knows that it does not change.
     unsafe {
         if entry.is_null() {
             return None;

@@ -357,7 +357,7 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32, timeout_m
     };
 }
 
-/// Wakes whoever sleeps on `word`.
+/// Wakes anyone who sleeps on `word`.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: the word lives through the call.
     unsafe { syscall!(SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0, 0, 0) };

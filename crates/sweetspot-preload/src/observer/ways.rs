@@ -37,7 +37,7 @@ pub fn start() {
 #[inline(always)]
 fn armed(kind: Kind, fd: i32, len: u64) -> Option<&'static Seen> {
     let seen = SEEN.get(fd as usize)?;
-    // Who reads thousands of small files gives each of them all the room that there is.
+    // A program that reads thousands of small files gives each of them all the room that there is.
     let is_small = || len < LARGE_BYTES || seen.flags.load(Relaxed) & FOLDED != 0;
     (seen.left.load(Relaxed) > 0 && (kind == Kind::Seek || is_small())).then_some(seen)
 }

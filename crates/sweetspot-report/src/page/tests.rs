@@ -1,4 +1,4 @@
-//! What can be told of a page without a browser: who reads it aloud, in which colours, and that it asks
+//! What can be told of a page without a browser: how it is read aloud, in which colours, and that it asks
 //! nobody for anything.
 
 use super::*;

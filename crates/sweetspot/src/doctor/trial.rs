@@ -133,7 +133,7 @@ fn failed(what: &str, error: &io::Error) -> Failure {
     Failure::own(format!("{what}: {error}"))
 }
 
-/// The reads and writes that the kernel has counted for a process, whoever buffers above it.
+/// The reads and writes that the kernel has counted for a process, no matter who buffers above it.
 type Counted = Option<[u64; 2]>;
 
 /// Starts it and waits for it; returns its process number, and what the kernel has counted.

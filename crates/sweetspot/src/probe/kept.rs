@@ -2,7 +2,7 @@
 //!
 //! One small file a program, in the user's cache folder, which holds a hash of the facts. Another
 //! kernel, C library, environment, container or build of ours gives another hash, and then the
-//! question is asked anew. Whoever can write there could make sweetspot promise what does not come
+//! question is asked anew. Anyone who can write there could make sweetspot promise what does not come
 //! true, and nothing else. Where nothing can be kept, it is asked each time.
 
 use crate::environment::Environment;

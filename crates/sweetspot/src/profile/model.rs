@@ -225,7 +225,7 @@ pub fn judge(profile: &mut Profile) {
             .iter()
             .map(|kind| kind.total_ns(&costs))
             .fold((0.0, 0.0), |sum, kind| (sum.0 + kind.0, sum.1 + kind.1));
-        // Who is evicted in the middle of a call did not wait for what the call does.
+        // A process that is evicted in the middle of a call did not wait for what the call does.
         let total = total - waiting * evicted;
         waiting *= 1.0 - evicted;
         (file.seconds, file.waiting_seconds) = (total / 1e9, waiting / 1e9);

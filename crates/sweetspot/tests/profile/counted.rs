@@ -167,8 +167,8 @@ fn small_files_are_counted_by_folder_and_busy_ones_apart() {
     assert!((100..200).contains(&waits), "the first of a folder is followed: {alone:#?}");
 }
 
-/// Who gives each of thousands of small files all the room that there is (as `grep` does) makes small
-/// calls; large ones stand in the same line for as many as there were.
+/// A program that gives each of thousands of small files all the room that there is (as `grep` does) makes
+/// small calls; large ones stand in the same line for as many as there were.
 #[test]
 fn calls_are_large_by_what_they_moved() {
     let place = Place::new();

@@ -25,7 +25,7 @@ const MARK: &str = "SWEETSPOT_SOAK";
 /// What all jobs have in common.
 struct Soak {
     folder: PathBuf,
-    /// A copy: who runs the database need not be able to reach ours.
+    /// A copy: the user that runs the database need not be able to reach ours.
     sweetspot: PathBuf,
     log: PathBuf,
     ends: Instant,

@@ -19,14 +19,16 @@ pub use signal::{instruction_pointer, restorer};
 /// `EM_AARCH64`.
 pub const MACHINE: u16 = 183;
 
-/// The largest page that a kernel of this machine may have: its pages have 4, 16 or 64 KiB, as the kernel was built.
+/// The largest page that a kernel of this machine may have: its pages have 4, 16 or 64 KiB, as the kernel was
+/// built.
 pub const PAGE_BYTES_MAX: u64 = 65536;
 
 /// Alone in its pages, however large they are.
 #[repr(C, align(65536))]
 pub struct OwnPage<T>(pub T);
 
-/// Memory of programs ends here. A kernel with larger addresses gives them only to whoever asks for more by address.
+/// Memory of programs ends here. A kernel with larger addresses gives them only to anyone who asks for more
+/// by address.
 pub const USER_END: usize = 1 << 48;
 
 /// Calls that only older machines have: numbers that no call has.

@@ -26,7 +26,8 @@ pub const PAGE_BYTES_MAX: u64 = 4096;
 #[repr(C, align(4096))]
 pub struct OwnPage<T>(pub T);
 
-/// Memory of programs ends here. Without five-level page tables, and for whoever does not ask for more by address.
+/// Memory of programs ends here. Without five-level page tables, and for anyone who does not ask for more by
+/// address.
 pub const USER_END: usize = 1 << 47;
 
 /// Calls that only the older machine has.

@@ -77,8 +77,8 @@ fn await_all() {
 /// How long the guard may take to give a copy back, in milliseconds.
 const GIVE_BACK_MS_MAX: u64 = 1000;
 
-/// Waits until the guard has closed its copy of a description: whoever closes it after us is the last
-/// one, to locks, to watchers, and to whoever wants to run the file.
+/// Waits until the guard has closed its copy of a description: anyone who closes it after us is the last
+/// one, to locks, to watchers, and to anyone who wants to run the file.
 pub(super) fn wait_given_back(entry: &Entry, left: u64) {
     let begun_ms = clock::now_ms();
     while entry.state.load(Acquire) == left && guarded() {

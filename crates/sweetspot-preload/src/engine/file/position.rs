@@ -14,7 +14,7 @@ impl OpenFile {
     #[inline(always)]
     pub fn resolved_position(&self) -> u64 {
         loop {
-            // Whoever stores `AT_END` has said before where that is.
+            // Anyone who stores `AT_END` has said before where that is.
             let position = self.position.load(Ordering::Acquire);
             if position != AT_END {
                 return position;
@@ -84,7 +84,7 @@ impl OpenFile {
             let at = self.cursor.load(Relaxed);
             let closed = ((at >> 32).wrapping_add(1) << 32) | CLOSED;
             if swap(&self.cursor, at, closed) {
-                // What is now changed of the window may not be seen by whoever still finds it open.
+                // What is now changed of the window may not be seen by anyone who still finds it open.
                 fence(Ordering::Release);
                 return at & CLOSED;
             }

@@ -142,7 +142,7 @@ hook! {
 
 hook! {
     fn daemon(keep_folder: c_int, keep_descriptors: c_int) -> c_int, next => {
-        // The parent ends inside; whoever comes back is the child, unless it could not be made.
+        // The parent ends inside; anyone who comes back is the child, unless it could not be made.
         let parent = crate::floor::sys::process_id();
         dispatch::before_fork();
         let answer = next(keep_folder, keep_descriptors);

@@ -103,8 +103,8 @@ extern "C" fn before_dlmopen(namespace: c_long, path: *const c_char) -> usize {
     dlmopen::next()
 }
 
-// Functions by their names. Who asks the loader for one of libc's in which a hook stands in front is
-// given the hook, as whoever is linked to it. Here, too, the loader looks at who calls it.
+// Functions by their names. A program that asks the loader for one of libc's in which a hook stands in front
+// is given the hook, as anyone who is linked to it. Here, too, the loader looks at who calls it.
 macro_rules! finds {
     ($($name:ident as $from:ident, $before:ident, $ask:ident, $has_version:literal;)*) => {$(
         #[doc = "Keeps its arguments, and learns where it returns to."]

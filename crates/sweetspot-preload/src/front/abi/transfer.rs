@@ -41,7 +41,7 @@ between! {
 }
 
 hook! {
-    // Whoever reads the pipe finds in it what is stored in these pages until then.
+    // Anyone who reads the pipe finds in it what is stored in these pages until then.
     fn vmsplice(fd: c_int, vector: Pointer, count: usize, flags: c_uint) -> isize, next => {
         dispatch::syncs();
         dispatch::hand_over(fd);

@@ -98,7 +98,7 @@ public_sync_point! {
     fn __xpg_sigpause(signal: c_int) -> c_int;
     fn sigpending(into: Pointer) -> c_int;
 
-    // Threads share what is kept here, but who waits for one may wait for long.
+    // Threads share what is kept here, but a thread that waits for one may wait for long.
     fn thrd_join(thread: Pointer, answer: Pointer) -> c_int;
 
     fn msgget(key: c_int, flags: c_int) -> c_int;

@@ -1,13 +1,14 @@
 //! Programs that this one becomes or starts: those that the library would harm start without it.
 //!
 //! The dynamic linker prints an error where it cannot load a library (another machine, a file that
-//! may not be read any more, a small limit on addresses or data), a C library that is not known may lack what we need, and AddressSanitizer
-//! refuses to start when it does not come first. Such a program gets an environment without us. Programs of
-//! other users (set-id) need no rule: their linker ignores us without a word.
+//! may not be read any more, a small limit on addresses or data), a C library that is not known may lack what
+//! we need, and AddressSanitizer refuses to start when it does not come first. Such a program gets an
+//! environment without us. Programs of other users (set-id) need no rule: their linker ignores us without a
+//! word.
 //!
 //! The child of a vfork comes here too, in its parent's memory: nothing is kept. Files are looked at
-//! aside (`floor::aside`), without a descriptor that anybody could notice, and little is needed of the caller's
-//! stack, which may be a small alternate one. What cannot be told (a damaged file, a bad address)
+//! aside (`floor::aside`), without a descriptor that anybody could notice, and little is needed of the
+//! caller's stack, which may be a small alternate one. What cannot be told (a damaged file, a bad address)
 //! leaves the environment as it is; the kernel or the linker then says what is wrong.
 
 mod environment;
@@ -138,7 +139,7 @@ impl File {
     unsafe fn open(folder: i32, path: *const c_char) -> Result<File, sys::Errno> {
         // SAFETY: as the caller says.
         if unsafe { sys::status_at(folder, path, 0) }.is_some_and(|status| !status.regular) {
-            // No program; and whoever waits at the other end of a pipe would be woken.
+            // No program; and anyone who waits at the other end of a pipe would be woken.
             return Err(sys::Errno(libc::EACCES));
         }
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -225,8 +226,8 @@ impl File {
         !same_kind || self.needs_what_harms(header)
     }
 
-    /// Whether it has a C library that is not known, or AddressSanitizer. (Never inlined: scripts that name scripts
-    /// come here with several frames of `is_harmed` on a stack that may be small.)
+    /// Whether it has a C library that is not known, or AddressSanitizer. (Never inlined: scripts that name
+    /// scripts come here with several frames of `is_harmed` on a stack that may be small.)
     #[inline(never)]
     fn needs_what_harms(&self, header: &Elf64_Ehdr) -> bool {
         let mut segments = [EMPTY_SEGMENT; SEGMENTS_MAX];

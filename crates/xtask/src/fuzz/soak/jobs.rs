@@ -20,7 +20,7 @@ pub struct Database {
     transactions: u64,
 }
 
-/// Who runs the database where we are root, which it refuses to be: nobody.
+/// The user that runs the database where we are root, as which it refuses to run.
 const NOBODY: u32 = 65534;
 const PGBENCH_SECONDS: u64 = 15;
 const SUMS: &str = "select sum(abalance), (select sum(tbalance) from pgbench_tellers), (select
