@@ -407,6 +407,7 @@ fn words_of_time(nanoseconds: i128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verify::content::Pids;
 
     /// Whether a folder is among the changes depends on where the overlay is laid, and so on what
     /// others have mounted below it meanwhile.
@@ -421,7 +422,11 @@ mod tests {
             stderr: Content { len: 0, kept: sweetspot_sandbox::Kept::Hashes(Vec::new()) },
             changes: changes.iter().map(|entry| (path.clone(), Some(entry.clone()))).collect(),
             elsewhere,
-            span: Span { seconds: 0..=0, pids: 0..=0, names: Vec::new() },
+            span: Span {
+                seconds: 0..=0,
+                pids: Pids { first: 0, last: 0, max: 0 },
+                names: Vec::new(),
+            },
             seconds: 0.0,
             left_running: Vec::new(),
         };

@@ -85,9 +85,27 @@ fn compare(mut left: File, mut right: File) -> io::Result<Option<FirstDifference
 pub struct Span {
     /// Seconds since 1970.
     pub seconds: RangeInclusive<u64>,
-    pub pids: RangeInclusive<u64>,
+    pub pids: Pids,
     /// Names that it made up.
     pub names: Vec<Vec<u8>>,
+}
+
+/// Process numbers that were given out one after the other: after the highest the low ones follow again.
+#[derive(Clone, Debug)]
+pub struct Pids {
+    pub first: u64,
+    pub last: u64,
+    /// The highest that there can be.
+    pub max: u64,
+}
+
+impl Pids {
+    fn contains(&self, number: u64) -> bool {
+        match self.first <= self.last {
+            true => (self.first..=self.last).contains(&number),
+            false => (self.first..=self.max).contains(&number) || (1..=self.last).contains(&number),
+        }
+    }
 }
 
 /// Lines, counted from 1, that differ in nothing but times and process numbers. `None`: something
@@ -172,7 +190,7 @@ fn is_of_the_run(digits: &[u8], span: &Span) -> bool {
     let is_time = [1, 1_000, 1_000_000, 1_000_000_000]
         .iter()
         .any(|units_a_second| span.seconds.contains(&(number / units_a_second)));
-    is_time || span.pids.contains(&number)
+    is_time || span.pids.contains(number)
 }
 
 #[cfg(test)]
@@ -255,7 +273,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let span = |second: u64, pid: u64, name: &[u8]| Span {
             seconds: second..=second + 2,
-            pids: pid..=pid + 10,
+            pids: Pids { first: pid, last: (pid + 10) % 32_768, max: 32_767 },
             names: vec![name.to_vec()],
         };
         let left_span = span(1_795_000_000, 500, b"tmp.aXb");
@@ -275,6 +293,18 @@ mod tests {
         check("job[505] 1795000001", "job[606] 1795000011", Some(&[1]));
         check("ms 1795000001123", "ms 1795000012003", Some(&[1]));
         check("job 505", "job 611", None);
+        let left_span = span(1_795_000_000, 32_765, b"tmp.aXb");
+        let check_wrapped = |job: &str, expected: Option<&[usize]>| {
+            let left = content(folder.path(), "left", job.as_bytes());
+            let right = content(folder.path(), "right", b"job 606");
+            let found = only_times((&left, &left_span), (&right, &right_span)).unwrap();
+            assert_eq!(found, expected.map(|lines| lines.iter().copied().collect()), "{job}");
+        };
+        check_wrapped("job 32766", Some(&[1]));
+        check_wrapped("job 7", Some(&[1]));
+        check_wrapped("job 8", None);
+        check_wrapped("job 32764", None);
+        check_wrapped("job 40000", None);
         check("to /tmp/tmp.aXb now", "to /tmp/tmp.Qrs now", Some(&[1]));
         check("to /tmp/tmp.aXb now", "to /tmp/tmp.Zzz now", None);
         check("total 17", "total 18", None);

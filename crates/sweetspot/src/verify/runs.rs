@@ -6,7 +6,7 @@ use crate::home;
 use crate::inherited;
 use crate::reach::{self};
 use crate::verify::compare::{Elsewhere, Outcome};
-use crate::verify::content::Span;
+use crate::verify::content::{Pids, Span};
 use crate::verify::place::WatchedFolders;
 use crate::verify::{END_PATIENCE, INPUT_PATIENCE, LOOK, TICK, cannot_compare, files, place};
 use indicatif::ProgressBar;
@@ -134,7 +134,7 @@ impl<'a> Runs<'a> {
             elsewhere,
             span: Span {
                 seconds: started - 1..=seconds_now() + 1,
-                pids: u64::from(ran.pids.0)..=u64::from(ran.pids.1),
+                pids: Pids { first: ran.pids.0.into(), last: ran.pids.1.into(), max: pid_max() },
                 names: Vec::new(),
             },
             seconds: ran.seconds,
@@ -312,6 +312,12 @@ fn refused(cause: &Refused) -> Failure {
 
 fn seconds_now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// The highest process number that there can be, here or on any machine of 64 bits.
+fn pid_max() -> u64 {
+    let text = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+    text.trim().parse().unwrap_or(1 << 22)
 }
 
 /// The standard input that every run gets.
