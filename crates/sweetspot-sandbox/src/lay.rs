@@ -5,7 +5,7 @@
 //! which every name of the old one is there, the folders with their overlays, the files to be read
 //! only. Where that would be too many names, and for the root folder, the folder stays closed.
 //!
-//! Everything is opened before the first mount, because a mount hides what lies below it, and in the
+//! Every folder is opened before the first mount, because a mount hides what lies below it, and in the
 //! new namespace, because the kernel lays no overlay with folders of another one.
 
 mod top;
@@ -16,12 +16,13 @@ use crate::mounts::{self, Mount, OVERLAYS_MAX, Plan};
 use crate::shown;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Access, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
     mount_remount,
 };
 use serde::{Deserialize, Serialize};
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -58,8 +59,8 @@ const HARMLESS_DEVICES: [&str; 19] = [
 ];
 /// Stands in the sandbox where the folder of the run stands outside: for the summary of `run`.
 pub const INSIDE: &str = "inside";
-/// So many names of substituted folders are opened; a process may usually open a thousand.
-const KEPT_NAMES_MAX: usize = 300;
+/// So many names of substituted folders are shown. Each is a mount; twice as many take four times as long.
+const KEPT_NAMES_MAX: usize = 2_000;
 
 /// What was laid, as the parent must know it.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -159,8 +160,8 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
     }
     if let (Some(shared), Ok(memory)) = (shared, memory) {
         // It begins empty: what lies there belongs to processes outside.
-        TopFolders { run: path_of(&shared), number: laid.folders.len() }
-            .lay_substitute(&memory, &[])?;
+        let place = TopFolders { run: path_of(&shared), number: laid.folders.len() };
+        place.lay_substitute(&memory, &Kept { folder: shared, names: Vec::new() })?;
         laid.folders.push(SHARED_MEMORY.into());
     }
     mount_bind(path_of(&run).join(INSIDE), &arguments.folder)
@@ -173,14 +174,23 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
 
 /// What lies below each of them, opened before anything is mounted over it.
 fn opened(tops: &[Top]) -> Result<Vec<Option<Below>>, String> {
-    let names: Vec<&Path> = tops.iter().map(|top| top.folder.as_path()).collect();
+    let mut laid: Vec<&Path> = tops.iter().map(|top| top.folder.as_path()).collect();
     let mut room = KEPT_NAMES_MAX;
-    let open = |top: &Top| match top.kind {
-        // It may have gone meanwhile.
-        TopKind::Overlay => Ok(open_path(&top.folder).ok().map(Below::Overlay)),
-        TopKind::Substitute => Kept::open(&top.folder, &names, &mut room),
-    };
-    tops.iter().map(open).collect()
+    let mut opened = Vec::with_capacity(tops.len());
+    // The innermost first: what gets no substitute of its own is shown by the one around it as it is.
+    for top in tops.iter().rev() {
+        let below = match top.kind {
+            // It may have gone meanwhile.
+            TopKind::Overlay => open_path(&top.folder).ok().map(Below::Overlay),
+            TopKind::Substitute => Kept::open(&top.folder, &laid, &mut room).map(Below::Substitute),
+        };
+        if below.is_none() {
+            laid.retain(|folder| *folder != top.folder);
+        }
+        opened.push(below);
+    }
+    opened.reverse();
+    Ok(opened)
 }
 
 /// Gives the run folders of its own for the notes of guards: they are nobody's change, and in an overlay
@@ -289,95 +299,104 @@ fn mount_of_its_own(folder: &Path) -> Result<OwnedFd, String> {
 /// What must be opened before the first mount.
 enum Below {
     Overlay(OwnedFd),
-    Substitute(Vec<Kept>),
+    Substitute(Kept),
 }
 
-/// A name that a substitute shows as it is.
+/// What a substitute shows as it is.
 struct Kept {
-    path: PathBuf,
-    what: What,
+    /// The folder under the substitute. Its names are found through it: whatever is mounted meanwhile
+    /// is mounted over what is seen from outside.
+    folder: OwnedFd,
+    names: Vec<(OsString, What)>,
 }
 
 enum What {
     /// A place for what gets an overlay or a substitute itself.
     Place,
-    Folder(OwnedFd),
-    File(OwnedFd),
+    Folder,
+    File,
     Link(PathBuf),
 }
 
 impl Kept {
-    /// Opens all names in a folder; `None` where they are too many.
-    fn open(folder: &Path, tops: &[&Path], room: &mut usize) -> Result<Option<Below>, String> {
-        let mut kept = Vec::new();
+    /// All names in a folder; `None` where they are too many, or where it has gone.
+    fn open(folder: &Path, laid: &[&Path], room: &mut usize) -> Option<Kept> {
+        let mut names = Vec::new();
+        let mut left = *room;
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
-            let what = if tops.contains(&path.as_path()) {
-                What::Place
-            } else if kind.is_symlink() {
-                What::Link(fs::read_link(&path).unwrap_or_default())
-            } else {
-                let Some(left) = room.checked_sub(1) else { return Ok(None) };
-                *room = left;
-                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                // What has gone meanwhile, or is closed to us, is not there.
-                let Ok(fd) = rustix::fs::open(&path, flags, Mode::empty()) else { continue };
-                if kind.is_dir() { What::Folder(fd) } else { What::File(fd) }
-            };
-            kept.push(Kept { path, what });
+            let what =
+                if laid.contains(&path.as_path()) { What::Place } else { What::of(&path, kind) };
+            if let What::Folder | What::File = what {
+                left = left.checked_sub(1)?;
+            }
+            names.push((entry.file_name(), what));
         }
-        Ok(Some(Below::Substitute(kept)))
+        *room = left;
+        Some(Kept { folder: open_path(folder).ok()?, names })
     }
 
     /// The devices of a run: those that hold nothing. A disk, or whatever else keeps what is written to
     /// it, is not there. `None`: there is no such folder.
-    fn devices() -> Result<Option<(Top, Vec<Kept>)>, String> {
+    fn devices() -> Result<Option<(Top, Kept)>, String> {
         let folder = Path::new(DEVICES);
         let Ok(top) = Top::look(folder) else { return Ok(None) };
-        let mut kept = Vec::new();
-        for name in HARMLESS_DEVICES {
+        let found = HARMLESS_DEVICES.iter().filter_map(|name| {
             let path = folder.join(name);
-            let Ok(found) = fs::symlink_metadata(&path) else { continue };
-            let what = if found.is_symlink() {
-                What::Link(fs::read_link(&path).unwrap_or_default())
-            } else {
-                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let Ok(fd) = rustix::fs::open(&path, flags, Mode::empty()) else { continue };
-                if found.is_dir() { What::Folder(fd) } else { What::File(fd) }
-            };
-            kept.push(Kept { path, what });
-        }
-        Ok(Some((top, kept)))
+            let kind = fs::symlink_metadata(&path).ok()?.file_type();
+            Some((name.into(), What::of(&path, kind)))
+        });
+        Ok(Some((top, Kept { names: found.collect(), folder: open_path(folder)? })))
     }
 
-    /// Puts the name into the folder `upper`. False: what it names has gone meanwhile.
-    fn put(&self, upper: &Path) -> std::io::Result<bool> {
-        let at = upper.join(self.path.file_name().unwrap_or_default());
-        match &self.what {
+    /// Puts a name into the folder `upper`. False: what it names has gone meanwhile.
+    fn put(&self, (name, what): &(OsString, What), upper: &Path) -> std::io::Result<bool> {
+        let at = upper.join(name);
+        match what {
             What::Place => fs::create_dir(at)?,
             What::Link(target) => symlink(target, at)?,
-            What::Folder(fd) => {
+            What::Folder => {
                 fs::create_dir(&at)?;
-                if !is_shown(fd, &at)? {
+                if !self.is_shown(name, &at)? {
                     return fs::remove_dir(&at).map(|()| false);
                 }
             }
-            What::File(fd) => {
+            What::File => {
                 fs::File::create(&at)?;
-                if !is_shown(fd, &at)? {
+                if !self.is_shown(name, &at)? {
                     return fs::remove_file(&at).map(|()| false);
                 }
             }
         }
         Ok(true)
     }
+
+    /// Shows a file or folder at another place, unless it has gone meanwhile, or is another one.
+    fn is_shown(&self, name: &OsStr, at: &Path) -> std::io::Result<bool> {
+        // By descriptor, as a name is followed where it has become a link.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(fd) = rustix::fs::openat(&self.folder, name, flags, Mode::empty()) else {
+            return Ok(false);
+        };
+        match mount_bind_recursive(path_of(&fd), at) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
 }
 
-/// Shows a file or folder at another place, unless it has gone meanwhile.
-fn is_shown(fd: &OwnedFd, at: &Path) -> std::io::Result<bool> {
-    let mounted = mount_bind_recursive(path_of(fd), at).map(|()| true);
-    mounted.map_err(Into::into).or_else(|error| if_gone(error).map(|()| false))
+impl What {
+    fn of(path: &Path, kind: fs::FileType) -> What {
+        if kind.is_symlink() {
+            What::Link(fs::read_link(path).unwrap_or_default())
+        } else if kind.is_dir() {
+            What::Folder
+        } else {
+            What::File
+        }
+    }
 }
 
 /// Others remove files while we look at them: what is gone needs nothing.
@@ -428,13 +447,13 @@ impl TopFolders {
     }
 
     /// Returns the names that it shows.
-    fn lay_substitute(&self, top: &Top, kept: &[Kept]) -> Result<Vec<Vec<u8>>, String> {
+    fn lay_substitute(&self, top: &Top, kept: &Kept) -> Result<Vec<Vec<u8>>, String> {
         let upper = self.upper(top)?;
         let failed = |error| said(&format!("substitute {}", shown(&top.folder)), error);
         let mut put = Vec::new();
-        for name in kept {
-            if name.put(&upper).map_err(failed)? {
-                put.push(bytes_of(&name.path));
+        for name in &kept.names {
+            if kept.put(name, &upper).map_err(failed)? {
+                put.push(bytes_of(&top.folder.join(&name.0)));
             }
         }
         // Recursive: what was put into it comes with it.

@@ -134,7 +134,9 @@ impl Sandbox {
             let owners = owners.map_err(|error| Refused::NotHere(error.to_string()))?;
             match Sandbox::at(wanted, owners, &place) {
                 Ok(sandbox) => return Ok(sandbox),
-                Err(cause) => refused = cause,
+                // What the kernel says at the best place says most.
+                Err(cause) if !matches!(refused, Refused::NotHere(_)) => refused = cause,
+                Err(_) => {}
             }
         }
         Err(refused)
@@ -172,8 +174,9 @@ impl Sandbox {
         self.forget(0).map_err(|error| error.to_string())?;
         if report.laid.is_closed(&here) {
             return Err(format!(
-                "{} cannot be covered, because a file system is mounted below it",
-                shown(&here)
+                "{} cannot be covered, because a file system is mounted below it{}",
+                shown(&here),
+                if here == Path::new("/") { "" } else { ", beside too many names" }
             ));
         }
         Ok(())
