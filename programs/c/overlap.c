@@ -1,9 +1,11 @@
 /* Two processes change the same bytes of a file, at times that leave no doubt which came first, and without
  * a word to each other: the first one writes records and then waits for nothing; the second one cuts the
- * file, or writes over the records. */
+ * file, or writes over the records. There are two for each way to do so, since whatever has one file written
+ * has all of its process written. Where the file is held early, the second one is nobody's child any more. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -11,7 +13,7 @@
 #include <time.h>
 #include "log.h"
 
-enum { RECORDS = 300, PARTS = 3, RECORD_BYTES = 10, AGAIN_MS = 100, SECOND_MS = 700, END_MS = 950, OVER_AT = 2000 };
+enum { RECORDS = 300, PARTS = 3, RECORD_BYTES = 10, AGAIN_MS = 100, SECOND_MS = 700, SPAWN_MS = 850, END_MS = 950, OVER_AT = 2000 };
 
 extern char **environ;
 
@@ -40,6 +42,7 @@ static void wait_until(double ms) {
 static const char *const names[] = {
     "open",        "open and write",  "open, appending", "creat",        "raw",          "truncate",   "fopen", "over",
     "over stream", "early ftruncate", "early write",     "early pwrite", "early writev", "early copy", "early many",
+    "held stream", "held raw",        "held map",        "cut to read",  "cut by vfork", "cut by spawn",
 };
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -47,19 +50,43 @@ static void put(int fd, const char *bytes, size_t len) {
     if (write(fd, bytes, len) != (ssize_t)len) say("short\n");
 }
 
-static void first(double begun_ms) {
-    int fds[NAMES];
-    for (int i = 0; i < NAMES; i++) {
-        int more = strstr(names[i], "appending") ? O_APPEND : 0;
-        fds[i] = open(names[i], O_WRONLY | more);
-    }
-    /* The first ones earn it that others wait, and whatever does not wait writes out all that does. */
+static void first(const char *name, double begun_ms) {
+    int fd = open(name, O_WRONLY | (strstr(name, "appending") ? O_APPEND : 0));
     for (int part = 1; part <= PARTS; part++) {
-        for (int i = 0; i < NAMES; i++)
-            for (int j = 0; j < RECORDS / PARTS; j++) put(fds[i], "first.....", RECORD_BYTES);
+        for (int i = 0; i < RECORDS / PARTS; i++) put(fd, "first.....", RECORD_BYTES);
         wait_until(begun_ms + (part < PARTS ? part * AGAIN_MS : END_MS));
     }
-    for (int i = 0; i < NAMES; i++) close(fds[i]);
+    close(fd);
+}
+
+/* What only who looks at this process from outside can know before it happens. */
+static FILE *held_stream;
+static char *held_map;
+
+static void act_unseen(const char *name, int before) {
+    char *words[] = {"true", NULL};
+    pid_t child = 0;
+    if (strcmp(name, "held stream") == 0) {
+        fseek(held_stream, OVER_AT, SEEK_SET);
+        fputs("second", held_stream);
+        fclose(held_stream);
+    }
+    if (strcmp(name, "held raw") == 0 && syscall(SYS_pwrite64, before, "second", 6, OVER_AT) != 6) say("short\n");
+    if (strcmp(name, "held map") == 0) memcpy(held_map + OVER_AT, "second", 6);
+    if (strcmp(name, "cut to read") == 0) close(open(name, O_RDONLY | O_TRUNC));
+    if (strcmp(name, "cut by vfork") == 0 && (child = vfork()) == 0) {
+        dup2(open(name, O_WRONLY | O_TRUNC), 1);
+        execvp(words[0], words);
+        _exit(1);
+    }
+    if (strcmp(name, "cut by spawn") == 0) {
+        posix_spawn_file_actions_t actions;
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_addopen(&actions, 1, name, O_WRONLY | O_TRUNC, 0644);
+        if (posix_spawnp(&child, words[0], &actions, NULL, words, environ)) say("not started\n");
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    if (child > 0) waitpid(child, NULL, 0);
 }
 
 static void act(const char *name, int before) {
@@ -88,29 +115,37 @@ static void act(const char *name, int before) {
     }
     if (strcmp(name, "early many") == 0)
         for (int i = 0; i < RECORDS; i++) put(before, "second....", RECORD_BYTES);
+    act_unseen(name, before);
     if (fd >= 0 && strcmp(name, "open") != 0) put(fd, "second", 6);
     if (fd >= 0) close(fd);
 }
 
-static void second(double begun_ms) {
-    int before[NAMES];
-    for (int i = 0; i < NAMES; i++) {
-        before[i] = strncmp(names[i], "early ", 6) == 0 ? open(names[i], O_WRONLY) : -1;
-        if (before[i] >= 0) lseek(before[i], OVER_AT, SEEK_SET);
+static int is_early(const char *name) { return strncmp(name, "early ", 6) == 0; }
+
+static void second(const char *name, double begun_ms) {
+    int before = is_early(name) || strncmp(name, "held ", 5) == 0 ? open(name, O_RDWR) : -1;
+    if (before >= 0) lseek(before, OVER_AT, SEEK_SET);
+    if (strcmp(name, "held stream") == 0) held_stream = fopen(name, "r+");
+    if (strcmp(name, "held map") == 0) {
+        held_map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, before, 0);
+        close(before);
     }
-    wait_until(begun_ms + SECOND_MS);
-    for (int i = 0; i < NAMES; i++) act(names[i], before[i]);
-    for (int i = 0; i < NAMES; i++)
-        if (before[i] >= 0) close(before[i]);
+    /* A spawn that opens files has whatever waits anywhere written first. */
+    wait_until(begun_ms + (strcmp(name, "cut by spawn") == 0 ? SPAWN_MS : SECOND_MS));
+    act(name, before);
+}
+
+static void start(char *program, const char *what, const char *name, char *begun) {
+    pid_t child;
+    char *words[] = {program, (char *)what, (char *)name, begun, NULL};
+    if (posix_spawn(&child, program, NULL, NULL, words, environ)) say("not started\n");
 }
 
 int main(int count, char **words) {
-    pid_t child;
     char begun[32];
-    if (count > 2) {
-        double begun_ms = atof(words[2]);
-        if (strcmp(words[1], "first") == 0) first(begun_ms);
-        else second(begun_ms);
+    int ends[2];
+    if (count > 3) {
+        (strcmp(words[1], "first") == 0 ? first : second)(words[2], atof(words[3]));
         log_out();
         return 0;
     }
@@ -118,12 +153,20 @@ int main(int count, char **words) {
     put(source, "second", 6);
     close(source);
     for (int i = 0; i < NAMES; i++) close(open(names[i], O_WRONLY | O_CREAT, 0644));
+    /* By the end of a pipe the end of all is known. */
+    if (pipe(ends)) say("pipe\n");
     sprintf(begun, "%.3f", now_ms());
-    for (int i = 0; i < 2; i++) {
-        char *own[] = {words[0], i ? "second" : "first", begun, NULL};
-        if (posix_spawn(&child, words[0], NULL, NULL, own, environ)) say("not started\n");
+    for (int i = 0; i < NAMES; i++) {
+        start(words[0], "first", names[i], begun);
+        if (!is_early(names[i])) start(words[0], "second", names[i], begun);
+        else if (fork() == 0) {
+            start(words[0], "second", names[i], begun);
+            _exit(0);
+        }
     }
+    close(ends[1]);
     while (wait(NULL) > 0) continue;
+    if (read(ends[0], begun, 1) != 0) say("a word\n");
     log_out();
     return 0;
 }

@@ -37,6 +37,7 @@
 //! much of the beginning is there. Anyone who finishes a death in between looks from `before` on for
 //! what came of that write, and writes only the rest.
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::cost::Cost;
@@ -53,6 +54,12 @@ pub const ENTRIES_MAX: usize = 2048;
 pub const RULES_MAX: usize = 64;
 /// Bytes of a path or pattern that are kept; a longer one is cut (paths are for display only).
 pub const TEXT_BYTES_MAX: usize = 256;
+/// How names of ledgers begin; the user's number and 16 hexadecimal digits follow.
+pub const NAME_PREFIX: &str = "sweetspot-";
+/// Where the records of files begin, in bytes from the start of the file.
+pub const FILES_AT: usize = offset_of!(Ledger, files);
+/// Where the entries begin.
+pub const ENTRIES_AT: usize = offset_of!(Ledger, entries);
 /// Where write buffers begin, in bytes from the start of the file: a multiple of the page size.
 pub const WRITE_BUFFERS_AT: u64 = (size_of::<Ledger>() as u64).next_multiple_of(65536);
 /// Bytes that write buffers can take together. The file is sparse: only what is used is allocated.
@@ -406,8 +413,8 @@ pub struct Entry {
     /// Advanced by the guard, which then wakes who waits for it, when it has given back what it took.
     pub given_back: AtomicU32,
     /// 1: another process has done, without a word to its owner, what writes that wait would undo: it has
-    /// taken a descriptor of the description, opened the file for writing, or set a limit. Nothing of it is
-    /// to wait any more.
+    /// taken a descriptor of the description, opened the file for writing (or had it open so before the
+    /// guard was asked), or set a limit. Nothing of it is to wait any more.
     pub is_recalled: AtomicU32,
     /// Without a place of their own: of the pending bytes, those at the beginning that are written.
     pub arrived: AtomicU64,

@@ -33,6 +33,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use crate::ledger::Ledger;
+
 /// Whose turn it is to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
@@ -102,6 +104,13 @@ pub fn length_unless_owned(word: u64) -> u64 {
 /// Bytes that are not in the file yet, as far as the word tells.
 pub fn waiting_of(word: u64) -> u64 {
     if owner_of(word) == Owner::Returned { 0 } else { length_of(word) }
+}
+
+/// Whether any entry of a ledger has bytes that are not in their file.
+pub fn is_anything_pending(ledger: &Ledger) -> bool {
+    // Before there is a guard nothing waits, and entries may have no memory.
+    let has_guard = ledger.header.guard.load(SeqCst) != 0;
+    has_guard && ledger.entries.iter().any(|entry| waiting_of(entry.word.load(SeqCst)) > 0)
 }
 
 /// The word with another owner.

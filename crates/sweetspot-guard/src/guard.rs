@@ -21,6 +21,7 @@ mod deaths;
 mod handles;
 mod living;
 mod place;
+mod writers;
 
 use std::fs::File;
 use std::io;
@@ -31,12 +32,11 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use sweetspot_core::ledger::{ENTRIES_MAX, Entry, Ledger};
+use sweetspot_core::ledger::{ENTRIES_AT, ENTRIES_MAX, Entry, Ledger};
 
 use self::deaths::{Watch, Watched};
 use self::handles::Handles;
 use crate::notes::Note;
-use crate::session::ENTRIES_AT;
 use crate::sys::{self, Epoll, Mapping, Resource};
 use crate::{filters, identity, quiet};
 
@@ -177,13 +177,5 @@ impl Guard {
 
     fn entries(&self) -> impl Iterator<Item = (usize, &Entry)> {
         self.ledger.entries.iter().enumerate()
-    }
-}
-
-/// Whether `path` still leads to `file`.
-pub(crate) fn is_same_file(path: &Path, file: &File) -> bool {
-    match (sys::status_at(path), sys::status(file)) {
-        (Ok(there), Ok(here)) => (there.device, there.inode) == (here.device, here.inode),
-        _ => false,
     }
 }

@@ -1,9 +1,12 @@
-//! Who a process is beyond its number, and which boot and namespace that number belongs to.
+//! Who a process is beyond its number, and which boot and namespace that number belongs to; which file a
+//! path leads to.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use crate::sys;
 
 fn malformed(path: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{path} has an unknown form"))
@@ -73,6 +76,14 @@ pub(crate) fn maps_file(pid: u32, device: u64, inode: u64) -> bool {
 pub(crate) fn thread_count() -> io::Result<u64> {
     // Two links are the folder's own.
     Ok(fs::metadata(Path::new("/proc/self/task"))?.nlink().saturating_sub(2))
+}
+
+/// Whether `path` still leads to `file`.
+pub(crate) fn is_same_file(path: &Path, file: &File) -> bool {
+    match (sys::status_at(path), sys::status(file)) {
+        (Ok(there), Ok(here)) => (there.device, there.inode) == (here.device, here.inode),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

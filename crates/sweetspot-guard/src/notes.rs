@@ -23,11 +23,10 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sweetspot_core::ledger::ENTRIES_MAX;
+use sweetspot_core::ledger::{ENTRIES_MAX, NAME_PREFIX};
 
-use crate::session::NAME_PREFIX;
+use crate::identity;
 use crate::sys::{self, Status};
-use crate::{guard, identity};
 
 /// The folder in each state folder.
 const FOLDER: &str = "ledgers";
@@ -112,7 +111,7 @@ impl Note {
 
     /// Nothing is pending: the note goes.
     pub(crate) fn remove(&self) {
-        if guard::is_same_file(&self.path, &self.file) {
+        if identity::is_same_file(&self.path, &self.file) {
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -23,16 +23,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sweetspot_core::ledger::{
-    Entry, Header, Ledger, MAGIC, PLACE_END, PLACE_OFFSET, Slot, TEXT_BYTES_MAX, WRITE_BUFFERS_AT,
-    WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
+    Entry, Header, Ledger, MAGIC, NAME_PREFIX, PLACE_END, PLACE_OFFSET, Slot, TEXT_BYTES_MAX,
+    WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
 
 use crate::error::{Error, ErrorKind};
 use crate::finish::{self, Extent, Saving};
-use crate::guard::is_same_file;
+use crate::identity::is_same_file;
 use crate::notes::{self, Identity, Noted};
-use crate::session::{FOLDER, NAME_PREFIX};
+use crate::session::FOLDER;
 use crate::sys::Locked;
 use crate::{identity, sys};
 

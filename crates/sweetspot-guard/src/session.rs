@@ -9,17 +9,17 @@ mod summary;
 
 use std::fs::File;
 use std::io;
-use std::mem::{offset_of, size_of};
+use std::mem::size_of;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, FLAG_GUARD, FLAG_STDIO, FLAG_SUMMARY, Ledger, MAGIC,
-    RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED, RULES_MAX, TEXT_BYTES_MAX, WRITE_BUFFERS_AT,
-    WRITE_BUFFERS_BYTES_MAX,
+    BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, ENTRIES_AT, FILES_AT, FLAG_GUARD, FLAG_STDIO,
+    FLAG_SUMMARY, Ledger, MAGIC, NAME_PREFIX, RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED, RULES_MAX,
+    TEXT_BYTES_MAX, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX,
 };
-use sweetspot_core::pending::waiting_of;
+use sweetspot_core::pending::{is_anything_pending, waiting_of};
 use sweetspot_core::policy::{MAX_AGE_MS, MAX_AGE_NAMESPACE_MS};
 use sweetspot_core::size::BufferSize;
 
@@ -30,8 +30,6 @@ use crate::{costs, filters, guard, identity, sys};
 
 /// Where ledgers are made: memory that has a name, on every Linux.
 pub const FOLDER: &str = "/dev/shm";
-/// How names of ledgers begin; the user's number and 16 hexadecimal digits follow.
-pub(crate) const NAME_PREFIX: &str = "sweetspot-";
 
 /// What is in force for one `run`.
 #[derive(Clone, Debug)]
@@ -109,11 +107,6 @@ fn buffer_word(buffer: BufferSize) -> u32 {
         BufferSize::Bytes(bytes) => bytes,
     }
 }
-
-/// Where the records of files and the entries begin, in bytes from the start of a ledger. Records
-/// have memory only where a summary is wanted.
-const FILES_AT: usize = offset_of!(Ledger, files);
-pub(crate) const ENTRIES_AT: usize = offset_of!(Ledger, entries);
 
 pub(crate) const MAKE: &str = "make the ledger in";
 
@@ -264,13 +257,6 @@ impl OwnedLedger {
     }
 }
 
-/// Whether any entry has bytes that are not in their file.
-pub(crate) fn is_anything_pending(ledger: &Ledger) -> bool {
-    // Before there is a guard nothing waits, and entries may have no memory.
-    let has_guard = ledger.header.guard.load(SeqCst) != 0;
-    has_guard && ledger.entries.iter().any(|entry| waiting_of(entry.word.load(SeqCst)) > 0)
-}
-
 /// Whether the ledger at `path` is one that a `run` inside of another one can use too: the user's own,
 /// with a guard that lives, in this pid namespace, without rules, and with nothing that is only its
 /// maker's.
@@ -350,7 +336,8 @@ pub(crate) fn fill(
     file.set_len(size)?;
     // All that processes touch is allocated before they may touch it: a full memory file system is
     // an error here and now, and can never be a SIGBUS later. A page costs a microsecond, so what is
-    // not needed yet is left to the guard, which starts beside the program.
+    // not needed yet is left to the guard, which starts beside the program. Records of files are needed
+    // only where a summary is wanted.
     let needed_bytes = if settings.summary { ENTRIES_AT } else { FILES_AT };
     sys::allocate(file, 0, needed_bytes as u64)?;
     let missing_bytes = (size_of::<Ledger>() - ENTRIES_AT) as u64;

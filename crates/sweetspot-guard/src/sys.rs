@@ -182,6 +182,11 @@ pub(crate) fn status_at(path: &Path) -> io::Result<Status> {
     statx(libc::AT_FDCWD, &c_string(path.as_os_str())?, libc::AT_SYMLINK_NOFOLLOW)
 }
 
+/// What is behind a link of /proc, as far as it is known without asking a server.
+pub(crate) fn status_behind(link: &Path) -> io::Result<Status> {
+    statx(libc::AT_FDCWD, &c_string(link.as_os_str())?, libc::AT_STATX_DONT_SYNC)
+}
+
 /// Whether the effective user may open what is behind the descriptor for writing.
 pub(crate) fn may_write(fd: impl AsFd) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;

@@ -11,13 +11,12 @@ use std::sync::atomic::Ordering::SeqCst;
 use sweetspot_core::ledger::{
     Entry, FLUSH_FAILED, STATE_DISCARD, STATE_FREE, Slot, next_state, state_of, write_buffer_start,
 };
-use sweetspot_core::pending::{flushed, waiting_of};
+use sweetspot_core::pending::{flushed, is_anything_pending, waiting_of};
 
 use super::place::write_where_it_belongs;
-use super::{DUE, Guard, is_same_file};
+use super::{DUE, Guard};
 use crate::finish::{self, Extent, Saving};
 use crate::notes::Note;
-use crate::session::is_anything_pending;
 use crate::sys::{self, Epoll};
 use crate::{costs, identity};
 
@@ -97,7 +96,7 @@ impl Guard {
         let header = &self.ledger.header;
         costs::keep(&self.costs, header.boot.load(SeqCst), &header.devices);
         if !is_anything_pending(&self.ledger) {
-            if is_same_file(&self.path, &self.file) {
+            if identity::is_same_file(&self.path, &self.file) {
                 let _ = std::fs::remove_file(&self.path);
             }
             self.note.get().into_iter().flatten().for_each(Note::remove);

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry, PLACE_OFFSET, SLOTS_MAX,
-    STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE,
-    WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, next_state, state_of,
+    CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry, PLACE_END, PLACE_OFFSET,
+    SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED,
+    STATE_RELEASE, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, next_state, state_of,
 };
 use sweetspot_core::pending::waiting_of;
 use sweetspot_core::size::BUFFER_BYTES_MAX;
@@ -260,7 +260,8 @@ impl Handles {
         }
         self.start_reaper()?;
         let (owner, pid) = self.owner(slot)?;
-        let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
+        let place = entry.place.load(SeqCst);
+        let is_copy = place == PLACE_OFFSET;
         let handle = if is_copy { self.copy(owner, fd)? } else { open_handle(pid, fd)? };
         let status = sys::status(&handle)?;
         let is_it = status.is_regular()
@@ -277,6 +278,11 @@ impl Handles {
         let lives =
             guard.lock_watch().living.get(&owner).is_some_and(|(_, fd)| !sys::is_dead(fd.as_fd()));
         if !lives {
+            return Err(Refused);
+        }
+        // With a shared offset it is open elsewhere as a matter of course.
+        if !is_copy && guard.is_written_by_others(pid, status, place == PLACE_END) {
+            entry.is_recalled.store(1, SeqCst);
             return Err(Refused);
         }
         guard.note(index, &handle, status)?;

@@ -15,7 +15,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::entries::{self, Mapped};
 use super::file::{self, AT_END, Attachment, Held, OpenFile, Placement};
-use super::flush::{drain_held, remember_status};
+use super::flush::{drain_held, is_recalled, remember_status};
 use super::space::{PAGE_BYTES, append_bytes_max, has_space, look_for_space};
 use super::{auto, dirty, handlers, inodes, others, quiesce, records, rules, table, transition};
 use crate::floor::atomic::swap;
@@ -249,6 +249,7 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     let Some(entry) = file.entry() else { return };
     match entries::answer(entry) {
         entries::Answer::Waiting => return,
+        entries::Answer::Refused if is_recalled(file) => return give_up(file, Why::OpenTwice),
         entries::Answer::Refused if is_large(file, entry) => return be_modest(file, entry),
         entries::Answer::Refused if file.is_from_outside() => return give_up(file, Why::NotCopied),
         entries::Answer::Refused => return give_up(file, Why::HandleRefused),

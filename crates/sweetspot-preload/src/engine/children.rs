@@ -17,7 +17,7 @@ use super::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, acquire_point, clear_passive, passive_reasons, set_passive,
 };
 use super::quiesce::{Next, quiesce};
-use super::{attach, concerns, entries, ledger, pool, release_point, table, unseen};
+use super::{attach, concerns, entries, ledger, life, pool, release_point, table, unseen};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -77,6 +77,9 @@ static NAMED_TOO_MANY: AtomicBool = AtomicBool::new(false);
 /// Lists that were begun where they are. A list that is not among them is a copy of another one, byte by
 /// byte, and may name anything.
 static LISTS: [AtomicUsize; NAMED_MAX] = [const { AtomicUsize::new(0) }; NAMED_MAX];
+
+/// In the place of a descriptor: the list opens files for writing.
+pub const OPENS: i32 = -2;
 
 /// A list of file actions is going to duplicate a descriptor.
 pub fn named_in_actions(actions: usize, fd: i32) {
@@ -213,6 +216,8 @@ static SPAWNING: AtomicU32 = AtomicU32::new(0);
 /// Before a vfork or spawn by this thread, by a list of file actions (0: none). Ends by itself when the
 /// parent goes on (or with `after_spawn`).
 pub fn before_spawn(actions: usize) {
+    // The child of a vfork, which may need it, maps nothing into its parent's memory.
+    let _ = life::told();
     if passive() {
         return;
     }

@@ -18,10 +18,8 @@
 //! compare-and-swap. Anyone who refills, moves or closes the window first closes the cursor, which
 //! advances the generation: then the swap fails and the hit starts again. So a signal handler that
 //! reads the same file in the middle of a hit, or another thread that does, is just one that came
-//! first.
-//!
-//! Where nobody can come in between at all (`concerns::CONCURRENT`), a hit moves the cursor by an
-//! addition.
+//! first. Where nobody can come in between at all (`concerns::CONCURRENT`), a hit moves the cursor by
+//! an addition.
 //!
 //! On a machine that reorders loads and stores (aarch64) this needs three things; on x86_64 they cost
 //! nothing. Stores to a window come after its closing ([`OpenFile::close_cursor`] ends with a release
@@ -30,15 +28,14 @@
 //! swap, is both.
 //!
 //! # Locks
-//! Everything that changes a window or a state is a transition: signals blocked
-//! (`signals::SignalsBlocked`), the file's lock held. An append holds the lock too, but blocks no
-//! signal. So a handler may find the lock held by the very append that it interrupted
-//! ([`Held::nested`]): then it may write out what is committed and quiesce the file, but not append;
-//! the interrupted append finds its generation gone and starts again. If the handler jumped out of it,
-//! the next call from a shallower frame takes the lock over; another thread does so after a second.
-//! Then calls on the file pass through, and its write buffer is never used again, because the old
-//! owner may still be copying into it: another thread, or a coroutine that only looked as if it had
-//! been left, because it has a stack of its own. (`engine::hold`)
+//! Everything that changes a window or a state is a transition: signals blocked, the file's lock held.
+//! An append holds the lock too, but blocks no signal. So a handler may find the lock held by the very
+//! append that it interrupted ([`Held::nested`]): then it may write out what is committed and quiesce
+//! the file, but not append; the interrupted append finds its generation gone and starts again. If the
+//! handler jumped out of it, the next call from a shallower frame takes the lock over; another thread
+//! does so after a second. Then calls on the file pass through, and its write buffer is never used
+//! again, because the old owner may still be copying into it: another thread, or a coroutine that only
+//! looked as if it had been left, because it has a stack of its own. (`engine::hold`)
 //!
 //! Locks are taken in one order: the list of dirty files, the registry, a file, and last the pool's
 //! or that of kept entries, whose holders take no other.
@@ -49,8 +46,10 @@ mod hit;
 mod position;
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::Ordering;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{self, Relaxed},
+};
 
 use sweetspot_core::cost::Meter;
 use sweetspot_core::ledger::{Counter, Entry, FileRecord};

@@ -12,11 +12,17 @@ use sweetspot_core::window::{Decision, Miss};
 
 use super::file::{Held, OpenFile};
 use super::process::{EPOCH, acquire_point, acquire_point_of_window};
-use super::read::Target;
 use super::{auto, flush, inodes, pool, quiesce, transition};
 use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
+
+/// The program's side of a read.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Buffer(*mut u8),
+    Vector(*const libc::iovec, i32),
+}
 
 /// What a miss leads to.
 pub(super) enum Step {

@@ -3,11 +3,12 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::learning::Learning;
+use sweetspot_core::ledger::Ledger;
 use sweetspot_core::why::Why;
 
 use super::children::{self, passive};
 use super::file::{self, OpenFile};
-use super::process::acquire_point;
+use super::process::{acquire_point, under_seccomp};
 use super::{
     attach, concerns, deaths, dirty, ending, flush, ledger, others, quiesce, release_point, table,
     transition,
@@ -18,20 +19,33 @@ use crate::floor::sys;
 /// A descriptor was opened by path, with these open flags. `fd` may be an error.
 pub fn opened(fd: i32, flags: i32) {
     began(fd, |fd| table::opened(fd, close_on_exec(flags)));
-    if fd >= 0 && is_for_writing(flags) && do_others_write() {
+    if fd >= 0 && is_for_writing(flags) && told().is_some_and(others::any_asked) {
         others::opened(fd, flags);
     }
 }
 
 /// Whether a file that is opened with these flags may be written, or is cut.
 #[inline(always)]
-fn is_for_writing(flags: i32) -> bool {
+pub fn is_for_writing(flags: i32) -> bool {
     flags & (libc::O_ACCMODE | libc::O_TRUNC) != 0
+}
+
+/// The ledger, by which others are told what this process does to files: also where it is not buffered
+/// itself, and in the child of a vfork, which touches nothing of what is kept here by that.
+pub(super) fn told() -> Option<&'static Ledger> {
+    (ledger::is_given() && !under_seccomp()).then(ledger::ledger).flatten()
 }
 
 /// Whether anything may wait in other processes of the tree.
 fn do_others_write() -> bool {
-    !passive() && deaths::can_wait() && ledger::ledger().is_some_and(others::any_waits)
+    told().is_some_and(others::any_waits)
+}
+
+/// A process is about to be made by file actions, some of which may open files for writing.
+pub fn spawn_opens() {
+    if do_others_write() {
+        others::opening();
+    }
 }
 
 /// A descriptor was made, and gets its word.

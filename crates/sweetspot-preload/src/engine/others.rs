@@ -30,6 +30,11 @@ pub fn any_waits(ledger: &Ledger) -> bool {
     ledger.header.waiting.load(SeqCst) != own
 }
 
+/// Whether the guard has been asked, by anyone, whether writes may wait.
+pub fn any_asked(ledger: &Ledger) -> bool {
+    ledger.header.used_bits.iter().any(|bits| bits.load(SeqCst) != 0)
+}
+
 /// The others of which something may wait: {slot, process}.
 pub fn waiting(ledger: &Ledger) -> impl Iterator<Item = (usize, u32)> {
     let slots = ledger.slots.iter().enumerate();
@@ -173,9 +178,21 @@ pub fn opened(fd: i32, flags: i32) {
     let is_placed = flags & libc::O_APPEND == 0;
     let concerned = |entry: &Entry| cuts || is_placed || is_placed_entry(entry);
     if recall_inode(status.device, status.inode, concerned) && cuts {
-        // It came after the cut that it was to come before.
-        sys::truncate(fd, 0);
+        // It came after the cut that it was to come before. By its name, since also who may only read
+        // through this descriptor has cut it.
+        let name = proc::name(b"/proc/self/fd/", fd, b"");
+        sys::truncate_at(CStr::from_bytes_until_nul(&name).unwrap_or(c""), 0);
     }
+}
+
+/// A process is about to be made that opens files for writing before it can say so: what others have
+/// waiting, for whatever file, is written first, and nothing of theirs waits any more.
+pub fn opening() {
+    let Some(ledger) = ledger::ledger() else { return };
+    let is_of_others = |entry: &&Entry| entry.slot.load(SeqCst) != entries::slot();
+    let held = used(ledger).filter(is_of_others).filter(|entry| is_held(entry));
+    held.for_each(|entry| entry.is_recalled.store(1, SeqCst));
+    write_all_out(ledger);
 }
 
 /// This process is about to write to a file what does not wait: what others have waiting for it comes

@@ -14,7 +14,7 @@ use sweetspot_core::ledger::Counter;
 
 use super::children::passive;
 use super::file::{CLOSED, Hit, OpenFile};
-use super::fill::{Step, miss};
+use super::fill::{Step, Target, miss};
 use super::process::{EPOCH, acquire_point_ahead, passive_for_good};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone, flush,
@@ -140,13 +140,6 @@ pub fn read_vector(
         _ => None,
     };
     slowly(fd, Target::Vector(vector, count), len.unwrap_or(0), offset)
-}
-
-/// The program's side of a read.
-#[derive(Clone, Copy)]
-pub(super) enum Target {
-    Buffer(*mut u8),
-    Vector(*const libc::iovec, i32),
 }
 
 /// The bytes that a vector asks for; `None` when it cannot be read or its sum is no length.

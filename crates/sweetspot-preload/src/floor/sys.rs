@@ -8,6 +8,7 @@
 //! here are `unsafe` where memory is handed over, and safe where the kernel checks all arguments.
 #![allow(unsafe_code)]
 
+use core::ffi::CStr;
 use core::ops::Range;
 
 pub use crate::arch::{call, stack_pointer, thread_pointer};
@@ -100,6 +101,12 @@ pub fn status(fd: i32) -> Option<Status> {
 pub fn truncate(fd: i32, len: i64) -> isize {
     // SAFETY: no memory of ours is handed over.
     unsafe { syscall!(SYS_ftruncate, fd as isize, len as isize) }
+}
+
+/// `truncate`, of what is at a path that ends in a zero.
+pub fn truncate_at(path: &CStr, len: i64) -> isize {
+    // SAFETY: a string that ends in a zero.
+    unsafe { syscall!(SYS_truncate, path.as_ptr(), len as isize) }
 }
 
 /// `fstatat`.

@@ -369,6 +369,9 @@ pub fn before_spawn(actions: usize) {
     if is_observed() {
         observer::shares(Sharing::Inherited, |fd| children::is_named(actions, fd));
     } else {
+        if children::is_named(actions, children::OPENS) {
+            life::spawn_opens();
+        }
         children::before_spawn(actions);
     }
 }

@@ -6,10 +6,11 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::engine::children::{
-    after_exec, after_spawn, begin_actions, forget_actions, named_in_actions,
+    OPENS, after_exec, after_spawn, begin_actions, forget_actions, named_in_actions,
 };
 use crate::engine::deaths;
 use crate::engine::ending::end_status;
+use crate::engine::life::is_for_writing;
 use crate::engine::process::begin_concurrency;
 use crate::floor::aside;
 use crate::front::dispatch::{
@@ -231,6 +232,18 @@ hook! {
         let answer = next(actions, fd, new);
         if answer == 0 {
             named_in_actions(actions as usize, fd);
+        }
+        answer
+    }
+}
+
+hook! {
+    fn posix_spawn_file_actions_addopen(
+        actions: *mut c_void, fd: c_int, path: *const c_char, flags: c_int, mode: c_uint,
+    ) -> c_int, next => {
+        let answer = next(actions, fd, path, flags, mode);
+        if answer == 0 && is_for_writing(flags) {
+            named_in_actions(actions as usize, OPENS);
         }
         answer
     }
