@@ -5,12 +5,19 @@
 //! starts in the background, and a shell cannot even set a trap for a signal that was ignored when it
 //! started. A test that sends one of them to a program would then wait for nothing.
 //!
+//! What root's programs leave pending lies in shared memory and is noted below `/var/lib`, and the next `run`
+//! of root's finishes it, no matter which test began it. So root's tests begin in a mount namespace of their
+//! own, where both are empty, and another build beside them, or a `run` by hand, is not in their way.
+//!
 //! A test program that says `use test_start as _;` has all of this set before its `main`, and so
 //! before any test and any other thread, and hands it on to everything that it starts. `cargo xtask`
 //! does not: started with nohup, it outlives its terminal as anyone would expect.
 
 /// Files that may be open, where fewer may: what distributions give to a user's shell.
 const FILES_MIN: libc::rlim_t = 1024;
+
+/// Set in everything that has its own ledgers and notes already: a test program may start itself again.
+const APART: &std::ffi::CStr = c"SWEETSPOT_TEST_APART";
 
 /// Called by the loader, before `main`.
 #[used]
@@ -33,6 +40,28 @@ extern "C" fn set() {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut files) == 0 && files.rlim_cur < FILES_MIN {
             files.rlim_cur = FILES_MIN.min(files.rlim_max);
             libc::setrlimit(libc::RLIMIT_NOFILE, &files);
+        }
+        if libc::geteuid() == 0 && libc::getenv(APART.as_ptr()).is_null() {
+            set_apart();
+        }
+    }
+}
+
+/// Where that is not allowed (a container), the tests share what is there with everyone, as other users' do.
+unsafe fn set_apart() {
+    let memory = c"tmpfs".as_ptr();
+    let [shared, notes] = [c"/dev/shm", c"/var/lib/sweetspot"].map(std::ffi::CStr::as_ptr);
+    // SAFETY: all strings end in a zero and live for good; there is one thread.
+    unsafe {
+        libc::mkdir(notes, 0o755);
+        let none = std::ptr::null();
+        let below_root = libc::MS_REC | libc::MS_SLAVE;
+        let is_apart = libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(none, c"/".as_ptr(), none, below_root, none.cast()) == 0
+            && libc::mount(memory, shared, memory, 0, c"mode=1777".as_ptr().cast()) == 0
+            && libc::mount(memory, notes, memory, 0, c"mode=755".as_ptr().cast()) == 0;
+        if is_apart {
+            libc::setenv(APART.as_ptr(), c"1".as_ptr(), 1);
         }
     }
 }

@@ -3,6 +3,7 @@
 use test_start as _;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -37,6 +38,20 @@ fn nothing_is_inherited() {
     let output = again.env("TEST_START_AGAIN", "1").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+}
+
+/// What another program of root's has left pending, or leaves while this runs, is not there.
+#[test]
+fn root_finds_nothing_that_others_left() {
+    if std::env::var_os("SWEETSPOT_TEST_APART").is_none() {
+        let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+        assert!(!is_root || std::env::var_os("CI").is_none(), "this machine allows no mounts");
+        println!("skipped: only root may mount");
+        return;
+    }
+    for place in ["/dev/shm", "/var/lib/sweetspot"] {
+        assert_eq!(fs::read_dir(place).unwrap().count(), 0, "{place}");
+    }
 }
 
 /// Every file that is a test program of its own asks for it.
