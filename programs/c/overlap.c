@@ -1,15 +1,18 @@
-/* Two processes change the same bytes of a file, at times that leave no doubt which came first, and without
- * a word to each other: the first one writes records and then waits for nothing; the second one cuts the
- * file, or writes over the records. There are two for each way to do so, since whatever has one file written
- * has all of its process written. Where the file is held early, the second one is nobody's child any more. */
+/* Two processes change the same file, at times that leave no doubt which came first, and without a word to
+ * each other: the first one writes records and then waits for nothing; the second one cuts the file, writes
+ * over the records, moves the offset that both share, sets what is known of the file, or makes it durable. There are two for each way to do so, since whatever has one file written
+ * has all of its process written. Where the file is held early, or was left, the second one is nobody's child any more. */
+#include <aio.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include "log.h"
 
@@ -43,6 +46,8 @@ static const char *const names[] = {
     "open",        "open and write",  "open, appending", "creat",        "raw",          "truncate",   "fopen", "over",
     "over stream", "early ftruncate", "early write",     "early pwrite", "early writev", "early copy", "early many",
     "held stream", "held raw",        "held map",        "cut to read",  "cut by vfork", "cut by spawn",
+    "left stream", "left raw",        "left map",        "left aio",     "held map, appending",
+    "times",       "times by raw",    "capability",      "fsync",        "shared seek",  "shared flags",
 };
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -50,8 +55,15 @@ static void put(int fd, const char *bytes, size_t len) {
     if (write(fd, bytes, len) != (ssize_t)len) say("short\n");
 }
 
+static int is_left(const char *name) { return strncmp(name, "left ", 5) == 0; }
+static int is_held(const char *name) { return strncmp(name, "held ", 5) == 0 || is_left(name); }
+static int is_shared(const char *name) { return strncmp(name, "shared ", 7) == 0; }
+
+/* What is shared is standard input of both. */
 static void first(const char *name, double begun_ms) {
-    int fd = open(name, O_WRONLY | (strstr(name, "appending") ? O_APPEND : 0));
+    int fd = is_shared(name) ? 0 : open(name, O_WRONLY | (strstr(name, "appending") ? O_APPEND : 0));
+    /* The second one has it open already. */
+    if (is_held(name)) wait_until(begun_ms += AGAIN_MS);
     for (int part = 1; part <= PARTS; part++) {
         for (int i = 0; i < RECORDS / PARTS; i++) put(fd, "first.....", RECORD_BYTES);
         wait_until(begun_ms + (part < PARTS ? part * AGAIN_MS : END_MS));
@@ -66,13 +78,22 @@ static char *held_map;
 static void act_unseen(const char *name, int before) {
     char *words[] = {"true", NULL};
     pid_t child = 0;
-    if (strcmp(name, "held stream") == 0) {
+    if (strstr(name, " stream") && held_stream) {
         fseek(held_stream, OVER_AT, SEEK_SET);
         fputs("second", held_stream);
         fclose(held_stream);
     }
-    if (strcmp(name, "held raw") == 0 && syscall(SYS_pwrite64, before, "second", 6, OVER_AT) != 6) say("short\n");
-    if (strcmp(name, "held map") == 0) memcpy(held_map + OVER_AT, "second", 6);
+    if (strstr(name, " raw") && before >= 0 && syscall(SYS_pwrite64, before, "second", 6, OVER_AT) != 6)
+        say("short\n");
+    if (strcmp(name, "held map, appending") == 0)
+        held_map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, before, 0);
+    if (strstr(name, " map")) memcpy(held_map + OVER_AT, "second", 6);
+    if (strcmp(name, "left aio") == 0) {
+        struct aiocb block = {.aio_fildes = before, .aio_buf = "second", .aio_nbytes = 6, .aio_offset = OVER_AT};
+        const struct aiocb *list[] = {&block};
+        if (aio_write(&block)) say("aio\n");
+        while (aio_error(&block) == EINPROGRESS) aio_suspend(list, 1, NULL);
+    }
     if (strcmp(name, "cut to read") == 0) close(open(name, O_RDONLY | O_TRUNC));
     if (strcmp(name, "cut by vfork") == 0 && (child = vfork()) == 0) {
         dup2(open(name, O_WRONLY | O_TRUNC), 1);
@@ -87,6 +108,33 @@ static void act_unseen(const char *name, int before) {
         posix_spawn_file_actions_destroy(&actions);
     }
     if (child > 0) waitpid(child, NULL, 0);
+}
+
+/* A program without the library, which sees what is in the file. */
+static void say_size_outside(const char *name) {
+    char *words[] = {"stat", "-c", "%n %s", (char *)name, NULL}, *nothing[] = {"PATH=/usr/bin:/bin", NULL};
+    pid_t child;
+    if (posix_spawnp(&child, words[0], NULL, NULL, words, nothing)) say("not started\n");
+    else waitpid(child, NULL, 0);
+}
+
+/* What is not content. */
+static void act_beside(const char *name) {
+    struct timespec times[2] = {{1000000000, 0}, {1000000000, 0}};
+    unsigned char capability[20] = {1, 0, 0, 2, 0x20};
+    if (strcmp(name, "times") == 0) utimensat(AT_FDCWD, name, times, 0);
+    if (strcmp(name, "times by raw") == 0) syscall(SYS_utimensat, AT_FDCWD, name, times, 0);
+    /* Only root may. */
+    if (strcmp(name, "capability") == 0) setxattr(name, "security.capability", capability, sizeof capability, 0);
+    if (strcmp(name, "fsync") == 0) {
+        int fd = open(name, O_RDONLY);
+        if (fsync(fd)) say("fsync\n");
+        close(fd);
+    }
+    if (strcmp(name, "sync") == 0) sync();
+    if (strstr(name, "sync")) say_size_outside(name);
+    if (strcmp(name, "shared seek") == 0) lseek(0, 5, SEEK_SET);
+    if (strcmp(name, "shared flags") == 0) fcntl(0, F_SETFL, O_APPEND);
 }
 
 static void act(const char *name, int before) {
@@ -116,6 +164,7 @@ static void act(const char *name, int before) {
     if (strcmp(name, "early many") == 0)
         for (int i = 0; i < RECORDS; i++) put(before, "second....", RECORD_BYTES);
     act_unseen(name, before);
+    act_beside(name);
     if (fd >= 0 && strcmp(name, "open") != 0) put(fd, "second", 6);
     if (fd >= 0) close(fd);
 }
@@ -123,14 +172,15 @@ static void act(const char *name, int before) {
 static int is_early(const char *name) { return strncmp(name, "early ", 6) == 0; }
 
 static void second(const char *name, double begun_ms) {
-    int before = is_early(name) || strncmp(name, "held ", 5) == 0 ? open(name, O_RDWR) : -1;
+    int more = strstr(name, "appending") ? O_APPEND : 0;
+    int before = is_early(name) || is_held(name) ? open(name, O_RDWR | more) : -1;
     if (before >= 0) lseek(before, OVER_AT, SEEK_SET);
-    if (strcmp(name, "held stream") == 0) held_stream = fopen(name, "r+");
-    if (strcmp(name, "held map") == 0) {
+    if (before >= 0 && strstr(name, " stream")) held_stream = fopen(name, "r+");
+    if (strcmp(name + 4, " map") == 0) {
         held_map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, before, 0);
         close(before);
     }
-    /* A spawn that opens files has whatever waits anywhere written first. */
+    /* A spawn that opens files has whatever waits anywhere written first. So has "sync", which is apart. */
     wait_until(begun_ms + (strcmp(name, "cut by spawn") == 0 ? SPAWN_MS : SECOND_MS));
     act(name, before);
 }
@@ -139,6 +189,35 @@ static void start(char *program, const char *what, const char *name, char *begun
     pid_t child;
     char *words[] = {program, (char *)what, (char *)name, begun, NULL};
     if (posix_spawn(&child, program, NULL, NULL, words, environ)) say("not started\n");
+}
+
+/* Both, for one way to do so. */
+static void start_two(char *program, const char *name, char *begun) {
+    int own = -1;
+    close(open(name, O_WRONLY | O_CREAT, 0644));
+    if (is_shared(name)) {
+        int fd = open(name, O_RDWR);
+        own = dup(0);
+        dup2(fd, 0);
+        close(fd);
+    }
+    start(program, "first", name, begun);
+    if (!is_early(name) && !is_left(name)) start(program, "second", name, begun);
+    else if (fork() == 0) {
+        start(program, "second", name, begun);
+        _exit(0);
+    }
+    if (own >= 0) {
+        dup2(own, 0);
+        close(own);
+    }
+}
+
+static void say_known(const char *name) {
+    struct stat status;
+    if (strncmp(name, "times", 5) == 0 && stat(name, &status) == 0) say("%s: %ld\n", name, status.st_mtime);
+    if (strcmp(name, "capability") == 0)
+        say("%s: %zd\n", name, getxattr(name, "security.capability", NULL, 0));
 }
 
 int main(int count, char **words) {
@@ -152,21 +231,16 @@ int main(int count, char **words) {
     int source = open("source", O_WRONLY | O_CREAT, 0644);
     put(source, "second", 6);
     close(source);
-    for (int i = 0; i < NAMES; i++) close(open(names[i], O_WRONLY | O_CREAT, 0644));
     /* By the end of a pipe the end of all is known. */
     if (pipe(ends)) say("pipe\n");
     sprintf(begun, "%.3f", now_ms());
-    for (int i = 0; i < NAMES; i++) {
-        start(words[0], "first", names[i], begun);
-        if (!is_early(names[i])) start(words[0], "second", names[i], begun);
-        else if (fork() == 0) {
-            start(words[0], "second", names[i], begun);
-            _exit(0);
-        }
-    }
+    for (int i = 0; i < NAMES; i++)
+        if (count == 1 || strcmp(words[1], names[i]) == 0) start_two(words[0], names[i], begun);
+    if (count == 2 && strcmp(words[1], "sync") == 0) start_two(words[0], "sync", begun);
     close(ends[1]);
     while (wait(NULL) > 0) continue;
     if (read(ends[0], begun, 1) != 0) say("a word\n");
+    for (int i = 0; i < NAMES && count == 1; i++) say_known(names[i]);
     log_out();
     return 0;
 }

@@ -41,6 +41,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::cost::Cost;
+use crate::openers::Openers;
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot06");
@@ -478,6 +479,7 @@ pub struct Ledger {
     pub header: Header,
     pub rules: [Rule; RULES_MAX],
     pub slots: [Slot; SLOTS_MAX],
+    pub openers: Openers,
     pub files: [FileRecord; FILES_MAX],
     pub entries: [Entry; ENTRIES_MAX],
 }

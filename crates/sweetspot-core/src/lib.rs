@@ -14,6 +14,7 @@ pub mod learning;
 pub mod ledger;
 pub mod linkers;
 pub mod observe;
+pub mod openers;
 pub mod pending;
 pub mod policy;
 pub mod shadow;

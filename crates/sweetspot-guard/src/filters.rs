@@ -77,6 +77,7 @@ unsafe fn make_every_call() {
         syscall(SYS_fstatfs, fd, space);
         syscall(SYS_ftruncate, no_file, 0);
         syscall(SYS_truncate, none, 0);
+        syscall(SYS_kcmp, 0, 0, 0, 0, 0);
         syscall(SYS_utimensat, no_file, none, none, 0);
         syscall(SYS_newfstatat, AT_FDCWD, c"/proc/self/ns/pid".as_ptr(), space, 0);
         syscall(SYS_readlinkat, AT_FDCWD, c"/proc/self/exe".as_ptr(), space, PAGE);

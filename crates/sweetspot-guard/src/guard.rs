@@ -61,17 +61,22 @@ pub(crate) fn start(
     let file = file.try_clone()?;
     sys::detach(move || {
         // Whatever happens in here, the program runs: writes just do not wait.
-        let _ = live(file, path, program, program_pidfd, states);
+        match prepare(file, path, program, program_pidfd, states) {
+            Ok(guard) => drop(Handles::new(guard).live()),
+            // Nothing ever waited, and nobody else would remove it.
+            Err(_) => drop(std::fs::remove_file(path)),
+        }
     })
 }
 
-fn live(
+/// Everything up to the word that says that there is a guard.
+fn prepare(
     file: File,
     path: &Path,
     program: u32,
     program_pidfd: OwnedFd,
     states: [&[PathBuf]; 2],
-) -> io::Result<()> {
+) -> io::Result<&'static Guard> {
     // The program first: it will not ask before it has been loaded.
     std::thread::sleep(HEAD_START);
     let arguments = identity::process_stat(std::process::id()).ok().map(|stat| stat.arguments);
@@ -122,7 +127,7 @@ fn live(
     // What the maker has not done already; processes touch it once they see the guard's word.
     sys::allocate(&guard.file, ENTRIES_AT as u64, (size_of::<Ledger>() - ENTRIES_AT) as u64)?;
     sys::own_until_death(&guard.ledger.header.guard)?;
-    Handles::new(guard).live()
+    Ok(guard)
 }
 
 /// What the guard holds for an entry. The handles thread writes it, before the entry's state says so.

@@ -52,7 +52,11 @@ pub fn note(hash: &str, library: &Metadata) {
     let is_own = |folder: &&PathBuf| {
         folder.symlink_metadata().is_ok_and(|found| found.is_dir() && is_ours_alone(&found))
     };
-    let Some(folder) = folders.iter().find(is_own) else { return };
+    let own = folders.iter().find(is_own).or_else(|| {
+        costs::prepare(&home::notes());
+        folders.iter().find(is_own)
+    });
+    let Some(folder) = own else { return };
     let older = read_first(&folders).unwrap_or_default();
     let mut text = line(hash, library) + "\n";
     for line in older.lines().take(LINES_MAX - 1) {

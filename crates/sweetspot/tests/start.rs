@@ -8,6 +8,7 @@ mod compiler;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
@@ -52,6 +53,14 @@ fn system_calls(folder: &Path, command: &[&str]) -> Option<Vec<String>> {
     Some(calls.map(str::to_owned).collect())
 }
 
+/// Shared by tests that run programs, and held alone by the one that counts the calls of a start: each
+/// other run that lasts, and its note, costs a few.
+static TURN: RwLock<()> = RwLock::new(());
+
+fn with_others() -> RwLockReadGuard<'static, ()> {
+    TURN.read().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs that a test gets to show what a busy machine hides.
 const RUNS_MAX: usize = 5;
 
@@ -78,6 +87,7 @@ fn without_other_ledgers<'a>(
 
 #[test]
 fn few_system_calls_before_the_program() {
+    let _alone = TURN.write().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     // The first one writes the library. Later it is compared, and that is noted, once it is no longer
     // so new that it may change unseen.
@@ -100,6 +110,7 @@ fn few_system_calls_before_the_program() {
 
 #[test]
 fn few_system_calls_more_of_each_process() {
+    let _others = with_others();
     let folder = tempfile::tempdir().unwrap();
     let Some(native) = system_calls(folder.path(), &["/bin/true"]) else { return };
     let buffered = system_calls(folder.path(), &RUN).unwrap();
@@ -133,6 +144,7 @@ fn no_library_is_loaded_for_it() {
 /// on each write is one system call, as it is natively.
 #[test]
 fn a_file_that_gains_nothing_costs_few_system_calls_more() {
+    let _others = with_others();
     let folder = tempfile::tempdir().unwrap();
     compiler::compile("unobserved", &[], &folder.path().join("unobserved"));
     let count = |before: &str| {
@@ -156,6 +168,7 @@ fn a_file_that_gains_nothing_costs_few_system_calls_more() {
 /// there are some, and what waits does not go out at each read of one of them.
 #[test]
 fn records_wait_beside_reads_of_thousands_of_other_files() {
+    let _others = with_others();
     const FILES: usize = 3_000;
     let folder = tempfile::tempdir().unwrap();
     let many = folder.path().join("many");
@@ -192,6 +205,7 @@ fn records_wait_beside_reads_of_thousands_of_other_files() {
 /// a call costs no more than in a process for which the library was switched off from the start.
 #[test]
 fn a_process_that_cannot_be_buffered_costs_nothing() {
+    let _others = with_others();
     let folder = tempfile::tempdir().unwrap();
     let confined = folder.path().join("confined");
     compiler::compile("confined", &[], &confined);
@@ -254,6 +268,7 @@ fn a_process_that_cannot_be_buffered_costs_nothing() {
 /// for once, and not once a file.
 #[test]
 fn folders_that_are_opened_like_files_are_asked_for_once_by_profile() {
+    let _others = with_others();
     let folder = tempfile::tempdir().unwrap();
     let script = "import os\n\
                   os.mkdir('many'); os.mkdir('inner')\n\

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry, PLACE_END, PLACE_OFFSET,
-    SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED,
-    STATE_RELEASE, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, next_state, state_of,
+    CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry, PLACE_OFFSET, SLOTS_MAX,
+    STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE,
+    WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, next_state, state_of,
 };
 use sweetspot_core::pending::waiting_of;
 use sweetspot_core::size::BUFFER_BYTES_MAX;
@@ -19,6 +19,7 @@ use sweetspot_core::why::Why;
 
 use super::Guard;
 use super::deaths::Watched;
+use super::writers::{Asked, Writers};
 use crate::notes::Note;
 use crate::quiet::{self, Quiet};
 use crate::sys::{self, Status};
@@ -51,6 +52,7 @@ pub(super) struct Handles {
     clock_step: Duration,
     clock_advanced: Instant,
     quiet: Quiet,
+    writers: Writers,
 }
 
 impl Handles {
@@ -70,6 +72,7 @@ impl Handles {
             clock_step,
             clock_advanced: begun,
             quiet,
+            writers: Writers::default(),
         }
     }
 
@@ -183,10 +186,11 @@ impl Handles {
         }
     }
 
-    /// Answers every ask that is there and says how many.
+    /// Answers every ask that is there and says how many. An ask may take a while: what is due in between is
+    /// not held up.
     fn answer_all(&mut self) -> usize {
         let guard = self.guard;
-        let mut answered = 0;
+        let mut answered = self.take_all();
         for (word_index, word) in guard.ledger.header.ask_bits.iter().enumerate() {
             if word.load(SeqCst) == 0 {
                 continue;
@@ -195,20 +199,27 @@ impl Handles {
             while bits != 0 {
                 self.answer(word_index * 64 + bits.trailing_zeros() as usize);
                 bits &= bits - 1;
-                answered += 1;
+                answered += 1 + self.take_all();
+                self.advance_clock();
             }
         }
+        answered
+    }
+
+    /// Has what waits in processes written for which somebody asked so, and says how many they are.
+    fn take_all(&self) -> usize {
+        let guard = self.guard;
         let mut takes = Vec::new();
         for (word_index, word) in guard.ledger.header.take_bits.iter().enumerate() {
-            let mut bits = word.swap(0, SeqCst);
+            let mut bits = if word.load(SeqCst) == 0 { 0 } else { word.swap(0, SeqCst) };
             while bits != 0 {
                 takes.push(guard.all_of((word_index * 64) as u32 + bits.trailing_zeros()));
                 bits &= bits - 1;
             }
         }
-        answered += takes.len();
+        let count = takes.len();
         guard.hand_over(takes);
-        answered
+        count
     }
 
     fn answer(&mut self, index: usize) {
@@ -239,9 +250,12 @@ impl Handles {
             }
             STATE_DISCARD if !is_pending => {
                 self.drop_handle(index);
+                // From here the file is free, and who waits for that goes on.
+                entry.slot.store(0, SeqCst);
+                entry.given_back.fetch_add(1, SeqCst);
+                sys::futex_wake(&entry.given_back);
                 self.drop_write_buffer(index);
                 entry.write_buffer_at.store(0, SeqCst);
-                entry.slot.store(0, SeqCst);
                 let used = &self.guard.ledger.header.used_bits[index / 64];
                 used.fetch_and(!(1 << (index % 64)), SeqCst);
                 entry.state.store(next_state(word, STATE_FREE), SeqCst);
@@ -260,8 +274,7 @@ impl Handles {
         }
         self.start_reaper()?;
         let (owner, pid) = self.owner(slot)?;
-        let place = entry.place.load(SeqCst);
-        let is_copy = place == PLACE_OFFSET;
+        let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
         let handle = if is_copy { self.copy(owner, fd)? } else { open_handle(pid, fd)? };
         let status = sys::status(&handle)?;
         let is_it = status.is_regular()
@@ -280,8 +293,10 @@ impl Handles {
         if !lives {
             return Err(Refused);
         }
-        // With a shared offset it is open elsewhere as a matter of course.
-        if !is_copy && guard.is_written_by_others(pid, status, place == PLACE_END) {
+        let appends = entry.open_flags.load(SeqCst) as i32 & libc::O_APPEND != 0;
+        let handle_fd = handle.as_fd();
+        let asked = Asked { owner: pid, file: status, handle: handle_fd, is_copy, adds: appends };
+        if self.writers.any(guard, &asked) {
             entry.is_recalled.store(1, SeqCst);
             return Err(Refused);
         }

@@ -6,8 +6,13 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
+
+use sweetspot_core::environment::LEDGER;
 
 use super::Guard;
 use crate::sys::{self, Status};
@@ -15,53 +20,109 @@ use crate::sys::{self, Status};
 /// So many descriptors are looked at for one answer; where there are more, one of them counts as such.
 const DESCRIPTORS_MAX: usize = 4096;
 
-impl Guard {
-    /// Whether a process of the tree other than `owner` may write to a file; `but_adds`: otherwise than at
-    /// its end. One that may not be looked at does not count.
-    pub(super) fn is_written_by_others(&self, owner: u32, file: Status, but_adds: bool) -> bool {
+/// What is asked for.
+pub(super) struct Asked<'a> {
+    pub(super) owner: u32,
+    pub(super) file: Status,
+    pub(super) handle: BorrowedFd<'a>,
+    /// The handle is a copy of the asker's description, which others may have as well.
+    pub(super) is_copy: bool,
+    /// The asker writes at the end alone.
+    pub(super) adds: bool,
+}
+
+/// Who may write to a file besides the asker. One that may not be looked at does not count.
+#[derive(Default)]
+pub(super) struct Writers {
+    /// Processes that are no part of the tree, though they are children of the guard's parent. One of another
+    /// tree stays that until it ends.
+    strangers: HashSet<u32>,
+}
+
+impl Writers {
+    /// Whether a process of the tree other than the asker may write to the file it asks for.
+    pub(super) fn any(&mut self, guard: &Guard, asked: &Asked<'_>) -> bool {
+        let Asked { owner, file, .. } = *asked;
+        let openers = &guard.ledger.openers;
+        if !asked.is_copy && openers.is_alone(file.device, file.inode, owner) {
+            return false;
+        }
         let mut room = DESCRIPTORS_MAX;
-        let mut others = self.tree();
+        let mut others = self.tree(guard);
         others.retain(|pid| ![owner, std::process::id()].contains(pid));
-        others.into_iter().any(|pid| writes(pid, file, but_adds, &mut room) || room == 0)
+        let found = others.into_iter().any(|pid| {
+            is_open(pid, asked, &mut room) || is_mapped(pid, file.inode, &guard.path) || room == 0
+        });
+        if !found && !asked.is_copy {
+            openers.settle(file.device, file.inode, owner);
+        }
+        found
     }
 
-    /// The processes of the tree. When the program that it began with is dead, nobody knows whose children
-    /// they are: then all of the machine.
-    fn tree(&self) -> HashSet<u32> {
+    /// The processes of the tree: the descendants of those that live and are known, and of those whose parents
+    /// have ended. They have become children of the process that the guard has become a child of.
+    fn tree(&mut self, guard: &Guard) -> HashSet<u32> {
+        let adopted: Vec<u32> = children(parent_id()).collect();
+        self.strangers.retain(|pid| adopted.contains(pid));
+        let mut left: Vec<u32> =
+            guard.lock_watch().living.values().map(|(watched, _)| watched.pid).collect();
+        for pid in adopted {
+            if self.strangers.contains(&pid) {
+                continue;
+            }
+            match is_started_with(&guard.path, pid) {
+                true => left.push(pid),
+                false => drop(self.strangers.insert(pid)),
+            }
+        }
         let mut found = HashSet::new();
-        let mut left = Vec::new();
-        let mut is_rooted = false;
-        for (watched, _) in self.lock_watch().living.values() {
-            is_rooted |= watched.slot == 0;
-            left.push(watched.pid);
-        }
-        if !is_rooted {
-            return names_in(Path::new("/proc")).filter_map(|name| number(&name)).collect();
-        }
         while let Some(pid) = left.pop() {
             if found.insert(pid) {
-                for thread in names_in(&PathBuf::from(format!("/proc/{pid}/task"))) {
-                    let children = fs::read_to_string(thread.join("children")).unwrap_or_default();
-                    left.extend(children.split_ascii_whitespace().flat_map(str::parse::<u32>));
-                }
+                left.extend(children(pid));
             }
         }
         found
     }
 }
 
-/// Whether a process has a file open for writing, or mapped so that its stores reach it.
-fn writes(pid: u32, file: Status, but_adds: bool, room: &mut usize) -> bool {
+/// Whether a process was started with this ledger.
+fn is_started_with(ledger: &Path, pid: u32) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let is_it = |variable: &[u8]| {
+        let value = variable.strip_prefix(LEDGER.as_bytes());
+        value.and_then(|value| value.strip_prefix(b"=")) == Some(ledger.as_os_str().as_bytes())
+    };
+    environment.split(|byte| *byte == 0).any(is_it)
+}
+
+fn children(pid: u32) -> impl Iterator<Item = u32> {
+    let threads = names_in(&PathBuf::from(format!("/proc/{pid}/task")));
+    threads.flat_map(|thread| {
+        let children = fs::read_to_string(thread.join("children")).unwrap_or_default();
+        let pids = children.split_ascii_whitespace().flat_map(str::parse);
+        pids.collect::<Vec<u32>>()
+    })
+}
+
+/// Whether a process has a file open for writing, by another description.
+fn is_open(pid: u32, asked: &Asked<'_>, room: &mut usize) -> bool {
+    let file = asked.file;
     let descriptors = names_in(&PathBuf::from(format!("/proc/{pid}/fd")));
-    let is_open = descriptors.take(*room).any(|link| {
+    descriptors.take(*room).any(|link| {
         *room -= 1;
         // The bits of the link are those of the description.
         let is_it = |found: Status| (found.device, found.inode) == (file.device, file.inode);
         sys::status_behind(&link).is_ok_and(is_it)
             && fs::symlink_metadata(&link).is_ok_and(|link| link.permissions().mode() & 0o200 != 0)
-            && !(but_adds && adds(pid, &link))
-    });
-    is_open || maps_to_write(pid, file.inode)
+            && !(asked.adds && adds(pid, &link))
+            && !(asked.is_copy && is_same_description(pid, &link, asked.handle))
+    })
+}
+
+/// Whether a descriptor of another process has the description that this one's has.
+fn is_same_description(pid: u32, link: &Path, own: BorrowedFd<'_>) -> bool {
+    let fd = link.file_name().and_then(|name| name.to_str()?.parse().ok());
+    fd.is_some_and(|fd| sys::is_same_description(pid, fd, own))
 }
 
 /// Whether a descriptor writes at the end of its file alone.
@@ -74,21 +135,22 @@ fn adds(pid: u32, link: &Path) -> bool {
     flags.is_some_and(|flags| flags & libc::O_APPEND != 0)
 }
 
-/// The number of the device is not compared: some file systems show another one here.
-fn maps_to_write(pid: u32, inode: u64) -> bool {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+/// Whether stores of a process to a mapping reach a file. The number of the device is not compared: some file
+/// systems show another one here. So another file with this number counts as well, but for the ledger.
+fn is_mapped(pid: u32, inode: u64, ledger: &Path) -> bool {
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let inode = inode.to_string();
-    maps.lines().any(|line| {
-        let mut fields = line.split_ascii_whitespace().skip(1);
-        let is_written = fields.next().is_some_and(|bits| bits.contains('w') && bits.contains('s'));
-        is_written && fields.nth(2) == Some(&inode)
+    maps.split(|byte| *byte == b'\n').any(|line| {
+        let mut fields =
+            line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty()).skip(1);
+        let is_written =
+            fields.next().is_some_and(|bits| bits.contains(&b'w') && bits.contains(&b's'));
+        is_written
+            && fields.nth(2) == Some(inode.as_bytes())
+            && fields.next() != Some(ledger.as_os_str().as_bytes())
     })
 }
 
 fn names_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
-}
-
-fn number(path: &Path) -> Option<u32> {
-    path.file_name()?.to_str()?.parse().ok()
 }

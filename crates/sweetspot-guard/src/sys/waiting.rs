@@ -92,6 +92,15 @@ pub(crate) fn copy_of(pidfd: BorrowedFd<'_>, fd: RawFd) -> io::Result<OwnedFd> {
     }
 }
 
+/// Whether a descriptor of another process is of the same description. False also where the kernel does not say.
+pub(crate) fn is_same_description(pid: u32, fd: RawFd, own: BorrowedFd<'_>) -> bool {
+    const KCMP_FILE: c_int = 0;
+    // SAFETY: only values are passed.
+    unsafe {
+        libc::syscall(libc::SYS_kcmp, pid, libc::getpid(), KCMP_FILE, fd, own.as_raw_fd()) == 0
+    }
+}
+
 /// The open flags of a description.
 pub(crate) fn open_flags(fd: impl AsFd) -> io::Result<c_int> {
     // SAFETY: only values are passed.

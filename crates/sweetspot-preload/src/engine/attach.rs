@@ -283,7 +283,7 @@ pub(super) fn attach(file: &'static OpenFile, fd: i32) {
     let against = match held.nested || position < 0 || !map_write_buffer(file, entry, fd) {
         true => Some(Why::Budget),
         false if !has_space(file) => Some(Why::DiskNearlyFull),
-        false if others::overwrite(entry) => Some(Why::OpenTwice),
+        false if others::overwrite(fd, entry) => Some(Why::OpenTwice),
         false => None,
     };
     match against {

@@ -17,7 +17,7 @@ use super::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, acquire_point, clear_passive, passive_reasons, set_passive,
 };
 use super::quiesce::{Next, quiesce};
-use super::{attach, concerns, entries, ledger, life, pool, release_point, table, unseen};
+use super::{attach, changes, concerns, entries, ledger, pool, release_point, table, unseen};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -158,6 +158,7 @@ pub(super) fn quiesce_all(sharing: Sharing, why: Option<Why>) {
 /// Before a fork. To be followed by `after_fork` in both processes.
 pub fn before_fork() {
     unseen::before_fork();
+    changes::starting();
     if passive() {
         return;
     }
@@ -216,8 +217,8 @@ static SPAWNING: AtomicU32 = AtomicU32::new(0);
 /// Before a vfork or spawn by this thread, by a list of file actions (0: none). Ends by itself when the
 /// parent goes on (or with `after_spawn`).
 pub fn before_spawn(actions: usize) {
-    // The child of a vfork, which may need it, maps nothing into its parent's memory.
-    let _ = life::told();
+    // The child of a vfork, which may need the ledger, maps nothing into its parent's memory.
+    changes::starting();
     if passive() {
         return;
     }

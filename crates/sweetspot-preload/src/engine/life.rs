@@ -3,24 +3,31 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::learning::Learning;
-use sweetspot_core::ledger::Ledger;
 use sweetspot_core::why::Why;
 
 use super::children::{self, passive};
 use super::file::{self, OpenFile};
-use super::process::{acquire_point, under_seccomp};
+use super::process::acquire_point;
 use super::{
-    attach, concerns, deaths, dirty, ending, flush, ledger, others, quiesce, release_point, table,
-    transition,
+    attach, changes, concerns, deaths, dirty, ending, flush, ledger, others, quiesce,
+    release_point, table, transition,
 };
 use crate::floor::signals::SignalsBlocked;
-use crate::floor::sys;
 
 /// A descriptor was opened by path, with these open flags. `fd` may be an error.
 pub fn opened(fd: i32, flags: i32) {
     began(fd, |fd| table::opened(fd, close_on_exec(flags)));
-    if fd >= 0 && is_for_writing(flags) && told().is_some_and(others::any_asked) {
-        others::opened(fd, flags);
+    if fd < 0 {
+        return;
+    }
+    if is_for_writing(flags) {
+        if let Some(ledger) = changes::told() {
+            others::opened(ledger, fd, flags);
+        }
+    } else if ledger::any_waits()
+        && let Some(ledger) = changes::told().filter(|ledger| others::any_waits(ledger))
+    {
+        others::reading(ledger, fd);
     }
 }
 
@@ -28,24 +35,6 @@ pub fn opened(fd: i32, flags: i32) {
 #[inline(always)]
 pub fn is_for_writing(flags: i32) -> bool {
     flags & (libc::O_ACCMODE | libc::O_TRUNC) != 0
-}
-
-/// The ledger, by which others are told what this process does to files: also where it is not buffered
-/// itself, and in the child of a vfork, which touches nothing of what is kept here by that.
-pub(super) fn told() -> Option<&'static Ledger> {
-    (ledger::is_given() && !under_seccomp()).then(ledger::ledger).flatten()
-}
-
-/// Whether anything may wait in other processes of the tree.
-fn do_others_write() -> bool {
-    told().is_some_and(others::any_waits)
-}
-
-/// A process is about to be made by file actions, some of which may open files for writing.
-pub fn spawn_opens() {
-    if do_others_write() {
-        others::opening();
-    }
 }
 
 /// A descriptor was made, and gets its word.
@@ -66,7 +55,7 @@ fn close_on_exec(flags: i32) -> u64 {
 #[inline(always)]
 pub fn opened_alone(fd: i32, flags: i32) -> i32 {
     acquire_point();
-    if concerns::any() || !is_plain(fd) || is_for_writing(flags) {
+    if concerns::any() || !is_plain(fd) || is_for_writing(flags) || ledger::any_waits() {
         return opened_after_all(fd, flags);
     }
     table::opened(fd, close_on_exec(flags));
@@ -342,75 +331,6 @@ fn kept_by_child(fd: i32) {
     }
 }
 
-/// Before the rights on a file change, by descriptor: the guard gives its handle back, for it may not
-/// be able to write there afterwards.
-pub fn rights_changing(fd: i32) {
-    if !passive()
-        && crate::engine::entries::has_slot()
-        && let Some(status) = sys::status(fd)
-    {
-        give_handles_back(&status);
-    }
-}
-
-/// The same where not even who has it open for writing could write any more.
-pub fn freezing(fd: i32) {
-    rights_changing(fd);
-    if deaths::can_wait()
-        && let Some(status) = sys::status(fd)
-    {
-        others::changing(&status);
-    }
-}
-
-/// The same by path.
-///
-/// # Safety
-/// As of `fstatat`: a bad address is an error.
-pub unsafe fn rights_changing_at(folder: i32, path: *const core::ffi::c_char, flags: i32) {
-    if passive() || !crate::engine::entries::has_slot() {
-        return;
-    }
-    let flags = flags & (libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH);
-    // SAFETY: as the caller says.
-    if let Some(status) = unsafe { sys::status_at(folder, path, flags) } {
-        give_handles_back(&status);
-    }
-}
-
-fn give_handles_back(of: &sys::Status) {
-    for fd in table::all() {
-        let Some((file, _)) = table::open_file(fd) else { continue };
-        let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
-        if inode == (of.device, of.inode) {
-            attach::give_handle_back(fd, file);
-        }
-    }
-}
-
-/// A file is about to be cut or filled: what others have waiting for it comes first.
-fn changing(fd: i32) {
-    if do_others_write()
-        && let Some(status) = sys::status(fd)
-    {
-        others::changing(&status);
-    }
-}
-
-/// The same by name.
-///
-/// # Safety
-/// As of `fstatat`: a bad address is an error.
-pub unsafe fn changing_at(path: *const core::ffi::c_char) {
-    // SAFETY: as the caller says.
-    let status = || unsafe { sys::status_at(libc::AT_FDCWD, path, 0) };
-    if do_others_write()
-        && let Some(status) = status()
-    {
-        others::changing(&status);
-    }
-}
-
 /// The descriptor is about to be used in a way that is not followed: its calls pass through for good.
 pub fn special_use(fd: i32, why: Why) {
     if !passive() {
@@ -431,7 +351,7 @@ pub fn hand_over(fd: i32) {
 /// it, and cannot be, the call fails with this error, as a read does.
 pub fn hand_over_content(fd: i32) -> Option<i32> {
     hand_over(fd);
-    changing(fd);
+    changes::changing(fd);
     incomplete(fd)
 }
 

@@ -10,6 +10,7 @@ pub mod age;
 pub mod append;
 pub mod attach;
 pub mod auto;
+pub mod changes;
 pub mod children;
 pub mod concerns;
 pub mod deaths;

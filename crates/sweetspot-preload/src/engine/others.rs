@@ -7,10 +7,12 @@
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use sweetspot_core::ledger::{Entry, Ledger, STATE_ASKED, STATE_HELD, Slot, state_of};
+use sweetspot_core::ledger::{
+    Entry, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_HELD, STATE_RELEASE, Slot, state_of,
+};
 use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting_of};
 
-use super::file::{OpenFile, Placement};
+use super::file::Placement;
 use super::{entries, ledger, table};
 use crate::floor::clock::now_ms;
 use crate::floor::{proc, sys};
@@ -45,18 +47,37 @@ pub fn waiting(ledger: &Ledger) -> impl Iterator<Item = (usize, u32)> {
 }
 
 /// A wait has told of this process: if it is dead, waits until the guard has written what it left
-/// pending, else it has stopped.
+/// pending and let go of its files, else it has stopped.
 pub fn was_told_of(process: u32) {
     if !ledger::is_given() {
         return;
     }
-    let Some(ledger) = ledger::ledger().filter(|ledger| any_waits(ledger)) else { return };
+    let Some(ledger) = ledger::ledger().filter(|ledger| any_asked(ledger)) else { return };
     if sys::is_dead(process as i32) {
         wait_until_finished(ledger, process);
-    } else {
+    } else if any_waits(ledger) {
         // Those of its group have stopped with it, whose children they may be.
         write_all_out(ledger);
     }
+}
+
+/// Waits for the guard as far as others have died that have asked it for anything.
+pub fn wait_for_the_dead(ledger: &Ledger) {
+    let mut asked = [0_u64; SLOTS_MAX / 64];
+    for entry in used(ledger) {
+        let index = entry.slot.load(SeqCst) as usize % SLOTS_MAX;
+        asked[index / 64] |= 1 << (index % 64);
+    }
+    let own = entries::slot() as usize;
+    for (word, bits) in asked.into_iter().enumerate() {
+        for index in set_bits(bits).map(|bit| word * 64 + bit).filter(|index| *index != own) {
+            let process = ledger.slots[index].pid.load(SeqCst);
+            if process as i32 > 0 && sys::is_dead(process as i32) {
+                wait_until_finished(ledger, process);
+            }
+        }
+    }
+    wait_until_let_go(ledger);
 }
 
 /// Has the guard write what waits in all other processes.
@@ -84,22 +105,53 @@ pub fn is_stopped(process: u32) -> bool {
     text.is_none_or(|text| matches!(proc::stat_field(text, STATE), Some(b"T" | b"t")))
 }
 
-/// Waits until the guard has finished a process that is known to end.
+/// Waits until the guard has finished a process that is known to end: what it left is written, and its
+/// files are free.
 pub fn wait_until_finished(ledger: &Ledger, process: u32) {
-    let Some((index, slot)) = slot_of(ledger, process) else { return };
     let begun_ms = now_ms();
-    loop {
+    while let Some((index, slot)) = slot_of(ledger, process) {
         let done = slot.done.load(SeqCst);
-        if !entries::is_guard_alive(ledger) || slot.pid.load(SeqCst) != process {
-            return;
-        }
-        let pending =
-            entries_of(ledger, index).any(|(_, entry)| waiting_of(entry.word.load(SeqCst)) > 0);
-        if !pending || now_ms().saturating_sub(begun_ms) > FINISH_MS_MAX {
-            return;
+        let is_left = entries_of(ledger, index).any(|(_, entry)| is_seen_to(entry));
+        let is_over = !is_left || slot.pid.load(SeqCst) != process;
+        if is_over || !may_go_on(ledger, begun_ms, FINISH_MS_MAX) {
+            break;
         }
         sys::futex_wait(&slot.done, done, 100);
     }
+    wait_until_let_go(ledger);
+}
+
+/// The guard frees the slot of a dead process first, and then closes what it held.
+fn wait_until_let_go(ledger: &Ledger) {
+    let begun_ms = now_ms();
+    while let Some((entry, given_back)) = let_go(ledger)
+        && may_go_on(ledger, begun_ms, BEGIN_MS_MAX)
+    {
+        sys::futex_wait(&entry.given_back, given_back, 1);
+    }
+}
+
+/// Whether to go on waiting for the guard.
+fn may_go_on(ledger: &Ledger, begun_ms: u64, ms_max: u64) -> bool {
+    entries::is_guard_alive(ledger) && now_ms().saturating_sub(begun_ms) <= ms_max
+}
+
+/// Whether the guard has anything to do for an entry when its process has died.
+fn is_seen_to(entry: &Entry) -> bool {
+    is_held(entry)
+        || matches!(state_of(entry.state.load(SeqCst)), STATE_RELEASE | STATE_DISCARD)
+        || waiting_of(entry.word.load(SeqCst)) > 0
+}
+
+/// An entry that the guard is about to let go of.
+fn let_go(ledger: &Ledger) -> Option<(&Entry, u32)> {
+    used(ledger).find_map(|entry| {
+        let given_back = entry.given_back.load(SeqCst);
+        let is_let_go = state_of(entry.state.load(SeqCst)) == STATE_DISCARD
+            && waiting_of(entry.word.load(SeqCst)) == 0
+            && entry.slot.load(SeqCst) != 0;
+        is_let_go.then_some((entry, given_back))
+    })
 }
 
 /// Has the guard write what waits, at this moment, of a process that lives. One that works may be held
@@ -169,19 +221,51 @@ pub fn changing(status: &sys::Status) {
     recall_inode(status.device, status.inode, |_| true);
 }
 
-/// A file was opened, with these flags. What others have waiting for it comes before what this process
-/// writes there, and nothing of them waits there any more, lest it come over that. What is only added at
-/// the end, by all of them, may wait.
-pub fn opened(fd: i32, flags: i32) {
-    let cuts = flags & libc::O_TRUNC != 0;
+/// An offset that others may share is about to move: what they have waiting there is written first, and
+/// nothing of it waits any more.
+pub fn moving(status: &sys::Status) {
+    let is_shared = |entry: &Entry| Placement::of_entry(entry) == Placement::AtSharedOffset;
+    recall_inode(status.device, status.inode, is_shared);
+}
+
+/// A file was opened for writing, with these flags. What others have waiting for it comes before what this
+/// process writes there, and nothing of them waits there any more, lest it come over that. What is only added
+/// at the end, by all of them, may wait.
+pub fn opened(ledger: &Ledger, fd: i32, flags: i32) {
     let Some(status) = sys::status(fd).filter(|status| status.regular) else { return };
+    ledger.openers.note(status.device, status.inode, sys::process_id() as u32);
+    if !any_asked(ledger) {
+        return;
+    }
+    let cuts = flags & libc::O_TRUNC != 0;
     let is_placed = flags & libc::O_APPEND == 0;
-    let concerned = |entry: &Entry| cuts || is_placed || is_placed_entry(entry);
+    let concerned = |entry: &Entry| cuts || is_placed || !only_adds(entry);
     if recall_inode(status.device, status.inode, concerned) && cuts {
         // It came after the cut that it was to come before. By its name, since also who may only read
         // through this descriptor has cut it.
         let name = proc::name(b"/proc/self/fd/", fd, b"");
         sys::truncate_at(CStr::from_bytes_until_nul(&name).unwrap_or(c""), 0);
+    }
+}
+
+/// A file was opened for reading: what others have waiting for it is there before it is read, for this
+/// process may cut the file when it has read it.
+pub fn reading(ledger: &Ledger, fd: i32) {
+    if let Some(status) = sys::status(fd).filter(|status| status.regular) {
+        write_inode_out(ledger, status.device, status.inode);
+    }
+}
+
+/// Has the guard write what waits in processes that have something waiting for a file.
+fn write_inode_out(ledger: &Ledger, device: u64, inode: u64) {
+    let own = entries::slot() as usize;
+    for entry in used(ledger) {
+        let index = entry.slot.load(SeqCst) as usize;
+        let is_it = (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
+        let waits = is_it && waiting_of(entry.word.load(SeqCst)) > 0;
+        if waits && index != own && index < ledger.slots.len() {
+            write_out(ledger, index);
+        }
     }
 }
 
@@ -196,8 +280,8 @@ pub fn opening() {
 }
 
 /// This process is about to write to a file what does not wait: what others have waiting for it comes
-/// first, and nothing of theirs waits any more. What all of them add, at the end or at a shared offset,
-/// cannot come over anything. `is_placed`: this goes to a position that is given.
+/// first. What all of them add, at the end or through one description, cannot come over anything, and goes on
+/// waiting afterwards; nothing else does. `is_placed`: this goes to a position that is given.
 pub fn writing(ledger: &Ledger, fd: i32, is_placed: bool) {
     if !any_waits(ledger) {
         return;
@@ -208,22 +292,41 @@ pub fn writing(ledger: &Ledger, fd: i32, is_placed: bool) {
     let Some((device, inode)) = inode.filter(|(_, inode)| *inode != 0).or_else(asked) else {
         return;
     };
-    let adds = !is_placed
-        && (known.is_some_and(OpenFile::is_from_outside)
-            || sys::open_flags(fd).is_some_and(|flags| flags & libc::O_APPEND != 0));
-    recall_inode(device, inode, |entry| !adds || is_placed_entry(entry));
+    let appends =
+        || !is_placed && sys::open_flags(fd).is_some_and(|flags| flags & libc::O_APPEND != 0);
+    recall_inode(device, inode, |entry| match Placement::of_entry(entry) {
+        Placement::AtSharedOffset if !is_placed && shares(ledger, fd, entry) => false,
+        _ => !only_adds(entry) || !appends(),
+    });
+    write_inode_out(ledger, device, inode);
 }
 
 /// Whether others write to a file at positions of their own, or this process does while they write. If
 /// so, nothing of theirs waits any more.
-pub fn overwrite(entry: &Entry) -> bool {
-    let is_placed = is_placed_entry(entry);
-    let (device, inode) = (entry.device.load(SeqCst), entry.inode.load(SeqCst));
-    recall_inode(device, inode, |entry| is_placed || is_placed_entry(entry))
+pub fn overwrite(fd: i32, own: &Entry) -> bool {
+    let Some(ledger) = ledger::ledger() else { return false };
+    let (device, inode) = (own.device.load(SeqCst), own.inode.load(SeqCst));
+    let is_shared = Placement::of_entry(own) == Placement::AtSharedOffset;
+    recall_inode(device, inode, |entry| match Placement::of_entry(entry) {
+        Placement::AtSharedOffset if is_shared && shares(ledger, fd, entry) => false,
+        _ => !only_adds(own) || !only_adds(entry),
+    })
 }
 
-fn is_placed_entry(entry: &Entry) -> bool {
-    Placement::of_entry(entry) == Placement::AtPosition
+/// Whether what waits in an entry goes to the end of its file, wherever that is by then.
+fn only_adds(entry: &Entry) -> bool {
+    match Placement::of_entry(entry) {
+        Placement::AtPosition => false,
+        Placement::AtEnd => true,
+        Placement::AtSharedOffset => entry.open_flags.load(SeqCst) as i32 & libc::O_APPEND != 0,
+    }
+}
+
+/// Whether a descriptor of this process has the description of another's entry: then both write at one
+/// offset, one behind the other.
+fn shares(ledger: &Ledger, fd: i32, entry: &Entry) -> bool {
+    let Some(slot) = ledger.slots.get(entry.slot.load(SeqCst) as usize) else { return false };
+    sys::is_same_description(fd, (slot.pid.load(SeqCst), entry.fd.load(SeqCst)))
 }
 
 /// What other processes have waiting for a file is written, and nothing of it waits any more. False:
@@ -257,9 +360,12 @@ fn is_held(entry: &Entry) -> bool {
 fn used(ledger: &Ledger) -> impl Iterator<Item = &Entry> {
     let words = ledger.header.used_bits.iter().map(|bits| bits.load(SeqCst));
     words.enumerate().flat_map(move |(word, bits)| {
-        let is_set = move |bit: &usize| bits >> bit & 1 != 0;
-        (0..64).filter(is_set).map(move |bit| &ledger.entries[word * 64 + bit])
+        set_bits(bits).map(move |bit| &ledger.entries[word * 64 + bit])
     })
+}
+
+fn set_bits(bits: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |bit| bits >> bit & 1 != 0)
 }
 
 /// This process has looked into the memory of another one, where it may have seen what that one did.

@@ -11,7 +11,7 @@ use sweetspot_core::ledger::Counter;
 use super::children::passive;
 use super::file::{AT_END, CLOSED, OpenFile};
 use super::{
-    AtOnce, Kind, Outcome, Pass, children, concerns, disturbed, enter, enter_alone,
+    AtOnce, Kind, Outcome, Pass, changes, children, concerns, disturbed, enter, enter_alone,
     is_append_placed, is_followed, quiesce, release_point, table,
 };
 use crate::floor::atomic::{single_threaded, swap};
@@ -96,6 +96,10 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
     // The size counts, and it may wait in another open file of the same inode.
     if kind == Kind::SeekAcquire {
         release_point();
+    }
+    let is_asked_only = offset == 0 && whence == libc::SEEK_CUR;
+    if !is_asked_only && (is_shared || !is_followed(fd)) {
+        changes::moving(fd);
     }
     let mut turn = 0;
     while is_followed(fd) {

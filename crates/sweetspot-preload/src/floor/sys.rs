@@ -318,6 +318,17 @@ pub fn life_of(process: i32) -> Life {
     }
 }
 
+/// Whether a descriptor of this process and one of another are of the same description. False also where the
+/// kernel does not say.
+pub fn is_same_description(fd: i32, other: (u32, i32)) -> bool {
+    const KCMP_FILE: isize = 0;
+    let (process, other_fd) = (other.0 as isize, other.1 as isize);
+    // SAFETY: only values are passed.
+    unsafe {
+        syscall!(SYS_kcmp, process_id() as isize, process, KCMP_FILE, fd as isize, other_fd) == 0
+    }
+}
+
 /// Whether a process is dead.
 pub fn is_dead(process: i32) -> bool {
     life_of(process) == Life::Dead

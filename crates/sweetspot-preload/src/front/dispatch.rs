@@ -13,8 +13,8 @@ use core::ffi::c_char;
 use sweetspot_core::why::Why;
 
 use crate::engine::{
-    self, Pass, children, dirty, embed, ending, life, mapping, own_files, rules, space, streams,
-    table, unseen,
+    self, Pass, changes, children, dirty, embed, ending, life, mapping, own_files, rules, space,
+    streams, table, unseen,
 };
 use crate::observer::{self, ANY, Sharing, Watch};
 pub use crate::observer::{Kind, is_on as is_observed, ways};
@@ -370,7 +370,7 @@ pub fn before_spawn(actions: usize) {
         observer::shares(Sharing::Inherited, |fd| children::is_named(actions, fd));
     } else {
         if children::is_named(actions, children::OPENS) {
-            life::spawn_opens();
+            changes::spawn_opens();
         }
         children::before_spawn(actions);
     }

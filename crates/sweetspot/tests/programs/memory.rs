@@ -52,6 +52,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("other_masks", "$RUN $BIN/c/other_masks"),
     ("outside", "$RUN $BIN/c/outside both > out 3> said"),
     ("overlap", "$RUN $BIN/c/overlap"),
+    ("held_for_dead", "$RUN $BIN/c/held_for_dead"),
     (
         "own_files",
         "for function in localtime wcsftime gettext; do $RUN $BIN/c/own_files $function; done",

@@ -40,7 +40,7 @@ const CALLS: &[Calls] = &[
     Calls { stdio: Some("fwrite200"), ..calls("write200", "write of 200 bytes, append", 80, 79) },
     calls("pread", "pread, passed through", 20, 20),
     calls("seek", "lseek and read, passed through", 50, 47),
-    calls("small", "open, two reads, close of a small file", 200, 106),
+    calls("small", "open, two reads, close of a small file", 200, 112),
     calls("fstat", "fstat", 15, 16),
     calls("unbuffered", "read in a process that is not buffered", 25, 25),
 ];

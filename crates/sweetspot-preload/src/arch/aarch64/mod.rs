@@ -45,6 +45,9 @@ pub mod old {
     pub const CHMOD: c_long = -8;
     pub const CHOWN: c_long = -9;
     pub const LCHOWN: c_long = -10;
+    pub const UTIME: c_long = -11;
+    pub const UTIMES: c_long = -12;
+    pub const FUTIMESAT: c_long = -13;
 }
 
 /// Makes a system call with up to six arguments.

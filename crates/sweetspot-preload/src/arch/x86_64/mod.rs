@@ -44,6 +44,9 @@ pub mod old {
     pub const CHMOD: c_long = libc::SYS_chmod;
     pub const CHOWN: c_long = libc::SYS_chown;
     pub const LCHOWN: c_long = libc::SYS_lchown;
+    pub const UTIME: c_long = libc::SYS_utime;
+    pub const UTIMES: c_long = libc::SYS_utimes;
+    pub const FUTIMESAT: c_long = libc::SYS_futimesat;
 }
 
 /// Makes a system call with up to six arguments.

@@ -6,7 +6,7 @@ use sweetspot_core::why::Why;
 
 use super::system::asked;
 use super::waiting::watching;
-use crate::engine::{self, handlers};
+use crate::engine::{self, changes, handlers};
 use crate::floor::aside;
 use crate::front::dispatch;
 
@@ -103,6 +103,7 @@ pub(super) fn control(
         // Flags: the kernel must know all that came before.
         libc::F_SETFL => {
             dispatch::hand_over(fd);
+            changes::moving(fd);
             next()
         }
         libc::F_NOTIFY => watching(argument as u64, next),

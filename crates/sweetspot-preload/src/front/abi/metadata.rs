@@ -7,6 +7,7 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
+use crate::engine::changes;
 use crate::front::dispatch;
 
 pass_through! {
@@ -54,14 +55,6 @@ pass_through! {
         folder: c_int, path: *const c_char, handle: Pointer, mount: Pointer, flags: c_int
     ) -> c_int;
 
-    fn utime(path: *const c_char, times: Pointer) -> c_int;
-    fn utimes(path: *const c_char, times: Pointer) -> c_int;
-    fn lutimes(path: *const c_char, times: Pointer) -> c_int;
-    fn futimes(fd: c_int, times: Pointer) -> c_int;
-    fn futimesat(folder: c_int, path: *const c_char, times: Pointer) -> c_int;
-    fn futimens(fd: c_int, times: Pointer) -> c_int;
-    fn utimensat(folder: c_int, path: *const c_char, times: Pointer, flags: c_int) -> c_int;
-
     fn getxattr(path: *const c_char, name: *const c_char, into: Pointer, len: usize) -> isize;
     fn lgetxattr(path: *const c_char, name: *const c_char, into: Pointer, len: usize) -> isize;
     fn fgetxattr(fd: c_int, name: *const c_char, into: Pointer, len: usize) -> isize;
@@ -69,9 +62,24 @@ pass_through! {
     fn llistxattr(path: *const c_char, into: Pointer, len: usize) -> isize;
     fn flistxattr(fd: c_int, into: Pointer, len: usize) -> isize;
 
-    fn sync() -> ();
-    fn syncfs(fd: c_int) -> c_int;
-    fn bdflush(function: c_int, data: isize) -> c_int;
+}
+
+// They are for what other processes wrote, too.
+macro_rules! syncs_all {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> $answer, next => {
+            changes::syncing_all();
+            let pass = dispatch::pass_through();
+            let answer = next($($arg),*);
+            pass.done();
+            answer
+        }
+    })*};
+}
+syncs_all! {
+    sync() -> ();
+    syncfs(fd: c_int) -> c_int;
+    bdflush(function: c_int, data: isize) -> c_int;
 }
 
 // What others have waiting is not to come into a file that was cut off meanwhile.
@@ -80,7 +88,7 @@ macro_rules! truncates {
         fn $name(path: *const c_char, len: i64) -> c_int, next => {
             let pass = dispatch::pass_through();
             // SAFETY: the program hands over the same path.
-            unsafe { crate::engine::life::changing_at(path) };
+            unsafe { changes::changing_at(path) };
             let answer = next(path, len);
             pass.done();
             answer
@@ -89,8 +97,8 @@ macro_rules! truncates {
 }
 truncates! { truncate truncate64 }
 
-// Afterwards the guard might not be able to write for this process.
-macro_rules! rights {
+// What waits would change them again, or the guard might not be able to write it for its process.
+macro_rules! sets {
     ($before:expr; $(fn $name:ident($($arg:ident: $type:ty),* $(,)?) => $($of:ident),*;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
             ($before)($($of),*);
@@ -101,7 +109,37 @@ macro_rules! rights {
         }
     })*};
 }
-rights! { crate::engine::life::rights_changing;
+sets! { changes::times_changing;
+    fn futimes(fd: c_int, times: Pointer) => fd;
+    fn futimens(fd: c_int, times: Pointer) => fd;
+}
+
+fn times_of_name(path: *const c_char) {
+    times_of_name_at(libc::AT_FDCWD, path, 0);
+}
+
+fn times_of_name_at(folder: c_int, path: *const c_char, flags: c_int) {
+    // SAFETY: the program hands over the same path.
+    unsafe { changes::times_changing_at(folder, path, flags) };
+}
+
+sets! { times_of_name;
+    fn utime(path: *const c_char, times: Pointer) => path;
+    fn utimes(path: *const c_char, times: Pointer) => path;
+}
+sets! { |path| times_of_name_at(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW);
+    fn lutimes(path: *const c_char, times: Pointer) => path;
+}
+sets! { |folder, path| times_of_name_at(folder, path, 0);
+    fn futimesat(folder: c_int, path: *const c_char, times: Pointer) => folder, path;
+}
+sets! { times_of_name_at;
+    fn utimensat(
+        folder: c_int, path: *const c_char, times: Pointer, flags: c_int
+    ) => folder, path, flags;
+}
+
+sets! { changes::rights_changing;
     fn fchmod(fd: c_int, mode: c_uint) => fd;
     fn fchown(fd: c_int, owner: c_uint, group: c_uint) => fd;
     fn fsetxattr(
@@ -120,10 +158,10 @@ fn of_link(path: *const c_char) {
 
 fn of_name_at(folder: c_int, path: *const c_char, flags: c_int) {
     // SAFETY: the program hands over the same path.
-    unsafe { crate::engine::life::rights_changing_at(folder, path, flags) };
+    unsafe { changes::rights_changing_at(folder, path, flags) };
 }
 
-rights! { of_name;
+sets! { of_name;
     fn chmod(path: *const c_char, mode: c_uint) => path;
     fn chown(path: *const c_char, owner: c_uint, group: c_uint) => path;
     fn setxattr(
@@ -131,7 +169,7 @@ rights! { of_name;
     ) => path;
     fn removexattr(path: *const c_char, name: *const c_char) => path;
 }
-rights! { of_link;
+sets! { of_link;
     fn lchmod(path: *const c_char, mode: c_uint) => path;
     fn lchown(path: *const c_char, owner: c_uint, group: c_uint) => path;
     fn lsetxattr(
@@ -139,7 +177,7 @@ rights! { of_link;
     ) => path;
     fn lremovexattr(path: *const c_char, name: *const c_char) => path;
 }
-rights! { of_name_at;
+sets! { of_name_at;
     fn fchmodat(
         folder: c_int, path: *const c_char, mode: c_uint, flags: c_int
     ) => folder, path, flags;
@@ -190,6 +228,7 @@ pass_through! {
 macro_rules! syncs {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int) -> c_int, next => {
+            changes::syncing(fd);
             let pass = dispatch::pass_through();
             if let Some(errno) = crate::engine::flush::failing_descriptor(fd) {
                 return crate::floor::errno::fail(errno) as c_int;

@@ -6,7 +6,7 @@
 
 mod numbers;
 
-use core::ffi::{c_int, c_long, c_uint};
+use core::ffi::{c_char, c_int, c_long, c_uint};
 
 use sweetspot_core::why::Why;
 
@@ -18,7 +18,7 @@ use super::{dup, rights, signals, system, transfer};
 use crate::arch::old;
 use crate::engine::process::{begin_concurrency, set_under_seccomp};
 use crate::engine::table::DESCRIPTORS_MAX;
-use crate::engine::{self, deaths, ending, handlers, life, mapping};
+use crate::engine::{self, changes, deaths, ending, handlers, life, mapping};
 use crate::floor::aside;
 use crate::front::dispatch;
 use crate::front::reach::target::{Environment, Target};
@@ -158,7 +158,7 @@ fn on_files(call: &Call) -> Option<isize> {
         }),
         libc::SYS_truncate => {
             // SAFETY: the program hands over the same path.
-            unsafe { life::changing_at(a as *const _) };
+            unsafe { changes::changing_at(a as *const _) };
             passed_through(next)
         }
         libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_fsync | libc::SYS_fdatasync => {
@@ -166,6 +166,10 @@ fn on_files(call: &Call) -> Option<isize> {
                 engine::space::written_through(d as u64);
             }
             unless(dispatch::hand_over_content(fd), || passed_through(next))
+        }
+        libc::SYS_sync | libc::SYS_syncfs => {
+            changes::syncing_all();
+            passed_through(next)
         }
         libc::SYS_sendfile => between(fd, b as c_int, next),
         libc::SYS_splice | libc::SYS_copy_file_range => between(fd, c as c_int, next),
@@ -234,23 +238,22 @@ fn on_rights(call: &Call) -> Option<isize> {
     let fd = a as c_int;
     Some(match number {
         libc::SYS_fchmod | libc::SYS_fchown | libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
-            life::rights_changing(fd);
+            changes::rights_changing(fd);
             passed_through(next)
         }
-        libc::SYS_fchmodat | FCHMODAT2 | libc::SYS_fchownat => {
-            let flags = match number {
-                libc::SYS_fchmodat => 0,
-                FCHMODAT2 => d,
-                _ => e,
-            };
-            rights_of(fd, b, flags as c_int, next)
-        }
+        libc::SYS_fchmodat => sets(changes::rights_changing_at, (fd, b, 0), next),
+        FCHMODAT2 => sets(changes::rights_changing_at, (fd, b, d), next),
+        libc::SYS_fchownat => sets(changes::rights_changing_at, (fd, b, e), next),
         old::CHMOD | old::CHOWN | libc::SYS_setxattr | libc::SYS_removexattr => {
-            rights_of(libc::AT_FDCWD, a, 0, next)
+            sets(changes::rights_changing_at, (libc::AT_FDCWD, a, 0), next)
         }
         old::LCHOWN | libc::SYS_lsetxattr | libc::SYS_lremovexattr => {
-            rights_of(libc::AT_FDCWD, a, libc::AT_SYMLINK_NOFOLLOW, next)
+            let flags = libc::AT_SYMLINK_NOFOLLOW as usize;
+            sets(changes::rights_changing_at, (libc::AT_FDCWD, a, flags), next)
         }
+        libc::SYS_utimensat => sets(changes::times_changing_at, (fd, b, d), next),
+        old::FUTIMESAT => sets(changes::times_changing_at, (fd, b, 0), next),
+        old::UTIME | old::UTIMES => sets(changes::times_changing_at, (libc::AT_FDCWD, a, 0), next),
         libc::SYS_umask | libc::SYS_personality => at_public_sync_point(next),
         libc::SYS_prctl => {
             rights::confining(fd);
@@ -430,10 +433,14 @@ fn unknown(call: &Call) -> isize {
     answer
 }
 
-/// The rights on a file change, by path.
-fn rights_of(folder: c_int, path: usize, flags: c_int, next: impl FnOnce() -> isize) -> isize {
+/// Rights or times of a file are set, by path, which `before` is told first.
+fn sets(
+    before: unsafe fn(c_int, *const c_char, c_int),
+    (folder, path, flags): (c_int, usize, usize),
+    next: impl FnOnce() -> isize,
+) -> isize {
     // SAFETY: the program hands over the same path.
-    unsafe { life::rights_changing_at(folder, path as *const _, flags) };
+    unsafe { before(folder, path as *const c_char, flags as c_int) };
     passed_through(next)
 }
 

@@ -4,7 +4,7 @@ use core::ffi::{c_char, c_int, c_uint};
 
 use super::Pointer;
 use crate::engine::process::acquire_point;
-use crate::engine::{self, deaths, handlers, life, unseen};
+use crate::engine::{self, changes, deaths, handlers, unseen};
 use crate::front::dispatch;
 
 hook! {
@@ -265,7 +265,7 @@ const SET_ATTRIBUTES: usize = 0x401c_5820;
 /// Before `ioctl`: what it does to files is known for few requests.
 fn before_ioctl(fd: c_int, request: usize, argument: usize) {
     match request as u32 as usize {
-        SET_FLAGS | SET_ATTRIBUTES => life::freezing(fd),
+        SET_FLAGS | SET_ATTRIBUTES => changes::freezing(fd),
         FICLONE => dispatch::hand_over(argument as c_int),
         FICLONERANGE => {
             if let Some(from) = handlers::peek(argument as *const i64) {
@@ -274,7 +274,7 @@ fn before_ioctl(fd: c_int, request: usize, argument: usize) {
         }
         _ => {}
     }
-    dispatch::hand_over(fd);
+    dispatch::hand_over_content(fd);
 }
 
 /// What `ioctl` does, with the next definition to call.

@@ -7,7 +7,7 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::engine::process::begin_concurrency;
-use crate::engine::{deaths, handlers};
+use crate::engine::{changes, deaths, handlers};
 use crate::front::dispatch;
 
 /// Between two descriptors, at the kernel's offsets.
@@ -194,6 +194,7 @@ pub(super) fn received(message: *const libc::msghdr) {
     if !crate::engine::children::passive() {
         each_passed(message, |fd| {
             dispatch::made(fd);
+            changes::received(fd);
             deaths::descriptor_made();
         });
     }

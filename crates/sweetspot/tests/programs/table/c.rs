@@ -343,6 +343,20 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what another process wrote is synced",
+        build: &[C("overlap")],
+        command: "$RUN $BIN/c/overlap sync",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a file is free when its writer's death is known",
+        build: &[C("held_for_dead")],
+        command: "$RUN $BIN/c/held_for_dead",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a window opens while writes of another thread begin to wait",
         build: &[C("threads_tell")],
         command: "$RUN $BIN/c/threads_tell opening 2000",

@@ -23,6 +23,12 @@ pub const SHELL: &[Case] = &[
     },
     Case {
         group: "shell",
+        name: "beside a job that computes",
+        command: "$RUN sh $SRC/shell/beside-a-job.sh",
+        ..DEFAULT
+    },
+    Case {
+        group: "shell",
         name: "dash: here-documents and while read",
         needs: &["dash"],
         prepare: LINES,

@@ -1,0 +1,183 @@
+//! Changes that this process is about to make to files, or to what is known of them: what other processes of
+//! the tree have waiting for the same files comes first.
+//!
+//! This holds also where the process is not buffered itself, and in the child of a vfork. Who else there is
+//! and what waits there, `others` knows. Not here: transfers (`write`), and what opening does (`life`).
+#![allow(unsafe_code)]
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::ledger::Ledger;
+
+use super::children::passive;
+use super::process::under_seccomp;
+use super::{attach, deaths, entries, ledger, others, table};
+use crate::floor::sys;
+
+/// The ledger, by which others are told what this process does to files: also where it is not buffered
+/// itself, and in the child of a vfork, which touches nothing of what is kept here by that.
+pub(super) fn told() -> Option<&'static Ledger> {
+    (ledger::is_given() && !under_seccomp()).then(ledger::ledger).flatten()
+}
+
+/// Whether anything may wait in other processes of the tree.
+pub(super) fn do_others_write() -> bool {
+    told().is_some_and(others::any_waits)
+}
+
+/// A file is about to be cut or filled: what others have waiting for it comes first.
+pub fn changing(fd: i32) {
+    changing_of(|| sys::status(fd));
+}
+
+/// The same by name.
+///
+/// # Safety
+/// As of `fstatat`: a bad address is an error.
+pub unsafe fn changing_at(path: *const core::ffi::c_char) {
+    // SAFETY: as the caller says.
+    changing_of(|| unsafe { status_at(libc::AT_FDCWD, path, 0) });
+}
+
+fn changing_of(status: impl FnOnce() -> Option<sys::Status>) {
+    if do_others_write()
+        && let Some(status) = status()
+    {
+        others::changing(&status);
+    }
+}
+
+/// A process is about to be made by file actions, some of which may open files for writing.
+pub fn spawn_opens() {
+    if do_others_write() {
+        others::opening();
+    }
+}
+
+/// A file is about to be mapped so that stores reach it, or may do so later: nobody is told of them.
+pub fn mapping_shared(fd: i32) {
+    let is_writable =
+        || sys::open_flags(fd).is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDWR);
+    if told().is_some_and(others::any_asked)
+        && is_writable()
+        && let Some(status) = sys::status(fd)
+    {
+        others::changing(&status);
+    }
+}
+
+/// The offset of a description, or how it is used, is about to change, which other processes may share:
+/// what they have waiting for it goes to where it is now.
+pub fn moving(fd: i32) {
+    if do_others_write()
+        && let Some(status) = sys::status(fd)
+    {
+        others::moving(&status);
+    }
+}
+
+/// Before the times of a file are set, by descriptor: what waits in other processes would move them again.
+pub fn times_changing(fd: i32) {
+    changing(fd);
+}
+
+/// The same by path. Without one it is the descriptor's.
+///
+/// # Safety
+/// As of `fstatat`: a bad address is an error.
+pub unsafe fn times_changing_at(folder: i32, path: *const core::ffi::c_char, flags: i32) {
+    if path.is_null() {
+        return times_changing(folder);
+    }
+    // SAFETY: as the caller says.
+    changing_of(|| unsafe { status_at(folder, path, flags) });
+}
+
+/// Before the rights on a file change, by descriptor: the guard gives back its handles, this process' and
+/// others', for it may not be able to write there afterwards.
+pub fn rights_changing(fd: i32) {
+    rights_changing_of(|| sys::status(fd));
+}
+
+/// The same by path.
+///
+/// # Safety
+/// As of `fstatat`: a bad address is an error.
+pub unsafe fn rights_changing_at(folder: i32, path: *const core::ffi::c_char, flags: i32) {
+    // SAFETY: as the caller says.
+    rights_changing_of(|| unsafe { status_at(folder, path, flags) });
+}
+
+fn rights_changing_of(status: impl FnOnce() -> Option<sys::Status>) {
+    let is_held = !passive() && entries::has_slot();
+    let may_be_held_by_others = told().is_some_and(others::any_asked);
+    if !is_held && !may_be_held_by_others {
+        return;
+    }
+    let Some(status) = status() else { return };
+    if is_held {
+        give_handles_back(&status);
+    }
+    if may_be_held_by_others {
+        others::changing(&status);
+    }
+}
+
+/// The same where not even who has it open for writing could write any more.
+pub fn freezing(fd: i32) {
+    rights_changing(fd);
+    if deaths::can_wait()
+        && let Some(status) = sys::status(fd)
+    {
+        others::changing(&status);
+    }
+}
+
+fn give_handles_back(of: &sys::Status) {
+    for fd in table::all() {
+        let Some((file, _)) = table::open_file(fd) else { continue };
+        let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
+        if inode == (of.device, of.inode) {
+            attach::give_handle_back(fd, file);
+        }
+    }
+}
+
+/// A new process is about to be made, which may read anything that others have waiting.
+pub fn starting() {
+    syncing_all();
+}
+
+/// A file is about to be made durable, with what others have waiting for it.
+pub fn syncing(fd: i32) {
+    changing(fd);
+}
+
+/// All files are.
+pub fn syncing_all() {
+    if let Some(ledger) = told().filter(|ledger| others::any_waits(ledger)) {
+        others::write_all_out(ledger);
+    }
+}
+
+/// A descriptor came from another process, perhaps one by which a file can be written.
+pub fn received(fd: i32) {
+    let flags = sys::open_flags(fd).unwrap_or(libc::O_RDONLY);
+    if flags & libc::O_ACCMODE != libc::O_RDONLY
+        && let Some(ledger) = told()
+    {
+        others::opened(ledger, fd, flags);
+    }
+}
+
+/// # Safety
+/// As of `fstatat`: a bad address is an error.
+unsafe fn status_at(
+    folder: i32,
+    path: *const core::ffi::c_char,
+    flags: i32,
+) -> Option<sys::Status> {
+    let flags = flags & (libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH);
+    // SAFETY: as the caller says.
+    unsafe { sys::status_at(folder, path, flags) }
+}
