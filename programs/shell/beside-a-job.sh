@@ -1,4 +1,4 @@
-# What others do to the output of a job while it works: they add to it, put it away, share it. The job writes
+# What others do to the output of a job while it works: they add to it, put it away, cut it. The job writes
 # records, and then computes without a word to anyone.
 job() {
     perl -MTime::HiRes=time -e '
@@ -12,8 +12,6 @@ job() {
 }
 
 job >added & sleep .6; echo second >>added; wait
-job >>both & sleep .6; echo second >>both; wait
-{ job & sleep .6; echo second; wait; } >shared
 job >cut & sleep .6; gzip -nc cut >copy.gz; : >cut; wait
 job >given & sleep .6; dd if=/dev/null of=given bs=1 seek=3 status=none; wait
 gzip -dc copy.gz | wc -l

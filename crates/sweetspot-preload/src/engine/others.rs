@@ -280,8 +280,8 @@ pub fn opening() {
 }
 
 /// This process is about to write to a file what does not wait: what others have waiting for it comes
-/// first. What all of them add, at the end or through one description, cannot come over anything, and goes on
-/// waiting afterwards; nothing else does. `is_placed`: this goes to a position that is given.
+/// first, and nothing of theirs waits any more. What all of them add, at the end or through one description,
+/// cannot come over anything, and goes on waiting. `is_placed`: this goes to a position that is given.
 pub fn writing(ledger: &Ledger, fd: i32, is_placed: bool) {
     if !any_waits(ledger) {
         return;
@@ -298,7 +298,6 @@ pub fn writing(ledger: &Ledger, fd: i32, is_placed: bool) {
         Placement::AtSharedOffset if !is_placed && shares(ledger, fd, entry) => false,
         _ => !only_adds(entry) || !appends(),
     });
-    write_inode_out(ledger, device, inode);
 }
 
 /// Whether others write to a file at positions of their own, or this process does while they write. If
