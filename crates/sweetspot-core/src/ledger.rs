@@ -409,6 +409,8 @@ pub struct Entry {
     pub flushing: AtomicU32,
     /// Open flags of the description.
     pub open_flags: AtomicU32,
+    /// Who has opened it, as far as its process knows (`openers`).
+    pub opener: AtomicU32,
     /// Where what is pending belongs: one of `PLACE_*`.
     pub place: AtomicU32,
     /// Advanced by the guard, which then wakes who waits for it, when it has given back what it took.

@@ -295,10 +295,15 @@ impl Handles {
         }
         let appends = entry.open_flags.load(SeqCst) as i32 & libc::O_APPEND != 0;
         let handle_fd = handle.as_fd();
-        let asked = Asked { owner: pid, file: status, handle: handle_fd, is_copy, adds: appends };
-        if self.writers.any(guard, &asked) {
-            entry.is_recalled.store(1, SeqCst);
-            return Err(Refused);
+        let asked =
+            Asked { owner: pid, entry, file: status, handle: handle_fd, is_copy, adds: appends };
+        match self.writers.any(guard, &asked) {
+            Some(false) => {}
+            Some(true) => {
+                entry.is_recalled.store(1, SeqCst);
+                return Err(Refused);
+            }
+            None => return Err(Refused),
         }
         guard.note(index, &handle, status)?;
         let write_buffer = self.write_buffer(index, entry.write_buffer_bytes.load(SeqCst))?;

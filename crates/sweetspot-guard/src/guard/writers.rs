@@ -11,8 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::SeqCst;
 
 use sweetspot_core::environment::LEDGER;
+use sweetspot_core::ledger::{Entry, STATE_ASKED, state_of};
 
 use super::Guard;
 use crate::sys::{self, Status};
@@ -23,6 +25,7 @@ const DESCRIPTORS_MAX: usize = 4096;
 /// What is asked for.
 pub(super) struct Asked<'a> {
     pub(super) owner: u32,
+    pub(super) entry: &'a Entry,
     pub(super) file: Status,
     pub(super) handle: BorrowedFd<'a>,
     /// The handle is a copy of the asker's description, which others may have as well.
@@ -40,23 +43,36 @@ pub(super) struct Writers {
 }
 
 impl Writers {
-    /// Whether a process of the tree other than the asker may write to the file it asks for.
-    pub(super) fn any(&mut self, guard: &Guard, asked: &Asked<'_>) -> bool {
-        let Asked { owner, file, .. } = *asked;
+    /// Whether a process of the tree other than the asker may write to the file it asks for; `None`: it does not
+    /// ask any more.
+    pub(super) fn any(&mut self, guard: &Guard, asked: &Asked<'_>) -> Option<bool> {
+        let Asked { owner, file, entry, .. } = *asked;
         let openers = &guard.ledger.openers;
-        if !asked.is_copy && openers.is_alone(file.device, file.inode, owner) {
-            return false;
+        let opener = entry.opener.load(SeqCst);
+        let is_alone = match asked.is_copy {
+            true => !openers.are_many(file.device, file.inode),
+            false => openers.is_alone(file.device, file.inode, opener),
+        };
+        if is_alone {
+            return Some(false);
         }
         let mut room = DESCRIPTORS_MAX;
         let mut others = self.tree(guard);
         others.retain(|pid| ![owner, std::process::id()].contains(pid));
-        let found = others.into_iter().any(|pid| {
-            is_open(pid, asked, &mut room) || is_mapped(pid, file.inode, &guard.path) || room == 0
-        });
-        if !found && !asked.is_copy {
-            openers.settle(file.device, file.inode, owner);
+        for pid in others {
+            // A release, for which its process waits, is not held up by all this.
+            if state_of(entry.state.load(SeqCst)) != STATE_ASKED {
+                return None;
+            }
+            if is_open(pid, asked, &mut room)
+                || is_mapped(pid, file.inode, &guard.path)
+                || room == 0
+            {
+                return Some(true);
+            }
         }
-        found
+        openers.settle(file.device, file.inode, opener);
+        Some(false)
     }
 
     /// The processes of the tree: the descendants of those that live and are known, and of those whose parents

@@ -145,7 +145,10 @@ fn give_handles_back(of: &sys::Status) {
 
 /// A new process is about to be made, which may read anything that others have waiting.
 pub fn starting() {
-    syncing_all();
+    entries::end_opener();
+    if let Some(ledger) = told().filter(|ledger| others::any_waits(ledger)) {
+        others::write_all_out_quickly(ledger);
+    }
 }
 
 /// A file is about to be made durable, with what others have waiting for it.

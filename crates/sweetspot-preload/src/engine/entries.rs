@@ -24,8 +24,8 @@ pub use self::let_go::await_let_go;
 use self::let_go::{forget_let_go, note_let_go, wait_given_back};
 use self::slot::{OWNER_DIED, claim_slot, forget_slot, give_slot_up};
 pub use self::slot::{
-    count_waiting, guarded, has_slot, is_fork_unseen, is_guard_alive, slot, wait_until_given_back,
-    wake_guard,
+    count_waiting, end_opener, guarded, has_slot, is_fork_unseen, is_guard_alive, opener, slot,
+    wait_until_given_back, wake_guard,
 };
 use super::file::Placement;
 use super::{ledger, pool};
@@ -128,6 +128,7 @@ pub fn ask(ask: &Ask) -> Result<Mapped, NotAsked> {
     entry.device.store(ask.device, Relaxed);
     entry.inode.store(ask.inode, Relaxed);
     entry.open_flags.store(ask.open_flags, Relaxed);
+    entry.opener.store(opener(ledger), Relaxed);
     ask.placement.store(entry);
     entry.arrived.store(0, Relaxed);
     entry.is_recalled.store(0, Relaxed);

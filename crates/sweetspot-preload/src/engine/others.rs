@@ -22,6 +22,9 @@ use crate::floor::{proc, sys};
 const FINISH_MS_MAX: u64 = 10_000;
 /// How long the guard may take to begin, in milliseconds: somebody may have stopped it.
 const BEGIN_MS_MAX: u64 = 1000;
+/// How long the guard may take where it is better, but not needed, that it has finished: a process goes on as it
+/// would with a guard that is stopped, or a file system that waits for this very process. In milliseconds.
+const QUICK_MS_MAX: u64 = 100;
 /// How long a process that was seen to be stopped in the middle of a flush may take for that, in
 /// milliseconds: it may have been let go on.
 const FLUSH_MS_MAX: u64 = 10;
@@ -85,6 +88,12 @@ pub fn write_all_out(ledger: &Ledger) {
     waiting(ledger).for_each(|(index, _)| write_out(ledger, index));
 }
 
+/// The same, without waiting long for all of them.
+pub fn write_all_out_quickly(ledger: &Ledger) {
+    let until_ms = now_ms() + QUICK_MS_MAX;
+    waiting(ledger).for_each(|(index, _)| write_out_until(ledger, index, until_ms));
+}
+
 /// The slot of a process.
 pub fn slot_of(ledger: &Ledger, process: u32) -> Option<(usize, &Slot)> {
     let mut slots = ledger.slots.iter().enumerate();
@@ -111,9 +120,12 @@ pub fn wait_until_finished(ledger: &Ledger, process: u32) {
     let begun_ms = now_ms();
     while let Some((index, slot)) = slot_of(ledger, process) {
         let done = slot.done.load(SeqCst);
-        let is_left = entries_of(ledger, index).any(|(_, entry)| is_seen_to(entry));
-        let is_over = !is_left || slot.pid.load(SeqCst) != process;
-        if is_over || !may_go_on(ledger, begun_ms, FINISH_MS_MAX) {
+        let is_pending = |entry: &Entry| waiting_of(entry.word.load(SeqCst)) > 0;
+        let any =
+            |is_it: fn(&Entry) -> bool| entries_of(ledger, index).any(|(_, entry)| is_it(entry));
+        let ms_max = if any(is_pending) { FINISH_MS_MAX } else { QUICK_MS_MAX };
+        let is_over = !any(is_seen_to) || slot.pid.load(SeqCst) != process;
+        if is_over || !may_go_on(ledger, begun_ms, ms_max) {
             break;
         }
         sys::futex_wait(&slot.done, done, 100);
@@ -125,7 +137,7 @@ pub fn wait_until_finished(ledger: &Ledger, process: u32) {
 fn wait_until_let_go(ledger: &Ledger) {
     let begun_ms = now_ms();
     while let Some((entry, given_back)) = let_go(ledger)
-        && may_go_on(ledger, begun_ms, BEGIN_MS_MAX)
+        && may_go_on(ledger, begun_ms, QUICK_MS_MAX)
     {
         sys::futex_wait(&entry.given_back, given_back, 1);
     }
@@ -157,12 +169,16 @@ fn let_go(ledger: &Ledger) -> Option<(&Entry, u32)> {
 /// Has the guard write what waits, at this moment, of a process that lives. One that works may be held
 /// up for a moment, as by any flush of its own.
 pub fn write_out(ledger: &Ledger, index: usize) {
+    write_out_until(ledger, index, u64::MAX);
+}
+
+fn write_out_until(ledger: &Ledger, index: usize, until_ms: u64) {
     if ledger.slots[index].waiting.load(SeqCst) == 0 {
         return;
     }
     let mut last = 0;
     while let Some((entry, word)) = waiting_from(ledger, index, last) {
-        wait_for(ledger, index, entry, word);
+        wait_for(ledger, index, (entry, word), until_ms);
         last = entry + 1;
     }
 }
@@ -233,7 +249,7 @@ pub fn moving(status: &sys::Status) {
 /// at the end, by all of them, may wait.
 pub fn opened(ledger: &Ledger, fd: i32, flags: i32) {
     let Some(status) = sys::status(fd).filter(|status| status.regular) else { return };
-    ledger.openers.note(status.device, status.inode, sys::process_id() as u32);
+    ledger.openers.note(status.device, status.inode, entries::opener(ledger));
     if !any_asked(ledger) {
         return;
     }
@@ -256,15 +272,16 @@ pub fn reading(ledger: &Ledger, fd: i32) {
     }
 }
 
-/// Has the guard write what waits in processes that have something waiting for a file.
+/// Has the guard write what waits in processes that have something waiting for a file, without waiting long.
 fn write_inode_out(ledger: &Ledger, device: u64, inode: u64) {
     let own = entries::slot() as usize;
+    let until_ms = now_ms() + QUICK_MS_MAX;
     for entry in used(ledger) {
         let index = entry.slot.load(SeqCst) as usize;
         let is_it = (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
         let waits = is_it && waiting_of(entry.word.load(SeqCst)) > 0;
         if waits && index != own && index < ledger.slots.len() {
-            write_out(ledger, index);
+            write_out_until(ledger, index, until_ms);
         }
     }
 }
@@ -392,7 +409,7 @@ fn waiting_from(ledger: &Ledger, index: usize, from: usize) -> Option<(usize, u6
 }
 
 /// Asks until what a word said to wait is written.
-fn wait_for(ledger: &Ledger, index: usize, entry: usize, seen: u64) {
+fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), until_ms: u64) {
     let entry = &ledger.entries[entry];
     let begun_ms = now_ms();
     while entries::is_guard_alive(ledger) {
@@ -410,7 +427,7 @@ fn wait_for(ledger: &Ledger, index: usize, entry: usize, seen: u64) {
                 BEGIN_MS_MAX
             }
         };
-        if now_ms().saturating_sub(begun_ms) > patience_ms {
+        if now_ms() > until_ms.min(begun_ms + patience_ms) {
             return;
         }
         sys::futex_wait(&entry.given_back, given_back, 1);

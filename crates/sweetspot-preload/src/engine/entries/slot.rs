@@ -110,6 +110,24 @@ pub fn wake_guard(ledger: &Ledger) {
     }
 }
 
+/// This process among openers of files; 0: a new one, when it is asked for next.
+static OPENER: AtomicU32 = AtomicU32::new(0);
+
+/// As whom this process opens files.
+pub fn opener(ledger: &Ledger) -> u32 {
+    let opener = OPENER.load(Relaxed);
+    if opener != 0 {
+        return opener;
+    }
+    let new = ledger.openers.begin();
+    OPENER.compare_exchange(0, new, Relaxed, Relaxed).err().unwrap_or(new)
+}
+
+/// What is open from here on is another matter than what was: a child may have that.
+pub fn end_opener() {
+    OPENER.store(0, Relaxed);
+}
+
 /// Makes this process known in the ledger, once.
 pub(super) fn claim_slot(ledger: &'static Ledger) -> bool {
     if SLOT.load(Relaxed) != 0 {
@@ -168,4 +186,5 @@ pub(super) fn give_slot_up() -> usize {
 /// In the child of a fork: the slot is its parent's.
 pub(super) fn forget_slot() {
     SLOT.store(0, Relaxed);
+    end_opener();
 }
