@@ -47,7 +47,7 @@ pub fn reaped(child: i32) {
     match child {
         1.. if can_wait() => others::was_told_of(child as u32),
         // A process that ignores SIGCHLD is told by an error that there is no child any more.
-        ..0 => signalled(),
+        ..0 => learned(),
         0.. => {}
     }
 }
@@ -58,7 +58,7 @@ pub fn reported(answer: isize, into: *const libc::siginfo_t) {
     // SAFETY: the kernel has just written there.
     match if is_told { unsafe { (*into).si_pid() } } else { 0 } {
         child @ 1.. => reaped(child),
-        _ => signalled(),
+        _ => learned(),
     }
 }
 
@@ -87,7 +87,9 @@ pub fn signalled() {
     }
     let Some(ledger) = ledger::ledger() else { return };
     // Also those of which nothing waits: what the guard holds for them is not free yet.
-    others::wait_for_the_dead(ledger);
+    if others::any_asked(ledger) && sys::has_dead_child() {
+        others::wait_for_the_dead(ledger);
+    }
     if others::any_waits(ledger) && sys::has_stopped_child() {
         others::write_all_out(ledger);
     }

@@ -380,8 +380,12 @@ fn used(ledger: &Ledger) -> impl Iterator<Item = &Entry> {
     })
 }
 
-fn set_bits(bits: u64) -> impl Iterator<Item = usize> {
-    (0..64).filter(move |bit| bits >> bit & 1 != 0)
+fn set_bits(mut bits: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(bit)
+    })
 }
 
 /// This process has looked into the memory of another one, where it may have seen what that one did.

@@ -303,6 +303,11 @@ fn child_of(kind: libc::idtype_t, process: i32, events: i32) -> (i32, i32) {
     }
 }
 
+/// Whether a child is dead, and nobody was told by a wait yet.
+pub fn has_dead_child() -> bool {
+    child_of(libc::P_ALL, 0, libc::WEXITED).0 != 0
+}
+
 /// Whether a child has stopped, of which nobody was told by a wait yet.
 pub fn has_stopped_child() -> bool {
     child_of(libc::P_ALL, 0, libc::WSTOPPED).0 != 0
