@@ -8,27 +8,42 @@
 //! An opener is not a process but what one does from one fork to the next: what it has open by then its child
 //! may have, too, and a program that it becomes has nothing to do with either.
 
-use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// Places in the table.
-const PLACES: usize = 4096;
+const PLACES: usize = 2048;
 
-/// By file: 0, nobody is known to; the only opener that did; or `MANY`.
+/// By file: {which file: high 32, opener: low 32}; 0: nobody is known to have opened one.
 #[repr(C)]
 pub struct Openers {
-    places: [AtomicU32; PLACES],
+    places: [AtomicU64; PLACES],
     /// The last opener.
     last: AtomicU32,
 }
 
 /// More than one opener did.
 const MANY: u32 = u32::MAX;
+/// More than one file.
+const SEVERAL: u32 = 0;
+
+const fn word(file: u32, opener: u32) -> u64 {
+    (file as u64) << 32 | opener as u64
+}
+
+const fn opener_of(word: u64) -> u32 {
+    word as u32
+}
+
+const fn file_of(word: u64) -> u32 {
+    (word >> 32) as u32
+}
 
 impl Openers {
-    fn place(&self, device: u64, inode: u64) -> &AtomicU32 {
+    /// The place of a file, and which of those that share it this is.
+    fn place(&self, device: u64, inode: u64) -> (&AtomicU64, u32) {
         // Fibonacci hashing: neighbouring inodes are far apart.
         let hash = (inode ^ device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.places[(hash >> (64 - PLACES.trailing_zeros())) as usize]
+        (&self.places[(hash >> (64 - PLACES.trailing_zeros())) as usize], hash as u32 | 1)
     }
 
     /// A new opener. (After four thousand millions of them two have the same number.)
@@ -38,28 +53,30 @@ impl Openers {
 
     /// A file is opened for writing.
     pub fn note(&self, device: u64, inode: u64, opener: u32) {
-        let place = self.place(device, inode);
-        let before = place.compare_exchange(0, opener, SeqCst, SeqCst);
-        if before.is_err_and(|before| before != opener) {
-            place.store(MANY, SeqCst);
-        }
+        let (place, file) = self.place(device, inode);
+        let _ = place.fetch_update(SeqCst, SeqCst, |before| {
+            let file = if before == 0 || file_of(before) == file { file } else { SEVERAL };
+            let opener = if before == 0 || opener_of(before) == opener { opener } else { MANY };
+            (word(file, opener) != before).then_some(word(file, opener))
+        });
     }
 
     /// Whether nobody but this opener has opened a file for writing.
     pub fn is_alone(&self, device: u64, inode: u64, opener: u32) -> bool {
-        self.place(device, inode).load(SeqCst) == opener
+        opener_of(self.place(device, inode).0.load(SeqCst)) == opener
     }
 
     /// Whether more than one opener may have opened a file for writing: if not, all that have it open in the
     /// tree have the same description.
     pub fn are_many(&self, device: u64, inode: u64) -> bool {
-        self.place(device, inode).load(SeqCst) == MANY
+        opener_of(self.place(device, inode).0.load(SeqCst)) == MANY
     }
 
     /// It was found that nobody else has it open now. Who opens it meanwhile is not forgotten: that process
-    /// finds the entry of this one, and recalls it.
+    /// finds the entry of this one, and recalls it. Nor is what is known of others that share the place.
     pub fn settle(&self, device: u64, inode: u64, opener: u32) {
-        self.place(device, inode).store(opener, SeqCst);
+        let (place, file) = self.place(device, inode);
+        let _ = place.compare_exchange(word(file, MANY), word(file, opener), SeqCst, SeqCst);
     }
 }
 
@@ -69,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_file_is_the_openers_alone_until_another_one_opens_it() {
-        let places = [const { AtomicU32::new(0) }; PLACES];
+        let places = [const { AtomicU64::new(0) }; PLACES];
         let openers = Openers { places, last: AtomicU32::new(MANY - 2) };
         assert!(!openers.is_alone(1, 7, 10), "opened where nobody saw it");
         openers.note(1, 7, 10);
@@ -82,6 +99,12 @@ mod tests {
         assert!(openers.are_many(1, 7));
         openers.settle(1, 7, 10);
         assert!(openers.is_alone(1, 7, 10));
+        // Another file that shares the place, and that others have open as well.
+        let shares = |inode: &u64| core::ptr::eq(openers.place(1, *inode).0, openers.place(1, 7).0);
+        let other = (8..).find(shares).unwrap();
+        openers.note(1, other, 11);
+        openers.settle(1, 7, 10);
+        assert!(!openers.is_alone(1, other, 10), "what is known of it is kept");
         // Many files of one process are all its own, whatever places they share.
         (0..100_000).for_each(|inode| openers.note(2, inode, 12));
         let alone = (0..100_000).filter(|inode| openers.is_alone(2, *inode, 12)).count();
