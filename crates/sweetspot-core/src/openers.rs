@@ -72,7 +72,7 @@ impl Openers {
         opener_of(self.place(device, inode).0.load(SeqCst)) == MANY
     }
 
-    /// It was found that nobody else has it open now. Who opens it meanwhile is not forgotten: that process
+    /// It was found that nobody else has it open now. One that opens it meanwhile is not forgotten: that process
     /// finds the entry of this one, and recalls it. Nor is what is known of others that share the place.
     pub fn settle(&self, device: u64, inode: u64, opener: u32) {
         let (place, file) = self.place(device, inode);

@@ -2,7 +2,7 @@
 //!
 //! Such a process may write past every hook: by C's stdio before that is looked at, by asynchronous calls,
 //! by stores through a mapping. What waited elsewhere would come over that, so it does not begin to wait.
-//! Who opens the file later has what waits written first (rule D21).
+//! A process that opens the file later has what waits written first (rule D21).
 
 use std::collections::HashSet;
 use std::fs;
