@@ -11,7 +11,7 @@ use sweetspot_core::ledger::Ledger;
 
 use super::children::passive;
 use super::process::under_seccomp;
-use super::{attach, deaths, entries, ledger, others, table};
+use super::{attach, entries, ledger, others, table};
 use crate::floor::sys;
 
 /// The ledger, by which others are told what this process does to files: also where it is not buffered
@@ -119,16 +119,6 @@ fn rights_changing_of(status: impl FnOnce() -> Option<sys::Status>) {
         give_handles_back(&status);
     }
     if may_be_held_by_others {
-        others::changing(&status);
-    }
-}
-
-/// The same where not even who has it open for writing could write any more.
-pub fn freezing(fd: i32) {
-    rights_changing(fd);
-    if deaths::can_wait()
-        && let Some(status) = sys::status(fd)
-    {
         others::changing(&status);
     }
 }

@@ -265,7 +265,7 @@ const SET_ATTRIBUTES: usize = 0x401c_5820;
 /// Before `ioctl`: what it does to files is known for few requests.
 fn before_ioctl(fd: c_int, request: usize, argument: usize) {
     match request as u32 as usize {
-        SET_FLAGS | SET_ATTRIBUTES => changes::freezing(fd),
+        SET_FLAGS | SET_ATTRIBUTES => changes::rights_changing(fd),
         FICLONE => dispatch::hand_over(argument as c_int),
         FICLONERANGE => {
             if let Some(from) = handlers::peek(argument as *const i64) {
