@@ -166,6 +166,16 @@ impl Learning {
         (self.0 >> BACKOFF_AT) as u32 & 15
     }
 
+    /// Whether a window was earned before, and could not be had or did not pay.
+    pub fn has_backed_off(self) -> bool {
+        self.backoff() > 0
+    }
+
+    /// Asks for as much as at first.
+    pub fn without_backoff(self) -> Self {
+        Learning(self.0 & !(15 << BACKOFF_AT))
+    }
+
     /// A window did not pay, or could not be had: starts again and asks for twice as much.
     pub fn back_off(self) -> Self {
         let backoff = u64::from((self.backoff() + 1).min(BACKOFF_MAX));

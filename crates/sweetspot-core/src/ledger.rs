@@ -442,6 +442,9 @@ pub const PLACE_END: u32 = 1;
 /// `Entry::place`: at the offset of the description by then (or at the end, if it appends): it came
 /// from outside, and others share it. The guard's handle is a copy of it.
 pub const PLACE_OFFSET: u32 = 2;
+/// `Entry::place`: nowhere, as nothing of it waits. What is asked for is no handle, but whether the
+/// description, which came from outside, is the owner's alone ([`STATE_HELD`]).
+pub const PLACE_NOWHERE: u32 = 3;
 
 pub const STATE_FREE: u8 = 0;
 /// Belongs to a slot; no handle.

@@ -43,6 +43,10 @@ pub const READS_HELD: u64 = 4;
 /// (fstat, fstatfs, F_GETFL, lseek, signal mask), as much as five reads.
 pub const READS_TO_EARN: u32 = 16;
 
+/// What is left at least of a file from outside when the guard is asked whether it is the process' alone, in
+/// bytes. It looks at every descriptor that it may see: some milliseconds of its own, beside the program.
+pub const ALONE_BYTES_MIN: u64 = 32 << 10;
+
 /// What a jump takes from the score of a file that has no window: runs of fewer than three reads
 /// between jumps never add up.
 pub const JUMP_PENALTY: u32 = 3;

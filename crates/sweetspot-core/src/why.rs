@@ -119,7 +119,9 @@ impl Why {
             Why::LargeTransfers => "already read or written in large pieces",
             Why::RandomAccess => "accessed at random",
             Why::NotWorthIt => "a buffer served too few calls",
-            Why::FromOutside => "open before the program started, its offset is shared",
+            Why::FromOutside => {
+                "open before the program started, and another process may have it, too"
+            }
             Why::NotCopied => "open before the program started, and the system lets nobody copy it",
             Why::NotRegular => "not a regular file",
             Why::OpenFlags => "opened for direct or synchronous access",

@@ -4,7 +4,7 @@
 //! descriptor of the caller's, no terminal, ended by no signal that a shell or a shutdown sends.
 //! It ends with the last process of the tree.
 //!
-//! Two threads, no lock across a call that may block on data:
+//! Two threads do it, no lock across a call that may block on data:
 //! - *handles* answers asks, and alone opens and closes handles, allocates and frees write buffers. It
 //!   never touches file data.
 //! - the *reaper* sleeps until a process dies, and then writes what that process left. It also writes for
@@ -13,10 +13,13 @@
 //!   meanwhile. It starts with the first ask: before that no death leaves anything, and each thread
 //!   counts towards the user's limit of processes.
 //!
+//! A third thread (`alone`) starts with the first question whether a description is its process' alone.
+//!
 //! What a process stores in shared memory is believed only where it can do no harm beyond the process'
 //! own rights: the handle decides which file is written, the write buffer that this guard gave out
 //! decides which bytes. Both are remembered here and not read back.
 
+mod alone;
 mod deaths;
 mod handles;
 mod living;

@@ -15,6 +15,10 @@ fn malformed(path: &str) -> io::Error {
 /// What /proc/PID/stat says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessStat {
+    /// It has ended, and nobody has waited for it yet.
+    pub is_zombie: bool,
+    pub parent: u32,
+    pub session: u32,
     /// Start time in clock ticks after boot.
     pub start_ticks: u64,
     /// Where its arguments lie in its memory: from, to. Zeros where the reader may not know.
@@ -33,8 +37,13 @@ pub(crate) fn process_stat(pid: u32) -> io::Result<ProcessStat> {
     let after_name = text.iter().rposition(|byte| *byte == b')').ok_or_else(|| malformed(&path))?;
     let rest = std::str::from_utf8(&text[after_name + 1..]).map_err(|_| malformed(&path))?;
     // Numbered as in proc(5): the state is field 3.
-    let number = |index: usize| rest.split_ascii_whitespace().nth(index - 3)?.parse::<u64>().ok();
+    let field = |index: usize| rest.split_ascii_whitespace().nth(index - 3);
+    let number = |index: usize| field(index)?.parse::<u64>().ok();
+    let id = |index: usize| number(index).map(|id| id as u32).ok_or_else(|| malformed(&path));
     Ok(ProcessStat {
+        is_zombie: field(3) == Some("Z"),
+        parent: id(4)?,
+        session: id(6)?,
         start_ticks: number(22).ok_or_else(|| malformed(&path))?,
         arguments: (number(48).unwrap_or(0) as usize, number(49).unwrap_or(0) as usize),
     })

@@ -14,7 +14,9 @@
 //! handler; everything that allocates has happened before.
 
 use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::ptr;
@@ -126,6 +128,15 @@ fn give_back_descriptors() {
     }
 }
 
+/// From now on the child is the only one of the two that has what both were given to read. Another one
+/// that has it would keep the child from being buffered, lest it read on from there.
+fn give_up_standard_input() {
+    if let (Ok(nothing), false) = (File::open("/dev/null"), STANDARD_CLOSED[0].load(Relaxed)) {
+        // SAFETY: only values are passed. What was there was standard input, of which nobody here reads.
+        unsafe { libc::dup2(nothing.as_raw_fd(), 0) };
+    }
+}
+
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -202,7 +213,10 @@ impl Child {
         let mut bytes = [0; 4];
         match io::Read::read_exact(&mut &said_here, &mut bytes) {
             // The pipe closed without a word: execve has succeeded.
-            Err(_) => Ok(child),
+            Err(_) => {
+                give_up_standard_input();
+                Ok(child)
+            }
             Ok(()) => {
                 child.reap();
                 Err(io::Error::from_raw_os_error(i32::from_ne_bytes(bytes)))

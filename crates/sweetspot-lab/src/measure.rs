@@ -26,6 +26,7 @@ use rustix::{
     fs::{MemfdFlags, memfd_create},
     io::{FdFlags, fcntl_setfd},
     process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
+    stdio::dup2_stdin,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -280,7 +281,9 @@ pub fn run(job: &Job) -> Result<Measurement, Error> {
     let launch = |error| Error::system("start the launcher of", program)(error);
     let mut paper = exchange(job).map_err(launch)?;
     let path = format!("/proc/{}/fd/{}", std::process::id(), paper.as_raw_fd());
-    let ended = job.launcher(Path::new(&path))?.status().map_err(launch)?;
+    // The command is gone while this waits, and with it what it holds: the job alone has its input.
+    let mut launcher = job.launcher(Path::new(&path))?.spawn().map_err(launch)?;
+    let ended = launcher.wait().map_err(launch)?;
     let mut text = String::new();
     paper.rewind().and_then(|()| paper.read_to_string(&mut text)).map_err(launch)?;
     let report = serde_json::from_str(&text).map_err(|_| {
@@ -362,6 +365,9 @@ fn supervise(job: &Job, parent: &OwnedFd) -> LauncherReport {
         Ok(child) => child,
         Err(error) => return LauncherReport::NotStarted(number(&error)),
     };
+    // Lest another process have what the command reads, which would keep it from being buffered. Where that
+    // fails, it is as ever.
+    let _ = File::open("/dev/null").map(dup2_stdin);
     let group = Pid::from_child(&child);
     let ended = ended_within(group, job.limit, parent);
     let wall = start.elapsed();

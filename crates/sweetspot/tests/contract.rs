@@ -56,7 +56,7 @@ fn every_rule_has_a_test_and_every_test_named_is_there() {
             rules.push(rule.to_owned());
         }
     }
-    let expected = [("R", 6), ("L", 8), ("D", 21)];
+    let expected = [("R", 6), ("L", 8), ("D", 22)];
     let expected =
         expected.iter().flat_map(|(kind, last)| (1..=*last).map(move |n| format!("{kind}{n}")));
     assert_eq!(rules, expected.collect::<Vec<_>>());

@@ -9,15 +9,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
-    CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry, PLACE_OFFSET, SLOTS_MAX,
-    STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE,
-    WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, next_state, state_of,
+    CLOCK_STANDS, CLOCK_UNWANTED, CLOCK_WANTED, CLOCKS_PER_AGE, Entry, PLACE_NOWHERE, PLACE_OFFSET,
+    SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED,
+    STATE_RELEASE, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, next_state, state_of,
 };
 use sweetspot_core::pending::waiting_of;
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 use sweetspot_core::why::Why;
 
 use super::Guard;
+use super::alone::{Looker, Question};
 use super::deaths::Watched;
 use super::writers::{Asked, Writers};
 use crate::notes::Note;
@@ -53,6 +54,7 @@ pub(super) struct Handles {
     clock_advanced: Instant,
     quiet: Quiet,
     writers: Writers,
+    looker: Looker,
 }
 
 impl Handles {
@@ -73,6 +75,7 @@ impl Handles {
             clock_advanced: begun,
             quiet,
             writers: Writers::default(),
+            looker: Looker::default(),
         }
     }
 
@@ -227,6 +230,12 @@ impl Handles {
         let word = entry.state.load(SeqCst);
         let is_pending = waiting_of(entry.word.load(SeqCst)) > 0;
         match state_of(word) {
+            STATE_ASKED if entry.place.load(SeqCst) == PLACE_NOWHERE => {
+                let asked = self.look_whether_alone(index, entry, word);
+                let refused = asked.err().map(|Refused| next_state(word, STATE_REFUSED));
+                let refuse = |next| entry.state.compare_exchange(word, next, SeqCst, SeqCst);
+                let _ = refused.map(refuse);
+            }
             STATE_ASKED => {
                 let state = match self.grant(index, entry) {
                     Ok(()) => STATE_HELD,
@@ -264,14 +273,22 @@ impl Handles {
         }
     }
 
+    /// Has it found out whether a description from outside is its owner's alone.
+    fn look_whether_alone(
+        &mut self,
+        index: usize,
+        entry: &Entry,
+        word: u64,
+    ) -> Result<(), Refused> {
+        let (slot, fd) = asker(entry)?;
+        let (_, pid) = self.owner(slot)?;
+        Ok(self.looker.ask(self.guard, Question { pid, fd, index, word })?)
+    }
+
     /// Takes the handle and the write buffer that an entry asks for.
     fn grant(&mut self, index: usize, entry: &Entry) -> Result<(), Refused> {
         let guard = self.guard;
-        let slot = entry.slot.load(SeqCst);
-        let fd = entry.fd.load(SeqCst);
-        if slot == 0 || slot as usize >= SLOTS_MAX || fd < 0 {
-            return Err(Refused);
-        }
+        let (slot, fd) = asker(entry)?;
         self.start_reaper()?;
         let (owner, pid) = self.owner(slot)?;
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
@@ -404,6 +421,12 @@ impl Handles {
             self.write_buffers.give_back(WriteBuffer { at: at - WRITE_BUFFERS_AT, bytes });
         }
     }
+}
+
+/// The slot and the descriptor for which an entry asks.
+fn asker(entry: &Entry) -> Result<(u32, i32), Refused> {
+    let (slot, fd) = (entry.slot.load(SeqCst), entry.fd.load(SeqCst));
+    if slot == 0 || slot as usize >= SLOTS_MAX || fd < 0 { Err(Refused) } else { Ok((slot, fd)) }
 }
 
 /// Opens a handle on the file of a descriptor.

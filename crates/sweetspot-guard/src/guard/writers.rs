@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::parent_id;
@@ -138,7 +138,8 @@ fn is_open(pid: u32, asked: &Asked<'_>, room: &mut usize) -> bool {
 /// Whether a descriptor of another process has the description that this one's has.
 fn is_same_description(pid: u32, link: &Path, own: BorrowedFd<'_>) -> bool {
     let fd = link.file_name().and_then(|name| name.to_str()?.parse().ok());
-    fd.is_some_and(|fd| sys::is_same_description(pid, fd, own))
+    let own = (std::process::id(), own.as_raw_fd());
+    fd.is_some_and(|fd| sys::is_same_description((pid, fd), own).unwrap_or(false))
 }
 
 /// Whether a descriptor writes at the end of its file alone.

@@ -92,13 +92,22 @@ pub(crate) fn copy_of(pidfd: BorrowedFd<'_>, fd: RawFd) -> io::Result<OwnedFd> {
     }
 }
 
-/// Whether a descriptor of another process is of the same description. False also where the kernel does not say.
-pub(crate) fn is_same_description(pid: u32, fd: RawFd, own: BorrowedFd<'_>) -> bool {
+/// Whether two descriptors, each of a process, are of the same description.
+///
+/// # Errors
+/// One of them is closed; or the kernel does not say.
+pub(crate) fn is_same_description(one: (u32, RawFd), other: (u32, RawFd)) -> io::Result<bool> {
     const KCMP_FILE: c_int = 0;
     // SAFETY: only values are passed.
-    unsafe {
-        libc::syscall(libc::SYS_kcmp, pid, libc::getpid(), KCMP_FILE, fd, own.as_raw_fd()) == 0
-    }
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_FILE, one.1, other.1) };
+    Ok(check_long(order)? == 0)
+}
+
+/// Whether two threads have the same table of descriptors. False also where the kernel does not say.
+pub(crate) fn have_same_table(one: u32, other: u32) -> bool {
+    const KCMP_FILES: c_int = 2;
+    // SAFETY: only values are passed.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_FILES, 0, 0) == 0 }
 }
 
 /// The open flags of a description.

@@ -211,21 +211,26 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
         device: status.device,
         inode: status.inode,
         open_flags: flags as u32,
-        placement: file.placement(flags),
+        place: file.placement(flags).place(),
         // A whole number of pages more than may wait, so that a power of two stays one.
         write_buffer_bytes: auto::write_buffer_bytes(file).max(2 * PAGE_BYTES),
     });
     match asked {
         Ok(mapped) => {
-            file.mapped_write_buffer.store(mapped.write_buffer, Relaxed);
-            file.mapped_bytes.store(mapped.write_buffer_bytes, Relaxed);
-            file.entry.store((&raw const *mapped.entry).cast_mut(), Relaxed);
             file.flags.store(flags as u32, Relaxed);
-            file.attachment.set(Attachment::Asked);
+            note_asked(file, &mapped);
         }
         Err(entries::NotAsked::Yet) => {}
         Err(entries::NotAsked::Ever) => give_up(file, Why::NoGuard),
     }
+}
+
+/// The guard was asked for a file, by this entry. The registry is held.
+pub(super) fn note_asked(file: &OpenFile, by: &Mapped) {
+    file.mapped_write_buffer.store(by.write_buffer, Relaxed);
+    file.mapped_bytes.store(by.write_buffer_bytes, Relaxed);
+    file.entry.store((&raw const *by.entry).cast_mut(), Relaxed);
+    file.attachment.set(Attachment::Asked);
 }
 
 /// Whether a larger write buffer than usual was asked for, for the first time.
@@ -335,7 +340,7 @@ fn begin_to_wait(
 ) {
     handlers::install();
     remember_status(entry, file.fd.load(Relaxed));
-    placement.store(entry);
+    entry.place.store(placement.place(), Relaxed);
     let max = append_bytes_max(file);
     file.append_bytes_max.store(auto::append_bytes_first(file).min(max), Relaxed);
     file.appends_before.store(file.counted(Counter::Appends), Relaxed);

@@ -17,7 +17,9 @@ use super::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, acquire_point, clear_passive, passive_reasons, set_passive,
 };
 use super::quiesce::{Next, quiesce};
-use super::{attach, changes, concerns, entries, ledger, pool, release_point, table, unseen};
+use super::{
+    alone, attach, changes, concerns, entries, ledger, pool, release_point, table, unseen,
+};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -150,7 +152,10 @@ pub(super) fn quiesce_all(sharing: Sharing, why: Option<Why>) {
         };
         let kept = Learning(learned).has(Learning::CLOSE_ON_EXEC) && !sharing.names(fd);
         // What came from outside was shared before, and is written as such.
-        let kept = kept || table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
+        let outside = table::open_file(fd).map(|(file, _)| file);
+        let outside = outside.filter(|file| file.is_from_outside());
+        outside.into_iter().for_each(alone::ask_no_more);
+        let kept = kept || outside.is_some();
         quiesce(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::PassThrough));
     }
 }

@@ -88,7 +88,8 @@ pub struct Ask {
     pub device: u64,
     pub inode: u64,
     pub open_flags: u32,
-    pub placement: Placement,
+    /// One of `PLACE_*`.
+    pub place: u32,
     /// The size of the write buffer that is wanted.
     pub write_buffer_bytes: u64,
 }
@@ -129,7 +130,7 @@ pub fn ask(ask: &Ask) -> Result<Mapped, NotAsked> {
     entry.inode.store(ask.inode, Relaxed);
     entry.open_flags.store(ask.open_flags, Relaxed);
     entry.opener.store(opener(ledger), Relaxed);
-    ask.placement.store(entry);
+    entry.place.store(ask.place, Relaxed);
     entry.arrived.store(0, Relaxed);
     entry.is_recalled.store(0, Relaxed);
     entry.write_buffer_bytes.store(ask.write_buffer_bytes.max(mapped.write_buffer_bytes), Relaxed);

@@ -335,6 +335,10 @@ fn kept_by_child(fd: i32) {
 pub fn special_use(fd: i32, why: Why) {
     if !passive() {
         release_point();
+        if table::word(fd).is_some_and(|word| word.load(Relaxed) == table::UNKNOWN) {
+            // So that this is remembered.
+            transition::classify(fd);
+        }
         quiesce::quiesce(fd, quiesce::Next::PassThrough(why));
     }
 }

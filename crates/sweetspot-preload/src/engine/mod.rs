@@ -7,6 +7,7 @@
 //! `flush`, ...).
 
 pub mod age;
+pub mod alone;
 pub mod append;
 pub mod attach;
 pub mod auto;

@@ -8,7 +8,8 @@ use core::ffi::CStr;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use sweetspot_core::ledger::{
-    Entry, Ledger, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_HELD, STATE_RELEASE, Slot, state_of,
+    Entry, Ledger, PLACE_NOWHERE, SLOTS_MAX, STATE_ASKED, STATE_DISCARD, STATE_HELD, STATE_RELEASE,
+    Slot, state_of,
 };
 use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting_of};
 
@@ -342,7 +343,7 @@ fn only_adds(entry: &Entry) -> bool {
 /// offset, one behind the other.
 fn shares(ledger: &Ledger, fd: i32, entry: &Entry) -> bool {
     let Some(slot) = ledger.slots.get(entry.slot.load(SeqCst) as usize) else { return false };
-    sys::is_same_description(fd, (slot.pid.load(SeqCst), entry.fd.load(SeqCst)))
+    sys::is_same_description(fd, (slot.pid.load(SeqCst), entry.fd.load(SeqCst))) == Some(true)
 }
 
 /// What other processes have waiting for a file is written, and nothing of it waits any more. False:
@@ -370,6 +371,7 @@ fn recall_inode(device: u64, inode: u64, is_it: impl Fn(&Entry) -> bool) -> bool
 /// Whether writes may wait in an entry, or are about to.
 fn is_held(entry: &Entry) -> bool {
     matches!(state_of(entry.state.load(SeqCst)), STATE_ASKED | STATE_HELD)
+        && entry.place.load(SeqCst) != PLACE_NOWHERE
 }
 
 /// All entries that are not free.

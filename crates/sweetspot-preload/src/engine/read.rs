@@ -95,7 +95,19 @@ pub fn not_hit(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
     if let Some(pass) = passes(fd, len) {
         return Outcome::PassThrough(pass);
     }
+    if passes_for_good(fd) {
+        return Outcome::PassThrough(Pass::ACQUIRE);
+    }
     slowly(fd, Target::Buffer(buffer), len, None)
+}
+
+/// Whether a read is of a file whose calls pass through for good, and nothing concerns it: so it is with
+/// standard input that others have, too.
+fn passes_for_good(fd: i32) -> bool {
+    let passes = |file: &OpenFile| {
+        file.state.load(Relaxed) == table::PASS_THROUGH && file.error.load(Relaxed) == 0
+    };
+    !concerns::any() && table::open_file(fd).is_some_and(|(file, _)| passes(file))
 }
 
 /// What a window answers at once, of the file of which a descriptor has this word; `None`: go on with
@@ -180,8 +192,8 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
                 transition::classify(fd);
                 continue;
             }
-            // A summary lists what came from outside, too.
-            table::UNKNOWN if ledger::wants_summary() && turn == 1 => {
+            // A summary lists what came from outside, too; and it may be this process' alone.
+            table::UNKNOWN if turn == 1 && (ledger::wants_summary() || may_be_alone(kind, len)) => {
                 transition::classify(fd);
                 continue;
             }
@@ -219,6 +231,11 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
     }
     release_point();
     Outcome::PassThrough(Pass::ACQUIRE)
+}
+
+/// Whether such reads of a file that was open before the program started may be worth a question to the guard.
+fn may_be_alone(kind: Kind, len: usize) -> bool {
+    kind == Kind::Read && is_small(len as u64) && ledger::is_given()
 }
 
 /// Before a read that goes to the kernel, at its offset or at `offset`.

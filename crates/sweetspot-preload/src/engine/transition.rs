@@ -9,7 +9,7 @@ use sweetspot_core::why::Why;
 
 use super::children::passive;
 use super::file::{self, OpenFile};
-use super::{handlers, inodes, ledger, records, rules, table};
+use super::{alone, handlers, inodes, ledger, records, rules, table};
 use crate::floor::atomic::swap;
 use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
@@ -36,7 +36,8 @@ pub fn open_window(fd: i32) {
         return;
     }
     let known = table::open_file(fd).map(|(file, _)| file);
-    let outcome = examine(fd, known).and_then(|facts| {
+    let from_outside = known.is_some_and(OpenFile::is_from_outside);
+    let outcome = examine(fd, known, Learning(value)).and_then(|facts| {
         let file = known.or_else(|| file::allocate(&registry)).ok_or(Refusal::Later)?;
         prepare(file, &facts, fd);
         Ok(file)
@@ -57,6 +58,8 @@ pub fn open_window(fd: i32) {
         let learned = Learning(now).without(Learning::LOCKED);
         let next = match &outcome {
             Ok(file) => {
+                // What took so long was the answer.
+                let learned = if from_outside { learned.without_backoff() } else { learned };
                 file.learned.store(learned.0, Relaxed);
                 match known {
                     Some(_) => table::ON,
@@ -125,8 +128,10 @@ pub fn list(fd: i32, file: &'static OpenFile, why: Option<Why>) {
     if calls == u64::from(policy::CALLS_LISTED) {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();
-        // What is known for certain is reason enough.
-        why.filter(|_| file.why.load(Relaxed) == 0).into_iter().for_each(|why| file.note(why));
+        // What is known for certain is reason enough; and one from outside waits for an answer.
+        let waits = |why: &Why| file.is_from_outside() && *why == Why::RandomAccess;
+        let why = why.filter(|why| file.why.load(Relaxed) == 0 && !waits(why));
+        why.into_iter().for_each(|why| file.note(why));
         if file.buffer.load(Relaxed) == BUFFER_OFF {
             file.buffer.store(rules::buffer_for(fd), Relaxed);
         }
@@ -229,10 +234,7 @@ pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
     Ok(if magic == FUSE { Trust::Nothing } else { Trust::Times })
 }
 
-fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
-    if known.is_some_and(OpenFile::is_from_outside) {
-        return Err(Refusal::Final(Why::FromOutside));
-    }
+fn examine(fd: i32, known: Option<&OpenFile>, learned: Learning) -> Result<Facts, Refusal> {
     let flags = sys::open_flags(fd).ok_or(Refusal::Later)?;
     if !may_wait(flags) || flags & libc::O_ACCMODE == libc::O_WRONLY {
         return Err(Refusal::Final(Why::OpenFlags));
@@ -259,6 +261,9 @@ fn examine(fd: i32, known: Option<&OpenFile>) -> Result<Facts, Refusal> {
     // Too little is left for a window to pay (and empty files that yield bytes are made up).
     if status.size < position as u64 + policy::WINDOW_BYTES_MIN / 2 {
         return Err(Refusal::Later);
+    }
+    if let Some(file) = known.filter(|file| file.is_from_outside()) {
+        alone::take(file, fd, flags, &alone::Seen { status, position: position as u64, learned })?;
     }
     Ok(Facts { status, flags, position: position as u64, buffer, trust })
 }

@@ -323,15 +323,26 @@ pub fn life_of(process: i32) -> Life {
     }
 }
 
-/// Whether a descriptor of this process and one of another are of the same description. False also where the
+/// Whether a descriptor of this process and one of another are of the same description; `None` where the
 /// kernel does not say.
-pub fn is_same_description(fd: i32, other: (u32, i32)) -> bool {
+pub fn is_same_description(fd: i32, other: (u32, i32)) -> Option<bool> {
     const KCMP_FILE: isize = 0;
     let (process, other_fd) = (other.0 as isize, other.1 as isize);
     // SAFETY: only values are passed.
-    unsafe {
-        syscall!(SYS_kcmp, process_id() as isize, process, KCMP_FILE, fd as isize, other_fd) == 0
+    let order = unsafe {
+        syscall!(SYS_kcmp, process_id() as isize, process, KCMP_FILE, fd as isize, other_fd)
+    };
+    match order as i32 {
+        0.. => Some(order == 0),
+        error if error == -libc::EBADF => Some(false),
+        _ => None,
     }
+}
+
+/// The parent's number.
+pub fn parent_id() -> u32 {
+    // SAFETY: nothing is passed.
+    unsafe { syscall!(SYS_getppid) as u32 }
 }
 
 /// Whether a process is dead.

@@ -96,8 +96,7 @@ fn begin_process(all: &'static Observations) {
     BESIDE.forget();
     let pid = sys::process_id() as u32;
     PID.store(pid, Relaxed);
-    // SAFETY: no memory is handed over.
-    place.parent.store(unsafe { sys::syscall!(SYS_getppid) } as u32, Relaxed);
+    place.parent.store(sys::parent_id(), Relaxed);
     place.why.store(GIVEN_UP.load(Relaxed), Relaxed);
     place.program.store(environment::program_name());
     NAMED.store(u32::from(!environment::program_name().is_empty()), Relaxed);

@@ -304,6 +304,14 @@ impl Watch {
         at
     }
 
+    /// Whether what came from outside is another process', too. The guard would look at all of them; here
+    /// nobody but the parent is asked, from which it came most often.
+    fn is_shared(&self, flags: i32) -> bool {
+        let parent = (sys::parent_id(), self.fd);
+        flags & libc::O_ACCMODE != libc::O_RDONLY
+            || sys::is_same_description(self.fd, parent) != Some(false)
+    }
+
     /// The file has earned what `wish` says: asks of it what the engine would ask.
     #[cold]
     pub(super) fn grant(
@@ -324,7 +332,7 @@ impl Watch {
             Some(Why::OpenFlags)
         } else if !status.regular || made_up() {
             Some(Why::NotRegular)
-        } else if wish == Wish::Window && state.shadow.is_from_outside() {
+        } else if wish == Wish::Window && state.shadow.is_from_outside() && self.is_shared(flags) {
             Some(Why::FromOutside)
         } else {
             None

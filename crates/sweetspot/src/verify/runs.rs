@@ -103,6 +103,8 @@ impl<'a> Runs<'a> {
         command.stderr(File::create(&stderr).map_err(failed)?);
         let started = seconds_now();
         let child = command.spawn().map_err(failed)?;
+        // It has the input open, which is to be the run's alone.
+        drop(command);
         self.wait(child)?;
         // Before the report is read: it lies on the same disk.
         if self.sandbox.is_full() {

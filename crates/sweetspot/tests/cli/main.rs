@@ -8,6 +8,7 @@ use test_start as _;
 
 #[path = "../compiler/mod.rs"]
 mod compiler;
+mod input;
 mod library;
 #[path = "../place/mod.rs"]
 mod place;

@@ -142,6 +142,6 @@ fn calls_that_pass_through_are_counted_before_and_after() {
     };
     row("jumps.dat", "200", "accessed at random");
     row("mapped.dat", "100", "mapped into memory");
-    // Also of what came from outside.
-    row("in.dat", "100", "open before the program started, its offset is shared");
+    // Also of what came from outside, about which nobody was asked yet.
+    row("in.dat", "100", "before it had earned its buffer");
 }

@@ -15,7 +15,7 @@ fn what_cannot_be_buffered_says_why() {
         let reasons = file["reasons"].as_array().unwrap();
         assert!(reasons.iter().any(|found| found == reason), "{name}: {reasons:?}");
     };
-    check("in.dat", "open before the program started, its offset is shared");
+    check("in.dat", "open before the program started, and another process may have it, too");
     check("synchronous", "opened for direct or synchronous access");
 }
 

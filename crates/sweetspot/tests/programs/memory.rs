@@ -44,6 +44,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("hear", "$RUN $BIN/c/hear <> outside"),
     ("high_numbers", "$RUN $BIN/c/high_numbers"),
     ("ignored_faults", "$RUN $BIN/c/ignored_faults"),
+    ("input", "for way in duplicates sends moves; do $RUN $BIN/c/input $way < in.txt; done"),
     ("knows", "$RUN $BIN/c/knows everywhere file"),
     ("large", "$RUN $BIN/c/large"),
     ("memory_locked", "cp in.txt in; $RUN $BIN/c/memory_locked"),

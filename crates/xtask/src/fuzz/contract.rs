@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Seek;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Sizes at which each program runs.
@@ -21,6 +21,7 @@ const KINDS: &[(&str, u64)] = &[
     ("wild", 500),
     ("appending", 300),
     ("outside", 300),
+    ("input", 200),
     ("company", 200),
 ];
 /// A program that takes longer hangs.
@@ -149,13 +150,16 @@ fn see(kit: &Kit, program: Program, size: Option<&str>) -> Result<Seen, String> 
     };
     let words = [program.seed.to_string(), program.calls.to_string(), program.kind.to_owned()];
     let path = work.path().join("outside");
-    fs::write(&path, [b'o'; 9000]).map_err(|error| error.to_string())?;
-    let mut outside = fs::File::options()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .map_err(|error| error.to_string())?;
+    let bytes: Vec<u8> = (0..60_000).map(|at| (at % 251) as u8).collect();
+    fs::write(&path, bytes).map_err(|error| error.to_string())?;
+    let is_input = program.kind == "input";
+    let outside = fs::File::options().read(true).write(!is_input).open(&path);
+    let mut outside = outside.map_err(|error| error.to_string())?;
     command.stdin(outside.try_clone().map_err(|error| error.to_string())?);
+    if is_input && program.seed % 2 == 1 {
+        // What it reads is its own: we have another description.
+        outside = fs::File::open(&path).map_err(|error| error.to_string())?;
+    }
     let ended = bounded(command.args(words), &work.path().join("output"))?;
     let offset = outside.stream_position().map_err(|error| error.to_string())?;
     let mut files = contents(work.path())?;
@@ -169,6 +173,8 @@ fn bounded(command: &mut Command, output: &Path) -> Result<String, String> {
     let (stdout, stderr) = (create(output)?, create(&output.with_file_name("errors"))?);
     let child = command.stdout(stdout).stderr(stderr).spawn();
     let mut child = child.map_err(|error| format!("{command:?}: {error}"))?;
+    // It has the input, too.
+    command.stdin(Stdio::null());
     let begun = Instant::now();
     loop {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {

@@ -78,14 +78,13 @@ impl Placement {
         }
     }
 
-    /// Says so to the guard.
-    pub fn store(self, entry: &Entry) {
-        let place = match self {
+    /// As an entry says it to the guard.
+    pub fn place(self) -> u32 {
+        match self {
             Placement::AtPosition => PLACE_BASE,
             Placement::AtEnd => PLACE_END,
             Placement::AtSharedOffset => PLACE_OFFSET,
-        };
-        entry.place.store(place, Relaxed);
+        }
     }
 
     /// Whether it is an append placement: the position stays the kernel's, and what waits leaves by a

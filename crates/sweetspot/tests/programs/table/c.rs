@@ -308,6 +308,32 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "standard input of its own",
+        build: &[C("input")],
+        needs: &["bash"],
+        prepare: "seq -f 'line %058.0f' 12000 > in.txt",
+        // Some make another process have it, too, before anybody was asked.
+        command: "for way in forks spawns shares duplicates sends moves handed tables threads becomes killed \
+                  closes 'shares early' 'duplicates early' 'sends early'; do \
+                  echo $way; $RUN $BIN/c/input $way < in.txt; \
+                  $RUN bash -c \"$BIN/c/input $way < in.txt; echo after\"; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "standard input that others have, too",
+        build: &[C("input")],
+        needs: &["bash"],
+        prepare: "seq -f 'line %058.0f' 12000 > in.txt",
+        command: "$RUN $BIN/c/input two < in.txt 3<&0; { $RUN $BIN/c/input stops; cksum; } < in.txt; \
+                  $RUN bash -c '{ $BIN/c/input stops; cksum; } < in.txt 2> /dev/null'; \
+                  { $RUN $BIN/c/input works early > one & $RUN $BIN/c/input works early > other & wait; } < in.txt; \
+                  $RUN bash -c '{ $BIN/c/input works early > third & $BIN/c/input works early > fourth & wait; } < in.txt'; \
+                  for pair in 'one other' 'third fourth'; do sort $pair | cksum; rm $pair; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "duplicates with very high numbers",
         build: &[C("high_numbers")],
         command: "$RUN $BIN/c/high_numbers",

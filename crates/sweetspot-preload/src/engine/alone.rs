@@ -1,0 +1,78 @@
+//! Whether the description of a file that was open before the program started is this process' alone, as in
+//! `prog < in`. The guard looks; until it has answered, calls on the file pass through. From a yes on the file
+//! is as one that was opened here: whoever gets its description later gets it by a call of this process.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::learning::Learning;
+use sweetspot_core::ledger::PLACE_NOWHERE;
+use sweetspot_core::policy;
+use sweetspot_core::why::Why;
+
+use super::file::{Attachment, OpenFile};
+use super::transition::Refusal;
+use super::{attach, entries};
+use crate::floor::signals::SignalsBlocked;
+use crate::floor::sys::Status;
+
+/// What is known of such a file.
+pub struct Seen {
+    pub status: Status,
+    pub position: u64,
+    pub learned: Learning,
+}
+
+/// Makes a file from outside one of this process' own, if it is known by now that nobody else has its
+/// description; else asks, if it is worth it. The registry is held.
+///
+/// # Errors
+/// It is not known yet, or not so.
+pub fn take(file: &OpenFile, fd: i32, flags: i32, seen: &Seen) -> Result<(), Refusal> {
+    let Seen { status, position, learned } = seen;
+    let refused = Err(Refusal::Final(Why::FromOutside));
+    if flags & libc::O_ACCMODE != libc::O_RDONLY {
+        // What is written to it waits all the same, at the offset that others share.
+        return refused;
+    }
+    match (file.attachment.get(), file.entry().map(entries::answer)) {
+        (Attachment::None, _) => {
+            let left = status.size.saturating_sub(*position);
+            if !learned.has_backed_off() || left < policy::ALONE_BYTES_MIN {
+                return Err(Refusal::Later);
+            }
+            let asked = entries::ask(&entries::Ask {
+                fd,
+                device: status.device,
+                inode: status.inode,
+                open_flags: flags as u32,
+                place: PLACE_NOWHERE,
+                write_buffer_bytes: 0,
+            });
+            match asked {
+                Ok(mapped) => attach::note_asked(file, &mapped),
+                Err(entries::NotAsked::Yet) => {}
+                Err(entries::NotAsked::Ever) => return refused,
+            }
+            Err(Refusal::Later)
+        }
+        (Attachment::Asked, Some(entries::Answer::Waiting)) => Err(Refusal::Later),
+        (Attachment::Asked, Some(entries::Answer::Held)) => {
+            attach::let_go(file);
+            file.outside.store(0, Relaxed);
+            Ok(())
+        }
+        _ => {
+            attach::let_go(file);
+            refused
+        }
+    }
+}
+
+/// Another process is about to have the description, too: an answer that is still to come would be too old.
+pub fn ask_no_more(file: &OpenFile) {
+    let is_asked = file.entry().is_some_and(|entry| entry.place.load(Relaxed) == PLACE_NOWHERE);
+    if is_asked {
+        let _signals = SignalsBlocked::new();
+        attach::let_go(file);
+    }
+}

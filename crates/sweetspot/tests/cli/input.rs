@@ -1,0 +1,66 @@
+//! `prog < in`: what the program reads is buffered where its description is its own.
+
+use super::*;
+
+/// The file that is read; so large that the guard has answered long before its end.
+fn place() -> Place {
+    let place = Place::new();
+    place.write("in.dat", (0..20_000_000_u32).map(|at| (at % 251) as u8).collect::<Vec<_>>());
+    place
+}
+
+/// How many calls on the input were asked for, and how many made, and what the summary says of them.
+fn calls(place: &Place) -> (u64, u64, String) {
+    let summary = fs::read_to_string(place.work().join("summary")).unwrap();
+    let line = summary.lines().find(|line| line.contains("/in.dat")).unwrap_or(&summary);
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let count = |index: usize| words[index].parse().unwrap_or_else(|_| panic!("{summary}"));
+    (count(2), count(3), line.to_owned())
+}
+
+fn run_in_bash(place: &Place, script: &str) {
+    let run = place.sweetspot(&["run", "--summary=summary", "--"]);
+    let words = std::iter::once(run.get_program()).chain(run.get_args());
+    let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script.replace("RUN", &words.join(" "))]).current_dir(place.work());
+    for (name, value) in run.get_envs() {
+        match value {
+            Some(value) => bash.env(name, value),
+            None => bash.env_remove(name),
+        };
+    }
+    let output = bash.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn input_that_is_the_programs_alone_is_buffered() {
+    for script in [
+        "exec RUN dd bs=100 of=out.dat < in.dat",
+        // Bash opens it in the process that becomes dd.
+        "exec RUN bash -c 'dd bs=100 of=out.dat < in.dat; true'",
+    ] {
+        let place = place();
+        run_in_bash(&place, script);
+        let (asked, made, line) = calls(&place);
+        assert!(asked > 200_000 && made < asked / 2, "{script}: {line}");
+        let content = |name: &str| fs::read(place.work().join(name)).unwrap();
+        assert!(content("out.dat") == content("in.dat"), "{script}");
+    }
+}
+
+#[test]
+fn input_that_others_have_too_is_not_buffered() {
+    for script in [
+        "{ RUN dd bs=100 of=out.dat; cat; } < in.dat",
+        "exec RUN bash -c '{ dd bs=100 of=out.dat; cat; } < in.dat'",
+        "exec RUN dd bs=100 of=out.dat < in.dat 3<&0",
+    ] {
+        let place = place();
+        run_in_bash(&place, script);
+        let (asked, made, line) = calls(&place);
+        assert!(made >= asked, "{script}: {line}");
+        assert!(line.contains("another process may have it, too"), "{script}: {line}");
+    }
+}
