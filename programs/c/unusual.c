@@ -9,6 +9,7 @@
  * edges      positions near the last one that there is; a bad address of a piece without bytes
  * window     a file that was written here is read, and a word comes through memory that is only read */
 #include "log.h"
+#include "newer.h"
 #include "raw.h"
 #include <execinfo.h>
 #include <linux/fs.h>

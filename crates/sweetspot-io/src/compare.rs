@@ -26,7 +26,7 @@ use std::fmt;
 /// ```
 /// use sweetspot_io::{ReadOptions, Strategy, compare};
 ///
-/// let read = ReadOptions::new().strategy(Strategy::Pipeline);
+/// let read = ReadOptions::new().strategy(Strategy::Mapped);
 /// let options = compare::Options::new().read(read);
 /// # let _ = options;
 /// ```

@@ -20,7 +20,7 @@ use std::io::{self, BufRead, Read};
 /// # let path = folder.path().join("config");
 /// std::fs::write(&path, "name = ada\nage = 17\n")?;
 ///
-/// let options = ReadOptions::new().strategy(Strategy::Pipeline);
+/// let options = ReadOptions::new().strategy(Strategy::Whole);
 /// let mut names = Vec::new();
 /// for line in Reader::open(&path, &options)?.lines() {
 ///     names.extend(line?.split_once(" = ").map(|(name, _)| name.to_owned()));

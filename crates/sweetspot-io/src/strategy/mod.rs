@@ -7,7 +7,6 @@
 mod buffer;
 mod direct;
 mod mapped;
-mod pipeline;
 #[cfg(feature = "uring")]
 mod ring;
 mod streaming;
@@ -46,8 +45,6 @@ pub enum Strategy {
     Streaming,
     /// All of it first, however large it is.
     Whole,
-    /// A thread reads ahead, some buffers at most. Not for a file that one read gets.
-    Pipeline,
     /// The file's pages themselves, without a copy: the fastest for a file that is in the page cache.
     /// Only while nobody can change the file; a process that wants to write to it waits until the caller is
     /// done with the present block, which is why this is not the default.
@@ -65,7 +62,6 @@ impl Strategy {
     pub const ALL: &[Strategy] = &[
         Strategy::Streaming,
         Strategy::Whole,
-        Strategy::Pipeline,
         Strategy::Mapped,
         Strategy::Ring,
         Strategy::Direct,
@@ -77,7 +73,6 @@ impl Strategy {
         match self {
             Strategy::Streaming => "streaming",
             Strategy::Whole => "whole",
-            Strategy::Pipeline => "pipeline",
             Strategy::Mapped => "mapped",
             Strategy::Ring => "ring",
             Strategy::Direct => "direct",
@@ -123,8 +118,8 @@ pub enum Hint {
 /// use sweetspot_io::{BufferSize, ReadOptions, Strategy};
 ///
 /// let options =
-///     ReadOptions::new().strategy(Strategy::Pipeline).buffer_size(BufferSize::Bytes(1 << 20));
-/// assert_eq!(options.strategy, Some(Strategy::Pipeline));
+///     ReadOptions::new().strategy(Strategy::Mapped).buffer_size(BufferSize::Bytes(1 << 20));
+/// assert_eq!(options.strategy, Some(Strategy::Mapped));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
@@ -183,9 +178,7 @@ pub(crate) fn choose(facts: &Facts, options: &ReadOptions, unit_bytes: usize) ->
             (Strategy::Streaming, "the kernel reads ahead, and the buffer stays in the cache")
         }
         (None, _) => (Strategy::Streaming, "its length is not known"),
-        (Some(wanted @ (Strategy::Streaming | Strategy::Whole | Strategy::Pipeline)), _) => {
-            (wanted, "asked for")
-        }
+        (Some(wanted @ (Strategy::Streaming | Strategy::Whole)), _) => (wanted, "asked for"),
         (Some(Strategy::Ring), _) if cfg!(not(feature = "uring")) => {
             (Strategy::Streaming, "this was built without the feature uring")
         }
@@ -208,10 +201,7 @@ pub(crate) fn choose(facts: &Facts, options: &ReadOptions, unit_bytes: usize) ->
     let buffer_bytes = options.buffer_size.bytes(auto_bytes, unit_bytes);
     let in_one_read = facts.kind == InputKind::Regular && left < buffer_bytes as u64;
     match options.strategy {
-        // A thread would cost more than the read.
-        None | Some(Strategy::Pipeline) if in_one_read => {
-            Choice { strategy: Strategy::Streaming, buffer_bytes, why: "one read gets all of it" }
-        }
+        None if in_one_read => Choice { strategy, buffer_bytes, why: "one read gets all of it" },
         _ => Choice { strategy, buffer_bytes, why },
     }
 }
@@ -262,9 +252,6 @@ impl Blocks {
         let advance = match choice.strategy {
             Strategy::Streaming => Ok(streaming::new(opened, buffer_bytes)),
             Strategy::Whole => Ok(whole::new(opened)),
-            Strategy::Pipeline => {
-                Ok(pipeline::new(opened, buffer_bytes).map_err(Error::system("read", &name))?)
-            }
             Strategy::Mapped => mapped::new(opened, buffer_bytes),
             #[cfg(feature = "uring")]
             Strategy::Ring => ring::new(opened, buffer_bytes),
@@ -349,9 +336,7 @@ mod tests {
                 _ => auto,
             };
             check(regular(1 << 30), Some(strategy), BufferSize::Auto, (strategy, expected));
-            // No thread for a single read.
-            let small = if strategy == Strategy::Pipeline { Strategy::Streaming } else { strategy };
-            check(regular(10), Some(strategy), BufferSize::Auto, (small, 11));
+            check(regular(10), Some(strategy), BufferSize::Auto, (strategy, 11));
         }
         check(regular(10), None, BufferSize::Auto, (Strategy::Streaming, 11));
         check(regular(1 << 30), None, BufferSize::Auto, (Strategy::Streaming, auto));
@@ -363,8 +348,7 @@ mod tests {
             let built = strategy != Strategy::Ring || cfg!(feature = "uring");
             let expected = if built { strategy } else { Strategy::Streaming };
             check(regular(1 << 20), Some(strategy), BufferSize::Bytes(7), (expected, 7));
-            let anywhere =
-                [Strategy::Streaming, Strategy::Whole, Strategy::Pipeline].contains(&strategy);
+            let anywhere = [Strategy::Streaming, Strategy::Whole].contains(&strategy);
             let expected = if anywhere { strategy } else { Strategy::Streaming };
             check(Facts::STREAM, Some(strategy), BufferSize::Bytes(7), (expected, 7));
         }

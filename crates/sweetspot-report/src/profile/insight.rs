@@ -148,7 +148,7 @@ fn not_buffered(file: &File, found: &mut Vec<Insight>) {
     let (code, advice) = match () {
         () if has(Why::FromOutside) => (
             "from-outside",
-            "give the program its name as an argument instead of <, if it takes one",
+            "no other process may have it open by the same <: write ( prog < file ) in a script, or name the file as an argument",
         ),
         () if has(Why::Shared) => ("shared", "open it after starting the child, or with O_CLOEXEC"),
         () if has(Why::OpenFlags) => {
