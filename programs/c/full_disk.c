@@ -1,31 +1,29 @@
-/* Writes records that wait, leaves others the time to fill the disk, and says which call tells it.
+/* Writes records that wait, lets another process fill the disk, and says which call tells it.
+ * Descriptor 0 is of a file that both have: its offset is 1 when the records wait, and 2 when the disk is full.
  * Usage: full_disk FILE fsync|write|next|send|map|cut|allocate|own-*|close|again|return|exit|_exit|quick_exit|raw|three
  * own-sync|own-send|own-cut|own-map: by `syscall`.
  * From return on: it ends so, without closing the file; three: with a status of its own. */
-#include <time.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include "log.h"
-
-/* Computes for a while, without a call that could be a release point. */
-static void spin(double seconds) {
-    struct timespec from, now;
-    clock_gettime(CLOCK_MONOTONIC, &from);
-    do clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((now.tv_sec - from.tv_sec) + (now.tv_nsec - from.tv_nsec) / 1e9 < seconds);
-}
 
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
     int fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
     char record[200];
     memset(record, 'r', sizeof record);
-    for (int i = 0; i < 1000; i++) {
+    /* So many that half a buffer of 64K waits in the end. */
+    enum { RECORDS = 1200 };
+    long count = RECORDS;
+    for (int i = 0; i < count; i++) {
         if (write(fd, record, sizeof record) != sizeof record) say("early\n");
-        if (i % 100 == 0) spin(0.05);
+        /* As many again, as the guard has not answered yet. */
+        if (kernel_position(fd) == lseek(fd, 0, SEEK_CUR) && i < 20000) count = i + RECORDS, usleep(1000);
     }
-    spin(2);
+    /* No call that could be a release point. */
+    kernel_seek(0, 1, SEEK_SET);
+    while (kernel_position(0) != 2) continue;
     if (!strcmp(argv[2], "fsync")) say("fsync %d", fsync(fd)), say(" %d\n", errno);
     if (!strcmp(argv[2], "write")) {
         ssize_t n = 0;
@@ -39,7 +37,7 @@ int main(int argc, char **argv) {
         if (pipe(pipes) || write(pipes[1], "w", 1) != 1) return 3;
         say("write %zd", write(fd, record, sizeof record)), say(" %d\n", errno);
         /* The kernel does not know these bytes. */
-        say("read %zd", pread(fd, record, sizeof record, 999 * sizeof record)), say(" %d\n", errno);
+        say("read %zd", pread(fd, record, sizeof record, (count - 1) * (long)sizeof record)), say(" %d\n", errno);
     }
     /* The kernel would use a content that is not what was written. */
     if (!strcmp(argv[2], "send")) {

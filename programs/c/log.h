@@ -68,18 +68,21 @@ __attribute__((unused)) static void say_file(const char *name) {
     say("%s: %ld bytes, %016lx\n", name, size, hash);
 }
 
-/* The kernel's position, asked for by an instruction that no library sees. */
-__attribute__((unused)) static long kernel_position(int fd) {
+/* Moves the kernel's position, by an instruction that no library sees. */
+__attribute__((unused)) static long kernel_seek(int fd, long to, long whence) {
 #ifdef __x86_64__
     long answer = 8; /* lseek */
-    __asm__ volatile("syscall" : "+a"(answer) : "D"((long)fd), "S"(0l), "d"(1l) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall" : "+a"(answer) : "D"((long)fd), "S"(to), "d"(whence) : "rcx", "r11", "memory");
     return answer;
 #else
-    register long number __asm__("x8") = 62, answer __asm__("x0") = fd, offset __asm__("x1") = 0, whence __asm__("x2") = 1;
-    __asm__ volatile("svc 0" : "+r"(answer) : "r"(number), "r"(offset), "r"(whence) : "memory");
+    register long number __asm__("x8") = 62, answer __asm__("x0") = fd, offset __asm__("x1") = to, how __asm__("x2") = whence;
+    __asm__ volatile("svc 0" : "+r"(answer) : "r"(number), "r"(offset), "r"(how) : "memory");
     return answer;
 #endif
 }
+
+/* The kernel's position, asked for likewise. */
+__attribute__((unused)) static long kernel_position(int fd) { return kernel_seek(fd, 0, SEEK_CUR); }
 
 /* To be called between small writes: gives the guard the time to answer, so that the next writes wait
  * and do not pass through because a busy machine was slow. Does nothing without the library. */

@@ -17,7 +17,7 @@
 #include "log.h"
 
 enum { RECORDS = 300, PARTS = 3, RECORD_BYTES = 10, OVER_AT = 2000 };
-enum { START_MS = 3000, AGAIN_MS = 100, SECOND_MS = 700, SPAWN_MS = 850, END_MS = 950 };
+enum { START_MS = 200, AGAIN_MS = 100, SECOND_MS = 700, SPAWN_MS = 850, END_MS = 950 };
 
 extern char **environ;
 
@@ -60,11 +60,31 @@ static int is_left(const char *name) { return strncmp(name, "left ", 5) == 0; }
 static int is_held(const char *name) { return strncmp(name, "held ", 5) == 0 || is_left(name); }
 static int is_shared(const char *name) { return strncmp(name, "shared ", 7) == 0; }
 
+/* Where each process says that it is ready, and where it is told the time at which all begin: by then all have
+ * started, however busy the machine is. */
+static int ready[2], go[2];
+
+static double begin(void) {
+    double begun_ms = 0;
+    put(ready[1], "r", 1);
+    if (read(go[0], &begun_ms, sizeof begun_ms) != sizeof begun_ms) say("no time\n");
+    return begun_ms;
+}
+
+static void let_begin(int processes) {
+    char byte;
+    double begun_ms;
+    for (int i = 0; i < processes; i++)
+        if (read(ready[0], &byte, 1) != 1) say("not ready\n");
+    begun_ms = now_ms() + START_MS;
+    for (int i = 0; i < processes; i++) put(go[1], (char *)&begun_ms, sizeof begun_ms);
+}
+
 /* What is shared is standard input of both. */
-static void first(const char *name, double begun_ms) {
+static void first(const char *name) {
     int fd = is_shared(name) ? 0 : open(name, O_WRONLY | (strstr(name, "appending") ? O_APPEND : 0));
-    /* The second one has it open already, if it is to. */
-    wait_until(begun_ms += is_held(name) ? AGAIN_MS : 0);
+    double begun_ms = begin();
+    wait_until(begun_ms);
     for (int part = 1; part <= PARTS; part++) {
         for (int i = 0; i < RECORDS / PARTS; i++) put(fd, "first.....", RECORD_BYTES);
         wait_until(begun_ms + (part < PARTS ? part * AGAIN_MS : END_MS));
@@ -172,7 +192,7 @@ static void act(const char *name, int before) {
 
 static int is_early(const char *name) { return strncmp(name, "early ", 6) == 0; }
 
-static void second(const char *name, double begun_ms) {
+static void second(const char *name) {
     int more = strstr(name, "appending") ? O_APPEND : 0;
     int before = is_early(name) || is_held(name) ? open(name, O_RDWR | more) : -1;
     if (before >= 0) lseek(before, OVER_AT, SEEK_SET);
@@ -182,18 +202,21 @@ static void second(const char *name, double begun_ms) {
         close(before);
     }
     /* A spawn that opens files has whatever waits anywhere written first. So has "sync", which is apart. */
-    wait_until(begun_ms + (strcmp(name, "cut by spawn") == 0 ? SPAWN_MS : SECOND_MS));
+    wait_until(begin() + (strcmp(name, "cut by spawn") == 0 ? SPAWN_MS : SECOND_MS));
     act(name, before);
 }
 
-static void start(char *program, const char *what, const char *name, char *begun) {
+static void start(char *program, const char *what, const char *name) {
     pid_t child;
-    char *words[] = {program, (char *)what, (char *)name, begun, NULL};
+    char ends[2][12];
+    sprintf(ends[0], "%d", ready[1]);
+    sprintf(ends[1], "%d", go[0]);
+    char *words[] = {program, (char *)what, (char *)name, ends[0], ends[1], NULL};
     if (posix_spawn(&child, program, NULL, NULL, words, environ)) say("not started\n");
 }
 
 /* Both, for one way to do so. */
-static void start_two(char *program, const char *name, char *begun) {
+static int start_two(char *program, const char *name) {
     int own = -1;
     close(open(name, O_WRONLY | O_CREAT, 0644));
     if (is_shared(name)) {
@@ -202,16 +225,17 @@ static void start_two(char *program, const char *name, char *begun) {
         dup2(fd, 0);
         close(fd);
     }
-    start(program, "first", name, begun);
-    if (!is_early(name) && !is_left(name)) start(program, "second", name, begun);
+    start(program, "first", name);
+    if (!is_early(name) && !is_left(name)) start(program, "second", name);
     else if (fork() == 0) {
-        start(program, "second", name, begun);
+        start(program, "second", name);
         _exit(0);
     }
     if (own >= 0) {
         dup2(own, 0);
         close(own);
     }
+    return 2;
 }
 
 static void say_known(const char *name) {
@@ -222,10 +246,11 @@ static void say_known(const char *name) {
 }
 
 int main(int count, char **words) {
-    char begun[32];
-    int ends[2];
-    if (count > 3) {
-        (strcmp(words[1], "first") == 0 ? first : second)(words[2], atof(words[3]));
+    int ends[2], processes = 0;
+    if (count > 4) {
+        ready[1] = atoi(words[3]);
+        go[0] = atoi(words[4]);
+        (strcmp(words[1], "first") == 0 ? first : second)(words[2]);
         log_out();
         return 0;
     }
@@ -233,15 +258,14 @@ int main(int count, char **words) {
     put(source, "second", 6);
     close(source);
     /* By the end of a pipe the end of all is known. */
-    if (pipe(ends)) say("pipe\n");
-    /* By then all have started, on a busy machine, too. */
-    sprintf(begun, "%.3f", now_ms() + START_MS);
+    if (pipe(ends) || pipe(ready) || pipe(go)) say("pipe\n");
     for (int i = 0; i < NAMES; i++)
-        if (count == 1 || strcmp(words[1], names[i]) == 0) start_two(words[0], names[i], begun);
-    if (count == 2 && strcmp(words[1], "sync") == 0) start_two(words[0], "sync", begun);
+        if (count == 1 || strcmp(words[1], names[i]) == 0) processes += start_two(words[0], names[i]);
+    if (count == 2 && strcmp(words[1], "sync") == 0) processes += start_two(words[0], "sync");
+    let_begin(processes);
     close(ends[1]);
     while (wait(NULL) > 0) continue;
-    if (read(ends[0], begun, 1) != 0) say("a word\n");
+    if (read(ends[0], &(char){0}, 1) != 0) say("a word\n");
     for (int i = 0; i < NAMES && count == 1; i++) say_known(names[i]);
     log_out();
     return 0;

@@ -12,10 +12,14 @@ mod memory_disk;
 
 use memory_disk::Disk;
 use std::fs;
+use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Nothing here takes longer, on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Writes wait on no smaller one.
 const DISK_MEGABYTES: u32 = 96;
@@ -26,29 +30,31 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the victim, fills the disk while it computes, and returns what it said and how it ended.
+/// Runs the victim, fills the disk when its writes wait, and returns what it said and how it ended.
 /// What cannot be saved on the disk itself is saved below `home`.
 fn run(victim: &Path, disk: &Path, home: &Path, how: &str) -> Output {
+    let mut step = tempfile::tempfile().expect("a file");
     let child = Command::new(env!("CARGO_BIN_EXE_sweetspot"))
-        // Nothing leaves before the disk is full, though it computes for more than a second.
-        .args(["run", "--wait", "--max-age", "60000", "--"])
+        // Nothing leaves before the disk is full, however long that takes.
+        .args(["run", "--wait", "--max-age", "60000", "--buffer-size", "64K", "--"])
         .arg(victim)
         .arg(disk.join("file"))
         .arg(how)
         .current_dir(disk)
         .env("HOME", home)
         .env_remove("XDG_STATE_HOME")
+        .stdin(step.try_clone().expect("a descriptor"))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("started");
-    std::thread::sleep(Duration::from_millis(1500));
+    let until = Instant::now() + PATIENCE;
+    while step.stream_position().expect("an offset") != 1 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     // Until nothing more goes in.
     let _ = fs::write(disk.join("filler"), vec![0u8; (DISK_MEGABYTES as usize) << 20]);
-    if how == "again" {
-        // Space comes back once the close has failed.
-        std::thread::sleep(Duration::from_millis(1200));
-    }
+    step.seek(SeekFrom::Start(2)).expect("an offset");
     child.wait_with_output().expect("waited for")
 }
 

@@ -6,8 +6,9 @@
 #![allow(unsafe_code)]
 
 use crate::needs;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, Write};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Tests that passed and failed.
@@ -51,8 +52,11 @@ pub fn run(filter: &[&str]) -> bool {
     step("lints", &mut |_| {
         cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
     });
+    // Beside the tests, which wait a good deal; packages are tried in one of these roots.
+    let mut roots = filter.is_empty().then(begin_roots);
     step("tests", &mut |count| cargo_test(filter, count));
     if filter.is_empty() {
+        step("other roots", &mut |_| roots.take().is_none_or(end_roots));
         step("packages", &mut |_| crate::package::quick());
         step("conformance", &mut |_| crate::conformance::quick());
     }
@@ -81,6 +85,28 @@ pub fn oldest_compiler() -> bool {
         return false;
     }
     rustup(&["run", version, "cargo", "check", "-p", "sweetspot-io", "--all-features", "--locked"])
+}
+
+/// Starts the table of programs in roots of the oldest and the newest Debian; returns it with what it says.
+fn begin_roots() -> io::Result<(Child, File)> {
+    let says = tempfile::tempfile()?;
+    let mut matrix = Command::new(std::env::current_exe()?);
+    matrix.args(["matrix", "--short"]).stdin(Stdio::null());
+    let child = matrix.stdout(says.try_clone()?).stderr(says.try_clone()?).spawn()?;
+    Ok((child, says))
+}
+
+fn end_roots(begun: io::Result<(Child, File)>) -> bool {
+    let ended = begun.and_then(|(mut child, mut says)| {
+        let status = child.wait()?;
+        says.rewind()?;
+        io::copy(&mut says, &mut io::stdout())?;
+        Ok(status.success())
+    });
+    ended.unwrap_or_else(|error| {
+        println!("cargo xtask matrix --short: {error}");
+        false
+    })
 }
 
 /// Runs cargo with what it prints going straight to the terminal.

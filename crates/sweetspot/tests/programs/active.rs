@@ -32,7 +32,7 @@ const FEWER: &[(&str, &str, u64)] = &[
 const SHARE_EMULATED: u64 = 60;
 
 /// Runs that a program gets to show it.
-const RUNS_MAX: u32 = 12;
+const RUNS_MAX: u32 = 60;
 
 #[test]
 fn programs_make_fewer_calls() {
