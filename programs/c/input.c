@@ -325,6 +325,36 @@ static void closes(void) {
     look("in its place", 0);
 }
 
+/* A description is sent while nobody receives it, by a process that then has it no more; another one reads. */
+static void late(void) {
+    int ends[2], fd = open("/proc/self/fd/0", O_RDONLY);
+    if (fd < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) exit(9);
+    send_it(ends[0], fd);
+    log_out();
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(fd, 0);
+        close(fd);
+        execv("/proc/self/exe", (char *[]){own_words[0], "stops", NULL});
+    }
+    close(fd);
+    wait_for(pid);
+    look("by who receives it", receive_it(ends[1]));
+}
+
+/* The description moves to another number when it may just have been asked about, and others read on. */
+static long early_reads;
+static void leaves(void) {
+    char record[RECORD];
+    for (long i = 0; i < early_reads; i++)
+        if (read(0, record, RECORD) != RECORD) exit(9);
+    int copy = dup(0);
+    close(0);
+    if (open("/dev/null", O_RDONLY) != 0) exit(9);
+    take(copy, 5000 - early_reads);
+    raise(SIGKILL);
+}
+
 /* It is handed a second number of the description. */
 static void two(void) {
     for (int i = 0; i < 3; i++) {
@@ -356,12 +386,13 @@ static const struct {
 } ways[] = {{"forks", forks}, {"spawns", spawns}, {"shares", shares}, {"duplicates", duplicates},
             {"sends", sends}, {"moves", moves}, {"handed", handed}, {"tables", tables},
             {"threads", threads}, {"becomes", becomes}, {"killed", killed}, {"closes", closes},
-            {"two", two}, {"stops", stops}, {"works", works}};
+            {"late", late}, {"leaves", leaves}, {"two", two}, {"stops", stops}, {"works", works}};
 
 int main(int argc, char **argv) {
     own_words = argv;
     if (argc < 2) return 2;
     int is_early = argc > 2;
+    early_reads = is_early ? atol(argv[2]) : 0;
     if (!is_early) take(0, 4000);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (!strcmp(argv[1], ways[i].name)) ways[i].go();

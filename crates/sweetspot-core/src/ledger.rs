@@ -41,10 +41,10 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::cost::Cost;
-use crate::openers::Openers;
+use crate::openers::{Openers, Sent};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot06");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot07");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
@@ -485,6 +485,7 @@ pub struct Ledger {
     pub rules: [Rule; RULES_MAX],
     pub slots: [Slot; SLOTS_MAX],
     pub openers: Openers,
+    pub sent: Sent,
     pub files: [FileRecord; FILES_MAX],
     pub entries: [Entry; ENTRIES_MAX],
 }

@@ -38,11 +38,15 @@ const fn file_of(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
+/// Fibonacci hashing: neighbouring inodes are far apart.
+const fn hash(device: u64, inode: u64) -> u64 {
+    (inode ^ device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 impl Openers {
     /// The place of a file, and which of those that share it this is.
     fn place(&self, device: u64, inode: u64) -> (&AtomicU64, u32) {
-        // Fibonacci hashing: neighbouring inodes are far apart.
-        let hash = (inode ^ device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = hash(device, inode);
         (&self.places[(hash >> (64 - PLACES.trailing_zeros())) as usize], hash as u32 | 1)
     }
 
@@ -80,9 +84,44 @@ impl Openers {
     }
 }
 
+/// Which files have been sent to other processes, by a message: bits of a hash. One that was sent lies in a
+/// socket, where nobody sees it, until it is received.
+#[repr(C)]
+pub struct Sent([AtomicU64; SENT_WORDS]);
+
+const SENT_WORDS: usize = 64;
+
+impl Sent {
+    fn bit(&self, device: u64, inode: u64) -> (&AtomicU64, u64) {
+        let bit = hash(device, inode) >> (64 - (SENT_WORDS * 64).trailing_zeros());
+        (&self.0[bit as usize / 64], 1 << (bit % 64))
+    }
+
+    /// One is sent.
+    pub fn note(&self, device: u64, inode: u64) {
+        let (word, bit) = self.bit(device, inode);
+        word.fetch_or(bit, SeqCst);
+    }
+
+    /// Whether one was sent, or another one with the same bit.
+    pub fn may_be(&self, device: u64, inode: u64) -> bool {
+        let (word, bit) = self.bit(device, inode);
+        word.load(SeqCst) & bit != 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_sent_is_known_and_little_else() {
+        let sent = Sent([const { AtomicU64::new(0) }; SENT_WORDS]);
+        (0..20).for_each(|inode| sent.note(3, inode));
+        assert!((0..20).all(|inode| sent.may_be(3, inode)));
+        let taken = (1000..2000).filter(|inode| sent.may_be(3, *inode)).count();
+        assert!(taken < 50, "{taken}");
+    }
 
     #[test]
     fn a_file_is_the_openers_alone_until_another_one_opens_it() {

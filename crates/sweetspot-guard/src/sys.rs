@@ -26,8 +26,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawF
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 pub(crate) use waiting::{
-    Epoll, Event, FUTEX_OWNER_DIED, copy_of, futex_wait, futex_wake, have_same_table, is_dead,
-    is_same_description, offset, open_flags, own_until_death, pidfd_open,
+    Epoll, Event, FUTEX_OWNER_DIED, copy_of, futex_wait, futex_wake, is_dead, is_same_description,
+    is_same_table, offset, open_flags, own_until_death, pidfd_open,
 };
 
 fn check(result: c_int) -> io::Result<c_int> {

@@ -6,6 +6,7 @@
 //! looked for in every process that may be looked at; and of those that may not (another user's, as `sudo`
 //! is), none may be the asker's parent or in its session.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,14 +14,19 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use sweetspot_core::ledger::{Entry, STATE_HELD, STATE_REFUSED, next_state};
+use sweetspot_core::ledger::{STATE_HELD, STATE_REFUSED, next_state};
 
 use super::Guard;
 use crate::identity::{ProcessStat, process_stat};
-use crate::sys::{self, Status};
+use crate::sys;
 
 /// So many descriptors are looked at for one answer. Where there are more it is no.
 const DESCRIPTORS_MAX: usize = 1 << 18;
+/// How often all processes are looked through, at least and at most.
+const PASSES_MIN: u32 = 3;
+const PASSES_MAX: u32 = 16;
+/// How often the descriptors of one process are, until they stand still.
+const SCANS_MAX: u32 = 64;
 /// How many times as long as it has looked the thread rests.
 const RESTS: u32 = 3;
 /// What the thread needs that looks.
@@ -60,7 +66,7 @@ fn answer_all(guard: &'static Guard, asked: &Receiver<Question>) {
     for question in asked {
         let begun = Instant::now();
         let entry = &guard.ledger.entries[question.index];
-        let is_alone = is_asked_for(entry, &question) && is_alone(question.pid, question.fd);
+        let is_alone = is_asked_for(guard, &question) && is_alone(question.pid, question.fd);
         let state = if is_alone { STATE_HELD } else { STATE_REFUSED };
         let next = next_state(question.word, state);
         // Where that fails, nobody wants to know any more.
@@ -70,68 +76,140 @@ fn answer_all(guard: &'static Guard, asked: &Receiver<Question>) {
     }
 }
 
-/// Whether the descriptor is of the file that the entry names.
-fn is_asked_for(entry: &Entry, question: &Question) -> bool {
+/// Whether the descriptor is of the file that the entry names, and no description of that lies in a socket.
+fn is_asked_for(guard: &Guard, question: &Question) -> bool {
+    let entry = &guard.ledger.entries[question.index];
     let link = PathBuf::from(format!("/proc/{}/fd/{}", question.pid, question.fd));
     sys::status_behind(&link).is_ok_and(|file| {
         file.is_regular()
             && file.device == entry.device.load(SeqCst)
             && file.inode == entry.inode.load(SeqCst)
+            && !guard.ledger.sent.may_be(file.device, file.inode)
     })
 }
 
 /// Whether no other descriptor of any process is of this one's description, as far as anyone can tell.
 fn is_alone(pid: u32, fd: i32) -> bool {
-    look(pid, fd).unwrap_or(false)
+    Look::begin(pid, fd).and_then(Look::finds_nobody).unwrap_or(false)
 }
 
-fn look(pid: u32, fd: i32) -> io::Result<bool> {
-    let asker = process_stat(pid)?;
-    let file = sys::status_behind(&PathBuf::from(format!("/proc/{pid}/fd/{fd}")))?;
-    // Where the first process cannot be seen, others that matter may not be seen either; and without a parent
-    // that can be looked at, that one may have it.
-    process_stat(1)?;
-    fs::read_dir(format!("/proc/{}/fd", asker.parent))?;
-    if !sys::is_same_description((pid, fd), (pid, fd))? {
-        return Ok(false);
+/// A look through all processes.
+struct Look {
+    asker: ProcessStat,
+    pid: u32,
+    fd: i32,
+    /// Those that were looked at: whether they are near.
+    seen: HashMap<u32, bool>,
+    /// Descriptors that may still be looked at.
+    room: usize,
+}
+
+impl Look {
+    /// # Errors
+    /// Somebody who matters cannot be seen.
+    fn begin(pid: u32, fd: i32) -> io::Result<Look> {
+        let asker = process_stat(pid)?;
+        // The first process sees all others, unless they are hidden; a session from outside of this namespace
+        // has no number here, and a process from outside of it no parent.
+        let mut ancestor = asker.parent;
+        while ancestor > 1 {
+            ancestor = process_stat(ancestor)?.parent;
+        }
+        let is_from_here = ancestor == 1 && asker.session != 0;
+        process_stat(1)?;
+        if !is_from_here || sys::is_same_table(pid, asker.parent)? {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(Look { asker, pid, fd, seen: HashMap::new(), room: DESCRIPTORS_MAX })
     }
-    let mut room = DESCRIPTORS_MAX;
-    for process in processes()?.filter(|process| *process != std::process::id()) {
-        for table in tables(process) {
-            let descriptors = match fs::read_dir(table.join("fd")) {
-                Ok(descriptors) => descriptors,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(_) if is_elsewhere(process, asker) => continue,
-                Err(error) => return Err(error),
-            };
-            for link in descriptors.flatten().map(|link| link.path()) {
-                let (Some(holder), Some(number)) = (number_of(&table), number_of(&link)) else {
-                    continue;
-                };
-                let other = (holder, number as i32);
-                room -= 1;
-                if room == 0 || other != (pid, fd) && is_holder(&link, other, (pid, fd), file) {
+
+    /// Looks again until a whole pass has found no process that was not there before: one may have handed the
+    /// description on and ended, between the list and the look. Those that are near are looked at each time,
+    /// and in another order.
+    fn finds_nobody(mut self) -> io::Result<bool> {
+        for pass in 0..PASSES_MAX {
+            let mut processes: Vec<u32> = processes()?.collect();
+            if pass % 2 == 1 {
+                processes.reverse();
+            }
+            let mut is_new = false;
+            for process in processes {
+                let known = self.seen.get(&process).copied();
+                is_new |= known.is_none();
+                let is_near = known.unwrap_or_else(|| self.is_near(process));
+                self.seen.insert(process, is_near);
+                if (known.is_none() || is_near) && self.may_have_it(process, is_near) {
                     return Ok(false);
                 }
             }
+            if !is_new && pass + 1 >= PASSES_MIN {
+                return Ok(true);
+            }
         }
+        Ok(false)
     }
-    Ok(true)
+
+    /// Whether a process is one of those that most likely have it: the parent, and those of the session.
+    fn is_near(&self, process: u32) -> bool {
+        let stat = process_stat(process);
+        process == self.asker.parent || stat.is_ok_and(|stat| stat.session == self.asker.session)
+    }
+
+    fn may_have_it(&mut self, process: u32, is_near: bool) -> bool {
+        if process == std::process::id() {
+            return false;
+        }
+        match sys::is_same_table(self.pid, process) {
+            Ok(is_same) if is_same && process != self.pid => return true,
+            Ok(_) => {}
+            Err(error) if is_gone(&error) => return false,
+            // It may not be looked at. In another session it has the description only if the parent had it.
+            Err(_) => return is_near && process_stat(process).is_ok_and(|stat| !stat.is_zombie),
+        }
+        tables(process).any(|table| self.is_in(&table, is_near))
+    }
+
+    /// Whether the description is in a table of descriptors, or may be. A process that is near is looked at
+    /// until its descriptors stand still meanwhile: they may change places.
+    fn is_in(&mut self, table: &Path, is_near: bool) -> bool {
+        let Some(holder) = number_of(table) else { return false };
+        for _ in 0..SCANS_MAX {
+            let numbers = match descriptors(table) {
+                Ok(numbers) => numbers,
+                Err(error) => return !is_gone(&error),
+            };
+            let mut stands_still = true;
+            for other in numbers.iter().map(|number| (holder, *number)) {
+                self.room -= 1;
+                if self.room == 0 {
+                    return true;
+                }
+                match sys::is_same_description((self.pid, self.fd), other) {
+                    _ if other == (self.pid, self.fd) => {}
+                    Ok(true) => return true,
+                    Ok(false) => {}
+                    Err(error) if error.raw_os_error() == Some(libc::EBADF) => stands_still = false,
+                    Err(error) if is_gone(&error) => return false,
+                    Err(_) => return true,
+                }
+            }
+            let is_done = || descriptors(table).is_ok_and(|again| again == numbers);
+            if !is_near || stands_still && is_done() {
+                return false;
+            }
+        }
+        true
+    }
 }
 
-/// Whether a descriptor is of the asker's description. Where the kernel does not say, one of the same file may be.
-fn is_holder(link: &Path, other: (u32, i32), asker: (u32, i32), file: Status) -> bool {
-    let is_its_file = |found: Status| (found.device, found.inode) == (file.device, file.inode);
-    sys::is_same_description(asker, other)
-        .unwrap_or_else(|_| sys::status_behind(link).is_ok_and(is_its_file))
+/// Whether a process or thread is no more.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Whether a process that may not be looked at is gone, or in another session.
-fn is_elsewhere(process: u32, asker: ProcessStat) -> bool {
-    match process_stat(process) {
-        Ok(stat) => stat.is_zombie || stat.session != asker.session,
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    }
+fn descriptors(table: &Path) -> io::Result<Vec<i32>> {
+    let links = fs::read_dir(table.join("fd"))?.flatten();
+    Ok(links.filter_map(|link| number_of(&link.path())).map(|number| number as i32).collect())
 }
 
 fn processes() -> io::Result<impl Iterator<Item = u32>> {
@@ -144,7 +222,7 @@ fn tables(process: u32) -> impl Iterator<Item = PathBuf> {
     let threads = fs::read_dir(folder.join("task")).into_iter().flatten().flatten();
     let others = threads.map(|thread| thread.path()).filter(move |thread| {
         let thread = number_of(thread).filter(|thread| *thread != process);
-        thread.is_some_and(|thread| !sys::have_same_table(process, thread))
+        thread.is_some_and(|thread| !sys::is_same_table(process, thread).unwrap_or(false))
     });
     std::iter::once(folder).chain(others)
 }

@@ -103,11 +103,15 @@ pub(crate) fn is_same_description(one: (u32, RawFd), other: (u32, RawFd)) -> io:
     Ok(check_long(order)? == 0)
 }
 
-/// Whether two threads have the same table of descriptors. False also where the kernel does not say.
-pub(crate) fn have_same_table(one: u32, other: u32) -> bool {
+/// Whether two threads have the same table of descriptors.
+///
+/// # Errors
+/// One of them is gone, or the kernel does not say: one of them may not be looked at.
+pub(crate) fn is_same_table(one: u32, other: u32) -> io::Result<bool> {
     const KCMP_FILES: c_int = 2;
     // SAFETY: only values are passed.
-    unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_FILES, 0, 0) == 0 }
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_FILES, 0, 0) };
+    Ok(check_long(order)? == 0)
 }
 
 /// The open flags of a description.

@@ -5,13 +5,13 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::learning::Learning;
-use sweetspot_core::ledger::PLACE_NOWHERE;
+use sweetspot_core::ledger::{Entry, PLACE_NOWHERE};
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::file::{Attachment, OpenFile};
 use super::transition::Refusal;
-use super::{attach, entries};
+use super::{attach, entries, table};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys::Status;
 
@@ -68,10 +68,17 @@ pub fn take(file: &OpenFile, fd: i32, flags: i32, seen: &Seen) -> Result<(), Ref
     }
 }
 
-/// Another process is about to have the description, too: an answer that is still to come would be too old.
-pub fn ask_no_more(file: &OpenFile) {
-    let is_asked = file.entry().is_some_and(|entry| entry.place.load(Relaxed) == PLACE_NOWHERE);
-    if is_asked {
+/// The descriptor is about to mean something else, or to get another number beside it: what the guard finds out
+/// about it meanwhile says nothing.
+pub fn ask_no_more(fd: i32) {
+    table::open_file(fd).into_iter().for_each(|(file, _)| forget_question(file));
+}
+
+/// The same, or another process is about to have the description, too: an answer that is still to come would be
+/// too old.
+pub fn forget_question(file: &OpenFile) {
+    let is_asked = |entry: &Entry| entry.place.load(Relaxed) == PLACE_NOWHERE;
+    if file.attachment.get() == Attachment::Asked && file.entry().is_some_and(is_asked) {
         let _signals = SignalsBlocked::new();
         attach::let_go(file);
     }

@@ -153,6 +153,15 @@ pub fn syncing_all() {
     }
 }
 
+/// A descriptor is about to be sent to another process.
+pub fn sending(fd: i32) {
+    if let Some(ledger) = told()
+        && let Some(status) = sys::status(fd).filter(|status| status.regular)
+    {
+        ledger.sent.note(status.device, status.inode);
+    }
+}
+
 /// A descriptor came from another process, perhaps one by which a file can be written.
 pub fn received(fd: i32) {
     let flags = sys::open_flags(fd).unwrap_or(libc::O_RDONLY);

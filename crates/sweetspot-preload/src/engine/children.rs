@@ -154,7 +154,7 @@ pub(super) fn quiesce_all(sharing: Sharing, why: Option<Why>) {
         // What came from outside was shared before, and is written as such.
         let outside = table::open_file(fd).map(|(file, _)| file);
         let outside = outside.filter(|file| file.is_from_outside());
-        outside.into_iter().for_each(alone::ask_no_more);
+        outside.into_iter().for_each(alone::forget_question);
         let kept = kept || outside.is_some();
         quiesce(fd, why.filter(|_| !kept).map_or(Next::Learn, Next::PassThrough));
     }

@@ -15,8 +15,9 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::ledger::{
-    ENTRIES_MAX, Entry, FLAG_GUARD, FLUSH_FAILED, Ledger, STATE_ASKED, STATE_DISCARD, STATE_FREE,
-    STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE, next_state, state_of,
+    ENTRIES_MAX, Entry, FLAG_GUARD, FLUSH_FAILED, Ledger, PLACE_NOWHERE, PLACE_OFFSET, STATE_ASKED,
+    STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE, next_state,
+    state_of,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
 
@@ -27,7 +28,6 @@ pub use self::slot::{
     count_waiting, end_opener, guarded, has_slot, is_fork_unseen, is_guard_alive, opener, slot,
     wait_until_given_back, wake_guard,
 };
-use super::file::Placement;
 use super::{ledger, pool};
 use crate::arch::PAGE_BYTES_MAX;
 use crate::floor::lock::hold;
@@ -219,7 +219,6 @@ pub fn let_go(mapped: Mapped) {
     let place = IDLE.iter().find(|idle| idle.entry.load(Relaxed).is_null());
     let is_held = state_of(entry.state.load(Relaxed)) == STATE_HELD;
     let keep = place.filter(|_| is_held && mapped.write_buffer != 0);
-    let is_copied = Placement::of_entry(entry) == Placement::AtSharedOffset;
     let left = leave_state(entry, if keep.is_some() { STATE_RELEASE } else { STATE_DISCARD });
     match keep {
         Some(idle) => {
@@ -233,10 +232,11 @@ pub fn let_go(mapped: Mapped) {
         }
     }
     poke(ledger, index_of(ledger, entry));
-    if is_copied {
-        wait_given_back(entry, left);
-    } else {
-        note_let_go(entry, left);
+    match entry.place.load(Relaxed) {
+        PLACE_OFFSET => wait_given_back(entry, left),
+        // The guard holds nothing for a question.
+        PLACE_NOWHERE => {}
+        _ => note_let_go(entry, left),
     }
 }
 

@@ -9,7 +9,7 @@ use super::children::{self, passive};
 use super::file::{self, OpenFile};
 use super::process::acquire_point;
 use super::{
-    attach, changes, concerns, deaths, dirty, ending, flush, ledger, others, quiesce,
+    alone, attach, changes, concerns, deaths, dirty, ending, flush, ledger, others, quiesce,
     release_point, table, transition,
 };
 use crate::floor::signals::SignalsBlocked;
@@ -198,6 +198,7 @@ pub fn forget(fd: i32) {
     let Some((file, open)) = table::open_file(fd) else { return };
     word.store(table::UNKNOWN, Relaxed);
     if file.references.fetch_sub(1, Relaxed) > 1 {
+        alone::forget_question(file);
         if file.fd.load(Relaxed) == fd
             && let Some(other) = table::all()
                 .find(|other| table::open_file(*other).is_some_and(|(_, word)| word == open))
@@ -230,6 +231,7 @@ pub fn duplicating(fd: i32) {
         let _signals = SignalsBlocked::new();
         let registry = file::hold_registry();
         transition::make_known(fd, &registry);
+        alone::ask_no_more(fd);
     }
 }
 
@@ -237,6 +239,7 @@ pub fn duplicating(fd: i32) {
 /// position.
 pub fn may_be_replaced(fd: i32) {
     if !passive() {
+        alone::ask_no_more(fd);
         release_point();
         quiesce::quiesce(fd, quiesce::Next::Learn);
     }

@@ -151,9 +151,13 @@ fn may_go_on(ledger: &Ledger, begun_ms: u64, ms_max: u64) -> bool {
 
 /// Whether the guard has anything to do for an entry when its process has died.
 fn is_seen_to(entry: &Entry) -> bool {
-    is_held(entry)
-        || matches!(state_of(entry.state.load(SeqCst)), STATE_RELEASE | STATE_DISCARD)
-        || waiting_of(entry.word.load(SeqCst)) > 0
+    let is_let_go = matches!(state_of(entry.state.load(SeqCst)), STATE_RELEASE | STATE_DISCARD);
+    is_held(entry) || is_let_go && !is_question(entry) || waiting_of(entry.word.load(SeqCst)) > 0
+}
+
+/// Whether an entry only asks something: the guard holds nothing for it.
+fn is_question(entry: &Entry) -> bool {
+    entry.place.load(SeqCst) == PLACE_NOWHERE
 }
 
 /// An entry that the guard is about to let go of.
@@ -162,7 +166,8 @@ fn let_go(ledger: &Ledger) -> Option<(&Entry, u32)> {
         let given_back = entry.given_back.load(SeqCst);
         let is_let_go = state_of(entry.state.load(SeqCst)) == STATE_DISCARD
             && waiting_of(entry.word.load(SeqCst)) == 0
-            && entry.slot.load(SeqCst) != 0;
+            && entry.slot.load(SeqCst) != 0
+            && !is_question(entry);
         is_let_go.then_some((entry, given_back))
     })
 }
@@ -370,8 +375,7 @@ fn recall_inode(device: u64, inode: u64, is_it: impl Fn(&Entry) -> bool) -> bool
 
 /// Whether writes may wait in an entry, or are about to.
 fn is_held(entry: &Entry) -> bool {
-    matches!(state_of(entry.state.load(SeqCst)), STATE_ASKED | STATE_HELD)
-        && entry.place.load(SeqCst) != PLACE_NOWHERE
+    matches!(state_of(entry.state.load(SeqCst)), STATE_ASKED | STATE_HELD) && !is_question(entry)
 }
 
 /// All entries that are not free.

@@ -184,6 +184,7 @@ fn each_passed(message: *const libc::msghdr, with: fn(c_int)) {
 
 /// Before a message is sent: descriptors in it will be shared.
 pub(super) fn sending(message: *const libc::msghdr) {
+    each_passed(message, changes::sending);
     if !crate::engine::children::passive() {
         each_passed(message, |fd| dispatch::special_use(fd, Why::Shared));
     }

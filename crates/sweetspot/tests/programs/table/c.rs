@@ -314,7 +314,7 @@ pub const SHARING: &[Case] = &[
         prepare: "seq -f 'line %058.0f' 12000 > in.txt",
         // Some make another process have it, too, before anybody was asked.
         command: "for way in forks spawns shares duplicates sends moves handed tables threads becomes killed \
-                  closes 'shares early' 'duplicates early' 'sends early'; do \
+                  closes late 'shares early' 'duplicates early' 'sends early'; do \
                   echo $way; $RUN $BIN/c/input $way < in.txt; \
                   $RUN bash -c \"$BIN/c/input $way < in.txt; echo after\"; done",
         ..DEFAULT
@@ -327,6 +327,8 @@ pub const SHARING: &[Case] = &[
         prepare: "seq -f 'line %058.0f' 12000 > in.txt",
         command: "$RUN $BIN/c/input two < in.txt 3<&0; { $RUN $BIN/c/input stops; cksum; } < in.txt; \
                   $RUN bash -c '{ $BIN/c/input stops; cksum; } < in.txt 2> /dev/null'; \
+                  for reads in 48 49 50 52 56 60 112 113 116 120 240; do \
+                  { $RUN $BIN/c/input leaves $reads; head -c 20; } < in.txt; done; \
                   { $RUN $BIN/c/input works early > one & $RUN $BIN/c/input works early > other & wait; } < in.txt; \
                   $RUN bash -c '{ $BIN/c/input works early > third & $BIN/c/input works early > fourth & wait; } < in.txt'; \
                   for pair in 'one other' 'third fourth'; do sort $pair | cksum; rm $pair; done",
