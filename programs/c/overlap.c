@@ -17,7 +17,7 @@
 #include "log.h"
 
 enum { RECORDS = 300, PARTS = 3, RECORD_BYTES = 10, OVER_AT = 2000 };
-enum { START_MS = 200, AGAIN_MS = 100, SECOND_MS = 700, SPAWN_MS = 850, END_MS = 950 };
+enum { START_MS = 200, AGAIN_MS = 100, SECOND_MS = 300, SPAWN_MS = 450 };
 
 extern char **environ;
 
@@ -80,6 +80,14 @@ static void let_begin(int processes) {
     for (int i = 0; i < processes; i++) put(go[1], (char *)&begun_ms, sizeof begun_ms);
 }
 
+/* How far both have come, where no library sees it: the offset of a file that both have. */
+static int steps;
+enum { WRITTEN = 1, CHANGED = 2 };
+
+static void wait_for_step(int step) {
+    while (kernel_position(steps) < step) wait_until(now_ms() + 2);
+}
+
 /* What is shared is standard input of both. */
 static void first(const char *name) {
     int fd = is_shared(name) ? 0 : open(name, O_WRONLY | (strstr(name, "appending") ? O_APPEND : 0));
@@ -87,8 +95,10 @@ static void first(const char *name) {
     wait_until(begun_ms);
     for (int part = 1; part <= PARTS; part++) {
         for (int i = 0; i < RECORDS / PARTS; i++) put(fd, "first.....", RECORD_BYTES);
-        wait_until(begun_ms + (part < PARTS ? part * AGAIN_MS : END_MS));
+        if (part < PARTS) wait_until(begun_ms + part * AGAIN_MS);
     }
+    kernel_seek(steps, WRITTEN, SEEK_SET);
+    wait_for_step(CHANGED);
     close(fd);
 }
 
@@ -202,16 +212,20 @@ static void second(const char *name) {
         close(before);
     }
     /* A spawn that opens files has whatever waits anywhere written first. So has "sync", which is apart. */
-    wait_until(begin() + (strcmp(name, "cut by spawn") == 0 ? SPAWN_MS : SECOND_MS));
+    begin();
+    wait_for_step(WRITTEN);
+    wait_until(now_ms() + (strcmp(name, "cut by spawn") == 0 ? SPAWN_MS : SECOND_MS));
     act(name, before);
+    kernel_seek(steps, CHANGED, SEEK_SET);
 }
 
 static void start(char *program, const char *what, const char *name) {
     pid_t child;
-    char ends[2][12];
-    sprintf(ends[0], "%d", ready[1]);
-    sprintf(ends[1], "%d", go[0]);
-    char *words[] = {program, (char *)what, (char *)name, ends[0], ends[1], NULL};
+    char numbers[3][12];
+    sprintf(numbers[0], "%d", ready[1]);
+    sprintf(numbers[1], "%d", go[0]);
+    sprintf(numbers[2], "%d", steps);
+    char *words[] = {program, (char *)what, (char *)name, numbers[0], numbers[1], numbers[2], NULL};
     if (posix_spawn(&child, program, NULL, NULL, words, environ)) say("not started\n");
 }
 
@@ -219,6 +233,7 @@ static void start(char *program, const char *what, const char *name) {
 static int start_two(char *program, const char *name) {
     int own = -1;
     close(open(name, O_WRONLY | O_CREAT, 0644));
+    if ((steps = open("steps", O_RDWR | O_CREAT, 0644)) < 0 || unlink("steps")) say("no steps\n");
     if (is_shared(name)) {
         int fd = open(name, O_RDWR);
         own = dup(0);
@@ -235,6 +250,7 @@ static int start_two(char *program, const char *name) {
         dup2(own, 0);
         close(own);
     }
+    close(steps);
     return 2;
 }
 
@@ -247,9 +263,10 @@ static void say_known(const char *name) {
 
 int main(int count, char **words) {
     int ends[2], processes = 0;
-    if (count > 4) {
+    if (count > 5) {
         ready[1] = atoi(words[3]);
         go[0] = atoi(words[4]);
+        steps = atoi(words[5]);
         (strcmp(words[1], "first") == 0 ? first : second)(words[2]);
         log_out();
         return 0;

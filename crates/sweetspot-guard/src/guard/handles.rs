@@ -193,7 +193,7 @@ impl Handles {
     /// not held up.
     fn answer_all(&mut self) -> usize {
         let guard = self.guard;
-        let mut answered = self.take_all();
+        let mut answered = guard.take_all();
         for (word_index, word) in guard.ledger.header.ask_bits.iter().enumerate() {
             if word.load(SeqCst) == 0 {
                 continue;
@@ -202,27 +202,11 @@ impl Handles {
             while bits != 0 {
                 self.answer(word_index * 64 + bits.trailing_zeros() as usize);
                 bits &= bits - 1;
-                answered += 1 + self.take_all();
+                answered += 1 + guard.take_all();
                 self.advance_clock();
             }
         }
         answered
-    }
-
-    /// Has what waits in processes written for which somebody asked so, and says how many they are.
-    fn take_all(&self) -> usize {
-        let guard = self.guard;
-        let mut takes = Vec::new();
-        for (word_index, word) in guard.ledger.header.take_bits.iter().enumerate() {
-            let mut bits = if word.load(SeqCst) == 0 { 0 } else { word.swap(0, SeqCst) };
-            while bits != 0 {
-                takes.push(guard.all_of((word_index * 64) as u32 + bits.trailing_zeros()));
-                bits &= bits - 1;
-            }
-        }
-        let count = takes.len();
-        guard.hand_over(takes);
-        count
     }
 
     fn answer(&mut self, index: usize) {

@@ -39,6 +39,21 @@ impl Guard {
         }
     }
 
+    /// Has what waits in processes written for which somebody asked so, and says how many they are.
+    pub(super) fn take_all(&self) -> usize {
+        let mut takes = Vec::new();
+        for (word_index, word) in self.ledger.header.take_bits.iter().enumerate() {
+            let mut bits = if word.load(SeqCst) == 0 { 0 } else { word.swap(0, SeqCst) };
+            while bits != 0 {
+                takes.push(self.all_of((word_index * 64) as u32 + bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+        }
+        let count = takes.len();
+        self.hand_over(takes);
+        count
+    }
+
     fn lock_due(&self) -> std::sync::MutexGuard<'_, Vec<quiet::Take>> {
         // As with `watch`.
         self.due.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -47,7 +62,7 @@ impl Guard {
     /// What is to be taken of the process of a slot, whether it is quiet or not. Words of which nothing
     /// waits belong to it: that they are still the same shows that all were so at one moment. What
     /// the process itself is writing is left to it.
-    pub(super) fn all_of(&self, slot: u32) -> quiet::Take {
+    fn all_of(&self, slot: u32) -> quiet::Take {
         let its_own = self.held_entries().filter(|(_, entry)| entry.slot.load(SeqCst) == slot);
         let words = its_own.map(|(index, entry)| (index, entry.word.load(SeqCst)));
         words.filter(|(_, word)| owner_of(*word) == Owner::Nobody).collect()

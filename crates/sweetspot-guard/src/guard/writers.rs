@@ -60,7 +60,9 @@ impl Writers {
         let mut others = self.tree(guard);
         others.retain(|pid| ![owner, std::process::id()].contains(pid));
         for pid in others {
-            // A release, for which its process waits, is not held up by all this.
+            // Nobody who waits for anything else is held up by all this: for a release, or for what is to be
+            // written.
+            guard.take_all();
             if state_of(entry.state.load(SeqCst)) != STATE_ASKED {
                 return None;
             }

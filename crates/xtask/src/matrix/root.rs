@@ -11,6 +11,7 @@
 use super::made::{self, Made};
 use super::{Extent, Step, Work, folder, listen};
 use crate::debian::{apart, make};
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -86,6 +87,14 @@ impl Root {
         let root = Root { name, path };
         if !root.path.is_dir() {
             root.make(suite, extent)?;
+        }
+        // What runs in it has left there: who removes a package looks for such.
+        for left in ["var/cache/sweetspot", "var/lib/sweetspot"] {
+            let left = root.path.join(left);
+            if left.exists() {
+                fs::remove_dir_all(&left)
+                    .map_err(|error| format!("{}: {error}", left.display()))?;
+            }
         }
         Ok(root)
     }

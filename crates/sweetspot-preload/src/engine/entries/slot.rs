@@ -70,9 +70,16 @@ pub fn wait_until_given_back(entry: &Entry) {
     }
 }
 
+/// The bits of the guard's word that are its number.
+const THREAD: u32 = 0x3fff_ffff;
+
+/// The number of the guard, while it lives.
+pub fn guard_thread(ledger: &Ledger) -> u32 {
+    ledger.header.guard.load(SeqCst) & THREAD
+}
+
 /// Kills the guard by its number, which is its own as long as its word says that it lives.
 fn kill_guard() {
-    const THREAD: u32 = 0x3fff_ffff;
     // SAFETY: the word is a static or in the ledger, which stays mapped.
     let guard = unsafe { (*GUARD.load(Relaxed)).load(Acquire) };
     if guard & OWNER_DIED == 0 && guard & THREAD != 0 {
