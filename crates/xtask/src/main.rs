@@ -26,7 +26,8 @@ const USAGE: &str = "\
 cargo xtask COMMAND
 
   setup    install what the tests need (Debian packages; as root or through sudo)
-  test     setup, then formatting, lints and all tests of the workspace
+  test     setup, then formatting, lints, all tests of the workspace, the table of programs in roots of two
+           other Debian releases (as root), packages, and a short conformance
   fuzz     kill programs at random, step by step, or let them make random calls (--help)
   conformance
            other people's tests and everyday programs, with and without buffering (--help)

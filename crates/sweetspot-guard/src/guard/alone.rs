@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use sweetspot_core::ledger::{STATE_HELD, STATE_REFUSED, next_state};
+use sweetspot_core::ledger::{Entry, STATE_HELD, STATE_REFUSED, next_state};
 
 use super::Guard;
 use crate::identity::{ProcessStat, process_stat};
@@ -66,7 +66,10 @@ fn answer_all(guard: &'static Guard, asked: &Receiver<Question>) {
     for question in asked {
         let begun = Instant::now();
         let entry = &guard.ledger.entries[question.index];
-        let is_alone = is_asked_for(guard, &question) && is_alone(question.pid, question.fd);
+        // What lies in a socket is asked last: it may have been sent during the look.
+        let is_alone = is_asked_for(entry, &question)
+            && is_alone(question.pid, question.fd)
+            && !guard.ledger.sent.may_be(entry.device.load(SeqCst), entry.inode.load(SeqCst));
         let state = if is_alone { STATE_HELD } else { STATE_REFUSED };
         let next = next_state(question.word, state);
         // Where that fails, nobody wants to know any more.
@@ -76,15 +79,13 @@ fn answer_all(guard: &'static Guard, asked: &Receiver<Question>) {
     }
 }
 
-/// Whether the descriptor is of the file that the entry names, and no description of that lies in a socket.
-fn is_asked_for(guard: &Guard, question: &Question) -> bool {
-    let entry = &guard.ledger.entries[question.index];
+/// Whether the descriptor is of the file that the entry names.
+fn is_asked_for(entry: &Entry, question: &Question) -> bool {
     let link = PathBuf::from(format!("/proc/{}/fd/{}", question.pid, question.fd));
     sys::status_behind(&link).is_ok_and(|file| {
         file.is_regular()
             && file.device == entry.device.load(SeqCst)
             && file.inode == entry.inode.load(SeqCst)
-            && !guard.ledger.sent.may_be(file.device, file.inode)
     })
 }
 

@@ -88,7 +88,7 @@ impl Root {
         if !root.path.is_dir() {
             root.make(suite, extent)?;
         }
-        // What runs in it has left there: who removes a package looks for such.
+        // What ran in it has left these, and the trial of a package takes them for its own.
         for left in ["var/cache/sweetspot", "var/lib/sweetspot"] {
             let left = root.path.join(left);
             if left.exists() {
