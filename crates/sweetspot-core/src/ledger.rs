@@ -55,6 +55,8 @@ pub const ENTRIES_MAX: usize = 2048;
 pub const RULES_MAX: usize = 64;
 /// Bytes of a path or pattern that are kept; a longer one is cut (paths are for display only).
 pub const TEXT_BYTES_MAX: usize = 256;
+/// Inode of the machine's pid namespace, the first one (PROC_PID_INIT_INO).
+pub const PID_NAMESPACE_OF_MACHINE: u64 = 0xefff_fffc;
 /// How names of ledgers begin; the user's number and 16 hexadecimal digits follow.
 pub const NAME_PREFIX: &str = "sweetspot-";
 /// Where the records of files begin, in bytes from the start of the file.

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use sweetspot_core::ledger::PID_NAMESPACE_OF_MACHINE;
+
 use crate::sys;
 
 fn malformed(path: &str) -> io::Error {
@@ -54,11 +56,9 @@ pub(crate) fn pid_namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
-/// Whether this process lives in a pid namespace other than that of the machine. The kernel gives
-/// that one a number that never changes (PROC_PID_INIT_INO).
-pub(crate) fn is_in_own_pid_namespace() -> bool {
-    const MACHINE: u64 = 0xefff_fffc;
-    pid_namespace().is_ok_and(|namespace| namespace != MACHINE)
+/// Whether this process lives in a pid namespace other than that of the machine.
+pub(crate) fn is_in_own_pid_namespace() -> io::Result<bool> {
+    Ok(pid_namespace()? != PID_NAMESPACE_OF_MACHINE)
 }
 
 /// The identity of this boot, folded to 64 bits.

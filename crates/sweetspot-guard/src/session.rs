@@ -350,7 +350,7 @@ pub(crate) fn fill(
     header.buffer.store(buffer_word(settings.buffer), Relaxed);
     let age_ms = match settings.max_age {
         Some(age) => u32::try_from(age.as_millis()).unwrap_or(u32::MAX),
-        None if identity::is_in_own_pid_namespace() => MAX_AGE_NAMESPACE_MS,
+        None if identity::is_in_own_pid_namespace().unwrap_or(false) => MAX_AGE_NAMESPACE_MS,
         None => MAX_AGE_MS,
     };
     header.max_age_ms.store(age_ms, Relaxed);

@@ -17,7 +17,7 @@ use std::time::Instant;
 use sweetspot_core::ledger::{Entry, STATE_HELD, STATE_REFUSED, next_state};
 
 use super::Guard;
-use crate::identity::{ProcessStat, process_stat};
+use crate::identity::{self, ProcessStat, process_stat};
 use crate::sys;
 
 /// So many descriptors are looked at for one answer. Where there are more it is no.
@@ -110,15 +110,10 @@ impl Look {
     /// Somebody who matters cannot be seen.
     fn begin(pid: u32, fd: i32) -> io::Result<Look> {
         let asker = process_stat(pid)?;
-        // The first process sees all others, unless they are hidden; a session from outside of this namespace
-        // has no number here, and a process from outside of it no parent.
-        let mut ancestor = asker.parent;
-        while ancestor > 1 {
-            ancestor = process_stat(ancestor)?.parent;
-        }
-        let is_from_here = ancestor == 1 && asker.session != 0;
+        // Whoever is outside of a pid namespace is not seen in it. Where processes of others are hidden, the first
+        // one is, too.
         process_stat(1)?;
-        if !is_from_here || sys::is_same_table(pid, asker.parent)? {
+        if identity::is_in_own_pid_namespace()? || sys::is_same_table(pid, asker.parent)? {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(Look { asker, pid, fd, seen: HashMap::new(), room: DESCRIPTORS_MAX })
@@ -276,9 +271,14 @@ mod tests {
 
     #[test]
     fn a_description_is_alone_unless_anyone_else_has_it() {
-        assert!(is_sleeper_alone("exec sleep 100"));
-        assert!(is_sleeper_alone("exec sleep 100 3< /proc/self/fd/0"), "another description");
-        assert!(is_sleeper_alone("sleep 100 < /proc/self/fd/0; true"), "the shell has another one");
+        // From inside of a container it is not seen who has it outside.
+        let is_seen = !identity::is_in_own_pid_namespace().unwrap();
+        let is_sleeper_alone_where_all_are_seen = |script| is_sleeper_alone(script) == is_seen;
+        assert!(is_sleeper_alone_where_all_are_seen("exec sleep 100"));
+        let reopened = "exec sleep 100 3< /proc/self/fd/0";
+        assert!(is_sleeper_alone_where_all_are_seen(reopened), "another description");
+        let reopened = "sleep 100 < /proc/self/fd/0; true";
+        assert!(is_sleeper_alone_where_all_are_seen(reopened), "the shell has another one");
         assert!(!is_sleeper_alone("exec sleep 100 3<&0"), "by a second number");
         assert!(!is_sleeper_alone("sleep 100; true"), "its parent");
         assert!(!is_sleeper_alone("sleep 100 <&0 & exec sleep 100"), "its child");

@@ -471,7 +471,7 @@ impl Guard {
         let note = self.note.get_or_init(|| Note::make(&self.states, &self.path, &self.file).ok());
         match note {
             Some(note) => Ok(note.record(index, handle, status)?),
-            None if identity::is_in_own_pid_namespace() => Ok(()),
+            None if identity::is_in_own_pid_namespace().unwrap_or(false) => Ok(()),
             None => {
                 self.ledger.header.why.fetch_or(Why::NotNoted.bit(), SeqCst);
                 Err(Refused)

@@ -4,7 +4,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::cost::Cost;
-use sweetspot_core::ledger::Way;
+use sweetspot_core::ledger::{PID_NAMESPACE_OF_MACHINE, Way};
 use sweetspot_core::observe::{
     IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, SAMPLE_GAP, Tally, WAIT_NS, size_bucket,
 };
@@ -308,7 +308,9 @@ impl Watch {
     /// nobody but the parent is asked, from which it came most often.
     fn is_shared(&self, flags: i32) -> bool {
         let parent = (sys::parent_id(), self.fd);
+        let namespace = ledger::ledger().map(|ledger| ledger.header.pid_namespace.load(Relaxed));
         flags & libc::O_ACCMODE != libc::O_RDONLY
+            || namespace != Some(PID_NAMESPACE_OF_MACHINE)
             || sys::is_same_description(self.fd, parent) != Some(false)
     }
 
