@@ -30,7 +30,7 @@ pub(crate) use waiting::{
     is_same_table, offset, open_flags, own_until_death, pidfd_open,
 };
 
-fn check(result: c_int) -> io::Result<c_int> {
+pub(crate) fn check(result: c_int) -> io::Result<c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 

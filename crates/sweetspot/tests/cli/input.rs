@@ -25,8 +25,10 @@ fn run_in_bash(place: &Place, script: &str) {
     let run = place.sweetspot(&["run", "--summary=summary", "--"]);
     let words = std::iter::once(run.get_program()).chain(run.get_args());
     let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
-    let mut bash = Command::new("bash");
-    bash.args(["-c", &script.replace("RUN", &words.join(" "))]).current_dir(place.work());
+    // A session of its own: in the one that the machine began with nobody may look at the first process.
+    let mut bash = Command::new("setsid");
+    bash.args(["--wait", "bash", "-c", &script.replace("RUN", &words.join(" "))])
+        .current_dir(place.work());
     for (name, value) in run.get_envs() {
         match value {
             Some(value) => bash.env(name, value),
