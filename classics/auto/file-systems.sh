@@ -2,7 +2,7 @@
 # Runs the plan on one file system after the other, as root: those that are made here, and that of a
 # folder. Each report lies in RESULTS afterwards, with the load of the machine before and after it.
 #
-#   file-systems.sh SWEETSPOT FOLDER RESULTS [ext4|tmpfs|overlay|bindfs|slow|direct]... [-- OPTIONS]
+#   file-systems.sh SWEETSPOT FOLDER RESULTS [ext4|xfs|btrfs|tmpfs|overlay|bindfs|slow|direct]... [-- OPTIONS]
 #
 # FOLDER is on a disk (ext4, say); OPTIONS are those of `sweetspot bench`, such as: --scale short
 set -eu
@@ -37,12 +37,21 @@ serve() {
     "$folder/slow-server" 1000 "$folder/far" "$folder/near" "$@"
 }
 
-for name in ${wanted:-ext4 tmpfs overlay bindfs slow direct}; do
+for name in ${wanted:-ext4 xfs btrfs tmpfs overlay bindfs slow direct}; do
     mount=$folder/$name
     mkdir -p "$mount"
     case $name in
     ext4)
         measure "$name" "$mount" "$@"
+        ;;
+    xfs | btrfs)
+        # In a file of the folder's disk.
+        truncate -s 2G "$folder/$name.image"
+        "mkfs.$name" "$folder/$name.image" > /dev/null
+        mount -o loop "$folder/$name.image" "$mount"
+        measure "$name" "$mount" "$@"
+        umount "$mount"
+        rm "$folder/$name.image"
         ;;
     tmpfs)
         mount -t tmpfs -o size=2g tmpfs "$mount"
@@ -75,7 +84,7 @@ for name in ${wanted:-ext4 tmpfs overlay bindfs slow direct}; do
         umount "$folder/near"
         ;;
     *)
-        echo "file-systems.sh: $name is none of ext4 tmpfs overlay bindfs slow direct" >&2
+        echo "file-systems.sh: $name is none of ext4 xfs btrfs tmpfs overlay bindfs slow direct" >&2
         exit 2
         ;;
     esac
