@@ -1,7 +1,7 @@
 //! What sweetspot decides, apart from everything that it does.
 //!
 //! No system call, no allocation, no unsafe code: given what a program did, these modules say what
-//! should happen, and both the preload library and the Rust library ask them.
+//! should happen. The preload library asks them about each call, `profile` and `tune` about recorded ones.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

@@ -22,7 +22,8 @@ enum {
     SWEETSPOT_ABSENT = 0,   /* the library is not loaded */
     SWEETSPOT_OFF = 1,      /* nothing of this process is buffered (now, or for good) */
     SWEETSPOT_UNKNOWN = 2,  /* not open, or nothing is known of it: calls pass through to the kernel */
-    SWEETSPOT_STRAIGHT = 3, /* calls pass through for good: a pipe, a socket, a mapped or shared file */
+    SWEETSPOT_PASS_THROUGH = 3, /* calls pass through for good: a pipe, a socket, a mapped or shared file */
+    SWEETSPOT_STRAIGHT = 3,     /* its older name, for one more release */
     SWEETSPOT_LEARNING = 4, /* a file whose calls pass through so far: it may earn a buffer */
     SWEETSPOT_READS = 8,    /* reads are answered from memory */
     SWEETSPOT_WRITES = 16   /* writes wait in memory */

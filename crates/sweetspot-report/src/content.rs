@@ -170,7 +170,7 @@ fn results(session: &Session) -> Table {
     };
     Table {
         caption: format!(
-            "Results. Times by those of {against}, which is 100 %, over the rounds in which both \
+            "Results. Times relative to {against} (100 %), over the rounds in which both \
              ran; an interval where these are six or more. {}.",
             session.how
         ),

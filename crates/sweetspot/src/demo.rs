@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sweetspot_lab::paired::CONFIDENCE_FIXED;
 use sweetspot_lab::statistics::{self, Estimate, Interval};
-use sweetspot_report::numbers::count;
+use sweetspot_report::numbers::{bytes, count};
 use sweetspot_report::shell;
 use sweetspot_report::shown::shown;
 use watch::Watch;
@@ -129,11 +129,10 @@ fn check_room(folder: &Path, wanted: u64) -> Result<(), Failure> {
         .map_err(|error| failure(format!("{shown}: {}", std::io::Error::from(error))))?;
     let free = room.f_bavail.saturating_mul(room.f_frsize);
     if free < wanted {
-        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         return Err(failure(format!(
-            "{shown}: {} MiB are free, the demo needs {} MiB",
-            free >> 20,
-            mib(wanted)
+            "{shown}: {} are free, the demo needs {}",
+            bytes(free),
+            bytes(wanted)
         ))
         .next("name another place: --dir DIR, or make fewer records: --records 100000"));
     }

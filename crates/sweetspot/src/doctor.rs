@@ -200,7 +200,7 @@ fn asked(program: &Path) -> Finding {
 fn counted(name: &'static str, counts: Counts, trial: &Trial) -> Finding {
     let Counts { made, left } = counts;
     if counts.are_fewer() {
-        let says = format!("of {made} that dd made, {left} system calls were left");
+        let says = format!("dd requested {made} calls; {left} were made");
         return Finding::ok(Part::Run, name, says);
     }
     let why = match trial.notes.as_slice() {
@@ -209,7 +209,7 @@ fn counted(name: &'static str, counts: Counts, trial: &Trial) -> Finding {
     };
     let says = match made {
         0 => format!("not buffered: {why}"),
-        _ => format!("of {made} that dd made, {left} system calls were left: {why}"),
+        _ => format!("dd requested {made} calls; {left} were made: {why}"),
     };
     Finding::lacks(Part::Run, name, says).mend(probe::mend_confinement())
 }

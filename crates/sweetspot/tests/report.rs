@@ -295,9 +295,9 @@ fn what_cannot_be_shown_is_said_with_what_to_type() {
     let wanted = ["--store"];
     results.refused(&["none.db"], &["none.db: No such file", wanted[0]]);
     results.place.write("text.txt", "hello");
-    results.refused(&["text.txt"], &["text.txt: it is nothing that can be reported", wanted[0]]);
+    results.refused(&["text.txt"], &["text.txt: report cannot read this kind of file", wanted[0]]);
     results.place.write("empty", "");
-    results.refused(&["empty"], &["empty: it is nothing"]);
+    results.refused(&["empty"], &["empty: report cannot read"]);
     results.place.write("broken.db", b"SQLite format 3\0 and then nothing of the kind");
     results.refused(&["broken.db"], &["broken.db", wanted[0]]);
     let other = rusqlite::Connection::open(results.path("other.db")).unwrap();

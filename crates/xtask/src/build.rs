@@ -124,14 +124,14 @@ pub fn binary(profile: &str, machine: Machine) -> Result<Built, String> {
     Ok(Built { binary, library: library(&messages)? })
 }
 
-/// Checks that everything compiles for a machine, and builds the library for it. Returns the library.
+/// Checks that the product compiles for a machine, and builds the library for it. Returns the library.
 ///
 /// # Errors
 /// It does not, or what is needed for that machine is missing, with what to install.
 pub fn check(machine: Machine) -> Result<PathBuf, String> {
     // SQLite's quarter of a million lines of C are not compiled: nothing is linked.
     let without_sqlite = [("LIBSQLITE3_SYS_USE_PKG_CONFIG", "1"), ("SQLITE3_LIB_DIR", "/nowhere")];
-    library(&cargo(&["check", "--workspace", "--all-targets"], machine, &without_sqlite)?)
+    library(&cargo(&["check", "--package", "sweetspot"], machine, &without_sqlite)?)
 }
 
 /// The library that the build script says it has built.

@@ -231,7 +231,7 @@ impl Reader {
                 (Some(value), None) => (value, MadeBy::Generate(words(value, &known)?)),
                 (None, Some(value)) => (value, MadeBy::Command(command(value, &known)?)),
                 _ => {
-                    let what = format!("how the data set '{name}' is made is to be said once");
+                    let what = format!("the data set '{name}' needs either generate or command");
                     let next =
                         "add generate = [\"--lines\", \"1000\"], or command = [..., \"{path}\"]";
                     return Err(table.error(what, next));

@@ -1,6 +1,6 @@
 //! Memory for windows: size classes of powers of two, a list of free buffers each.
 //!
-//! Buffers are never unmapped, so a thread that copies from a window which another thread closes
+//! While there are several threads buffers are never unmapped, so a thread that copies from a window which another thread closes
 //! meanwhile reads old bytes (and notices), but never faults. Called only inside transitions.
 #![allow(unsafe_code)]
 

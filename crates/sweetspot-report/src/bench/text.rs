@@ -114,7 +114,7 @@ impl BenchReport {
         let Shift { round, ratio, p } = self.shift?;
         Some(format!(
             "from round {round} on the baseline took {ratio:.2} times as long as before (p {p:.1e}): the \
-             machine changed; ratios, which compare within rounds, hold; times of cells are of both"
+             machine changed speed. Ratios still hold, as they compare within rounds; cell times mix both speeds"
         ))
     }
 

@@ -16,10 +16,9 @@ use sweetspot_lab::paired::LOOKS;
 use sweetspot_lab::plan::{Plan, Started, Stop, Template};
 use sweetspot_lab::store::{CellRun, Store};
 use sweetspot_report::bench::Skipped;
-use sweetspot_report::numbers::duration;
+use sweetspot_report::numbers::{self, duration};
 use sweetspot_report::shown::shown;
 
-const MIB: u64 = 1 << 20;
 /// Rounds whose order is shown.
 const ROUNDS_SHOWN: usize = 3;
 
@@ -133,7 +132,7 @@ fn room(place: &Workspace, inventory: &Inventory) -> Result<String, Failure> {
     let mut missing = 0;
     for wanted in &inventory.wanted {
         let bytes = wanted.bytes()?;
-        let size = bytes.map_or("of unknown size".to_owned(), in_mib);
+        let size = bytes.map_or("of unknown size".to_owned(), numbers::bytes);
         let is_there = if wanted.is_there() { "is there" } else { "will be made" };
         let _ = writeln!(text, "  {}: {size}, {is_there}", wanted.name);
         if !wanted.is_there() {
@@ -150,18 +149,11 @@ fn room(place: &Workspace, inventory: &Inventory) -> Result<String, Failure> {
         text,
         "  {} more are needed in {}, which has {} left;\n  and room for the output of one run, which \
          is removed after it",
-        in_mib(missing),
+        numbers::bytes(missing),
         shown(&place.data),
-        in_mib(free)
+        numbers::bytes(free)
     );
     Ok(text)
-}
-
-fn in_mib(bytes: u64) -> String {
-    match bytes {
-        0 => "0 MiB".to_owned(),
-        bytes => format!("{} MiB", bytes.div_ceil(MIB)),
-    }
 }
 
 /// What a session takes, from the runs of an earlier one.

@@ -12,6 +12,7 @@ use sweetspot_core::environment::CACHE;
 use sweetspot_guard::recover::{Mode, recover, stale_ledgers};
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_lab::{cache, environment::Environment};
+use sweetspot_report::numbers;
 use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::{Isolation, Refused, Sandbox, Wanted};
@@ -79,7 +80,7 @@ fn shared_memory() -> Finding {
         return lacks(format!("{error}: writes are not buffered")).mend(as_root(&mend));
     }
     let (size, free) = (room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize);
-    let says = format!("{} MiB, {} MiB free", size >> 20, free >> 20);
+    let says = format!("{}, {} free", numbers::bytes(size), numbers::bytes(free));
     match free < SHARED_BYTES_MIN / 2 {
         false => Finding::ok(part, SHARED_MEMORY, says),
         true => lacks(format!("{says}: too little for many files"))
@@ -216,7 +217,7 @@ pub fn yours() -> Vec<Finding> {
     folders.dedup();
     let says = |folder: &Path| {
         let remove = quoted(folder);
-        format!("{} KiB; to remove it: rm -rf {remove}", bytes(folder).div_ceil(1024))
+        format!("{}; to remove it: rm -rf {remove}", numbers::bytes(bytes(folder)))
     };
     folders.iter().map(|folder| Finding::ok(Part::Yours, "kept", says(folder))).collect()
 }

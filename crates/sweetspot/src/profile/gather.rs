@@ -273,7 +273,7 @@ pub fn judge_reasons(profile: &mut Profile) {
                 () if small <= FEW_CALLS * file.together.max(1) => text(Why::TooFewCalls),
                 () if file.pattern.random > calls / 4 => text(Why::RandomAccess),
                 () if file.moved_bytes() / calls.max(1) >= 16 << 10 => text(Why::LargeTransfers),
-                () if pays > calls / 2 => "too little of the time goes into it".to_string(),
+                () if pays > calls / 2 => "used, but takes too little of the time".to_string(),
                 () => text(Why::NotWorthIt),
             });
         }

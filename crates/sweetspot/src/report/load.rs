@@ -59,7 +59,7 @@ fn add_text(report: &mut Report, path: &Path) -> Result<(), Failure> {
     let read = file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes);
     read.map_err(|error| failure(&error.to_string()))?;
     let Ok(text) = String::from_utf8(bytes) else {
-        return Err(failure("it is nothing that can be reported"));
+        return Err(failure("report cannot read this kind of file"));
     };
     // What a JSON document is about is said by its first field.
     let first = text.trim_start().strip_prefix('{').map(str::trim_start);
@@ -86,7 +86,7 @@ fn add_text(report: &mut Report, path: &Path) -> Result<(), Failure> {
         report.summaries.extend(older.summaries);
         report.notes.extend(older.notes);
     } else {
-        return Err(failure("it is nothing that can be reported"));
+        return Err(failure("report cannot read this kind of file"));
     }
     Ok(())
 }

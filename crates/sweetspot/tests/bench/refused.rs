@@ -47,7 +47,7 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
         "1  nap (cache warm, a baseline)",
         "2  quick (cache warm, against 1)",
         "Order, from seed 3:",
-        "input: 1 MiB, will be made",
+        "input: 1.03 KiB, will be made",
         "14 runs; how long they take is known after the first round",
     ] {
         assert!(shown.contains(part), "{part:?} is missing in:\n{shown}");
@@ -56,7 +56,7 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     assert!(!bench.place.work().join("sorting.sqlite").exists());
     bench.json(&["--rounds", "1"], 1);
     let after = text(&bench.run(&["--dry-run"]));
-    assert!(after.contains("input: 1 MiB, is there"), "{after}");
+    assert!(after.contains("input: 1.03 KiB, is there"), "{after}");
     assert!(after.contains(" s of running, as the last session went"), "{after}");
 
     // As data: what each cell would run; data that is missing keeps its placeholder.

@@ -68,7 +68,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("rewrite", "$RUN $BIN/c/rewrite in.txt 61 2"),
     ("shared_offset", "$RUN $BIN/c/shared_offset"),
     ("signals_speak", "$RUN $BIN/c/signals_speak 300"),
-    ("signals_window", "$RUN $BIN/c/signals_window 30"),
+    ("signals_window", "$RUN $BIN/c/signals_window 6"),
     ("stacks", "$RUN $BIN/c/stacks"),
     ("stamps", "$RUN $BIN/c/stamps last"),
     ("stdio", "$RUN $BIN/c/stdio; $RUN $BIN/c/stdio rest < in.txt > rest"),
