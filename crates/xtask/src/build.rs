@@ -10,8 +10,8 @@ use std::env;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::bench::root;
 use crate::needs::is_there;
+use crate::project::root;
 use serde_json::Value;
 
 const USAGE: &str = "\

@@ -6,10 +6,16 @@
 //! Not here: what is done in it (`matrix`, `package`).
 
 use crate::build::Machine;
-use crate::matrix::{call, folder, no_command};
+use crate::commands::{call, no_command};
+use crate::project;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The folder `target/matrix`.
+pub fn folder() -> PathBuf {
+    project::root().join("target/matrix")
+}
 
 /// What must be there to make and enter roots.
 const NEEDS: &[(&str, &str)] = &[

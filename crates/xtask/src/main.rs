@@ -11,12 +11,14 @@ use test_start as _;
 
 mod bench;
 mod build;
+mod commands;
 mod conformance;
 mod debian;
 mod fuzz;
 mod matrix;
 mod needs;
 mod package;
+mod project;
 mod recording;
 mod test;
 

@@ -22,13 +22,14 @@ mod older;
 mod root;
 mod table;
 
-use crate::debian;
-use crate::needs::{in_ci, is_there};
+use crate::commands::{call, ends_with_us, no_command};
+use crate::debian::{self, folder};
+use crate::needs::in_ci;
+use crate::project;
 use serde::{Deserialize, Serialize};
 use std::env::consts::ARCH;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -267,7 +268,7 @@ fn run(settings: &Settings) -> Result<bool, String> {
         };
         let steps = steps.unwrap_or_else(|wrong| vec![told(Step::new("system", wrong))]);
         answers.keep(&steps)?;
-        systems.push(System { name, what, source: crate::bench::source(), steps });
+        systems.push(System { name, what, source: project::source(), steps });
     }
     println!("\n{}", table::text(&systems));
     if settings.record {
@@ -292,7 +293,7 @@ impl Answers {
         let extent = if settings.short { "-short" } else { "" };
         let name = format!("{}{extent}.json", name.replace(' ', "-"));
         // What is not committed has no name.
-        let source = crate::bench::source().filter(|source| !source.ends_with("-dirty"));
+        let source = project::source().filter(|source| !source.ends_with("-dirty"));
         Answers { path: folder().join("answers").join(name), source }
     }
 
@@ -364,11 +365,6 @@ fn told(step: Step) -> Step {
     }
     let _ = std::io::stdout().flush();
     step
-}
-
-/// The folder `target/matrix`.
-pub fn folder() -> PathBuf {
-    crate::bench::root().join("target/matrix")
 }
 
 /// Where the files of one system are while it is tried.
@@ -445,43 +441,6 @@ fn listen(command: &mut Command, name: &str) -> Result<Vec<Step>, String> {
             Ok(steps)
         }
     }
-}
-
-/// Lets a command be killed when this process ends, in whatever way.
-#[expect(unsafe_code, reason = "what a child does before it becomes the command")]
-fn ends_with_us(command: &mut Command) -> &mut Command {
-    // SAFETY: one system call with values only.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            Ok(())
-        })
-    }
-}
-
-/// Runs a command of which only a failure is shown, with the end of what it said.
-///
-/// # Errors
-/// It cannot be started, or did not end well.
-pub fn call(command: &mut Command) -> Result<String, String> {
-    const SHOWN_MAX: usize = 12;
-    let program = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null());
-    let output = ends_with_us(command).output().map_err(|error| format!("{program}: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let lines: Vec<&str> = said.lines().collect();
-    let last = &lines[lines.len().saturating_sub(SHOWN_MAX)..];
-    Err(format!("{program} ended with {}:\n{}", output.status, last.join("\n")))
-}
-
-/// The first command that is not there, as a reason to skip.
-pub fn no_command(needs: &[(&str, &str)]) -> Option<String> {
-    let (command, package) = needs.iter().find(|(command, _)| !is_there(command))?;
-    Some(format!("no {command} (apt-get install {package})"))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {

@@ -141,7 +141,7 @@ impl Default for Settings {
 }
 
 fn root() -> &'static Path {
-    crate::bench::root()
+    crate::project::root()
 }
 
 /// The files of all packages, and where packages go.

@@ -5,8 +5,8 @@
 //!
 //! Deliberately not here: colours and motion. A picture in a README is looked at, printed and read aloud.
 
-use crate::bench::root;
 use crate::build::{self, Machine};
+use crate::project::root;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Running a command once for what it prints, and clearing away what it made.
 
-use super::failed;
+use crate::project::failed;
 use std::{
     ffi::{OsStr, OsString},
     fs,

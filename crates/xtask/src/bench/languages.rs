@@ -16,9 +16,9 @@ mod table;
 mod tools;
 
 use super::command::remove;
-use super::{failed, root, source};
 use crate::build::{self, Machine};
 use crate::needs;
+use crate::project::{failed, root, source};
 use arguments::{Settings, USAGE, parse};
 use execute::Runner;
 use record::{Finding, Record};

@@ -181,7 +181,8 @@ fn effect(session: &Value, reference: &str, candidate: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{report, root};
+    use crate::bench::report;
+    use crate::project::root;
     use serde_json::json;
     use std::fs;
     use sweetspot_lab::plan::Plan;

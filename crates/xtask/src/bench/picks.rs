@@ -9,10 +9,10 @@
 //! compared on the other, and the other way round.
 
 use super::command::{self, remove};
-use super::failed;
 use super::planned::{Cell, Planned};
 use super::report::{self, Place, list};
 use crate::build::{self, Machine};
+use crate::project::failed;
 use serde::Serialize;
 use serde_json::Value;
 use std::{

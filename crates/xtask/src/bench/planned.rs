@@ -1,6 +1,6 @@
 //! The cells of a plan of `benchmarks/`, with their commands, as `sweetspot bench --dry-run` says.
 
-use super::{failed, root};
+use crate::project::{failed, root};
 use serde_json::Value;
 use std::{
     ffi::OsString,

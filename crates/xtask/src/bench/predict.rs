@@ -6,10 +6,10 @@
 //! that a test of `sweetspot` can hold each later version of its model against the same outcomes.
 
 use super::command::remove;
-use super::failed;
 use super::planned::{Cell, Planned};
 use super::report::{self, Place};
 use crate::build::{self, Machine};
+use crate::project::failed;
 use serde::Serialize;
 use serde_json::Value;
 use std::{

@@ -1,7 +1,7 @@
 //! What is in a record of sessions of `sweetspot bench`, as `sweetspot report --json` wrote it.
 
-use super::failed;
 use super::figures::named;
+use crate::project::failed;
 use serde_json::Value;
 use std::{fs, path::Path};
 use sweetspot_lab::Error;

@@ -197,7 +197,7 @@ impl Machine {
 
     /// Puts what is to be run into the tree.
     fn fill(&self, tree: &Path, made: &Made, work: &Work) -> Result<(), String> {
-        let project = crate::bench::root();
+        let project = crate::project::root();
         let within = |path: &Path| tree.join(path.strip_prefix("/").unwrap_or(path));
         // At the paths that were fixed when the harness was compiled.
         for path in [&made.xtask, &made.harness, &made.sweetspot] {

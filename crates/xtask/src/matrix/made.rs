@@ -41,7 +41,7 @@ pub fn made_for(architecture: &str) -> Result<Made, String> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(words).args(["--quiet", "--target", &target]);
         cargo.arg("--message-format=json-render-diagnostics");
-        cargo.current_dir(crate::bench::root()).env("CARGO_TARGET_DIR", &folder);
+        cargo.current_dir(crate::project::root()).env("CARGO_TARGET_DIR", &folder);
         cargo
             .env("RUSTFLAGS", "-Ctarget-feature=+crt-static")
             .env_remove("CARGO_ENCODED_RUSTFLAGS");
@@ -113,7 +113,7 @@ pub fn victims_main(words: &[&str]) -> ExitCode {
 /// # Errors
 /// What the compiler said.
 pub fn victims(into: &Path, compiler: &str) -> Result<(), String> {
-    let sources = crate::bench::root().join("programs/c");
+    let sources = crate::project::root().join("programs/c");
     let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     fs::create_dir_all(into).map_err(|error| failed(into, error))?;
     for entry in fs::read_dir(&sources).map_err(|error| failed(&sources, error))?.flatten() {

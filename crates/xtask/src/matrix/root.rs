@@ -132,7 +132,7 @@ impl Root {
     pub fn enter(&self, made: &Made, work: &Work) -> Result<Command, String> {
         let mut command = apart();
         command.args(["sh", "-euc", ENTER, "sh"]);
-        command.arg(&self.path).arg(work.folder("root")?).arg(crate::bench::root());
+        command.arg(&self.path).arg(work.folder("root")?).arg(crate::project::root());
         command.arg(&made.folder).arg(&made.scratch).arg(made::toolchain()?);
         command.args(["env", "-i", "PATH=/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/root", "LC_ALL=C"]);
         command.arg(format!("RUSTC={}", made::toolchain()?.join("bin/rustc").display()));
@@ -183,7 +183,9 @@ mod tests {
 
     #[test]
     fn the_project_lies_where_its_paths_say() {
-        assert!(folder().starts_with(crate::bench::root()));
-        assert!(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).starts_with(crate::bench::root()));
+        assert!(folder().starts_with(crate::project::root()));
+        assert!(
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).starts_with(crate::project::root())
+        );
     }
 }

@@ -66,10 +66,10 @@ fn row(system: &System) -> [String; 4] {
 pub fn record(systems: &[System]) -> Result<PathBuf, String> {
     let here = std::env::temp_dir();
     let environment = Environment::of(&here, &[]).map_err(|error| error.to_string())?;
-    let measurements = crate::bench::root().join("measurements");
+    let measurements = crate::project::root().join("measurements");
     let name = format!("{}-{}-matrix", environment.date, environment.machine());
     let folder =
-        crate::bench::new_folder(&measurements, &name).map_err(|error| error.to_string())?;
+        crate::project::new_folder(&measurements, &name).map_err(|error| error.to_string())?;
     let mut text = format!(
         "# The product on other C libraries, kernels and machines\n\n{}: on {} \
          processors ({}), kernel {}. Made by `cargo xtask matrix --record`: roots in namespaces \

@@ -2,7 +2,7 @@
 
 use super::table::{LANGUAGES, TOOLS};
 use crate::bench::figures::{named, ratio, time};
-use crate::bench::{failed, root};
+use crate::project::{failed, root};
 use serde_json::Value;
 use std::{fmt::Write, fs, path::Path};
 use sweetspot_lab::Error;

@@ -7,7 +7,7 @@ use super::WAYS;
 use super::said::Said;
 use super::table::Language;
 use crate::bench::figures::{speed, time};
-use crate::bench::{failed, new_folder};
+use crate::project::{failed, new_folder};
 use serde::Serialize;
 use std::{
     fmt::Write,

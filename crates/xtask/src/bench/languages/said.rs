@@ -2,7 +2,7 @@
 
 use super::execute::Runner;
 use crate::bench::command::{self, remove};
-use crate::bench::failed;
+use crate::project::failed;
 use serde::Serialize;
 use serde_json::Value;
 use std::{

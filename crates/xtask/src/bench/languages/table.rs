@@ -245,7 +245,7 @@ pub const TOOLS: &[Tool] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::root;
+    use crate::project::root;
 
     #[test]
     fn every_language_has_its_tool_and_its_program() {

@@ -171,7 +171,7 @@ impl Batch {
         let folder = soak.folder.join("batch");
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         fs::create_dir(&folder).map_err(failed)?;
-        let source = crate::bench::root().join("programs/java/RecordCopy.java");
+        let source = crate::project::root().join("programs/java/RecordCopy.java");
         said(soak.plain("javac", &folder).args(["-d", "."]).arg(source))?;
         let bytes: Vec<u8> = (0..BATCH_BYTES).map(|at| (at / 7 + at / 200) as u8).collect();
         fs::write(folder.join("in"), &bytes).map_err(failed)?;

@@ -1,0 +1,43 @@
+//! Commands that end when this process does, and what is said of those that are not there.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use crate::needs::is_there;
+
+/// Lets a command be killed when this process ends, in whatever way.
+#[expect(unsafe_code, reason = "what a child does before it becomes the command")]
+pub fn ends_with_us(command: &mut Command) -> &mut Command {
+    // SAFETY: one system call with values only.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    }
+}
+
+/// Runs a command of which only a failure is shown, with the end of what it said.
+///
+/// # Errors
+/// It cannot be started, or did not end well.
+pub fn call(command: &mut Command) -> Result<String, String> {
+    const SHOWN_MAX: usize = 12;
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null());
+    let output = ends_with_us(command).output().map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    let last = &lines[lines.len().saturating_sub(SHOWN_MAX)..];
+    Err(format!("{program} ended with {}:\n{}", output.status, last.join("\n")))
+}
+
+/// The first command that is not there, as a reason to skip.
+pub fn no_command(needs: &[(&str, &str)]) -> Option<String> {
+    let (command, package) = needs.iter().find(|(command, _)| !is_there(command))?;
+    Some(format!("no {command} (apt-get install {package})"))
+}
