@@ -72,7 +72,7 @@ fn the_plan_for_auto_is_understood_at_every_scale_and_runs() {
     // One round decides no claim, but each cell has run, with the right output.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
     let cells = found["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 3 * 12, "{found}");
+    assert_eq!(cells.len(), 3 * 3 * 13, "{found}");
 }
 
 /// And those that say how fast `run` and the library are.

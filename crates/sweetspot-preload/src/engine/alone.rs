@@ -9,9 +9,9 @@ use sweetspot_core::ledger::{Entry, PLACE_NOWHERE};
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
-use super::file::{Attachment, OpenFile};
+use super::file::{self, Attachment, OpenFile};
 use super::transition::Refusal;
-use super::{attach, entries, table};
+use super::{attach, entries};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys::Status;
 
@@ -71,7 +71,7 @@ pub fn take(file: &OpenFile, fd: i32, flags: i32, seen: &Seen) -> Result<(), Ref
 /// The descriptor is about to mean something else, or to get another number beside it: what the guard finds out
 /// about it meanwhile says nothing.
 pub fn ask_no_more(fd: i32) {
-    table::open_file(fd).into_iter().for_each(|(file, _)| forget_question(file));
+    file::open_file(fd).into_iter().for_each(|(file, _)| forget_question(file));
 }
 
 /// The same, or another process is about to have the description, too: an answer that is still to come would be

@@ -8,8 +8,8 @@ use sweetspot_core::ledger::{Counter, Entry};
 use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 
-use super::file::{self, AT_END, CLOSED, OpenFile};
-use super::{entries, ledger, table};
+use super::file::{AT_END, CLOSED, OpenFile};
+use super::{entries, lane, ledger, table};
 use crate::floor::atomic::swap;
 use crate::floor::{clock, copy};
 
@@ -39,7 +39,7 @@ pub(super) fn append(append: Append) -> bool {
         file.count_call(threads, Counter::Appends, Counter::AppendBytes, append.len);
         if file.window_len.load(Relaxed) == 0 {
             // The next one may follow at once.
-            file::open_append_lane(append.word);
+            lane::open(append.word);
         }
     }
     committed.is_some()
@@ -127,7 +127,7 @@ fn note_order(file: &OpenFile, entry: &Entry) {
 
 #[cold]
 pub(super) fn stamp_order(file: &OpenFile, entry: &Entry) {
-    file::close_append_lane();
+    lane::close();
     LAST_WRITTEN.store((&raw const *file).cast_mut(), Relaxed);
     if let Some(ledger) = ledger::ledger() {
         entry.order.store(ledger.header.order.fetch_add(1, Relaxed) + 1, Relaxed);

@@ -17,7 +17,9 @@ use super::entries::{self, Mapped};
 use super::file::{self, AT_END, Attachment, Held, OpenFile, Placement};
 use super::flush::{drain_held, is_recalled, remember_status};
 use super::space::{PAGE_BYTES, append_bytes_max, has_space, look_for_space};
-use super::{auto, dirty, handlers, inodes, others, quiesce, records, rules, table, transition};
+use super::{
+    auto, dirty, handlers, inodes, lane, others, quiesce, records, rules, table, transition,
+};
 use crate::floor::atomic::swap;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{shared, sys};
@@ -117,7 +119,7 @@ pub fn limits_changed() {
         return;
     }
     for fd in table::all() {
-        let Some((file, _)) = table::open_file(fd) else { continue };
+        let Some((file, _)) = file::open_file(fd) else { continue };
         if file.attachment.get() == Attachment::Never {
             continue;
         }
@@ -388,10 +390,10 @@ pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
 /// Small writes were seen: learns the inode, so that they disturb only windows of their own file; asks
 /// for a handle; lets writes wait.
 pub fn earn(fd: i32) {
-    let Some(word) = table::learning_word(fd) else { return };
+    let Some(word) = file::learning_word(fd) else { return };
     let writes = Learning(word.load(Relaxed)).small_writes();
     let wanted = writes >= policy::WRITES_TO_EARN || inodes::any_window();
-    if !wanted && table::open_file(fd).is_none() {
+    if !wanted && file::open_file(fd).is_none() {
         return;
     }
     if writes >= policy::WRITES_TO_EARN && !super::ending::can_buffer() {
@@ -424,7 +426,7 @@ pub fn may_wait(file: &OpenFile) -> bool {
 
 /// After a fork, in the child: nothing is pending, and no lock will be held.
 pub fn forget_all() {
-    file::close_append_lane();
+    lane::close();
     dirty::forget();
     for file in file::used() {
         file.entry.store(core::ptr::null_mut(), Relaxed);

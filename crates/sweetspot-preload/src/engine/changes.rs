@@ -11,7 +11,7 @@ use sweetspot_core::ledger::Ledger;
 
 use super::children::passive;
 use super::process::under_seccomp;
-use super::{attach, entries, ledger, others, table};
+use super::{attach, entries, file, ledger, others, table};
 use crate::floor::sys;
 
 /// The ledger, by which others are told what this process does to files: also where it is not buffered
@@ -125,7 +125,7 @@ fn rights_changing_of(status: impl FnOnce() -> Option<sys::Status>) {
 
 fn give_handles_back(of: &sys::Status) {
     for fd in table::all() {
-        let Some((file, _)) = table::open_file(fd) else { continue };
+        let Some((file, _)) = file::open_file(fd) else { continue };
         let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
         if inode == (of.device, of.inode) {
             attach::give_handle_back(fd, file);

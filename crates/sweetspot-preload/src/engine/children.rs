@@ -152,7 +152,7 @@ pub(super) fn quiesce_all(sharing: Sharing, why: Option<Why>) {
         };
         let kept = Learning(learned).has(Learning::CLOSE_ON_EXEC) && !sharing.names(fd);
         // What came from outside was shared before, and is written as such.
-        let outside = table::open_file(fd).map(|(file, _)| file);
+        let outside = file::open_file(fd).map(|(file, _)| file);
         let outside = outside.filter(|file| file.is_from_outside());
         outside.into_iter().for_each(alone::forget_question);
         let kept = kept || outside.is_some();

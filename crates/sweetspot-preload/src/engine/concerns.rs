@@ -37,8 +37,8 @@ pub const SUMMARY: u32 = 1 << 8;
 /// Files with pending bytes: a count, of which there are fewer than open files.
 const PENDING: u32 = 0xffff << 16;
 const ONE_PENDING: u32 = 1 << 16;
-
-const _: () = assert!(crate::engine::file::OPEN_FILES_MAX < (PENDING / ONE_PENDING) as usize);
+/// So many files it can count.
+pub const PENDING_MAX: usize = (PENDING / ONE_PENDING) as usize;
 
 #[unsafe(link_section = ".data")]
 static CONCERNS: AtomicU32 = AtomicU32::new(PASSIVE_BEFORE_START);

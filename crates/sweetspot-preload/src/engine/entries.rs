@@ -62,15 +62,6 @@ static IDLE: [Idle; IDLE_MAX] = [const {
 #[unsafe(link_section = ".data")]
 static KEEPING: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of the write buffers that this process has, or has asked for.
-#[unsafe(link_section = ".data")]
-static RESERVED: AtomicU64 = AtomicU64::new(0);
-
-/// See `RESERVED`.
-pub fn reserved_bytes() -> u64 {
-    RESERVED.load(Relaxed)
-}
-
 /// The size of the write buffer that the guard gives for as many bytes: no less than a page.
 fn reserved_for(write_buffer_bytes: u64) -> u64 {
     write_buffer_bytes.next_power_of_two().max(PAGE_BYTES_MAX)
@@ -79,7 +70,7 @@ fn reserved_for(write_buffer_bytes: u64) -> u64 {
 /// The write buffer of an entry is given back.
 fn unreserve(entry: &Entry) {
     let bytes = reserved_for(entry.write_buffer_bytes.load(Relaxed));
-    RESERVED.store(RESERVED.load(Relaxed).saturating_sub(bytes), Relaxed);
+    pool::unreserve(bytes);
 }
 
 /// What a file tells the guard about itself.
@@ -120,7 +111,7 @@ pub fn ask(ask: &Ask) -> Result<Mapped, NotAsked> {
         None if !pool::has_room(reserved_for(ask.write_buffer_bytes)) => return Err(NotAsked::Yet),
         None => {
             let mapped = claim_entry(ledger).ok_or(NotAsked::Yet)?;
-            RESERVED.fetch_add(reserved_for(ask.write_buffer_bytes), Relaxed);
+            pool::reserve(reserved_for(ask.write_buffer_bytes));
             mapped
         }
     };
@@ -345,7 +336,7 @@ pub fn forget_all() {
     forget_slot();
     KEEPING.store(0, Relaxed);
     forget_let_go();
-    RESERVED.store(0, Relaxed);
+    pool::reserve_nothing();
     for idle in &IDLE {
         if !idle.entry.swap(core::ptr::null_mut(), Relaxed).is_null() {
             shared::unmap_write_buffer(

@@ -59,7 +59,7 @@ use sweetspot_core::window::Pattern;
 
 pub use self::attachment::{Attached, Attachment, Placement};
 pub use self::hit::Hit;
-use super::{concerns, pool, table};
+use super::{concerns, table};
 use crate::floor::atomic::{Threads, count};
 use crate::floor::lock::{self, hold};
 
@@ -248,6 +248,8 @@ const NEW: OpenFile = OpenFile {
     writes: UnsafeCell::new(Meter::NEW),
 };
 
+const _: () = assert!(OPEN_FILES_MAX < concerns::PENDING_MAX);
+
 static FILES: [OpenFile; OPEN_FILES_MAX] = [const { NEW }; OPEN_FILES_MAX];
 /// First free record, plus one; 0: none.
 #[unsafe(link_section = ".data")]
@@ -273,32 +275,24 @@ pub fn release_all_locks() {
     }
 }
 
-/// The word of the file to which the last write was appended, for as long as the next one may follow it
-/// without a question but those for the time and for room: nobody comes in between, its bytes wait at its
-/// position, no window is to show them, and no other file was written to since. Anyone who takes the lock of
-/// any file may be about to change that, and closes it.
-#[unsafe(link_section = ".data")]
-static APPEND_LANE: AtomicU64 = AtomicU64::new(NO_FILE);
-/// No word of a file.
-const NO_FILE: u64 = u64::MAX;
-
-/// See `APPEND_LANE`.
+/// The open file of a descriptor, if it has one, and the word that says so.
 #[inline(always)]
-pub fn append_lane() -> u64 {
-    APPEND_LANE.load(Relaxed)
+pub fn open_file(fd: i32) -> Option<(&'static OpenFile, u64)> {
+    let word = table::open_word(fd)?;
+    Some((OpenFile::from_word(word), word))
 }
 
-/// An append to the file of this word, which has no window, was just committed.
+/// The word under which calls on this descriptor are counted and learned from: its own, or that of
+/// its open file.
 #[inline(always)]
-pub fn open_append_lane(word: u64) {
-    if !concerns::is_concurrent() {
-        APPEND_LANE.store(word, Relaxed);
+pub fn learning_word(fd: i32) -> Option<&'static AtomicU64> {
+    let word = table::word(fd)?;
+    let value = word.load(Relaxed);
+    match table::tag(value) {
+        table::LEARNING => Some(word),
+        table::OPEN => Some(&OpenFile::from_word(value).state),
+        _ => None,
     }
-}
-
-/// From now on appends must ask.
-pub fn close_append_lane() {
-    APPEND_LANE.store(NO_FILE, Relaxed);
 }
 
 /// Every record that was ever used.
@@ -469,22 +463,6 @@ impl OpenFile {
         if !record.is_null() {
             // SAFETY: records of the ledger stay mapped.
             unsafe { (*record).why.fetch_or(why.bit(), Relaxed) };
-        }
-    }
-
-    /// Takes the window away. The lock is held and the cursor closed.
-    pub fn drop_window(&self, held: &Held) {
-        self.window_len.store(0, Relaxed);
-        if held.nested {
-            // The interrupted append may be about to store into the buffer: it stays ours.
-            return;
-        }
-        // A positioned hit that began with this window fails: the buffer may be another file's soon.
-        self.close_cursor();
-        let bytes = self.buffer_bytes.swap(0, Relaxed);
-        if bytes > 0 {
-            crate::engine::inodes::window_closed(self);
-            pool::give(self.window.load(Relaxed), bytes);
         }
     }
 

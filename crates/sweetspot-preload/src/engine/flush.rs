@@ -13,10 +13,10 @@ use sweetspot_core::why::Why;
 use super::attach::{detach, give_up};
 use super::concerns::is_pending;
 use super::dirty::flush_all;
-use super::file::{AT_END, Held, OpenFile, Placement};
+use super::file::{self, AT_END, Held, OpenFile, Placement};
 use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full};
 use super::write::appends;
-use super::{auto, entries, inodes, life, table};
+use super::{auto, entries, inodes, life};
 use crate::floor::sys;
 
 /// Whether a file is as our last write left it.
@@ -353,7 +353,7 @@ pub fn failing(file: &OpenFile) -> Option<i32> {
 
 /// The same for a descriptor, unless it means another file by now.
 pub fn failing_descriptor(fd: i32) -> Option<i32> {
-    let (file, _) = table::open_file(fd)?;
+    let (file, _) = file::open_file(fd)?;
     let errno = failing(file)?;
     if sys::status(fd).is_some_and(|status| !is_of(&status, file)) {
         // As with `Prepared::Replaced`. What waits for the old file is the guard's.

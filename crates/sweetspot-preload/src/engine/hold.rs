@@ -3,7 +3,8 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::attach;
-use super::file::{Held, OpenFile, close_append_lane};
+use super::file::{Held, OpenFile};
+use super::lane;
 use crate::floor::atomic::{Threads, swap};
 use crate::floor::{clock, sys};
 
@@ -18,7 +19,7 @@ const TRANSITION: u64 = 1;
 impl OpenFile {
     /// Takes its lock. Signals must be blocked. See the module documentation for who may hold it.
     pub fn hold(&'static self) -> Held {
-        close_append_lane();
+        lane::close();
         let me = sys::thread_pointer();
         let (mut turns, mut since_ms) = (0u32, 0);
         loop {

@@ -9,7 +9,7 @@ use super::children::{self, passive};
 use super::file::{self, OpenFile};
 use super::process::acquire_point;
 use super::{
-    alone, attach, changes, concerns, deaths, dirty, ending, flush, ledger, others, quiesce,
+    alone, attach, changes, concerns, deaths, dirty, ending, flush, ledger, others, pool, quiesce,
     release_point, table, transition,
 };
 use crate::floor::signals::SignalsBlocked;
@@ -91,7 +91,7 @@ pub fn fetched(pidfd: i32, fd: i32) {
 
 /// Whether the position of a descriptor may be ours.
 pub fn is_followed(fd: i32) -> bool {
-    !passive() && table::open_file(fd).is_some()
+    !passive() && file::open_file(fd).is_some()
 }
 
 /// Whether another process may have the same description, and so set its flags: anything but a file
@@ -113,7 +113,7 @@ pub fn perhaps_made(fd: i32) {
     if fd < 0 || passive() {
         return;
     }
-    if table::open_file(fd).is_some_and(|(file, _)| file.references.load(Relaxed) > 1) {
+    if file::open_file(fd).is_some_and(|(file, _)| file.references.load(Relaxed) > 1) {
         // It may be a count as well. A duplicate that is forgotten would no longer be seen to move the
         // position.
         special_use(fd, Why::Shared);
@@ -195,13 +195,13 @@ pub fn forget(fd: i32) {
     let _signals = SignalsBlocked::new();
     let _dirty = dirty::hold_dirty();
     let registry = file::hold_registry();
-    let Some((file, open)) = table::open_file(fd) else { return };
+    let Some((file, open)) = file::open_file(fd) else { return };
     word.store(table::UNKNOWN, Relaxed);
     if file.references.fetch_sub(1, Relaxed) > 1 {
         alone::forget_question(file);
         if file.fd.load(Relaxed) == fd
             && let Some(other) = table::all()
-                .find(|other| table::open_file(*other).is_some_and(|(_, word)| word == open))
+                .find(|other| file::open_file(*other).is_some_and(|(_, word)| word == open))
         {
             file.fd.store(other, Relaxed);
             // The guard, too, looks for it there.
@@ -218,7 +218,7 @@ pub fn forget(fd: i32) {
     flush::drain_held(file, &held);
     dirty::take_off(file);
     file.close_cursor();
-    file.drop_window(&held);
+    pool::drop_window(file, &held);
     attach::let_go(file);
     drop(held);
     file.free(&registry);
@@ -262,7 +262,7 @@ pub fn duplicated(old: i32, new: i32) {
     forget(new);
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
-    match table::open_file(old) {
+    match file::open_file(old) {
         Some((file, word)) => {
             file.references.fetch_add(1, Relaxed);
             // The duplicate may outlive an exec, whatever holds for the first.
@@ -289,7 +289,7 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
         }
         return;
     }
-    if let Some((file, _)) = table::open_file(fd) {
+    if let Some((file, _)) = file::open_file(fd) {
         // Set for one of several descriptors, it says nothing about the others.
         if !closed {
             survives_exec(file);
@@ -328,7 +328,7 @@ fn survives_exec(file: &OpenFile) {
 /// The child of a vfork duplicated a descriptor or let it survive the exec: then the parent shares
 /// it for good, though it was to be closed. The child's descriptor means the same open file.
 fn kept_by_child(fd: i32) {
-    let was_shared = table::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
+    let was_shared = file::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
     if children::is_spawned_child() && !was_shared {
         quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::Shared));
     }

@@ -10,7 +10,7 @@ use super::changes::mapping_shared;
 use super::children::passive;
 use super::life::incomplete;
 use super::process::acquire_point;
-use super::{inodes, quiesce, release_point, table, unseen};
+use super::{file, inodes, quiesce, release_point, table, unseen};
 use crate::floor::proc;
 use crate::floor::sys::{self, Status};
 
@@ -134,7 +134,7 @@ fn quiesce_mapped(fd: i32, status: &Status) {
     inodes::mapped(status.device, status.inode);
     for other in table::all() {
         quiesce::wait_for_transition(other);
-        let same = table::open_file(other).is_some_and(|(file, _)| {
+        let same = file::open_file(other).is_some_and(|(file, _)| {
             file.device.load(Relaxed) == status.device && file.inode.load(Relaxed) == status.inode
         });
         if same || other == fd {

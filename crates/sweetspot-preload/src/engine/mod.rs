@@ -25,6 +25,7 @@ pub mod flush;
 pub mod handlers;
 pub mod hold;
 pub mod inodes;
+pub mod lane;
 pub mod ledger;
 pub mod life;
 pub mod mapping;

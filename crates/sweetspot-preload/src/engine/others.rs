@@ -13,8 +13,8 @@ use sweetspot_core::ledger::{
 };
 use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting_of};
 
-use super::file::Placement;
-use super::{entries, ledger, table};
+use super::file::{self, Placement};
+use super::{entries, ledger};
 use crate::floor::clock::now_ms;
 use crate::floor::{proc, sys};
 
@@ -309,7 +309,7 @@ pub fn writing(ledger: &Ledger, fd: i32, is_placed: bool) {
     if !any_waits(ledger) {
         return;
     }
-    let known = table::open_file(fd).map(|(file, _)| file);
+    let known = file::open_file(fd).map(|(file, _)| file);
     let inode = known.map(|file| (file.device.load(Relaxed), file.inode.load(Relaxed)));
     let asked = || sys::status(fd).map(|status| (status.device, status.inode));
     let Some((device, inode)) = inode.filter(|(_, inode)| *inode != 0).or_else(asked) else {

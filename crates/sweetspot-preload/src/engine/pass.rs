@@ -9,7 +9,8 @@ use sweetspot_core::why::Why;
 
 use super::process::{acquire_point, passive_for_good};
 use super::{
-    attach, concerns, deaths, inodes, ledger, quiesce, release_point, space, table, transition,
+    attach, concerns, deaths, file, inodes, ledger, quiesce, release_point, space, table,
+    transition,
 };
 use crate::floor::atomic::swap;
 use crate::floor::sys;
@@ -194,8 +195,8 @@ extern "C" fn learn_fully(kind: Kind, fd: i32, len: u64, answer: isize) -> isize
 
 impl Pass {
     fn learn_all(self, answer: isize) {
-        let Some(word) = table::learning_word(self.fd) else { return };
-        let known = table::open_file(self.fd).map(|(file, _)| file);
+        let Some(word) = file::learning_word(self.fd) else { return };
+        let known = file::open_file(self.fd).map(|(file, _)| file);
         let done = answer.max(0) as u64;
         let reads = matches!(self.kind, Kind::Read | Kind::ReadAt);
         let writes = matches!(self.kind, Kind::Write | Kind::WriteAt);
@@ -288,7 +289,7 @@ pub(super) fn enter_alone(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
 /// Counts a call on a descriptor without a window as in flight, where that matters. `None`: something
 /// changed meanwhile, look again.
 pub(super) fn enter(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
-    let word = table::learning_word(fd)?;
+    let word = file::learning_word(fd)?;
     let value = word.load(Relaxed);
     if table::tag(value) == table::PASS_THROUGH {
         let is_counted = match kind {
@@ -333,12 +334,12 @@ fn enter_append_placed(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
 
 /// Whether the file of a descriptor has append placement.
 pub(super) fn is_append_placed(fd: i32) -> bool {
-    table::open_file(fd).is_some_and(|(file, _)| file.is_append_placed())
+    file::open_file(fd).is_some_and(|(file, _)| file.is_append_placed())
 }
 
 /// The next read of a descriptor that is learning does not follow the last one.
 pub(super) fn jumped(fd: i32) {
-    if let Some(word) = table::learning_word(fd) {
+    if let Some(word) = file::learning_word(fd) {
         let value = word.load(Relaxed);
         if table::is_learning(value) {
             swap(word, value, Learning(value).with(Learning::JUMPED).0);

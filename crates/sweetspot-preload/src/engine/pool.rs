@@ -10,7 +10,8 @@ use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::ledger::BUFFER_AUTO;
 use sweetspot_core::policy;
 
-use super::entries;
+use super::file::{Held, OpenFile};
+use super::{inodes, ledger};
 use crate::floor::lock::hold;
 use crate::floor::sys;
 
@@ -25,6 +26,9 @@ static FREE: [AtomicU64; CLASSES] = [const { AtomicU64::new(0) }; CLASSES];
 /// Bytes mapped and handed out, free ones not counted.
 #[unsafe(link_section = ".data")]
 static IN_USE: AtomicU64 = AtomicU64::new(0);
+/// Bytes of the write buffers that this process has, or has asked for.
+#[unsafe(link_section = ".data")]
+static RESERVED: AtomicU64 = AtomicU64::new(0);
 #[unsafe(link_section = ".data")]
 static POOL: AtomicU64 = AtomicU64::new(0);
 
@@ -68,18 +72,49 @@ pub fn take(bytes: u64, buffer: u32) -> Option<u64> {
     Some(buffer)
 }
 
+/// Takes an open file's window away. The file's lock is held and its cursor closed.
+pub fn drop_window(file: &OpenFile, held: &Held) {
+    file.window_len.store(0, Relaxed);
+    if held.nested {
+        // The interrupted append may be about to store into the buffer: it stays ours.
+        return;
+    }
+    // A positioned hit that began with this window fails: the buffer may be another file's soon.
+    file.close_cursor();
+    let bytes = file.buffer_bytes.swap(0, Relaxed);
+    if bytes > 0 {
+        inodes::window_closed(file);
+        give(file.window.load(Relaxed), bytes);
+    }
+}
+
+/// The guard has been asked for a write buffer.
+pub fn reserve(bytes: u64) {
+    RESERVED.fetch_add(bytes, Relaxed);
+}
+
+/// A write buffer is given back.
+pub fn unreserve(bytes: u64) {
+    RESERVED.store(RESERVED.load(Relaxed).saturating_sub(bytes), Relaxed);
+}
+
+/// In the child of a fork: the write buffers are the parent's.
+pub fn reserve_nothing() {
+    RESERVED.store(0, Relaxed);
+}
+
 /// Memory that may be used for windows and pending bytes, where `bytes_max` is the largest window or
 /// the most that may wait for a file.
 fn budget(bytes_max: u64) -> u64 {
     policy::BUDGET_BYTES
         .max(bytes_max.saturating_mul(policy::BUDGET_WINDOWS))
-        .min(crate::engine::ledger::memory_bytes_max())
+        .min(ledger::memory_bytes_max())
         .min(sys::address_or_data_bytes_max() / policy::BUDGET_ADDRESSES)
 }
 
 /// What is left of it, in bytes.
 pub fn left_bytes(bytes_max: u64) -> u64 {
-    budget(bytes_max).saturating_sub(IN_USE.load(Relaxed) + entries::reserved_bytes())
+    budget(bytes_max).saturating_sub(IN_USE.load(Relaxed) + RESERVED.load(Relaxed))
 }
 
 /// Whether as many pending bytes are within the budget besides what is in use.

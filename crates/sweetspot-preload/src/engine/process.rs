@@ -10,7 +10,7 @@ use sweetspot_core::ledger::BUFFER_OFF;
 
 use super::concerns::{self, CONCURRENT, PASSIVE};
 pub use super::concerns::{PASSIVE_BEFORE_START, PASSIVE_FOR_GOOD, PASSIVE_OFF, PASSIVE_SPAWN};
-use super::file;
+use super::lane;
 use crate::floor::atomic::{single_threaded, swap};
 
 /// Whether every call passes through for good, as buffering has ended: the short way for files that have
@@ -78,7 +78,7 @@ pub fn acquire_point_ahead() {
 pub fn begin_concurrency() {
     if !concerns::is_concurrent() {
         concerns::set(CONCURRENT);
-        file::close_append_lane();
+        lane::close();
     }
 }
 

@@ -7,9 +7,9 @@ use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
-use super::file::{Held, OpenFile};
+use super::file::{self, Held, OpenFile};
 use super::transition::is_locked;
-use super::{attach, flush, release_point, table};
+use super::{attach, flush, pool, release_point, table};
 use crate::floor::atomic::swap;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -29,7 +29,7 @@ pub enum Next {
 pub fn quiesce(fd: i32, next: Next) {
     let (file, word) = loop {
         wait_for_transition(fd);
-        if let Some(known) = table::open_file(fd) {
+        if let Some(known) = file::open_file(fd) {
             break known;
         }
         let Some(word) = table::word(fd).filter(|_| matches!(next, Next::PassThrough(_))) else {
@@ -63,7 +63,7 @@ pub fn quiesce(fd: i32, next: Next) {
 /// what this thread is about to change, and would go on as if nothing had happened. It holds the
 /// registry, so no fork comes in between, and blocks signals, so this thread is never the one.
 pub fn wait_for_transition(fd: i32) {
-    while table::learning_word(fd).is_some_and(|word| is_locked(word.load(Relaxed))) {
+    while file::learning_word(fd).is_some_and(|word| is_locked(word.load(Relaxed))) {
         sys::give_way();
     }
 }
@@ -79,7 +79,7 @@ pub fn quiesce_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
         if is_ours {
             let position = file.take_position();
             file.position.store(position, Relaxed);
-            file.drop_window(held);
+            pool::drop_window(file, held);
             file.count(Counter::KernelCalls, 1);
             sys::seek(fd, position as i64, libc::SEEK_SET);
         }

@@ -13,7 +13,7 @@ use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 
 use super::children::passive;
-use super::file::{CLOSED, Hit, OpenFile};
+use super::file::{self, CLOSED, Hit, OpenFile};
 use super::fill::{Step, Target, miss};
 use super::process::{EPOCH, acquire_point_ahead, passive_for_good};
 use super::{
@@ -107,7 +107,7 @@ fn passes_for_good(fd: i32) -> bool {
     let passes = |file: &OpenFile| {
         file.state.load(Relaxed) == table::PASS_THROUGH && file.error.load(Relaxed) == 0
     };
-    !concerns::any() && table::open_file(fd).is_some_and(|(file, _)| passes(file))
+    !concerns::any() && file::open_file(fd).is_some_and(|(file, _)| passes(file))
 }
 
 /// What a window answers at once, of the file of which a descriptor has this word; `None`: go on with
@@ -132,7 +132,7 @@ pub fn passes_at(fd: i32, len: usize, offset: i64) -> Option<Pass> {
 
 /// The other positioned reads.
 pub fn not_hit_at(fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Outcome {
-    if table::learning_word(fd).is_some_and(|word| is_random(word, fd, offset)) {
+    if file::learning_word(fd).is_some_and(|word| is_random(word, fd, offset)) {
         remember_end(fd, len, offset);
         return Outcome::PassThrough(Pass::ACQUIRE);
     }
@@ -147,7 +147,7 @@ pub fn read_vector(
     offset: Option<i64>,
 ) -> Outcome {
     // More than the kernel takes, or none: its error. A bad address among them shows when copying.
-    let len = match table::open_file(fd) {
+    let len = match file::open_file(fd) {
         Some(_) if (1..=1024).contains(&count) => vector_len(vector, count),
         _ => None,
     };

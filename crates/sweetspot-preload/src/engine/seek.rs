@@ -9,7 +9,7 @@ use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 
 use super::children::passive;
-use super::file::{AT_END, CLOSED, OpenFile};
+use super::file::{self, AT_END, CLOSED, OpenFile};
 use super::{
     AtOnce, Kind, Outcome, Pass, changes, children, concerns, disturbed, enter, enter_alone,
     is_append_placed, is_followed, quiesce, release_point, table,
@@ -90,7 +90,7 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
     }
     // Others see a shared offset move, and may have moved it; and it may be where what waits under another
     // number of the same description is to go.
-    let is_shared = table::open_file(fd)
+    let is_shared = file::open_file(fd)
         .is_some_and(|(file, _)| file.is_from_outside() || children::shows_its_offset(file));
     let kind = if is_shared || is_news(whence) { Kind::SeekAcquire } else { Kind::Seek };
     // The size counts, and it may wait in another open file of the same inode.
@@ -119,7 +119,7 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
 /// Whether a position that is beyond what was asked so far is one on the file system, of a file whose
 /// position is ours.
 fn is_position(fd: i32, position: u64) -> bool {
-    let Some((file, word)) = table::open_file(fd).filter(|(file, _)| file.is_on()) else {
+    let Some((file, word)) = file::open_file(fd).filter(|(file, _)| file.is_on()) else {
         return false;
     };
     let _signals = SignalsBlocked::new();

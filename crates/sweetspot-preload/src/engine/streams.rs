@@ -14,7 +14,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::pass::Pass;
 use super::process as process_wide;
-use super::{ledger, quiesce, release_point, table};
+use super::{file, ledger, quiesce, release_point, table};
 use crate::floor::atomic::swap;
 use crate::floor::sys;
 
@@ -110,7 +110,7 @@ pub fn libc_call(fd: i32) -> Pass {
         note_stdio(fd);
     }
     quiesce::quiesce(fd, quiesce::Next::Learn);
-    if let Some(word) = table::learning_word(fd) {
+    if let Some(word) = file::learning_word(fd) {
         let value = word.load(Relaxed);
         if table::is_learning(value) && !Learning(value).has(Learning::STDIO) {
             swap(word, value, Learning(value).with(Learning::STDIO).0);

@@ -3,7 +3,7 @@
 //! | tag | the rest of the word |
 //! |---|---|
 //! | `UNKNOWN` | 0: open before we came, or never seen; calls on it pass through |
-//! | `OPEN` | address of its [`OpenFile`] |
+//! | `OPEN` | address of its `OpenFile` |
 //! | `LEARNING` | a [`Learning`]: opened here, no window yet |
 //! | `PASS_THROUGH` | a regular file; calls on it pass through for good |
 //! | `OTHER` | a pipe, socket, terminal: calls on it release and acquire |
@@ -17,8 +17,6 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::learning::{Learning, Near};
-
-use super::file::OpenFile;
 
 /// Descriptors that can be followed.
 pub const DESCRIPTORS_MAX: usize = 65536;
@@ -109,13 +107,6 @@ pub fn is_open(word: u64) -> bool {
     word & OPEN != 0
 }
 
-/// The open file of a descriptor, if it has one, and the word that says so.
-#[inline(always)]
-pub fn open_file(fd: i32) -> Option<(&'static OpenFile, u64)> {
-    let word = open_word(fd)?;
-    Some((OpenFile::from_word(word), word))
-}
-
 /// Sets the word of a descriptor. Anyone who finds an open file by it finds it as it was made: the
 /// address that is loaded decides what is loaded next, which no machine does in the other order.
 pub fn set(fd: i32, new: u64) {
@@ -138,19 +129,6 @@ pub fn opened(fd: i32, flags: u64) {
 /// Every descriptor that ever had a word.
 pub fn all() -> impl Iterator<Item = i32> {
     0..HIGHEST.load(Relaxed) as i32
-}
-
-/// The word under which calls on this descriptor are counted and learned from: its own, or that of
-/// its open file.
-#[inline(always)]
-pub fn learning_word(fd: i32) -> Option<&'static AtomicU64> {
-    let word = word(fd)?;
-    let value = word.load(Relaxed);
-    match tag(value) {
-        LEARNING => Some(word),
-        OPEN => Some(&OpenFile::from_word(value).state),
-        _ => None,
-    }
 }
 
 /// The bits of a word, and of all that concerns its calls, that are those of `LEARNING` where nothing has to

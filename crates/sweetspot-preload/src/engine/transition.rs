@@ -26,7 +26,7 @@ pub fn open_window(fd: i32) {
     if super::children::forking() {
         return;
     }
-    let Some(word) = table::learning_word(fd) else { return };
+    let Some(word) = file::learning_word(fd) else { return };
     let value = word.load(Relaxed);
     if !table::is_learning(value) || Learning(value).in_flight() > 0 {
         return;
@@ -35,7 +35,7 @@ pub fn open_window(fd: i32) {
     if !swap(word, value, Learning(value).with(Learning::LOCKED).0) {
         return;
     }
-    let known = table::open_file(fd).map(|(file, _)| file);
+    let known = file::open_file(fd).map(|(file, _)| file);
     let from_outside = known.is_some_and(OpenFile::is_from_outside);
     let outcome = examine(fd, known, Learning(value)).and_then(|facts| {
         let file = known.or_else(|| file::allocate(&registry)).ok_or(Refusal::Later)?;

@@ -11,7 +11,7 @@ use sweetspot_core::why::Why;
 use super::children::passive;
 use super::ending::end_because;
 use super::quiesce::{self, Next, quiesce};
-use super::{attach, release_point, rules, table};
+use super::{attach, file, release_point, rules, table};
 
 /// Whether there is a writable mapping that a child of a fork would share.
 #[unsafe(link_section = ".data")]
@@ -49,7 +49,7 @@ pub fn acquires() {
     }
     for fd in table::all() {
         quiesce::wait_for_transition(fd);
-        if table::open_file(fd).is_some_and(|(file, _)| file.is_on() && !file.is_unobserved()) {
+        if file::open_file(fd).is_some_and(|(file, _)| file.is_on() && !file.is_unobserved()) {
             quiesce(fd, Next::Learn);
         }
     }
@@ -69,7 +69,7 @@ pub fn syncs() {
     release_point();
     for fd in table::all() {
         quiesce::wait_for_transition(fd);
-        let is_unobserved = match table::open_file(fd) {
+        let is_unobserved = match file::open_file(fd) {
             Some((file, _)) => file.is_unobserved(),
             // Whether it may be buffered is asked when it has earned that.
             None => continue,
@@ -96,7 +96,7 @@ pub fn will_count_writes() {
     }
     release_point();
     for fd in table::all() {
-        let public = table::open_file(fd).filter(|(file, _)| !file.is_unobserved());
+        let public = file::open_file(fd).filter(|(file, _)| !file.is_unobserved());
         if public.is_some_and(|(file, _)| attach::may_wait(file)) {
             quiesce(fd, Next::PassThrough(Why::Watched));
         }

@@ -25,7 +25,7 @@ use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::{
     AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, entries, inodes,
-    is_followed, ledger, life, others, public_sync_point, quiesce, release_point, table,
+    is_followed, lane, ledger, life, others, public_sync_point, quiesce, release_point, table,
     transition,
 };
 use crate::floor::atomic::Threads;
@@ -69,11 +69,11 @@ pub fn waits(word: u64, fd: i32, buffer: *const u8, len: usize) -> Option<isize>
     Some(len as isize)
 }
 
-/// The same where the file has a lane (see [`file::append_lane`]): nothing is asked but the time, the
+/// The same where the file has a lane (see [`lane::word`]): nothing is asked but the time, the
 /// guard, and whether the bytes fit. `None`: go on with [`waits`].
 #[inline(always)]
 pub fn waits_alone(word: u64, buffer: *const u8, len: usize) -> Option<isize> {
-    if word != file::append_lane() {
+    if word != lane::word() {
         return None;
     }
     let file = OpenFile::from_word(word);
@@ -115,7 +115,7 @@ pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
     if passive_for_good() {
         return Outcome::PassThrough(Pass::NOTHING);
     }
-    if let Some((file, word)) = table::open_file(fd)
+    if let Some((file, word)) = file::open_file(fd)
         && append(Append { file, word, fd, buffer, len: len as u64 })
     {
         return Outcome::Done(len as isize);
@@ -168,7 +168,7 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         // In each turn: the clock may have moved during the flush of the last one, and until that is
         // noticed no append is taken.
         age::tock();
-        let done = match table::open_file(fd).filter(|(file, _)| file.is_buffered()) {
+        let done = match file::open_file(fd).filter(|(file, _)| file.is_buffered()) {
             Some((file, word)) => write_buffered(file, word, fd, source, kind),
             None => match failing_descriptor(fd) {
                 Some(errno) => Some(Outcome::Done(fail(errno))),

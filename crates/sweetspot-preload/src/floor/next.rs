@@ -17,8 +17,8 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use self::names::{gnu_hash, lookup_in};
-pub use self::objects::Object;
 use self::objects::{LinkMap, loaded, own_dynamic};
+pub use self::objects::{Object, whole_pages};
 
 /// The address of a function behind ours, found when first asked for.
 ///

@@ -199,42 +199,6 @@ pub fn map_memory(bytes: usize) -> Option<*mut u8> {
     result(answer).ok().map(|address| address as *mut u8)
 }
 
-/// The bytes of a page: 4, 16 or 64 KiB, by machine and kernel.
-pub fn page_bytes() -> usize {
-    const AT_PAGESZ: usize = 6;
-    auxiliary(AT_PAGESZ).max(PAGE_BYTES_MIN)
-}
-
-/// What the kernel has said about the process at its start; 0: nothing.
-fn auxiliary(what: usize) -> usize {
-    let getauxval = crate::floor::next::lookup(c"getauxval");
-    if getauxval == 0 {
-        return 0;
-    }
-    // SAFETY: libc's function with its signature; it looks into a list.
-    unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(usize) -> usize>(getauxval)(what) }
-}
-
-/// The headers of the program.
-pub fn program_headers() -> &'static [libc::Elf64_Phdr] {
-    const AT_PHDR: usize = 3;
-    const AT_PHNUM: usize = 5;
-    match auxiliary(AT_PHDR) {
-        0 => &[],
-        // SAFETY: they are in the program's memory, that many.
-        first => unsafe { core::slice::from_raw_parts(first as *const _, auxiliary(AT_PHNUM)) },
-    }
-}
-
-const PAGE_BYTES_MIN: usize = 4096;
-
-/// Of a range of addresses, the pages that a loader protects: from that in which it begins, up to that
-/// in which it ends.
-pub fn whole_pages(range: Range<usize>) -> Range<usize> {
-    let mask = !(page_bytes() - 1);
-    range.start & mask..range.end & mask
-}
-
 /// Changes what may be done with pages; whether that was allowed. Nothing to do for none.
 pub fn protect(pages: &Range<usize>, protection: i32) -> bool {
     // SAFETY: what lies there stays readable.

@@ -17,7 +17,7 @@ use sweetspot_core::policy::{READS_TO_EARN, WRITES_TO_EARN};
 
 use crate::engine::children::passive;
 use crate::engine::file::Attachment;
-use crate::engine::{self, table};
+use crate::engine::{self, file};
 use crate::floor::{clock, sys};
 use crate::front::dispatch::{self, Outcome};
 
@@ -111,7 +111,7 @@ fn writes(header: &Header) -> u32 {
     let (mut number, mut buffered, mut wrong) = (0, 0, false);
     while number < WRITES_MAX && buffered < BUFFERED_MIN {
         if number % u64::from(WRITES_TO_EARN) == 0 && number > 0 && buffered == 0 {
-            let is_final = table::open_file(fd)
+            let is_final = file::open_file(fd)
                 .is_some_and(|(file, _)| file.attachment.get() == Attachment::Never);
             if is_final || clock::now_ms().saturating_sub(began) > PATIENCE_MS {
                 break;
@@ -163,7 +163,7 @@ fn make_file() -> Option<i32> {
 
 /// Closes it, and notes why its calls passed through, where they did.
 fn end_file(fd: i32, header: &Header) {
-    if let Some((file, _)) = table::open_file(fd) {
+    if let Some((file, _)) = file::open_file(fd) {
         header.why.fetch_or(file.why.load(Relaxed), Relaxed);
     }
     dispatch::closing(fd);

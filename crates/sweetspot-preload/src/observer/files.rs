@@ -13,7 +13,7 @@ use sweetspot_core::observe::{IS_INHERITED, IS_OTHER, IS_REGULAR, Record, Tally}
 use sweetspot_core::shadow::{Shadow, World};
 use sweetspot_core::why::Why;
 
-use super::state::{CLOSE_ON_EXEC, Counts, FOLDED, OTHER, PASS_THROUGH, SEEN, Seen};
+use super::state::{CLOSE_ON_EXEC, Counts, FOLDED, OTHER, PASS_THROUGH, SEEN, SHARED, Seen};
 use super::{
     GIVEN_UP, HIGHEST, OWNER, is_borrowed, is_on, made, name_program, observations, quiesce, random,
 };
@@ -33,6 +33,35 @@ pub(super) const BUSY_CALLS: u32 = 256;
 /// Files that this process has opened: each one that has a record, and all that are counted by folder.
 #[unsafe(link_section = ".data")]
 pub(super) static FILES: AtomicU32 = AtomicU32::new(0);
+
+impl Counts {
+    /// The record of a descriptor, found first where it is not known.
+    #[inline(always)]
+    pub(super) fn of(seen: &'static Seen, fd: i32) -> Option<Counts> {
+        // SAFETY: records are mapped for good.
+        match unsafe { seen.record.load(Relaxed).as_ref() } {
+            Some(record) => {
+                let own = seen.flags.load(Relaxed) & SHARED == 0;
+                Some(Counts { record, exclusive: own && atomic::single_threaded() })
+            }
+            None => find(seen, fd),
+        }
+    }
+}
+
+impl Seen {
+    /// From now on its calls are counted in a record of its own.
+    #[cold]
+    pub(super) fn unfold(&self, fd: i32) {
+        self.flags.fetch_and(!FOLDED, Relaxed);
+        if let Some(all) = observations() {
+            let mut buffer = [0; 512];
+            let path = asked_path(fd, &mut buffer);
+            set_apart(path);
+            self.count_in(all.record(OWNER.load(Relaxed), path));
+        }
+    }
+}
 
 /// The record of a descriptor that is not known: it was open before, or made out of sight.
 #[cold]

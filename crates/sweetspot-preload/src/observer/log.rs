@@ -3,7 +3,7 @@
 //! Only calls that are followed closely come here. A place in the log is taken by one locked
 //! instruction, and nothing waits.
 
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::observe::PROCESSES_MAX;
 use sweetspot_core::shadow::World;
@@ -13,12 +13,9 @@ use sweetspot_core::trace::{
 use sweetspot_core::why::Why;
 
 use super::state::{Counts, State};
-use super::{Kind, PROCESS, observations};
+use super::{Kind, PROCESS, TRACE, observations, trace};
 use crate::engine::ledger;
 
-/// The log; null: there is none.
-#[unsafe(link_section = ".data")]
-static TRACE: AtomicPtr<Trace> = AtomicPtr::new(core::ptr::null_mut());
 /// What the log knows of this process' `World`: shadows change it, and are asked again afterwards;
 /// what else does is told with the next event.
 #[unsafe(link_section = ".data")]
@@ -31,17 +28,6 @@ pub fn start() {
     if let Some(trace) = ledger::trace() {
         TRACE.store((&raw const *trace).cast_mut(), Relaxed);
     }
-}
-
-#[inline(always)]
-fn trace() -> Option<&'static Trace> {
-    // SAFETY: mapped for good.
-    unsafe { TRACE.load(Relaxed).as_ref() }
-}
-
-/// How many times as many calls are to be left out.
-pub fn thinning() -> u32 {
-    trace().map_or(1, Trace::thinning)
 }
 
 /// The world is now as shadows have left it.
@@ -98,11 +84,14 @@ pub fn tell(state: &mut State, counts: &Counts, world: &World, told: Told, at: u
     }
 }
 
-/// What a shadow is told by [`State::change`].
-pub fn change(state: &mut State, counts: &Counts, world: &World, why: Option<Why>) {
-    match why {
-        Some(why) => tell(state, counts, world, Told::Refuse, 0, why.bit()),
-        None => tell(state, counts, world, Told::HandOver, 0, 0),
+impl State {
+    /// The engine would quiesce the file. With a reason, its calls would pass through for good.
+    pub(super) fn change(&mut self, counts: &Counts, world: &mut World, why: Option<Why>) {
+        match why {
+            Some(why) => tell(self, counts, world, Told::Refuse, 0, why.bit()),
+            None => tell(self, counts, world, Told::HandOver, 0, 0),
+        }
+        self.change_shadow(world, why);
     }
 }
 

@@ -28,6 +28,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 pub use sweetspot_core::observe::Kind;
 use sweetspot_core::observe::{Observations, PROCESSES_MAX, Process, Tally};
 use sweetspot_core::shadow::{World, Would};
+use sweetspot_core::trace::Trace;
 use sweetspot_core::why::Why;
 
 use files::{BESIDE, FILES, know};
@@ -103,6 +104,19 @@ fn begin_process(all: &'static Observations) {
     place.pid.store(pid, Relaxed);
     PROCESS.store((&raw const *place).cast_mut(), Relaxed);
     RANDOM.store((u64::from(pid) << 32) ^ clock_ns() | 1, Relaxed);
+}
+
+/// The log; null: there is none.
+#[unsafe(link_section = ".data")]
+static TRACE: AtomicPtr<Trace> = AtomicPtr::new(core::ptr::null_mut());
+#[inline(always)]
+fn trace() -> Option<&'static Trace> {
+    // SAFETY: mapped for good.
+    unsafe { TRACE.load(Relaxed).as_ref() }
+}
+/// How many times as many calls are to be left out.
+fn thinning() -> u32 {
+    trace().map_or(1, Trace::thinning)
 }
 
 fn observations() -> Option<&'static Observations> {

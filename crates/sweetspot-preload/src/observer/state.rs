@@ -5,13 +5,11 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use sweetspot_core::observe::{Record, Tally};
+use sweetspot_core::observe::{Record, SAMPLE_GAP, Tally};
 use sweetspot_core::shadow::{Shadow, World, Would};
 use sweetspot_core::why::Why;
 
-use super::files::{asked_path, find, set_apart};
-use super::watch::gap;
-use super::{DESCRIPTORS_MAX, OWNER, log, observations, random};
+use super::{DESCRIPTORS_MAX, random, thinning};
 use crate::floor::atomic;
 
 /// What is known of a descriptor. All that a call of the common kind touches lies in one cache line.
@@ -120,7 +118,7 @@ impl State {
     pub(super) fn end_burst(&mut self, counts: &Counts) {
         self.save(counts);
         self.left = BURST_CALLS;
-        self.weight = BURST_WEIGHT * log::thinning();
+        self.weight = BURST_WEIGHT * thinning();
         let mean = BURST_CALLS * (self.weight - 1);
         self.skip = mean / 2 + random() % (mean + 1);
     }
@@ -143,12 +141,6 @@ impl State {
         let kind = if stride == self.last_stride { Tally::Strided } else { Tally::Random };
         counts.tally(kind, u64::from(self.weight));
         self.last_stride = stride;
-    }
-
-    /// The engine would quiesce the file. With a reason, its calls would pass through for good.
-    pub(super) fn change(&mut self, counts: &Counts, world: &mut World, why: Option<Why>) {
-        log::change(self, counts, world, why);
-        self.change_shadow(world, why);
     }
 
     pub(super) fn change_shadow(&mut self, world: &mut World, why: Option<Why>) {
@@ -204,19 +196,6 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// The record of a descriptor, found first where it is not known.
-    #[inline(always)]
-    pub(super) fn of(seen: &'static Seen, fd: i32) -> Option<Counts> {
-        // SAFETY: records are mapped for good.
-        match unsafe { seen.record.load(Relaxed).as_ref() } {
-            Some(record) => {
-                let own = seen.flags.load(Relaxed) & SHARED == 0;
-                Some(Counts { record, exclusive: own && atomic::single_threaded() })
-            }
-            None => find(seen, fd),
-        }
-    }
-
     #[inline(always)]
     pub(super) fn add(&self, counter: &AtomicU64, amount: u64) {
         if self.exclusive {
@@ -249,7 +228,7 @@ impl Seen {
                 NEXT_DESCRIPTION.store(index as u32 + 1, Relaxed);
                 description.busy.store(0, Relaxed);
                 // Where a log fills, fewer of the first calls are followed, too.
-                let left = FIRST_CALLS / log::thinning().pow(2);
+                let left = FIRST_CALLS / thinning().pow(2);
                 // SAFETY: it was free, so it is only ours.
                 unsafe { *description.state.get() = State { left, ..State::NEW } };
                 self.description.store(index as u32 + 1, Relaxed);
@@ -268,18 +247,6 @@ impl Seen {
         self.before.store(core::ptr::null_mut(), Relaxed);
         self.record.store((&raw const *record).cast_mut(), Relaxed);
         Counts { record, exclusive: !shared && atomic::single_threaded() }
-    }
-
-    /// From now on its calls are counted in a record of its own.
-    #[cold]
-    pub(super) fn unfold(&self, fd: i32) {
-        self.flags.fetch_and(!FOLDED, Relaxed);
-        if let Some(all) = observations() {
-            let mut buffer = [0; 512];
-            let path = asked_path(fd, &mut buffer);
-            set_apart(path);
-            self.count_in(all.record(OWNER.load(Relaxed), path));
-        }
     }
 
     /// Whether anything is known of it.
@@ -355,4 +322,9 @@ impl Seen {
         with(state);
         home.busy.store(0, core::sync::atomic::Ordering::Release);
     }
+}
+
+/// Calls until the next one that is timed: 1 to twice the mean.
+pub(super) fn gap() -> u32 {
+    1 + random() % (2 * SAMPLE_GAP - 1)
 }

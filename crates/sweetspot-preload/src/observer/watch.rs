@@ -6,17 +6,17 @@ use core::sync::atomic::Ordering::Relaxed;
 use sweetspot_core::cost::Cost;
 use sweetspot_core::ledger::{PID_NAMESPACE_OF_MACHINE, Way};
 use sweetspot_core::observe::{
-    IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, SAMPLE_GAP, Tally, WAIT_NS, size_bucket,
+    IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, Tally, WAIT_NS, size_bucket,
 };
 use sweetspot_core::shadow::{self, Transfer, Wish, World, Would};
 use sweetspot_core::trace::Told;
 use sweetspot_core::why::Why;
 
 use super::files::BUSY_CALLS;
-use super::state::{BURST_CALLS, Counts, FIRST_CALLS, FOLDED, OTHER, SEEN, Seen, State};
+use super::state::{BURST_CALLS, Counts, FIRST_CALLS, FOLDED, OTHER, SEEN, Seen, State, gap};
 use super::{
     ACQUIRES, PID, RELEASES, TICKS, clock_ns, count_point, is_on, log, observations, places,
-    random, world_now,
+    world_now,
 };
 use crate::engine::{inodes, ledger};
 use crate::floor::sys;
@@ -65,11 +65,6 @@ pub(super) fn time(left: u32) -> u64 {
         TICKS.store(gap(), Relaxed);
     }
     clock_ns().max(1)
-}
-
-/// Calls until the next one that is timed: 1 to twice the mean.
-pub(super) fn gap() -> u32 {
-    1 + random() % (2 * SAMPLE_GAP - 1)
 }
 
 /// A call that libc makes on its own account.

@@ -7,10 +7,9 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use libc::{Elf64_Ehdr, Elf64_Phdr};
 
-use super::find;
 use super::names::Names;
+use super::{find, lookup};
 use crate::arch;
-use crate::floor::sys;
 
 /// A loaded library.
 pub struct Object {
@@ -95,7 +94,7 @@ impl Object {
         let base = self.base.load(Relaxed);
         if base == 0 {
             // A program that is at a place of its own.
-            return sys::program_headers();
+            return program_headers();
         }
         // SAFETY: a loaded library begins with its header, which the first segment holds, and with it
         // the program headers: the loaders themselves read them there.
@@ -126,4 +125,40 @@ impl Object {
         let mut loaded = self.segments().iter().filter(|segment| segment.p_type == libc::PT_LOAD);
         loaded.any(|segment| self.addresses(segment).contains(&address))
     }
+}
+
+/// The bytes of a page: 4, 16 or 64 KiB, by machine and kernel.
+fn page_bytes() -> usize {
+    const AT_PAGESZ: usize = 6;
+    auxiliary(AT_PAGESZ).max(PAGE_BYTES_MIN)
+}
+
+/// What the kernel has said about the process at its start; 0: nothing.
+fn auxiliary(what: usize) -> usize {
+    let getauxval = lookup(c"getauxval");
+    if getauxval == 0 {
+        return 0;
+    }
+    // SAFETY: libc's function with its signature; it looks into a list.
+    unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(usize) -> usize>(getauxval)(what) }
+}
+
+/// The headers of the program.
+fn program_headers() -> &'static [Elf64_Phdr] {
+    const AT_PHDR: usize = 3;
+    const AT_PHNUM: usize = 5;
+    match auxiliary(AT_PHDR) {
+        0 => &[],
+        // SAFETY: they are in the program's memory, that many.
+        first => unsafe { core::slice::from_raw_parts(first as *const _, auxiliary(AT_PHNUM)) },
+    }
+}
+
+const PAGE_BYTES_MIN: usize = 4096;
+
+/// Of a range of addresses, the pages that a loader protects: from that in which it begins, up to that
+/// in which it ends.
+pub fn whole_pages(range: Range<usize>) -> Range<usize> {
+    let mask = !(page_bytes() - 1);
+    range.start & mask..range.end & mask
 }

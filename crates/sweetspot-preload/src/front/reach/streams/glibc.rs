@@ -116,7 +116,7 @@ pub fn take_tables() -> Result<(), Why> {
     if !named || reads != tables().count() {
         return Err(UNKNOWN);
     }
-    let pages = sys::whole_pages(relro);
+    let pages = next::whole_pages(relro);
     if !sys::protect(&pages, libc::PROT_READ | libc::PROT_WRITE) {
         return Err(Why::StreamsLocked);
     }
