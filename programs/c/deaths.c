@@ -7,6 +7,7 @@
 #include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -37,7 +38,7 @@ static pid_t start(void) {
 
 static volatile sig_atomic_t told;
 static void on_child(int number) { (void)number, told = 1; }
-static long short_by[16];
+static long short_by[17];
 
 static void look(int way) {
     struct stat stat_of = {0};
@@ -48,10 +49,21 @@ static void look(int way) {
 
 static const char *const ways[] = {"system", "pclose", "waitid that leaves it", "a descriptor of it",
     "the same by epoll", "a handler", "waitpid that does not wait", "ignored", "raw wait4", "raw waitid",
-    "sigwait", "a descriptor of signals", "kill"};
+    "sigwait", "a descriptor of signals", "kill", "sigpending", "send", "recv",
+    "a descriptor of signals, kept over an exec"};
+
+/* Learns of it by a descriptor that was made before it became what it is. */
+static int kept(int fd) {
+    struct signalfd_siginfo read_of;
+    struct stat stat_of = {0};
+    read(fd, &read_of, sizeof read_of);
+    stat("file", &stat_of);
+    return stat_of.st_size != RECORD * RECORDS;
+}
 
 int main(int count, char **arguments) {
     if (count > 1 && !strcmp(arguments[1], "child")) return child();
+    if (count > 2 && !strcmp(arguments[1], "kept")) return kept(atoi(arguments[2]));
     readlink("/proc/self/exe", program, sizeof program - 1);
     char command[5000];
     int status, number;
@@ -98,6 +110,29 @@ int main(int count, char **arguments) {
         signal(SIGCHLD, SIG_IGN), process = start();
         while (kill(process, 0) == 0) usleep(100);
         look(12), signal(SIGCHLD, SIG_DFL);
+        sigprocmask(SIG_BLOCK, &set, NULL), process = start();
+        sigset_t pending;
+        do sigpending(&pending); while (!sigismember(&pending, SIGCHLD));
+        look(13), waitpid(process, &status, 0), sigprocmask(SIG_UNBLOCK, &set, NULL);
+        for (int receives = 0; receives < 2; receives++) {
+            int pair[2];
+            char byte = 0;
+            socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+            fcntl(pair[0], F_SETFD, FD_CLOEXEC);
+            process = start(), close(pair[1]);
+            if (receives) recv(pair[0], &byte, 1, 0);
+            else while (send(pair[0], &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN) usleep(100);
+            look(14 + receives), close(pair[0]), waitpid(process, &status, 0);
+        }
+        process = fork();
+        if (process == 0) {
+            char number_of[12];
+            sigprocmask(SIG_BLOCK, &set, NULL);
+            snprintf(number_of, sizeof number_of, "%d", signalfd(-1, &set, 0));
+            start(), execl(program, program, "kept", number_of, NULL);
+            _exit(9);
+        }
+        waitpid(process, &status, 0), short_by[16] += status, unlink("file");
     }
     for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
         say("%s: %ld bytes short\n", ways[way], short_by[way]);

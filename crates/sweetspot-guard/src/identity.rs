@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sweetspot_core::ledger::PID_NAMESPACE_OF_MACHINE;
 
@@ -70,9 +70,23 @@ pub(crate) fn boot() -> io::Result<u64> {
     Ok((number >> 64) as u64 ^ number as u64)
 }
 
+/// What /proc says of a process' memory, by this name; where its first thread has ended, that of another one says
+/// it. Nothing of a process that cannot be looked into.
+pub(crate) fn said_of_memory(pid: u32, name: &str) -> Vec<u8> {
+    let folder = PathBuf::from(format!("/proc/{pid}"));
+    let said = |folder: PathBuf| fs::read(folder.join(name)).ok().filter(|said| !said.is_empty());
+    said(folder.clone())
+        .or_else(|| {
+            let threads = fs::read_dir(folder.join("task")).into_iter().flatten().flatten();
+            threads.map(|thread| thread.path()).find_map(said)
+        })
+        .unwrap_or_default()
+}
+
 /// Whether the process has the file mapped. A process that cannot be looked into has not.
 pub(crate) fn maps_file(pid: u32, device: u64, inode: u64) -> bool {
-    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
+    let maps = said_of_memory(pid, "maps");
+    let maps = String::from_utf8_lossy(&maps);
     let device = format!("{:02x}:{:02x}", libc::major(device), libc::minor(device));
     let inode = inode.to_string();
     maps.lines().any(|line| {

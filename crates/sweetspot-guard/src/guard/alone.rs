@@ -212,8 +212,9 @@ fn processes() -> io::Result<impl Iterator<Item = u32>> {
     Ok(fs::read_dir("/proc")?.flatten().filter_map(|entry| number_of(&entry.path())))
 }
 
-/// The folders of a process' tables of descriptors: its own, and those of threads that have another one.
-fn tables(process: u32) -> impl Iterator<Item = PathBuf> {
+/// The folders of a process' tables of descriptors: its own, and those of threads that have another one, or
+/// outlive the first one.
+pub(super) fn tables(process: u32) -> impl Iterator<Item = PathBuf> {
     let folder = PathBuf::from(format!("/proc/{process}"));
     let threads = fs::read_dir(folder.join("task")).into_iter().flatten().flatten();
     let others = threads.map(|thread| thread.path()).filter(move |thread| {
@@ -223,7 +224,7 @@ fn tables(process: u32) -> impl Iterator<Item = PathBuf> {
     std::iter::once(folder).chain(others)
 }
 
-fn number_of(path: &Path) -> Option<u32> {
+pub(super) fn number_of(path: &Path) -> Option<u32> {
     path.file_name()?.to_str()?.parse().ok()
 }
 

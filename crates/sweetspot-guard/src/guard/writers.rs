@@ -17,6 +17,8 @@ use sweetspot_core::environment::LEDGER;
 use sweetspot_core::ledger::{Entry, STATE_ASKED, state_of};
 
 use super::Guard;
+use super::alone::{number_of, tables};
+use crate::identity;
 use crate::sys::{self, Status};
 
 /// So many descriptors are looked at for one answer; where there are more, one of them counts as such.
@@ -105,7 +107,7 @@ impl Writers {
 
 /// Whether a process was started with this ledger.
 fn is_started_with(ledger: &Path, pid: u32) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let environment = identity::said_of_memory(pid, "environ");
     let is_it = |variable: &[u8]| {
         let value = variable.strip_prefix(LEDGER.as_bytes());
         value.and_then(|value| value.strip_prefix(b"=")) == Some(ledger.as_os_str().as_bytes())
@@ -125,15 +127,17 @@ fn children(pid: u32) -> impl Iterator<Item = u32> {
 /// Whether a process has a file open for writing, by another description.
 fn is_open(pid: u32, asked: &Asked<'_>, room: &mut usize) -> bool {
     let file = asked.file;
-    let descriptors = names_in(&PathBuf::from(format!("/proc/{pid}/fd")));
-    descriptors.take(*room).any(|link| {
+    let tables = tables(pid).filter_map(|table| Some((number_of(&table)?, table)));
+    let mut descriptors = tables
+        .flat_map(|(holder, table)| names_in(&table.join("fd")).map(move |link| (holder, link)));
+    descriptors.by_ref().take(*room).any(|(holder, link)| {
         *room -= 1;
         // The bits of the link are those of the description.
         let is_it = |found: Status| (found.device, found.inode) == (file.device, file.inode);
         sys::status_behind(&link).is_ok_and(is_it)
             && fs::symlink_metadata(&link).is_ok_and(|link| link.permissions().mode() & 0o200 != 0)
-            && !(asked.adds && adds(pid, &link))
-            && !(asked.is_copy && is_same_description(pid, &link, asked.handle))
+            && !(asked.adds && adds(&link))
+            && !(asked.is_copy && is_same_description(holder, &link, asked.handle))
     })
 }
 
@@ -145,9 +149,9 @@ fn is_same_description(pid: u32, link: &Path, own: BorrowedFd<'_>) -> bool {
 }
 
 /// Whether a descriptor writes at the end of its file alone.
-fn adds(pid: u32, link: &Path) -> bool {
-    let info =
-        PathBuf::from(format!("/proc/{pid}/fdinfo")).join(link.file_name().unwrap_or_default());
+fn adds(link: &Path) -> bool {
+    let table = link.ancestors().nth(2).unwrap_or(link);
+    let info = table.join("fdinfo").join(link.file_name().unwrap_or_default());
     let text = fs::read_to_string(info).unwrap_or_default();
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
@@ -157,7 +161,7 @@ fn adds(pid: u32, link: &Path) -> bool {
 /// Whether stores of a process to a mapping reach a file. The number of the device is not compared: some file
 /// systems show another one here. So another file with this number counts as well, but for the ledger.
 fn is_mapped(pid: u32, inode: u64, ledger: &Path) -> bool {
-    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let maps = identity::said_of_memory(pid, "maps");
     let inode = inode.to_string();
     maps.split(|byte| *byte == b'\n').any(|line| {
         let mut fields =

@@ -9,15 +9,14 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::ledger::Ledger;
 
-use super::children::passive;
-use super::process::under_seccomp;
+use super::children::{is_filtered, passive};
 use super::{attach, entries, file, ledger, others, table};
 use crate::floor::sys;
 
 /// The ledger, by which others are told what this process does to files: also where it is not buffered
 /// itself, and in the child of a vfork, which touches nothing of what is kept here by that.
 pub(super) fn told() -> Option<&'static Ledger> {
-    (ledger::is_given() && !under_seccomp()).then(ledger::ledger).flatten()
+    (ledger::is_given() && !is_filtered()).then(ledger::ledger).flatten()
 }
 
 /// Whether anything may wait in other processes of the tree.

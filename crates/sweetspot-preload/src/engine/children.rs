@@ -15,6 +15,7 @@ use sweetspot_core::why::Why;
 use super::file::{self, OpenFile};
 use super::process::{
     PASSIVE_FOR_GOOD, PASSIVE_SPAWN, acquire_point, clear_passive, passive_reasons, set_passive,
+    set_under_seccomp, under_seccomp,
 };
 use super::quiesce::{Next, quiesce};
 use super::{
@@ -258,6 +259,7 @@ pub fn after_spawn() {
             quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
             FORKING.fetch_sub(1, Relaxed);
             if SPAWNING.fetch_sub(1, Relaxed) == 1 {
+                FILTERED.store(false, Relaxed);
                 clear_passive(PASSIVE_SPAWN);
             }
             acquire_point();
@@ -322,6 +324,23 @@ pub fn go_on() {
 /// This process was forked behind our back: nothing that is kept here is its own.
 pub fn forked_unseen() {
     set_passive(PASSIVE_FOR_GOOD);
+}
+
+/// Whether the child of a vfork has asked for a seccomp filter, which its parent is not under.
+#[unsafe(link_section = ".data")]
+static FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// A seccomp filter is asked for.
+pub fn filtering() {
+    match is_spawned_child() {
+        true => FILTERED.store(true, Relaxed),
+        false => set_under_seccomp(),
+    }
+}
+
+/// Whether one is in force that may kill for a call of ours.
+pub fn is_filtered() -> bool {
+    under_seccomp() || FILTERED.load(Relaxed) && is_spawned_child()
 }
 
 /// Whether this is the child of a vfork or spawn, which runs in its parent's memory.

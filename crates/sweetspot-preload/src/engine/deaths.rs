@@ -39,7 +39,10 @@ pub fn told() {
 
 /// Whether others may be waited for, and told something.
 pub fn can_wait() -> bool {
-    ledger::is_given() && !under_seccomp() && !super::children::is_spawned_child()
+    ledger::is_given()
+        && !under_seccomp()
+        && !super::children::is_spawned_child()
+        && ledger::knows_processes()
 }
 
 /// A wait returned this child, or an error.

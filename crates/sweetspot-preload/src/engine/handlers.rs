@@ -152,6 +152,15 @@ pub fn install() {
     }
 }
 
+/// In a child that `clone3` made with these flags, which may have set all handlers back.
+pub fn after_clone(flags: u64) {
+    /// libc has no name for it.
+    const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
+    if flags & CLONE_CLEAR_SIGHAND != 0 && INSTALLED.swap(false, Relaxed) {
+        install();
+    }
+}
+
 fn is_ours(action: &Action) -> bool {
     action.handler == on_signal as *const () as usize
 }

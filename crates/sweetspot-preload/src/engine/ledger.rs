@@ -18,6 +18,7 @@ use sweetspot_core::why::Why;
 use super::concerns::{self, SUMMARY};
 use super::{file, process};
 use crate::floor::clock;
+use crate::floor::proc;
 use crate::floor::shared;
 pub use crate::floor::shared::is_given;
 #[unsafe(link_section = ".data")]
@@ -39,6 +40,20 @@ pub fn ledger() -> Option<&'static Ledger> {
         }
     }
     mapped()
+}
+
+/// 1: this process lives in the pid namespace of whoever made the ledger; 2: in another one.
+#[unsafe(link_section = ".data")]
+static NAMESPACE: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the ledger's numbers of processes mean the same here: not in another pid namespace.
+pub fn knows_processes() -> bool {
+    if NAMESPACE.load(Relaxed) == 0 {
+        let Some(ledger) = ledger() else { return false };
+        let is_ours = proc::pid_namespace() == Some(ledger.header.pid_namespace.load(Relaxed));
+        NAMESPACE.store(if is_ours { 1 } else { 2 }, Relaxed);
+    }
+    NAMESPACE.load(Relaxed) == 1
 }
 
 /// The ledger, if it is mapped.
@@ -93,6 +108,7 @@ pub fn leave_to_parent() {
         return;
     }
     TRIED.store(0, Relaxed);
+    NAMESPACE.store(0, Relaxed);
     clock::watch(None);
     for file in file::used() {
         file.record.store((&raw const file.counters.0).cast_mut(), Relaxed);

@@ -98,7 +98,7 @@ pub fn write_all_out_quickly(ledger: &Ledger) {
 /// The slot of a process.
 pub fn slot_of(ledger: &Ledger, process: u32) -> Option<(usize, &Slot)> {
     let mut slots = ledger.slots.iter().enumerate();
-    slots.find(|(_, slot)| slot.pid.load(SeqCst) == process)
+    slots.find(|(_, slot)| slot.pid.load(SeqCst) == process).filter(|_| ledger::knows_processes())
 }
 
 /// The entries of a slot.
@@ -348,7 +348,9 @@ fn only_adds(entry: &Entry) -> bool {
 /// offset, one behind the other.
 fn shares(ledger: &Ledger, fd: i32, entry: &Entry) -> bool {
     let Some(slot) = ledger.slots.get(entry.slot.load(SeqCst) as usize) else { return false };
-    sys::is_same_description(fd, (slot.pid.load(SeqCst), entry.fd.load(SeqCst))) == Some(true)
+    ledger::knows_processes()
+        && sys::is_same_description(fd, (slot.pid.load(SeqCst), entry.fd.load(SeqCst)))
+            == Some(true)
 }
 
 /// What other processes have waiting for a file is written, and nothing of it waits any more. False:

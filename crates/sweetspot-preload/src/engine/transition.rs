@@ -9,7 +9,7 @@ use sweetspot_core::why::Why;
 
 use super::children::passive;
 use super::file::{self, OpenFile};
-use super::{alone, handlers, inodes, ledger, records, rules, table};
+use super::{alone, deaths, handlers, inodes, ledger, records, rules, table};
 use crate::floor::atomic::swap;
 use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
@@ -147,6 +147,10 @@ pub fn classify(fd: i32) {
     if let (Some(word), Some(status)) = (unknown, sys::status(fd))
         && !status.regular
     {
+        if status.is_nameless {
+            // It may tell of deaths: this process was given it, by an exec, say.
+            deaths::descriptor_made();
+        }
         // A pipe, most often. If its number has come to mean something else, that is known.
         swap(word, table::UNKNOWN, table::OTHER);
         return;

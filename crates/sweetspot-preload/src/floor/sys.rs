@@ -81,6 +81,8 @@ pub struct Status {
     /// Others may notice a read of it: a pipe, a terminal, a disk; not a file, nor a device that is the
     /// same for all (`/dev/zero`).
     pub is_noticed: bool,
+    /// It has no name in any file system: a descriptor that stands for a process, or for signals, say.
+    pub is_nameless: bool,
     /// What may be done with it, and by whom: as `st_mode`.
     pub mode: u32,
     pub owner: u32,
@@ -136,6 +138,7 @@ fn status_of(stat: &libc::stat) -> Status {
             libc::S_IFCHR => libc::major(stat.st_rdev) != MEMORY_DEVICES,
             _ => true,
         },
+        is_nameless: stat.st_mode & libc::S_IFMT == 0,
         mode: stat.st_mode,
         owner: stat.st_uid,
         mtime_ns: (stat.st_mtime as u64).wrapping_mul(1_000_000_000) + stat.st_mtime_nsec as u64,

@@ -30,7 +30,21 @@ hook! {
     }
 }
 
-public_sync_point! {
+/// Functions that transfer something: where nothing came, or an error, who was at the other end may be dead.
+macro_rules! transfers {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> isize;)*) => {$(hook! {
+        fn $name($($arg: $type),*) -> isize, next => {
+            let pass = dispatch::public_sync_point();
+            let answer = next($($arg),*);
+            if answer <= 0 {
+                deaths::learned();
+            }
+            pass.done();
+            answer
+        }
+    })*};
+}
+transfers! {
     fn send(fd: c_int, bytes: Pointer, len: usize, flags: c_int) -> isize;
     fn __send(fd: c_int, bytes: Pointer, len: usize, flags: c_int) -> isize;
     fn sendto(
@@ -47,6 +61,9 @@ public_sync_point! {
         fd: c_int, into: Pointer, len: usize, size: usize, flags: c_int, address: Pointer,
         address_len: Pointer
     ) -> isize;
+}
+
+public_sync_point! {
     fn bindresvport(fd: c_int, address: Pointer) -> c_int;
     fn listen(fd: c_int, waiting: c_int) -> c_int;
     fn shutdown(fd: c_int, how: c_int) -> c_int;

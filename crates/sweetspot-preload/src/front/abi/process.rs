@@ -10,6 +10,7 @@ use crate::engine::children::{
 };
 use crate::engine::deaths;
 use crate::engine::ending::end_status;
+use crate::engine::handlers;
 use crate::engine::life::is_for_writing;
 use crate::engine::process::begin_concurrency;
 use crate::floor::aside;
@@ -375,6 +376,14 @@ pub(super) fn kin(flags: u64) -> Kin {
         (false, false) if has(namespaces) => Kin::Apart,
         (false, false) => Kin::Fork,
         _ => Kin::Other,
+    }
+}
+
+/// In a child that a call made with these flags, which runs on in memory of its own.
+pub(super) fn begun(flags: u64) {
+    handlers::after_clone(flags);
+    if kin(flags) == Kin::Apart {
+        dispatch::end_because(Why::Confined);
     }
 }
 

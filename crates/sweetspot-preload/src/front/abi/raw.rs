@@ -11,14 +11,14 @@ use core::ffi::{c_char, c_int, c_long, c_uint};
 use sweetspot_core::why::Why;
 
 use self::numbers::{CloneArguments, FCHMODAT2, confines, is_silent};
-use super::process::{Kin, at, becoming, kin};
+use super::process::{Kin, at, becoming, begun, kin};
 use super::read_write::follow;
 use super::waiting::watching;
 use super::{dup, rights, signals, system, transfer};
 use crate::arch::old;
-use crate::engine::process::{begin_concurrency, set_under_seccomp};
+use crate::engine::process::begin_concurrency;
 use crate::engine::table::DESCRIPTORS_MAX;
-use crate::engine::{self, changes, deaths, ending, handlers, life, mapping};
+use crate::engine::{self, changes, children, deaths, ending, handlers, life, mapping};
 use crate::floor::aside;
 use crate::front::dispatch;
 use crate::front::reach::target::{Environment, Target};
@@ -57,16 +57,15 @@ extern "C" fn before_syscall(number: c_long, a: usize, b: usize) -> usize {
     syscall::next()
 }
 
-/// Whether a call makes a process in other namespaces.
-fn is_apart(number: c_long, a: usize) -> bool {
-    let flags = match number {
+/// The flags by which a call makes a process.
+fn clone_flags(number: c_long, a: usize) -> u64 {
+    match number {
         libc::SYS_clone => a as u64,
         libc::SYS_clone3 => {
             handlers::peek(a as *const CloneArguments).map_or(0, |arguments| arguments.flags)
         }
         _ => 0,
-    };
-    kin(flags) == Kin::Apart
+    }
 }
 
 fn is_vfork(number: c_long) -> bool {
@@ -367,11 +366,12 @@ fn of_processes(call: &Call) -> Option<isize> {
     Some(match number {
         // Only without a stack of its own, and without shared memory: see `before_syscall`.
         old::FORK | libc::SYS_clone | libc::SYS_clone3 => {
+            let flags = clone_flags(number, a);
             dispatch::before_fork();
             let child = next();
             dispatch::after_fork(child as c_int);
-            if child == 0 && is_apart(number, a) {
-                dispatch::end_because(Why::Confined);
+            if child == 0 {
+                begun(flags);
             }
             child
         }
@@ -406,7 +406,7 @@ fn of_processes(call: &Call) -> Option<isize> {
         _ if confines(number) => {
             dispatch::end_because(Why::Confined);
             if number == libc::SYS_seccomp {
-                set_under_seccomp();
+                children::filtering();
             }
             next()
         }

@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::engine::process::set_under_seccomp;
+use crate::engine::children::filtering;
 use crate::engine::{deaths, others};
 use crate::front::dispatch;
 
@@ -55,7 +55,7 @@ pub(super) fn confining(operation: c_int) {
         dispatch::end_because(Why::Confined);
     }
     if operation == libc::PR_SET_SECCOMP {
-        set_under_seccomp();
+        filtering();
     }
     if operation == libc::PR_SET_TSC {
         crate::floor::clock::fine_clock_may_change();

@@ -5,6 +5,7 @@
 use core::ffi::c_int;
 
 use super::Pointer;
+use crate::engine::deaths;
 use crate::engine::process::begin_concurrency;
 use crate::front::dispatch;
 
@@ -28,6 +29,8 @@ macro_rules! may_tell_in_a_thread {
             begin_concurrency();
             let pass = $pass;
             let answer = next($($arg),*);
+            // Whose number was asked for may be dead, as may who had the queue before.
+            deaths::learned();
             pass.done();
             answer
         }

@@ -96,7 +96,6 @@ public_sync_point! {
     fn sigpause(mask: c_int) -> c_int;
     fn __sigpause(signal_or_mask: c_int, is_signal: c_int) -> c_int;
     fn __xpg_sigpause(signal: c_int) -> c_int;
-    fn sigpending(into: Pointer) -> c_int;
 
     // Threads share what is kept here, but a thread that waits for one may wait for long.
     fn thrd_join(thread: Pointer, answer: Pointer) -> c_int;
@@ -196,6 +195,16 @@ macro_rules! takes_signals {
             answer
         }
     })*};
+}
+// One of those that are pending may be for a death.
+hook! {
+    fn sigpending(into: Pointer) -> c_int, next => {
+        let pass = dispatch::public_sync_point();
+        let answer = next(into);
+        deaths::signalled();
+        pass.done();
+        answer
+    }
 }
 takes_signals! {
     fn sigwait(set: Pointer, signal: Pointer);

@@ -18,7 +18,7 @@ use libc::{Elf64_Ehdr, Elf64_Phdr};
 use sweetspot_core::{linkers, policy};
 
 use self::environment::{Names, elements, readable_text, sound_entries, without};
-use crate::engine::process::under_seccomp;
+use crate::engine::children::is_filtered;
 use crate::floor::atomic::single_threaded;
 use crate::floor::{aside, proc, sys};
 
@@ -77,7 +77,7 @@ pub fn start_shell<R>(shell: impl FnOnce() -> R) -> R {
 /// Whether the program is one that must start without us.
 #[inline(never)]
 fn is_harmed(target: Target, names: &Names) -> bool {
-    if under_seccomp() {
+    if is_filtered() {
         // It may not be allowed to open files.
         return false;
     }

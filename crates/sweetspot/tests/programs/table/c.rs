@@ -650,6 +650,20 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "children of unusual kinds",
+        build: &[C("unusual_kin")],
+        command: "for way in filter handlers numbers; do $RUN $BIN/c/unusual_kin $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a process whose first thread has ended",
+        build: &[C("first_ended")],
+        command: "$RUN $BIN/c/first_ended",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a child in namespaces of its own",
         build: &[C("apart")],
         command: "$RUN $BIN/c/apart",
