@@ -254,10 +254,10 @@ fn eight_hundred_files_that_are_read_at_once_have_windows() {
         assert_eq!(calls, 800 * 601, "{line}");
         made
     };
-    // 16 reads of each before it has earned a window, and 20 pages or fewer of the largest. On a busy
-    // machine a window grows old while it is read.
+    // 16 reads of each before it has earned a window, and as many fills as that takes: some 50 in all. On a
+    // busy machine windows are smaller, and grow old while they are read.
     let made = (0..3).map(|_| calls_made()).min().unwrap();
-    assert!(made < 800 * 100, "{made} calls made");
+    assert!(made < 800 * 300, "{made} calls made");
 }
 
 #[test]
