@@ -53,7 +53,7 @@ fn mistakes_in_factors_and_data_name_their_line() {
         "generate = [",
         "command = ['{path}']\ngenerate = [",
         "data.input",
-        "said once",
+        "either generate or command",
         "generate",
     );
     check("generate = [", "generate = ['{path}', ", "generate", "told where to write by", "leave");
