@@ -1,7 +1,7 @@
 //! Memory for windows: size classes of powers of two, a list of free buffers each.
 //!
-//! While there are several threads buffers are never unmapped, so a thread that copies from a window which another thread closes
-//! meanwhile reads old bytes (and notices), but never faults. Called only inside transitions.
+//! While there are several threads no buffer is unmapped: one that copies from a window which another one
+//! closes meanwhile reads old bytes (and notices), but never faults. Called only inside transitions.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
