@@ -213,13 +213,17 @@ fn processes() -> io::Result<impl Iterator<Item = u32>> {
 }
 
 /// The folders of a process' tables of descriptors: its own, and those of threads that have another one, or
-/// outlive the first one.
+/// outlive the first one. Where the kernel does not say whose table is whose, only those that outlive it.
 pub(super) fn tables(process: u32) -> impl Iterator<Item = PathBuf> {
     let folder = PathBuf::from(format!("/proc/{process}"));
     let threads = fs::read_dir(folder.join("task")).into_iter().flatten().flatten();
+    let has_ended = move || process_stat(process).is_ok_and(|stat| stat.is_zombie);
+    let has_other = move |thread| match sys::is_same_table(process, thread) {
+        Ok(is_same) => !is_same,
+        Err(_) => has_ended(),
+    };
     let others = threads.map(|thread| thread.path()).filter(move |thread| {
-        let thread = number_of(thread).filter(|thread| *thread != process);
-        thread.is_some_and(|thread| !sys::is_same_table(process, thread).unwrap_or(false))
+        number_of(thread).is_some_and(|thread| thread != process && has_other(thread))
     });
     std::iter::once(folder).chain(others)
 }
@@ -271,6 +275,46 @@ mod tests {
         unsafe { libc::kill(-(group as i32), libc::SIGKILL) };
         shell.wait().unwrap();
         is_alone
+    }
+
+    /// From here on the kernel refuses to say to this thread what is whose.
+    fn refuse_kcmp() {
+        let step = |code, skipped: u8, value| libc::sock_filter {
+            code: code as u16,
+            jt: 0,
+            jf: skipped,
+            k: value,
+        };
+        let mut steps = [
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_kcmp as u32),
+            step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+        // SAFETY: the filter lives through the call, and concerns this thread alone.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter), 0);
+        }
+    }
+
+    #[test]
+    fn threads_that_share_a_table_are_looked_at_once() {
+        let end = std::sync::Barrier::new(9);
+        std::thread::scope(|scope| {
+            (0..8).for_each(|_| drop(scope.spawn(|| end.wait())));
+            let own = std::process::id();
+            // Of other tests, threads begin and end.
+            let is_one = move || tables(own).count() == 1;
+            assert!((0..100).any(|_| is_one()));
+            let without_kcmp = scope.spawn(move || {
+                refuse_kcmp();
+                is_one()
+            });
+            assert!(without_kcmp.join().unwrap());
+            end.wait();
+        });
     }
 
     #[test]

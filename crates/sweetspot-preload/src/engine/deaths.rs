@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::process::under_seccomp;
 use super::{ledger, others};
+use crate::floor::backoff::Backoff;
 use crate::floor::clock::now_ms;
 use crate::floor::proc;
 use crate::floor::sys::{self, Life};
@@ -134,8 +135,9 @@ pub fn sent(signal: i32, to: i32) {
         if to > 0 && process != to as u32 {
             continue;
         }
+        let mut backoff = Backoff::default();
         while !others::is_stopped(process) && now_ms().saturating_sub(begun_ms) < STOP_MS_MAX {
-            sys::give_way();
+            backoff.wait();
         }
         others::write_out(ledger, index);
     }

@@ -6,6 +6,7 @@ use super::attach;
 use super::file::{Held, OpenFile};
 use super::lane;
 use crate::floor::atomic::{Threads, swap};
+use crate::floor::backoff::Backoff;
 use crate::floor::{clock, sys};
 
 /// How long another thread's append may hold the lock, in milliseconds, before it is taken for one
@@ -21,7 +22,7 @@ impl OpenFile {
     pub fn hold(&'static self) -> Held {
         lane::close();
         let me = sys::thread_pointer();
-        let (mut turns, mut since_ms) = (0u32, 0);
+        let (mut backoff, mut since_ms) = (Backoff::default(), 0);
         loop {
             let holder = self.lock.load(Relaxed);
             if holder == 0 {
@@ -36,10 +37,7 @@ impl OpenFile {
                 if swap(&self.lock, me, me | TRANSITION) {
                     return self.taken_over();
                 }
-            } else if turns < 64 {
-                core::hint::spin_loop();
-            } else {
-                sys::give_way();
+            } else if backoff.is_late() {
                 let now = clock::now_ms();
                 if since_ms == 0 {
                     since_ms = now;
@@ -49,7 +47,7 @@ impl OpenFile {
                     return self.taken_over();
                 }
             }
-            turns += 1;
+            backoff.wait();
         }
     }
 

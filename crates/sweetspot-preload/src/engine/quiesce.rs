@@ -11,6 +11,7 @@ use super::file::{self, Held, OpenFile};
 use super::transition::is_locked;
 use super::{attach, flush, pool, release_point, table};
 use crate::floor::atomic::swap;
+use crate::floor::backoff::Backoff;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -63,8 +64,9 @@ pub fn quiesce(fd: i32, next: Next) {
 /// what this thread is about to change, and would go on as if nothing had happened. It holds the
 /// registry, so no fork comes in between, and blocks signals, so this thread is never the one.
 pub fn wait_for_transition(fd: i32) {
+    let mut backoff = Backoff::default();
     while file::learning_word(fd).is_some_and(|word| is_locked(word.load(Relaxed))) {
-        sys::give_way();
+        backoff.wait();
     }
 }
 

@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::arch;
 use crate::floor::atomic::single_threaded;
+use crate::floor::backoff::Backoff;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -143,15 +144,12 @@ fn has_own_table(keep: i32) -> bool {
 /// that has two.
 fn wait_for_end(thread: usize) {
     let process = sys::process_id() as usize;
-    for turn in 0..TURNS_MAX {
+    let mut backoff = Backoff::default();
+    for _ in 0..TURNS_MAX {
         // SAFETY: signal 0 is only a question.
         if unsafe { sys::syscall!(SYS_tgkill, process, thread, 0) } != 0 {
             return;
         }
-        match turn {
-            0..8 => core::hint::spin_loop(),
-            8..64 => sys::give_way(),
-            _ => sys::sleep_us(50),
-        }
+        backoff.wait();
     }
 }

@@ -7,10 +7,8 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::floor::atomic::swap;
+use crate::floor::backoff::Backoff;
 use crate::floor::sys;
-
-/// Turns of waiting before the processor is given away: about a microsecond.
-const SPINS: u32 = 64;
 
 /// A lock held; given back when dropped.
 pub struct Held<'a>(&'a AtomicU64);
@@ -24,14 +22,9 @@ impl Drop for Held<'_> {
 /// Waits for a lock and takes it. Signals must be blocked.
 pub fn hold(word: &AtomicU64) -> Held<'_> {
     let me = sys::thread_pointer();
-    let mut turns = 0u32;
+    let mut backoff = Backoff::default();
     while !swap(word, 0, me) {
-        turns += 1;
-        if turns < SPINS {
-            core::hint::spin_loop();
-        } else {
-            sys::give_way();
-        }
+        backoff.wait();
     }
     Held(word)
 }

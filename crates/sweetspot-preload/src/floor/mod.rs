@@ -3,6 +3,7 @@
 
 pub mod aside;
 pub mod atomic;
+pub mod backoff;
 pub mod careful;
 pub mod clock;
 pub mod copy;

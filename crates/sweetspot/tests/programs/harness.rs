@@ -75,21 +75,23 @@ pub fn check_group(group: &str) {
     let only = std::env::var("SWEETSPOT_TEST_ONLY").unwrap_or_default();
     let sizes = std::env::var("SWEETSPOT_TEST_SIZES").unwrap_or_else(|_| SIZES.join(" "));
     let mut wrong = Vec::new();
-    let mut ran = 0;
-    for case in table::cases().filter(|case| case.group == group && case.name.contains(&only)) {
-        if let Some(missing) = missing(case) {
-            skipped(&format!("{group} {}: {missing}", case.name), &mut wrong);
-            continue;
-        }
-        ran += 1;
+    let is_wanted = |case: &&Case| case.group == group && case.name.contains(&only);
+    let (cases, missed): (Vec<&Case>, Vec<&Case>) =
+        table::cases().filter(is_wanted).partition(|case| missing(case).is_none());
+    for case in missed {
+        let missing = missing(case).unwrap_or_default();
+        skipped(&format!("{group} {}: {missing}", case.name), &mut wrong);
+    }
+    let (ran, found) = (cases.len(), Mutex::new(&mut wrong));
+    crate::two_at_a_time(&cases, |case| {
         let start = Instant::now();
         if let Err(message) = check(case, &sizes) {
-            wrong.push(message);
+            found.lock().expect("no one panics").push(message);
         }
         if std::env::var_os("SWEETSPOT_TEST_TIMES").is_some() {
             say(&format!("{:6.2} s {group} {}", start.elapsed().as_secs_f64(), case.name));
         }
-    }
+    });
     assert!(
         wrong.is_empty(),
         "{} of {ran} programs in {group} differ:\n\n{}",

@@ -25,6 +25,20 @@ mod memory;
 mod sees;
 mod table;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Does something with each of many, two at once: most of what runs here waits.
+fn two_at_a_time<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let work_on = || {
+        while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            work(one);
+        }
+    };
+    thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work_on))));
+}
+
 /// One test a group, named after it.
 macro_rules! groups {
     ($($group:ident)*) => {

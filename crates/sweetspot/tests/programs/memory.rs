@@ -12,8 +12,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// Programs of `programs/c`, and how each is run in a folder with a file of lines, `in.txt`.
 const CHECKED: &[(&str, &str)] = &[
@@ -64,6 +62,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("process", "$RUN $BIN/c/process"),
     ("quiesced", "$RUN $BIN/c/quiesced"),
     ("read_what_waits", "$RUN $BIN/c/read_what_waits"),
+    ("real_time", "taskset -c 0 $RUN $BIN/c/real_time out"),
     ("relay", "$RUN $BIN/c/relay in.txt out fork cat in.txt"),
     ("rights", "$RUN $BIN/c/rights"),
     ("rewrite", "$RUN $BIN/c/rewrite in.txt 61 2"),
@@ -130,15 +129,12 @@ fn c_programs_set_what_they_use_and_do_the_same_twice() {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         return;
     }
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(&mut wrong));
-    let check_next = || {
-        while let Some((name, command)) = CHECKED.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(message) = check(name, command) {
-                found.lock().expect("no one panics").push(message);
-            }
+    let found = Mutex::new(&mut wrong);
+    crate::two_at_a_time(CHECKED, |(name, command)| {
+        if let Err(message) = check(name, command) {
+            found.lock().expect("no one panics").push(message);
         }
-    };
-    thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(check_next))));
+    });
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 

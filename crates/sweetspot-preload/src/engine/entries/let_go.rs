@@ -10,9 +10,10 @@ use core::sync::atomic::{
 use sweetspot_core::ledger::Entry;
 
 use super::{KEEPING, guarded};
+use crate::floor::backoff::Backoff;
+use crate::floor::clock;
 use crate::floor::lock::hold;
 use crate::floor::signals::SignalsBlocked;
-use crate::floor::{clock, sys};
 
 /// An entry whose file the guard may still hold, which keeps the file system busy and the space taken.
 /// The wait for its answer is left to the moment at which somebody could notice ([`await_let_go`]); a
@@ -81,8 +82,9 @@ const GIVE_BACK_MS_MAX: u64 = 1000;
 /// one, to locks, to watchers, and to anyone who wants to run the file.
 pub(super) fn wait_given_back(entry: &Entry, left: u64) {
     let begun_ms = clock::now_ms();
+    let mut backoff = Backoff::default();
     while entry.state.load(Acquire) == left && guarded() {
-        sys::give_way();
+        backoff.wait();
         if clock::now_ms().saturating_sub(begun_ms) > GIVE_BACK_MS_MAX {
             return;
         }

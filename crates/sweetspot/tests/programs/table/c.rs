@@ -308,6 +308,15 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a thread that goes before all others on its processor",
+        build: &[C("real_time")],
+        needs: &["taskset"],
+        // Also what waits for it runs there.
+        command: "taskset -c 0 $RUN $BIN/c/real_time out",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "standard input of its own",
         build: &[C("input")],
         needs: &["bash"],
