@@ -35,16 +35,62 @@ const COMMAND_LINE: &[&[&str]] = &[
     &["main"],
 ];
 
-/// The rooms of the library, from the lowest up: folders, whose modules may import each other.
+/// The rooms of the library, from the lowest up: folders.
 const LIBRARY: &[&[&str]] =
     &[&["arch"], &["floor"], &["engine"], &["observer"], &["front"], &["lib"]];
 
-/// What the engine knows, from the lowest up: a module imports only from those before it, and nothing of
-/// the rest of the engine, which is what it does.
-const ENGINE_STATE: &[&str] = &[
-    "concerns", "table", "lane", "process", "file", "inodes", "ledger", "pool", "records", "rules",
-    "auto", "entries", "others",
+/// The engine, from the lowest module up: each imports only from those before it. The root of the engine, where
+/// calls come in, is above all of them; what it has is imported only by modules above `pass`.
+const ENGINE: &[&str] = &[
+    // What it knows.
+    "concerns",
+    "table",
+    "lane",
+    "process",
+    "spawns",
+    "file",
+    "inodes",
+    "ledger",
+    "pool",
+    "records",
+    "rules",
+    "auto",
+    "entries",
+    "others",
+    // What it does.
+    "deaths",
+    "handlers",
+    "handle",
+    "space",
+    "flush",
+    "hold",
+    "dirty",
+    "age",
+    "quiesce",
+    "sharing",
+    "streams",
+    "ending",
+    "unseen",
+    "eligible",
+    "alone",
+    "transition",
+    "attach",
+    "pass",
+    "changes",
+    "children",
+    "life",
+    "mapping",
+    "own_files",
+    "append",
+    "fill",
+    "read",
+    "seek",
+    "write",
+    "embed",
 ];
+
+/// The last module of what the engine knows.
+const LAST_KNOWN: &str = "others";
 
 /// What the observer uses of what the engine knows: it takes no part in anything that the engine does.
 const OBSERVER_USES: &[&str] = &["inodes", "ledger", "process"];
@@ -89,23 +135,33 @@ fn the_library_imports_only_from_lower_rooms() {
 }
 
 #[test]
-fn what_the_engine_knows_imports_only_from_below() {
+fn the_engine_imports_only_from_lower_modules() {
     let engine = crates().join("sweetspot-preload/src/engine");
     let (mut wrong, mut seen) = (Vec::new(), BTreeSet::new());
     for path in files_in(&engine) {
         let file = path.strip_prefix(&engine).unwrap().display().to_string();
         let module = module_of(&file).to_owned();
-        let Some(place) = ENGINE_STATE.iter().position(|known| *known == module) else { continue };
+        if module == "mod" {
+            continue;
+        }
+        let Some(place) = ENGINE.iter().position(|known| *known == module) else {
+            wrong.push(format!("{file} is in no layer"));
+            continue;
+        };
         let text = fs::read_to_string(&path).unwrap();
         let mut targets = imported(&text, "crate::engine::");
         if !file.contains('/') {
             targets.extend(imported(&text, "super::"));
         }
-        targets.retain(|target| !ENGINE_STATE[..=place].contains(&target.as_str()));
+        let may_import_root = ENGINE[..place].contains(&"pass");
+        targets.retain(|target| match ENGINE.contains(&target.as_str()) {
+            true => !ENGINE[..=place].contains(&target.as_str()),
+            false => !may_import_root,
+        });
         wrong.extend(targets.iter().map(|target| format!("{file} -> {target}")));
         seen.insert(module);
     }
-    assert_eq!(seen.len(), ENGINE_STATE.len(), "each module of the list is there: {seen:?}");
+    assert_eq!(seen.len(), ENGINE.len(), "each module of the list is there: {seen:?}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -118,7 +174,8 @@ fn the_observer_uses_only_what_the_engine_knows_of_the_process() {
         }
     }
     assert_eq!(used, OBSERVER_USES.iter().map(ToString::to_string).collect());
-    assert!(OBSERVER_USES.iter().all(|module| ENGINE_STATE.contains(module)));
+    let known = ENGINE.iter().position(|module| *module == LAST_KNOWN).unwrap();
+    assert!(OBSERVER_USES.iter().all(|module| ENGINE[..=known].contains(module)));
 }
 
 #[test]

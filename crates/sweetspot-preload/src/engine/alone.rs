@@ -5,14 +5,13 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::learning::Learning;
-use sweetspot_core::ledger::{Entry, PLACE_NOWHERE};
+use sweetspot_core::ledger::PLACE_NOWHERE;
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
+use super::eligible::Refusal;
 use super::file::{self, Attachment, OpenFile};
-use super::transition::Refusal;
-use super::{attach, entries};
-use crate::floor::signals::SignalsBlocked;
+use super::{entries, handle};
 use crate::floor::sys::Status;
 
 /// What is known of such a file.
@@ -49,7 +48,7 @@ pub fn take(file: &OpenFile, fd: i32, flags: i32, seen: &Seen) -> Result<(), Ref
                 write_buffer_bytes: 0,
             });
             match asked {
-                Ok(mapped) => attach::note_asked(file, &mapped),
+                Ok(mapped) => handle::note_asked(file, &mapped),
                 Err(entries::NotAsked::Yet) => {}
                 Err(entries::NotAsked::Ever) => return refused,
             }
@@ -57,12 +56,12 @@ pub fn take(file: &OpenFile, fd: i32, flags: i32, seen: &Seen) -> Result<(), Ref
         }
         (Attachment::Asked, Some(entries::Answer::Waiting)) => Err(Refusal::Later),
         (Attachment::Asked, Some(entries::Answer::Held)) => {
-            attach::let_go(file);
+            handle::let_go(file);
             file.outside.store(0, Relaxed);
             Ok(())
         }
         _ => {
-            attach::let_go(file);
+            handle::let_go(file);
             refused
         }
     }
@@ -71,15 +70,5 @@ pub fn take(file: &OpenFile, fd: i32, flags: i32, seen: &Seen) -> Result<(), Ref
 /// The descriptor is about to mean something else, or to get another number beside it: what the guard finds out
 /// about it meanwhile says nothing.
 pub fn ask_no_more(fd: i32) {
-    file::open_file(fd).into_iter().for_each(|(file, _)| forget_question(file));
-}
-
-/// The same, or another process is about to have the description, too: an answer that is still to come would be
-/// too old.
-pub fn forget_question(file: &OpenFile) {
-    let is_asked = |entry: &Entry| entry.place.load(Relaxed) == PLACE_NOWHERE;
-    if file.attachment.get() == Attachment::Asked && file.entry().is_some_and(is_asked) {
-        let _signals = SignalsBlocked::new();
-        attach::let_go(file);
-    }
+    file::open_file(fd).into_iter().for_each(|(file, _)| handle::forget_question(file));
 }

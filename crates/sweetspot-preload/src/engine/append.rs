@@ -18,7 +18,7 @@ use crate::floor::{clock, copy};
 pub(super) fn is_append_due(file: &OpenFile, len: u64) -> bool {
     // Longer ones never wait, and some are longer than any sum.
     let is_small = len.wrapping_sub(1) < BUFFER_BYTES_MAX;
-    is_small && file.write_buffer.load(Relaxed) != 0 && clock::tick() && entries::guarded()
+    is_small && file.attachment.waits() && clock::tick() && entries::guarded()
 }
 
 /// Lets a write wait in the ledger; false: something has to be done first.
@@ -88,7 +88,7 @@ impl Append {
         if !table::means(self.fd, self.word) {
             return None;
         }
-        let write_buffer = file.write_buffer.load(Relaxed);
+        let write_buffer = file.attachment.write_buffer();
         let (Some(entry), true) = (file.entry(), write_buffer != 0) else { return None };
         let before = entry.word.load(Relaxed);
         let pending = length_unless_owned(before);

@@ -8,9 +8,12 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::ledger::Ledger;
+use sweetspot_core::why::Why;
 
-use super::children::{is_filtered, passive};
-use super::{attach, entries, file, ledger, others, table};
+use super::file::{self, Attachment};
+use super::quiesce::give_handle_back;
+use super::spawns::{is_filtered, passive};
+use super::{entries, handle, ledger, others, table};
 use crate::floor::sys;
 
 /// The ledger, by which others are told what this process does to files: also where it is not buffered
@@ -127,7 +130,23 @@ fn give_handles_back(of: &sys::Status) {
         let Some((file, _)) = file::open_file(fd) else { continue };
         let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
         if inode == (of.device, of.inode) {
-            attach::give_handle_back(fd, file);
+            give_handle_back(fd, file);
+        }
+    }
+}
+
+/// A limit on the size of files was set: from now on each write must meet it by itself.
+pub fn limits_changed() {
+    if passive() || sys::file_size_unlimited() {
+        return;
+    }
+    for fd in table::all() {
+        let Some((file, _)) = file::open_file(fd) else { continue };
+        if file.attachment.get() == Attachment::Never {
+            continue;
+        }
+        if give_handle_back(fd, file) {
+            handle::give_up(file, Why::FileSizeLimit);
         }
     }
 }

@@ -42,7 +42,7 @@ pub fn told() {
 pub fn can_wait() -> bool {
     ledger::is_given()
         && !under_seccomp()
-        && !super::children::is_spawned_child()
+        && !super::spawns::is_spawned_child()
         && ledger::knows_processes()
 }
 

@@ -15,8 +15,10 @@ use sweetspot_core::stamps::{Apart, Stamped, has_room_before};
 
 /// Whether anything is pending in this process.
 pub use super::concerns::is_pending;
+use super::entries::remember_status;
 use super::file::{self, OpenFile};
-use super::flush::{flush_failed, flush_held, is_as_left, remember_status, status_if_of};
+use super::flush::{flush_failed, flush_held, is_as_left, overlaps_pending, status_if_of};
+use super::spawns::passive;
 use super::{concerns, entries, inodes, process};
 use crate::floor::lock::hold;
 use crate::floor::signals::SignalsBlocked;
@@ -48,6 +50,23 @@ static LEFT_LAST_IN: AtomicU64 = AtomicU64::new(0);
 /// Of them, those that somebody may look at before they are closed.
 #[unsafe(link_section = ".data")]
 static OBSERVED: AtomicU32 = AtomicU32::new(0);
+
+/// A release point: others may come to know of what was written before, or the program sleeps. All that
+/// waits is written out first. Its counterpart is [`process::acquire_point`].
+#[inline(always)]
+pub fn release_point() {
+    if is_pending() {
+        flush_all();
+    }
+}
+
+/// Before others can see something else of this process alone, as its descriptors: files that were closed
+/// need not be free for that.
+pub fn before_it_is_shown() {
+    if !passive() && is_pending() {
+        flush_public();
+    }
+}
 
 /// One more file with pending bytes.
 fn pending_began(file: &OpenFile) {
@@ -296,4 +315,28 @@ pub(super) fn forget() {
     LEFT_LAST.store(core::ptr::null_mut(), Relaxed);
     concerns::forget_pending();
     OBSERVED.store(0, Relaxed);
+}
+
+/// Before the kernel is asked for bytes of a file: do any of them wait here?
+pub fn before_read(file: &OpenFile, at: u64, len: u64) {
+    if !is_pending() {
+        return;
+    }
+    if overlaps_pending(file, at, len) || inodes::others_pending(file) {
+        flush_all();
+    }
+}
+
+/// Whether what waits for a file cannot be written, tried again just now: then every read, write, sync
+/// and close of it fails with that error, most as they would have failed natively, and nothing is
+/// written that the waiting bytes could later overwrite.
+pub fn failing(file: &OpenFile) -> Option<i32> {
+    if file.error.load(Relaxed) == 0 {
+        return None;
+    }
+    flush_all();
+    match file.error.load(Relaxed) {
+        0 => None,
+        errno => Some(errno),
+    }
 }

@@ -8,10 +8,10 @@ use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 use sweetspot_core::why::Why;
 
-use super::children::passive;
 use super::file::{self, OpenFile};
 use super::quiesce::{Next, quiesce};
-use super::{attach, dirty, records, rules, table, transition};
+use super::spawns::passive;
+use super::{dirty, handle, records, rules, table, transition};
 use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -55,7 +55,7 @@ fn status_of(file: &OpenFile) -> i32 {
         return answer::PASSED_THROUGH;
     }
     let reads = file.is_on() && file.buffer_bytes.load(Relaxed) > 0;
-    let writes = file.is_buffered() && file.write_buffer.load(Relaxed) > 0;
+    let writes = file.is_buffered() && file.attachment.waits();
     match i32::from(reads) * answer::READS + i32::from(writes) * answer::WRITES {
         0 => answer::LEARNING,
         buffered => buffered,
@@ -103,7 +103,7 @@ pub fn advise(fd: i32, size: i64) -> Result<(), i32> {
     // interrupted, one of another thread that was faster) it stays until the file is quiesced again.
     let is_idle = !file.is_buffered() && file.pending() == 0 && file.dirty.load(Relaxed) == 0;
     if !held.nested && is_idle {
-        attach::let_go(file);
+        handle::let_go(file);
     }
     Ok(())
 }

@@ -5,9 +5,12 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use sweetspot_core::why::Why;
 
-use super::children::{Sharing, is_spawned_child, passive, quiesce_all, stop_transitions};
+use super::dirty::release_point;
+use super::handlers::Uncovered;
 use super::process::{PASSIVE_FOR_GOOD, passive_reasons, set_passive};
-use super::{attach, dirty, entries, handlers, ledger, pool, release_point, streams};
+use super::sharing::{Sharing, quiesce_all, stop_transitions};
+use super::spawns::{is_spawned_child, passive};
+use super::{dirty, entries, handle, handlers, ledger, pool, streams};
 use crate::floor::atomic::single_threaded;
 use crate::floor::{next, proc, sys};
 
@@ -32,6 +35,15 @@ pub fn can_buffer() -> bool {
     }
     // Else another thread is finding out.
     false
+}
+
+/// After a function that set or asked what a signal does: our handler is in front again.
+#[inline(always)]
+pub fn cover(uncovered: Uncovered) {
+    handlers::cover(uncovered);
+    if uncovered != Uncovered::No && handlers::ignores() && !passive() {
+        end_because(Why::FaultsIgnored);
+    }
 }
 
 /// The process ends: every file is quiesced, and from now on every call passes through.
@@ -80,7 +92,7 @@ fn end_with(why: Option<Why>) {
         if has_lost() || entries::any_failed() {
             say_what_failed();
         }
-        attach::leave();
+        handle::leave();
     }
     // Also where buffering had ended before; but the child of a vfork has its parent's memory.
     let lets_go = matches!(why, Some(Why::Confined | Why::MemoryLocked));

@@ -31,7 +31,7 @@ pub use self::slot::{
 use super::{ledger, pool};
 use crate::arch::PAGE_BYTES_MAX;
 use crate::floor::lock::hold;
-use crate::floor::{proc, shared};
+use crate::floor::{proc, shared, sys};
 
 /// Entries that are kept, with their write buffers mapped, for files opened later.
 const IDLE_MAX: usize = 8;
@@ -345,4 +345,18 @@ pub fn forget_all() {
             );
         }
     }
+}
+
+/// Keeps size and times of the file as they are after a write of ours.
+pub fn remember_status(entry: &Entry, fd: i32) {
+    if let Some(status) = sys::status(fd) {
+        store_status(entry, &status);
+    }
+}
+
+/// The same, once it is known.
+pub fn store_status(entry: &Entry, status: &sys::Status) {
+    entry.size.store(status.size, Relaxed);
+    entry.mtime_ns.store(status.mtime_ns, Relaxed);
+    entry.ctime_ns.store(status.ctime_ns, Relaxed);
 }

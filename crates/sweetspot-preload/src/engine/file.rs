@@ -97,10 +97,7 @@ pub struct OpenFile {
     pub lock: AtomicU64,
 
     // What an append touches besides.
-    /// Address of the write buffer in which bytes wait; 0: writes pass through.
-    pub write_buffer: AtomicU64,
-    /// Its entry in the ledger; null: none.
-    pub entry: AtomicPtr<Entry>,
+    pub attachment: Attached,
     /// Pending bytes at which a flush is due.
     pub append_bytes_max: AtomicU64,
     /// Stack pointer of the append that holds the lock; 0: none.
@@ -110,14 +107,10 @@ pub struct OpenFile {
     pub next_dirty: AtomicPtr<OpenFile>,
     /// Time of modification before the flush in flight; see `engine::write`.
     pub before_ns: AtomicU64,
-    /// Where the write buffer is mapped, also while writes pass through.
-    pub mapped_write_buffer: AtomicU64,
-    pub mapped_bytes: AtomicU64,
     /// 1 where more than the usual write buffer was asked for, and refused.
     pub is_modest: AtomicU32,
     /// 1: nobody has told what calls cost there, and they seem dear.
     pub looks_dear: AtomicU32,
-    pub attachment: Attached,
     /// A descriptor of it, for flushes.
     pub fd: AtomicI32,
     /// Where the kernel's offset was left while the position is ours.
@@ -200,18 +193,14 @@ const NEW: OpenFile = OpenFile {
     kernel_at: AtomicU64::new(0),
     end: AtomicU64::new(0),
     lock: AtomicU64::new(0),
-    write_buffer: AtomicU64::new(0),
-    entry: AtomicPtr::new(core::ptr::null_mut()),
+    attachment: Attached::new(),
     append_bytes_max: AtomicU64::new(0),
     frame: AtomicU64::new(0),
     dirty: AtomicU32::new(0),
     next_dirty: AtomicPtr::new(core::ptr::null_mut()),
     before_ns: AtomicU64::new(0),
-    mapped_write_buffer: AtomicU64::new(0),
-    mapped_bytes: AtomicU64::new(0),
     is_modest: AtomicU32::new(0),
     looks_dear: AtomicU32::new(0),
-    attachment: Attached::new(),
     fd: AtomicI32::new(0),
     appends_before: AtomicU64::new(0),
     poor_flushes: AtomicU32::new(0),
@@ -333,13 +322,10 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     file.buffer.store(0, Relaxed);
     file.frame.store(0, Relaxed);
     file.lock.store(0, Relaxed);
-    file.write_buffer.store(0, Relaxed);
+    file.attachment.begin();
     file.append_bytes_max.store(0, Relaxed);
     file.is_modest.store(0, Relaxed);
     file.looks_dear.store(0, Relaxed);
-    file.entry.store(core::ptr::null_mut(), Relaxed);
-    file.mapped_write_buffer.store(0, Relaxed);
-    file.attachment.set(Attachment::None);
     file.poor_flushes.store(0, Relaxed);
     file.space_asked.store(0, Relaxed);
     file.space_bytes.store(0, Relaxed);
@@ -394,8 +380,7 @@ impl OpenFile {
     /// The entry in the ledger, if it has one.
     #[inline(always)]
     pub fn entry(&self) -> Option<&'static Entry> {
-        // SAFETY: entries are in the ledger, which stays mapped.
-        unsafe { self.entry.load(Relaxed).as_ref() }
+        self.attachment.entry()
     }
 
     /// Bytes that wait.
@@ -406,6 +391,11 @@ impl OpenFile {
     /// Whether its position is ours. Where it is, what was stored before is seen.
     pub fn is_on(&self) -> bool {
         self.state.load(Ordering::Acquire) == table::ON
+    }
+
+    /// Whether it is open for appending, as far as is known.
+    pub fn appends(&self) -> bool {
+        self.flags.load(Relaxed) & libc::O_APPEND as u32 != 0
     }
 
     /// Whether its writes wait for an append: its position is the kernel's.

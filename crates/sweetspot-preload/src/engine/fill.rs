@@ -12,7 +12,7 @@ use sweetspot_core::window::{Decision, Miss};
 
 use super::file::{Held, OpenFile};
 use super::process::{EPOCH, acquire_point, acquire_point_of_window};
-use super::{auto, flush, inodes, pool, quiesce, transition};
+use super::{auto, eligible, flush, inodes, pool, quiesce};
 use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -114,7 +114,7 @@ fn is_refused(file: &OpenFile, fd: i32) -> bool {
     if file.buffer_bytes.load(Relaxed) > 0 {
         return false;
     }
-    let allowed = transition::may_have_window(fd);
+    let allowed = eligible::may_have_window(fd);
     allowed.map(|trust| trust.keep(file)).is_err()
 }
 
@@ -289,7 +289,7 @@ fn unchanged(file: &OpenFile, fd: i32, now: u64) -> bool {
     }
     file.count(Counter::KernelCalls, 1);
     let Some(status) = sys::status(fd) else { return false };
-    let same = file.traits.load(Relaxed) & transition::UNTIMED == 0
+    let same = file.traits.load(Relaxed) & eligible::UNTIMED == 0
         && status.mtime_ns == file.mtime_ns.load(Relaxed)
         && status.ctime_ns == file.ctime_ns.load(Relaxed)
         && status.size == file.size.load(Relaxed);

@@ -10,13 +10,11 @@ use sweetspot_core::ledger::{Counter, Entry, FLUSH_FAILED, Way, write_buffer_sta
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
 use sweetspot_core::why::Why;
 
-use super::attach::{detach, give_up};
-use super::concerns::is_pending;
-use super::dirty::flush_all;
-use super::file::{self, AT_END, Held, OpenFile, Placement};
+use super::entries::{remember_status, store_status};
+use super::file::{AT_END, Held, OpenFile, Placement};
+use super::handle::{detach, give_up};
 use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full};
-use super::write::appends;
-use super::{auto, entries, inodes, life};
+use super::{auto, entries, inodes};
 use crate::floor::sys;
 
 /// Whether a file is as our last write left it.
@@ -113,7 +111,7 @@ fn moved_past(file: &OpenFile, entry: &Entry, end: u64) {
 /// Writes `len` pending bytes where they belong.
 fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<(), i32> {
     let fd = file.fd.load(Relaxed);
-    let write_buffer = file.mapped_write_buffer.load(Relaxed) + write_buffer_start(base);
+    let write_buffer = file.attachment.mapped().0 + write_buffer_start(base);
     let is_append = Placement::of_entry(entry).is_append();
     // Where the number means another file, a call made without libc changed it. The guard's handle still
     // leads to the right one.
@@ -168,7 +166,7 @@ fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
         return false;
     }
     let (base, len) = (entry.base.load(Relaxed), length_of(word));
-    let write_buffer = file.mapped_write_buffer.load(Relaxed) + write_buffer_start(base);
+    let write_buffer = file.attachment.mapped().0 + write_buffer_start(base);
     let mut done = 0;
     while done < len {
         let mut there = [0u8; 512];
@@ -192,7 +190,7 @@ fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
 pub(super) fn flush_failed(file: &OpenFile, errno: i32) {
     file.error.store(errno, Relaxed);
     file.note(Why::WriteFailed);
-    file.write_buffer.store(0, Relaxed);
+    file.attachment.pass_through();
 }
 
 /// The first step of quiescing a file: afterwards nothing waits, and an append that was interrupted
@@ -203,7 +201,7 @@ pub fn drain_held(file: &'static OpenFile, held: &Held) {
         flush_failed(file, errno);
     }
     cancel_appends(file, entry, held);
-    file.write_buffer.store(0, Relaxed);
+    file.attachment.pass_through();
 }
 
 /// Advances the generation although nothing is pending, so that an append in flight (below us, or in a
@@ -214,16 +212,6 @@ fn cancel_appends(file: &'static OpenFile, entry: &Entry, held: &Held) {
         if flush_held(file, held).is_err() {
             return;
         }
-    }
-}
-
-/// Before the kernel is asked for bytes of a file: do any of them wait here?
-pub fn before_read(file: &OpenFile, at: u64, len: u64) {
-    if !is_pending() {
-        return;
-    }
-    if overlaps_pending(file, at, len) || inodes::others_pending(file) {
-        flush_all();
     }
 }
 
@@ -298,7 +286,7 @@ pub(super) fn expected_place(file: &OpenFile, entry: &Entry) -> u64 {
 
 /// The kernel's offset of a file from outside; `None` where the end of the file counts.
 fn shared_offset(file: &OpenFile) -> Option<u64> {
-    let counts = file.is_from_outside() && !appends(file);
+    let counts = file.is_from_outside() && !file.appends();
     counts.then(|| sys::seek(file.fd.load(Relaxed), 0, libc::SEEK_CUR).max(0) as u64)
 }
 
@@ -322,43 +310,4 @@ fn write_behind(entry: &Entry, fd: i32, write_buffer: u64, len: u64) -> Result<(
     }
     entry.arrived.store(arrived, SeqCst);
     Ok(())
-}
-
-/// Keeps size and times of the file as they are after a write of ours.
-pub(super) fn remember_status(entry: &Entry, fd: i32) {
-    if let Some(status) = sys::status(fd) {
-        store_status(entry, &status);
-    }
-}
-
-pub(super) fn store_status(entry: &Entry, status: &sys::Status) {
-    entry.size.store(status.size, Relaxed);
-    entry.mtime_ns.store(status.mtime_ns, Relaxed);
-    entry.ctime_ns.store(status.ctime_ns, Relaxed);
-}
-
-/// Whether what waits for a file cannot be written, tried again just now: then every read, write, sync
-/// and close of it fails with that error, most as they would have failed natively, and nothing is
-/// written that the waiting bytes could later overwrite.
-pub fn failing(file: &OpenFile) -> Option<i32> {
-    if file.error.load(Relaxed) == 0 {
-        return None;
-    }
-    flush_all();
-    match file.error.load(Relaxed) {
-        0 => None,
-        errno => Some(errno),
-    }
-}
-
-/// The same for a descriptor, unless it means another file by now.
-pub fn failing_descriptor(fd: i32) -> Option<i32> {
-    let (file, _) = file::open_file(fd)?;
-    let errno = failing(file)?;
-    if sys::status(fd).is_some_and(|status| !is_of(&status, file)) {
-        // As with `Prepared::Replaced`. What waits for the old file is the guard's.
-        life::forget(fd);
-        return None;
-    }
-    Some(errno)
 }

@@ -26,13 +26,11 @@ use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use sweetspot_core::why::Why;
-
-use super::children::{self, passive};
-use super::ending;
 use super::process::{acquire_point, begin_concurrency};
+use super::spawns::{is_spawned_child, passive};
 use super::{deaths, ledger};
 use crate::arch;
+use crate::floor::backoff::Backoff;
 use crate::floor::signals::{self, is_fault, is_programs, set_of};
 use crate::floor::{careful, copy, next, sys};
 
@@ -217,19 +215,17 @@ pub enum Uncovered {
 /// 0, or the thread that has uncovered an action.
 #[unsafe(link_section = ".data")]
 static LOCK: AtomicU64 = AtomicU64::new(0);
-/// Turns after which a lock is taken over whose thread must have been jumped out of.
-const TURNS_MAX: u32 = 100_000;
+/// Turns after which a lock is taken over whose thread must have been jumped out of: a tenth of a second at least.
+const TURNS_MAX: u32 = 2_000;
 
 fn lock() {
     let me = sys::thread_pointer();
+    let mut backoff = Backoff::default();
     for _ in 0..TURNS_MAX {
         match LOCK.compare_exchange(0, me, Relaxed, Relaxed) {
             Ok(_) => return,
             Err(holder) if holder == me => return,
-            Err(_) => {
-                // SAFETY: no arguments.
-                unsafe { sys::syscall!(SYS_sched_yield) };
-            }
+            Err(_) => backoff.wait(),
         }
     }
     LOCK.store(me, Relaxed);
@@ -253,7 +249,7 @@ pub fn uncover(signal: c_int) -> Uncovered {
 
 #[cold]
 fn uncover_followed(signal: c_int) -> Uncovered {
-    if children::is_spawned_child() {
+    if is_spawned_child() {
         // Its actions are its own, but this memory is its parent's: it goes without ours.
         put_aside(signal);
         return Uncovered::No;
@@ -273,16 +269,13 @@ pub fn with_own_mask<R>(uncovered: Uncovered, call: impl FnOnce() -> R) -> (Unco
     (Uncovered::Yes(signal, sys::set_signal_mask(!signals::fault_set())), answer)
 }
 
-/// After it: our handler is in front again.
+/// After it: our handler is in front again. For `ending::cover`.
 #[inline(always)]
 pub fn cover(uncovered: Uncovered) {
     if let Uncovered::Yes(signal, mask) = uncovered {
         put_in_front(signal);
         LOCK.store(0, Relaxed);
         sys::set_signal_mask(mask);
-        if ignores() && !passive() {
-            ending::end_because(Why::FaultsIgnored);
-        }
     }
 }
 

@@ -2,9 +2,8 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::attach;
 use super::file::{Held, OpenFile};
-use super::lane;
+use super::{flush, handle, inodes, lane};
 use crate::floor::atomic::{Threads, swap};
 use crate::floor::backoff::Backoff;
 use crate::floor::{clock, sys};
@@ -54,7 +53,7 @@ impl OpenFile {
     /// The lock was taken from an append that may yet go on.
     fn taken_over(&'static self) -> Held {
         self.frame.store(0, Relaxed);
-        attach::abandon(self);
+        abandon(self);
         Held { file: self, nested: false }
     }
 
@@ -101,5 +100,25 @@ impl OpenFile {
             }
         }
         threads
+    }
+}
+
+/// Another append held the lock and was perhaps left for good: writes out what it committed, and lets
+/// go of its write buffer without ever using it again. The lock is held.
+fn abandon(file: &'static OpenFile) {
+    let held = Held::assumed(file);
+    flush::drain_held(file, &held);
+    handle::detach(file, &held);
+    core::mem::forget(held);
+    file.attachment.give_up();
+    // Nor is its window's memory, into which the old owner may still be copying.
+    let position = file.take_position();
+    file.position.store(position, Relaxed);
+    file.window_len.store(0, Relaxed);
+    if file.buffer_bytes.swap(0, Relaxed) > 0 {
+        inodes::window_closed(file);
+    }
+    if file.pending() == 0 {
+        file.attachment.disown();
     }
 }

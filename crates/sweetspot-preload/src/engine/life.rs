@@ -5,14 +5,16 @@ use core::sync::atomic::Ordering::Relaxed;
 use sweetspot_core::learning::Learning;
 use sweetspot_core::why::Why;
 
-use super::children::{self, passive};
+use super::dirty::release_point;
 use super::file::{self, OpenFile};
 use super::process::acquire_point;
+use super::spawns::{is_spawned_child, passive};
 use super::{
-    alone, attach, changes, concerns, deaths, dirty, ending, flush, ledger, others, pool, quiesce,
-    release_point, table, transition,
+    alone, changes, concerns, deaths, dirty, ending, flush, handle, ledger, others, pool, process,
+    quiesce, table, transition,
 };
 use crate::floor::signals::SignalsBlocked;
+use crate::floor::sys;
 
 /// A descriptor was opened by path, with these open flags. `fd` may be an error.
 pub fn opened(fd: i32, flags: i32) {
@@ -72,7 +74,7 @@ extern "C" fn opened_after_all(fd: i32, flags: i32) -> i32 {
 #[inline(always)]
 fn is_plain(fd: i32) -> bool {
     table::word(fd).is_some_and(|word| !table::is_open(word.load(Relaxed)))
-        && crate::engine::process::stdio() != crate::engine::process::STDIO_BY_RULE
+        && process::stdio() != process::STDIO_BY_RULE
 }
 
 /// A descriptor was made that is no file opened by path: it is never buffered.
@@ -84,7 +86,7 @@ pub fn made(fd: i32) {
 pub fn fetched(pidfd: i32, fd: i32) {
     made(fd);
     deaths::descriptor_made();
-    if fd >= 0 && !crate::engine::process::under_seccomp() && !children::is_spawned_child() {
+    if fd >= 0 && !process::under_seccomp() && !is_spawned_child() {
         others::fetched(pidfd, fd);
     }
 }
@@ -163,7 +165,7 @@ pub fn closing(fd: i32) -> i32 {
         return 0;
     }
     release_point();
-    let failed = flush::failing_descriptor(fd).unwrap_or(0);
+    let failed = failing_descriptor(fd).unwrap_or(0);
     forget(fd);
     failed
 }
@@ -181,7 +183,7 @@ pub fn closes_alone(fd: i32) -> bool {
 /// Ends what is known of a descriptor, whose number may now mean something else.
 pub fn forget(fd: i32) {
     let Some(word) = table::word(fd) else { return };
-    if crate::engine::process::stdio() == crate::engine::process::STDIO_BY_RULE
+    if process::stdio() == process::STDIO_BY_RULE
         && let Some(known) = table::stdio(fd)
     {
         known.store(0, Relaxed);
@@ -198,7 +200,7 @@ pub fn forget(fd: i32) {
     let Some((file, open)) = file::open_file(fd) else { return };
     word.store(table::UNKNOWN, Relaxed);
     if file.references.fetch_sub(1, Relaxed) > 1 {
-        alone::forget_question(file);
+        handle::forget_question(file);
         if file.fd.load(Relaxed) == fd
             && let Some(other) = table::all()
                 .find(|other| file::open_file(*other).is_some_and(|(_, word)| word == open))
@@ -219,14 +221,14 @@ pub fn forget(fd: i32) {
     dirty::take_off(file);
     file.close_cursor();
     pool::drop_window(file, &held);
-    attach::let_go(file);
+    handle::let_go(file);
     drop(held);
     file.free(&registry);
 }
 
 /// Before a descriptor is duplicated: both will share one open file, and others can see the new number.
 pub fn duplicating(fd: i32) {
-    super::before_it_is_shown();
+    dirty::before_it_is_shown();
     if !passive() {
         let _signals = SignalsBlocked::new();
         let registry = file::hold_registry();
@@ -329,7 +331,7 @@ fn survives_exec(file: &OpenFile) {
 /// it for good, though it was to be closed. The child's descriptor means the same open file.
 fn kept_by_child(fd: i32) {
     let was_shared = file::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
-    if children::is_spawned_child() && !was_shared {
+    if is_spawned_child() && !was_shared {
         quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::Shared));
     }
 }
@@ -362,6 +364,18 @@ pub fn hand_over_content(fd: i32) -> Option<i32> {
     incomplete(fd)
 }
 
+/// The same for a descriptor, unless it means another file by now.
+pub fn failing_descriptor(fd: i32) -> Option<i32> {
+    let (file, _) = file::open_file(fd)?;
+    let errno = dirty::failing(file)?;
+    if sys::status(fd).is_some_and(|status| !flush::is_of(&status, file)) {
+        // As with `Prepared::Replaced`. What waits for the old file is the guard's.
+        forget(fd);
+        return None;
+    }
+    Some(errno)
+}
+
 pub(super) fn incomplete(fd: i32) -> Option<i32> {
-    if passive() { None } else { flush::failing_descriptor(fd) }
+    if passive() { None } else { failing_descriptor(fd) }
 }

@@ -7,9 +7,9 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sweetspot_core::why::Why;
 
 use super::changes::mapping_shared;
-use super::children::passive;
 use super::life::incomplete;
 use super::process::acquire_point;
+use super::spawns::passive;
 use super::{file, inodes, quiesce, release_point, table, unseen};
 use crate::floor::proc;
 use crate::floor::sys::{self, Status};

@@ -16,12 +16,14 @@ pub mod children;
 pub mod concerns;
 pub mod deaths;
 pub mod dirty;
+pub mod eligible;
 pub mod embed;
 pub mod ending;
 pub mod entries;
 pub mod file;
 mod fill;
 pub mod flush;
+pub mod handle;
 pub mod handlers;
 pub mod hold;
 pub mod inodes;
@@ -31,7 +33,7 @@ pub mod life;
 pub mod mapping;
 pub mod others;
 pub mod own_files;
-mod pass;
+pub mod pass;
 pub mod pool;
 pub mod process;
 pub mod quiesce;
@@ -39,25 +41,19 @@ pub mod read;
 pub mod records;
 pub mod rules;
 pub mod seek;
+pub mod sharing;
 pub mod space;
+pub mod spawns;
 pub mod streams;
 pub mod table;
 pub mod transition;
 pub mod unseen;
 pub mod write;
 
-use self::children::passive;
+pub use self::dirty::{before_it_is_shown, release_point};
 pub use self::pass::{AtOnce, Outcome, Pass};
 use self::pass::{Kind, disturbed, enter, enter_alone, is_append_placed, is_followed, jumped};
-
-/// A release point: others may come to know of what was written before, or the program sleeps. All that
-/// waits is written out first. Its counterpart is [`process::acquire_point`].
-#[inline(always)]
-pub fn release_point() {
-    if dirty::is_pending() {
-        dirty::flush_all();
-    }
-}
+use self::spawns::passive;
 
 /// A release point that only other processes can notice, as the call looks at no file: what nobody else
 /// looks at goes on waiting. The call is an acquire point, too.
@@ -71,14 +67,6 @@ pub fn public_sync_point() -> Pass {
         dirty::flush_public();
     }
     Pass::ACQUIRE
-}
-
-/// Before others can see something else of this process alone, as its descriptors: files that were closed
-/// need not be free for that.
-pub fn before_it_is_shown() {
-    if !passive() && dirty::is_pending() {
-        dirty::flush_public();
-    }
 }
 
 /// Before a call that shows whether what was closed is free, and one that starts a process, which may

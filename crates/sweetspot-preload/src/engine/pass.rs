@@ -1,17 +1,17 @@
 //! Calls that pass through: what is counted before them, and learned from them afterwards.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use sweetspot_core::append::is_small;
 use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
+use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
+use super::dirty::release_point;
 use super::process::{acquire_point, passive_for_good};
-use super::{
-    attach, concerns, deaths, file, inodes, ledger, quiesce, release_point, space, table,
-    transition,
-};
+use super::spawns::passive;
+use super::{attach, concerns, deaths, file, inodes, ledger, quiesce, space, table, transition};
 use crate::floor::atomic::swap;
 use crate::floor::sys;
 
@@ -365,4 +365,42 @@ impl AtOnce {
     pub(super) fn otherwise() -> AtOnce {
         if passive_for_good() { AtOnce::Pass } else { AtOnce::Ask }
     }
+}
+
+/// Calls of libc's own that passed through. Nothing else is known of them.
+#[unsafe(link_section = ".data")]
+static STDIO_CALLS: AtomicU32 = AtomicU32::new(0);
+
+/// For the summary: stdio makes many calls on a file, so that there is something to say should nothing
+/// be buffered.
+#[cold]
+fn note_stdio(fd: i32) {
+    let calls = STDIO_CALLS.fetch_add(1, Relaxed) + 1;
+    if calls == policy::CALLS_LISTED {
+        match sys::status(fd).is_some_and(|status| status.regular) {
+            true => ledger::note(Why::Stdio),
+            // A pipe or a terminal: the next ones may be on a file.
+            false => STDIO_CALLS.store(0, Relaxed),
+        }
+    }
+}
+
+/// libc reads, writes or seeks on its own account, and is not buffered, on a descriptor that may have
+/// a window: at the kernel's offset, and what stdio uses earns no window.
+pub fn libc_call(fd: i32) -> Pass {
+    if passive() {
+        return Pass::NOTHING;
+    }
+    if ledger::wants_summary() {
+        note_stdio(fd);
+    }
+    quiesce::quiesce(fd, quiesce::Next::Learn);
+    if let Some(word) = file::learning_word(fd) {
+        let value = word.load(Relaxed);
+        if table::is_learning(value) && !Learning(value).has(Learning::STDIO) {
+            swap(word, value, Learning(value).with(Learning::STDIO).0);
+        }
+    }
+    release_point();
+    Pass::ACQUIRE
 }

@@ -7,9 +7,10 @@ use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
+use super::dirty::release_point;
 use super::file::{self, Held, OpenFile};
-use super::transition::is_locked;
-use super::{attach, flush, pool, release_point, table};
+use super::table::is_locked;
+use super::{flush, handle, pool, table};
 use crate::floor::atomic::swap;
 use crate::floor::backoff::Backoff;
 use crate::floor::signals::SignalsBlocked;
@@ -97,7 +98,19 @@ pub fn quiesce_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
         file.note(why);
         file.state.store(table::PASS_THROUGH, Release);
         if !held.nested {
-            attach::let_go(file);
+            handle::let_go(file);
         }
     }
+}
+
+/// Quiesces a file and has the guard let go of it; false: not now. Its writes may earn a handle anew.
+pub fn give_handle_back(fd: i32, file: &'static OpenFile) -> bool {
+    quiesce(fd, Next::Learn);
+    let _signals = SignalsBlocked::new();
+    let held = file.hold();
+    let can = !held.nested && !file.attachment.waits();
+    if can {
+        handle::let_go(file);
+    }
+    can
 }

@@ -12,13 +12,13 @@ use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 
-use super::children::passive;
 use super::file::{self, CLOSED, Hit, OpenFile};
 use super::fill::{Step, Target, miss};
 use super::process::{EPOCH, acquire_point_ahead, passive_for_good};
+use super::spawns::passive;
 use super::{
-    AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone, flush,
-    inodes, ledger, public_sync_point, quiesce, release_point, table, transition,
+    AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, eligible, enter, enter_alone,
+    inodes, ledger, life, public_sync_point, quiesce, release_point, table, transition,
 };
 use crate::arch;
 use crate::floor::errno::fail;
@@ -203,7 +203,7 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         let open = table::tag(word) == table::OPEN;
         let file = open.then(|| OpenFile::from_word(word));
         if file.is_some_and(|file| file.error.load(Relaxed) != 0)
-            && let Some(errno) = flush::failing_descriptor(fd)
+            && let Some(errno) = life::failing_descriptor(fd)
         {
             // The kernel does not know what the program wrote.
             return Outcome::Done(fail(errno));
@@ -242,9 +242,9 @@ fn may_be_alone(kind: Kind, len: usize) -> bool {
 fn before_pass_through(file: Option<&OpenFile>, fd: i32, len: usize, offset: Option<i64>) {
     // A FIFO or a terminal that was opened by its path: the process that writes there, or waits to, notices
     // the read.
-    let is_noticed = |file: &OpenFile| file.traits.load(Relaxed) & transition::NOTICED != 0;
+    let is_noticed = |file: &OpenFile| file.traits.load(Relaxed) & eligible::NOTICED != 0;
     let is_news = |file| {
-        inodes::others_pending(file) || super::children::shows_its_offset(file) || is_noticed(file)
+        inodes::others_pending(file) || super::sharing::shows_its_offset(file) || is_noticed(file)
     };
     if file.is_none_or(is_news) {
         release_point();
@@ -273,7 +273,7 @@ fn read_window(
         let usual = usual_bytes(file.buffer.load(Relaxed));
         let bytes_max = usual.max(file.window_bytes_max.load(Relaxed));
         let at = offset.map_or_else(|| file.current_position(), |offset| offset as u64);
-        flush::before_read(file, at, bytes_max.max(len as u64));
+        dirty::before_read(file, at, bytes_max.max(len as u64));
         match miss(file, fd, target, len, offset, now) {
             Step::Done(answer) => return Some(Outcome::Done(answer)),
             Step::Ready(len) => hit = hit_pieces(file, target, len, offset, Fresh::InThisCall),

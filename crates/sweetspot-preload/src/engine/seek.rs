@@ -8,11 +8,11 @@ use core::sync::atomic::{
 use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 
-use super::children::passive;
 use super::file::{self, AT_END, CLOSED, OpenFile};
+use super::spawns::passive;
 use super::{
-    AtOnce, Kind, Outcome, Pass, changes, children, concerns, disturbed, enter, enter_alone,
-    is_append_placed, is_followed, quiesce, release_point, table,
+    AtOnce, Kind, Outcome, Pass, changes, concerns, disturbed, enter, enter_alone,
+    is_append_placed, is_followed, quiesce, release_point, sharing, table,
 };
 use crate::floor::atomic::{single_threaded, swap};
 use crate::floor::signals::SignalsBlocked;
@@ -91,7 +91,7 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
     // Others see a shared offset move, and may have moved it; and it may be where what waits under another
     // number of the same description is to go.
     let is_shared = file::open_file(fd)
-        .is_some_and(|(file, _)| file.is_from_outside() || children::shows_its_offset(file));
+        .is_some_and(|(file, _)| file.is_from_outside() || sharing::shows_its_offset(file));
     let kind = if is_shared || is_news(whence) { Kind::SeekAcquire } else { Kind::Seek };
     // The size counts, and it may wait in another open file of the same inode.
     if kind == Kind::SeekAcquire {

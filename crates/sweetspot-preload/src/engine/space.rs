@@ -7,16 +7,16 @@ use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
-use super::attach::{detach, give_up};
 use super::auto;
 use super::file::{Held, OpenFile};
+use super::handle::{detach, give_up};
 use crate::floor::atomic::count;
 use crate::floor::sys;
 
 /// The most that may wait for a file, in bytes.
 pub(super) fn append_bytes_max(file: &OpenFile) -> u64 {
     // Wherever in a page the first byte lies, there is room.
-    auto::append_bytes(file).min(file.mapped_bytes.load(Relaxed) - PAGE_BYTES)
+    auto::append_bytes(file).min(file.attachment.mapped().1 - PAGE_BYTES)
 }
 
 /// The largest [`sweetspot_core::ledger::write_buffer_start`], rounded up. It is not the size of a page
@@ -73,7 +73,7 @@ pub(super) fn is_disk_nearly_full(file: &OpenFile, held: &Held) -> bool {
 /// meet its largest size. An offset that others share is left alone.
 pub(super) fn may_grow(file: &OpenFile, fd: i32, position: u64) -> bool {
     if file.is_from_outside()
-        || position + file.mapped_bytes.load(Relaxed) <= file.grows_to.load(Relaxed)
+        || position + file.attachment.mapped().1 <= file.grows_to.load(Relaxed)
     {
         return true;
     }

@@ -145,3 +145,8 @@ pub fn is_free(value: u64) -> bool {
 pub fn is_learning(value: u64) -> bool {
     tag(value) == LEARNING && !Learning(value).has(Learning::LOCKED)
 }
+
+/// Whether a transition owns the word of a file that is learning.
+pub fn is_locked(word: u64) -> bool {
+    tag(word) == LEARNING && Learning(word).has(Learning::LOCKED)
+}

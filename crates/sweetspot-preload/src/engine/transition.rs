@@ -7,9 +7,11 @@ use sweetspot_core::ledger::{BUFFER_OFF, Counter};
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
-use super::children::passive;
+use super::eligible::{NOTICED, Refusal, Trust, may_have_window, may_wait};
 use super::file::{self, OpenFile};
-use super::{alone, deaths, handlers, inodes, ledger, records, rules, table};
+use super::spawns::{self, passive};
+use super::table::is_locked;
+use super::{alone, deaths, ending, handlers, inodes, ledger, records, rules, table};
 use crate::floor::atomic::swap;
 use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
@@ -18,12 +20,12 @@ use crate::floor::sys::{self, Status};
 /// Tries to give the file of a descriptor a window. Where it may not have one, it stays as it was or
 /// passes through for good.
 pub fn open_window(fd: i32) {
-    if passive() || !super::ending::can_buffer() {
+    if passive() || !ending::can_buffer() {
         return;
     }
     let _signals = SignalsBlocked::new();
     let registry = file::hold_registry();
-    if super::children::forking() {
+    if spawns::forking() {
         return;
     }
     let Some(word) = file::learning_word(fd) else { return };
@@ -76,11 +78,6 @@ pub fn open_window(fd: i32) {
             return;
         }
     }
-}
-
-/// Whether a transition owns the word of a file that is learning.
-pub(super) fn is_locked(word: u64) -> bool {
-    table::tag(word) == table::LEARNING && Learning(word).has(Learning::LOCKED)
 }
 
 /// Gives a descriptor that has none an open file, still learning: its inode becomes known, or
@@ -182,60 +179,6 @@ struct Facts {
     position: u64,
     buffer: u32,
     trust: Trust,
-}
-
-/// Why a file gets no window.
-pub enum Refusal {
-    /// Ask again later.
-    Later,
-    /// Never for this open file.
-    Final(Why),
-}
-
-/// Whether a file that is open with these flags may be buffered: not where each transfer is to go to the
-/// device, or none to the file.
-pub fn may_wait(flags: i32) -> bool {
-    let direct = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
-    flags & direct & !libc::O_LARGEFILE == 0
-}
-
-/// In `OpenFile::traits`: its times say nothing about its content; others notice each read of it.
-pub const UNTIMED: u32 = 1;
-pub const NOTICED: u32 = 2;
-
-/// By what a window can be confirmed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
-    /// The times of the file change with its content.
-    Times,
-    /// They need not, where a program makes up the content (FUSE): a window is only filled again.
-    Nothing,
-}
-
-impl Trust {
-    /// Remembers it for the file.
-    pub fn keep(self, file: &OpenFile) {
-        let untimed = if self == Trust::Nothing { UNTIMED } else { 0 };
-        file.traits.store(untimed, Relaxed);
-    }
-}
-
-/// Whether a window may answer reads of a file, and by what it is confirmed. It is asked before the first
-/// one, also where the file's writes wait already.
-///
-/// # Errors
-/// Why not.
-pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
-    const FUSE: u64 = 0x6573_5546;
-    let (magic, _) = sys::file_system(fd).ok_or(Refusal::Later)?;
-    if inodes::MADE_UP.contains(&magic) {
-        return Err(Refusal::Final(Why::NotRegular));
-    }
-    let acquires_unseen = super::unseen::shares_memory() || super::unseen::may_acquire();
-    if acquires_unseen && !rules::is_unobserved(fd) {
-        return Err(Refusal::Final(Why::SharedMemory));
-    }
-    Ok(if magic == FUSE { Trust::Nothing } else { Trust::Times })
 }
 
 fn examine(fd: i32, known: Option<&OpenFile>, learned: Learning) -> Result<Facts, Refusal> {

@@ -8,10 +8,11 @@ use core::sync::atomic::{
 
 use sweetspot_core::why::Why;
 
-use super::children::passive;
+use super::dirty::release_point;
 use super::ending::end_because;
 use super::quiesce::{self, Next, quiesce};
-use super::{attach, file, release_point, rules, table};
+use super::spawns::passive;
+use super::{file, rules, table};
 
 /// Whether there is a writable mapping that a child of a fork would share.
 #[unsafe(link_section = ".data")]
@@ -97,7 +98,7 @@ pub fn will_count_writes() {
     release_point();
     for fd in table::all() {
         let public = file::open_file(fd).filter(|(file, _)| !file.is_unobserved());
-        if public.is_some_and(|(file, _)| attach::may_wait(file)) {
+        if public.is_some_and(|(file, _)| file.attachment.may_wait()) {
             quiesce(fd, Next::PassThrough(Why::Watched));
         }
     }

@@ -14,15 +14,16 @@ use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::why::Why;
 
 use super::append::{Append, LAST_WRITTEN, append, is_append_due, stamp_order, update_window};
-use super::attach::{ask, attach, detach, enlarge, give_up, stand, wants_more};
-use super::children::passive;
-use super::dirty::{flush_all, take_off};
-use super::file::{self, AT_END, Attachment, OpenFile};
-use super::flush::{
-    expected_place, failing, failing_descriptor, follow_offset, is_of, is_recalled, store_status,
-};
+use super::attach::{ask, attach, enlarge, wants_more};
+use super::dirty::{failing, flush_all, take_off};
+use super::entries::store_status;
+use super::file::{self, AT_END, OpenFile};
+use super::flush::{expected_place, follow_offset, is_of, is_recalled};
+use super::handle::{detach, give_up, stand};
+use super::life::failing_descriptor;
 use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
+use super::spawns::passive;
 use super::{
     AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, entries, inodes,
     is_followed, lane, ledger, life, others, public_sync_point, quiesce, release_point, table,
@@ -78,7 +79,7 @@ pub fn waits_alone(word: u64, buffer: *const u8, len: usize) -> Option<isize> {
     }
     let file = OpenFile::from_word(word);
     // SAFETY: a file with a lane has an entry, and those are mapped for good.
-    let entry = || unsafe { &*file.entry.load(Relaxed) };
+    let entry = || unsafe { file.attachment.entry_unchecked() };
     let before = entry().word.load(Relaxed);
     let pending = length_unless_owned(before);
     // While it has an owner that is more than fits.
@@ -87,7 +88,7 @@ pub fn waits_alone(word: u64, buffer: *const u8, len: usize) -> Option<isize> {
     if !unsafe { clock::tick_alone() } || !entries::guarded() || room < len as u64 {
         return None;
     }
-    let to = file.write_buffer.load(Relaxed).wrapping_add(pending) as *mut u8;
+    let to = file.attachment.write_buffer().wrapping_add(pending) as *mut u8;
     // SAFETY: the write buffer has room, as checked; the program's side may be anything.
     if unsafe { copy::copy_at_once(to, buffer, len) } {
         return None;
@@ -197,7 +198,9 @@ fn write_buffered(
     kind: Kind,
 ) -> Option<Outcome> {
     match (kind, source) {
-        (Kind::Write, Source::Buffer(buffer, len)) if file.is_append_placed() || !appends(file) => {
+        (Kind::Write, Source::Buffer(buffer, len))
+            if file.is_append_placed() || !file.appends() =>
+        {
             match append(Append { file, word, fd, buffer, len: len as u64 }) {
                 true => Some(Outcome::Done(len as isize)),
                 false => write_prepared(file, fd, buffer, len),
@@ -261,10 +264,6 @@ fn gains_nothing(file: &OpenFile) -> bool {
     file.is_on() && stand(file).gains_nothing(file.buffer_bytes.load(Relaxed) != 0)
 }
 
-pub(super) fn appends(file: &OpenFile) -> bool {
-    file.flags.load(Relaxed) & libc::O_APPEND as u32 != 0
-}
-
 /// What is to be done with a write that the fast path did not take.
 enum Prepared {
     /// Try to append again.
@@ -291,7 +290,7 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
     if is_recalled(file) {
         return recalled(file, fd);
     }
-    if file.write_buffer.load(Relaxed) == 0 && !may_attach(file, fd) {
+    if !file.attachment.waits() && !may_attach(file, fd) {
         return Prepared::PassThrough;
     }
     if !entries::guarded() {
@@ -313,14 +312,14 @@ fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
 /// Attaches a file whose writes pass through to the ledger, if the guard has answered; asks the guard
 /// where it is time to ask again. Whether the file is attached.
 fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
-    if matches!(file.attachment.get(), Attachment::Asked | Attachment::Held) {
+    if file.attachment.may_wait() {
         attach(file, fd);
     } else if stand(file).is_asked_after(file.counted(Counter::PassedWrites)) {
         let _signals = SignalsBlocked::new();
         let _registry = file::hold_registry();
         ask(file, fd);
     }
-    file.write_buffer.load(Relaxed) != 0
+    file.attachment.waits()
 }
 
 /// What waits from now on begins here; nothing of the file does yet.
@@ -328,7 +327,7 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
     let _signals = SignalsBlocked::new();
     let _dirty = dirty::hold_dirty();
     let held = file.hold();
-    if held.nested || !file.is_buffered() || file.write_buffer.load(Relaxed) == 0 {
+    if held.nested || !file.is_buffered() || !file.attachment.waits() {
         return Prepared::PassThrough;
     }
     if file.dirty.load(Relaxed) != 0 {
@@ -383,8 +382,7 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
 fn place_at(file: &OpenFile, entry: &Entry, position: u64) {
     entry.base.store(position, Relaxed);
     file.end.store(position, Relaxed);
-    file.write_buffer
-        .store(file.mapped_write_buffer.load(Relaxed) + write_buffer_start(position), Relaxed);
+    file.attachment.wait_from(write_buffer_start(position));
     stamp_order(file, entry);
     clock::want();
     // After where the end is: another thread may ask without the lock (`resolved_position`).
@@ -413,7 +411,7 @@ fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> 
     after_others(fd, Kind::Write);
     let _signals = SignalsBlocked::new();
     let held = file.hold();
-    if !file.is_on() || held.nested || file.pending() > 0 || appends(file) {
+    if !file.is_on() || held.nested || file.pending() > 0 || file.appends() {
         return None;
     }
     let at = file.take_position();

@@ -13,8 +13,8 @@ use core::ffi::c_char;
 use sweetspot_core::why::Why;
 
 use crate::engine::{
-    self, Pass, changes, children, dirty, embed, ending, life, mapping, own_files, rules, space,
-    streams, table, unseen,
+    self, Pass, changes, children, dirty, embed, ending, life, mapping, own_files, pass, rules,
+    sharing, space, spawns, table, unseen,
 };
 use crate::observer::{self, ANY, Sharing, Watch};
 pub use crate::observer::{Kind, is_on as is_observed, ways};
@@ -138,7 +138,7 @@ pub fn seek(fd: i32, offset: i64, whence: i32) -> Outcome {
 pub fn libc_call(kind: Kind, fd: i32, len: u64) -> Outcome {
     match observer::libc_call(kind, fd, len, None) {
         Some(watch) => Outcome::Watch(watch),
-        None => Outcome::PassThrough(streams::libc_call(fd)),
+        None => Outcome::PassThrough(pass::libc_call(fd)),
     }
 }
 
@@ -176,7 +176,7 @@ pub fn takes_no_part() -> bool {
         observer::sync_point();
         return true;
     }
-    children::passive()
+    spawns::passive()
 }
 
 /// Whether a release point has any effect: something waits, or such points are counted.
@@ -197,7 +197,7 @@ pub fn message_is_needed(domain: *const c_char) -> Pass {
 
 /// Before libc may open, read and close a file of its own; `reads` says whether, if anybody is to know.
 fn before_own_file(reads: impl FnOnce() -> bool) -> Pass {
-    let is_concerned = is_observed() || !children::passive();
+    let is_concerned = is_observed() || !spawns::passive();
     if is_concerned && reads() { pass_through() } else { Pass::NOTHING }
 }
 
@@ -367,9 +367,9 @@ pub fn after_fork(child: i32) {
 /// Before a vfork or spawn by this thread, by a list of file actions (0: none).
 pub fn before_spawn(actions: usize) {
     if is_observed() {
-        observer::shares(Sharing::Inherited, |fd| children::is_named(actions, fd));
+        observer::shares(Sharing::Inherited, |fd| sharing::is_named(actions, fd));
     } else {
-        if children::is_named(actions, children::OPENS) {
+        if sharing::is_named(actions, sharing::OPENS) {
             changes::spawn_opens();
         }
         children::before_spawn(actions);

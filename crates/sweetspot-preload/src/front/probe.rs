@@ -15,8 +15,8 @@ use sweetspot_core::ledger::{
 };
 use sweetspot_core::policy::{READS_TO_EARN, WRITES_TO_EARN};
 
-use crate::engine::children::passive;
 use crate::engine::file::Attachment;
+use crate::engine::spawns::passive;
 use crate::engine::{self, file};
 use crate::floor::{clock, sys};
 use crate::front::dispatch::{self, Outcome};

@@ -8,7 +8,7 @@ use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
 use sweetspot_core::size::{self, BufferSize, Parsed};
 use sweetspot_core::why::Why;
 
-use crate::engine::{self, children, ledger, process, rules};
+use crate::engine::{self, ledger, process, rules, spawns};
 use crate::floor::environment::{self, Variables};
 use crate::floor::{aside, atomic, next, shared, sys};
 use crate::front::{dispatch, probe, reach};
@@ -71,13 +71,13 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
     aside::program_begins();
     reach::streams::start();
     if let Some(which) = variable(b"SWEETSPOT_STDIO")
-        && !children::passive()
+        && !spawns::passive()
         && engine::streams::are_seen()
     {
         let by_rule = which == b"rules";
         process::set_stdio(if by_rule { process::STDIO_BY_RULE } else { process::STDIO_ALL });
     }
-    if ledger::wants_summary() && !children::passive() {
+    if ledger::wants_summary() && !spawns::passive() {
         // A program that uses nothing but stdio opens no buffer, and the summary is to say why.
         engine::streams::are_seen();
     }

@@ -230,7 +230,7 @@ macro_rules! syncs {
         fn $name(fd: c_int) -> c_int, next => {
             changes::syncing(fd);
             let pass = dispatch::pass_through();
-            if let Some(errno) = crate::engine::flush::failing_descriptor(fd) {
+            if let Some(errno) = crate::engine::life::failing_descriptor(fd) {
                 return crate::floor::errno::fail(errno) as c_int;
             }
             let answer = next(fd);

@@ -5,14 +5,13 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::engine::children::{
-    OPENS, after_exec, after_spawn, begin_actions, forget_actions, named_in_actions,
-};
+use crate::engine::children::{after_exec, after_spawn};
 use crate::engine::deaths;
 use crate::engine::ending::end_status;
 use crate::engine::handlers;
 use crate::engine::life::is_for_writing;
 use crate::engine::process::begin_concurrency;
+use crate::engine::sharing::{OPENS, begin_actions, forget_actions, named_in_actions};
 use crate::floor::aside;
 use crate::front::dispatch::{
     self, after_fork, before_exec, before_fork, before_spawn, end, end_because,

@@ -18,7 +18,7 @@ use super::{dup, rights, signals, system, transfer};
 use crate::arch::old;
 use crate::engine::process::begin_concurrency;
 use crate::engine::table::DESCRIPTORS_MAX;
-use crate::engine::{self, changes, children, deaths, ending, handlers, life, mapping};
+use crate::engine::{self, changes, deaths, ending, handlers, life, mapping, spawns};
 use crate::floor::aside;
 use crate::front::dispatch;
 use crate::front::reach::target::{Environment, Target};
@@ -260,7 +260,7 @@ fn on_rights(call: &Call) -> Option<isize> {
         }
         libc::SYS_setrlimit => {
             let answer = passed_through(next);
-            crate::engine::attach::limits_changed();
+            crate::engine::changes::limits_changed();
             answer
         }
         libc::SYS_prlimit64 => {
@@ -341,7 +341,7 @@ fn among_processes(call: &Call) -> Option<isize> {
             signals::disposition_changing(fd, || handlers::peek(b as *const usize));
             let uncovered = handlers::uncover(fd);
             let answer = next();
-            handlers::cover(uncovered);
+            ending::cover(uncovered);
             answer
         }
         libc::SYS_process_vm_readv => {
@@ -406,7 +406,7 @@ fn of_processes(call: &Call) -> Option<isize> {
         _ if confines(number) => {
             dispatch::end_because(Why::Confined);
             if number == libc::SYS_seccomp {
-                children::filtering();
+                spawns::filtering();
             }
             next()
         }

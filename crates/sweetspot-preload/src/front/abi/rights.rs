@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::engine::children::filtering;
+use crate::engine::spawns::filtering;
 use crate::engine::{deaths, others};
 use crate::front::dispatch;
 
@@ -78,7 +78,7 @@ macro_rules! limits {
         fn $name($($arg: $type),*) -> $ret, next => {
             let pass = dispatch::pass_through();
             let answer = next($($arg),*);
-            crate::engine::attach::limits_changed();
+            crate::engine::changes::limits_changed();
             pass.done();
             answer
         }
@@ -93,7 +93,7 @@ limits! {
 
 /// After `prlimit`, of this process (0) or another one.
 pub(super) fn limits_set(process: c_int, resource: c_int, new: Pointer, answer: c_int) {
-    crate::engine::attach::limits_changed();
+    crate::engine::changes::limits_changed();
     let is_size = resource == libc::RLIMIT_FSIZE as c_int;
     if answer == 0 && is_size && !new.is_null() && deaths::can_wait() {
         others::limited(process);

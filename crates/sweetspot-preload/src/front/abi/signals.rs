@@ -6,8 +6,8 @@
 use core::ffi::{c_int, c_uint};
 
 use super::Pointer;
-use crate::engine::children::passive;
-use crate::engine::{deaths, handlers};
+use crate::engine::spawns::passive;
+use crate::engine::{deaths, ending, handlers};
 use crate::floor::careful::{self, MaskChange};
 use crate::front::dispatch;
 
@@ -118,7 +118,7 @@ macro_rules! dispositions {
             disposition_changing($signal, || $handler);
             let uncovered = handlers::uncover($signal);
             let answer = next($signal $(, $arg)*);
-            handlers::cover(uncovered);
+            ending::cover(uncovered);
             answer
         }
     })*};
@@ -142,7 +142,7 @@ hook! {
         let pass = dispatch::public_sync_point();
         let uncovered = handlers::uncover(signal);
         let (uncovered, answer) = handlers::with_own_mask(uncovered, || next(signal, handler));
-        handlers::cover(uncovered);
+        ending::cover(uncovered);
         careful::blocking(crate::floor::sys::change_signal_mask(libc::SIG_BLOCK, 0));
         pass.done();
         answer

@@ -185,14 +185,14 @@ fn each_passed(message: *const libc::msghdr, with: fn(c_int)) {
 /// Before a message is sent: descriptors in it will be shared.
 pub(super) fn sending(message: *const libc::msghdr) {
     each_passed(message, changes::sending);
-    if !crate::engine::children::passive() {
+    if !crate::engine::spawns::passive() {
         each_passed(message, |fd| dispatch::special_use(fd, Why::Shared));
     }
 }
 
 /// After a message came: descriptors in it are new.
 pub(super) fn received(message: *const libc::msghdr) {
-    if !crate::engine::children::passive() {
+    if !crate::engine::spawns::passive() {
         each_passed(message, |fd| {
             dispatch::made(fd);
             changes::received(fd);

@@ -18,7 +18,7 @@ use libc::{Elf64_Ehdr, Elf64_Phdr};
 use sweetspot_core::{linkers, policy};
 
 use self::environment::{Names, elements, readable_text, sound_entries, without};
-use crate::engine::children::is_filtered;
+use crate::engine::spawns::is_filtered;
 use crate::floor::atomic::single_threaded;
 use crate::floor::{aside, proc, sys};
 

@@ -1,0 +1,65 @@
+//! Which files may be buffered: what is asked of one before its position becomes ours, and before its writes
+//! wait.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use sweetspot_core::why::Why;
+
+use super::file::OpenFile;
+use super::{inodes, rules, unseen};
+use crate::floor::sys;
+
+/// Why a file gets no window.
+pub enum Refusal {
+    /// Ask again later.
+    Later,
+    /// Never for this open file.
+    Final(Why),
+}
+
+/// Whether a file that is open with these flags may be buffered: not where each transfer is to go to the
+/// device, or none to the file.
+pub fn may_wait(flags: i32) -> bool {
+    let direct = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
+    flags & direct & !libc::O_LARGEFILE == 0
+}
+
+/// In `OpenFile::traits`: its times say nothing about its content; others notice each read of it.
+pub const UNTIMED: u32 = 1;
+
+pub const NOTICED: u32 = 2;
+
+/// By what a window can be confirmed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// The times of the file change with its content.
+    Times,
+    /// They need not, where a program makes up the content (FUSE): a window is only filled again.
+    Nothing,
+}
+
+impl Trust {
+    /// Remembers it for the file.
+    pub fn keep(self, file: &OpenFile) {
+        let untimed = if self == Trust::Nothing { UNTIMED } else { 0 };
+        file.traits.store(untimed, Relaxed);
+    }
+}
+
+/// Whether a window may answer reads of a file, and by what it is confirmed. It is asked before the first
+/// one, also where the file's writes wait already.
+///
+/// # Errors
+/// Why not.
+pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
+    const FUSE: u64 = 0x6573_5546;
+    let (magic, _) = sys::file_system(fd).ok_or(Refusal::Later)?;
+    if inodes::MADE_UP.contains(&magic) {
+        return Err(Refusal::Final(Why::NotRegular));
+    }
+    let acquires_unseen = unseen::shares_memory() || unseen::may_acquire();
+    if acquires_unseen && !rules::is_unobserved(fd) {
+        return Err(Refusal::Final(Why::SharedMemory));
+    }
+    Ok(if magic == FUSE { Trust::Nothing } else { Trust::Times })
+}

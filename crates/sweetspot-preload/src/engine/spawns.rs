@@ -1,0 +1,156 @@
+//! Forks, and threads that wait in a vfork or spawn: does this thread take part in anything meanwhile?
+//!
+//! The child of a vfork or spawn runs in the memory of its parent, with the parent's thread pointer. Whatever
+//! it does must not touch what is kept here. It ends when the parent goes on, which nobody is told: the
+//! parent's next call finds that out, here.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
+
+use super::concerns;
+use super::process::{
+    PASSIVE_SPAWN, clear_passive, passive_reasons, set_passive, set_under_seccomp, under_seccomp,
+};
+use crate::floor::backoff::Backoff;
+use crate::floor::sys;
+
+/// Whether hooks must pass calls through without touching any state. The one test at the head of every
+/// slow path.
+#[inline(always)]
+pub fn passive() -> bool {
+    concerns::of(concerns::PASSIVE) != 0 && still_passive()
+}
+
+/// Threads that are inside a fork: no window opens meanwhile.
+#[unsafe(link_section = ".data")]
+static FORKING: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a fork is in progress.
+pub fn forking() -> bool {
+    FORKING.load(Relaxed) != 0
+}
+
+/// A fork begins, or ends, in this process.
+pub fn count_fork(begins: bool) {
+    match begins {
+        true => FORKING.fetch_add(1, Relaxed),
+        false => FORKING.fetch_sub(1, Relaxed),
+    };
+}
+
+/// In the child of a fork none is in progress.
+pub fn forget_forks() {
+    FORKING.store(0, Relaxed);
+}
+
+/// Threads that wait in a vfork or spawn, and their process.
+struct Spawner {
+    thread: AtomicU64,
+    process: AtomicI32,
+    /// The list of file actions by which they spawn; 0: none.
+    actions: AtomicUsize,
+}
+
+const SPAWNERS_MAX: usize = 64;
+
+static SPAWNERS: [Spawner; SPAWNERS_MAX] = [const {
+    Spawner { thread: AtomicU64::new(0), process: AtomicI32::new(0), actions: AtomicUsize::new(0) }
+}; SPAWNERS_MAX];
+
+#[unsafe(link_section = ".data")]
+static SPAWNING: AtomicU32 = AtomicU32::new(0);
+
+/// What is called in the parent, once it goes on; a function of what starts processes.
+#[unsafe(link_section = ".data")]
+static GOES_ON: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// This thread is about to wait in a vfork or spawn, by a list of file actions (0: none). It takes part in
+/// nothing until `goes_on` has been called, which calls [`ended`] and [`end`].
+pub fn begin(actions: usize, goes_on: fn()) {
+    GOES_ON.store(goes_on as *mut (), Relaxed);
+    let me = sys::thread_pointer();
+    let process = sys::process_id();
+    let mut backoff = Backoff::default();
+    loop {
+        for spawner in &SPAWNERS {
+            if spawner.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok() {
+                spawner.process.store(process, Relaxed);
+                spawner.actions.store(actions, Relaxed);
+                SPAWNING.fetch_add(1, Relaxed);
+                set_passive(PASSIVE_SPAWN);
+                return;
+            }
+        }
+        backoff.wait();
+    }
+}
+
+/// A vfork or spawn of this thread is over: takes note of that, and returns the list of file actions. `None`:
+/// there is none.
+pub fn ended() -> Option<usize> {
+    let me = sys::thread_pointer();
+    let spawner = SPAWNERS.iter().find(|spawner| spawner.thread.load(Relaxed) == me)?;
+    let actions = spawner.actions.load(Relaxed);
+    spawner.thread.store(0, Relaxed);
+    Some(actions)
+}
+
+/// After [`ended`]: this thread takes part again.
+pub fn end() {
+    count_fork(false);
+    if SPAWNING.fetch_sub(1, Relaxed) == 1 {
+        FILTERED.store(false, Relaxed);
+        clear_passive(PASSIVE_SPAWN);
+    }
+}
+
+/// Whether the reasons to be passive hold for this thread: the slow half of [`passive`].
+#[cold]
+fn still_passive() -> bool {
+    if passive_reasons() != PASSIVE_SPAWN {
+        return true;
+    }
+    let me = sys::thread_pointer();
+    match SPAWNERS.iter().find(|spawner| spawner.thread.load(Relaxed) == me) {
+        None => false,
+        // The child of a vfork has our memory and our thread pointer, but not our process id.
+        Some(spawner) if spawner.process.load(Relaxed) != sys::process_id() => true,
+        Some(_) => {
+            let goes_on = GOES_ON.load(Relaxed);
+            // SAFETY: stored by `begin` alone, before there was a spawner.
+            let goes_on: fn() = unsafe { core::mem::transmute(goes_on) };
+            goes_on();
+            false
+        }
+    }
+}
+
+/// Whether the child of a vfork has asked for a seccomp filter, which its parent is not under.
+#[unsafe(link_section = ".data")]
+static FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// A seccomp filter is asked for.
+pub fn filtering() {
+    match is_spawned_child() {
+        true => FILTERED.store(true, Relaxed),
+        false => set_under_seccomp(),
+    }
+}
+
+/// Whether one is in force that may kill for a call of ours.
+pub fn is_filtered() -> bool {
+    under_seccomp() || FILTERED.load(Relaxed) && is_spawned_child()
+}
+
+/// Whether this is the child of a vfork or spawn, which runs in its parent's memory.
+pub fn is_spawned_child() -> bool {
+    if passive_reasons() & PASSIVE_SPAWN == 0 {
+        return false;
+    }
+    let me = sys::thread_pointer();
+    SPAWNERS.iter().any(|spawner| {
+        spawner.thread.load(Relaxed) == me && spawner.process.load(Relaxed) != sys::process_id()
+    })
+}
