@@ -2,22 +2,23 @@
 
 use std::time::Duration;
 
-/// Reads `90s`, `5m`, `1h`.
+/// Reads `500ms`, `1.5s`, `90`, `5m`, `1h`.
 ///
 /// # Errors
-/// Where it is something else.
+/// Where it is something else, or nothing.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let seconds = match unit {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => 0,
+    let (number, unit) = text.split_at(text.trim_end_matches(char::is_alphabetic).len());
+    let unit_seconds = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => 0.0,
     };
-    let number: Option<u64> = text[..text.len() - unit.len()].parse().ok();
-    match number.and_then(|number| number.checked_mul(seconds)) {
-        Some(0) | None => Err("expected a time such as 90s, 5m or 1h".to_string()),
-        Some(seconds) => Ok(Duration::from_secs(seconds)),
+    let seconds = number.trim_end().parse().map(|number: f64| number * unit_seconds);
+    match seconds.map(Duration::try_from_secs_f64) {
+        Ok(Ok(duration)) if !duration.is_zero() => Ok(duration),
+        _ => Err("expected a time such as 90s, 5m or 1h".to_string()),
     }
 }
 
@@ -39,17 +40,23 @@ mod tests {
     #[test]
     fn times() {
         for (text, expected) in [
-            ("90", Some(90)),
-            ("90s", Some(90)),
-            ("5m", Some(300)),
-            ("2h", Some(7200)),
+            ("90", Some(90_000)),
+            ("90s", Some(90_000)),
+            ("500ms", Some(500)),
+            ("1.5s", Some(1_500)),
+            ("2 min", Some(120_000)),
+            ("5m", Some(300_000)),
+            ("2h", Some(7_200_000)),
             ("0s", None),
+            ("infs", None),
+            ("nan", None),
             ("m", None),
             ("5d", None),
             ("-5m", None),
             ("99999999999999999999s", None),
+            ("1e400s", None),
         ] {
-            assert_eq!(duration(text).ok(), expected.map(Duration::from_secs), "{text}");
+            assert_eq!(duration(text).ok(), expected.map(Duration::from_millis), "{text}");
         }
     }
 

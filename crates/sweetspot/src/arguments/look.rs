@@ -2,6 +2,7 @@
 //! `summary`, `recover`, `doctor`, and what packages ask for.
 
 use super::TEMPLATE;
+use crate::ladder::duration;
 use clap::{Args, ValueEnum, ValueHint};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -38,18 +39,10 @@ pub struct Top {
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let unit = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit);
-    let scale = match unit {
-        "s" | "" => 1.0,
-        "ms" => 0.001,
-        "m" | "min" => 60.0,
-        _ => return Err("expected a time such as 2s or 500ms".to_owned()),
-    };
-    let seconds = number.trim().parse::<f64>().map_err(|error| error.to_string())?;
-    match Duration::try_from_secs_f64(seconds * scale) {
+    match duration(text) {
         Ok(interval) if INTERVALS.contains(&interval) => Ok(interval),
-        _ => Err("from 100ms to 60min".to_owned()),
+        Ok(_) => Err("from 100ms to 60min".to_owned()),
+        Err(_) => Err("expected a time such as 2s or 500ms".to_owned()),
     }
 }
 
