@@ -111,19 +111,6 @@ pub fn main(words: &[&str]) -> ExitCode {
     }
 }
 
-/// The short form, as a step of `cargo xtask test`. True if nothing differs.
-pub fn quick() -> bool {
-    let settings = Settings {
-        sizes: SIZES_QUICK.iter().map(|size| (*size).to_owned()).collect(),
-        only: String::new(),
-        quick: true,
-    };
-    run(&settings).unwrap_or_else(|wrong| {
-        eprintln!("xtask conformance: {wrong}");
-        false
-    })
-}
-
 fn parse(words: &[&str]) -> Result<Settings, String> {
     let mut settings = Settings { sizes: Vec::new(), only: String::new(), quick: false };
     let mut words = words.iter();

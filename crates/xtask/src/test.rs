@@ -5,10 +5,12 @@
 
 #![allow(unsafe_code)]
 
+use crate::commands::ends_with_us;
 use crate::needs;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Tests that passed and failed.
@@ -52,13 +54,15 @@ pub fn run(filter: &[&str]) -> bool {
     step("lints", &mut |_| {
         cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
     });
-    // Beside the tests, which wait a good deal; packages are tried in one of these roots.
-    let mut roots = filter.is_empty().then(begin_roots);
+    let beside = filter.is_empty().then(|| thread::spawn(|| BESIDE.map(said_by)));
     step("tests", &mut |count| cargo_test(filter, count));
-    if filter.is_empty() {
-        step("other roots", &mut |_| roots.take().is_none_or(end_roots));
+    if let Some(beside) = beside {
+        let said = beside.join().expect("it does not panic");
+        for ((name, _), mut said) in BESIDE.into_iter().zip(said) {
+            step(name, &mut |_| show(&mut said));
+        }
+        // In one of the roots that are there now.
         step("packages", &mut |_| crate::package::quick());
-        step("conformance", &mut |_| crate::conformance::quick());
     }
     println!();
     for Done { name, took, passed } in &done {
@@ -87,24 +91,29 @@ pub fn oldest_compiler() -> bool {
     rustup(&["run", version, "cargo", "check", "-p", "sweetspot-io", "--all-features", "--locked"])
 }
 
-/// Starts the table of programs in roots of the oldest and the newest Debian; returns it with what it says.
-fn begin_roots() -> io::Result<(Child, File)> {
+/// What runs beside the tests, which wait a good deal, one after the other: the table of programs in roots of
+/// the oldest and the newest Debian, and other people's tests.
+const BESIDE: [(&str, [&str; 2]); 2] =
+    [("other roots", ["matrix", "--short"]), ("conformance", ["conformance", "--quick"])];
+
+/// Runs a command of xtask; returns whether it ended well, and what it said.
+fn said_by((_, words): (&str, [&str; 2])) -> io::Result<(bool, File)> {
     let says = tempfile::tempfile()?;
-    let mut matrix = Command::new(std::env::current_exe()?);
-    matrix.args(["matrix", "--short"]).stdin(Stdio::null());
-    let child = matrix.stdout(says.try_clone()?).stderr(says.try_clone()?).spawn()?;
-    Ok((child, says))
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(words).stdin(Stdio::null()).stdout(says.try_clone()?).stderr(says.try_clone()?);
+    let begun = Instant::now();
+    let status = ends_with_us(&mut command).status()?;
+    writeln!(&says, "({:.1} s beside the tests)", begun.elapsed().as_secs_f64())?;
+    Ok((status.success(), says))
 }
 
-fn end_roots(begun: io::Result<(Child, File)>) -> bool {
-    let ended = begun.and_then(|(mut child, mut says)| {
-        let status = child.wait()?;
-        says.rewind()?;
-        io::copy(&mut says, &mut io::stdout())?;
-        Ok(status.success())
+fn show(said: &mut io::Result<(bool, File)>) -> bool {
+    let shown = said.as_mut().map_err(|error| error.to_string()).and_then(|(passed, says)| {
+        let shown = says.rewind().and_then(|()| io::copy(says, &mut io::stdout()));
+        shown.map(|_| *passed).map_err(|error| error.to_string())
     });
-    ended.unwrap_or_else(|error| {
-        println!("cargo xtask matrix --short: {error}");
+    shown.unwrap_or_else(|error| {
+        println!("not run: {error}");
         false
     })
 }
