@@ -95,6 +95,16 @@ pub fn content_equals(
 
 /// Where two inputs begin to differ; `None`: they are equal.
 ///
+/// ```
+/// use sweetspot_io::{Input, compare::{self, first_difference}};
+///
+/// let one = Input::reader("one", &b"12:00 open"[..]);
+/// let other = Input::reader("other", &b"12:30 open"[..]);
+/// let difference = first_difference(one, other, &compare::Options::default())?.unwrap();
+/// assert_eq!((difference.at, difference.one, difference.other), (3, Some(b'0'), Some(b'3')));
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
+///
 /// # Errors
 /// Where opening or reading fails.
 pub fn first_difference(

@@ -99,6 +99,18 @@ fn check_len(options: &Options, name: &str, record: &[u8]) -> Result<()> {
 }
 
 /// Reads records in order.
+///
+/// ```
+/// use sweetspot_io::{Input, records::{self, Reader}};
+///
+/// let input = Input::reader("memory", &b"001700040021"[..]);
+/// let mut reader = Reader::open(input, &records::Options::new(4))?;
+/// assert_eq!(reader.next_record()?, Some(&b"0017"[..]));
+/// let mut left = 0;
+/// reader.for_each_record(|_| left += 1)?;
+/// assert_eq!(left, 2);
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Reader {
     blocks: Blocks,
@@ -201,6 +213,18 @@ fn truncated(name: &str, number: u64, found_bytes: usize, record_bytes: usize) -
 }
 
 /// Writes records in order. The file has its name after [`Writer::finish`], not before.
+///
+/// ```
+/// use sweetspot_io::records::{self, Writer};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("sums");
+/// let mut writer = Writer::create(&path, &records::Options::new(4))?;
+/// writer.write(b"0017")?;
+/// assert!(writer.write(b"too long").is_err());
+/// assert_eq!(writer.finish()?, 4);
+/// # Ok::<(), sweetspot_io::Error>(())
+/// ```
 pub struct Writer {
     written: Written,
     options: Options,

@@ -391,6 +391,14 @@ impl<'a> Batch<'a> {
 
     /// Calls `each` for every line with where it begins and ends in [`Batch::bytes`], or until it
     /// [stops](Flow). Returns what `each` did last.
+    ///
+    /// ```
+    /// use sweetspot_io::lines::{Batch, Ends};
+    ///
+    /// let mut ranges = Vec::new();
+    /// Batch::new(b"one\r\ntwo\n", Ends::Any).for_each_range(|range| ranges.push(range));
+    /// assert_eq!(ranges, [0..3, 5..8]);
+    /// ```
     #[inline]
     pub fn for_each_range<R: Flow>(&self, mut each: impl FnMut(Range<usize>) -> R) -> R {
         scan::for_each(self.bytes, self.ends, |start, end| each(start..end)).0
