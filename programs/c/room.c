@@ -2,9 +2,11 @@
    fails must be the one that fails without a buffer.
 
    room HOW FOLDER: a full disk (full, many, append, late), one that is filled
-   while records wait, by calls that do not (beside-written, beside-sent, beside-allocated), or the largest size that the file
+   while records wait, by calls that do not (beside-written, -sent, -allocated, -streamed, -formatted, -flagged,
+   -asynchronous, -unfollowed), or the largest size that the file
    system allows for a file (largest, jump, largest-append); or the last position that it has (positions). */
 #define _GNU_SOURCE
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,6 +14,8 @@
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define RECORD 100
@@ -37,19 +41,37 @@ static long long largest(int fd) {
     return (long long)low;
 }
 
+/* By an operation that goes on while the program waits. */
+static ssize_t written_meanwhile(int fd, void *bytes, size_t len, off_t at) {
+    struct aiocb block = {.aio_fildes = fd, .aio_buf = bytes, .aio_nbytes = len, .aio_offset = at};
+    const struct aiocb *list[] = {&block};
+    if (aio_write(&block)) return -1;
+    while (aio_error(&block) == EINPROGRESS) aio_suspend(list, 1, NULL);
+    return aio_return(&block);
+}
+
 /* Fills the disk but for some records by another file, in a way of its own, while those of `fd` wait. */
 static int fill_beside(int fd, const char *way) {
-    static char block[1 << 16];
+    static char block[1 << 16], text[sizeof block];
     enum { LEFT = 300000 };
+    struct iovec piece = {block, sizeof block};
+    memset(text, 'x', sizeof text - 1);
     int other = open("other", O_CREAT | O_RDWR | O_TRUNC, 0644), zeros = open("/dev/zero", O_RDONLY);
     for (int n = 0; n < 2000; n++) {
         if (write(fd, record, RECORD) != RECORD) return 1;
         pause_at(n);
     }
+    FILE *stream = fdopen(dup(other), "w");
+    setvbuf(stream, NULL, _IONBF, 0);
     off_t at = 0;
     for (ssize_t answer = 1; answer > 0; at += answer) {
         if (strcmp(way, "written") == 0) answer = write(other, block, sizeof block);
         else if (strcmp(way, "sent") == 0) answer = sendfile(other, zeros, NULL, sizeof block);
+        else if (strcmp(way, "streamed") == 0) answer = (ssize_t)fwrite(block, 1, sizeof block, stream);
+        else if (strcmp(way, "formatted") == 0) answer = dprintf(other, "%s", text);
+        else if (strcmp(way, "flagged") == 0) answer = pwritev2(other, &piece, 1, -1, 0);
+        else if (strcmp(way, "unfollowed") == 0) answer = syscall(SYS_pwritev2, other, &piece, 1L, -1L, -1L, 0);
+        else if (strcmp(way, "asynchronous") == 0) answer = written_meanwhile(other, block, sizeof block, at);
         else answer = fallocate(other, 0, at, sizeof block) ? -1 : (ssize_t)sizeof block;
     }
     struct stat status;

@@ -151,6 +151,9 @@ pub(crate) fn write_and_close(extent: &Extent<'_>, target: File, base: u64) -> i
     sys::close(target)
 }
 
+/// In the name of what was saved, between the name of its file and the process and offset that it is of.
+const SAVED: &str = ".sweetspot-saved-";
+
 /// A piece that is to be saved beside.
 pub(crate) struct Saving<'a> {
     pub extent: Extent<'a>,
@@ -196,7 +199,7 @@ fn save_in(
 ) -> io::Result<PathBuf> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     for attempt in 0..SAVE_NAMES_MAX {
-        let mut suffix = format!(".sweetspot-saved-{}-at-{}", saving.pid, saving.base);
+        let mut suffix = format!("{SAVED}{}-at-{}", saving.pid, saving.base);
         if attempt > 0 {
             suffix += &format!(".{attempt}");
         }
@@ -248,6 +251,16 @@ fn state_folder() -> Option<PathBuf> {
 fn is_roots_way(folder: &Path) -> bool {
     let mut there = folder.ancestors().filter_map(|above| std::fs::symlink_metadata(above).ok());
     sys::effective_uid() != 0 || there.all(|above| above.uid() == 0)
+}
+
+/// What was saved where it could not be saved beside its file.
+pub(crate) fn saved_apart() -> Vec<PathBuf> {
+    let folder = state_folder().and_then(|folder| std::fs::read_dir(folder).ok());
+    let paths = folder.into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_saved = |path: &PathBuf| path.to_string_lossy().contains(SAVED);
+    let mut saved: Vec<PathBuf> = paths.filter(is_saved).collect();
+    saved.sort();
+    saved
 }
 
 /// Makes a folder that is this user's, unless it is there.

@@ -80,6 +80,11 @@ pub struct Piece {
     pub bytes: u64,
     pub fate: Fate,
 }
+/// What guards of this user could save in the user's state folder alone, as there was no room beside its file:
+/// the bytes that a program could not write by its end.
+pub fn saved_apart() -> Vec<PathBuf> {
+    finish::saved_apart()
+}
 
 /// The ledgers in [`FOLDER`] that guards of this user have noted in these state folders, by name;
 /// whether they are in use is for [`recover_noted`] to say.

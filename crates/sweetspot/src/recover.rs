@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use sweetspot_guard::recover::{
-    Fate, Mode, Piece, noted_ledgers, recover, recover_noted, stale_ledgers,
+    Fate, Mode, Piece, noted_ledgers, recover, recover_noted, saved_apart, stale_ledgers,
 };
 use sweetspot_guard::{Error, ErrorKind, Noted};
 use sweetspot_report::shell::quoted;
@@ -102,6 +102,9 @@ pub fn run(arguments: &Recover) -> Result<u8, Failure> {
     }
     if text.is_empty() {
         text.push_str("Nothing is pending.\n");
+    }
+    if mode == Mode::List && named.is_none() {
+        saved_apart().iter().for_each(|saved| text.push_str(&bytes_nowhere_else(saved)));
     }
     print(&text)?;
     Ok(status)
@@ -209,6 +212,21 @@ fn is_as_asked(fate: &Fate) -> bool {
         Fate::CanBeWritten | Fate::WouldBeSaved | Fate::Written | Fate::Discarded => true,
         Fate::Saved(_) | Fate::Stuck(_) => false,
     }
+}
+
+/// Of what was saved apart from its file: its name says of which file and offset it is.
+fn bytes_nowhere_else(saved: &Path) -> String {
+    let bytes = saved.metadata().map_or(0, |data| data.len());
+    let offset = saved.to_string_lossy().rsplit_once("-at-").map_or(String::new(), |(_, at)| {
+        let digits = at.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(at.len());
+        at[..digits].to_owned()
+    });
+    format!(
+        "{}: {bytes} bytes that a program could not write to its file\n    to put them there: dd if={} \
+         of=FILE seek={offset} oflag=seek_bytes conv=notrunc\n",
+        shown(saved),
+        quoted(saved)
+    )
 }
 
 fn describe(text: &mut String, ledger: &Path, pieces: &[Piece]) {

@@ -127,6 +127,11 @@ fn a_program_that_loses_its_last_bytes_ends_with_status_74() {
         let bytes: u64 = saved.map(|path| path.metadata().unwrap().len()).sum();
         let written = disk.join("file").metadata().map_or(0, |data| data.len());
         assert!(bytes > 0 && written + bytes >= 200_000, "{how}: {written} and {bytes}");
+        let mut list = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+        list.args(["recover", "--list"]).env("HOME", home).env_remove("XDG_STATE_HOME");
+        let list = String::from_utf8(list.output().expect("started").stdout).unwrap();
+        let is_of_file = |line: &str| line.contains("/sweetspot/file.sweetspot-saved-");
+        assert!(list.lines().any(is_of_file), "{how}: {list}");
     });
 }
 
@@ -206,8 +211,18 @@ fn a_small_disk_takes_what_fits_and_refuses_the_rest() {
 
 #[test]
 fn a_disk_that_the_program_fills_beside_takes_what_fits() {
-    let ways = ["beside-written", "beside-sent", "beside-allocated"];
-    check_room("filled-beside", &ways, Some(DISK_MEGABYTES));
+    let ways = [
+        "written",
+        "sent",
+        "allocated",
+        "streamed",
+        "formatted",
+        "flagged",
+        "asynchronous",
+        "unfollowed",
+    ];
+    let ways = ways.map(|way| format!("beside-{way}"));
+    check_room("filled-beside", &ways.each_ref().map(String::as_str), Some(DISK_MEGABYTES));
 }
 
 #[test]

@@ -139,8 +139,8 @@ fn say_what_failed() {
         let parts: [&[u8]; 3] = [
             b"sweetspot: ",
             entry.path.load(&mut text),
-            b": the last bytes cannot be written; they are saved beside the file when this process \
-              has ended\n",
+            b": the last bytes cannot be written; when this process has ended they are saved beside \
+              the file, or if there is no room, where `sweetspot recover --list` says\n",
         ];
         for part in parts {
             // SAFETY: memory of our own.

@@ -141,7 +141,7 @@ pub struct OpenFile {
     pub unobserved: AtomicU32,
     /// 1 where it was open before the program started.
     pub outside: AtomicU32,
-    pub traits: AtomicU32, // `UNTIMED`, `NOTICED` of `transition`
+    pub traits: AtomicU32, // `UNTIMED`, `NOTICED` of `eligible`
     pub device: AtomicU64,
     pub inode: AtomicU64,
     /// Bytes that the window's buffer was taken for; 0: none taken.

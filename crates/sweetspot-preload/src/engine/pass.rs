@@ -385,12 +385,13 @@ fn note_stdio(fd: i32) {
     }
 }
 
-/// libc reads, writes or seeks on its own account, and is not buffered, on a descriptor that may have
-/// a window: at the kernel's offset, and what stdio uses earns no window.
-pub fn libc_call(fd: i32) -> Pass {
+/// libc reads, writes (so many bytes) or seeks on its own account, and is not buffered, on a descriptor that
+/// may have a window: at the kernel's offset, and what stdio uses earns no window.
+pub fn libc_call(fd: i32, written: u64) -> Pass {
     if passive() {
         return Pass::NOTHING;
     }
+    space::written_through(written);
     if ledger::wants_summary() {
         note_stdio(fd);
     }

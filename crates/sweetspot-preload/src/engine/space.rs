@@ -45,6 +45,12 @@ pub fn written_through(bytes: u64) {
     count(&WRITTEN, bytes);
 }
 
+/// Bytes reach a file, nobody knows how many: of an operation that goes on meanwhile, say. Free space is asked
+/// for before anything waits again.
+pub fn written_unseen() {
+    count(&WRITTEN, policy::SPACE_CHECK_BYTES);
+}
+
 /// A flush has written so many bytes.
 pub(super) fn count_flushed(len: u64) {
     let least = policy::SPACE_CHECK_BYTES / u64::from(policy::FLUSHES_PER_SPACE_CHECK);

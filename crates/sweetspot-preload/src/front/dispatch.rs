@@ -138,7 +138,10 @@ pub fn seek(fd: i32, offset: i64, whence: i32) -> Outcome {
 pub fn libc_call(kind: Kind, fd: i32, len: u64) -> Outcome {
     match observer::libc_call(kind, fd, len, None) {
         Some(watch) => Outcome::Watch(watch),
-        None => Outcome::PassThrough(pass::libc_call(fd)),
+        None => {
+            let written = if kind == Kind::Write { len } else { 0 };
+            Outcome::PassThrough(pass::libc_call(fd, written))
+        }
     }
 }
 
@@ -306,6 +309,12 @@ pub fn hand_over_content(fd: i32) -> Option<i32> {
         return None;
     }
     life::hand_over_content(fd)
+}
+
+/// Before bytes are written to a descriptor, nobody knows how many.
+pub fn writes_unseen(fd: i32) {
+    space::written_unseen();
+    hand_over(fd);
 }
 
 /// Bytes were moved inside the kernel, from one descriptor to another.

@@ -94,7 +94,7 @@ saved beside its file, is still in use or could not be written; 125 if sweetspot
 #[derive(Args)]
 #[command(help_template = TEMPLATE, before_help = RECOVER_EXAMPLES, after_help = RECOVER_NOTES)]
 pub struct Recover {
-    /// Show what is pending and what would happen to it; change nothing
+    /// Show what is pending, what would happen to it, and what was saved; change nothing
     #[arg(long, conflicts_with = "discard")]
     pub list: bool,
 

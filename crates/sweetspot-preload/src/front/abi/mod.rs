@@ -168,9 +168,12 @@ macro_rules! learns_of_deaths {
 /// content, something is done: the kernel must know both.
 macro_rules! hand_over {
     ($(fn $name:ident($fd:ident: c_int $(, $arg:ident: $type:ty)* $(,)?) -> $ret:ty;)*) => {
+        hand_over! { hand_over; $(fn $name($fd: c_int $(, $arg: $type)*) -> $ret;)* }
+    };
+    ($how:ident; $(fn $name:ident($fd:ident: c_int $(, $arg:ident: $type:ty)* $(,)?) -> $ret:ty;)*) => {
         $(hook! {
             fn $name($fd: c_int $(, $arg: $type)*) -> $ret, next => {
-                $crate::front::dispatch::hand_over($fd);
+                $crate::front::dispatch::$how($fd);
                 let pass = $crate::front::dispatch::pass_through();
                 let answer = next($fd $(, $arg)*);
                 pass.done();

@@ -421,6 +421,7 @@ fn unknown(call: &Call) -> isize {
             dispatch::hand_over(argument as c_int);
         }
     }
+    engine::space::written_unseen();
     let answer = passed_through(|| call.make());
     // It may have asked for a process that is gone.
     deaths::learned();

@@ -201,7 +201,7 @@ macro_rules! ends_of_mounts {
 }
 ends_of_mounts! { endmntent __endmntent }
 
-hand_over! {
+hand_over! { writes_unseen;
     fn vdprintf(fd: c_int, format: *const c_char, arguments: Pointer) -> c_int;
     fn __vdprintf_chk(
         fd: c_int, flag: c_int, format: *const c_char, arguments: Pointer
@@ -212,12 +212,12 @@ jump! { dprintf, before_dprintf }
 jump! { __dprintf_chk, before_checked_dprintf }
 
 extern "C" fn before_dprintf(fd: c_int) -> usize {
-    dispatch::hand_over(fd);
+    dispatch::writes_unseen(fd);
     dprintf::next()
 }
 
 extern "C" fn before_checked_dprintf(fd: c_int) -> usize {
-    dispatch::hand_over(fd);
+    dispatch::writes_unseen(fd);
     __dprintf_chk::next()
 }
 

@@ -58,6 +58,7 @@ fn asynchronous(block: *const libc::aiocb) {
     if !block.is_null() {
         // SAFETY: the program hands over a control block, which libc reads likewise.
         dispatch::special_use(unsafe { (*block).aio_fildes }, Why::SpecialUse);
+        crate::engine::space::written_unseen();
     }
 }
 
