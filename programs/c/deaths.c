@@ -2,6 +2,7 @@
  * of that, the file then holds all that the child had written. */
 #include "log.h"
 #include "raw.h"
+#include <mqueue.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -15,9 +16,12 @@
 extern char **environ;
 enum { RECORD = 100, RECORDS = 1200 };
 
-/* Writes, and is killed. */
-static int child(void) {
+static const struct sigevent silent = {.sigev_notify = SIGEV_NONE};
+
+/* Writes, and is killed. With a queue it asks to be told of messages first. */
+static int child(const char *queue) {
     char record[RECORD];
+    if (queue) mq_notify(atoi(queue), &silent);
     memset(record, 'x', RECORD);
     int fd = open("file", O_CREAT | O_TRUNC | O_WRONLY, 0644);
     for (int i = 0; i < RECORDS; i++) {
@@ -29,16 +33,18 @@ static int child(void) {
 }
 
 static char program[4096];
-static pid_t start(void) {
-    char *arguments[] = {program, "child", NULL};
+static pid_t start_with(char *queue) {
+    char *arguments[] = {program, "child", queue, NULL};
     pid_t process;
     posix_spawn(&process, program, NULL, NULL, arguments, environ);
     return process;
 }
 
+static pid_t start(void) { return start_with(NULL); }
+
 static volatile sig_atomic_t told;
 static void on_child(int number) { (void)number, told = 1; }
-static long short_by[17];
+static long short_by[18];
 
 static void look(int way) {
     struct stat stat_of = {0};
@@ -50,7 +56,21 @@ static void look(int way) {
 static const char *const ways[] = {"system", "pclose", "waitid that leaves it", "a descriptor of it",
     "the same by epoll", "a handler", "waitpid that does not wait", "ignored", "raw wait4", "raw waitid",
     "sigwait", "a descriptor of signals", "kill", "sigpending", "send", "recv",
-    "a descriptor of signals, kept over an exec"};
+    "a descriptor of signals, kept over an exec", "a queue of messages"};
+
+/* Learns of it since nobody else asks any more to be told of messages. */
+static pid_t left_a_queue(void) {
+    char name[40], number_of[12];
+    snprintf(name, sizeof name, "/deaths-%d", (int)getpid());
+    mqd_t queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, NULL);
+    mq_unlink(name), fcntl(queue, F_SETFD, 0);
+    snprintf(number_of, sizeof number_of, "%d", queue);
+    pid_t process = start_with(number_of);
+    while (mq_notify(queue, &silent) == 0) mq_notify(queue, NULL), usleep(100);
+    while (mq_notify(queue, &silent) != 0) usleep(100);
+    look(17), mq_close(queue);
+    return process;
+}
 
 /* Learns of it by a descriptor that was made before it became what it is. */
 static int kept(int fd) {
@@ -62,7 +82,7 @@ static int kept(int fd) {
 }
 
 int main(int count, char **arguments) {
-    if (count > 1 && !strcmp(arguments[1], "child")) return child();
+    if (count > 1 && !strcmp(arguments[1], "child")) return child(arguments[2]);
     if (count > 2 && !strcmp(arguments[1], "kept")) return kept(atoi(arguments[2]));
     readlink("/proc/self/exe", program, sizeof program - 1);
     char command[5000];
@@ -133,6 +153,7 @@ int main(int count, char **arguments) {
             _exit(9);
         }
         waitpid(process, &status, 0), short_by[16] += status, unlink("file");
+        process = left_a_queue(), waitpid(process, &status, 0);
     }
     for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
         say("%s: %ld bytes short\n", ways[way], short_by[way]);
