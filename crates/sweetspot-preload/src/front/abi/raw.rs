@@ -416,12 +416,9 @@ fn of_processes(call: &Call) -> Option<isize> {
 
 /// Any other call: each argument may be a descriptor, and so may the answer.
 fn unknown(call: &Call) -> isize {
-    for argument in call.arguments {
-        if argument < DESCRIPTORS_MAX {
-            dispatch::hand_over(argument as c_int);
-        }
-    }
-    engine::space::written_unseen();
+    let may_be_one = |argument: &usize| *argument < DESCRIPTORS_MAX;
+    let descriptors = call.arguments.into_iter().filter(may_be_one);
+    descriptors.for_each(|fd| dispatch::writes_unseen(fd as c_int));
     let answer = passed_through(|| call.make());
     // It may have asked for a process that is gone.
     deaths::learned();
