@@ -21,7 +21,7 @@ static const struct sigevent silent = {.sigev_notify = SIGEV_NONE};
 /* Writes, and is killed. With a queue it asks to be told of messages first. */
 static int child(const char *queue) {
     char record[RECORD];
-    if (queue) mq_notify(atoi(queue), &silent);
+    if (queue) mq_notify(atoi(queue), &silent), close(open("asked", O_CREAT | O_WRONLY, 0644));
     memset(record, 'x', RECORD);
     int fd = open("file", O_CREAT | O_TRUNC | O_WRONLY, 0644);
     for (int i = 0; i < RECORDS; i++) {
@@ -66,8 +66,8 @@ static pid_t left_a_queue(void) {
     mq_unlink(name), fcntl(queue, F_SETFD, 0);
     snprintf(number_of, sizeof number_of, "%d", queue);
     pid_t process = start_with(number_of);
-    while (mq_notify(queue, &silent) == 0) mq_notify(queue, NULL), usleep(100);
-    while (mq_notify(queue, &silent) != 0) usleep(100);
+    while (unlink("asked") != 0) usleep(100);
+    while (mq_notify(queue, &silent) != 0 && errno == EBUSY) usleep(100);
     look(17), mq_close(queue);
     return process;
 }
