@@ -24,9 +24,9 @@ pub fn may_wait(flags: i32) -> bool {
     flags & direct & !libc::O_LARGEFILE == 0
 }
 
-/// In `OpenFile::traits`: its times say nothing about its content; others notice each read of it.
+/// In `OpenFile::traits`: its times say nothing about its content.
 pub const UNTIMED: u32 = 1;
-
+/// The same: others notice each read of it.
 pub const NOTICED: u32 = 2;
 
 /// By what a window can be confirmed.
