@@ -143,6 +143,9 @@ pub fn sent(signal: i32, to: i32) {
     }
 }
 
+/// How long a process that has no memory any more may take to be dead, in milliseconds.
+const ENDING_MS_MAX: u64 = 5;
+
 /// Whether a process that is not known to be dead has begun to end: then its locks may be free already.
 fn is_ending(process: i32) -> bool {
     sys::has_no_memory(process) && is_exiting(process)
@@ -157,7 +160,12 @@ fn is_exiting(process: i32) -> bool {
     const EXITING: u64 = 4;
     let mut buffer = [0; 1024];
     let Some(text) = proc::stat_of(process, &mut buffer) else {
-        // Gone by now, or nobody can tell: a living process is not waited for.
+        // Gone by now, or nobody can look: a living process is not waited for.
+        let begun_ms = now_ms();
+        let mut backoff = Backoff::default();
+        while !sys::is_dead(process) && now_ms().saturating_sub(begun_ms) < ENDING_MS_MAX {
+            backoff.wait();
+        }
         return sys::is_dead(process);
     };
     let number = |field| proc::stat_field(text, field).and_then(sys::decimal).unwrap_or(0);

@@ -25,8 +25,9 @@ pub use self::let_go::await_let_go;
 use self::let_go::{forget_let_go, note_let_go, wait_given_back};
 use self::slot::{OWNER_DIED, claim_slot, forget_slot, give_slot_up};
 pub use self::slot::{
-    count_waiting, end_opener, guard_thread, guarded, has_slot, is_fork_unseen, is_guard_alive,
-    opener, slot, wait_until_given_back, wake_guard,
+    before_descriptors_are_noticed, before_threads, count_waiting, end_opener, guard_thread,
+    guarded, has_slot, is_fork_unseen, is_guard_alive, look_ahead, opener, slot,
+    wait_until_given_back, wake_guard,
 };
 use super::{ledger, pool};
 use crate::arch::PAGE_BYTES_MAX;

@@ -97,6 +97,7 @@ pub fn let_go() {
 /// Forgets where the ledger is mapped, which it returns.
 fn unmapped() -> *mut Ledger {
     concerns::clear(SUMMARY);
+    shared::forget();
     MAPPED.swap(core::ptr::null_mut(), Relaxed)
 }
 

@@ -3,7 +3,9 @@
 //! A descriptor that is there only for a moment can be noticed: it takes the lowest number from an
 //! `open` of another thread, is replaced by its `dup2`, and closing it drops the process' record
 //! locks on that file. So a thread that lives for the look alone gets a table of its own, with nothing
-//! in it, and whatever it opens is gone with it. It shares the memory, so what it maps stays.
+//! in it, and whatever it opens is gone with it. It shares the memory, so what it maps stays. The kernel
+//! makes that table by copying the first entries of the old one, which are then closed: file systems are
+//! told of that (`flush` in FUSE), so what can be looked at before there are threads is looked at then.
 //!
 //! A process that has one thread, no record lock, and its table for itself, cannot notice: it looks by
 //! itself, on the same stack. That saves each start of a program two turns of the scheduler.
@@ -49,6 +51,16 @@ pub fn descriptors_are_noticed() {
     NOTICEABLE.store(true, Ordering::Relaxed);
 }
 
+/// Whether it could be noticed that a thread with a table of its own closes what is in it.
+#[unsafe(link_section = ".data")]
+static CLOSING_NOTICEABLE: AtomicBool = AtomicBool::new(false);
+
+/// The program has asked a queue to tell it of messages. The kernel forgets that as soon as any thread of
+/// it closes a descriptor of the queue, in whatever table: from now on no thread looks.
+pub fn closing_is_noticed() {
+    CLOSING_NOTICEABLE.store(true, Ordering::Relaxed);
+}
+
 /// A look, and what came of it.
 struct Job<F, T> {
     look: F,
@@ -78,7 +90,7 @@ pub fn look<T>(keep: i32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         // SAFETY: fresh memory, and a job that lives meanwhile.
         unsafe { arch::call_on(top, make_for(&job), at) };
     }
-    if job.answer.is_none() {
+    if job.answer.is_none() && !CLOSING_NOTICEABLE.load(Ordering::Relaxed) {
         let running = AtomicU32::new(1);
         // SAFETY: fresh memory; the job lives until the thread is gone.
         let answer = unsafe { arch::run_thread(FLAGS, top, begin_for(&job), at, &running) };

@@ -1,5 +1,6 @@
 //! The ledger's file: found by its path, checked, mapped; parts of it mapped for good, write buffers
-//! of it for a while. No descriptor of it is kept.
+//! of it for a while. No descriptor of it is kept, and but for the first time none is needed: what is
+//! mapped can be mapped again at another place, and with more behind it.
 //!
 //! Not here: what is in it (`ledger`, `entries`).
 #![allow(unsafe_code)]
@@ -9,13 +10,16 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use sweetspot_core::ledger::{Ledger, MAGIC};
 use sweetspot_core::policy;
 
+use crate::floor::signals::SignalsBlocked;
 use crate::floor::{aside, sys};
 
 /// The path from the environment: a string of the environment block, zero at its end.
 #[unsafe(link_section = ".data")]
 static PATH: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
-/// Device and inode of the file that is mapped.
-static IDENTITY: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+/// Where its beginning is mapped; 0: nowhere.
+static BEGINNING: AtomicU64 = AtomicU64::new(0);
+/// Device, inode and bytes of the file that is mapped.
+static IDENTITY: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
 /// Keeps the path for later.
 pub fn remember(path: Option<&'static [u8]>) {
@@ -35,12 +39,13 @@ pub fn map() -> Option<*mut Ledger> {
         return None;
     }
     with_descriptor(|fd, stat| {
-        IDENTITY[0].store(stat.st_dev, Relaxed);
-        IDENTITY[1].store(stat.st_ino, Relaxed);
+        let identity = [stat.st_dev, stat.st_ino, stat.st_size as u64];
+        IDENTITY.iter().zip(identity).for_each(|(kept, number)| kept.store(number, Relaxed));
         let address = map_shared(fd, 0, size_of::<Ledger>() as u64)?;
         let ledger = address as *mut Ledger;
         // SAFETY: just mapped, and large enough.
         if unsafe { (*ledger).header.magic.load(Relaxed) } == MAGIC {
+            BEGINNING.store(address, Relaxed);
             return Some(ledger);
         }
         unmap(address, size_of::<Ledger>() as u64);
@@ -48,29 +53,23 @@ pub fn map() -> Option<*mut Ledger> {
     })
 }
 
+/// What was mapped is about to be something else.
+pub fn forget() {
+    BEGINNING.store(0, Relaxed);
+}
+
 /// Maps so many bytes of it, from `at` on, for good.
 pub fn map_part(at: u64, bytes: usize) -> Option<usize> {
-    with_descriptor(|fd, stat| {
-        let is_there = stat.st_size as u64 >= at + bytes as u64;
-        is_there
-            .then(|| map_quietly(fd, at, bytes as u64))
-            .flatten()
-            .map(|address| address as usize)
-    })
+    Some(map_quietly(at, bytes as u64)? as usize)
 }
 
 /// Maps a write buffer, with its first pages in place. The guard has allocated all of it.
 pub fn map_write_buffer(at: u64, bytes: u64) -> Option<u64> {
-    with_descriptor(|fd, stat| {
-        let same = stat.st_dev == IDENTITY[0].load(Relaxed)
-            && stat.st_ino == IDENTITY[1].load(Relaxed)
-            && stat.st_size as u64 >= at + bytes;
-        let address = same.then(|| map_quietly(fd, at, bytes)).flatten()?;
-        let first = bytes.min(policy::APPEND_BYTES_FIRST);
-        // SAFETY: advice on a mapping of our own.
-        unsafe { sys::syscall!(SYS_madvise, address, first, libc::MADV_POPULATE_WRITE) };
-        Some(address)
-    })
+    let address = map_quietly(at, bytes)?;
+    let first = bytes.min(policy::APPEND_BYTES_FIRST);
+    // SAFETY: advice on a mapping of our own.
+    unsafe { sys::syscall!(SYS_madvise, address, first, libc::MADV_POPULATE_WRITE) };
+    Some(address)
 }
 
 /// Unmaps a write buffer that nothing refers to any more; 0: there is none.
@@ -110,12 +109,42 @@ fn map_shared(fd: i32, at: u64, bytes: u64) -> Option<u64> {
     Some(sys::result(address).ok()? as u64)
 }
 
-/// The same, which no core dump is to hold.
-fn map_quietly(fd: i32, at: u64, bytes: u64) -> Option<u64> {
-    let address = map_shared(fd, at, bytes)?;
+/// Maps so many bytes of the file from `at` on, which no core dump is to hold.
+fn map_quietly(at: u64, bytes: u64) -> Option<u64> {
+    let by_descriptor = || {
+        with_descriptor(|fd, stat| {
+            let same = stat.st_dev == IDENTITY[0].load(Relaxed)
+                && stat.st_ino == IDENTITY[1].load(Relaxed)
+                && stat.st_size as u64 >= at + bytes;
+            same.then(|| map_shared(fd, at, bytes)).flatten()
+        })
+    };
+    let address = map_again(at, bytes).or_else(by_descriptor)?;
     // SAFETY: advice on a mapping of our own.
     unsafe { sys::syscall!(SYS_madvise, address, bytes, libc::MADV_DONTDUMP) };
     Some(address)
+}
+
+/// Maps so many bytes of the file from `at` on without opening it: its beginning is mapped a second time, as far
+/// as is wanted, and what is in front is unmapped. Not where the program may not have that much address space.
+fn map_again(at: u64, bytes: u64) -> Option<u64> {
+    let beginning = BEGINNING.load(Relaxed);
+    let end = at.checked_add(bytes)?;
+    if beginning == 0 || end > IDENTITY[2].load(Relaxed) {
+        return None;
+    }
+    // A handler in between that goes elsewhere would leave all of it mapped.
+    let _signals = SignalsBlocked::new();
+    // SAFETY: an old size of 0 leaves a shared mapping where it is; the new one is at an address that the
+    // kernel chooses, and what is unmapped is part of that.
+    unsafe {
+        let again = sys::syscall!(SYS_mremap, beginning, 0, end, libc::MREMAP_MAYMOVE);
+        let again = sys::result(again).ok()? as u64;
+        if at > 0 {
+            sys::syscall!(SYS_munmap, again, at);
+        }
+        Some(again + at)
+    }
 }
 
 /// Opens the file again, does something with it, closes it.

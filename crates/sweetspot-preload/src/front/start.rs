@@ -8,7 +8,7 @@ use sweetspot_core::ledger::{BUFFER_AUTO, BUFFER_OFF};
 use sweetspot_core::size::{self, BufferSize, Parsed};
 use sweetspot_core::why::Why;
 
-use crate::engine::{self, ledger, process, rules, spawns};
+use crate::engine::{self, entries, ledger, process, rules, spawns};
 use crate::floor::environment::{self, Variables};
 use crate::floor::{aside, atomic, next, shared, sys};
 use crate::front::{dispatch, probe, reach};
@@ -68,6 +68,10 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         process::set_passive(process::PASSIVE_OFF);
     }
     process::clear_passive(process::PASSIVE_BEFORE_START);
+    if single_threaded == 0 {
+        // It counts as a program of several threads from now on.
+        entries::look_ahead();
+    }
     aside::program_begins();
     reach::streams::start();
     if let Some(which) = variable(b"SWEETSPOT_STDIO")

@@ -19,6 +19,8 @@ const FEWER: &[(&str, &str, u64)] = &[
     ("c_sharing", "an unobserved file, and shared memory", 25),
     ("c_sharing", "stdio through the engine, by a rule", 90),
     ("c_sharing", "memory that may not be made executable", 25),
+    // Nothing can be opened there without being noticed.
+    ("c_sharing", "a queue that is to tell of messages", 25),
     ("musl", "copies", 25),
     ("cobol", "sequential copy", 50),
     ("python", "buffering 0", 50),

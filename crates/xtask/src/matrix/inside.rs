@@ -207,9 +207,7 @@ impl Inside {
         let text = said(&mut command)?;
         let begins = |line: &&str, word: &str| line.starts_with(word);
         let skipped: Vec<&str> = text.lines().filter(|line| begins(line, "skipped: ")).collect();
-        let mut details: Vec<String> =
-            text.lines().filter(|line| line.contains(" at size ")).map(str::to_owned).collect();
-        details.extend(text.lines().filter(|line| line.ends_with("FAILED")).map(str::to_owned));
+        let details = text.lines().filter(is_of_a_failure).map(str::to_owned).collect();
         let result = text.lines().rev().find_map(|line| line.strip_prefix("test result: "));
         let result = result.ok_or_else(|| format!("it did not end: {}", last_line(&text)))?;
         let tests = result.split("; ").next().unwrap_or_default().trim_start_matches("FAILED. ");
@@ -328,6 +326,11 @@ impl Inside {
         command.args(["--kill-after=5", STEP_SECONDS_MAX]).arg(program);
         command
     }
+}
+
+/// Whether a line of the harness belongs to what failed: the row, what differs, or the test.
+fn is_of_a_failure(line: &&str) -> bool {
+    line.contains(" at size ") || line.starts_with("    ") || line.ends_with("FAILED")
 }
 
 /// All that a command says, however it ends; each line is told on at once, so that a log shows where

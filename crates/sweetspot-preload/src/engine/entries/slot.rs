@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{
-    AtomicPtr, AtomicU32,
+    AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
@@ -11,7 +11,9 @@ use sweetspot_core::pending::{Owner, owner_of};
 
 use crate::arch::OwnPage;
 use crate::engine::ledger;
-use crate::floor::{clock, proc, sys};
+use crate::engine::process::{begin_concurrency, passive_reasons, under_seccomp};
+use crate::floor::signals::SignalsBlocked;
+use crate::floor::{aside, clock, proc, sys};
 
 /// The kernel's marks on a robust futex: its owner died; somebody waits for it.
 pub(super) const OWNER_DIED: u32 = 0x4000_0000;
@@ -29,8 +31,16 @@ static NO_GUARD: AtomicU32 = AtomicU32::new(0);
 #[unsafe(link_section = ".data")]
 static SLOT: AtomicU32 = AtomicU32::new(0);
 
-/// 1 where this memory is ours; zero in every child, also in one that was forked behind our back.
-static IS_OURS: OwnPage<AtomicU32> = OwnPage(AtomicU32::new(0));
+/// What a process knows of itself. All zero in every child, also in one that was forked behind our back.
+struct Own {
+    /// 1: this memory is ours.
+    claimed: AtomicU32,
+    /// When this process started; 0: not looked at.
+    start_ticks: AtomicU64,
+}
+
+static OWN: OwnPage<Own> =
+    OwnPage(Own { claimed: AtomicU32::new(0), start_ticks: AtomicU64::new(0) });
 
 /// Whether there is a guard that lives, and this process is the one that claimed its slot. Two
 /// loads and a comparison: asked before each write that is to wait.
@@ -38,7 +48,7 @@ static IS_OURS: OwnPage<AtomicU32> = OwnPage(AtomicU32::new(0));
 pub fn guarded() -> bool {
     // SAFETY: the word is a static or in the ledger, which stays mapped.
     let guard = unsafe { (*GUARD.load(Relaxed)).load(Relaxed) };
-    is_alive(guard) && IS_OURS.0.load(Relaxed) != 0
+    is_alive(guard) && OWN.0.claimed.load(Relaxed) != 0
 }
 
 /// Whether this word says that the guard lives: it is the number of a thread, below all marks.
@@ -90,7 +100,7 @@ fn kill_guard() {
 
 /// Whether this memory was claimed by this very process (or by nobody).
 pub fn is_fork_unseen() -> bool {
-    SLOT.load(Relaxed) != 0 && IS_OURS.0.load(Relaxed) == 0
+    SLOT.load(Relaxed) != 0 && OWN.0.claimed.load(Relaxed) == 0
 }
 
 /// Whether this process has (or had) anything in the ledger.
@@ -135,25 +145,59 @@ pub fn end_opener() {
     OPENER.store(0, Relaxed);
 }
 
+/// When this process started. `None` also where a child that is forked behind our back would take the answer for
+/// its own.
+fn start_ticks() -> Option<u64> {
+    let known = OWN.0.start_ticks.load(Relaxed);
+    if known != 0 {
+        return Some(known);
+    }
+    let ticks = proc::start_ticks()?;
+    let bytes = size_of_val(&OWN);
+    // SAFETY: the pages are ours, whole, and anonymous memory.
+    let answer =
+        unsafe { sys::syscall!(SYS_madvise, &raw const OWN, bytes, libc::MADV_WIPEONFORK) };
+    if answer != 0 {
+        return None;
+    }
+    OWN.0.start_ticks.store(ticks, Relaxed);
+    Some(ticks)
+}
+
+/// Looks at what needs a descriptor, as long as nobody can notice one.
+#[cold]
+pub fn look_ahead() {
+    if !ledger::is_given() || passive_reasons() != 0 || under_seccomp() || has_slot() {
+        return;
+    }
+    let _signals = SignalsBlocked::new();
+    if ledger::ledger().is_some() {
+        start_ticks();
+    }
+}
+
+/// Before the program makes a thread, itself or by libc.
+pub fn before_threads() {
+    look_ahead();
+    begin_concurrency();
+}
+
+/// Before a descriptor that is there for a moment could be noticed.
+pub fn before_descriptors_are_noticed() {
+    look_ahead();
+    aside::descriptors_are_noticed();
+}
+
 /// Makes this process known in the ledger, once.
 pub(super) fn claim_slot(ledger: &'static Ledger) -> bool {
     if SLOT.load(Relaxed) != 0 {
         return true;
     }
-    let (Some(start_ticks), Some(namespace)) = (proc::start_ticks(), proc::pid_namespace()) else {
-        return false;
-    };
+    let Some(namespace) = proc::pid_namespace() else { return false };
     if ledger.header.pid_namespace.load(Relaxed) != namespace {
         return false;
     }
-    let bytes = size_of_val(&IS_OURS);
-    // SAFETY: the pages are ours, whole, and anonymous memory.
-    let answer =
-        unsafe { sys::syscall!(SYS_madvise, &raw const IS_OURS, bytes, libc::MADV_WIPEONFORK) };
-    if answer != 0 {
-        // A child that was forked behind our back would not be seen.
-        return false;
-    }
+    let Some(start_ticks) = start_ticks() else { return false };
     let process = sys::process_id() as u32;
     for index in 1..SLOTS_MAX {
         let slot = &ledger.slots[index];
@@ -163,7 +207,7 @@ pub(super) fn claim_slot(ledger: &'static Ledger) -> bool {
             slot.start_ticks.store(start_ticks, Relaxed);
             slot.pid_namespace.store(namespace, Relaxed);
             slot.ready.store(1, Release);
-            IS_OURS.0.store(1, Relaxed);
+            OWN.0.claimed.store(1, Relaxed);
             GUARD.store((&raw const ledger.header.guard).cast_mut(), Relaxed);
             SLOT.store(index as u32, Relaxed);
             return true;
@@ -187,7 +231,7 @@ pub fn count_waiting(more: bool) {
 /// Gives the slot up, if it is this process' own: its index; 0: there is none.
 pub(super) fn give_slot_up() -> usize {
     let index = SLOT.swap(0, Relaxed) as usize;
-    if IS_OURS.0.load(Relaxed) == 0 { 0 } else { index }
+    if OWN.0.claimed.load(Relaxed) == 0 { 0 } else { index }
 }
 
 /// In the child of a fork: the slot is its parent's.

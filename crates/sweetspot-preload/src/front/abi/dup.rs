@@ -6,8 +6,8 @@ use sweetspot_core::why::Why;
 
 use super::system::asked;
 use super::waiting::watching;
+use crate::engine::entries::before_descriptors_are_noticed;
 use crate::engine::{self, changes, handlers};
-use crate::floor::aside;
 use crate::front::dispatch;
 
 hook! {
@@ -89,7 +89,7 @@ pub(super) fn control(
         | libc::F_OFD_SETLK
         | libc::F_OFD_SETLKW => {
             if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
-                aside::descriptors_are_noticed();
+                before_descriptors_are_noticed();
             }
             if lock_follows_position(fd, argument) {
                 dispatch::hand_over(fd);

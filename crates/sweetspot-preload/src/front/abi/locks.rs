@@ -7,7 +7,7 @@ use core::ffi::c_int;
 
 use super::Pointer;
 use crate::engine::deaths;
-use crate::floor::aside;
+use crate::engine::entries::before_descriptors_are_noticed;
 use crate::front::dispatch;
 
 // The kernel frees the locks of a process that is killed before anybody can wait for it.
@@ -27,7 +27,7 @@ public_sync_point! {
 macro_rules! record_locks {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int, command: c_int, len: i64) -> c_int, next => {
-            aside::descriptors_are_noticed();
+            before_descriptors_are_noticed();
             // The region begins at the position.
             dispatch::hand_over(fd);
             let pass = dispatch::pass_through();

@@ -8,9 +8,9 @@ use super::Pointer;
 use crate::engine::children::{after_exec, after_spawn};
 use crate::engine::deaths;
 use crate::engine::ending::end_status;
+use crate::engine::entries::before_threads;
 use crate::engine::handlers;
 use crate::engine::life::is_for_writing;
-use crate::engine::process::begin_concurrency;
 use crate::engine::sharing::{OPENS, begin_actions, forget_actions, named_in_actions};
 use crate::floor::aside;
 use crate::front::dispatch::{
@@ -401,7 +401,7 @@ macro_rules! clones {
             match kin(flags as u32 as u64) {
                 Kin::Thread => {
                     crate::floor::atomic::expect_threads();
-                    begin_concurrency();
+                    before_threads();
                     next(function, stack, flags, argument, parent, local, child)
                 }
                 kin @ (Kin::Fork | Kin::Apart) => {

@@ -14,9 +14,9 @@ use self::numbers::{CloneArguments, FCHMODAT2, confines, is_silent};
 use super::process::{Kin, at, becoming, begun, kin};
 use super::read_write::follow;
 use super::waiting::watching;
-use super::{dup, rights, signals, system, transfer};
+use super::{dup, rights, signals, system, threads, transfer};
 use crate::arch::old;
-use crate::engine::process::begin_concurrency;
+use crate::engine::entries::before_threads;
 use crate::engine::table::DESCRIPTORS_MAX;
 use crate::engine::{self, changes, deaths, ending, handlers, life, mapping, spawns};
 use crate::floor::aside;
@@ -44,7 +44,7 @@ extern "C" fn before_syscall(number: c_long, a: usize, b: usize) -> usize {
         Kin::Fork | Kin::Apart if stack == 0 => return followed as *const () as usize,
         Kin::Thread => {
             crate::floor::atomic::expect_threads();
-            begin_concurrency();
+            before_threads();
         }
         Kin::Vfork => dispatch::before_spawn(0),
         Kin::Fork | Kin::Other => {
@@ -389,6 +389,7 @@ fn of_processes(call: &Call) -> Option<isize> {
             dispatch::end();
             call.make_with([ending::end_status(a as c_int) as usize, b, c, d, e, f])
         }
+        libc::SYS_mq_notify => threads::asks_a_queue(next),
         libc::SYS_io_uring_setup => {
             dispatch::end_because(Why::IoUring);
             next()

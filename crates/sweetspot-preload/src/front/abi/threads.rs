@@ -6,13 +6,14 @@ use core::ffi::c_int;
 
 use super::Pointer;
 use crate::engine::deaths;
-use crate::engine::process::begin_concurrency;
+use crate::engine::entries::before_threads;
+use crate::floor::aside;
 use crate::front::dispatch;
 
 macro_rules! makes_threads {
     ($(fn $name:ident($($arg:ident: Pointer),*);)*) => {$(hook! {
         fn $name($($arg: Pointer),*) -> c_int, next => {
-            begin_concurrency();
+            before_threads();
             next($($arg),*)
         }
     })*};
@@ -26,10 +27,10 @@ makes_threads! {
 macro_rules! may_tell_in_a_thread {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $pass:expr;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> c_int, next => {
-            begin_concurrency();
+            before_threads();
             let pass = $pass;
             let answer = next($($arg),*);
-            // Whose number was asked for may be dead, as may who had the queue before.
+            // Whose number was asked for may be dead.
             deaths::learned();
             pass.done();
             answer
@@ -38,6 +39,23 @@ macro_rules! may_tell_in_a_thread {
 }
 may_tell_in_a_thread! {
     fn timer_create(clock: c_int, event: Pointer, into: Pointer), dispatch::public_sync_point();
-    fn mq_notify(queue: c_int, event: Pointer), dispatch::pass_through();
     fn getaddrinfo_a(mode: c_int, list: Pointer, count: c_int, event: Pointer), dispatch::pass_through();
+}
+
+hook! {
+    fn mq_notify(queue: c_int, event: Pointer) -> c_int, next => {
+        asks_a_queue(|| next(queue, event))
+    }
+}
+
+/// Asks a queue to tell of messages.
+pub(super) fn asks_a_queue<T>(ask: impl FnOnce() -> T) -> T {
+    before_threads();
+    aside::closing_is_noticed();
+    let pass = dispatch::pass_through();
+    let answer = ask();
+    // Who had the queue before may be dead.
+    deaths::learned();
+    pass.done();
+    answer
 }
