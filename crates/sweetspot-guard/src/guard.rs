@@ -24,6 +24,7 @@ mod deaths;
 mod handles;
 mod living;
 mod place;
+mod room;
 mod writers;
 
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! Disks with little room. One that others fill while bytes wait: the program learns it, and nothing newer
 //! is overwritten. One that is small, or where a file has its largest size: the call that fails is the one
-//! that would have failed.
+//! that would have failed. One far away, that says so when a file is closed.
 //!
 //! Needs root, to mount a small memory file system; without it the skip is printed, and
 //! with `CI` set a skip is a failure.
@@ -14,7 +14,7 @@ use memory_disk::Disk;
 use std::fs;
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -233,4 +233,68 @@ fn positions_end_where_those_of_the_file_system_end() {
 #[test]
 fn a_file_grows_to_the_largest_size_and_no_further() {
     check_room("largest-file", &["largest", "jump", "largest-append"], None);
+}
+
+/// A file system that says at the first close of a file after a write that there was no room, and then no more.
+struct FarAway {
+    server: Child,
+    folder: PathBuf,
+}
+
+impl FarAway {
+    /// Serves it in a folder; none where that is not allowed.
+    fn serve(program: &Path, folder: PathBuf) -> Option<FarAway> {
+        fs::create_dir_all(&folder).expect("a folder");
+        let mut server = Command::new(program);
+        let server = server.arg("serve").arg(&folder).stderr(Stdio::null()).spawn();
+        let far_away = FarAway { server: server.expect("started"), folder };
+        let until = Instant::now() + PATIENCE / 10;
+        while !far_away.folder.join("out").exists() {
+            if Instant::now() > until {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Some(far_away)
+    }
+}
+
+impl Drop for FarAway {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn what_a_file_system_says_only_at_a_close_is_heard() {
+    let _turn = turn();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let victim = folder.path().join("late_error");
+    compiler::compile("late_error", &["-Wl,--no-as-needed", "-lfuse3"], &victim);
+    let Some(far_away) = FarAway::serve(&victim, folder.path().join("far-away")) else {
+        assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
+        return eprintln!("skipped: mounting a file system needs root");
+    };
+    let out = far_away.folder.join("out");
+    for how in ["write", "pause", "open", "append"] {
+        for size in ["off", "auto", "512", "64K", "1M"] {
+            for appends in [false, true] {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+                // Quiet for so long that the guard writes what waits.
+                command.args(["run", "--max-age", "100", "--buffer-size", size, "--"]).arg(&victim);
+                command.arg(how);
+                if matches!(how, "write" | "pause") {
+                    let outside = fs::OpenOptions::new().append(appends).write(true).open(&out);
+                    command.stdout(outside.expect("opened"));
+                } else {
+                    command.arg(&out);
+                }
+                let output = command.output().expect("started");
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(said, "close: 28\n", "{how}, {size}, {appends}: {:?}", output.status);
+            }
+        }
+    }
 }

@@ -20,15 +20,15 @@ use sweetspot_core::why::Why;
 use super::Guard;
 use super::alone::{Looker, Question};
 use super::deaths::Watched;
+use super::place::note_close;
+use super::room::Room;
 use super::writers::{Asked, Writers};
+use crate::identity;
 use crate::notes::Note;
 use crate::quiet::{self, Quiet};
 use crate::sys::{self, Status};
 use crate::write_buffers::{WriteBuffer, WriteBuffers};
-use crate::{identity, memory};
 
-/// How long a look at the memory available stays good: a look costs as much as a handle.
-const ROOM_AGE: Duration = Duration::from_secs(1);
 /// How often the slots of the dead are looked for at most.
 const SWEEP_AGE: Duration = Duration::from_secs(1);
 /// The reaper calls nothing deep.
@@ -229,20 +229,21 @@ impl Handles {
                 let answer = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
                 // Where that fails, the file was closed meanwhile or its owner died.
                 if state == STATE_REFUSED || answer.is_err() {
-                    self.drop_handle(index);
+                    note_close(entry, self.drop_handle(index));
                     self.drop_write_buffer(index);
                 }
             }
             // With bytes pending (which no owner does) handle and write buffer stay until it has died
             // and the reaper has written them.
             STATE_RELEASE if !is_pending => {
-                self.drop_handle(index);
+                note_close(entry, self.drop_handle(index));
                 let next = next_state(word, STATE_OWNED);
                 // Where that fails, its owner wants it discarded, and says so.
                 let _ = entry.state.compare_exchange(word, next, SeqCst, SeqCst);
             }
             STATE_DISCARD if !is_pending => {
-                self.drop_handle(index);
+                // Its owner has what a copy had to say: it was given back before.
+                let _ = self.drop_handle(index);
                 // From here the file is free, and who waits for that goes on.
                 entry.slot.store(0, SeqCst);
                 entry.given_back.fetch_add(1, SeqCst);
@@ -271,13 +272,35 @@ impl Handles {
 
     /// Takes the handle and the write buffer that an entry asks for.
     fn grant(&mut self, index: usize, entry: &Entry) -> Result<(), Refused> {
-        let guard = self.guard;
         let (slot, fd) = asker(entry)?;
         self.start_reaper()?;
         let (owner, pid) = self.owner(slot)?;
         let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
         let handle = if is_copy { self.copy(owner, fd)? } else { open_handle(pid, fd)? };
-        let status = sys::status(&handle)?;
+        if let Err(refused) = self.prepare(index, entry, &handle, (owner, pid)) {
+            note_close(entry, sys::close(handle.into()));
+            return Err(refused);
+        }
+        // What it had is nothing more than a place by now.
+        let _ = self.drop_handle(index);
+        let held = &self.guard.held[index];
+        held.owner.store(owner, SeqCst);
+        held.is_copy.store(is_copy, SeqCst);
+        held.handle.store(handle.into_raw_fd() + 1, SeqCst);
+        Ok(())
+    }
+
+    /// Looks at a handle, and makes what an entry needs besides.
+    fn prepare(
+        &mut self,
+        index: usize,
+        entry: &Entry,
+        handle: &OwnedFd,
+        (owner, pid): (u64, u32),
+    ) -> Result<(), Refused> {
+        let guard = self.guard;
+        let is_copy = entry.place.load(SeqCst) == PLACE_OFFSET;
+        let status = sys::status(handle)?;
         let is_it = status.is_regular()
             && status.device == entry.device.load(SeqCst)
             && status.inode == entry.inode.load(SeqCst);
@@ -286,7 +309,7 @@ impl Handles {
         }
         if !is_copy {
             // A copy is open for writing, whatever may be opened.
-            sys::may_write(&handle)?;
+            sys::may_write(handle)?;
         }
         // If it lives now, its number was its own all along.
         let lives =
@@ -306,14 +329,8 @@ impl Handles {
             }
             None => return Err(Refused),
         }
-        guard.note(index, &handle, status)?;
+        guard.note(index, handle, status)?;
         let write_buffer = self.write_buffer(index, entry.write_buffer_bytes.load(SeqCst))?;
-
-        self.drop_handle(index);
-        let held = &guard.held[index];
-        held.owner.store(owner, SeqCst);
-        held.is_copy.store(is_copy, SeqCst);
-        held.handle.store(handle.into_raw_fd() + 1, SeqCst);
         entry.write_buffer_at.store(WRITE_BUFFERS_AT + write_buffer.at, SeqCst);
         entry.write_buffer_bytes.store(write_buffer.bytes, SeqCst);
         entry.birth_ns.store(status.birth_ns, SeqCst);
@@ -386,12 +403,16 @@ impl Handles {
         Ok(write_buffer)
     }
 
-    fn drop_handle(&self, index: usize) {
+    /// Closes the handle of an entry.
+    ///
+    /// # Errors
+    /// What its file system says to that.
+    fn drop_handle(&self, index: usize) -> io::Result<()> {
         let held = &self.guard.held[index];
         held.owner.store(0, SeqCst);
-        let handle = held.handle.swap(0, SeqCst);
-        if handle != 0 {
-            drop(sys::owned(handle - 1));
+        match held.handle.swap(0, SeqCst) {
+            0 => Ok(()),
+            handle => sys::close(sys::owned(handle - 1).into()),
         }
     }
 
@@ -422,33 +443,6 @@ fn open_handle(pid: u32, fd: i32) -> Result<OwnedFd, Refused> {
         return Err(Refused);
     }
     Ok(sys::open(&link, libc::O_PATH, 0)?)
-}
-
-/// How much memory write buffers may take: a quarter of what is available, half of what the memory file
-/// system has, and a quarter of what the control group has left.
-#[derive(Default)]
-struct Room {
-    seen: Option<(Instant, u64)>,
-}
-
-impl Room {
-    fn bytes(&mut self, guard: &Guard, write_buffers: &WriteBuffers) -> u64 {
-        if let Some((at, bytes)) = self.seen
-            && at.elapsed() < ROOM_AGE
-        {
-            return bytes;
-        }
-        // What is taken already is no longer free, but is part of what may be taken.
-        let taken = write_buffers.taken_bytes();
-        let free = sys::free_bytes(&guard.file).unwrap_or(0);
-        let available = memory::available_bytes().unwrap_or(0);
-        let group = memory::group_free_bytes().unwrap_or(u64::MAX);
-        let memory = available.min(group).saturating_add(taken) / 4;
-        guard.ledger.header.budget_bytes.store(memory, SeqCst);
-        let bytes = (free.saturating_add(taken) / 2).min(memory);
-        self.seen = Some((Instant::now(), bytes));
-        bytes
-    }
 }
 
 /// A handle is not granted. The file's calls pass through, and nobody reads more than that.

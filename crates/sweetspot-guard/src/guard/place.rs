@@ -23,7 +23,20 @@ pub(super) fn write_where_it_belongs(
 ) -> io::Result<()> {
     match (is_copy, entry.place.load(SeqCst)) {
         (false, PLACE_BASE) => write_at_base(entry, handle, its_own, whole),
-        _ => write_behind(entry, &Behind::new(handle, is_copy, its_own)?, whole),
+        _ => {
+            let file = Behind::new(handle, is_copy, its_own)?;
+            write_behind(entry, &file, whole)?;
+            // What was written may not be written again.
+            note_close(entry, sys::close(file.target));
+            Ok(())
+        }
+    }
+}
+
+/// Keeps what a file system said when a descriptor of a file was closed, for the program's own close.
+pub(super) fn note_close(entry: &Entry, closed: io::Result<()>) {
+    if let Some(error) = closed.err().and_then(|error| error.raw_os_error()) {
+        entry.close_error.store(error as u32, SeqCst);
     }
 }
 

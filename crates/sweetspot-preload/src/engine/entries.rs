@@ -124,6 +124,7 @@ pub fn ask(ask: &Ask) -> Result<Mapped, NotAsked> {
     entry.opener.store(opener(ledger), Relaxed);
     entry.place.store(ask.place, Relaxed);
     entry.arrived.store(0, Relaxed);
+    entry.close_error.store(0, Relaxed);
     entry.is_recalled.store(0, Relaxed);
     entry.write_buffer_bytes.store(ask.write_buffer_bytes.max(mapped.write_buffer_bytes), Relaxed);
     let mut path = [0; 512];
@@ -198,20 +199,30 @@ fn unmap(mapped: &Mapped) {
     shared::unmap_write_buffer(mapped.write_buffer, mapped.write_buffer_bytes);
 }
 
-/// The file no longer needs its entry; nothing is pending.
-pub fn let_go(mapped: Mapped) {
-    let Some(ledger) = ledger::ledger() else { return };
+/// The file no longer needs its entry; nothing is pending. What the file system said when the guard closed
+/// a descriptor of the file, as an error number; 0: nothing.
+pub fn let_go(mapped: Mapped) -> i32 {
+    let Some(ledger) = ledger::ledger() else { return 0 };
     let _held = hold(&KEEPING);
     let entry = mapped.entry;
     if waiting_of(entry.word.load(Relaxed)) > 0 {
         // They could not be written. Handle and bytes stay until this process has ended; then the guard
         // writes them, or saves them beside.
-        return;
+        return 0;
     }
     let place = IDLE.iter().find(|idle| idle.entry.load(Relaxed).is_null());
     let is_held = state_of(entry.state.load(Relaxed)) == STATE_HELD;
     let keep = place.filter(|_| is_held && mapped.write_buffer != 0);
-    let left = leave_state(entry, if keep.is_some() { STATE_RELEASE } else { STATE_DISCARD });
+    let is_copy = entry.place.load(Relaxed) == PLACE_OFFSET;
+    if is_copy {
+        give_copy_back(ledger, entry);
+    }
+    let close_error = entry.close_error.load(Relaxed) as i32;
+    let left = match keep {
+        Some(_) if is_copy => entry.state.load(Relaxed),
+        Some(_) => leave_state(entry, STATE_RELEASE),
+        None => leave_state(entry, STATE_DISCARD),
+    };
     match keep {
         Some(idle) => {
             idle.write_buffer.store(mapped.write_buffer, Relaxed);
@@ -225,11 +236,18 @@ pub fn let_go(mapped: Mapped) {
     }
     poke(ledger, index_of(ledger, entry));
     match entry.place.load(Relaxed) {
-        PLACE_OFFSET => wait_given_back(entry, left),
-        // The guard holds nothing for a question.
-        PLACE_NOWHERE => {}
+        // The guard holds nothing of it.
+        PLACE_OFFSET | PLACE_NOWHERE => {}
         _ => note_let_go(entry, left),
     }
+    close_error
+}
+
+/// Has the guard close its copy of a description. The entry stays ours: it holds what the file system said.
+fn give_copy_back(ledger: &Ledger, entry: &Entry) {
+    let left = leave_state(entry, STATE_RELEASE);
+    poke(ledger, index_of(ledger, entry));
+    wait_given_back(entry, left);
 }
 
 /// Changes the state of an entry, whatever it is now (the guard may be changing it too), and returns

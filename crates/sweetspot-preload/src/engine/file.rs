@@ -113,6 +113,9 @@ pub struct OpenFile {
     pub looks_dear: AtomicU32,
     /// A descriptor of it, for flushes.
     pub fd: AtomicI32,
+    /// What the file system said when a descriptor of it was closed that was not the program's, as an error number;
+    /// 0: nothing. Its own close says it.
+    pub close_error: AtomicI32,
     /// Where the kernel's offset was left while the position is ours.
     pub kernel_at: AtomicU64,
     /// Where `AT_END` is while nothing waits: where what waited ended, or what will wait begins.
@@ -202,6 +205,7 @@ const NEW: OpenFile = OpenFile {
     is_modest: AtomicU32::new(0),
     looks_dear: AtomicU32::new(0),
     fd: AtomicI32::new(0),
+    close_error: AtomicI32::new(0),
     appends_before: AtomicU64::new(0),
     poor_flushes: AtomicU32::new(0),
     space_asked: AtomicU32::new(0),

@@ -27,7 +27,10 @@ pub fn let_go(file: &OpenFile) {
             entries::remember_status(entry, file.fd.load(Relaxed));
             entries::mark_failed(entry);
         }
-        entries::let_go(Mapped { entry, write_buffer, write_buffer_bytes });
+        let error = entries::let_go(Mapped { entry, write_buffer, write_buffer_bytes });
+        if error != 0 {
+            file.close_error.store(error, Relaxed);
+        }
     }
 }
 

@@ -165,9 +165,9 @@ pub fn closing(fd: i32) -> i32 {
         return 0;
     }
     release_point();
-    let failed = failing_descriptor(fd).unwrap_or(0);
-    forget(fd);
-    failed
+    let failed = failing_descriptor(fd);
+    let late = forget(fd);
+    failed.unwrap_or(late)
 }
 
 /// The same where nothing concerns it and nothing is kept: false, if that is not so.
@@ -180,9 +180,10 @@ pub fn closes_alone(fd: i32) -> bool {
     is_alone
 }
 
-/// Ends what is known of a descriptor, whose number may now mean something else.
-pub fn forget(fd: i32) {
-    let Some(word) = table::word(fd) else { return };
+/// Ends what is known of a descriptor, whose number may now mean something else. What a close of it is still to say,
+/// as an error number; 0: nothing.
+pub fn forget(fd: i32) -> i32 {
+    let Some(word) = table::word(fd) else { return 0 };
     if process::stdio() == process::STDIO_BY_RULE
         && let Some(known) = table::stdio(fd)
     {
@@ -190,14 +191,14 @@ pub fn forget(fd: i32) {
     }
     if table::tag(word.load(Relaxed)) != table::OPEN {
         word.store(table::UNKNOWN, Relaxed);
-        return;
+        return 0;
     }
     // In order with what other files have pending; what is pending after this cannot be written.
     release_point();
     let _signals = SignalsBlocked::new();
     let _dirty = dirty::hold_dirty();
     let registry = file::hold_registry();
-    let Some((file, open)) = file::open_file(fd) else { return };
+    let Some((file, open)) = file::open_file(fd) else { return 0 };
     word.store(table::UNKNOWN, Relaxed);
     if file.references.fetch_sub(1, Relaxed) > 1 {
         handle::forget_question(file);
@@ -209,13 +210,13 @@ pub fn forget(fd: i32) {
             // The guard, too, looks for it there.
             file.entry().into_iter().for_each(|entry| entry.fd.store(other, Relaxed));
         }
-        return;
+        return 0;
     }
     let held = file.hold();
     if held.nested {
         // A handler closes the file to which the interrupted frame is appending: that goes on with
         // the record and the write buffer, so neither is used again.
-        return;
+        return 0;
     }
     flush::drain_held(file, &held);
     dirty::take_off(file);
@@ -223,7 +224,9 @@ pub fn forget(fd: i32) {
     pool::drop_window(file, &held);
     handle::let_go(file);
     drop(held);
+    let close_error = file.close_error.swap(0, Relaxed);
     file.free(&registry);
+    close_error
 }
 
 /// Before a descriptor is duplicated: both will share one open file, and others can see the new number.

@@ -226,7 +226,9 @@ fn write_prepared(
 ) -> Option<Outcome> {
     match prepare(file, fd, len as u64) {
         Prepared::Append => {}
-        Prepared::Replaced => life::forget(fd),
+        Prepared::Replaced => {
+            life::forget(fd);
+        }
         Prepared::Shared => {
             let is_limit = !sys::file_size_unlimited();
             let why = if is_limit { Why::FileSizeLimit } else { Why::Shared };
