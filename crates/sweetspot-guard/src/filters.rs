@@ -97,6 +97,7 @@ unsafe fn make_every_call() {
             for protection in [read, write] {
                 syscall(SYS_mprotect, page, PAGE, protection);
             }
+            syscall(SYS_mremap, page, 0, PAGE, MREMAP_MAYMOVE);
             syscall(SYS_munmap, page, PAGE);
         }
         syscall(SYS_mmap, none, PAGE, write, MAP_SHARED, no_file, 0);
