@@ -126,11 +126,13 @@ fn map_quietly(at: u64, bytes: u64) -> Option<u64> {
 }
 
 /// Maps so many bytes of the file from `at` on without opening it: its beginning is mapped a second time, as far
-/// as is wanted, and what is in front is unmapped. Not where the program may not have that much address space.
+/// as is wanted, and what is in front is unmapped. Not where address space is limited: what is there
+/// for a moment may be what another thread lacks then.
 fn map_again(at: u64, bytes: u64) -> Option<u64> {
     let beginning = BEGINNING.load(Relaxed);
     let end = at.checked_add(bytes)?;
-    if beginning == 0 || end > IDENTITY[2].load(Relaxed) {
+    let is_limited = sys::address_or_data_bytes_max() != u64::MAX;
+    if beginning == 0 || is_limited || end > IDENTITY[2].load(Relaxed) {
         return None;
     }
     // A handler in between that goes elsewhere would leave all of it mapped.

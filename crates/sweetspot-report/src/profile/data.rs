@@ -317,9 +317,10 @@ pub struct Buffered {
     pub flush_bytes: u64,
     /// Seeks answered without the kernel.
     pub seeks: u64,
-    /// Times the kernel is told the position.
-    pub settles: u64,
-    /// Times a window was opened or a file pinned.
+    /// Times the kernel is told the position. The name before 0.2.0 is accepted.
+    #[serde(alias = "settles")]
+    pub quiesces: u64,
+    /// Times a window was opened, or a file began to wait.
     #[serde(default)]
     pub opens: u64,
 }
@@ -327,9 +328,9 @@ pub struct Buffered {
 impl File {
     /// System calls that would be left of its reads, writes and seeks, as `run --summary` counts them.
     pub fn calls_left(&self) -> u64 {
-        let Buffered { hits, fills, asks, appends, flushes, seeks, settles, .. } = self.buffered;
+        let Buffered { hits, fills, asks, appends, flushes, seeks, quiesces, .. } = self.buffered;
         let passed_through = self.calls().saturating_sub(total([hits, appends, seeks]));
-        total([passed_through, fills, asks, flushes, settles])
+        total([passed_through, fills, asks, flushes, quiesces])
     }
 
     /// Its reads, writes and seeks.

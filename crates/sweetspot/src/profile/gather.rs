@@ -179,7 +179,7 @@ pub fn buffered(would: impl Fn(Would) -> u64, calls: [u64; 3], is_folder: bool) 
         flushes: by_writes(Would::Flush),
         flush_bytes: by_writes(Would::FlushBytes),
         seeks: scaled(would(Would::Seek), asked[2], calls[2]),
-        settles: by_files(Would::Quiesce),
+        quiesces: by_files(Would::Quiesce),
         opens: by_files(Would::Open),
     }
 }

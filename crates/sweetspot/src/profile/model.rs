@@ -204,7 +204,7 @@ fn change(file: &File, costs: &Costs) -> Change {
         + fill_ns * more_fills.max(0.0)
         + flush_ns * more_flushes.max(0.0)
         + costs.passed_through.read.byte_ns * idle_bytes as f64
-        + costs.ask_ns * (buffered.asks + 2 * buffered.settles) as f64
+        + costs.ask_ns * (buffered.asks + 2 * buffered.quiesces) as f64
         + costs.ask_ns * OPENING_ASKS * buffered.opens as f64;
     let calls = file.calls();
     let passed_through =

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
@@ -164,10 +164,20 @@ fn start_ticks() -> Option<u64> {
     Some(ticks)
 }
 
-/// Looks at what needs a descriptor, as long as nobody can notice one.
-#[cold]
+/// Whether this process has looked ahead.
+#[unsafe(link_section = ".data")]
+static LOOKED: AtomicBool = AtomicBool::new(false);
+
+/// Looks at what needs a descriptor, as long as nobody can notice one; once.
 pub fn look_ahead() {
-    if !ledger::is_given() || passive_reasons() != 0 || under_seccomp() || has_slot() {
+    if !LOOKED.load(Relaxed) && !LOOKED.swap(true, Relaxed) {
+        look_now();
+    }
+}
+
+#[cold]
+fn look_now() {
+    if !ledger::is_given() || passive_reasons() != 0 || under_seccomp() {
         return;
     }
     let _signals = SignalsBlocked::new();
@@ -237,5 +247,6 @@ pub(super) fn give_slot_up() -> usize {
 /// In the child of a fork: the slot is its parent's.
 pub(super) fn forget_slot() {
     SLOT.store(0, Relaxed);
+    LOOKED.store(false, Relaxed);
     end_opener();
 }
