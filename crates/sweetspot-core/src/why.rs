@@ -52,6 +52,8 @@ pub enum Why {
     Watched,
     /// A pending write failed earlier.
     WriteFailed,
+    /// A read that was to fill a window failed.
+    ReadFailed,
     /// A seccomp filter is in force that was not there when `run` started.
     Seccomp,
     /// The C library keeps its streams in a way that is not known, so what stdio does would not be seen.
@@ -97,6 +99,7 @@ impl Why {
         Why::SpecialUse,
         Why::Watched,
         Why::WriteFailed,
+        Why::ReadFailed,
         Why::Seccomp,
         Why::StreamsUnknown,
         Why::StreamsLocked,
@@ -143,6 +146,7 @@ impl Why {
             Why::SpecialUse => "locked, leased or used asynchronously",
             Why::Watched => "the process is told of each write (inotify)",
             Why::WriteFailed => "an earlier write failed",
+            Why::ReadFailed => "a read ahead failed",
             Why::Seccomp => "a seccomp filter is in force that was not there when `run` started",
             Why::StreamsUnknown => "the streams of this C library are not of a kind that is known",
             Why::StreamsLocked => {

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// Nothing here takes longer, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -235,33 +236,61 @@ fn a_file_grows_to_the_largest_size_and_no_further() {
     check_room("largest-file", &["largest", "jump", "largest-append"], None);
 }
 
-/// A file system that says at the first close of a file after a write that there was no room, and then no more.
+/// A file system that answers as those far away do: see `programs/c/far_away.c`.
 struct FarAway {
     server: Child,
-    folder: PathBuf,
+    folder: TempDir,
+    program: PathBuf,
 }
 
 impl FarAway {
-    /// Serves it in a folder; none where that is not allowed.
-    fn serve(program: &Path, folder: PathBuf) -> Option<FarAway> {
-        fs::create_dir_all(&folder).expect("a folder");
-        let mut server = Command::new(program);
-        let server = server.arg("serve").arg(&folder).stderr(Stdio::null()).spawn();
-        let far_away = FarAway { server: server.expect("started"), folder };
+    /// Serves one of a kind; none where that is not allowed.
+    fn serve(kind: &str) -> Option<FarAway> {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let program = folder.path().join("far_away");
+        compiler::compile("far_away", &["-Wl,--no-as-needed", "-lfuse3"], &program);
+        let mountpoint = folder.path().join("mounted");
+        fs::create_dir(&mountpoint).expect("a folder");
+        let server =
+            Command::new(&program).arg(kind).arg(&mountpoint).stderr(Stdio::null()).spawn();
+        let far_away = FarAway { server: server.expect("started"), folder, program };
         let until = Instant::now() + PATIENCE / 10;
-        while !far_away.folder.join("out").exists() {
+        while !far_away.out().exists() {
             if Instant::now() > until {
+                assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
+                eprintln!("skipped: mounting a file system needs root");
                 return None;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
         Some(far_away)
     }
+
+    /// Its one file.
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("mounted/out")
+    }
+
+    /// What a program says that uses it, with a buffer of a size.
+    fn said(&self, how: &str, size: &str, stdout: Stdio) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+        // Quiet for so long that the guard writes what waits.
+        command.args(["run", "--max-age", "100", "--buffer-size", size, "--"]).arg(&self.program);
+        command.arg(how).stdout(stdout);
+        // What cannot be written is saved there.
+        command.env("HOME", self.folder.path()).env_remove("XDG_STATE_HOME");
+        if !matches!(how, "write" | "pause") {
+            command.arg(self.out());
+        }
+        let output = command.output().expect("started");
+        assert!(output.status.success(), "{how}, {size}: {output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
 }
 
 impl Drop for FarAway {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+        let _ = Command::new("umount").arg("-l").arg(self.folder.path().join("mounted")).status();
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
@@ -270,31 +299,33 @@ impl Drop for FarAway {
 #[test]
 fn what_a_file_system_says_only_at_a_close_is_heard() {
     let _turn = turn();
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let victim = folder.path().join("late_error");
-    compiler::compile("late_error", &["-Wl,--no-as-needed", "-lfuse3"], &victim);
-    let Some(far_away) = FarAway::serve(&victim, folder.path().join("far-away")) else {
-        assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
-        return eprintln!("skipped: mounting a file system needs root");
-    };
-    let out = far_away.folder.join("out");
+    let Some(far_away) = FarAway::serve("late") else { return };
     for how in ["write", "pause", "open", "append"] {
         for size in ["off", "auto", "512", "64K", "1M"] {
             for appends in [false, true] {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
-                // Quiet for so long that the guard writes what waits.
-                command.args(["run", "--max-age", "100", "--buffer-size", size, "--"]).arg(&victim);
-                command.arg(how);
-                if matches!(how, "write" | "pause") {
-                    let outside = fs::OpenOptions::new().append(appends).write(true).open(&out);
-                    command.stdout(outside.expect("opened"));
-                } else {
-                    command.arg(&out);
-                }
-                let output = command.output().expect("started");
-                let said = String::from_utf8_lossy(&output.stderr);
-                assert_eq!(said, "close: 28\n", "{how}, {size}, {appends}: {:?}", output.status);
+                let outside =
+                    fs::OpenOptions::new().append(appends).write(true).open(far_away.out());
+                let said = far_away.said(how, size, outside.expect("opened").into());
+                assert_eq!(said, "close: 28\n", "{how}, {size}, {appends}");
             }
+        }
+    }
+}
+
+#[test]
+fn what_lies_before_a_broken_place_is_read_and_written() {
+    let _turn = turn();
+    let Some(far_away) = FarAway::serve("broken") else { return };
+    for how in ["until", "read", "read_at"] {
+        // What is saved is named after that.
+        let said = |size| {
+            let said = far_away.said(how, size, Stdio::null());
+            said.lines().next().unwrap_or_default().to_owned()
+        };
+        let native = said("off");
+        assert!(native.contains("error 5"), "{how}: {native}");
+        for size in ["auto", "512", "64K", "1M"] {
+            assert_eq!(said(size), native, "{how}, {size}");
         }
     }
 }

@@ -215,13 +215,15 @@ fn fill(
     file.count(Counter::Fills, 1);
     // What was read may be news, about this file and about every other.
     let epoch = acquire_point_of_window(epoch);
-    if answer <= 0 {
-        // No hit follows that would count this call: the end was found, or an error.
-        file.count(Counter::Hits, 1);
-    }
     if answer < 0 {
-        file.reopen_cursor();
-        return Step::Done(crate::floor::errno::fail(-answer as i32));
+        // The program has asked for less, and that may be there.
+        file.note(Why::ReadFailed);
+        quiesce::quiesce_held(file, fd, quiesce::Next::BackOff, held);
+        return Step::Again;
+    }
+    if answer == 0 {
+        // No hit follows that would count this call: the end was found.
+        file.count(Counter::Hits, 1);
     }
     file.count(Counter::FillBytes, answer as u64);
     file.window_at.store(at, Relaxed);

@@ -258,21 +258,29 @@ fn account(file: &'static OpenFile, len: u64, held: &Held) {
 /// Positioned writes until all is written.
 fn write_out(fd: i32, write_buffer: u64, len: u64, base: u64) -> Result<(), i32> {
     let mut done = 0;
-    while done < len {
+    let write = |at: u64, most: u64| {
         // SAFETY: the write buffer is mapped and holds `len` bytes.
-        let answer = unsafe {
-            sys::write_at(
-                fd,
-                (write_buffer + done) as *const u8,
-                (len - done) as usize,
-                base + done,
-            )
-        };
-        match sys::result(answer) {
-            Ok(0) => return Err(libc::EIO),
-            Ok(written) => done += written as u64,
+        unsafe { sys::write_at(fd, (write_buffer + at) as *const u8, most as usize, base + at) }
+    };
+    write_all(&mut done, len, write)
+}
+
+/// Writes until all `len` bytes are `done`. `write` is given where it begins and how much is left at most. Where
+/// that fails, less may not: the program's own writes were small, and what comes before the one that would have
+/// failed has its place.
+fn write_all(
+    done: &mut u64,
+    len: u64,
+    mut write: impl FnMut(u64, u64) -> isize,
+) -> Result<(), i32> {
+    let mut most = len;
+    while *done < len {
+        most = most.min(len - *done);
+        match sys::result(write(*done, most)) {
+            Ok(written @ 1..) => *done += written as u64,
             Err(sys::Errno(libc::EINTR)) => {}
-            Err(sys::Errno(errno)) => return Err(errno),
+            _ if most > 1 => most /= 2,
+            failed => return Err(failed.err().map_or(libc::EIO, |sys::Errno(errno)| errno)),
         }
     }
     Ok(())
@@ -294,20 +302,11 @@ fn shared_offset(file: &OpenFile) -> Option<u64> {
 /// else's bytes come in between.
 fn write_behind(entry: &Entry, fd: i32, write_buffer: u64, len: u64) -> Result<(), i32> {
     let mut arrived = entry.arrived.load(Relaxed);
-    while arrived < len {
+    let write = |at: u64, most: u64| {
         // SAFETY: the write buffer is mapped and holds `len` bytes.
-        let answer = unsafe {
-            sys::write(fd, (write_buffer + arrived) as *const u8, (len - arrived) as usize)
-        };
-        match sys::result(answer) {
-            Err(sys::Errno(libc::EINTR)) => {}
-            Ok(written @ 1..) => arrived += written as u64,
-            failed => {
-                entry.arrived.store(arrived, SeqCst);
-                return Err(failed.err().map_or(libc::EIO, |sys::Errno(errno)| errno));
-            }
-        }
-    }
+        unsafe { sys::write(fd, (write_buffer + at) as *const u8, most as usize) }
+    };
+    let written = write_all(&mut arrived, len, write);
     entry.arrived.store(arrived, SeqCst);
-    Ok(())
+    written
 }

@@ -1,0 +1,150 @@
+/* File systems as they are far away, of whose one file, `out`, only the length is kept; and programs that use
+ * it by small records and tell what they were told.
+ *
+ *   far_away late MOUNTPOINT       says only when a file is closed that there was no room, and only once
+ *   far_away broken MOUNTPOINT     refuses each transfer that one byte of the file is part of
+ *
+ *   far_away write                 to standard output, then closes that
+ *   far_away pause                 the same, and computes for a while before it closes
+ *   far_away open NAME             to a file that it opens, and computes
+ *   far_away append NAME           the same, at its end
+ *   far_away until NAME            to a file that it opens, until it is told of an error
+ *   far_away read NAME             from the beginning, until it is told of an error
+ *   far_away read_at NAME          the same, by positioned reads */
+#define FUSE_USE_VERSION 31
+#include "log.h"
+#include <fuse3/fuse.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+enum { RECORD = 100, RECORDS = 30000, BROKEN = 1000050, QUIET_MS = 600 };
+
+static off_t size;
+static bool is_late, is_unsaid;
+
+static int get_attributes(const char *path, struct stat *of, struct fuse_file_info *file) {
+    (void)file;
+    memset(of, 0, sizeof *of);
+    bool is_root = !strcmp(path, "/");
+    if (!is_root && strcmp(path, "/out")) return -ENOENT;
+    of->st_mode = is_root ? S_IFDIR | 0755 : S_IFREG | 0644;
+    of->st_nlink = 1, of->st_size = is_root ? 0 : size, of->st_ino = is_root ? 1 : 2;
+    return 0;
+}
+
+static int open_file(const char *path, struct fuse_file_info *file) {
+    (void)path;
+    // Each request is one of the program's.
+    file->direct_io = !is_late;
+    return 0;
+}
+
+static bool is_refused(off_t at, size_t count) {
+    return !is_late && at <= BROKEN && at + (off_t)count > BROKEN;
+}
+
+static int cut(const char *path, off_t to, struct fuse_file_info *file) {
+    (void)path, (void)file, size = to;
+    return 0;
+}
+
+static int write_at(const char *path, const char *bytes, size_t count, off_t at, struct fuse_file_info *file) {
+    (void)path, (void)bytes, (void)file;
+    if (is_refused(at, count)) return -EIO;
+    if (at + (off_t)count > size) size = at + (off_t)count;
+    is_unsaid = is_late;
+    return (int)count;
+}
+
+static int read_at(const char *path, char *bytes, size_t count, off_t at, struct fuse_file_info *file) {
+    (void)path, (void)file;
+    if (is_refused(at, count)) return -EIO;
+    if (at >= size) return 0;
+    if (at + (off_t)count > size) count = (size_t)(size - at);
+    memset(bytes, 'f', count);
+    return (int)count;
+}
+
+static int flush_file(const char *path, struct fuse_file_info *file) {
+    (void)path, (void)file;
+    int error = is_unsaid ? -ENOSPC : 0;
+    is_unsaid = false;
+    return error;
+}
+
+static int room(const char *path, struct statvfs *of) {
+    (void)path;
+    memset(of, 0, sizeof *of);
+    of->f_bsize = of->f_frsize = 4096, of->f_blocks = of->f_bfree = of->f_bavail = 1 << 30;
+    return 0;
+}
+
+static const struct fuse_operations operations = {.getattr = get_attributes, .open = open_file,
+    .truncate = cut, .write = write_at, .read = read_at, .flush = flush_file, .statfs = room};
+
+static int serve(const char *mountpoint) {
+    char *arguments[] = {"far_away", "-f", "-s", (char *)(size_t)mountpoint, NULL};
+    return fuse_main(4, arguments, &operations, NULL);
+}
+
+/* Computes, and says nothing to anybody. */
+static void be_quiet(void) {
+    struct timespec begun, now;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    do {
+        for (volatile int turn = 0; turn < 1000000; turn++) continue;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000 < QUIET_MS);
+}
+
+static int told(void) { return dup2(2, 1) == 1 ? log_out(), 0 : 9; }
+
+static int write_to(int fd, bool is_quiet) {
+    char record[RECORD];
+    memset(record, 'l', RECORD);
+    for (int i = 0; i < RECORDS; i++)
+        if (write(fd, record, RECORD) != RECORD) say("record %d: %d\n", i, errno);
+    if (is_quiet) be_quiet();
+    say("close: %d\n", close(fd) == 0 ? 0 : errno);
+    if (fd != 1) close(1);
+    return told();
+}
+
+/* The record of which an error is told may be a later one, but is none that was written. */
+static int write_until(const char *name) {
+    char record[RECORD];
+    memset(record, 'u', RECORD);
+    int fd = open(name, O_WRONLY | O_TRUNC), failed = 0;
+    for (int i = 0; i < RECORDS && !failed; i++) failed = write(fd, record, RECORD) == RECORD ? 0 : errno;
+    if (close(fd) != 0) failed = errno;
+    struct stat of = {0};
+    stat(name, &of);
+    say("error %d, all before it is there: %d\n", failed, of.st_size >= BROKEN - BROKEN % RECORD);
+    return told();
+}
+
+static int read_until(const char *name, bool by_position) {
+    char record[RECORD];
+    int fd = open(name, O_RDWR);
+    if (ftruncate(fd, RECORD * RECORDS) != 0) say("not cut: %d\n", errno);
+    ssize_t count = 1;
+    long sum = 0;
+    for (off_t at = 0; count > 0; at += count) {
+        count = by_position ? pread(fd, record, RECORD, at) : read(fd, record, RECORD);
+        if (count > 0) sum += count;
+    }
+    say("%ld bytes, then error %d at %ld\n", sum, errno, (long)lseek(fd, 0, SEEK_CUR));
+    return told();
+}
+
+int main(int count, char **arguments) {
+    const char *way = count > 1 ? arguments[1] : "", *name = count > 2 ? arguments[2] : NULL;
+    is_late = !strcmp(way, "late");
+    if (!name) return write_to(1, !strcmp(way, "pause"));
+    if (is_late || !strcmp(way, "broken")) return serve(name);
+    if (!strcmp(way, "until")) return write_until(name);
+    if (!strncmp(way, "read", 4)) return read_until(name, way[4]);
+    return write_to(open(name, O_WRONLY | (strcmp(way, "append") ? O_TRUNC : O_APPEND)), true);
+}
