@@ -44,7 +44,7 @@ use crate::cost::Cost;
 use crate::openers::{Openers, Sent};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot07");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot08");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use sweetspot_core::why::Why;
 
 use super::file::OpenFile;
-use super::{inodes, rules, unseen};
+use super::{rules, unseen};
 use crate::floor::sys;
 
 /// Why a file gets no window.
@@ -52,14 +52,13 @@ impl Trust {
 /// # Errors
 /// Why not.
 pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
-    const FUSE: u64 = 0x6573_5546;
-    let (magic, _) = sys::file_system(fd).ok_or(Refusal::Later)?;
-    if inodes::MADE_UP.contains(&magic) {
+    let file_system = sys::file_system(fd).ok_or(Refusal::Later)?;
+    if file_system.is_made_up() {
         return Err(Refusal::Final(Why::NotRegular));
     }
     let acquires_unseen = unseen::shares_memory() || unseen::may_acquire();
     if acquires_unseen && !rules::is_unobserved(fd) {
         return Err(Refusal::Final(Why::SharedMemory));
     }
-    Ok(if magic == FUSE { Trust::Nothing } else { Trust::Times })
+    Ok(if file_system.is_fuse() { Trust::Nothing } else { Trust::Times })
 }

@@ -17,22 +17,6 @@ use core::sync::atomic::{
 use super::file::{self, OpenFile};
 use super::process::{acquire_point, acquire_point_of_window};
 
-/// File systems whose files look regular but are made up while they are read.
-pub const MADE_UP: [u64; 12] = [
-    0x9fa0,      // proc
-    0x6265_6572, // sysfs
-    0x0027_e0eb, // cgroup
-    0x6367_7270, // cgroup2
-    0x6462_6720, // debugfs
-    0x7472_6163, // tracefs
-    0x7363_6673, // securityfs
-    0x6265_6570, // configfs
-    0xde5e_81e4, // efivarfs
-    0xcafe_4a11, // bpf
-    0x6165_676c, // pstore
-    0xf97c_ff8c, // selinux
-];
-
 const BUCKETS: usize = 1024;
 
 /// Windows open in this process.

@@ -31,7 +31,7 @@ pub(super) fn has_space(file: &OpenFile) -> bool {
 
 /// Bytes that are free on the file system of a file.
 pub(super) fn look_for_space(file: &OpenFile, fd: i32) -> u64 {
-    let free = sys::file_system(fd).map_or(0, |(_, free)| free);
+    let free = sys::file_system(fd).map_or(0, |file_system| file_system.free_bytes);
     file.space_bytes.store(free, Relaxed);
     free
 }

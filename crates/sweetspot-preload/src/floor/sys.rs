@@ -155,10 +155,45 @@ pub fn set_modified(fd: i32, modified_ns: u64) {
     unsafe { syscall!(SYS_utimensat, fd as isize, 0, times.as_ptr(), 0) };
 }
 
-/// `fstatfs`: the magic number, and the bytes that are free for everyone.
-pub fn file_system(fd: i32) -> Option<(u64, u64)> {
+/// What `fstatfs` says of a file system.
+#[derive(Clone, Copy)]
+pub struct FileSystem {
+    magic: u64,
+    /// How large it is, in blocks.
+    blocks: u64,
+    /// Free for everyone.
+    pub free_bytes: u64,
+}
+
+impl FileSystem {
+    /// Whether programs serve it.
+    pub fn is_fuse(&self) -> bool {
+        self.magic == FUSE
+    }
+
+    /// Whether its files look regular, but are made up while they are read: they take no room. Of those in memory
+    /// and those that programs serve that proves nothing, and the variables of a firmware have room.
+    pub fn is_made_up(&self) -> bool {
+        const TMPFS: u64 = 0x0102_1994;
+        const RAMFS: u64 = 0x8584_58f6;
+        const EFIVARFS: u64 = 0xde5e_81e4;
+        match self.magic {
+            TMPFS | RAMFS | FUSE => false,
+            magic => self.blocks == 0 || magic == EFIVARFS,
+        }
+    }
+}
+
+const FUSE: u64 = 0x6573_5546;
+
+/// `fstatfs`.
+pub fn file_system(fd: i32) -> Option<FileSystem> {
     let stat = statistics(fd)?;
-    Some((stat.f_type as u64, stat.f_bavail.saturating_mul(stat.f_bsize as u64)))
+    Some(FileSystem {
+        magic: stat.f_type as u64,
+        blocks: stat.f_blocks,
+        free_bytes: stat.f_bavail.saturating_mul(stat.f_bsize as u64),
+    })
 }
 
 fn statistics(fd: i32) -> Option<libc::statfs64> {
@@ -417,4 +452,20 @@ pub fn decimal(digits: &[u8]) -> Option<u64> {
             .is_ascii_digit()
             .then(|| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_no_room_is_made_up() {
+        let is_made_up = |magic, blocks| FileSystem { magic, blocks, free_bytes: 0 }.is_made_up();
+        assert!(is_made_up(0x9fa0, 0), "proc");
+        assert!(is_made_up(0x4249_4e4d, 0), "binfmt_misc");
+        assert!(is_made_up(0xde5e_81e4, 64), "efivarfs");
+        assert!(!is_made_up(0xef53, 1), "ext4");
+        assert!(!is_made_up(0x0102_1994, 0), "a memory file system of any size");
+        assert!(!is_made_up(FUSE, 0), "FUSE");
+    }
 }

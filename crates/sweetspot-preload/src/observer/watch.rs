@@ -18,7 +18,7 @@ use super::{
     ACQUIRES, PID, RELEASES, TICKS, clock_ns, count_point, is_on, log, observations, places,
     world_now,
 };
-use crate::engine::{inodes, ledger};
+use crate::engine::ledger;
 use crate::floor::sys;
 
 /// A call in flight.
@@ -323,8 +323,7 @@ impl Watch {
         counts.record.size.fetch_max(status.size, Relaxed);
         let flags = sys::open_flags(self.fd).unwrap_or(0);
         let special = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
-        let made_up =
-            || sys::file_system(self.fd).is_none_or(|(magic, _)| inodes::MADE_UP.contains(&magic));
+        let made_up = || sys::file_system(self.fd).is_none_or(|of| of.is_made_up());
         let against = if flags & special != 0 {
             Some(Why::OpenFlags)
         } else if !status.regular || made_up() {
