@@ -3,7 +3,8 @@
 //!
 //! Invariant: what is swept was made here. A name proves nothing, because anyone may have chosen it:
 //! such a folder has a file in it that only [`Scratch::new`] makes, and makes last, when the folder is
-//! locked already. So one that has it and is not locked was left.
+//! locked already. So one that has it and is not locked was left. Until then it is empty, and has a mode
+//! that nobody chooses.
 
 use crate::shown;
 use rustix::fs::{FlockOperation, flock};
@@ -20,6 +21,11 @@ const MARK: &str = ".sweetspot-scratch";
 /// What it says to a user who finds it.
 const MARK_TEXT: &str = "made by sweetspot, and removed by it as soon as nobody uses it\n";
 
+/// The mode with which they are made. The sticky bit changes nothing where nobody else may write.
+const MODE: u32 = 0o1700;
+/// Others who make one in the same place may take one that is just being made for left.
+const TRIES_MAX: u32 = 10;
+
 /// A folder that is removed when dropped, whatever modes the program gave to what is in it. It is
 /// locked as long as this lives: one that is not was left by a process that was killed.
 pub struct Scratch(PathBuf, #[expect(dead_code, reason = "holds the lock")] fs::File);
@@ -33,7 +39,20 @@ impl Scratch {
     pub fn new(place: &Path, prefix: &str) -> io::Result<Scratch> {
         let place = fs::canonicalize(place)?;
         sweep(&place);
-        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(&place)?;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match Scratch::make(&place, prefix) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES_MAX => {}
+                made => return made,
+            }
+        }
+    }
+
+    fn make(place: &Path, prefix: &str) -> io::Result<Scratch> {
+        let mut folder = tempfile::Builder::new();
+        folder.prefix(prefix).permissions(fs::Permissions::from_mode(MODE));
+        let folder = folder.tempdir_in(place)?;
         let lock = lock(folder.path())?;
         fs::File::create_new(folder.path().join(MARK))?.write_all(MARK_TEXT.as_bytes())?;
         Ok(Scratch(folder.keep(), lock))
@@ -47,7 +66,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Err(error) = remove_tree(&self.0) {
+        if let Err(error) = remove(&self.0) {
             let folder = shown(&self.0);
             // The answer of the verb stands; a stderr that is closed or full is no reason to fail.
             let said = format!("sweetspot: {folder} is left: {error}\n  try: rm -rf {folder}");
@@ -70,25 +89,52 @@ fn lock(folder: &Path) -> io::Result<fs::File> {
 fn sweep(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let is_named = entry.file_name().as_encoded_bytes().starts_with(NAME.as_bytes());
-        if !is_named || !is_made_here(&entry) {
-            continue;
-        }
+        let Some(made) = Made::of(&entry).filter(|_| is_named) else { continue };
         // A run whose parent was killed may go on for a while: it holds the lock, too.
         let is_left = fs::File::open(entry.path())
             .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
-        if is_left {
-            let _ = remove_tree(&entry.path()); // what cannot be removed takes room, and no more
-        }
+        // What cannot be removed takes room, and no more.
+        let _ = match made {
+            _ if !is_left => Ok(()),
+            Made::Whole => remove(&entry.path()),
+            // Only if it is empty.
+            Made::Begun => fs::remove_dir(entry.path()),
+        };
     }
 }
 
-/// Whether a folder, and no link to one, is of this user and has its mark.
-fn is_made_here(entry: &fs::DirEntry) -> bool {
-    let user = rustix::process::geteuid().as_raw();
-    let is_own = |found: &fs::Metadata| found.uid() == user;
-    entry.metadata().is_ok_and(|found| found.is_dir() && is_own(&found))
-        && fs::symlink_metadata(entry.path().join(MARK))
-            .is_ok_and(|mark| mark.is_file() && is_own(&mark))
+/// How far the making of a folder came.
+enum Made {
+    Whole,
+    Begun,
+}
+
+impl Made {
+    /// `None`: it is no folder, or a link to one, or another user's, or was not made here.
+    fn of(entry: &fs::DirEntry) -> Option<Made> {
+        let user = rustix::process::geteuid().as_raw();
+        let folder = entry.metadata().ok()?;
+        if !folder.is_dir() || folder.uid() != user {
+            return None;
+        }
+        let mark = fs::symlink_metadata(entry.path().join(MARK));
+        if mark.is_ok_and(|mark| mark.is_file() && mark.uid() == user) {
+            return Some(Made::Whole);
+        }
+        (folder.permissions().mode() & 0o7777 == MODE).then_some(Made::Begun)
+    }
+}
+
+/// Removes a folder that was made here: what says so after all else, as this process may be killed, too.
+fn remove(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(MODE))?;
+    for entry in fs::read_dir(folder)?.flatten().filter(|entry| entry.file_name() != MARK) {
+        match entry.file_type()?.is_dir() {
+            true => remove_tree(&entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    remove_tree(folder)
 }
 
 /// Removes a folder and all in it, after giving back the right to do so.
@@ -125,10 +171,18 @@ mod tests {
             path
         };
         let left = folder("sweetspot-one-1", true);
-        let users = [folder("sweetspot-one-2", false), folder("other", true)];
+        let begun = |name: &str| {
+            let path = folder(name, false);
+            fs::set_permissions(&path, fs::Permissions::from_mode(MODE)).unwrap();
+            path
+        };
+        let begun_only = begun("sweetspot-one-4");
+        let full = begun("sweetspot-one-5");
+        fs::write(full.join("mine"), "").unwrap();
+        let users = [folder("sweetspot-one-2", false), folder("other", true), full];
         let used = Scratch::new(place.path(), "sweetspot-one-").unwrap();
         let made = Scratch::new(place.path(), "sweetspot-two-").unwrap();
-        assert!(!left.exists());
+        assert!(!left.exists() && !begun_only.exists());
         assert!(users.iter().all(|folder| folder.exists()));
         assert!(used.path().exists() && made.path().exists());
         let again = folder("sweetspot-one-3", true);
