@@ -85,7 +85,8 @@ impl<'a> Extent<'a> {
 /// died: `range` is what came into the file since just before. Others may have written there too.
 ///
 /// All of them, wherever they are; else the longest beginning that ends where the kernel stops in
-/// the middle of a write: at the end of a page, or of what is there.
+/// the middle of a write: at the end of a page, or of what is there. Where others have written, too, a short one
+/// is rather theirs: records begin alike, as lines of a log do, and end as others begin.
 pub(crate) fn arrived(pending: &Extent<'_>, file: &File, range: Range<u64>) -> io::Result<u64> {
     if pending.bytes == 0 {
         return Ok(0);
@@ -107,7 +108,9 @@ pub(crate) fn arrived(pending: &Extent<'_>, file: &File, range: Range<u64>) -> i
             if matched == wanted.len() {
                 return Ok(pending.bytes);
             }
-            if at == range.end || at.is_multiple_of(PAGE_BYTES) {
+            let ends = at == range.end || at.is_multiple_of(PAGE_BYTES);
+            let is_all = range.start + matched as u64 == range.end;
+            if ends && (is_all || matched >= LIKENESS_BYTES) {
                 longest = longest.max(matched);
             }
         }
@@ -117,6 +120,9 @@ pub(crate) fn arrived(pending: &Extent<'_>, file: &File, range: Range<u64>) -> i
 
 /// The kernel copies what is written page by page; larger pages end at these places too.
 const PAGE_BYTES: u64 = 4096;
+
+/// Records of two processes are alike in no more than that.
+const LIKENESS_BYTES: usize = 512;
 
 /// Of each beginning of `text`, the longest shorter beginning that it ends with (Knuth, Morris,
 /// Pratt: the search then looks at each byte once).
@@ -372,6 +378,7 @@ mod tests {
         let before = vec![b'o'; 5000];
         // The first page ends here, counted from the start of the file.
         let page = 8192 - before.len();
+        let others = vec![b'o'; page];
         let mixed = |parts: &[&[u8]]| parts.concat();
         for (since, expected, name) in [
             (mixed(&[]), 0, "nothing"),
@@ -379,7 +386,11 @@ mod tests {
             (mixed(&[&pending[..777]]), 777, "cut at the end of the file"),
             (mixed(&[b"other\n", &pending, b"other\n"]), pending.len(), "all, between others"),
             (mixed(&[&pending[..page], b"other\n"]), page, "cut at a page, others behind"),
+            (mixed(&[&others[400..], &pending[..400], b"other\n"]), 0, "others' that begins alike"),
+            (mixed(&[&others[600..], &pending[..600], b"other\n"]), 600, "cut, others around"),
             (mixed(&[b"other\n", &pending[..777]]), 777, "cut at the end, others before"),
+            (mixed(&[b"other\n", &pending[..3]]), 0, "others' that ends as this begins"),
+            (mixed(&[&pending[..3]]), 3, "cut at the end, and nothing else"),
             (mixed(&[&pending[..100], b"other\n"]), 0, "a likeness that no write could leave"),
         ] {
             assert_eq!(found(&pending, &before, &since), expected as u64, "{name}");
