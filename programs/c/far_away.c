@@ -3,12 +3,15 @@
  *
  *   far_away late MOUNTPOINT       says only when a file is closed that there was no room, and only once
  *   far_away broken MOUNTPOINT     refuses each transfer that one byte of the file is part of
+ *   far_away once MOUNTPOINT       refuses the first that goes beyond it, to say that earlier bytes are lost
  *
  *   far_away write                 to standard output, then closes that
  *   far_away pause                 the same, and computes for a while before it closes
  *   far_away open NAME             to a file that it opens, and computes
  *   far_away append NAME           the same, at its end
  *   far_away until NAME            to a file that it opens, until it is told of an error
+ *   far_away stream NAME           the same whatever it is told, and closes it by a stream
+ *   far_away over NAME             the same, and puts another file under its number
  *   far_away read NAME             from the beginning, until it is told of an error
  *   far_away read_at NAME          the same, by positioned reads */
 #define FUSE_USE_VERSION 31
@@ -22,7 +25,7 @@
 enum { RECORD = 100, RECORDS = 30000, BROKEN = 1000050, QUIET_MS = 600 };
 
 static off_t size;
-static bool is_late, is_unsaid;
+static bool is_late, is_once, is_unsaid, is_said;
 
 static int get_attributes(const char *path, struct stat *of, struct fuse_file_info *file) {
     (void)file;
@@ -34,20 +37,22 @@ static int get_attributes(const char *path, struct stat *of, struct fuse_file_in
     return 0;
 }
 
+static int cut(const char *path, off_t to, struct fuse_file_info *file) {
+    (void)path, (void)file, size = to, is_said = false;
+    return 0;
+}
+
 static int open_file(const char *path, struct fuse_file_info *file) {
-    (void)path;
     // Each request is one of the program's.
     file->direct_io = !is_late;
-    return 0;
+    return file->flags & O_TRUNC ? cut(path, 0, file) : 0;
 }
 
 static bool is_refused(off_t at, size_t count) {
-    return !is_late && at <= BROKEN && at + (off_t)count > BROKEN;
-}
-
-static int cut(const char *path, off_t to, struct fuse_file_info *file) {
-    (void)path, (void)file, size = to;
-    return 0;
+    bool beyond = !is_late && at + (off_t)count > BROKEN;
+    if (!is_once) return beyond && at <= BROKEN;
+    if (!beyond || is_said) return false;
+    return is_said = true;
 }
 
 static int write_at(const char *path, const char *bytes, size_t count, off_t at, struct fuse_file_info *file) {
@@ -125,6 +130,18 @@ static int write_until(const char *name) {
     return told();
 }
 
+static int write_all(const char *name, bool by_stream) {
+    char record[RECORD];
+    memset(record, 'a', RECORD);
+    int fd = open(name, O_WRONLY | O_TRUNC), failed = 0;
+    FILE *stream = fdopen(fd, "w");
+    for (int i = 0; i < RECORDS; i++) failed |= write(fd, record, RECORD) != RECORD;
+    if (by_stream) failed |= fclose(stream) != 0;
+    else dup2(open("/dev/null", O_WRONLY), fd);
+    say("told: %d\n", failed);
+    return told();
+}
+
 static int read_until(const char *name, bool by_position) {
     char record[RECORD];
     int fd = open(name, O_RDWR);
@@ -143,7 +160,9 @@ int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "", *name = count > 2 ? arguments[2] : NULL;
     is_late = !strcmp(way, "late");
     if (!name) return write_to(1, !strcmp(way, "pause"));
-    if (is_late || !strcmp(way, "broken")) return serve(name);
+    is_once = !strcmp(way, "once");
+    if (is_late || is_once || !strcmp(way, "broken")) return serve(name);
+    if (!strcmp(way, "stream") || !strcmp(way, "over")) return write_all(name, way[0] == 's');
     if (!strcmp(way, "until")) return write_until(name);
     if (!strncmp(way, "read", 4)) return read_until(name, way[4]);
     return write_to(open(name, O_WRONLY | (strcmp(way, "append") ? O_TRUNC : O_APPEND)), true);

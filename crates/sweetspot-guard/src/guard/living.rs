@@ -16,7 +16,7 @@ use sweetspot_core::pending::{self, Owner, length_of, owner_of};
 use sweetspot_core::stamps::{Apart, Stamped};
 
 use super::Guard;
-use super::place::write_where_it_belongs;
+use super::place::{note_error, write_where_it_belongs};
 use crate::finish::Extent;
 use crate::quiet;
 use crate::sys::{self, Status};
@@ -137,7 +137,12 @@ impl Guard {
         let whole = Extent { ledger: &self.file, at, bytes };
         let before = sys::status(handle)?;
         let its_own = (!is_copy).then(|| self.its_own(index, entry, handle)).flatten();
-        write_where_it_belongs(entry, handle, is_copy, its_own, &whole)?;
+        let written = write_where_it_belongs(entry, handle, is_copy, its_own, &whole);
+        if let Err(error) = &written {
+            // The program may be able to write it, and then nobody else tells what the file system told.
+            note_error(entry, error);
+        }
+        written?;
         let left = sys::status(handle).unwrap_or(before);
         let written_ns = entry.written_ns.load(SeqCst);
         let (before_ns, modified_ns) = (before.mtime_ns, left.mtime_ns);

@@ -35,8 +35,15 @@ pub(super) fn write_where_it_belongs(
 
 /// Keeps what a file system said when a descriptor of a file was closed, for the program's own close.
 pub(super) fn note_close(entry: &Entry, closed: io::Result<()>) {
-    if let Some(error) = closed.err().and_then(|error| error.raw_os_error()) {
-        entry.close_error.store(error as u32, SeqCst);
+    if let Err(error) = closed {
+        note_error(entry, &error);
+    }
+}
+
+/// The same of any error.
+pub(super) fn note_error(entry: &Entry, error: &io::Error) {
+    if let Some(errno) = error.raw_os_error() {
+        entry.close_error.store(errno as u32, SeqCst);
     }
 }
 
@@ -49,9 +56,15 @@ fn write_at_base(
 ) -> io::Result<()> {
     // If this process is killed in the middle, `recover` finds a death inside a flush.
     entry.flushing.store(1, SeqCst);
-    // O_WRONLY: a file may be writable and not readable.
-    let target = its_own.map_or_else(|| reopen(handle, libc::O_WRONLY), Ok)?;
-    finish::write_and_close(whole, target, entry.base.load(SeqCst))
+    let base = entry.base.load(SeqCst);
+    let Some(target) = its_own else {
+        // O_WRONLY: a file may be writable and not readable.
+        return finish::write_and_close(whole, reopen(handle, libc::O_WRONLY)?, base);
+    };
+    let written = whole.copy_to(&target, base);
+    // What is told there may be of bytes that came before.
+    note_close(entry, sys::close(target));
+    written
 }
 
 /// A file to which bytes go by plain writes.

@@ -13,7 +13,7 @@ use super::dirty::release_point;
 use super::process::{PASSIVE_FOR_GOOD, acquire_point, set_passive};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{self, forking, passive};
-use super::{changes, dirty, entries, file, handle, lane, ledger, pool, unseen};
+use super::{changes, dirty, ending, entries, file, handle, lane, ledger, pool, unseen};
 
 /// Before a fork. To be followed by `after_fork` in both processes.
 pub fn before_fork() {
@@ -83,6 +83,10 @@ pub fn before_exec() {
     release_point();
     stop_transitions();
     quiesce_all(Sharing::Inherited, Some(Why::Shared));
+    if dirty::is_pending() || entries::any_failed() {
+        // The other program cannot.
+        ending::say_what_failed();
+    }
     handle::leave();
 }
 
@@ -125,6 +129,7 @@ fn forget_all() {
         handle::drop_write_buffer(file);
         file.dirty.store(0, Relaxed);
         file.error.store(0, Relaxed);
+        file.close_error.store(0, Relaxed);
     }
     entries::forget_all();
 }

@@ -337,6 +337,9 @@ pub fn failing(file: &OpenFile) -> Option<i32> {
     flush_all();
     match file.error.load(Relaxed) {
         0 => None,
-        errno => Some(errno),
+        errno => {
+            file.close_error.store(0, Relaxed);
+            Some(errno)
+        }
     }
 }

@@ -66,6 +66,11 @@ pub fn has_lost() -> bool {
     LOST.load(Relaxed)
 }
 
+/// What a descriptor is closed with cannot tell the program that its bytes could not be written: its end does.
+pub fn lose() {
+    LOST.store(true, Relaxed);
+}
+
 /// EX_IOERR of sysexits.h.
 const STATUS_LOST: i32 = 74;
 
@@ -87,7 +92,7 @@ fn end_with(why: Option<Why>) {
         }
         set_passive(PASSIVE_FOR_GOOD);
         if dirty::is_pending() {
-            LOST.store(true, Relaxed);
+            lose();
         }
         if has_lost() || entries::any_failed() {
             say_what_failed();
@@ -133,7 +138,7 @@ fn status_number(name: &[u8]) -> Option<u64> {
 }
 
 /// At the end of the process: says which files have bytes that could not be written.
-fn say_what_failed() {
+pub(super) fn say_what_failed() {
     for entry in entries::unwritten() {
         let mut text = [0; sweetspot_core::ledger::TEXT_BYTES_MAX];
         let parts: [&[u8]; 3] = [

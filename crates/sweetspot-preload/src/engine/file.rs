@@ -335,6 +335,7 @@ pub fn allocate(_registry: &lock::Held<'_>) -> Option<&'static OpenFile> {
     file.space_bytes.store(0, Relaxed);
     file.grows_to.store(0, Relaxed);
     file.error.store(0, Relaxed);
+    file.close_error.store(0, Relaxed);
     file.dirty.store(0, Relaxed);
     file.appends_before.store(0, Relaxed);
     // SAFETY: nobody else has this record.

@@ -122,10 +122,13 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
         entry.before.store(shared_offset(file).unwrap_or(status.size), Relaxed);
     }
     entry.flushing.store(1, SeqCst);
-    match is_append {
+    let met = match is_append {
         true => write_behind(entry, fd, write_buffer, len),
         false => write_out(fd, write_buffer, len, base),
     }?;
+    if met != 0 {
+        file.close_error.store(met, Relaxed);
+    }
     remember_status(entry, fd);
     Ok(())
 }
@@ -189,6 +192,8 @@ fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
 /// first, and fails if it fails.
 pub(super) fn flush_failed(file: &OpenFile, errno: i32) {
     file.error.store(errno, Relaxed);
+    // Also if it is written later: a file system may speak of what was lost before, and only once.
+    file.close_error.store(errno, Relaxed);
     file.note(Why::WriteFailed);
     file.attachment.pass_through();
 }
@@ -255,8 +260,8 @@ fn account(file: &'static OpenFile, len: u64, held: &Held) {
     is_disk_nearly_full(file, held);
 }
 
-/// Positioned writes until all is written.
-fn write_out(fd: i32, write_buffer: u64, len: u64, base: u64) -> Result<(), i32> {
+/// Positioned writes until all is written. The answer is that of [`write_all`].
+fn write_out(fd: i32, write_buffer: u64, len: u64, base: u64) -> Result<i32, i32> {
     let mut done = 0;
     let write = |at: u64, most: u64| {
         // SAFETY: the write buffer is mapped and holds `len` bytes.
@@ -268,22 +273,35 @@ fn write_out(fd: i32, write_buffer: u64, len: u64, base: u64) -> Result<(), i32>
 /// Writes until all `len` bytes are `done`. `write` is given where it begins and how much is left at most. Where
 /// that fails, less may not: the program's own writes were small, and what comes before the one that would have
 /// failed has its place.
+///
+/// Returns the error that was met on the way, or 0: a file system may have spoken of earlier bytes.
+///
+/// # Errors
+/// Not even one byte more can be written.
 fn write_all(
     done: &mut u64,
     len: u64,
     mut write: impl FnMut(u64, u64) -> isize,
-) -> Result<(), i32> {
-    let mut most = len;
+) -> Result<i32, i32> {
+    let (mut most, mut met) = (len, 0);
     while *done < len {
         most = most.min(len - *done);
-        match sys::result(write(*done, most)) {
-            Ok(written @ 1..) => *done += written as u64,
-            Err(sys::Errno(libc::EINTR)) => {}
-            _ if most > 1 => most /= 2,
-            failed => return Err(failed.err().map_or(libc::EIO, |sys::Errno(errno)| errno)),
+        let failed = match sys::result(write(*done, most)) {
+            Ok(written @ 1..) => {
+                *done += written as u64;
+                continue;
+            }
+            Ok(_) => libc::EIO,
+            Err(sys::Errno(libc::EINTR)) => continue,
+            Err(sys::Errno(errno)) => errno,
+        };
+        if most <= 1 {
+            return Err(failed);
         }
+        met = failed;
+        most /= 2;
     }
-    Ok(())
+    Ok(met)
 }
 
 /// Where the next plain write of a file will probably go: where it was last seen to end, or where
@@ -300,7 +318,7 @@ fn shared_offset(file: &OpenFile) -> Option<u64> {
 
 /// Plain writes, until all is written that has not arrived yet. One, but for a full disk: nobody
 /// else's bytes come in between.
-fn write_behind(entry: &Entry, fd: i32, write_buffer: u64, len: u64) -> Result<(), i32> {
+fn write_behind(entry: &Entry, fd: i32, write_buffer: u64, len: u64) -> Result<i32, i32> {
     let mut arrived = entry.arrived.load(Relaxed);
     let write = |at: u64, most: u64| {
         // SAFETY: the write buffer is mapped and holds `len` bytes.

@@ -125,12 +125,44 @@ pub fn perhaps_made(fd: i32) {
     }
 }
 
-/// Before a stream is closed: libc still writes what it holds, at the kernel's offset.
-pub fn stream_closing(fd: i32) {
+/// Before a stream is closed: libc still writes what it holds, at the kernel's offset. The answer is that of
+/// [`closing`].
+pub fn stream_closing(fd: i32) -> i32 {
+    if fd < 0 || passive() {
+        return 0;
+    }
+    release_point();
+    quiesce::quiesce(fd, quiesce::Next::Learn);
+    end(fd)
+}
+
+/// The same where the call that closes it has no way to tell of an error.
+pub fn stream_ending(fd: i32) {
     if fd >= 0 && !passive() {
         release_point();
-        quiesce::quiesce(fd, quiesce::Next::Learn);
-        forget(fd);
+        end_unheard(fd);
+    }
+}
+
+/// Ends what is known of a descriptor. The error with which its close is to fail, or 0.
+fn end(fd: i32) -> i32 {
+    let failed = failing_descriptor(fd);
+    let late = forget(fd);
+    failed.unwrap_or(late)
+}
+
+/// The same in a call that has no way to tell of an error: the end of the process does.
+fn end_unheard(fd: i32) {
+    quiesce::quiesce(fd, quiesce::Next::Learn);
+    note_unheard(fd);
+    forget(fd);
+}
+
+/// A call may end a descriptor that has no way to tell that its bytes cannot be written.
+fn note_unheard(fd: i32) {
+    let is_last = |(file, _): (&OpenFile, u64)| file.references.load(Relaxed) == 1;
+    if file::open_file(fd).is_some_and(is_last) && failing_descriptor(fd).is_some() {
+        ending::lose();
     }
 }
 
@@ -150,8 +182,7 @@ pub fn range(first: u32, last: u32, flags: u32) {
     release_point();
     for fd in table::all().filter(|fd| (first..=last).contains(&(*fd as u32))) {
         if flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
-            quiesce::quiesce(fd, quiesce::Next::Learn);
-            forget(fd);
+            end_unheard(fd);
         }
     }
 }
@@ -165,9 +196,7 @@ pub fn closing(fd: i32) -> i32 {
         return 0;
     }
     release_point();
-    let failed = failing_descriptor(fd);
-    let late = forget(fd);
-    failed.unwrap_or(late)
+    end(fd)
 }
 
 /// The same where nothing concerns it and nothing is kept: false, if that is not so.
@@ -247,6 +276,7 @@ pub fn may_be_replaced(fd: i32) {
         alone::ask_no_more(fd);
         release_point();
         quiesce::quiesce(fd, quiesce::Next::Learn);
+        note_unheard(fd);
     }
 }
 
@@ -377,6 +407,21 @@ pub fn failing_descriptor(fd: i32) -> Option<i32> {
         return None;
     }
     Some(errno)
+}
+
+/// The error with which a sync is to fail that follows: what was written cannot be brought to the file, or the file
+/// system has told so once, to somebody else.
+pub fn sync_error(fd: i32) -> Option<i32> {
+    if passive() {
+        return None;
+    }
+    let late = || {
+        let (file, _) = file::open_file(fd)?;
+        let of_entry = file.entry().map_or(0, |entry| entry.close_error.swap(0, Relaxed) as i32);
+        let of_file = file.close_error.swap(0, Relaxed);
+        [of_file, of_entry].into_iter().find(|errno| *errno != 0)
+    };
+    failing_descriptor(fd).or_else(late)
 }
 
 pub(super) fn incomplete(fd: i32) -> Option<i32> {

@@ -154,13 +154,16 @@ pub fn read_vector(
     slowly(fd, Target::Vector(vector, count), len.unwrap_or(0), offset)
 }
 
-/// The bytes that a vector asks for; `None` when it cannot be read or its sum is no length.
+/// The bytes that a vector asks for; `None` when it cannot be read, its sum is no length, or a piece of it lies over
+/// the vector, which the kernel reads whole before it stores anything.
 fn vector_len(vector: *const libc::iovec, count: i32) -> Option<usize> {
+    let own = vector as usize..vector.wrapping_add(count as usize) as usize;
     (0..count as usize).try_fold(0usize, |sum, index| {
         let piece = vector_piece(vector, index)?;
         // Also of a piece into which nothing will be copied.
         let end = (piece.iov_base as usize).checked_add(piece.iov_len)?;
-        if end >= arch::USER_END {
+        let is_over = (piece.iov_base as usize) < own.end && own.start < end;
+        if end >= arch::USER_END || is_over {
             return None;
         }
         sum.checked_add(piece.iov_len).filter(|sum| *sum < 1 << 31)

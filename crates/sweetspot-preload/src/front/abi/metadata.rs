@@ -230,12 +230,14 @@ macro_rules! syncs {
         fn $name(fd: c_int) -> c_int, next => {
             changes::syncing(fd);
             let pass = dispatch::pass_through();
-            if let Some(errno) = crate::engine::life::failing_descriptor(fd) {
-                return crate::floor::errno::fail(errno) as c_int;
-            }
+            // Asked for all the same: what there is goes to the disk.
+            let failed = crate::engine::life::sync_error(fd);
             let answer = next(fd);
             pass.done();
-            answer
+            match failed {
+                Some(errno) if answer == 0 => crate::floor::errno::fail(errno) as c_int,
+                _ => answer,
+            }
         }
     })*};
 }

@@ -139,8 +139,9 @@ fn on_files(call: &Call) -> Option<isize> {
         old::OPEN => opened(b as c_int, next),
         old::CREAT => opened(libc::O_WRONLY | libc::O_TRUNC, next),
         libc::SYS_close => {
-            dispatch::closing(fd);
-            next()
+            let failed = dispatch::closing(fd);
+            let answer = next();
+            if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) } else { answer }
         }
         libc::SYS_close_range => {
             dispatch::range(a as c_uint, b as c_uint, c as c_uint);

@@ -106,11 +106,12 @@ macro_rules! closes {
         fn $name(stream: *mut c_void) -> c_int, next => {
             // What the stream still holds is written at the kernel's offset, and then the number
             // means nothing any more.
-            life::stream_closing(descriptor(stream));
+            let failed = life::stream_closing(descriptor(stream));
             let pass = dispatch::pass_through();
             let answer = next(stream);
             pass.done();
-            answer
+            // The end of a stream, too, is told by -1.
+            if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
         }
     })*};
 }
@@ -118,7 +119,7 @@ closes! { fclose _IO_fclose }
 
 hook! {
     fn pclose(stream: *mut c_void) -> c_int, next => {
-        life::stream_closing(descriptor(stream));
+        life::stream_ending(descriptor(stream));
         let pass = dispatch::pass_through();
         let answer = next(stream);
         deaths::learned();
@@ -132,7 +133,7 @@ macro_rules! freopens {
         fn $name(
             path: *const c_char, mode: *const c_char, stream: *mut c_void,
         ) -> *mut c_void, next => {
-            life::stream_closing(descriptor(stream));
+            life::stream_ending(descriptor(stream));
             let pass = dispatch::pass_through();
             let stream = next(path, mode, stream);
             opened(stream, mode_of(mode), path);
@@ -194,7 +195,7 @@ pass_through! {
 macro_rules! ends_of_mounts {
     ($($name:ident)*) => {$(hook! {
         fn $name(stream: *mut c_void) -> c_int, next => {
-            life::stream_closing(descriptor(stream));
+            life::stream_ending(descriptor(stream));
             next(stream)
         }
     })*};
