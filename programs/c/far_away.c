@@ -12,6 +12,7 @@
  *   far_away until NAME            to a file that it opens, until it is told of an error
  *   far_away stream NAME           the same whatever it is told, and closes it by a stream
  *   far_away over NAME             the same, and puts another file under its number
+ *   far_away second NAME          a little beyond the broken place, then what another descriptor says
  *   far_away read NAME             from the beginning, until it is told of an error
  *   far_away read_at NAME          the same, by positioned reads */
 #define FUSE_USE_VERSION 31
@@ -142,6 +143,16 @@ static int write_all(const char *name, bool by_stream) {
     return told();
 }
 
+static int ask_second(const char *name) {
+    char record[RECORD];
+    memset(record, 's', RECORD);
+    int first = open(name, O_WRONLY | O_TRUNC), second = open(name, O_RDWR), failed = 0;
+    for (int i = 0; i < BROKEN / RECORD + 2; i++) failed |= write(first, record, RECORD) != RECORD;
+    failed |= fsync(second) != 0;
+    say("told: %d\n", failed);
+    return told();
+}
+
 static int read_until(const char *name, bool by_position) {
     char record[RECORD];
     int fd = open(name, O_RDWR);
@@ -163,6 +174,7 @@ int main(int count, char **arguments) {
     is_once = !strcmp(way, "once");
     if (is_late || is_once || !strcmp(way, "broken")) return serve(name);
     if (!strcmp(way, "stream") || !strcmp(way, "over")) return write_all(name, way[0] == 's');
+    if (!strcmp(way, "second")) return ask_second(name);
     if (!strcmp(way, "until")) return write_until(name);
     if (!strncmp(way, "read", 4)) return read_until(name, way[4]);
     return write_to(open(name, O_WRONLY | (strcmp(way, "append") ? O_TRUNC : O_APPEND)), true);

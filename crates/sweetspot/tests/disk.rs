@@ -327,7 +327,7 @@ fn an_error_that_is_told_once_is_told_to_the_program() {
 
 #[test]
 fn who_closes_by_a_stream_or_by_another_file_is_told() {
-    check_broken("broken", &["stream", "over"], &SIZES);
+    check_broken("broken", &["stream", "over", "second"], &SIZES);
 }
 
 const SIZES: [&str; 4] = ["auto", "512", "64K", "1M"];

@@ -19,7 +19,7 @@ use super::entries::remember_status;
 use super::file::{self, OpenFile};
 use super::flush::{flush_failed, flush_held, is_as_left, overlaps_pending, status_if_of};
 use super::spawns::passive;
-use super::{concerns, entries, inodes, process};
+use super::{concerns, entries, flush, inodes, process};
 use crate::floor::lock::hold;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -138,10 +138,11 @@ pub fn unwritten() -> Option<i32> {
     if !is_pending() {
         return None;
     }
-    let is_failing =
-        |file: &&OpenFile| file.dirty.load(Relaxed) != 0 && file.error.load(Relaxed) != 0;
     let order = |file: &&OpenFile| file.entry().map_or(0, |entry| entry.order.load(Relaxed));
-    file::used().filter(is_failing).min_by_key(order).map(|file| file.error.load(Relaxed))
+    file::used()
+        .filter(|file| is_failing(file))
+        .min_by_key(order)
+        .map(|file| file.error.load(Relaxed))
 }
 
 /// Writes out the files that others may look at before they are closed. Others are about to learn of
@@ -329,17 +330,42 @@ pub fn before_read(file: &OpenFile, at: u64, len: u64) {
 
 /// Whether what waits for a file cannot be written, tried again just now: then every read, write, sync
 /// and close of it fails with that error, most as they would have failed natively, and nothing is
-/// written that the waiting bytes could later overwrite.
+/// written that the waiting bytes could later overwrite; by whichever descriptor of this process.
 pub fn failing(file: &OpenFile) -> Option<i32> {
-    if file.error.load(Relaxed) == 0 {
+    if !flush::any_failed() || error_of(file) == 0 {
         return None;
     }
     flush_all();
-    match file.error.load(Relaxed) {
+    match error_of(file) {
         0 => None,
         errno => {
             file.close_error.store(0, Relaxed);
             Some(errno)
         }
+    }
+}
+
+/// The same by a descriptor of which nothing is kept.
+pub fn failing_by(fd: i32) -> Option<i32> {
+    if !flush::any_failed() {
+        return None;
+    }
+    let status = sys::status(fd)?;
+    let its = || file::used().find(|file| flush::is_of(&status, file) && is_failing(file));
+    its()?;
+    flush_all();
+    Some(its()?.error.load(Relaxed))
+}
+
+/// Whether a flush of this very open file has failed, and the bytes still wait.
+fn is_failing(file: &OpenFile) -> bool {
+    file.dirty.load(Relaxed) != 0 && file.error.load(Relaxed) != 0
+}
+
+/// The error with which a flush of a file, or of another one of the same inode, has failed; 0: none has.
+fn error_of(file: &OpenFile) -> i32 {
+    match file.error.load(Relaxed) {
+        0 => inodes::error_of_another(file),
+        errno => errno,
     }
 }

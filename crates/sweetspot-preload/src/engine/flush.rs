@@ -3,7 +3,10 @@
 //! Not here: which files, and in which order (`dirty`).
 #![allow(unsafe_code)]
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Relaxed, SeqCst},
+};
 
 use sweetspot_core::append;
 use sweetspot_core::ledger::{Counter, Entry, FLUSH_FAILED, Way, write_buffer_start};
@@ -122,9 +125,11 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
         entry.before.store(shared_offset(file).unwrap_or(status.size), Relaxed);
     }
     entry.flushing.store(1, SeqCst);
+    // What comes before a broken place arrived the first time.
+    let smallest = if file.error.load(Relaxed) == 0 { 1 } else { len };
     let met = match is_append {
-        true => write_behind(entry, fd, write_buffer, len),
-        false => write_out(fd, write_buffer, len, base),
+        true => write_behind(entry, fd, write_buffer, (len, smallest)),
+        false => write_out(fd, write_buffer, (len, smallest), base),
     }?;
     if met != 0 {
         file.close_error.store(met, Relaxed);
@@ -188,12 +193,24 @@ fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
     true
 }
 
+/// Whether a flush has ever failed here.
+#[unsafe(link_section = ".data")]
+static ANY_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// See `ANY_FAILED`.
+pub fn any_failed() -> bool {
+    ANY_FAILED.load(Relaxed)
+}
+
 /// What waits for a file could not be written. Nothing more is to wait: each write tries that again
 /// first, and fails if it fails.
 pub(super) fn flush_failed(file: &OpenFile, errno: i32) {
-    file.error.store(errno, Relaxed);
-    // Also if it is written later: a file system may speak of what was lost before, and only once.
-    file.close_error.store(errno, Relaxed);
+    ANY_FAILED.store(true, Relaxed);
+    if file.error.swap(errno, Relaxed) == 0 {
+        // Also if all is written before the program was told: a file system may speak of what was lost before,
+        // and only once.
+        file.close_error.store(errno, Relaxed);
+    }
     file.note(Why::WriteFailed);
     file.attachment.pass_through();
 }
@@ -261,26 +278,26 @@ fn account(file: &'static OpenFile, len: u64, held: &Held) {
 }
 
 /// Positioned writes until all is written. The answer is that of [`write_all`].
-fn write_out(fd: i32, write_buffer: u64, len: u64, base: u64) -> Result<i32, i32> {
+fn write_out(fd: i32, write_buffer: u64, lens: (u64, u64), base: u64) -> Result<i32, i32> {
     let mut done = 0;
     let write = |at: u64, most: u64| {
         // SAFETY: the write buffer is mapped and holds `len` bytes.
         unsafe { sys::write_at(fd, (write_buffer + at) as *const u8, most as usize, base + at) }
     };
-    write_all(&mut done, len, write)
+    write_all(&mut done, lens, write)
 }
 
 /// Writes until all `len` bytes are `done`. `write` is given where it begins and how much is left at most. Where
-/// that fails, less may not: the program's own writes were small, and what comes before the one that would have
-/// failed has its place.
+/// that fails, less may not, down to `smallest` bytes: the program's own writes were small, and what comes before
+/// the one that would have failed has its place.
 ///
 /// Returns the error that was met on the way, or 0: a file system may have spoken of earlier bytes.
 ///
 /// # Errors
-/// Not even one byte more can be written.
+/// Not even the smallest part can be written.
 fn write_all(
     done: &mut u64,
-    len: u64,
+    (len, smallest): (u64, u64),
     mut write: impl FnMut(u64, u64) -> isize,
 ) -> Result<i32, i32> {
     let (mut most, mut met) = (len, 0);
@@ -295,7 +312,7 @@ fn write_all(
             Err(sys::Errno(libc::EINTR)) => continue,
             Err(sys::Errno(errno)) => errno,
         };
-        if most <= 1 {
+        if most <= smallest {
             return Err(failed);
         }
         met = failed;
@@ -318,13 +335,13 @@ fn shared_offset(file: &OpenFile) -> Option<u64> {
 
 /// Plain writes, until all is written that has not arrived yet. One, but for a full disk: nobody
 /// else's bytes come in between.
-fn write_behind(entry: &Entry, fd: i32, write_buffer: u64, len: u64) -> Result<i32, i32> {
+fn write_behind(entry: &Entry, fd: i32, write_buffer: u64, lens: (u64, u64)) -> Result<i32, i32> {
     let mut arrived = entry.arrived.load(Relaxed);
     let write = |at: u64, most: u64| {
         // SAFETY: the write buffer is mapped and holds `len` bytes.
         unsafe { sys::write(fd, (write_buffer + at) as *const u8, most as usize) }
     };
-    let written = write_all(&mut arrived, len, write);
+    let written = write_all(&mut arrived, lens, write);
     entry.arrived.store(arrived, SeqCst);
     written
 }

@@ -39,9 +39,22 @@ fn hash(device: u64, inode: u64) -> usize {
     (hash >> 32) as usize
 }
 
+/// The error with which a flush of another open file of the same inode has failed; 0: none has, or what waited is
+/// written.
+pub fn error_of_another(file: &OpenFile) -> i32 {
+    let mut errno = 0;
+    another(file, |other| {
+        if other.dirty.load(Relaxed) != 0 {
+            errno = other.error.load(Relaxed);
+        }
+        errno != 0
+    });
+    errno
+}
+
 /// Whether that holds for another open file of the same inode.
 #[cold]
-fn another(file: &OpenFile, is: impl Fn(&OpenFile) -> bool) -> bool {
+fn another(file: &OpenFile, mut is: impl FnMut(&OpenFile) -> bool) -> bool {
     let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
     file::used().any(|other| {
         !core::ptr::eq(other, file)

@@ -399,7 +399,7 @@ pub fn hand_over_content(fd: i32) -> Option<i32> {
 
 /// The same for a descriptor, unless it means another file by now.
 pub fn failing_descriptor(fd: i32) -> Option<i32> {
-    let (file, _) = file::open_file(fd)?;
+    let Some((file, _)) = file::open_file(fd) else { return dirty::failing_by(fd) };
     let errno = dirty::failing(file)?;
     if sys::status(fd).is_some_and(|status| !flush::is_of(&status, file)) {
         // As with `Prepared::Replaced`. What waits for the old file is the guard's.
