@@ -206,7 +206,8 @@ pub fn any_failed() -> bool {
 /// first, and fails if it fails.
 pub(super) fn flush_failed(file: &OpenFile, errno: i32) {
     ANY_FAILED.store(true, Relaxed);
-    if file.error.swap(errno, Relaxed) == 0 {
+    // A descriptor that is not the file's any more, or of which the kernel tells nothing, says nothing of the file.
+    if file.error.swap(errno, Relaxed) == 0 && errno != libc::EBADF {
         // Also if all is written before the program was told: a file system may speak of what was lost before,
         // and only once.
         file.close_error.store(errno, Relaxed);
