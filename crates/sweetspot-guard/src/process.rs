@@ -23,6 +23,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use sweetspot_core::policy::ADDRESS_BYTES_MIN;
+
+use crate::sys::Resource;
+
 /// Whether SIGPIPE was ignored when this process started.
 static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 /// Which of the standard descriptors 0, 1 and 2 were closed when this process started.
@@ -45,6 +49,13 @@ extern "C" fn remember() {
         // SAFETY: F_GETFD has no argument and changes nothing.
         closed.store(unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1, Relaxed);
     }
+}
+
+/// Whether the limits on addresses and on data leave room for the library and the program's own needs.
+/// Where the dynamic linker finds too little it prints an error. A limit that cannot be asked for is none.
+pub fn has_room() -> bool {
+    let limits = [Resource::AddressBytes, Resource::DataBytes].map(Resource::limit);
+    limits.into_iter().flatten().all(|(bytes, _)| bytes >= ADDRESS_BYTES_MIN)
 }
 
 /// A program that is ready to be started: which file, with which arguments and environment.

@@ -313,6 +313,8 @@ pub(crate) enum Resource {
     Descriptors,
     FileBytes,
     CpuSeconds,
+    AddressBytes,
+    DataBytes,
 }
 
 impl Resource {
@@ -337,6 +339,8 @@ impl Resource {
             Resource::Descriptors => libc::RLIMIT_NOFILE,
             Resource::FileBytes => libc::RLIMIT_FSIZE,
             Resource::CpuSeconds => libc::RLIMIT_CPU,
+            Resource::AddressBytes => libc::RLIMIT_AS,
+            Resource::DataBytes => libc::RLIMIT_DATA,
         })
     }
 }

@@ -1,9 +1,7 @@
 //! The environment a program is started in, and what it says about sweetspot.
 
-use rustix::process::{Resource, getrlimit};
 use std::ffi::{OsStr, OsString};
 use sweetspot_core::environment::SWITCH;
-use sweetspot_core::policy::ADDRESS_BYTES_MIN;
 
 /// Why nothing is buffered where the switch is off.
 pub const SWITCHED_OFF: &str = "SWEETSPOT=off is set in the environment";
@@ -27,13 +25,4 @@ pub fn set(environment: &mut Environment, name: &str, value: OsString) {
         Some(variable) => variable.1 = value,
         None => environment.push((name.into(), value)),
     }
-}
-
-/// Whether the limits on addresses and on data leave room for the library and the program's own needs.
-/// Where the dynamic linker finds too little it prints an error.
-pub fn has_room() -> bool {
-    [Resource::As, Resource::Data]
-        .into_iter()
-        .filter_map(|limit| getrlimit(limit).current)
-        .all(|bytes| bytes >= ADDRESS_BYTES_MIN)
 }

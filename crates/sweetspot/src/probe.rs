@@ -10,7 +10,7 @@
 
 mod kept;
 
-use crate::environment::{Environment, has_room, set, value};
+use crate::environment::{Environment, set, value};
 use crate::preload;
 use crate::reach::{self, Executable};
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ use sweetspot_core::environment as names;
 use sweetspot_core::policy::ADDRESS_BYTES_MIN;
 use sweetspot_core::why::Why;
 use sweetspot_guard::probe::{Answer as Live, Constructors, Probe};
-use sweetspot_guard::process::{Ended, Image};
+use sweetspot_guard::process::{Ended, Image, has_room};
 
 /// What is buffered of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]

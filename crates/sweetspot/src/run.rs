@@ -9,7 +9,7 @@
 use crate::arguments::Run;
 use crate::buffer::{self, Asked};
 use crate::config;
-use crate::environment::{Environment, SWITCHED_OFF, has_room, is_switched_off, set, value};
+use crate::environment::{Environment, SWITCHED_OFF, is_switched_off, set, value};
 use crate::failure::{Failure, say};
 use crate::preload::{self, Refusal};
 use crate::probe::{self, Obstacle};
@@ -25,7 +25,7 @@ use std::time::Instant;
 use sweetspot_core::environment as names;
 use sweetspot_core::ledger::RULES_MAX;
 use sweetspot_core::size::BufferSize;
-use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, replace};
+use sweetspot_guard::process::{Child, Ended, Image, end_by_signal, has_room, replace};
 use sweetspot_report::numbers;
 use sweetspot_report::shown::shown;
 

@@ -84,8 +84,7 @@ pub struct Care {
     mask: Option<u64>,
 }
 
-/// At the head of the slow path of each call: a cancellation point, if somebody is to be cancelled
-/// (nothing may be held, and it may never come back); afterwards a bad address can be met.
+/// At the head of the slow path of each call: afterwards a bad address can be met.
 #[inline(always)]
 pub fn take() -> Option<Care> {
     if is_needed() { Some(take_now()) } else { None }
@@ -93,11 +92,7 @@ pub fn take() -> Option<Care> {
 
 #[cold]
 fn take_now() -> Care {
-    let reasons = REASONS.load(Relaxed);
-    if reasons & REASON_CANCELLED != 0 {
-        cancellation_point();
-    }
-    if reasons & (REASON_MASK | REASON_HANDLER) == 0 {
+    if REASONS.load(Relaxed) & (REASON_MASK | REASON_HANDLER) == 0 {
         return Care { mask: None };
     }
     let mask = sys::change_signal_mask(libc::SIG_UNBLOCK, signals::fault_set());
@@ -153,8 +148,17 @@ pub fn ended(thread: usize) {
 static SELF: Next = Next::new();
 static TEST: Next = Next::new();
 
-/// Ends this thread if that was asked for, and it does not put that off.
-fn cancellation_point() {
+/// Where a call comes in that is a cancellation point natively, and that nothing has answered yet: ends this
+/// thread if that was asked for, and it does not put that off. Nothing may be held.
+#[inline(always)]
+pub fn cancellation_point() {
+    if REASONS.load(Relaxed) & REASON_CANCELLED != 0 {
+        end_if_cancelled();
+    }
+}
+
+#[cold]
+fn end_if_cancelled() {
     // SAFETY: libc's functions with their signatures; the second may end the thread, over these frames,
     // in which nothing has to be put in order.
     unsafe {

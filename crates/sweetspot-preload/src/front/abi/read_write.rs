@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use libc::iovec;
 
 use crate::engine::{self, AtOnce};
+use crate::floor::careful;
 use crate::front::dispatch;
 
 /// Asks what becomes of a call, and calls the next definition where it says to pass the call through.
@@ -21,6 +22,13 @@ macro_rules! follow {
     };
 }
 pub(super) use follow;
+
+/// Asks about a call that is a cancellation point.
+#[inline(always)]
+fn at_point<T>(ask: impl FnOnce() -> T) -> T {
+    careful::cancellation_point();
+    ask()
+}
 
 /// A hook of a call that comes by the million, in steps: what passes through at once, after a look at two
 /// words; what is answered from what is kept of a file; what passes through because nothing concerns it;
@@ -124,7 +132,7 @@ macro_rules! reads {
         before that engine::read::hit_alone(word, buffer.cast(), len);
         passes engine::read::passes(fd, len);
         observed by read(fd, buffer as usize, len, 0);
-        else engine::read::not_hit(fd, buffer.cast(), len);
+        else at_point(|| engine::read::not_hit(fd, buffer.cast(), len));
     })*};
 }
 reads! { read __read }
@@ -137,7 +145,7 @@ macro_rules! writes {
         before that engine::write::waits_alone(word, buffer.cast(), len);
         passes engine::write::passes(fd, len);
         observed by write(fd, buffer as usize, len, 0);
-        else engine::write::not_waiting(fd, buffer.cast(), len);
+        else at_point(|| engine::write::not_waiting(fd, buffer.cast(), len));
     })*};
 }
 writes! { write __write }
@@ -150,7 +158,7 @@ macro_rules! positioned_reads {
         before that None::<isize>;
         passes engine::read::passes_at(fd, len, offset);
         observed by read_at(fd, buffer as usize, len, offset);
-        else engine::read::not_hit_at(fd, buffer.cast(), len, offset);
+        else at_point(|| engine::read::not_hit_at(fd, buffer.cast(), len, offset));
     })*};
 }
 positioned_reads! { pread pread64 __pread64 }
@@ -159,7 +167,7 @@ macro_rules! positioned_writes {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int, buffer: *const c_void, len: usize, offset: i64) -> isize, next => {
             follow!(
-                dispatch::write_at(fd, buffer.cast(), len, offset),
+                at_point(|| dispatch::write_at(fd, buffer.cast(), len, offset)),
                 next(fd, buffer, len, offset)
             )
         }
@@ -169,13 +177,13 @@ positioned_writes! { pwrite pwrite64 __pwrite64 }
 
 hook! {
     fn readv(fd: c_int, vector: *const iovec, count: c_int) -> isize, next => {
-        follow!(dispatch::read_vector(fd, vector, count, None), next(fd, vector, count))
+        follow!(at_point(|| dispatch::read_vector(fd, vector, count, None)), next(fd, vector, count))
     }
 }
 
 hook! {
     fn writev(fd: c_int, vector: *const iovec, count: c_int) -> isize, next => {
-        follow!(dispatch::write_vector(fd), next(fd, vector, count))
+        follow!(at_point(|| dispatch::write_vector(fd)), next(fd, vector, count))
     }
 }
 
@@ -184,7 +192,7 @@ macro_rules! positioned_vectors {
         hook! {
             fn $read(fd: c_int, vector: *const iovec, count: c_int, offset: i64) -> isize, next => {
                 follow!(
-                    dispatch::read_vector(fd, vector, count, Some(offset)),
+                    at_point(|| dispatch::read_vector(fd, vector, count, Some(offset))),
                     next(fd, vector, count, offset)
                 )
             }
@@ -192,7 +200,7 @@ macro_rules! positioned_vectors {
         hook! {
             fn $write(fd: c_int, vector: *const iovec, count: c_int, offset: i64) -> isize, next => {
                 follow!(
-                    dispatch::write_vector_at(fd, offset),
+                    at_point(|| dispatch::write_vector_at(fd, offset)),
                     next(fd, vector, count, offset)
                 )
             }
@@ -237,7 +245,7 @@ hook! {
         if len > size {
             return next(fd, buffer, len, size);
         }
-        follow!(dispatch::read(fd, buffer.cast(), len), next(fd, buffer, len, size))
+        follow!(at_point(|| dispatch::read(fd, buffer.cast(), len)), next(fd, buffer, len, size))
     }
 }
 
@@ -250,7 +258,7 @@ macro_rules! checked_positioned_reads {
                 return next(fd, buffer, len, offset, size);
             }
             follow!(
-                dispatch::read_at(fd, buffer.cast(), len, offset),
+                at_point(|| dispatch::read_at(fd, buffer.cast(), len, offset)),
                 next(fd, buffer, len, offset, size)
             )
         }

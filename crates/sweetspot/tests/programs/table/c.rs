@@ -574,7 +574,8 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "threads are cancelled where they read and write",
         build: &[C("cancelled")],
-        command: "$RUN $BIN/c/cancelled",
+        prepare: "printf '[[rule]]\\nstdio = \"on\"\\n' > sweetspot.toml",
+        command: "$RUN $BIN/c/cancelled; $RUN $BIN/c/cancelled r rc",
         ..DEFAULT
     },
     Case {

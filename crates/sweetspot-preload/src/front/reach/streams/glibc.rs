@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sweetspot_core::why::Why;
 
 use super::{Stream, UNKNOWN, ask};
-use crate::floor::{next, sys};
+use crate::floor::{careful, next, sys};
 use crate::front::dispatch::{self, Kind, Outcome};
 
 /// One of the five: its name in libc, its own address, and ours.
@@ -67,6 +67,8 @@ struct File {
 
 /// `_IO_ERR_SEEN`: what `ferror` asks for.
 const ERROR: c_int = 0x20;
+/// `_IO_FLAGS2_NOTCANCEL`: opened with `c`, no call on it is a cancellation point.
+const NOT_CANCELLED: c_int = 2;
 
 /// Whether the C library of this process has such tables, whatever can be done with them.
 pub fn has_tables() -> bool {
@@ -150,9 +152,19 @@ unsafe fn descriptor(stream: Stream) -> c_int {
     unsafe { (*stream.cast::<File>()).fd }
 }
 
+/// The same where libc is about to read or write, which is a cancellation point mostly.
+unsafe fn descriptor_at_point(stream: Stream) -> c_int {
+    // SAFETY: as in `descriptor`.
+    if unsafe { (*stream.cast::<File>()).flags2 } & NOT_CANCELLED == 0 {
+        careful::cancellation_point();
+    }
+    // SAFETY: likewise.
+    unsafe { descriptor(stream) }
+}
+
 pub unsafe extern "C" fn read(stream: Stream, buffer: *mut c_void, len: isize) -> isize {
     // SAFETY: as libc has called us.
-    let fd = unsafe { descriptor(stream) };
+    let fd = unsafe { descriptor_at_point(stream) };
     let outcome =
         ask(fd, Kind::Read, len as u64, || dispatch::read(fd, buffer.cast(), len as usize));
     if let Outcome::Done(answer) = outcome {
@@ -167,7 +179,7 @@ pub unsafe extern "C" fn read(stream: Stream, buffer: *mut c_void, len: isize) -
 /// The original writes until all is written, keeps the offset and notes an error in the stream.
 pub unsafe extern "C" fn write(stream: Stream, buffer: *const c_void, len: isize) -> isize {
     // SAFETY: as libc has called us.
-    let fd = unsafe { descriptor(stream) };
+    let fd = unsafe { descriptor_at_point(stream) };
     let mut done = 0;
     while done < len {
         let (rest, left) = (buffer.wrapping_byte_add(done as usize), len - done);
