@@ -4,12 +4,15 @@
  *   far_away late MOUNTPOINT       says only when a file is closed that there was no room, and only once
  *   far_away broken MOUNTPOINT     refuses each transfer that one byte of the file is part of
  *   far_away once MOUNTPOINT       refuses the first that goes beyond it, to say that earlier bytes are lost
+ *   far_away silent MOUNTPOINT     describes the file a few times while it is open and long, and then no more
+ *   far_away renumbered MOUNTPOINT gives it another number then
  *
  *   far_away write                 to standard output, then closes that
  *   far_away pause                 the same, and computes for a while before it closes
  *   far_away open NAME             to a file that it opens, and computes
  *   far_away append NAME           the same, at its end
  *   far_away until NAME            to a file that it opens, until it is told of an error
+ *   far_away whole NAME            the same, and what the file is then
  *   far_away stream NAME           the same whatever it is told, and closes it by a stream
  *   far_away over NAME             the same, and puts another file under its number
  *   far_away second NAME          a little beyond the broken place, then what another descriptor says
@@ -26,30 +29,51 @@
 enum { RECORD = 100, RECORDS = 30000, BROKEN = 1000050, QUIET_MS = 600 };
 
 static off_t size;
-static bool is_late, is_once, is_unsaid, is_said;
+static bool is_late, is_once, is_silent, is_renumbered, is_unsaid, is_said;
+static int open_files, asked, described;
+/* Writes that did not begin where the last one ended: told as the time of the file. */
+static long misplaced;
 
 static int get_attributes(const char *path, struct stat *of, struct fuse_file_info *file) {
     (void)file;
     memset(of, 0, sizeof *of);
     bool is_root = !strcmp(path, "/");
     if (!is_root && strcmp(path, "/out")) return -ENOENT;
+    bool is_odd = !is_root && open_files && size > BROKEN / 10 && asked++ >= described;
+    if (is_silent && is_odd) return -EIO;
     of->st_mode = is_root ? S_IFDIR | 0755 : S_IFREG | 0644;
-    of->st_nlink = 1, of->st_size = is_root ? 0 : size, of->st_ino = is_root ? 1 : 2;
+    of->st_nlink = 1, of->st_size = is_root ? 0 : size, of->st_ino = is_root ? 1 : is_renumbered && is_odd ? 3 : 2;
+    of->st_mtime = misplaced;
     return 0;
 }
 
 static int cut(const char *path, off_t to, struct fuse_file_info *file) {
-    (void)path, (void)file, size = to, is_said = false;
+    (void)path, (void)file, size = to, misplaced = 0, is_said = false;
     return 0;
 }
 
 static int open_file(const char *path, struct fuse_file_info *file) {
     // Each request is one of the program's.
     file->direct_io = !is_late;
+    open_files++;
+    /* In one of these runs a flush is the first that is refused. */
+    asked = 0, described = (described + 1) % 4;
     return file->flags & O_TRUNC ? cut(path, 0, file) : 0;
 }
 
+static int release_file(const char *path, struct fuse_file_info *file) {
+    (void)path, (void)file, open_files--;
+    return 0;
+}
+
+static void *begin(struct fuse_conn_info *connection, struct fuse_config *config) {
+    (void)connection;
+    config->use_ino = 1, config->attr_timeout = 0;
+    return NULL;
+}
+
 static bool is_refused(off_t at, size_t count) {
+    if (is_silent || is_renumbered) return false;
     bool beyond = !is_late && at + (off_t)count > BROKEN;
     if (!is_once) return beyond && at <= BROKEN;
     if (!beyond || is_said) return false;
@@ -59,6 +83,7 @@ static bool is_refused(off_t at, size_t count) {
 static int write_at(const char *path, const char *bytes, size_t count, off_t at, struct fuse_file_info *file) {
     (void)path, (void)bytes, (void)file;
     if (is_refused(at, count)) return -EIO;
+    misplaced += at != size;
     if (at + (off_t)count > size) size = at + (off_t)count;
     is_unsaid = is_late;
     return (int)count;
@@ -87,8 +112,9 @@ static int room(const char *path, struct statvfs *of) {
     return 0;
 }
 
-static const struct fuse_operations operations = {.getattr = get_attributes, .open = open_file,
-    .truncate = cut, .write = write_at, .read = read_at, .flush = flush_file, .statfs = room};
+static const struct fuse_operations operations = {.init = begin, .getattr = get_attributes,
+    .open = open_file, .truncate = cut, .write = write_at, .read = read_at, .flush = flush_file,
+    .release = release_file, .statfs = room};
 
 static int serve(const char *mountpoint) {
     char *arguments[] = {"far_away", "-f", "-s", (char *)(size_t)mountpoint, NULL};
@@ -128,6 +154,22 @@ static int write_until(const char *name) {
     struct stat of = {0};
     stat(name, &of);
     say("error %d, all before it is there: %d\n", failed, of.st_size >= BROKEN - BROKEN % RECORD);
+    return told();
+}
+
+static int write_whole(const char *name) {
+    char record[RECORD];
+    memset(record, 'w', RECORD);
+    int fd = open(name, O_WRONLY | O_TRUNC), failed = 0;
+    for (int i = 0; i < RECORDS && !failed; i++) {
+        failed = write(fd, record, RECORD) == RECORD ? 0 : errno;
+        /* It waits before the file is long. */
+        if (i < BROKEN / 10 / RECORD && i % 10 == 0) give_time(fd);
+    }
+    if (close(fd) != 0) failed = errno;
+    struct stat of = {0};
+    stat(name, &of);
+    say("error %d, length %ld, misplaced %ld\n", failed, (long)of.st_size, (long)of.st_mtime);
     return told();
 }
 
@@ -172,10 +214,12 @@ int main(int count, char **arguments) {
     is_late = !strcmp(way, "late");
     if (!name) return write_to(1, !strcmp(way, "pause"));
     is_once = !strcmp(way, "once");
-    if (is_late || is_once || !strcmp(way, "broken")) return serve(name);
+    is_silent = !strcmp(way, "silent"), is_renumbered = !strcmp(way, "renumbered");
+    if (is_late || is_once || is_silent || is_renumbered || !strcmp(way, "broken")) return serve(name);
     if (!strcmp(way, "stream") || !strcmp(way, "over")) return write_all(name, way[0] == 's');
     if (!strcmp(way, "second")) return ask_second(name);
     if (!strcmp(way, "until")) return write_until(name);
+    if (!strcmp(way, "whole")) return write_whole(name);
     if (!strncmp(way, "read", 4)) return read_until(name, way[4]);
     return write_to(open(name, O_WRONLY | (strcmp(way, "append") ? O_TRUNC : O_APPEND)), true);
 }

@@ -407,7 +407,7 @@ pub struct Entry {
     pub inode: AtomicU64,
     /// Birth time in nanoseconds, 0 where the file system has none.
     pub birth_ns: AtomicU64,
-    /// 1 while the owner is inside the positioned write of a flush; [`FLUSH_FAILED`].
+    /// One of [`FLUSH_*`](crate::unwritten); 0: nobody has tried to write what is pending.
     pub flushing: AtomicU32,
     /// Open flags of the description.
     pub open_flags: AtomicU32,
@@ -426,19 +426,15 @@ pub struct Entry {
     pub is_recalled: AtomicU32,
     /// Without a place of their own: of the pending bytes, those at the beginning that are written.
     pub arrived: AtomicU64,
-    /// Likewise, while `flushing` is 1: where the file ended, or the offset was, just before the write.
+    /// Likewise, while a flush has begun: where the file ended, or the offset was, just before the write.
     pub before: AtomicU64,
-    /// Size and times as fstat gave them after the last flush, or when the handle was granted.
+    /// Size and times as fstat gave them after the last flush or attempt, or when the handle was granted.
     pub size: AtomicU64,
     pub mtime_ns: AtomicU64,
     pub ctime_ns: AtomicU64,
     /// For display only.
     pub path: Text,
 }
-
-/// `Entry::flushing`: what is pending could not be written, the program was told by an error, and
-/// has closed the file. It is written only to a file that is still as it was then.
-pub const FLUSH_FAILED: u32 = 2;
 
 /// `Entry::place`: at `base`.
 pub const PLACE_BASE: u32 = 0;

@@ -22,5 +22,6 @@ pub mod shown;
 pub mod size;
 pub mod stamps;
 pub mod trace;
+pub mod unwritten;
 pub mod why;
 pub mod window;

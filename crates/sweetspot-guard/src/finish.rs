@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::ledger::{Entry, PLACE_BASE, PLACE_END};
+use sweetspot_core::unwritten::FLUSH_BEGUN;
 
 use crate::sys;
 
@@ -144,7 +145,7 @@ fn borders(text: &[u8]) -> Vec<u32> {
 pub(crate) fn left<'a>(entry: &Entry, whole: Extent<'a>) -> (u64, Extent<'a>) {
     let base = match entry.place.load(Relaxed) {
         PLACE_BASE => return (entry.base.load(Relaxed), whole),
-        _ if entry.flushing.load(Relaxed) == 1 => entry.before.load(Relaxed),
+        _ if entry.flushing.load(Relaxed) == FLUSH_BEGUN => entry.before.load(Relaxed),
         PLACE_END => entry.size.load(Relaxed),
         _ => entry.base.load(Relaxed) + entry.arrived.load(Relaxed),
     };

@@ -27,6 +27,7 @@ use sweetspot_core::ledger::{
     WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
+use sweetspot_core::unwritten::FLUSH_BEGUN;
 
 use crate::error::{Error, ErrorKind};
 use crate::finish::{self, Extent, Saving};
@@ -410,7 +411,7 @@ impl Target {
             return None;
         }
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let is_flushing = entry.flushing.load(Relaxed) == 1;
+        let is_flushing = entry.flushing.load(Relaxed) == FLUSH_BEGUN;
         let appends = if entry.place.load(Relaxed) == PLACE_END { libc::O_APPEND } else { 0 };
         // To be read only where that is needed: it may be writable alone.
         let access = if is_flushing { libc::O_RDWR } else { libc::O_WRONLY };
@@ -420,9 +421,7 @@ impl Target {
             && status.device == entry.device.load(Relaxed)
             && status.inode == entry.inode.load(Relaxed)
             && status.birth_ns == entry.birth_ns.load(Relaxed);
-        let is_unchanged = status.size == entry.size.load(Relaxed)
-            && status.mtime_ns == entry.mtime_ns.load(Relaxed)
-            && status.ctime_ns == entry.ctime_ns.load(Relaxed);
+        let is_unchanged = status.left() == entry.left();
         if !is_same || !(is_unchanged || is_flushing) {
             return None;
         }
@@ -454,14 +453,14 @@ fn finish_piece(path: &Path, file: &File, ledger: &Ledger, found: Found<'_>) -> 
         if entry.place.load(Relaxed) != PLACE_END {
             // Nobody has the shared offset any more.
             store(offset_of!(Entry, before), &base.to_ne_bytes())?;
-            store(offset_of!(Entry, flushing), &1u32.to_ne_bytes())?;
+            store(offset_of!(Entry, flushing), &FLUSH_BEGUN.to_ne_bytes())?;
             return finish::write_and_close(extent, target.file, base);
         }
         let arrived = entry.arrived.load(Relaxed) + target.arrived;
         let before = sys::status(&target.file)?.size;
         store(offset_of!(Entry, arrived), &arrived.to_ne_bytes())?;
         store(offset_of!(Entry, before), &before.to_ne_bytes())?;
-        store(offset_of!(Entry, flushing), &1u32.to_ne_bytes())?;
+        store(offset_of!(Entry, flushing), &FLUSH_BEGUN.to_ne_bytes())?;
         extent.from(target.arrived).append_to(&target.file)?;
         sys::close(target.file)
     };

@@ -25,6 +25,8 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use sweetspot_core::unwritten::Left;
 pub(crate) use waiting::{
     Epoll, Event, FUTEX_OWNER_DIED, copy_of, futex_wait, futex_wake, is_dead, is_same_description,
     is_same_table, offset, open_flags, own_until_death, pidfd_open,
@@ -121,6 +123,10 @@ pub(crate) struct Status {
 }
 
 impl Status {
+    pub(crate) fn left(&self) -> Left {
+        Left { size: self.size, mtime_ns: self.mtime_ns, ctime_ns: self.ctime_ns }
+    }
+
     pub(crate) fn is_regular(&self) -> bool {
         self.mode & libc::S_IFMT == libc::S_IFREG
     }

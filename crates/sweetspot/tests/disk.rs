@@ -11,8 +11,9 @@ mod compiler;
 mod memory_disk;
 
 use memory_disk::Disk;
-use std::fs;
-use std::io::{Seek, SeekFrom};
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,38 +32,74 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the victim, fills the disk when its writes wait, and returns what it said and how it ended.
-/// What cannot be saved on the disk itself is saved below `home`.
-fn run(victim: &Path, disk: &Path, home: &Path, how: &str) -> Output {
-    let mut step = tempfile::tempfile().expect("a file");
-    let child = Command::new(env!("CARGO_BIN_EXE_sweetspot"))
-        // Nothing leaves before the disk is full, however long that takes.
-        .args(["run", "--wait", "--max-age", "60000", "--buffer-size", "64K", "--"])
-        .arg(victim)
-        .arg(disk.join("file"))
-        .arg(how)
-        .current_dir(disk)
-        .env("HOME", home)
-        .env_remove("XDG_STATE_HOME")
-        .stdin(step.try_clone().expect("a descriptor"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("started");
-    let until = Instant::now() + PATIENCE;
-    while step.stream_position().expect("an offset") != 1 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(1));
+/// A victim that writes to a file of a disk. Both have the file of its descriptor 0, whose offset says how far they
+/// are: 1 when writes wait, 2 when the disk is full.
+struct Victim {
+    child: Child,
+    step: File,
+    disk: PathBuf,
+}
+
+impl Victim {
+    /// Nothing leaves before it is `max_age` old. What cannot be saved on the disk itself is saved below `home`.
+    fn start(program: &Path, disk: &Path, home: &Path, how: &str, max_age: &str) -> Victim {
+        let step = tempfile::tempfile().expect("a file");
+        let child = Command::new(env!("CARGO_BIN_EXE_sweetspot"))
+            .args(["run", "--wait", "--max-age", max_age, "--buffer-size", "64K", "--"])
+            .arg(program)
+            .arg(disk.join("file"))
+            .arg(how)
+            .current_dir(disk)
+            .env("HOME", home)
+            .env_remove("XDG_STATE_HOME")
+            .stdin(step.try_clone().expect("a descriptor"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("started");
+        Victim { child, step, disk: disk.to_owned() }
     }
-    // Until nothing more goes in.
-    let _ = fs::write(disk.join("filler"), vec![0u8; (DISK_MEGABYTES as usize) << 20]);
-    step.seek(SeekFrom::Start(2)).expect("an offset");
-    child.wait_with_output().expect("waited for")
+
+    fn await_step(&mut self, step: u64) {
+        let until = Instant::now() + PATIENCE;
+        while self.step.stream_position().expect("an offset") != step && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn go_on(&mut self, step: u64) {
+        self.step.seek(SeekFrom::Start(step)).expect("an offset");
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.disk.join("filler")
+    }
+
+    /// Fills the disk when its writes wait.
+    fn fill(&mut self) {
+        self.await_step(1);
+        // Until nothing more goes in.
+        let _ = fs::write(self.filler(), vec![0u8; (DISK_MEGABYTES as usize) << 20]);
+        self.go_on(2);
+    }
+
+    fn end(self) -> Output {
+        self.child.wait_with_output().expect("waited for")
+    }
+}
+
+/// Runs the victim, fills the disk when its writes wait, and returns what it said and how it ended.
+fn run(victim: &Path, disk: &Path, home: &Path, how: &str) -> Output {
+    // Nothing leaves before the disk is full, however long that takes.
+    let mut victim = Victim::start(victim, disk, home, how, "60000");
+    victim.fill();
+    victim.end()
 }
 
 /// Compiles the victim, for one test: what runs cannot be compiled anew.
-fn victim(name: &str) -> PathBuf {
+fn victim(name: &str, source: &str) -> PathBuf {
     let victim = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-victim"));
-    compiler::compile("full_disk", &[], &victim);
+    compiler::compile(source, &[], &victim);
     victim
 }
 
@@ -70,7 +107,7 @@ fn victim(name: &str) -> PathBuf {
 /// the folder for what must be saved elsewhere, and what came out.
 fn check_each(name: &str, ways: &[&str], check: impl Fn(&str, &Path, &Path, &Output)) {
     let _turn = turn();
-    let victim = victim(name);
+    let victim = victim(name, "full_disk");
     for how in ways {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{how}"));
         let Some(disk) = Disk::mount(folder, DISK_MEGABYTES) else {
@@ -89,6 +126,8 @@ fn a_full_disk_is_said_and_newer_bytes_stay() {
     let expected = |how: &str| match how {
         "again" | "close" => "close -1 28\n".to_owned(),
         "next" => "write -1 28\nread -1 28\nclose -1 28\n".to_owned(),
+        // What waits for a file that is mapped is not tried again.
+        "map" | "own-map" => format!("{how} -1 28\nclose 0 0\n"),
         call => format!("{call} -1 28\nclose -1 28\n"),
     };
     check_each(
@@ -110,6 +149,65 @@ fn a_full_disk_is_said_and_newer_bytes_stay() {
             }
         },
     );
+}
+
+/// Bytes that could not be written go on waiting. What is done to the file meanwhile is not undone when there is room
+/// again: the program is told once more, and they are saved beside.
+#[test]
+fn what_is_changed_while_a_disk_is_full_stays() {
+    let _turn = turn();
+    let program = victim("changed", "unwritten");
+    let again = "sync -1 28\nsync -1 28\nsync 0 0\nclose 0 0\n";
+    let cut = |path: &Path| File::options().write(true).open(path).unwrap().set_len(100).unwrap();
+    let open = |path: &Path| File::options().write(true).open(path).unwrap();
+    type Case<'a> = (&'a str, &'a str, &'a dyn Fn(&Path));
+    let cases: [Case<'_>; 9] = [
+        ("nobody", "sync -1 28\nsync 0 0\nsync 0 0\nclose 0 0\n", &|_| {}),
+        ("another-cuts", again, &cut),
+        ("another-writes", again, &|path| open(path).write_all_at(b"new", 0).unwrap()),
+        ("another-appends", again, &|path| {
+            File::options().append(true).open(path).unwrap().write_all(b"new").unwrap();
+        }),
+        ("cut", again, &|_| {}),
+        ("empty", again, &|_| {}),
+        ("print", again, &|_| {}),
+        ("flags", again, &|_| {}),
+        ("end", "sync -1 28\n", &cut),
+    ];
+    for (way, expected, change) in cases {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("changed-{way}"));
+        let Some(disk) = Disk::mount(folder, DISK_MEGABYTES) else {
+            assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
+            return eprintln!("skipped: mounting a file system needs root");
+        };
+        let home = tempfile::tempdir().expect("a folder");
+        let mut victim = Victim::start(&program, &disk.0, home.path(), way, "60000");
+        victim.fill();
+        victim.await_step(3);
+        let file = disk.0.join("file");
+        fs::remove_file(victim.filler()).unwrap();
+        change(&file);
+        let changed = fs::read(&file).unwrap();
+        victim.go_on(4);
+        let output = victim.end();
+        assert_eq!(output.status.code(), Some(if way == "end" { 74 } else { 0 }), "{way}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{way}");
+        let content = fs::read(&file).unwrap();
+        if way == "nobody" {
+            assert!(content.len() > changed.len() && content.iter().all(|byte| *byte == b'r'));
+            continue;
+        }
+        assert!(content == changed, "{way}: {} of {} bytes", content.len(), changed.len());
+        let saved = fs::read_dir(home.path().join(".local/state/sweetspot"))
+            .into_iter()
+            .chain(fs::read_dir(&disk.0))
+            .flatten()
+            .filter(|entry| {
+                entry.as_ref().unwrap().file_name().to_string_lossy().contains("sweetspot-saved")
+            })
+            .count();
+        assert_eq!(saved, 1, "{way}: what could not be written is saved beside");
+    }
 }
 
 #[test]
@@ -328,6 +426,21 @@ fn an_error_that_is_told_once_is_told_to_the_program() {
 #[test]
 fn who_closes_by_a_stream_or_by_another_file_is_told() {
     check_broken("broken", &["stream", "over", "second"], &SIZES);
+}
+
+/// A server in user space need not describe a file that is open, or may call it by another number.
+#[test]
+fn a_file_that_is_not_described_is_written_all_the_same() {
+    let _turn = turn();
+    for kind in ["silent", "renumbered"] {
+        let Some(far_away) = FarAway::serve(kind) else { return };
+        let expected = "error 0, length 3000000, misplaced 0";
+        // Five sizes, four times: with each of them each call is once the first that is not answered.
+        for size in ["off", "auto", "512", "64K", "1M"].repeat(4) {
+            let output = far_away.output("whole", size, Stdio::null());
+            assert_eq!(first_line(&output), expected, "{kind}, {size}: {output:?}");
+        }
+    }
 }
 
 const SIZES: [&str; 4] = ["auto", "512", "64K", "1M"];

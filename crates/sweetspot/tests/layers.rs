@@ -67,6 +67,7 @@ const ENGINE: &[&str] = &[
     "dirty",
     "age",
     "quiesce",
+    "failing",
     "sharing",
     "streams",
     "ending",

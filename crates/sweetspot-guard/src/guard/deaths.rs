@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
 use sweetspot_core::ledger::{
-    Entry, FLUSH_FAILED, STATE_DISCARD, STATE_FREE, Slot, next_state, state_of, write_buffer_start,
+    Entry, STATE_DISCARD, STATE_FREE, Slot, next_state, state_of, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, is_anything_pending, waiting_of};
 
@@ -216,17 +216,13 @@ impl Guard {
         Ok(())
     }
 
-    /// A file that was closed with an error may have been written again since: then it is not
-    /// touched.
+    /// A file to which something could not be written may have been written again since: then it is not touched.
     fn may_still_be_written(&self, entry: &Entry, handle: BorrowedFd<'_>) -> io::Result<()> {
-        if entry.flushing.load(SeqCst) != FLUSH_FAILED {
-            return Ok(());
+        let now = sys::status(handle).ok();
+        match entry.may_be_written_to(now.map(|now| now.left())) {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ESTALE)),
         }
-        let now = sys::status(handle)?;
-        let same = now.size == entry.size.load(SeqCst)
-            && now.mtime_ns == entry.mtime_ns.load(SeqCst)
-            && now.ctime_ns == entry.ctime_ns.load(SeqCst);
-        if same { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESTALE)) }
     }
 
     /// Hands an entry of a dead process to the handles thread, which alone frees.

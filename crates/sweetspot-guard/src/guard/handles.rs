@@ -334,9 +334,7 @@ impl Handles {
         entry.write_buffer_at.store(WRITE_BUFFERS_AT + write_buffer.at, SeqCst);
         entry.write_buffer_bytes.store(write_buffer.bytes, SeqCst);
         entry.birth_ns.store(status.birth_ns, SeqCst);
-        entry.size.store(status.size, SeqCst);
-        entry.mtime_ns.store(status.mtime_ns, SeqCst);
-        entry.ctime_ns.store(status.ctime_ns, SeqCst);
+        entry.note_left(status.left());
         Ok(())
     }
 

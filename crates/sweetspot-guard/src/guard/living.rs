@@ -9,11 +9,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::SeqCst;
 
-use sweetspot_core::ledger::{
-    Entry, FLUSH_FAILED, PLACE_END, STATE_HELD, state_of, write_buffer_start,
-};
+use sweetspot_core::ledger::{Entry, PLACE_END, STATE_HELD, state_of, write_buffer_start};
 use sweetspot_core::pending::{self, Owner, length_of, owner_of};
 use sweetspot_core::stamps::{Apart, Stamped};
+use sweetspot_core::unwritten::FLUSH_FAILED;
 
 use super::Guard;
 use super::place::{note_error, write_where_it_belongs};
@@ -106,11 +105,9 @@ impl Guard {
         let written: Vec<_> = taken.iter().map(write).collect();
         for ((entry, _, word), written) in taken.iter().zip(written) {
             if let Ok(left) = &written {
-                entry.size.store(left.size, SeqCst);
-                entry.mtime_ns.store(left.mtime_ns, SeqCst);
-                entry.ctime_ns.store(left.ctime_ns, SeqCst);
+                entry.note_left(left.left());
+                entry.flushing.store(0, SeqCst);
             }
-            entry.flushing.store(0, SeqCst);
             give_back(entry, *word, written.is_ok());
         }
     }
@@ -136,11 +133,15 @@ impl Guard {
         }
         let whole = Extent { ledger: &self.file, at, bytes };
         let before = sys::status(handle)?;
+        if !entry.may_be_written_to(Some(before.left())) {
+            return Err(io::Error::from_raw_os_error(libc::ESTALE));
+        }
         let its_own = (!is_copy).then(|| self.its_own(index, entry, handle)).flatten();
         let written = write_where_it_belongs(entry, handle, is_copy, its_own, &whole);
         if let Err(error) = &written {
             // The program may be able to write it, and then nobody else tells what the file system told.
             note_error(entry, error);
+            entry.note_tried(sys::status(handle).unwrap_or(before).left());
         }
         written?;
         let left = sys::status(handle).unwrap_or(before);

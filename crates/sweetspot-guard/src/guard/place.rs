@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 
 use sweetspot_core::ledger::{Entry, PLACE_BASE};
+use sweetspot_core::unwritten::FLUSH_BEGUN;
 
 use crate::finish::{self, Extent};
 use crate::sys;
@@ -55,7 +56,7 @@ fn write_at_base(
     whole: &Extent<'_>,
 ) -> io::Result<()> {
     // If this process is killed in the middle, `recover` finds a death inside a flush.
-    entry.flushing.store(1, SeqCst);
+    entry.flushing.store(FLUSH_BEGUN, SeqCst);
     let base = entry.base.load(SeqCst);
     let Some(target) = its_own else {
         // O_WRONLY: a file may be writable and not readable.
@@ -97,7 +98,7 @@ impl<'a> Behind<'a> {
 fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Result<()> {
     let next = file.next()?;
     let left = whole.from(entry.arrived.load(SeqCst));
-    if entry.flushing.load(SeqCst) == 1 {
+    if entry.flushing.load(SeqCst) == FLUSH_BEGUN {
         // It died in a write, or just after it.
         let since = entry.before.load(SeqCst)..next;
         let seen = reopen(file.handle, libc::O_RDONLY)
@@ -107,7 +108,7 @@ fn write_behind(entry: &Entry, file: &Behind<'_>, whole: &Extent<'_>) -> io::Res
         entry.arrived.fetch_add(seen, SeqCst);
     }
     entry.before.store(next, SeqCst);
-    entry.flushing.store(1, SeqCst);
+    entry.flushing.store(FLUSH_BEGUN, SeqCst);
     whole.from(entry.arrived.load(SeqCst)).append_to(&file.target)
 }
 

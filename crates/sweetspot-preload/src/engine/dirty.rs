@@ -17,9 +17,9 @@ use sweetspot_core::stamps::{Apart, Stamped, has_room_before};
 pub use super::concerns::is_pending;
 use super::entries::remember_status;
 use super::file::{self, OpenFile};
-use super::flush::{flush_failed, flush_held, is_as_left, overlaps_pending, status_if_of};
+use super::flush::{flush_failed, flush_held, overlaps_pending, status_if_of};
 use super::spawns::passive;
-use super::{concerns, entries, flush, inodes, process};
+use super::{concerns, entries, inodes, process};
 use crate::floor::lock::hold;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{clock, sys};
@@ -233,7 +233,7 @@ fn tell_from_next() {
 fn set_modified(file: &OpenFile, entry: &Entry, wanted_ns: u64, before_ns: u64) {
     let fd = file.fd.load(Relaxed);
     if wanted_ns >= before_ns
-        && status_if_of(fd, file).is_some_and(|status| is_as_left(&status, entry))
+        && status_if_of(fd, file).is_some_and(|status| status.left() == entry.left())
     {
         // Only the owner of the file may do it.
         sys::set_modified(fd, wanted_ns);
@@ -328,44 +328,7 @@ pub fn before_read(file: &OpenFile, at: u64, len: u64) {
     }
 }
 
-/// Whether what waits for a file cannot be written, tried again just now: then every read, write, sync
-/// and close of it fails with that error, most as they would have failed natively, and nothing is
-/// written that the waiting bytes could later overwrite; by whichever descriptor of this process.
-pub fn failing(file: &OpenFile) -> Option<i32> {
-    if !flush::any_failed() || error_of(file) == 0 {
-        return None;
-    }
-    flush_all();
-    match error_of(file) {
-        0 => None,
-        errno => {
-            file.close_error.store(0, Relaxed);
-            Some(errno)
-        }
-    }
-}
-
-/// The same by a descriptor of which nothing is kept.
-pub fn failing_by(fd: i32) -> Option<i32> {
-    if !flush::any_failed() {
-        return None;
-    }
-    let status = sys::status(fd)?;
-    let its = || file::used().find(|file| flush::is_of(&status, file) && is_failing(file));
-    its()?;
-    flush_all();
-    Some(its()?.error.load(Relaxed))
-}
-
 /// Whether a flush of this very open file has failed, and the bytes still wait.
-fn is_failing(file: &OpenFile) -> bool {
-    file.dirty.load(Relaxed) != 0 && file.error.load(Relaxed) != 0
-}
-
-/// The error with which a flush of a file, or of another one of the same inode, has failed; 0: none has.
-fn error_of(file: &OpenFile) -> i32 {
-    match file.error.load(Relaxed) {
-        0 => inodes::error_of_another(file),
-        errno => errno,
-    }
+pub fn is_failing(file: &OpenFile) -> bool {
+    file.error.load(Relaxed) != 0 && file.pending() != 0
 }

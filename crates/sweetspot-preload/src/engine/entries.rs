@@ -15,11 +15,12 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::ledger::{
-    ENTRIES_MAX, Entry, FLAG_GUARD, FLUSH_FAILED, Ledger, PLACE_NOWHERE, PLACE_OFFSET, STATE_ASKED,
+    ENTRIES_MAX, Entry, FLAG_GUARD, Ledger, PLACE_NOWHERE, PLACE_OFFSET, STATE_ASKED,
     STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE, next_state,
     state_of,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
+use sweetspot_core::unwritten::FLUSH_FAILED;
 
 pub use self::let_go::await_let_go;
 use self::let_go::{forget_let_go, note_let_go, wait_given_back};
@@ -138,8 +139,8 @@ pub fn ask(ask: &Ask) -> Result<Mapped, NotAsked> {
     Ok(mapped)
 }
 
-/// The descriptor is being closed although bytes of it could not be written, and the program was
-/// told: the guard writes them only if the file is still as it is now, else it saves them beside.
+/// Nobody tries any more to write what could not be written, and the program was told, or is about to be: when
+/// this process has ended, the guard writes it only if the file is still as it was left, else it saves it beside.
 pub fn mark_failed(entry: &Entry) {
     entry.flushing.store(FLUSH_FAILED, SeqCst);
     ANY_FAILED.store(true, Relaxed);
@@ -375,7 +376,5 @@ pub fn remember_status(entry: &Entry, fd: i32) {
 
 /// The same, once it is known.
 pub fn store_status(entry: &Entry, status: &sys::Status) {
-    entry.size.store(status.size, Relaxed);
-    entry.mtime_ns.store(status.mtime_ns, Relaxed);
-    entry.ctime_ns.store(status.ctime_ns, Relaxed);
+    entry.note_left(status.left());
 }

@@ -382,6 +382,11 @@ impl OpenFile {
         (&raw const *self) as u64 + table::OPEN
     }
 
+    pub fn is_same_inode(&self, other: &OpenFile) -> bool {
+        let inode = |file: &OpenFile| (file.device.load(Relaxed), file.inode.load(Relaxed));
+        inode(self) == inode(other)
+    }
+
     /// The entry in the ledger, if it has one.
     #[inline(always)]
     pub fn entry(&self) -> Option<&'static Entry> {

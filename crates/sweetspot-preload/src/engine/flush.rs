@@ -4,28 +4,21 @@
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{
-    AtomicBool,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, SeqCst},
 };
 
 use sweetspot_core::append;
-use sweetspot_core::ledger::{Counter, Entry, FLUSH_FAILED, Way, write_buffer_start};
+use sweetspot_core::ledger::{Counter, Entry, Way, write_buffer_start};
 use sweetspot_core::pending::{self, Found, Owner, length_of, owner_of};
+use sweetspot_core::unwritten::{FLUSH_BEGUN, FLUSH_FAILED, Left};
 use sweetspot_core::why::Why;
 
-use super::entries::{remember_status, store_status};
 use super::file::{AT_END, Held, OpenFile, Placement};
 use super::handle::{detach, give_up};
 use super::space::{append_bytes_max, count_flushed, is_disk_nearly_full};
 use super::{auto, entries, inodes};
-use crate::floor::sys;
-
-/// Whether a file is as our last write left it.
-pub(super) fn is_as_left(status: &sys::Status, entry: &Entry) -> bool {
-    status.size == entry.size.load(Relaxed)
-        && status.mtime_ns == entry.mtime_ns.load(Relaxed)
-        && status.ctime_ns == entry.ctime_ns.load(Relaxed)
-}
+use crate::floor::{clock, sys};
 
 /// Writes out what is pending for one file. Its lock is held.
 pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32> {
@@ -50,8 +43,8 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
             }
             // From here the flush has happened, or did not.
             pending::end_flush(&entry.word, word, written.is_ok());
-            entry.flushing.store(0, SeqCst);
             written?;
+            entry.flushing.store(0, SeqCst);
             entry.arrived.store(0, Relaxed);
             file.count(Counter::Flushes, 1);
             file.count(Counter::FlushBytes, len);
@@ -116,26 +109,71 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
     let fd = file.fd.load(Relaxed);
     let write_buffer = file.attachment.mapped().0 + write_buffer_start(base);
     let is_append = Placement::of_entry(entry).is_append();
-    // Where the number means another file, a call made without libc changed it. The guard's handle still
-    // leads to the right one.
-    let status = status_if_of(fd, file).ok_or(libc::EBADF)?;
-    file.before_ns.store(status.mtime_ns, Relaxed);
-    if is_append {
-        store_status(entry, &status);
-        entry.before.store(shared_offset(file).unwrap_or(status.size), Relaxed);
+    let status = sys::status(fd);
+    if is_another(fd, status.as_ref(), file) {
+        // The guard's handle still leads to the right one.
+        return Err(libc::EBADF);
     }
-    entry.flushing.store(1, SeqCst);
+    let now = status.map(|status| status.left());
+    if !entry.may_be_written_to(now) {
+        entries::mark_failed(entry);
+        return Err(told(file, entry));
+    }
+    let now = now.unwrap_or(entry.left());
+    file.before_ns.store(now.mtime_ns, Relaxed);
+    if is_append {
+        entry.note_left(now);
+        entry.before.store(shared_offset(file).unwrap_or(now.size), Relaxed);
+    }
+    entry.flushing.store(FLUSH_BEGUN, SeqCst);
     // What comes before a broken place arrived the first time.
     let smallest = if file.error.load(Relaxed) == 0 { 1 } else { len };
     let met = match is_append {
         true => write_behind(entry, fd, write_buffer, (len, smallest)),
         false => write_out(fd, write_buffer, (len, smallest), base),
-    }?;
-    if met != 0 {
-        file.close_error.store(met, Relaxed);
+    };
+    let left = sys::status(fd).map_or(now, |status| status.left());
+    match met {
+        Ok(met) => {
+            if met != 0 {
+                file.close_error.store(met, Relaxed);
+            }
+            entry.note_left(left);
+            Ok(())
+        }
+        Err(errno) => {
+            entry.note_tried(left);
+            await_later_times(left);
+            Err(errno)
+        }
     }
-    remember_status(entry, fd);
-    Ok(())
+}
+
+/// The error of what could not be written.
+fn told(file: &OpenFile, entry: &Entry) -> i32 {
+    let of_guard = entry.close_error.load(Relaxed) as i32;
+    [file.error.load(Relaxed), of_guard].into_iter().find(|errno| *errno != 0).unwrap_or(libc::EIO)
+}
+
+/// How often a process waits for times that tell a failed attempt from what is done after it.
+const LATER_TIMES_MAX: u32 = 16;
+/// No system's times of files are coarser, but for those that are whole seconds.
+const TIMES_MS_MAX: u32 = 10;
+
+/// Waits until the kernel stamps files with another time than the one at which an attempt failed: what anybody
+/// does who learns of it can be told from what the attempt left. Not for ever in a program that does not listen.
+fn await_later_times(left: Left) {
+    static WAITED: AtomicU32 = AtomicU32::new(0);
+    let stamped_ns = left.mtime_ns.max(left.ctime_ns);
+    if WAITED.fetch_add(1, Relaxed) >= LATER_TIMES_MAX {
+        return;
+    }
+    for _ in 0..TIMES_MS_MAX {
+        if clock::wall_ns() > stamped_ns {
+            break;
+        }
+        sys::sleep_us(1000);
+    }
 }
 
 /// Waits until the guard has given back what it took of a file. If it died meanwhile, its bytes are ours
@@ -144,7 +182,7 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
 /// finishes this process saves them beside.
 fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
     if entry.flushing.load(Relaxed) == FLUSH_FAILED {
-        return Err(libc::EIO);
+        return Err(told(file, entry));
     }
     if owner_of(entry.word.load(Relaxed)) != Owner::Guard {
         return Ok(());
@@ -156,7 +194,7 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
     }
     let fd = file.fd.load(Relaxed);
     let status = status_if_of(fd, file);
-    let is_unchanged = status.is_some_and(|status| is_as_left(&status, entry));
+    let is_unchanged = status.is_some_and(|status| status.left() == entry.left());
     let is_written = !is_unchanged && status.is_some() && holds_pending(file, entry, fd, word);
     if !is_unchanged && !is_written {
         entries::mark_failed(entry);
@@ -250,7 +288,20 @@ pub fn overlaps_pending(file: &OpenFile, at: u64, len: u64) -> bool {
 
 /// The status of a descriptor, if it still is one of this file.
 pub(super) fn status_if_of(fd: i32, file: &OpenFile) -> Option<sys::Status> {
-    sys::status(fd).filter(|status| is_of(status, file))
+    sys::status(fd).filter(|status| !is_another(fd, Some(status), file))
+}
+
+/// Whether a descriptor of this status means another file by now: a call made without libc changed it. A server in
+/// user space may tell nothing of a file that is open (it was removed), or give it another number.
+pub(super) fn is_another(fd: i32, status: Option<&sys::Status>, file: &OpenFile) -> bool {
+    match status {
+        None => sys::open_flags(fd).is_none(),
+        Some(status) if is_of(status, file) => false,
+        Some(status) => {
+            let is_fuse = || sys::file_system(fd).is_some_and(|file_system| file_system.is_fuse());
+            status.device != file.device.load(Relaxed) || !is_fuse()
+        }
+    }
 }
 
 /// Whether this is the status of this file.

@@ -24,7 +24,6 @@ pub(super) fn note_asked(file: &OpenFile, by: &Mapped) {
 pub fn let_go(file: &OpenFile) {
     if let Some((entry, (write_buffer, write_buffer_bytes))) = file.attachment.let_go() {
         if waiting_of(entry.word.load(Relaxed)) > 0 {
-            entries::remember_status(entry, file.fd.load(Relaxed));
             entries::mark_failed(entry);
         }
         let error = entries::let_go(Mapped { entry, write_buffer, write_buffer_bytes });

@@ -44,7 +44,7 @@ fn hash(device: u64, inode: u64) -> usize {
 pub fn error_of_another(file: &OpenFile) -> i32 {
     let mut errno = 0;
     another(file, |other| {
-        if other.dirty.load(Relaxed) != 0 {
+        if other.pending() != 0 {
             errno = other.error.load(Relaxed);
         }
         errno != 0
@@ -55,12 +55,7 @@ pub fn error_of_another(file: &OpenFile) -> i32 {
 /// Whether that holds for another open file of the same inode.
 #[cold]
 fn another(file: &OpenFile, mut is: impl FnMut(&OpenFile) -> bool) -> bool {
-    let inode = (file.device.load(Relaxed), file.inode.load(Relaxed));
-    file::used().any(|other| {
-        !core::ptr::eq(other, file)
-            && (other.device.load(Relaxed), other.inode.load(Relaxed)) == inode
-            && is(other)
-    })
+    file::used().any(|other| !core::ptr::eq(other, file) && other.is_same_inode(file) && is(other))
 }
 
 fn is_pending(file: &OpenFile) -> bool {

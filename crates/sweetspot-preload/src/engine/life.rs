@@ -10,8 +10,8 @@ use super::file::{self, OpenFile};
 use super::process::acquire_point;
 use super::spawns::{is_spawned_child, passive};
 use super::{
-    alone, changes, concerns, deaths, dirty, ending, flush, handle, ledger, others, pool, process,
-    quiesce, table, transition,
+    alone, changes, concerns, deaths, dirty, ending, failing, flush, handle, ledger, others, pool,
+    process, quiesce, table, transition,
 };
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -399,9 +399,9 @@ pub fn hand_over_content(fd: i32) -> Option<i32> {
 
 /// The same for a descriptor, unless it means another file by now.
 pub fn failing_descriptor(fd: i32) -> Option<i32> {
-    let Some((file, _)) = file::open_file(fd) else { return dirty::failing_by(fd) };
-    let errno = dirty::failing(file)?;
-    if sys::status(fd).is_some_and(|status| !flush::is_of(&status, file)) {
+    let Some((file, _)) = file::open_file(fd) else { return failing::failing_by(fd) };
+    let errno = failing::failing(file)?;
+    if flush::is_another(fd, sys::status(fd).as_ref(), file) {
         // As with `Prepared::Replaced`. What waits for the old file is the guard's.
         forget(fd);
         return None;

@@ -20,6 +20,7 @@ pub mod eligible;
 pub mod embed;
 pub mod ending;
 pub mod entries;
+pub mod failing;
 pub mod file;
 mod fill;
 pub mod flush;

@@ -15,10 +15,11 @@ use sweetspot_core::why::Why;
 
 use super::append::{Append, LAST_WRITTEN, append, is_append_due, stamp_order, update_window};
 use super::attach::{ask, attach, enlarge, wants_more};
-use super::dirty::{failing, flush_all, take_off};
+use super::dirty::{flush_all, take_off};
 use super::entries::store_status;
+use super::failing::may_be_failing;
 use super::file::{self, AT_END, OpenFile};
-use super::flush::{expected_place, follow_offset, is_of, is_recalled};
+use super::flush::{expected_place, follow_offset, is_another, is_recalled};
 use super::handle::{detach, give_up, stand};
 use super::life::failing_descriptor;
 use super::process::passive_for_good;
@@ -286,7 +287,7 @@ enum Prepared {
 
 /// Makes room for an append, or says why there is none.
 fn prepare(file: &'static OpenFile, fd: i32, len: u64) -> Prepared {
-    if failing(file).is_some() {
+    if may_be_failing(file) {
         return Prepared::Failed;
     }
     if is_recalled(file) {
@@ -347,10 +348,11 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
         return Prepared::PassThrough;
     }
     let Some(entry) = file.entry() else { return Prepared::PassThrough };
-    if let Some(status) = sys::status(fd) {
-        if !is_of(&status, file) {
-            return Prepared::Replaced;
-        }
+    let status = sys::status(fd);
+    if is_another(fd, status.as_ref(), file) {
+        return Prepared::Replaced;
+    }
+    if let Some(status) = status {
         // What passed through since the last flush came before what waits from now on. A change after
         // this moment is somebody else's, and `recover` makes way for it.
         store_status(entry, &status);

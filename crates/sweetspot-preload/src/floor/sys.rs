@@ -11,6 +11,8 @@
 use core::ffi::CStr;
 use core::ops::Range;
 
+use sweetspot_core::unwritten::Left;
+
 pub use crate::arch::{call, stack_pointer, thread_pointer};
 
 /// A negated errno from the kernel, made positive.
@@ -88,6 +90,12 @@ pub struct Status {
     pub owner: u32,
     pub mtime_ns: u64,
     pub ctime_ns: u64,
+}
+
+impl Status {
+    pub fn left(&self) -> Left {
+        Left { size: self.size, mtime_ns: self.mtime_ns, ctime_ns: self.ctime_ns }
+    }
 }
 
 /// `fstat`.

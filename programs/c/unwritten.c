@@ -1,0 +1,48 @@
+/* Writes records that wait, lets another process fill the disk, and learns it by a sync. Then somebody changes the
+ * file, there is room again, and it says what each call tells it.
+ * Descriptor 0 is of a file that both have. Its offset is 1 when the records wait, 2 when the disk is full, 3 when
+ * this program knows it, and 4 when there is room again.
+ * Usage: unwritten FILE WAY
+ * WAY: cut, empty, print, flags, second: this program itself changes the file; end: ends without a close;
+ * any other: another process changes the file. */
+#include "log.h"
+#include <sys/uio.h>
+
+static void step(int reached, int awaited) {
+    /* No call that could be a release point. */
+    kernel_seek(0, reached, SEEK_SET);
+    while (kernel_position(0) != awaited) continue;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    const char *way = argv[2];
+    int fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644), second = open(argv[1], O_WRONLY);
+    char record[200];
+    memset(record, 'r', sizeof record);
+    /* So many that half a buffer of 64K waits in the end. */
+    enum { RECORDS = 1200 };
+    long count = RECORDS;
+    for (int i = 0; i < count; i++) {
+        if (write(fd, record, sizeof record) != sizeof record) say("early\n");
+        /* As many again, as the guard has not answered yet. */
+        if (kernel_position(fd) == lseek(fd, 0, SEEK_CUR) && i < 20000) count = i + RECORDS, usleep(1000);
+    }
+    step(1, 2);
+    say("sync %d", fsync(fd)), say(" %d\n", errno);
+    if (!strcmp(way, "cut") && truncate(argv[1], 100)) say("not cut\n");
+    if (!strcmp(way, "empty") && close(open(argv[1], O_WRONLY | O_TRUNC))) say("not emptied\n");
+    if (!strcmp(way, "print") && dprintf(second, "new") != 3) say("not printed\n");
+    char new[] = "new";
+    struct iovec vector = {new, 3};
+    if (!strcmp(way, "flags") && pwritev2(second, &vector, 1, 0, RWF_DSYNC) != 3) say("not written\n");
+    step(3, 4);
+    errno = 0;
+    if (strcmp(way, "end")) {
+        say("sync %d", fsync(fd)), say(" %d\n", errno), errno = 0;
+        say("sync %d", fsync(fd)), say(" %d\n", errno), errno = 0;
+        say("close %d", close(fd)), say(" %d\n", errno);
+    }
+    log_out();
+    return 0;
+}
