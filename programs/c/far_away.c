@@ -11,6 +11,7 @@
  *   far_away pause                 the same, and computes for a while before it closes
  *   far_away open NAME             to a file that it opens, and computes
  *   far_away append NAME           the same, at its end
+ *   far_away twice NAME            the same by two descriptors, of which the second is closed first
  *   far_away until NAME            to a file that it opens, until it is told of an error
  *   far_away whole NAME            the same, and what the file is then
  *   far_away stream NAME           the same whatever it is told, and closes it by a stream
@@ -133,13 +134,15 @@ static void be_quiet(void) {
 
 static int told(void) { return dup2(2, 1) == 1 ? log_out(), 0 : 9; }
 
-static int write_to(int fd, bool is_quiet) {
+static int write_to(int fd, bool is_quiet, bool is_twice) {
     char record[RECORD];
+    int second = is_twice ? dup(fd) : -1;
     memset(record, 'l', RECORD);
     for (int i = 0; i < RECORDS; i++)
         if (write(fd, record, RECORD) != RECORD) say("record %d: %d\n", i, errno);
     if (is_quiet) be_quiet();
-    say("close: %d\n", close(fd) == 0 ? 0 : errno);
+    say("close: %d\n", close(is_twice ? second : fd) == 0 ? 0 : errno);
+    if (is_twice && close(fd) != 0) say("close again: %d\n", errno);
     if (fd != 1) close(1);
     return told();
 }
@@ -212,7 +215,7 @@ static int read_until(const char *name, bool by_position) {
 int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "", *name = count > 2 ? arguments[2] : NULL;
     is_late = !strcmp(way, "late");
-    if (!name) return write_to(1, !strcmp(way, "pause"));
+    if (!name) return write_to(1, !strcmp(way, "pause"), false);
     is_once = !strcmp(way, "once");
     is_silent = !strcmp(way, "silent"), is_renumbered = !strcmp(way, "renumbered");
     if (is_late || is_once || is_silent || is_renumbered || !strcmp(way, "broken")) return serve(name);
@@ -221,5 +224,6 @@ int main(int count, char **arguments) {
     if (!strcmp(way, "until")) return write_until(name);
     if (!strcmp(way, "whole")) return write_whole(name);
     if (!strncmp(way, "read", 4)) return read_until(name, way[4]);
-    return write_to(open(name, O_WRONLY | (strcmp(way, "append") ? O_TRUNC : O_APPEND)), true);
+    int fd = open(name, O_WRONLY | (strcmp(way, "append") ? O_TRUNC : O_APPEND));
+    return write_to(fd, true, !strcmp(way, "twice"));
 }

@@ -408,6 +408,7 @@ fn what_a_file_system_says_only_at_a_close_is_heard() {
         for size in ["off", "auto"] {
             check("pause", size, appends);
             check(if appends { "append" } else { "open" }, size, appends);
+            check("twice", size, appends);
         }
     }
 }

@@ -146,9 +146,9 @@ pub fn stream_ending(fd: i32) {
 
 /// Ends what is known of a descriptor. The error with which its close is to fail, or 0.
 fn end(fd: i32) -> i32 {
-    let failed = failing_descriptor(fd);
+    let known = failing_descriptor(fd).or_else(|| late_error(fd));
     let late = forget(fd);
-    failed.unwrap_or(late)
+    known.unwrap_or(late)
 }
 
 /// The same in a call that has no way to tell of an error: the end of the process does.
@@ -415,13 +415,15 @@ pub fn sync_error(fd: i32) -> Option<i32> {
     if passive() {
         return None;
     }
-    let late = || {
-        let (file, _) = file::open_file(fd)?;
-        let of_entry = file.entry().map_or(0, |entry| entry.close_error.swap(0, Relaxed) as i32);
-        let of_file = file.close_error.swap(0, Relaxed);
-        [of_file, of_entry].into_iter().find(|errno| *errno != 0)
-    };
-    failing_descriptor(fd).or_else(late)
+    failing_descriptor(fd).or_else(|| late_error(fd))
+}
+
+/// What the file system has told once of a file, to somebody else, and not yet to the program.
+fn late_error(fd: i32) -> Option<i32> {
+    let (file, _) = file::open_file(fd)?;
+    let of_entry = file.entry().map_or(0, |entry| entry.close_error.swap(0, Relaxed) as i32);
+    let of_file = file.close_error.swap(0, Relaxed);
+    [of_file, of_entry].into_iter().find(|errno| *errno != 0)
 }
 
 pub(super) fn incomplete(fd: i32) -> Option<i32> {

@@ -224,20 +224,24 @@ pass_through! {
     fn sync_file_range(fd: c_int, from: i64, len: i64, flags: c_uint) -> c_int;
 }
 
-// A sync is where a program learns that what it wrote could not be written.
+/// A sync is where a program learns that what it wrote could not be written.
+pub(super) fn synced(fd: c_int, next: impl FnOnce() -> isize) -> isize {
+    changes::syncing(fd);
+    let pass = dispatch::pass_through();
+    // Asked for all the same: what there is goes to the disk.
+    let failed = crate::engine::life::sync_error(fd);
+    let answer = next();
+    pass.done();
+    match failed {
+        Some(errno) if answer == 0 => crate::floor::errno::fail(errno),
+        _ => answer,
+    }
+}
+
 macro_rules! syncs {
     ($($name:ident)*) => {$(hook! {
         fn $name(fd: c_int) -> c_int, next => {
-            changes::syncing(fd);
-            let pass = dispatch::pass_through();
-            // Asked for all the same: what there is goes to the disk.
-            let failed = crate::engine::life::sync_error(fd);
-            let answer = next(fd);
-            pass.done();
-            match failed {
-                Some(errno) if answer == 0 => crate::floor::errno::fail(errno) as c_int,
-                _ => answer,
-            }
+            synced(fd, || next(fd) as isize) as c_int
         }
     })*};
 }

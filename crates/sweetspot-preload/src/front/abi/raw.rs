@@ -14,7 +14,7 @@ use self::numbers::{CloneArguments, FCHMODAT2, confines, is_silent};
 use super::process::{Kin, at, becoming, begun, kin};
 use super::read_write::follow;
 use super::waiting::watching;
-use super::{dup, rights, signals, system, threads, transfer};
+use super::{dup, metadata, rights, signals, system, threads, transfer};
 use crate::arch::old;
 use crate::engine::entries::before_threads;
 use crate::engine::table::DESCRIPTORS_MAX;
@@ -72,8 +72,7 @@ fn is_vfork(number: c_long) -> bool {
     number == old::VFORK
 }
 
-/// A call as it came. Registers hold whatever the program left there for arguments that its call does not
-/// have.
+/// A call as it came, with what registers happened to hold for arguments that it does not have.
 struct Call {
     number: c_long,
     arguments: [usize; 6],
@@ -161,7 +160,8 @@ fn on_files(call: &Call) -> Option<isize> {
             unsafe { changes::changing_at(a as *const _) };
             passed_through(next)
         }
-        libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_fsync | libc::SYS_fdatasync => {
+        libc::SYS_fsync | libc::SYS_fdatasync => metadata::synced(fd, next),
+        libc::SYS_ftruncate | libc::SYS_fallocate => {
             if number == libc::SYS_fallocate {
                 engine::space::written_through(d as u64);
             }
