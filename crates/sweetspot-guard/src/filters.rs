@@ -48,19 +48,31 @@ fn child_survives() -> bool {
     }
 }
 
+const PAGE: usize = 4096;
+const NO_FILE: libc::c_long = -1;
+const NONE: *mut u8 = ptr::null_mut();
+
 /// Each call that the library makes on its own account, with arguments of the same kind. Whether it
 /// succeeds does not matter: where one fails for the library, the program's calls pass through.
 ///
 /// # Safety
 /// Only for a child that ends at once: signals and memory are left changed.
 unsafe fn make_every_call() {
-    use libc::*;
-    const PAGE: usize = 4096;
-    let no_file: c_long = -1;
     let mut space = [0u8; PAGE];
     let space = space.as_mut_ptr();
-    let none = ptr::null_mut::<u8>();
-    // SAFETY: each pointer is to a page of this frame or null; mappings are anonymous ones.
+    // SAFETY: as the caller says; `space` is a page.
+    unsafe {
+        call_files(space);
+        call_memory();
+        call_processes(space);
+    }
+}
+
+/// # Safety
+/// As of `make_every_call`; `space` is a page.
+unsafe fn call_files(space: *mut u8) {
+    use libc::*;
+    // SAFETY: each pointer is to that page, or null.
     unsafe {
         // A filter that kills leaves no core file.
         prctl(PR_SET_DUMPABLE, 0);
@@ -68,29 +80,37 @@ unsafe fn make_every_call() {
         let fd = syscall(SYS_openat, AT_FDCWD, c"/proc/self/stat".as_ptr(), O_RDONLY | O_CLOEXEC);
         syscall(SYS_read, fd, space, 64);
         syscall(SYS_pread64, fd, space, 64, 0);
-        syscall(SYS_preadv, fd, none, 0, 0, 0);
-        syscall(SYS_write, no_file, space, 1);
-        syscall(SYS_pwrite64, no_file, space, 1, 0);
+        syscall(SYS_preadv, fd, NONE, 0, 0, 0);
+        syscall(SYS_write, NO_FILE, space, 1);
+        syscall(SYS_pwrite64, NO_FILE, space, 1, 0);
         syscall(SYS_lseek, fd, 0, SEEK_SET);
         syscall(SYS_fcntl, fd, F_GETFL);
         syscall(SYS_fstat, fd, space);
         syscall(SYS_fstatfs, fd, space);
-        syscall(SYS_ftruncate, no_file, 0);
-        syscall(SYS_truncate, none, 0);
+        syscall(SYS_ftruncate, NO_FILE, 0);
+        syscall(SYS_truncate, NONE, 0);
         syscall(SYS_kcmp, 0, 0, 0, 0, 0);
-        syscall(SYS_utimensat, no_file, none, none, 0);
+        syscall(SYS_utimensat, NO_FILE, NONE, NONE, 0);
         syscall(SYS_newfstatat, AT_FDCWD, c"/proc/self/ns/pid".as_ptr(), space, 0);
         syscall(SYS_readlinkat, AT_FDCWD, c"/proc/self/exe".as_ptr(), space, PAGE);
         syscall(SYS_faccessat, AT_FDCWD, c"/".as_ptr(), X_OK);
         syscall(SYS_close, fd);
         syscall(SYS_close_range, u32::MAX, u32::MAX, CLOSE_RANGE_UNSHARE);
         syscall(SYS_unshare, CLONE_FILES);
+    }
+}
 
+/// # Safety
+/// As of `make_every_call`.
+unsafe fn call_memory() {
+    use libc::*;
+    // SAFETY: mappings are anonymous ones.
+    unsafe {
         let (read, write) = (PROT_READ, PROT_READ | PROT_WRITE);
         let private = MAP_PRIVATE | MAP_ANONYMOUS;
-        let page = syscall(SYS_mmap, none, PAGE, write, private | MAP_NORESERVE, no_file, 0);
+        let page = syscall(SYS_mmap, NONE, PAGE, write, private | MAP_NORESERVE, NO_FILE, 0);
         if page > 0 {
-            syscall(SYS_mmap, page, PAGE, write, private | MAP_FIXED, no_file, 0);
+            syscall(SYS_mmap, page, PAGE, write, private | MAP_FIXED, NO_FILE, 0);
             for advice in [MADV_DONTDUMP, MADV_POPULATE_WRITE, MADV_WIPEONFORK, MADV_DONTNEED] {
                 syscall(SYS_madvise, page, PAGE, advice);
             }
@@ -100,27 +120,35 @@ unsafe fn make_every_call() {
             syscall(SYS_mremap, page, 0, PAGE, MREMAP_MAYMOVE);
             syscall(SYS_munmap, page, PAGE);
         }
-        syscall(SYS_mmap, none, PAGE, write, MAP_SHARED, no_file, 0);
+        syscall(SYS_mmap, NONE, PAGE, write, MAP_SHARED, NO_FILE, 0);
+    }
+}
 
-        syscall(SYS_rt_sigprocmask, SIG_SETMASK, none, space, 8);
-        syscall(SYS_rt_sigaction, SIGSEGV, none, space, 8);
-        syscall(SYS_sigaltstack, none, space);
+/// # Safety
+/// As of `call_files`.
+unsafe fn call_processes(space: *mut u8) {
+    use libc::*;
+    // SAFETY: as there.
+    unsafe {
+        syscall(SYS_rt_sigprocmask, SIG_SETMASK, NONE, space, 8);
+        syscall(SYS_rt_sigaction, SIGSEGV, NONE, space, 8);
+        syscall(SYS_sigaltstack, NONE, space);
         let thread = syscall(SYS_gettid);
         let process = syscall(SYS_getpid);
-        syscall(SYS_rt_tgsigqueueinfo, process, thread, 0, none);
+        syscall(SYS_rt_tgsigqueueinfo, process, thread, 0, NONE);
         syscall(SYS_kill, process, 0);
-        syscall(SYS_move_pages, process, 0, none, none, none, 0);
-        syscall(SYS_waitid, P_PID, process, space, WEXITED | WNOHANG | WNOWAIT, none);
+        syscall(SYS_move_pages, process, 0, NONE, NONE, NONE, 0);
+        syscall(SYS_waitid, P_PID, process, space, WEXITED | WNOHANG | WNOWAIT, NONE);
         syscall(SYS_tgkill, process, thread, 0);
-        syscall(SYS_nanosleep, space, none);
+        syscall(SYS_nanosleep, space, NONE);
         syscall(SYS_geteuid);
         syscall(SYS_getppid);
         syscall(SYS_getcwd, space, PAGE);
-        syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, none, space);
+        syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NONE, space);
         syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, space);
         syscall(SYS_sched_yield);
-        syscall(SYS_futex, space, FUTEX_WAIT, -1, none, none, 0);
-        syscall(SYS_futex, space, FUTEX_WAKE, 1, none, none, 0);
+        syscall(SYS_futex, space, FUTEX_WAIT, -1, NONE, NONE, 0);
+        syscall(SYS_futex, space, FUTEX_WAKE, 1, NONE, NONE, 0);
     }
 }
 

@@ -78,15 +78,9 @@ pub(super) fn miss(
         file.reopen_cursor();
         return Step::Again;
     };
+    let is_fill = matches!(decision, Decision::Fill(_));
     match decision {
-        Decision::Fill(_) if is_refused(file, fd) => match offset {
-            Some(_) => {
-                file.reopen_cursor();
-                Step::PassThrough
-            }
-            None => pass_through(file, fd, target, len as usize, at),
-        },
-        Decision::Fill(bytes) => {
+        Decision::Fill(bytes) if !is_refused(file, fd) => {
             // The kernel reads nothing where a transfer would end beyond the last position there is.
             let bytes = bytes.min((i64::MAX as u64).saturating_sub(at)).max(len);
             let step = fill(file, fd, at, bytes, len, now, &held);
@@ -95,16 +89,16 @@ pub(super) fn miss(
             }
             step
         }
-        Decision::PassThrough if offset.is_some() => {
-            file.reopen_cursor();
-            file.count(Counter::PassedReads, 1);
-            Step::PassThrough
-        }
-        Decision::PassThrough => pass_through(file, fd, target, len as usize, at),
         Decision::Close(why) => {
             file.note(why);
             quiesce::quiesce_held(file, fd, quiesce::Next::BackOff, &held);
             Step::Again
+        }
+        _ if offset.is_none() => pass_through(file, fd, target, len as usize, at),
+        _ => {
+            file.reopen_cursor();
+            file.count(Counter::PassedReads, u64::from(!is_fill));
+            Step::PassThrough
         }
     }
 }
