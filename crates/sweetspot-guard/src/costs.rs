@@ -102,8 +102,22 @@ impl Here {
 }
 
 fn device(line: &str) -> Option<Known> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let ["device", device, "read", a, b, "write", c, d] = words[..] else { return None };
+    let mut words = line.split(' ');
+    let words = [(); 9].map(|()| words.next());
+    let [
+        Some("device"),
+        Some(device),
+        Some("read"),
+        Some(a),
+        Some(b),
+        Some("write"),
+        Some(c),
+        Some(d),
+        None,
+    ] = words
+    else {
+        return None;
+    };
     let cost = |call: &str, unit: &str| {
         let cost = Cost { call_ns: call.parse().ok()?, unit_ns: unit.parse().ok()? };
         Some((cost != Cost::default()).then_some(cost))

@@ -17,7 +17,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -76,12 +76,16 @@ impl Image {
         arguments: &[OsString],
         environment: &[(OsString, OsString)],
     ) -> io::Result<Image> {
-        let text = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::from);
+        // Each start makes all of them: one allocation for each, with room for the NUL.
+        let joined = |parts: &[&[u8]]| {
+            let len: usize = parts.iter().map(|part| part.len()).sum();
+            let mut text = Vec::with_capacity(len + 1);
+            parts.iter().for_each(|part| text.extend_from_slice(part));
+            CString::new(text).map_err(io::Error::from)
+        };
+        let text = |text: &OsStr| joined(&[text.as_bytes()]);
         let variable = |(name, value): &(OsString, OsString)| {
-            let mut line = name.clone().into_vec();
-            line.push(b'=');
-            line.extend_from_slice(value.as_bytes());
-            CString::new(line).map_err(io::Error::from)
+            joined(&[name.as_bytes(), b"=", value.as_bytes()])
         };
         Ok(Image {
             path: text(path.as_os_str())?,
