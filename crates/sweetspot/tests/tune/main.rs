@@ -93,7 +93,7 @@ fn is_confirmed(output: &Output) -> bool {
 
 /// Tunes until an answer is confirmed: where others keep the machine very busy it may stay open.
 fn confirmed(mut tune: impl FnMut() -> Output) -> Output {
-    const TRIES: usize = 4;
+    const TRIES: usize = 8;
     let mut outputs = (0..TRIES).map(|_| tune());
     outputs.find(is_confirmed).unwrap_or_else(|| panic!("undecided {TRIES} times"))
 }
