@@ -1,6 +1,6 @@
 /* Writes records that wait, lets another process fill the disk, and says which call tells it.
  * Descriptor 0 is of a file that both have: its offset is 1 when the records wait, and 2 when the disk is full.
- * Usage: full_disk FILE fsync|write|next|send|map|cut|allocate|own-*|close|again|return|exit|_exit|quick_exit|raw|three
+ * Usage: full_disk FILE fsync|read|write|next|send|map|cut|allocate|own-*|close|again|return|exit|_exit|quick_exit|raw|three
  * own-sync|own-send|own-cut|own-map: by `syscall`.
  * From return on: it ends so, without closing the file; three: with a status of its own. */
 #include <sys/mman.h>
@@ -25,6 +25,9 @@ int main(int argc, char **argv) {
     kernel_seek(0, 1, SEEK_SET);
     while (kernel_position(0) != 2) continue;
     if (!strcmp(argv[2], "fsync")) say("fsync %d", fsync(fd)), say(" %d\n", errno);
+    if (!strcmp(argv[2], "read")) {
+        say("read %zd", pread(fd, record, sizeof record, (count - 1) * (long)sizeof record)), say(" %d\n", errno);
+    }
     if (!strcmp(argv[2], "write")) {
         ssize_t n = 0;
         /* More than any buffer holds: how large one is depends on what calls cost at that moment. */

@@ -3,9 +3,11 @@
  * Descriptor 0 is of a file that both have. Its offset is 1 when the records wait, 2 when the disk is full, 3 when
  * this program knows it, and 4 when there is room again.
  * Usage: unwritten FILE WAY
- * WAY: cut, empty, print, flags, second: this program itself changes the file; end: ends without a close;
- * any other: another process changes the file. */
+ * WAY: cut, empty, print, flags: this program itself changes the file; rights, rename: what is in it stays;
+ * append: it appends, and once more while the disk is full; end: ends without a close; any other: another process
+ * changes the file. */
 #include "log.h"
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 static void step(int reached, int awaited) {
@@ -17,7 +19,8 @@ static void step(int reached, int awaited) {
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
     const char *way = argv[2];
-    int fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644), second = open(argv[1], O_WRONLY);
+    int appends = !strcmp(way, "append") ? O_APPEND : 0;
+    int fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC | appends, 0644), second = open(argv[1], O_WRONLY);
     char record[200];
     memset(record, 'r', sizeof record);
     /* So many that half a buffer of 64K waits in the end. */
@@ -25,8 +28,10 @@ int main(int argc, char **argv) {
     long count = RECORDS;
     for (int i = 0; i < count; i++) {
         if (write(fd, record, sizeof record) != sizeof record) say("early\n");
-        /* As many again, as the guard has not answered yet. */
-        if (kernel_position(fd) == lseek(fd, 0, SEEK_CUR) && i < 20000) count = i + RECORDS, usleep(1000);
+        /* As many again, as the guard has not answered yet. What is appended leaves when the place is asked for. */
+        int is_early = appends ? i < 2000 : i < 20000 && kernel_position(fd) == lseek(fd, 0, SEEK_CUR);
+        if (is_early) count = i + RECORDS;
+        if (is_early && i % 10 == 0) usleep(1000);
     }
     step(1, 2);
     say("sync %d", fsync(fd)), say(" %d\n", errno);
@@ -36,6 +41,9 @@ int main(int argc, char **argv) {
     char new[] = "new";
     struct iovec vector = {new, 3};
     if (!strcmp(way, "flags") && pwritev2(second, &vector, 1, 0, RWF_DSYNC) != 3) say("not written\n");
+    if (!strcmp(way, "rights") && fchmod(fd, 0600)) say("no rights\n");
+    if (!strcmp(way, "rename") && (rename(argv[1], "other") || rename("other", argv[1]))) say("not renamed\n");
+    if (appends) say("write %zd", write(fd, record, sizeof record)), say(" %d\n", errno);
     step(3, 4);
     errno = 0;
     if (strcmp(way, "end")) {

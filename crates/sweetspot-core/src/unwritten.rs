@@ -50,8 +50,11 @@ impl Entry {
 
     /// Whether what is pending may be written to the file as it is now. `None`: nobody can tell how it is.
     pub fn may_be_written_to(&self, now: Option<Left>) -> bool {
+        let content = |left: Left| (left.size, left.mtime_ns);
         match self.flushing.load(SeqCst) {
-            FLUSH_TRIED | FLUSH_FAILED => now == Some(self.left()),
+            // Its name and its rights may be others by now.
+            FLUSH_TRIED => now.map(content) == Some(content(self.left())),
+            FLUSH_FAILED => now == Some(self.left()),
             _ => true,
         }
     }

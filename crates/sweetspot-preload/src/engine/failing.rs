@@ -41,9 +41,6 @@ pub fn failing(file: &OpenFile) -> Option<i32> {
 
 /// The same by a descriptor of which nothing is kept.
 pub fn failing_by(fd: i32) -> Option<i32> {
-    if !flush::any_failed() {
-        return None;
-    }
     let status = sys::status(fd)?;
     let is_its = |file: &OpenFile| flush::is_of(&status, file);
     let its = || file::used().find(|file| is_its(file) && is_failing(file));

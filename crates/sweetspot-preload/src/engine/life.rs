@@ -399,6 +399,9 @@ pub fn hand_over_content(fd: i32) -> Option<i32> {
 
 /// The same for a descriptor, unless it means another file by now.
 pub fn failing_descriptor(fd: i32) -> Option<i32> {
+    if !flush::any_failed() {
+        return None;
+    }
     let Some((file, _)) = file::open_file(fd) else { return failing::failing_by(fd) };
     let errno = failing::failing(file)?;
     if flush::is_another(fd, sys::status(fd).as_ref(), file) {

@@ -4,7 +4,8 @@
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use sweetspot_core::learning::Learning;
-use sweetspot_core::ledger::Counter;
+use sweetspot_core::ledger::{Counter, Entry};
+use sweetspot_core::unwritten::FLUSH_FAILED;
 use sweetspot_core::why::Why;
 
 use super::dirty::release_point;
@@ -97,10 +98,16 @@ pub fn quiesce_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
     if let Next::PassThrough(why) = next {
         file.note(why);
         file.state.store(table::PASS_THROUGH, Release);
-        if !held.nested {
+        if !held.nested && !is_to_be_tried(file) {
             handle::let_go(file);
         }
     }
+}
+
+/// Whether bytes wait that could not be written so far: then the file keeps its entry.
+fn is_to_be_tried(file: &OpenFile) -> bool {
+    let is_tried = |entry: &Entry| entry.flushing.load(Relaxed) != FLUSH_FAILED;
+    file.pending() != 0 && file.entry().is_some_and(is_tried)
 }
 
 /// Quiesces a file and has the guard let go of it; false: not now. Its writes may earn a handle anew.
@@ -108,7 +115,7 @@ pub fn give_handle_back(fd: i32, file: &'static OpenFile) -> bool {
     quiesce(fd, Next::Learn);
     let _signals = SignalsBlocked::new();
     let held = file.hold();
-    let can = !held.nested && !file.attachment.waits();
+    let can = !held.nested && !file.attachment.waits() && !is_to_be_tried(file);
     if can {
         handle::let_go(file);
     }

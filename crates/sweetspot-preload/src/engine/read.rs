@@ -205,14 +205,15 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
         }
         let open = table::tag(word) == table::OPEN;
         let file = open.then(|| OpenFile::from_word(word));
-        if file.is_some_and(|file| file.error.load(Relaxed) != 0)
-            && let Some(errno) = life::failing_descriptor(fd)
-        {
+        if let Some(errno) = life::failing_descriptor(fd) {
             // The kernel does not know what the program wrote.
             return Outcome::Done(fail(errno));
         }
         let Some(file) = file.filter(|file| file.is_on()) else {
             before_pass_through(file, fd, len, offset);
+            if let Some(errno) = life::failing_descriptor(fd) {
+                return Outcome::Done(fail(errno));
+            }
             match enter(fd, kind, len as u64) {
                 Some(pass) => return Outcome::PassThrough(pass),
                 None => continue,
@@ -277,6 +278,9 @@ fn read_window(
         let bytes_max = usual.max(file.window_bytes_max.load(Relaxed));
         let at = offset.map_or_else(|| file.current_position(), |offset| offset as u64);
         dirty::before_read(file, at, bytes_max.max(len as u64));
+        if file.error.load(Relaxed) != 0 {
+            return None;
+        }
         match miss(file, fd, target, len, offset, now) {
             Step::Done(answer) => return Some(Outcome::Done(answer)),
             Step::Ready(len) => hit = hit_pieces(file, target, len, offset, Fresh::InThisCall),

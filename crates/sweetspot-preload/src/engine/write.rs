@@ -207,10 +207,7 @@ fn write_buffered(
                 false => write_prepared(file, fd, buffer, len),
             }
         }
-        _ if file.is_append_placed() => Some(match failing_descriptor(fd) {
-            Some(errno) => Outcome::Done(fail(errno)),
-            None => pass_through(Pass { kind, fd, len: len_of(source) }),
-        }),
+        _ if file.is_append_placed() => Some(pass_through(Pass { kind, fd, len: len_of(source) })),
         _ => {
             quiesce::quiesce(fd, quiesce::Next::Learn);
             None
@@ -258,6 +255,10 @@ fn after_others(fd: i32, kind: Kind) {
 
 fn pass_through(pass: Pass) -> Outcome {
     release_point();
+    if let Some(errno) = failing_descriptor(pass.fd) {
+        // What comes before it is not there yet.
+        return Outcome::Done(fail(errno));
+    }
     after_others(pass.fd, pass.kind);
     Outcome::PassThrough(pass)
 }
