@@ -56,7 +56,8 @@ pub fn quiesce(fd: i32, next: Next) {
             // Another thread closed it meanwhile, and the record may be another file's by now.
             return;
         }
-        if file.pending() == 0 || held.nested || turn == TRIES_MAX {
+        let is_failing = file.error.load(Relaxed) != 0;
+        if file.pending() == 0 || is_failing || held.nested || turn == TRIES_MAX {
             return quiesce_held(file, fd, next, &held);
         }
     }

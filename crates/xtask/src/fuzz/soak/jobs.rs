@@ -58,7 +58,9 @@ impl Database {
             let seconds = PGBENCH_SECONDS.min(soak.seconds).to_string();
             let seed = (soak.seed + round).to_string();
             let words = ["-c", "4", "-j", "2", "-l", "-n", "-T", &seconds, "--random-seed", &seed];
-            said(tool("pgbench", true).args(words))?;
+            // By its process alone it has the name of an older log now and then, and replaces that.
+            let prefix = format!("--log-prefix={LOG_PREFIX}{round}");
+            said(tool("pgbench", true).args(words).arg(prefix))?;
             round += 1;
         }
         let sums = said(tool("psql", true).args(["-At", "-c", SUMS]))?;
@@ -146,12 +148,15 @@ fn made_for_nobody(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// How the names of pgbench's logs begin.
+const LOG_PREFIX: &str = "pgbench_log.";
+
 /// Lines in pgbench's logs: one for each transaction.
 fn logged(folder: &Path) -> Result<i64, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut lines = 0;
     for entry in fs::read_dir(folder).map_err(failed)?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with("pgbench_log.") {
+        if entry.file_name().to_string_lossy().starts_with(LOG_PREFIX) {
             let text = fs::read(entry.path()).map_err(failed)?;
             lines += text.iter().filter(|byte| **byte == b'\n').count();
         }
