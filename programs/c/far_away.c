@@ -14,6 +14,7 @@
  *   far_away twice NAME            the same by two descriptors, of which the second is closed first
  *   far_away until NAME            to a file that it opens, until it is told of an error
  *   far_away whole NAME            the same, and what the file is then
+ *   far_away quiet NAME            the same, and whether all was written while it computed, before it closed
  *   far_away stream NAME           the same whatever it is told, and closes it by a stream
  *   far_away over NAME             the same, and puts another file under its number
  *   far_away second NAME          a little beyond the broken place, then what another descriptor says
@@ -34,6 +35,8 @@ static bool is_late, is_once, is_silent, is_renumbered, is_unsaid, is_said;
 static int open_files, asked, described;
 /* Writes that did not begin where the last one ended: told as the time of the file. */
 static long misplaced;
+/* When the last write came: told as the time at which it was read. */
+static struct timespec written;
 
 static int get_attributes(const char *path, struct stat *of, struct fuse_file_info *file) {
     (void)file;
@@ -44,7 +47,7 @@ static int get_attributes(const char *path, struct stat *of, struct fuse_file_in
     if (is_silent && is_odd) return -EIO;
     of->st_mode = is_root ? S_IFDIR | 0755 : S_IFREG | 0644;
     of->st_nlink = 1, of->st_size = is_root ? 0 : size, of->st_ino = is_root ? 1 : is_renumbered && is_odd ? 3 : 2;
-    of->st_mtime = misplaced;
+    of->st_mtime = misplaced, of->st_atim = written;
     return 0;
 }
 
@@ -85,6 +88,7 @@ static int write_at(const char *path, const char *bytes, size_t count, off_t at,
     (void)path, (void)bytes, (void)file;
     if (is_refused(at, count)) return -EIO;
     misplaced += at != size;
+    clock_gettime(CLOCK_MONOTONIC, &written);
     if (at + (off_t)count > size) size = at + (off_t)count;
     is_unsaid = is_late;
     return (int)count;
@@ -122,6 +126,8 @@ static int serve(const char *mountpoint) {
     return fuse_main(4, arguments, &operations, NULL);
 }
 
+static long milliseconds(struct timespec time) { return time.tv_sec * 1000L + time.tv_nsec / 1000000; }
+
 /* Computes, and says nothing to anybody. */
 static void be_quiet(void) {
     struct timespec begun, now;
@@ -129,7 +135,7 @@ static void be_quiet(void) {
     do {
         for (volatile int turn = 0; turn < 1000000; turn++) continue;
         clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000 < QUIET_MS);
+    } while (milliseconds(now) - milliseconds(begun) < QUIET_MS);
 }
 
 static int told(void) { return dup2(2, 1) == 1 ? log_out(), 0 : 9; }
@@ -160,8 +166,9 @@ static int write_until(const char *name) {
     return told();
 }
 
-static int write_whole(const char *name) {
+static int write_whole(const char *name, bool is_quiet) {
     char record[RECORD];
+    struct timespec now;
     memset(record, 'w', RECORD);
     int fd = open(name, O_WRONLY | O_TRUNC), failed = 0;
     for (int i = 0; i < RECORDS && !failed; i++) {
@@ -169,10 +176,13 @@ static int write_whole(const char *name) {
         /* It waits before the file is long. */
         if (i < BROKEN / 10 / RECORD && i % 10 == 0) give_time(fd);
     }
+    if (is_quiet) be_quiet();
+    clock_gettime(CLOCK_MONOTONIC, &now);
     if (close(fd) != 0) failed = errno;
     struct stat of = {0};
     stat(name, &of);
-    say("error %d, length %ld, misplaced %ld\n", failed, (long)of.st_size, (long)of.st_mtime);
+    say("error %d, length %ld, misplaced %ld", failed, (long)of.st_size, (long)of.st_mtime);
+    say("%s\n", is_quiet && milliseconds(of.st_atim) >= milliseconds(now) ? ", written late" : "");
     return told();
 }
 
@@ -222,7 +232,7 @@ int main(int count, char **arguments) {
     if (!strcmp(way, "stream") || !strcmp(way, "over")) return write_all(name, way[0] == 's');
     if (!strcmp(way, "second")) return ask_second(name);
     if (!strcmp(way, "until")) return write_until(name);
-    if (!strcmp(way, "whole")) return write_whole(name);
+    if (!strcmp(way, "whole") || !strcmp(way, "quiet")) return write_whole(name, way[0] == 'q');
     if (!strncmp(way, "read", 4)) return read_until(name, way[4]);
     int fd = open(name, O_WRONLY | (strcmp(way, "append") ? O_TRUNC : O_APPEND));
     return write_to(fd, true, !strcmp(way, "twice"));

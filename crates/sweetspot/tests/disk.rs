@@ -445,6 +445,11 @@ fn a_file_that_is_not_described_is_written_all_the_same() {
             let output = far_away.output("whole", size, Stdio::null());
             assert_eq!(first_line(&output), expected, "{kind}, {size}: {output:?}");
         }
+        // The guard writes it for a quiet process, too.
+        for size in ["off", "auto", "1M"].repeat(4) {
+            let output = far_away.output("quiet", size, Stdio::null());
+            assert_eq!(first_line(&output), expected, "quiet, {kind}, {size}: {output:?}");
+        }
     }
 }
 

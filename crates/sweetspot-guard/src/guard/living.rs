@@ -105,7 +105,7 @@ impl Guard {
         let written: Vec<_> = taken.iter().map(write).collect();
         for ((entry, _, word), written) in taken.iter().zip(written) {
             if let Ok(left) = &written {
-                entry.note_left(left.left());
+                left.iter().for_each(|left| entry.note_left(left.left()));
                 entry.flushing.store(0, SeqCst);
             }
             give_back(entry, *word, written.is_ok());
@@ -113,15 +113,15 @@ impl Guard {
     }
 
     /// Writes what was taken of one file. Returns the file as it is then, with a time by which it is told
-    /// from those that follow. What cannot be written goes on waiting: the program learns it at its next
-    /// call.
+    /// from those that follow; `None` where the file system does not describe it. What cannot be written
+    /// goes on waiting: the program learns it at its next call.
     fn write_taken(
         &self,
         index: usize,
         entry: &Entry,
         word: u64,
         apart: &mut Apart,
-    ) -> io::Result<Status> {
+    ) -> io::Result<Option<Status>> {
         let held = &self.held[index];
         let handle = held.handle().ok_or(io::ErrorKind::NotFound)?;
         let is_copy = held.is_copy.load(SeqCst);
@@ -132,8 +132,8 @@ impl Guard {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let whole = Extent { ledger: &self.file, at, bytes };
-        let before = sys::status(handle)?;
-        if !entry.may_be_written_to(Some(before.left())) {
+        let before = sys::status(handle).ok();
+        if !entry.may_be_written_to(before.map(|before| before.left())) {
             return Err(io::Error::from_raw_os_error(libc::ESTALE));
         }
         let its_own = (!is_copy).then(|| self.its_own(index, entry, handle)).flatten();
@@ -141,10 +141,13 @@ impl Guard {
         if let Err(error) = &written {
             // The program may be able to write it, and then nobody else tells what the file system told.
             note_error(entry, error);
-            entry.note_tried(sys::status(handle).unwrap_or(before).left());
+            let left = sys::status(handle).ok().or(before);
+            entry.note_tried(left.map_or(entry.left(), |left| left.left()));
         }
         written?;
-        let left = sys::status(handle).unwrap_or(before);
+        let (Some(before), Some(left)) = (before, sys::status(handle).ok().or(before)) else {
+            return Ok(None);
+        };
         let written_ns = entry.written_ns.load(SeqCst);
         let (before_ns, modified_ns) = (before.mtime_ns, left.mtime_ns);
         let stamped = Stamped { written_ns, before_ns, modified_ns };
@@ -154,9 +157,9 @@ impl Guard {
         {
             // Only the owner of the file may do it.
             let _ = sys::set_modified(handle, wanted_ns);
-            return Ok(sys::status(handle).unwrap_or(left));
+            return Ok(Some(sys::status(handle).unwrap_or(left)));
         }
-        Ok(left)
+        Ok(Some(left))
     }
 
     /// A copy of the description to which the process itself would write, for the moment: who watches
