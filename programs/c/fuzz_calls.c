@@ -22,6 +22,9 @@ static long size_any(void) {
     return kind < 70 ? size_small() : kind < 95 ? random_below(3000) : random_below(BYTES_MAX);
 }
 
+/* A place in a file; once in a while far behind all of them. */
+static long place(void) { return random_below(random_below(20) ? 30000 : 300000); }
+
 static int open_flags(void) {
     static const int flags[] = {O_RDONLY, O_RDWR, O_RDWR, O_WRONLY, O_RDWR | O_CREAT,
                                 O_WRONLY | O_APPEND | O_CREAT, O_RDWR | O_APPEND | O_CREAT,
@@ -57,7 +60,7 @@ static void vectors(int fd, long kind) {
         parts[i].iov_len = (size_t)(random_below(4) ? size_small() : 0);
         total += (long)parts[i].iov_len;
     }
-    long at = random_below(20000), n;
+    long at = place(), n;
     pattern(bytes, total, at);
     if (kind == 0) n = readv(fd, parts, (int)count);
     else if (kind == 1) n = writev(fd, parts, (int)count);
@@ -91,7 +94,7 @@ static void one_call(long wildness) {
         say("write %ld: %ld errno %d\n", length, n, errno);
         break;
     case 8:
-        at = random_below(30000), n = lseek(fd, at, SEEK_SET);
+        at = place(), n = lseek(fd, at, SEEK_SET);
         say("seek to %ld: %ld errno %d\n", at, n, errno);
         break;
     case 9:
@@ -103,13 +106,13 @@ static void one_call(long wildness) {
         say("seek from end %ld: %ld errno %d\n", at, n, errno);
         break;
     case 11:
-        length = size_any(), at = random_below(30000);
+        length = size_any(), at = place();
         n = pread(fd, bytes, (size_t)length, at);
         say("pread %ld at %ld: %ld errno %d %lx\n", length, at, n, errno,
             n > 0 ? hash_of(bytes, (size_t)n) : 0);
         break;
     case 12:
-        length = size_any(), at = random_below(30000);
+        length = size_any(), at = place();
         pattern(bytes, length, at);
         n = pwrite(fd, bytes, (size_t)length, at);
         say("pwrite %ld at %ld: %ld errno %d\n", length, at, n, errno);

@@ -276,13 +276,16 @@ fn cancel_appends(file: &'static OpenFile, entry: &Entry, held: &Held) {
     }
 }
 
-/// Whether any of these bytes wait for this very open file.
+/// Whether any of these bytes follow from what waits for this very open file: they wait themselves, or lie between
+/// the end of the file and what waits beyond it.
 pub fn overlaps_pending(file: &OpenFile, at: u64, len: u64) -> bool {
     file.entry().is_some_and(|entry| {
         let base = entry.base.load(Relaxed);
         // Also what the guard has written meanwhile: a flush takes note of it.
         let end = base + length_of(entry.word.load(Relaxed));
-        end > base && at < end && at.saturating_add(len) > base
+        // As it was when they began to wait.
+        let file_end = entry.size.load(Relaxed);
+        end > base && at < end && at.saturating_add(len) > base.min(file_end)
     })
 }
 

@@ -38,6 +38,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("found_by_name", "$RUN $BIN/c/found_by_name"),
     ("fuzz_calls", "for way in mixed appending; do $RUN $BIN/c/fuzz_calls 7 150 $way; done"),
     ("freed", "$RUN $BIN/c/freed"),
+    ("gaps", "$RUN $BIN/c/gaps"),
     ("given_away", "$RUN $BIN/c/given_away"),
     ("handed_on", "$RUN $BIN/c/handed_on"),
     ("hear", "$RUN $BIN/c/hear <> outside"),

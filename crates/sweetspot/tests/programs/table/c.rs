@@ -98,6 +98,13 @@ pub const CALLS: &[Case] = &[
     },
     Case {
         group: "c_calls",
+        name: "a gap before what waits",
+        build: &[C("gaps")],
+        command: "$RUN $BIN/c/gaps",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_calls",
         name: "rewrite odd records",
         build: &[C("rewrite")],
         prepare: LINES,
