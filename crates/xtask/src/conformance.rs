@@ -13,7 +13,7 @@ mod table;
 
 pub use shell::saved;
 
-use crate::fuzz::victim::Kit;
+use crate::fuzz::kit::Kit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};

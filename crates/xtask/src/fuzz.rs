@@ -17,7 +17,9 @@
 
 mod contract;
 mod fail;
+mod file_systems;
 mod kill;
+pub mod kit;
 mod library;
 mod model;
 mod order;
@@ -26,12 +28,12 @@ mod registers;
 mod soak;
 mod steps;
 mod storm;
-pub mod victim;
+mod victim;
 mod workers;
 
+use kit::Kit;
 use std::process::ExitCode;
 use std::time::SystemTime;
-use victim::Kit;
 
 const USAGE: &str = "\
 cargo xtask fuzz kill [--kills N] [--slower N] [--seed S]
@@ -52,6 +54,9 @@ cargo xtask fuzz soak [--seconds N] [--seed S]    PostgreSQL, Java and a log tha
                                                   (3600), while any of their processes may be stopped
 cargo xtask fuzz library [--seconds N] [--seed S] the verbs of sweetspot-io against std, N seconds
                                                   each (60)
+
+--on KIND     on a file system of another kind, which is made for it (needs root):
+              seconds (ext4 with times in whole seconds), xfs, btrfs, tmpfs, overlay, bindfs
 ";
 
 /// Sizes at which victims are killed.
@@ -66,6 +71,8 @@ struct Settings {
     from: Option<u64>,
     /// `kill`: how many times as late its moments come.
     slower: Option<u64>,
+    /// The kind of file system on which it is done.
+    on: Option<String>,
 }
 
 /// Runs `cargo xtask fuzz` with the words after `fuzz`.
@@ -113,7 +120,7 @@ pub fn main(words: &[&str]) -> ExitCode {
     };
     let result = match name {
         "library" => library::run(settings.count.unwrap_or(60), seed),
-        _ => Kit::build().and_then(on_victims),
+        _ => kit(settings.on.as_deref()).and_then(on_victims),
     };
     match result {
         Ok(line) => {
@@ -127,11 +134,23 @@ pub fn main(words: &[&str]) -> ExitCode {
     }
 }
 
+fn kit(on: Option<&str>) -> Result<Kit, String> {
+    let kit = Kit::build()?;
+    match on {
+        Some(kind) => kit.on(kind),
+        None => Ok(kit),
+    }
+}
+
 fn parse(words: &[&str], counted: &str) -> Result<Settings, String> {
-    let mut settings = Settings { count: None, seed: None, from: None, slower: None };
+    let mut settings = Settings { count: None, seed: None, from: None, slower: None, on: None };
     let mut words = words.iter();
     while let Some(&option) = words.next() {
         let value = words.next().ok_or_else(|| format!("{option} needs a value after it"))?;
+        if option == "--on" && counted != "--seconds" {
+            settings.on = Some(value.to_string());
+            continue;
+        }
         let number = value.parse();
         let number = number.map_err(|_| format!("{option} needs a whole number, not {value:?}"))?;
         match option {
@@ -156,6 +175,7 @@ pub fn turn() -> std::sync::MutexGuard<'static, ()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::needs;
 
     fn check(work: impl FnOnce(Kit) -> Result<String, String>) -> String {
         let _turn = turn();
@@ -179,6 +199,21 @@ mod tests {
     #[test]
     fn random_programs_are_the_same_at_every_size() {
         check(|kit| contract::run(kit, 6_000, 1));
+    }
+
+    #[test]
+    fn random_programs_are_the_same_on_every_kind_of_file_system() {
+        for kind in file_systems::KINDS {
+            let _turn = turn();
+            match Kit::build().and_then(|kit| kit.on(kind)) {
+                Ok(kit) => {
+                    let line = contract::run(kit, 600, 2);
+                    eprintln!("{kind}: {}", line.unwrap_or_else(|wrong| panic!("{kind}: {wrong}")));
+                }
+                Err(why) if needs::in_ci() => panic!("a skip: {kind}: {why}"),
+                Err(why) => eprintln!("skipped: {kind}: {why}"),
+            }
+        }
     }
 
     #[test]
@@ -215,7 +250,8 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let settings = |count, seed| Ok(Settings { count, seed, from: None, slower: None });
+        let settings =
+            |count, seed| Ok(Settings { count, seed, from: None, slower: None, on: None });
         assert_eq!(parse(&[], "--kills"), settings(None, None));
         assert_eq!(parse(&["--kills", "7", "--seed", "9"], "--kills"), settings(Some(7), Some(9)));
         for wrong in [&["--kills"][..], &["--kills", "many"], &["--limit", "7"]] {

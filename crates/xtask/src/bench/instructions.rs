@@ -9,7 +9,7 @@
 //!
 //! Not here: time. Instructions say nothing of memory, of the kernel, of locked instructions.
 
-use crate::fuzz::victim::{Kit, compiler_options};
+use crate::fuzz::kit::{Kit, compiler_options};
 use std::{
     fs,
     path::{Path, PathBuf},

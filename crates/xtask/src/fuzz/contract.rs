@@ -2,8 +2,8 @@
 //! returned and what the files hold must be equal at every size. A failing program is made as short
 //! as it can be while it still fails.
 
+use super::kit::{Kit, own_words};
 use super::model::Random;
-use super::victim::{Kit, own_words};
 use super::workers::side_by_side;
 use std::collections::BTreeMap;
 use std::fs;

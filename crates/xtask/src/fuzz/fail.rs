@@ -15,8 +15,8 @@ mod calls;
 mod judge;
 mod trace;
 
+use super::kit::{Kit, own_words};
 use super::process::PATIENCE;
-use super::victim::{Kit, own_words};
 use calls::{FAULTS, FULL, Fault};
 use judge::{judge_bytes, judge_error, judge_full, judge_start};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,9 +2,10 @@
 //! and in order, and of the one in flight at most a prefix.
 
 use super::KILL_SIZES;
+use super::kit::Kit;
 use super::model::Random;
 use super::process::{pause, reap, signal};
-use super::victim::{Kit, Plan, Victim};
+use super::victim::{Plan, Victim};
 use super::workers::side_by_side;
 use std::fmt;
 use std::path::Path;

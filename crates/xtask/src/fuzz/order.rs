@@ -5,8 +5,8 @@
 //! a round means that those before it hold all of it. A name, or a number from the pipe, means that
 //! every file holds the whole round.
 
+use super::kit::Kit;
 use super::process::{PATIENCE, wait_until};
-use super::victim::Kit;
 use crate::conformance::saved;
 use std::fs::{self, File};
 use std::io::Read;

@@ -10,7 +10,7 @@
 mod jobs;
 mod trouble;
 
-use super::victim::Kit;
+use super::kit::Kit;
 use jobs::{Batch, Database, Log};
 use std::ffi::OsStr;
 use std::fs;

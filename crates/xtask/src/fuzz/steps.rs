@@ -7,7 +7,8 @@
 //! clock moved, say), it never meets its breakpoint; the next one is stepped all the way.
 
 use super::KILL_SIZES;
-use super::victim::{Kit, Plan, Victim};
+use super::kit::Kit;
+use super::victim::{Plan, Victim};
 use super::workers::side_by_side;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

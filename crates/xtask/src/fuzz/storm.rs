@@ -2,8 +2,8 @@
 //! no deadlock, no lost and no doubled byte. The victim checks each of its rounds itself; what it
 //! found in its files at its end is compared with what is there afterwards.
 
+use super::kit::Kit;
 use super::process::wait_until;
-use super::victim::Kit;
 use crate::conformance::saved;
 use std::fs;
 use std::path::Path;

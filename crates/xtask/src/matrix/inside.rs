@@ -7,7 +7,7 @@
 
 use super::made::Made;
 use super::{ANSWER, Extent, State, Step, call, older};
-use crate::fuzz::victim::MADE_VARIABLE;
+use crate::fuzz::kit::MADE_VARIABLE;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

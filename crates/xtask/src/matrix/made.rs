@@ -6,7 +6,7 @@
 
 use super::{call, ends_with_us, folder};
 use crate::build::{Machine, can_link};
-use crate::fuzz::victim::compiler_options;
+use crate::fuzz::kit::compiler_options;
 use serde_json::Value;
 use std::env::consts::ARCH;
 use std::fs;

@@ -5,7 +5,7 @@
 use super::{Error, GLIBC_FLOOR, Staged, Trial, VERSION, call, deb, root, tarball, wheel};
 use crate::build::{self, Machine};
 use crate::debian;
-use crate::fuzz::victim::compiler_options;
+use crate::fuzz::kit::compiler_options;
 use crate::matrix;
 use crate::needs::{in_ci, is_there};
 use std::fs;
