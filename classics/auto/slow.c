@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse3/fuse.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,9 @@ static void *begin(struct fuse_conn_info *connection, struct fuse_config *config
 {
     (void)connection;
     config->use_ino = 1;
+    /* A file that is removed while it is open has no name any more: all is done by its descriptor. */
+    config->hard_remove = 1;
+    config->nullpath_ok = 1;
     config->direct_io = is_direct;
     return NULL;
 }
@@ -55,30 +59,47 @@ static int slow_getattr(const char *path, struct stat *stat, struct fuse_file_in
     return answer(fstatat(folder, own(path), stat, AT_SYMLINK_NOFOLLOW));
 }
 
+static int slow_opendir(const char *path, struct fuse_file_info *file)
+{
+    int fd = openat(folder, own(path), O_RDONLY | O_DIRECTORY);
+    DIR *names = fd < 0 ? NULL : fdopendir(fd);
+    file->fh = (uint64_t)(uintptr_t)names;
+    return names == NULL ? -errno : 0;
+}
+
 static int slow_readdir(const char *path, void *list, fuse_fill_dir_t fill, off_t offset,
                         struct fuse_file_info *file, enum fuse_readdir_flags flags)
 {
-    (void)offset, (void)file, (void)flags;
-    int fd = openat(folder, own(path), O_RDONLY | O_DIRECTORY);
-    DIR *names = fd < 0 ? NULL : fdopendir(fd);
-    if (names == NULL)
-        return -errno;
+    (void)path, (void)offset, (void)flags;
+    DIR *names = (DIR *)(uintptr_t)file->fh;
+    rewinddir(names);
     for (struct dirent *name; (name = readdir(names)) != NULL;)
         fill(list, name->d_name, NULL, 0, 0);
-    closedir(names);
     return 0;
+}
+
+static int slow_releasedir(const char *path, struct fuse_file_info *file)
+{
+    (void)path;
+    return answer(closedir((DIR *)(uintptr_t)file->fh));
+}
+
+/* The kernel says where each write goes, also of those that append. */
+static int without_append(int flags)
+{
+    return flags & ~O_APPEND;
 }
 
 static int slow_open(const char *path, struct fuse_file_info *file)
 {
-    int fd = openat(folder, own(path), file->flags);
+    int fd = openat(folder, own(path), without_append(file->flags));
     file->fh = (uint64_t)fd;
     return answer(fd);
 }
 
 static int slow_create(const char *path, mode_t mode, struct fuse_file_info *file)
 {
-    int fd = openat(folder, own(path), file->flags | O_CREAT, mode);
+    int fd = openat(folder, own(path), without_append(file->flags) | O_CREAT, mode);
     file->fh = (uint64_t)fd;
     return answer(fd);
 }
@@ -128,13 +149,15 @@ static int slow_truncate(const char *path, off_t bytes, struct fuse_file_info *f
 static int slow_utimens(const char *path, const struct timespec times[2],
                         struct fuse_file_info *file)
 {
-    (void)file;
+    if (file != NULL)
+        return answer(futimens((int)file->fh, times));
     return answer(utimensat(folder, own(path), times, AT_SYMLINK_NOFOLLOW));
 }
 
 static int slow_chmod(const char *path, mode_t mode, struct fuse_file_info *file)
 {
-    (void)file;
+    if (file != NULL)
+        return answer(fchmod((int)file->fh, mode));
     return answer(fchmodat(folder, own(path), mode, 0));
 }
 
@@ -167,7 +190,9 @@ static int slow_statfs(const char *path, struct statvfs *stat)
 static const struct fuse_operations operations = {
     .init = begin,
     .getattr = slow_getattr,
+    .opendir = slow_opendir,
     .readdir = slow_readdir,
+    .releasedir = slow_releasedir,
     .open = slow_open,
     .create = slow_create,
     .read = slow_read,

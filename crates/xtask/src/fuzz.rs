@@ -56,7 +56,7 @@ cargo xtask fuzz library [--seconds N] [--seed S] the verbs of sweetspot-io agai
                                                   each (60)
 
 --on KIND     on a file system of another kind, which is made for it (needs root):
-              seconds (ext4 with times in whole seconds), xfs, btrfs, tmpfs, overlay, bindfs
+              seconds (ext4 with times in whole seconds), xfs, btrfs, tmpfs, overlay, fuse
 ";
 
 /// Sizes at which victims are killed.

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// Their names. `seconds` is ext4 that keeps times in whole seconds.
-pub const KINDS: &[&str] = &["seconds", "xfs", "btrfs", "tmpfs", "overlay", "bindfs"];
+/// Their names. `seconds` is ext4 that keeps times in whole seconds; `fuse` shows another folder.
+pub const KINDS: &[&str] = &["seconds", "xfs", "btrfs", "tmpfs", "overlay", "fuse"];
 
 /// The smallest that xfs and btrfs can both be made on is some 300 MB.
 const IMAGE_BYTES: u64 = 512 << 20;
@@ -45,11 +45,7 @@ impl FileSystem {
                 let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
                 this.add("whole", &["mount", "-t", "overlay", "-o", &options, "sweetspot-test"])?;
             }
-            "bindfs" => {
-                let bound = this.at("bound");
-                fs::create_dir(&bound).map_err(|error| error.to_string())?;
-                this.add("whole", &["bindfs", &bound.display().to_string()])?;
-            }
+            "fuse" => this.serve()?,
             _ => return Err(format!("{kind} is none of {}", KINDS.join(" "))),
         }
         Ok(this)
@@ -71,6 +67,18 @@ impl FileSystem {
         made.map_err(|error| format!("{}: {error}", image.display()))?;
         done(make, &image)?;
         self.add("whole", &["mount", "-o", "loop", &image.display().to_string()])
+    }
+
+    /// Mounts one whose server is a program in user space.
+    fn serve(&mut self) -> Result<(), String> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../classics/auto/slow.c");
+        let (server, shown) = (self.at("server"), self.at("shown"));
+        let include = ["-I/usr/include/fuse3", "-D_FILE_OFFSET_BITS=64"];
+        let [source, made] = [&source, &server].map(|path| path.display().to_string());
+        let libraries = Path::new("-lfuse3");
+        done(&["gcc", "-O1", include[0], include[1], "-o", &made, &source], libraries)?;
+        fs::create_dir(&shown).map_err(|error| error.to_string())?;
+        self.add("whole", &[&made, "0", &shown.display().to_string()])
     }
 
     /// Mounts one on a new folder, which is the last word of the command.
