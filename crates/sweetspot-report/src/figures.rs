@@ -7,7 +7,7 @@ mod maps;
 use crate::chart::{
     self, Axis, Chart, Drawn, Plot, ROWS_MAX, Row, Rows, SERIES_MAX, Said, Scale, Series, Unit,
 };
-use crate::data::{Cell, Kind, Session};
+use crate::data::{Cell, Kind, Ratio, Session};
 use crate::numbers::{self, percent};
 use crate::parts::{Figure, Table, how, is_twin, unit, worded};
 pub use costs::light;
@@ -340,31 +340,13 @@ fn times(session: &Session) -> Option<Figure> {
 
 /// Each cell by its baseline.
 fn ratios(session: &Session) -> Option<Figure> {
-    let compared = || {
-        let all = session.cells.iter().filter_map(|cell| Some((cell, cell.ratio?)));
-        all.filter(|(cell, _)| cell.runs > 0)
-    };
-    let worded = |cell: &Cell, value: f64| {
-        let verdict = cell.verdict.as_deref().unwrap_or_default();
-        format!("{} {verdict}", Unit::Percent.text(value)).trim_end().to_owned()
-    };
-    let rows: Vec<Row> = compared()
+    let rows: Vec<Row> = compared(session)
         .map(|(cell, ratio)| Row {
             name: short_name(session, cell),
             value: Some(ratio.value),
             interval: ratio.low.zip(ratio.high),
             text: Unit::Percent.text(ratio.value),
             ..Row::default()
-        })
-        .collect();
-    let ends = |(low, high): (f64, f64)| {
-        format!("{} to {}", numbers::digits(low * 100.0), Unit::Percent.text(high))
-    };
-    let table = compared()
-        .map(|(cell, ratio)| {
-            let interval = ratio.low.zip(ratio.high).map_or_else(String::new, ends);
-            let (value, rounds) = (worded(cell, ratio.value), ratio.rounds.to_string());
-            vec![cell.name.clone(), value, interval, rounds]
         })
         .collect();
     let margin = percent(session.margin);
@@ -395,11 +377,30 @@ fn ratios(session: &Session) -> Option<Figure> {
             header: ["cell", "of the baseline", "95 % interval", "rounds"]
                 .map(str::to_owned)
                 .to_vec(),
-            rows: table,
+            rows: ratios_in_words(session),
             words: 1,
             marked: None,
         },
     })
+}
+
+/// The cells that ran and have a ratio to their baseline.
+fn compared(session: &Session) -> impl Iterator<Item = (&Cell, Ratio)> {
+    let all = session.cells.iter().filter_map(|cell| Some((cell, cell.ratio?)));
+    all.filter(|(cell, _)| cell.runs > 0)
+}
+
+fn ratios_in_words(session: &Session) -> Vec<Vec<String>> {
+    let ends = |(low, high): (f64, f64)| {
+        format!("{} to {}", numbers::digits(low * 100.0), Unit::Percent.text(high))
+    };
+    let row = |(cell, ratio): (&Cell, Ratio)| {
+        let verdict = cell.verdict.as_deref().unwrap_or_default();
+        let value = format!("{} {verdict}", Unit::Percent.text(ratio.value));
+        let interval = ratio.low.zip(ratio.high).map_or_else(String::new, ends);
+        vec![cell.name.clone(), value.trim_end().to_owned(), interval, ratio.rounds.to_string()]
+    };
+    compared(session).map(row).collect()
 }
 
 fn memory(session: &Session) -> Option<Figure> {

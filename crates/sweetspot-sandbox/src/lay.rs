@@ -8,19 +8,16 @@
 //! Every folder is opened before the first mount, because a mount hides what lies below it, and in the
 //! new namespace, because the kernel lays no overlay with folders of another one.
 
+mod apart;
 mod top;
 
 use crate::access::may;
 use crate::arguments::Step;
 use crate::mounts::{self, Mount, OVERLAYS_MAX, Plan};
 use crate::shown;
-use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
-    mount_remount,
-};
+use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
@@ -113,19 +110,16 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
     // Looked at from outside: in a user namespace all owners but one look alike.
     let outside = tops(&plan_here()?, &arguments.top);
     let memory = Top::look(Path::new(SHARED_MEMORY));
-    enter_namespaces()?;
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(|errno| said("keep mounts to itself", errno))?;
+    apart::enter()?;
     close_the_kernel()?;
     // Planned again inside, where nobody else mounts or unmounts anything any more.
     let mounted = mounted_here()?;
     let plan = plan_here()?;
-    let mut tops = tops(&plan, &arguments.top);
-    for top in &mut tops {
-        if let Some(known) = outside.iter().find(|other| other.folder == top.folder) {
-            *top = known.clone().with_kind(top.kind);
-        }
-    }
+    let known = |top: Top| match outside.iter().find(|other| other.folder == top.folder) {
+        Some(known) => known.clone().with_kind(top.kind),
+        None => top,
+    };
+    let tops: Vec<Top> = tops(&plan, &arguments.top).into_iter().map(known).collect();
     let run = mount_of_its_own(&arguments.folder)?;
     let shared = arguments.shared_folder.as_deref().map(mount_of_its_own).transpose()?;
     let opened = opened(&tops)?;
@@ -267,27 +261,6 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
 
 fn bytes_of(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
-}
-
-/// Namespaces of its own for mounts, for System V and POSIX messages, and for the machine's name; where
-/// the right to that is missing, in a user namespace in which everybody keeps the numbers that they have
-/// outside.
-fn enter_namespaces() -> Result<(), String> {
-    // Segments, semaphores and queues of a run go with it.
-    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
-    if unshare(own).is_ok() {
-        return Ok(());
-    }
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    unshare(CloneFlags::CLONE_NEWUSER | own)
-        .map_err(|errno| said("make a user namespace", errno))?;
-    let write = |file: &str, text: &str| {
-        let path = format!("/proc/self/{file}");
-        fs::write(&path, text).map_err(|error| said(&format!("write {path}"), error))
-    };
-    write("setgroups", "deny")?;
-    write("uid_map", &format!("{uid} {uid} 1"))?;
-    write("gid_map", &format!("{gid} {gid} 1"))
 }
 
 /// Opens a folder as a mount of its own, which stays writable when what is around it is closed.

@@ -26,7 +26,7 @@ use place::Workspace;
 use reboot::Queue;
 use session::{BenchSession, Prepared, Until};
 use sweetspot_lab::plan::{Plan, Stop};
-use sweetspot_report::bench::Stopped;
+use sweetspot_report::bench::{BenchReport, Stopped};
 
 pub use cell::measure;
 
@@ -69,11 +69,11 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
     let until = match &queue {
         None => Until::Done,
         Some(_) if !arguments.resume => Until::WarmedUp,
-        Some(queue) => {
-            queue.settle(&interrupted);
-            Until::OneRun
-        }
+        Some(_) => Until::OneRun,
     };
+    if let (Some(queue), Until::OneRun) = (&queue, until) {
+        queue.settle(&interrupted);
+    }
     let mut session = BenchSession::open(prepared, bar, interrupted)?;
     // Whether the unit can be written is better known before the machine has worked for an hour.
     queue.iter().try_for_each(Queue::install)?;
@@ -88,16 +88,20 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
     let stopped = ran?;
     let report = session.report(stopped, &published)?;
     // The session ends well where its answer could not be printed, too.
-    let printed = match arguments.json {
-        true => print(&(serde_json::to_string(&report).unwrap_or_default() + "\n")),
-        false => print(&report.text()),
-    };
+    let printed = show(arguments, &report);
     if let (Some(queue), true) = (&queue, report.is_finished()) {
         queue.finish(&report)?;
     }
     session.end(&report)?;
     printed?;
     Ok(if report.is_all_shown() { 0 } else { STATUS_NOT_SHOWN })
+}
+
+fn show(arguments: &Bench, report: &BenchReport) -> Result<(), Failure> {
+    match arguments.json {
+        true => print(&(serde_json::to_string(report).unwrap_or_default() + "\n")),
+        false => print(&report.text()),
+    }
 }
 
 /// The plan, with what was typed beside it.

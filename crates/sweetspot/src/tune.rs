@@ -110,15 +110,8 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
         arguments.from.as_deref().map(|path| Recorded::read(arguments, path)).transpose()?;
     let mut trial = Trial::new(arguments)?;
     let interrupted = watch_for_interrupts(trial.scratches())?;
-    let rules_at = match &kept {
-        Some(kept) => rules::RulesFile::usual(&kept.at),
-        None => rules::RulesFile::of(arguments.config.as_deref(), trial.folder())?,
-    };
-    let bar = ProgressBar::new(runs_usual(arguments)).with_style(
-        // What is cut off where the terminal is narrow stands last.
-        ProgressStyle::with_template("run {pos} of about {len}, {eta} left; {wide_msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
+    let rules_at = rules_file(arguments, &trial, kept.as_ref())?;
+    let bar = progress(arguments);
     bar.set_message("learning what it reads and writes");
     let first = trial.learn_first()?;
     if recorded.is_none() && kept.is_none() && is_too_long(arguments, first.seconds) {
@@ -168,6 +161,24 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     show(arguments, &report)?;
     kept?;
     Ok(if report.confirmed { 0 } else { STATUS_UNDECIDED })
+}
+
+fn rules_file(
+    arguments: &Tune,
+    trial: &Trial<'_>,
+    kept: Option<&Kept>,
+) -> Result<rules::RulesFile, Failure> {
+    match kept {
+        Some(kept) => Ok(rules::RulesFile::usual(&kept.at)),
+        None => rules::RulesFile::of(arguments.config.as_deref(), trial.folder()),
+    }
+}
+
+fn progress(arguments: &Tune) -> ProgressBar {
+    // What is cut off where the terminal is narrow stands last.
+    let style = ProgressStyle::with_template("run {pos} of about {len}, {eta} left; {wide_msg}");
+    ProgressBar::new(runs_usual(arguments))
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// Runs that confirm a prediction, or show that it missed; none where there was no time for them, which

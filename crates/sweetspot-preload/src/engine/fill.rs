@@ -65,11 +65,7 @@ pub(super) fn miss(
         None => position,
     };
     let len = len as u64;
-    let (window_at, window_len) = (file.window_at.load(Relaxed), file.window_len.load(Relaxed));
-    let inside = at >= window_at && at.saturating_add(len) <= window_at + window_len;
-    let epoch = EPOCH.load(Acquire);
-    if inside && (file.epoch.load(Relaxed) == epoch || unchanged(file, fd, now)) {
-        file.epoch.store(epoch, Relaxed);
+    if is_still_right(file, fd, (at, len), now) {
         file.reopen_cursor();
         return Step::Ready(len as usize);
     }
@@ -101,6 +97,18 @@ pub(super) fn miss(
             Step::PassThrough
         }
     }
+}
+
+/// Whether the window holds these bytes as the file does; it counts as confirmed then. The lock is held.
+fn is_still_right(file: &OpenFile, fd: i32, (at, len): (u64, u64), now: u64) -> bool {
+    let (window_at, window_len) = (file.window_at.load(Relaxed), file.window_len.load(Relaxed));
+    let inside = at >= window_at && at.saturating_add(len) <= window_at + window_len;
+    let epoch = EPOCH.load(Acquire);
+    let is_right = inside && (file.epoch.load(Relaxed) == epoch || unchanged(file, fd, now));
+    if is_right {
+        file.epoch.store(epoch, Relaxed);
+    }
+    is_right
 }
 
 /// Whether the first window of a file is refused: where its writes wait already, nobody has asked yet.

@@ -16,6 +16,7 @@ use crate::engine::{
     self, Pass, changes, children, dirty, embed, ending, life, mapping, own_files, pass, rules,
     sharing, space, spawns, table, unseen,
 };
+use crate::floor::errno::fail;
 use crate::observer::{self, ANY, Sharing, Watch};
 pub use crate::observer::{Kind, is_on as is_observed, ways};
 
@@ -262,6 +263,17 @@ pub fn closing(fd: i32) -> i32 {
         return 0;
     }
     life::closing(fd)
+}
+
+/// Closes a descriptor by `next`, and fails afterwards where [`closing`] says so.
+pub fn close(fd: i32, next: impl FnOnce() -> i32) -> i32 {
+    let failed = closing(fd);
+    failing_with(failed, next())
+}
+
+/// The answer of a call that was made, and that is to fail with this error unless it is 0.
+pub fn failing_with(failed: i32, answer: i32) -> i32 {
+    if failed != 0 && answer == 0 { fail(failed) as i32 } else { answer }
 }
 
 /// Before `close_range`.

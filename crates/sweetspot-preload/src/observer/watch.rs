@@ -209,21 +209,7 @@ impl Watch {
             world.acquire_point();
             state.change_shadow(&mut world, Some(Why::Stdio));
         } else {
-            let State { shadow, would, weight, .. } = state;
-            let weight = u64::from(*weight);
-            let count = |kind: Would, amount: u64| would[kind as usize] += amount * weight;
-            let wish = match self.kind {
-                Kind::Read => shadow.read(transfer, &mut world, count),
-                Kind::Write if manner.handed => {
-                    shadow.write_past(transfer, &mut world, count);
-                    Wish::Nothing
-                }
-                Kind::Write => shadow.write(transfer, &mut world, count),
-                Kind::Seek => {
-                    shadow.seek(position, !manner.handed, &mut world, count);
-                    Wish::Nothing
-                }
-            };
+            let wish = self.ask_shadow(state, transfer, position, manner.handed, &mut world);
             if wish != Wish::Nothing {
                 self.grant(wish, state, seen, counts, &mut world);
             }
@@ -245,6 +231,28 @@ impl Watch {
             RELEASES.store(world.releases, Relaxed);
             log::know(&world);
         }
+    }
+
+    /// What buffering would have done with a call that was a transfer, or a seek that led to `position`.
+    #[inline(always)]
+    fn ask_shadow(
+        &self,
+        state: &mut State,
+        transfer: Transfer,
+        position: u64,
+        is_handed: bool,
+        world: &mut World,
+    ) -> Wish {
+        let State { shadow, would, weight, .. } = state;
+        let weight = u64::from(*weight);
+        let count = |kind: Would, amount: u64| would[kind as usize] += amount * weight;
+        match self.kind {
+            Kind::Read => return shadow.read(transfer, world, count),
+            Kind::Write if is_handed => shadow.write_past(transfer, world, count),
+            Kind::Write => return shadow.write(transfer, world, count),
+            Kind::Seek => shadow.seek(position, !is_handed, world, count),
+        }
+        Wish::Nothing
     }
 
     /// Whether the engine would hand the file over to this call: vectors, writes at a position, seeks

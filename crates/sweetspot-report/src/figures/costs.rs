@@ -38,17 +38,8 @@ pub(super) fn model(session: &Session, cost: &Cost) -> Option<Figure> {
     let step = |at: usize| least * (most / least).powf(at as f64 / STEPS as f64);
     let on_line = |x: f64| if cost.byte_seconds.is_none() { seconds(x, 0.0) } else { x };
     let line = (0..=STEPS).map(step).map(|x| (x, on_line(x))).collect();
-    let (name, unit) = match cost.byte_seconds {
-        None => ("system calls that read or write", Unit::Count),
-        Some(_) => ("time by the model", Unit::Seconds),
-    };
+    let (name, unit, what) = terms(cost);
     let title = format!("What a run costs: {}", cost.name);
-    let what = match cost.byte_seconds {
-        None => "Line: fixed + calls x a call (what bytes cost is within the fixed part).",
-        Some(_) => {
-            "Line: where a run is as the model says, fixed + calls x a call + bytes x a byte."
-        }
-    };
     let description = format!(
         "{} a call, {} fixed, from {} runs.",
         numbers::axis_time(cost.call_seconds.value),
@@ -78,6 +69,22 @@ pub(super) fn model(session: &Session, cost: &Cost) -> Option<Figure> {
             marked: None,
         },
     })
+}
+
+/// What runs are drawn by, its unit, and what the line is.
+fn terms(cost: &Cost) -> (&'static str, Unit, &'static str) {
+    match cost.byte_seconds {
+        None => (
+            "system calls that read or write",
+            Unit::Count,
+            "Line: fixed + calls x a call (what bytes cost is within the fixed part).",
+        ),
+        Some(_) => (
+            "time by the model",
+            Unit::Seconds,
+            "Line: where a run is as the model says, fixed + calls x a call + bytes x a byte.",
+        ),
+    }
 }
 
 /// The parts of a cost model, each with its interval.

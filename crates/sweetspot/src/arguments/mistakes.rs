@@ -42,6 +42,14 @@ pub fn answer(error: &clap::Error) -> u8 {
     if verb == "run" || verb == "profile" { STATUS_OWN } else { STATUS_USAGE }
 }
 
+fn no_verb(typed: &str, meant: Option<String>) -> (String, String) {
+    let next = match meant {
+        Some(verb) => format!("did you mean: sweetspot {verb}"),
+        None => format!("to run a program: sweetspot run -- {typed}; all verbs: sweetspot --help"),
+    };
+    (format!(": no verb '{typed}'"), next)
+}
+
 /// What was wrong with what was typed, and what to type next. `None`: clap says it best.
 fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
     let context = |kind: ContextKind| match error.get(kind) {
@@ -70,15 +78,7 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
         }
         ErrorKind::InvalidSubcommand => {
             let typed = context(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let next = match context(ContextKind::SuggestedSubcommand) {
-                Some(verb) => format!("did you mean: sweetspot {verb}"),
-                None => {
-                    format!(
-                        "to run a program: sweetspot run -- {typed}; all verbs: sweetspot --help"
-                    )
-                }
-            };
-            (format!(": no verb '{typed}'"), next)
+            no_verb(&typed, context(ContextKind::SuggestedSubcommand))
         }
         ErrorKind::UnknownArgument => {
             let next = match context(ContextKind::SuggestedArg) {

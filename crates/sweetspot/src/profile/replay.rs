@@ -125,13 +125,7 @@ fn tell(
     };
     let is_handed = line.flags & HANDED != 0;
     let shadow = &mut stream.shadow;
-    let asked = match line.told {
-        Told::Read => Some(Would::AskedReads),
-        Told::Write => Some(Would::AskedWrites),
-        Told::Seek => Some(Would::AskedSeeks),
-        _ => None,
-    };
-    if let Some(asked) = asked {
+    if let Some(asked) = asked(line.told) {
         add(&mut counted[asked as usize], weight);
     }
     let count = |kind: Would, amount: u64| {
@@ -161,6 +155,16 @@ fn tell(
     }
     if wish != Wish::Nothing && grant(wish, shadow, answers) {
         add(&mut counted[Would::Open as usize], weight);
+    }
+}
+
+/// As what a call is counted of which a shadow is asked.
+fn asked(told: Told) -> Option<Would> {
+    match told {
+        Told::Read => Some(Would::AskedReads),
+        Told::Write => Some(Would::AskedWrites),
+        Told::Seek => Some(Would::AskedSeeks),
+        _ => None,
     }
 }
 

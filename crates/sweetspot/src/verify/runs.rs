@@ -7,7 +7,7 @@ use crate::inherited;
 use crate::reach::{self};
 use crate::verify::compare::{Elsewhere, Outcome};
 use crate::verify::content::{Pids, Span};
-use crate::verify::place::WatchedFolders;
+use crate::verify::place::{Seen, WatchedFolders};
 use crate::verify::{END_PATIENCE, INPUT_PATIENCE, LOOK, TICK, cannot_compare, files, place};
 use indicatif::ProgressBar;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary::Figures;
-use sweetspot_sandbox::{Content, Isolation, Kept, Kind, Refused, Sandbox, Wanted};
+use sweetspot_sandbox::{Changes, Content, Isolation, Kept, Kind, Ran, Refused, Sandbox, Wanted};
 
 /// How the command is run.
 pub(super) enum Way {
@@ -83,11 +83,7 @@ impl<'a> Runs<'a> {
         }
         self.count += 1;
         let number = self.count;
-        self.bar.set_message(match way {
-            Way::Plain => format!("run {number}: as it is"),
-            Way::Buffered(Some(size)) => format!("run {number}: buffered by {}", shown(size)),
-            Way::Buffered(None) => format!("run {number}: buffered"),
-        });
+        self.bar.set_message(format!("run {number}: {}", in_words(way)));
         self.prepare()?;
         let before = self.place.as_ref().map(WatchedFolders::look).transpose()?;
         if before.is_some() {
@@ -115,15 +111,7 @@ impl<'a> Runs<'a> {
             .next("name a folder on a larger one: --dir DIR"));
         }
         let ran = self.sandbox.ran(number).map_err(Failure::own)?;
-        let (changes, elsewhere) = match (&self.place, before) {
-            (Some(place), Some(before)) => {
-                let after = place.look()?;
-                let kept = self.sandbox.scratch().join(format!("{number}.kept"));
-                let changes = place::changes(&before, &after, &kept).map_err(cannot_keep)?;
-                (changes, Elsewhere::Before(place::untouched(before)))
-            }
-            _ => (self.sandbox.changes(number, &ran).map_err(cannot_compare)?, Elsewhere::AsItIs),
-        };
+        let (changes, elsewhere) = self.changes(number, &ran, before)?;
         let content = |path: PathBuf| -> Result<Content, Failure> {
             let len = fs::metadata(&path).map_err(cannot_compare)?.len();
             Ok(Content { len, kept: Kept::At(path) })
@@ -142,6 +130,23 @@ impl<'a> Runs<'a> {
             seconds: ran.seconds,
             left_running: ran.left_running,
         })
+    }
+
+    /// What a run changed: in the folders that are watched, or in the sandbox.
+    fn changes(
+        &self,
+        number: usize,
+        ran: &Ran,
+        before: Option<Seen>,
+    ) -> Result<(Changes, Elsewhere), Failure> {
+        let (Some(place), Some(before)) = (&self.place, before) else {
+            let changes = self.sandbox.changes(number, ran).map_err(cannot_compare)?;
+            return Ok((changes, Elsewhere::AsItIs));
+        };
+        let after = place.look()?;
+        let kept = self.sandbox.scratch().join(format!("{number}.kept"));
+        let changes = place::changes(&before, &after, &kept).map_err(cannot_keep)?;
+        Ok((changes, Elsewhere::Before(place::untouched(before))))
     }
 
     fn prepare(&self) -> Result<(), Failure> {
@@ -291,6 +296,15 @@ impl<'a> Runs<'a> {
             ));
         }
         notes
+    }
+}
+
+/// How a run is done, for the line of progress.
+fn in_words(way: &Way) -> String {
+    match way {
+        Way::Plain => "as it is".to_owned(),
+        Way::Buffered(Some(size)) => format!("buffered by {}", shown(size)),
+        Way::Buffered(None) => "buffered".to_owned(),
     }
 }
 

@@ -177,34 +177,43 @@ fn end(
             victim.check_ended()?;
             recover(kit, victim)
         }
-        Way::Both => {
-            let guard = victim.guard()?;
-            pause(after);
-            let gap = Duration::from_micros(random.below(1500));
-            let guard_first = random.below(2) == 0;
-            if guard_first {
-                signal(guard, libc::SIGKILL);
-                pause(gap);
-            }
-            victim.stop()?;
-            victim.count()?;
-            let before = victim.contents();
-            victim.kill()?;
-            if !guard_first {
-                pause(gap);
-                signal(guard, libc::SIGKILL);
-            }
-            reap(guard)?;
-            // `recover` has nobody's descriptor.
-            victim.outside = None;
-            let by_guard = victim.contents() != before;
-            recover(kit, victim)?;
-            let by_anyone = victim.contents() != before;
-            tally.finished += u64::from(by_guard);
-            tally.recovered += u64::from(by_anyone && !by_guard);
-            victim.check()
-        }
+        Way::Both => end_both(kit, victim, after, random, tally),
     }
+}
+
+/// Kills the victim and its guard, one of them somewhat later.
+fn end_both(
+    kit: &Kit,
+    victim: &mut Victim,
+    after: Duration,
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let guard = victim.guard()?;
+    pause(after);
+    let gap = Duration::from_micros(random.below(1500));
+    let guard_first = random.below(2) == 0;
+    if guard_first {
+        signal(guard, libc::SIGKILL);
+        pause(gap);
+    }
+    victim.stop()?;
+    victim.count()?;
+    let before = victim.contents();
+    victim.kill()?;
+    if !guard_first {
+        pause(gap);
+        signal(guard, libc::SIGKILL);
+    }
+    reap(guard)?;
+    // `recover` has nobody's descriptor.
+    victim.outside = None;
+    let by_guard = victim.contents() != before;
+    recover(kit, victim)?;
+    let by_anyone = victim.contents() != before;
+    tally.finished += u64::from(by_guard);
+    tally.recovered += u64::from(by_anyone && !by_guard);
+    victim.check()
 }
 
 /// `sweetspot recover`, where the guard left a ledger.

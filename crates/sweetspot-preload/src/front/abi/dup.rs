@@ -81,25 +81,12 @@ pub(super) fn control(
         libc::F_GETFL | libc::F_GETOWN if engine::life::may_be_shared(fd) => asked(next),
         // Questions that reveal nothing and that nobody notices.
         libc::F_GETFD | libc::F_GETFL | libc::F_GETOWN => next(),
-        // Locks: taking one is an acquire point, giving one back is a release point.
         libc::F_GETLK
         | libc::F_SETLK
         | libc::F_SETLKW
         | libc::F_OFD_GETLK
         | libc::F_OFD_SETLK
-        | libc::F_OFD_SETLKW => {
-            if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
-                before_descriptors_are_noticed();
-            }
-            if lock_follows_position(fd, argument) {
-                dispatch::hand_over(fd);
-            }
-            let pass = dispatch::pass_through();
-            let answer = next();
-            engine::deaths::learned();
-            pass.done();
-            answer
-        }
+        | libc::F_OFD_SETLKW => lock(fd, command, argument, next),
         // Flags: the kernel must know all that came before.
         libc::F_SETFL => {
             dispatch::hand_over(fd);
@@ -116,6 +103,21 @@ pub(super) fn control(
             answer
         }
     }
+}
+
+/// Locks: taking one is an acquire point, giving one back is a release point.
+fn lock(fd: c_int, command: c_int, argument: usize, next: impl FnOnce() -> isize) -> isize {
+    if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
+        before_descriptors_are_noticed();
+    }
+    if lock_follows_position(fd, argument) {
+        dispatch::hand_over(fd);
+    }
+    let pass = dispatch::pass_through();
+    let answer = next();
+    engine::deaths::learned();
+    pass.done();
+    answer
 }
 
 macro_rules! fcntls {

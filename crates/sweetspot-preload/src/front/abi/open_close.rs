@@ -95,10 +95,7 @@ macro_rules! closes {
             match dispatch::closing(fd) {
                 // A jump: see `pass_through`.
                 0 => next(fd),
-                failed => {
-                    let answer = next(fd);
-                    if answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
-                }
+                failed => dispatch::failing_with(failed, next(fd)),
             }
         }
     })*};
@@ -108,8 +105,6 @@ closes! { close __close }
 hook! {
     /// The same in POSIX's newest words, which musl has.
     fn posix_close(fd: c_int, flags: c_int) -> c_int, next => {
-        let failed = dispatch::closing(fd);
-        let answer = next(fd, flags);
-        if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
+        dispatch::close(fd, || next(fd, flags))
     }
 }

@@ -137,11 +137,7 @@ fn on_files(call: &Call) -> Option<isize> {
         libc::SYS_openat2 => opened(handlers::peek(c as *const u64).unwrap_or(0) as c_int, next),
         old::OPEN => opened(b as c_int, next),
         old::CREAT => opened(libc::O_WRONLY | libc::O_TRUNC, next),
-        libc::SYS_close => {
-            let failed = dispatch::closing(fd);
-            let answer = next();
-            if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) } else { answer }
-        }
+        libc::SYS_close => dispatch::close(fd, || next() as c_int) as isize,
         libc::SYS_close_range => {
             dispatch::range(a as c_uint, b as c_uint, c as c_uint);
             passed_through(next)

@@ -111,7 +111,7 @@ macro_rules! closes {
             let answer = next(stream);
             pass.done();
             // The end of a stream, too, is told by -1.
-            if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
+            dispatch::failing_with(failed, answer)
         }
     })*};
 }

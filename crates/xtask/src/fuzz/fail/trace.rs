@@ -41,22 +41,9 @@ pub(super) fn follow(pid: i32, plan: Plan) -> Result<Ended, String> {
             stop if stop == libc::SIGTRAP | 0x80 => match inside.take() {
                 Some(entered) => leave(pid, entered)?,
                 None => {
-                    let mut registers = Registers::of(pid)?;
-                    let call = registers.number();
                     let kind = memory.as_ref().and_then(|memory| word(memory, PAGE)).unwrap_or(0);
-                    let applies = plan.fault.concerns(call)
-                        && (plan.fault != Fault::Short || *registers.third() > 1)
-                        && plan.stretch.contains(kind, call)
-                        && (plan.fault != Fault::Full || is_on_disk(pid, registers.first()));
-                    count += u64::from(applies);
-                    let is_lasting = plan.fault == Fault::Full && count > plan.number;
-                    let strikes = applies && (count == plan.number || is_lasting);
-                    if applies && ended.disturbed.is_none() {
-                        ended.calls.push((kind, call));
-                    }
-                    if strikes && ended.disturbed.is_none() {
-                        ended.disturbed = Some(Disturbed { call, kind });
-                    }
+                    let registers = Registers::of(pid)?;
+                    let strikes = strikes(pid, plan, kind, registers, &mut count, &mut ended);
                     inside = Some(enter(pid, registers, strikes.then_some(plan.fault))?);
                 }
             },
@@ -70,6 +57,32 @@ pub(super) fn follow(pid: i32, plan: Plan) -> Result<Ended, String> {
             other => signal = other,
         }
     }
+}
+
+/// Whether the fault strikes a call that begins, which is counted and noted.
+fn strikes(
+    pid: i32,
+    plan: Plan,
+    kind: u64,
+    mut registers: Registers,
+    count: &mut u64,
+    ended: &mut Ended,
+) -> bool {
+    let call = registers.number();
+    let applies = plan.fault.concerns(call)
+        && (plan.fault != Fault::Short || *registers.third() > 1)
+        && plan.stretch.contains(kind, call)
+        && (plan.fault != Fault::Full || is_on_disk(pid, registers.first()));
+    *count += u64::from(applies);
+    let is_lasting = plan.fault == Fault::Full && *count > plan.number;
+    let strikes = applies && (*count == plan.number || is_lasting);
+    if applies && ended.disturbed.is_none() {
+        ended.calls.push((kind, call));
+    }
+    if strikes && ended.disturbed.is_none() {
+        ended.disturbed = Some(Disturbed { call, kind });
+    }
+    strikes
 }
 
 /// Whether a descriptor is a file that a full disk concerns; what is said on stderr is not.

@@ -220,11 +220,10 @@ pub unsafe extern "C" fn seek(stream: Stream, offset: i64, whence: c_int) -> i64
 }
 
 pub unsafe extern "C" fn close(stream: Stream) -> c_int {
-    // SAFETY: as libc has called us.
-    let failed = dispatch::closing(unsafe { descriptor(stream) });
+    // SAFETY: as libc has called us; the same call.
+    let (fd, next) = unsafe { (descriptor(stream), original!(CLOSE as fn(Stream) -> c_int)) };
     // SAFETY: the same call.
-    let answer = unsafe { original!(CLOSE as fn(Stream) -> c_int)(stream) };
-    if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
+    dispatch::close(fd, || unsafe { next(stream) })
 }
 
 /// How large is the file? `fseek` from the end asks so.

@@ -257,8 +257,9 @@ unsafe extern "C" fn seek(stream: *mut File, offset: i64, whence: c_int) -> i64 
 
 unsafe extern "C" fn close(stream: *mut File) -> c_int {
     // SAFETY: as in `read`.
-    let failed = dispatch::closing(unsafe { (*stream).fd });
+    let fd = unsafe { (*stream).fd };
     // SAFETY: the same call.
-    let answer = unsafe { original!(CLOSE.load(Relaxed), fn(*mut File) -> c_int)(stream) };
-    if failed != 0 && answer == 0 { crate::floor::errno::fail(failed) as c_int } else { answer }
+    dispatch::close(fd, || unsafe {
+        original!(CLOSE.load(Relaxed), fn(*mut File) -> c_int)(stream)
+    })
 }
