@@ -347,11 +347,13 @@ static void other_ways(void) {
     say("way %ld at %ld: %ld errno %d\n", kind, at, n, n < 0 ? errno : 0);
 }
 
+#include "fuzz_rare.h"
+
 /* Each program has a few of these habits: after a fork most files are shared for good, and nothing of them
  * waits any more. */
 static void in_company(void) {
     static void (*const ways[])(void) = {by_thread, cancel,       by_handler, by_child,  by_vfork,
-                                         by_spawn,  by_neighbour, by_stream,  other_ways};
+                                         by_spawn,  by_neighbour, by_stream,  other_ways, rare_ways};
     enum { WAYS = sizeof ways / sizeof *ways, HABITS = 3 };
     static long habits[HABITS];
     static int is_chosen;
