@@ -2,7 +2,7 @@
 //! returned and what the files hold must be equal at every size. A failing program is made as short
 //! as it can be while it still fails.
 
-use super::kit::{Kit, own_words};
+use super::kit::{Kit, own_words, patience};
 use super::model::Random;
 use super::workers::side_by_side;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const KINDS: &[(&str, u64)] = &[
     ("input", 200),
     ("company", 200),
 ];
-/// A program that takes longer hangs.
+/// A program that takes longer hangs, unless the machine is said to be slow.
 const LIFE_MAX: Duration = Duration::from_secs(20);
 
 /// A random program.
@@ -180,7 +180,7 @@ fn bounded(command: &mut Command, output: &Path) -> Result<String, String> {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
             return Ok(status.to_string());
         }
-        if begun.elapsed() > LIFE_MAX {
+        if begun.elapsed() > LIFE_MAX * patience() {
             let _ = child.kill();
             let _ = child.wait();
             return Ok("a kill, as it hung".to_owned());

@@ -125,3 +125,10 @@ pub fn own_words(stderr: &Path) -> String {
     let own = said.lines().filter(|line| !line.starts_with("sweetspot: from a killed program"));
     own.collect::<Vec<_>>().join("\n")
 }
+
+/// How many times as slow as others this machine is, at most: `SWEETSPOT_TEST_PATIENCE`, as in the table
+/// of programs.
+pub fn patience() -> u32 {
+    let times = std::env::var("SWEETSPOT_TEST_PATIENCE").ok().and_then(|times| times.parse().ok());
+    times.unwrap_or(1)
+}

@@ -270,6 +270,9 @@ impl Inside {
     fn fuzz(&self, words: &[&str]) -> Answer {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut command = self.limited(&own);
+        if self.extent.is_emulated() {
+            command.env("SWEETSPOT_TEST_PATIENCE", EMULATED);
+        }
         command.arg("fuzz").args(words).args(["--seed", "1"]);
         let text = call(&mut command)?;
         println!("{text}");
