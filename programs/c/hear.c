@@ -49,8 +49,9 @@ static FILE *stream;
 static volatile sig_atomic_t heard;
 static pid_t writer;
 /* The processor's time that a process has taken after a round: much more than it takes until then, also
- * where the machine is emulated. */
+ * where the machine is emulated. If it is not, because the emulator itself waits, there is another try. */
 #define TAKEN_NS(round) (((round) + 1) * 50000000l)
+#define TOLD_EARLY 7
 static long taken_ns(clockid_t clock) {
     struct timespec time;
     clock_gettime(clock, &time);
@@ -215,7 +216,7 @@ static void tidy(int way) {
 
 static void write_rounds(int way) {
     char record[RECORD];
-    int fd = open("data", O_WRONLY), lock = way == 18 ? open("lock", O_RDWR) : -1;
+    int fd = open("data", O_WRONLY), lock = way == 18 ? open("lock", O_RDWR) : -1, early = 0;
     for (long round = 0; round < ROUNDS; round++) {
         if (way == 18) flock(lock, LOCK_EX);
         if (IS_STATE(way) && round > 0) recv(sockets[1], record, 1, 0);
@@ -224,9 +225,10 @@ static void write_rounds(int way) {
         snprintf(record, sizeof record, "%030ld\n", round + 1);
         if (pwrite(fd, record, RECORD, PLACE * RECORD) != RECORD) _exit(9);
         if (way == 18) flock(lock, LOCK_UN), nap(500);
+        if (way == 34) early |= taken_ns(CLOCK_PROCESS_CPUTIME_ID) >= TAKEN_NS(round);
         tell(way, round);
     }
-    _exit(0);
+    _exit(early ? TOLD_EARLY : 0);
 }
 
 /* The record's number, by a positioned read and by a plain one in turns. */
@@ -246,7 +248,8 @@ static void open_terminal(int number) {
     terminals[number] = open(ptsname(masters[number]), O_RDWR | O_NOCTTY);
 }
 
-static void hear_all(int way) {
+/* Returns whether it told something. */
+static int hear_all(int way) {
     char record[RECORD];
     int old = 0, status, file = -1;
     if (pipe(told) || socketpair(AF_UNIX, SOCK_STREAM, 0, sockets)) exit(3);
@@ -286,7 +289,8 @@ static void hear_all(int way) {
     }
     waitpid(writer, &status, 0);
     for (int i = 0; way == 33 && i < ROUNDS; i++) close(terminals[i]);
-    say("%s: old %d, status %x\n", ways[way], way == 18 ? 0 : old, status);
+    int is_told = !WIFEXITED(status) || WEXITSTATUS(status) != TOLD_EARLY;
+    if (is_told) say("%s: old %d, status %x\n", ways[way], way == 18 ? 0 : old, status);
     if (way == 18) say("last %ld\n", value_at(fd));
     semctl(semaphores, 0, IPC_RMID);
     msgctl(messages, IPC_RMID, NULL);
@@ -297,6 +301,7 @@ static void hear_all(int way) {
         snprintf(record, sizeof record, "heard-%ld", round);
         remove(record);
     }
+    return is_told;
 }
 
 int main(void) {
@@ -316,7 +321,7 @@ int main(void) {
         /* Where there is one processor, nobody can be told by it. */
         if (OF_PROCESSORS(way) && CPU_EQUAL(&processors[0], &processors[1])) continue;
         if (way == 32 && !has_spare_right(0)) continue;
-        hear_all(way);
+        while (!hear_all(way)) continue;
     }
     log_out();
     return 0;
