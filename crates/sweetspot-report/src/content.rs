@@ -19,13 +19,23 @@ const CLAIMS_MAX: usize = 100;
 
 /// Everything that is said.
 pub fn sections(report: &Report) -> Vec<Section> {
-    let mut all: Vec<Section> = report.sessions.iter().map(session).collect();
+    let plans = figures::places::plans(&report.sessions);
+    let mut all: Vec<Section> = plans.iter().filter_map(|plan| places(plan)).collect();
+    all.extend(report.sessions.iter().map(session));
     if let [before, .., after] = report.profiles.as_slice() {
         all.push(before_and_after(before, after));
     }
     all.extend(report.profiles.iter().map(profile));
     all.extend(report.summaries.iter().map(summary_of_a_run));
     all
+}
+
+/// What a plan has shown in several places, before the sessions themselves.
+fn places(plan: &[&Session]) -> Option<Section> {
+    let (sentence, drawn, table) = figures::places::compared(plan)?;
+    let blocks = vec![Block::Answer(sentence), figure(drawn), Block::Table(table)];
+    let kind = format!("sweetspot bench, {} file systems", plan.len());
+    Some(Section { heading: plan[0].title.clone(), kind, blocks })
 }
 
 fn summary_of_a_run(named: &NamedSummary) -> Section {

@@ -29,10 +29,13 @@ pub struct Report {
 }
 
 /// An experiment.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Session {
-    /// Its number in its file.
+    /// The file that it was read from, without folder and ending.
+    #[serde(default)]
+    pub file: String,
+    /// Its number in that file.
     pub number: i64,
     pub kind: Kind,
     /// The plan's title, or the command.
@@ -82,11 +85,12 @@ pub struct Session {
     pub runs: Vec<Run>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     Tune,
+    #[default]
     Bench,
 }
 

@@ -3,6 +3,7 @@
 
 mod costs;
 mod maps;
+pub mod places;
 
 use crate::chart::{
     self, Axis, Chart, Drawn, Plot, ROWS_MAX, Row, Rows, SERIES_MAX, Said, Scale, Series, Unit,

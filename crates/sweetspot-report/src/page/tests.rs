@@ -32,6 +32,7 @@ fn tuned() -> Session {
         ..Run::default()
     };
     Session {
+        file: "dd".to_owned(),
         number: 1,
         kind: Kind::Tune,
         title: "dd <if>".to_owned(),

@@ -35,6 +35,11 @@ pub fn report(arguments: &arguments::Report) -> Result<Report, Failure> {
         } else {
             add_text(&mut report, path)?;
         }
+        // A report of several files has said where each session came from.
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        for session in report.sessions.iter_mut().filter(|session| session.file.is_empty()) {
+            session.file = stem.to_string();
+        }
     }
     Ok(report)
 }

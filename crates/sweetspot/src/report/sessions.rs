@@ -254,6 +254,7 @@ fn tally(claims: &[Claim]) -> String {
 
 fn empty(kept: &Kept) -> Session {
     Session {
+        file: String::new(),
         number: kept.number,
         kind: Kind::Tune,
         title: String::new(),
