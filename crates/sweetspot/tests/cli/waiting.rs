@@ -274,3 +274,34 @@ fn with_few_addresses_there_is_no_ledger() {
     check("", "1");
     check("ulimit -v 200000;", "0");
 }
+
+/// How often a user who may have twenty processes can fork.
+const FORKS: &str = "while (@all < 60) { $child = fork; last unless defined $child; if (!$child) { sleep 60; exit } \
+                     push @all, $child } kill 9, @all; waitpid $_, 0 for @all; print scalar @all";
+
+#[test]
+fn of_a_limit_on_processes_the_guard_takes_one() {
+    if !is_root() {
+        return skip_without_root("a user who has no other process");
+    }
+    let place = Place::new();
+    let copy = place.folder.path().join("sweetspot");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_sweetspot")).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    let user = 61_000 + std::process::id() % 4_000;
+    for path in [place.folder.path(), &place.work()] {
+        std::os::unix::fs::chown(path, Some(user), None).unwrap();
+    }
+    let forks = |run: &[&OsStr]| -> u32 {
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={user}"), format!("--regid={user}")]).arg("--clear-groups");
+        command.args(["prlimit", "--nproc=20"]).args(run).args(["perl", "-e", FORKS]);
+        command.env("HOME", place.folder.path()).env_remove("XDG_STATE_HOME");
+        command.env("SWEETSPOT_CACHE", place.cache());
+        let output = command.current_dir(place.work()).output().unwrap();
+        stdout(&output).parse().unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    let plain = forks(&[]);
+    assert!((10..20).contains(&plain), "{plain}");
+    assert!(forks(&[copy.as_ref(), "run".as_ref(), "--".as_ref()]) >= plain - 1);
+}
