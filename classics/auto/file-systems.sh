@@ -45,13 +45,14 @@ for name in ${wanted:-ext4 xfs btrfs tmpfs overlay bindfs slow direct}; do
         measure "$name" "$mount" "$@"
         ;;
     xfs | btrfs)
-        # In a file of the folder's disk.
-        truncate -s 2G "$folder/$name.image"
-        "mkfs.$name" "$folder/$name.image" > /dev/null
-        mount -o loop "$folder/$name.image" "$mount"
+        # In a file in memory: on the disk, what is written back would disturb what runs next.
+        mkdir -p "$folder/memory"
+        mount -t tmpfs -o size=3g tmpfs "$folder/memory"
+        truncate -s 2G "$folder/memory/$name"
+        "mkfs.$name" "$folder/memory/$name" > /dev/null
+        mount -o loop "$folder/memory/$name" "$mount"
         measure "$name" "$mount" "$@"
-        umount "$mount"
-        rm "$folder/$name.image"
+        umount "$mount" "$folder/memory"
         ;;
     tmpfs)
         mount -t tmpfs -o size=2g tmpfs "$mount"
@@ -71,7 +72,7 @@ for name in ${wanted:-ext4 xfs btrfs tmpfs overlay bindfs slow direct}; do
         mkdir -p "$folder/bound"
         bindfs "$folder/bound" "$mount"
         measure "$name" "$mount" "$@"
-        fusermount3 -u "$mount" || umount "$mount"
+        umount "$mount"
         ;;
     slow)
         serve

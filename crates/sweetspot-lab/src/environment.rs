@@ -196,13 +196,21 @@ fn file_system(folder: &Path) -> Result<FileSystem, Error> {
     let device = fs::metadata(folder).map_err(Error::system("look at", folder))?.st_dev();
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let unknown = FileSystem { kind: "unknown".to_owned(), options: Vec::new() };
-    Ok(find_mount(&read("/proc/self/mountinfo")?, &device).unwrap_or(unknown))
+    let whole = folder.canonicalize().map_err(Error::system("look at", folder))?;
+    Ok(find_mount(&read("/proc/self/mountinfo")?, &device, &whole).unwrap_or(unknown))
 }
 
 /// Finds the mount of `device` (`major:minor`) in the text of /proc/self/mountinfo, whose lines
-/// are `36 35 98:0 /root /mount/point rw,noatime shared:1 - ext4 /dev/sda rw,errors=continue`.
-fn find_mount(mountinfo: &str, device: &str) -> Option<FileSystem> {
-    let line = mountinfo.lines().find(|line| line.split(' ').nth(2) == Some(device))?;
+/// are `36 35 98:0 /root /mount/point rw,noatime shared:1 - ext4 /dev/sda rw,errors=continue`. Files of btrfs have
+/// other devices than their mount: then it is the last of those that are nearest above the folder.
+fn find_mount(mountinfo: &str, device: &str, folder: &Path) -> Option<FileSystem> {
+    let field = |line: &&str, number: usize| line.split(' ').nth(number).map(str::to_owned);
+    let point = |line: &&str| field(line, 4).unwrap_or_default().replace("\\040", " ");
+    let mut lines = mountinfo.lines();
+    let line = lines.find(|line| field(line, 2).as_deref() == Some(device)).or_else(|| {
+        let above = mountinfo.lines().filter(|line| folder.starts_with(point(line)));
+        above.max_by_key(|line| point(line).len())
+    })?;
     let (mount, rest) = line.split_once(" - ")?;
     let mut rest = rest.split(' ');
     let kind = rest.next()?.to_owned();
@@ -291,11 +299,14 @@ mod tests {
             ("0:41", "overlay", &["index=off", "rw"]),
             ("0:42", "fuse.bindfs", &["default_permissions", "group_id=0", "nosuid", "rw"]),
         ] {
-            let found = find_mount(mountinfo, device).unwrap();
+            let found = find_mount(mountinfo, device, Path::new("/gone")).unwrap();
             assert_eq!(found.kind, kind);
             assert_eq!(found.options, options);
         }
-        assert_eq!(find_mount(mountinfo, "9:9"), None);
+        // As of btrfs, whose files have other devices than the mount.
+        let below = |folder: &str| find_mount(mountinfo, "0:99", Path::new(folder)).unwrap().kind;
+        assert_eq!(["/o/x", "/of", "/m"].map(below), ["overlay", "ext4", "nfs4"]);
+        assert_eq!(find_mount("", "9:9", Path::new("/")), None);
     }
 
     #[test]
