@@ -2,8 +2,8 @@
 //!
 //! Filling a window or flushing a buffer of n bytes takes t(n) = a + b n: a for the call, b for each
 //! byte. The program, and copying into and out of the buffer, take c for each byte besides. A byte then
-//! costs a / n + b + c, and the smallest n at which that is within [`MARGIN`] of the best there is, is
-//! n = a / (MARGIN (b + c)). That size is looked for while the program runs: buffers begin small and
+//! costs a / n + b + c, and the smallest n at which that is within 5 % of the best there is, is
+//! n = a / (0.05 (b + c)). That size is looked for while the program runs: buffers begin small and
 //! double, each transfer is timed, and doubling ends where this n is reached.
 //!
 //! Noise only ever adds to a time: anyone who waits for a processor takes longer, and nobody is faster than

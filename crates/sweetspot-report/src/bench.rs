@@ -43,7 +43,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// What [`skipped`] once said, again: about which program.
+    /// What was once said of a program that was skipped, again: about which program.
     pub fn said(plan: &Plan, why: &str) -> Option<Skipped> {
         let is_about = |program: &Program| why.starts_with(&format!("'{}' needs ", program.name));
         let program = plan.programs.iter().position(is_about)?;

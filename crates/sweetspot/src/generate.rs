@@ -122,7 +122,7 @@ fn add_lines(roff: &mut Roff, paragraph: &str) {
 }
 
 /// Today, or, to make the same page of the same source, the day that is said
-/// (https://reproducible-builds.org/specs/source-date-epoch/).
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>).
 fn date() -> String {
     let said = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
     let time = said.and_then(|seconds| Timestamp::from_second(seconds).ok());

@@ -73,9 +73,9 @@ pub struct Transfer {
 #[must_use]
 pub enum Wish {
     Nothing,
-    /// Reads have earned a window: answer with [`Shadow::open_window`] or [`Shadow::refuse`].
+    /// Reads have earned a window: answer with [`super::Shadow::open_window`] or [`super::Shadow::refuse`].
     Window,
-    /// Writes have earned a handle: answer with [`Shadow::ask_for_handle`] or [`Shadow::refuse_writes`].
+    /// Writes have earned a handle: answer with [`super::Shadow::ask_for_handle`] or [`super::Shadow::refuse_writes`].
     Handle,
 }
 

@@ -10,7 +10,6 @@
 //!
 //! Invariant: `--dir` may name any folder of the user's, so nothing in it is removed that was not made
 //! here, and a dry run makes nothing.
-//! ```
 
 use crate::arguments::Bench;
 use crate::experiment::lab;

@@ -10,7 +10,7 @@ use sweetspot_lab::environment::Environment;
 use sweetspot_lab::search::{Plan, Round};
 use sweetspot_lab::store::{self, Kept, Ran, Store};
 
-/// What was asked for; [`super::subject`] writes it.
+/// What was asked for; `rounds` writes it.
 #[derive(Deserialize)]
 struct Subject {
     command: Vec<String>,
