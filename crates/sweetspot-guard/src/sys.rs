@@ -4,7 +4,7 @@
 //!
 //! # Safety
 //! Every block either passes values and pointers to live locals to a system call that writes no
-//! further than their size, or rests on the layout of [`Ledger`]: `repr(C)`, atomics only, so that
+//! further than their size, or rests on the layout of `Ledger`: `repr(C)`, atomics only, so that
 //! every bit pattern is a valid one and shared access from other processes is no data race.
 
 #![allow(unsafe_code)]

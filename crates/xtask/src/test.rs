@@ -54,6 +54,10 @@ pub fn run(filter: &[&str]) -> bool {
     step("lints", &mut |_| {
         cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
     });
+    step("documentation", &mut |_| {
+        let mut doc = command(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+        doc.env("RUSTDOCFLAGS", "-D warnings").status().is_ok_and(|status| status.success())
+    });
     let beside = filter.is_empty().then(|| thread::spawn(|| BESIDE.map(said_by)));
     step("tests", &mut |count| cargo_test(filter, count));
     if let Some(beside) = beside {
@@ -67,7 +71,7 @@ pub fn run(filter: &[&str]) -> bool {
     println!();
     for Done { name, took, passed } in &done {
         let verdict = if *passed { "passed" } else { "FAILED" };
-        println!("{name:<12} {verdict} {:7.1} s", took.as_secs_f64());
+        println!("{name:<13} {verdict} {:7.1} s", took.as_secs_f64());
     }
     println!("{} passed, {} failed", count.passed, count.failed);
     count.failed == 0
