@@ -278,9 +278,12 @@ fn with_few_addresses_there_is_no_ledger() {
 /// How often a user who may have twenty processes can fork.
 const FORKS: &str = "while (@all < 60) { $child = fork; last unless defined $child; if (!$child) { sleep 60; exit } \
                      push @all, $child } kill 9, @all; waitpid $_, 0 for @all; print scalar @all";
+/// Before that, writes that wait.
+const WRITES: &str = "open O, '>:unix', 'out'; for (1 .. 3000) { syswrite O, 'record'; \
+                      select undef, undef, undef, 0.02 if $_ == 1000 } ";
 
 #[test]
-fn of_a_limit_on_processes_the_guard_takes_one() {
+fn of_a_limit_on_processes_the_guard_takes_one_and_another_while_it_holds_files() {
     if !is_root() {
         return skip_without_root("a user who has no other process");
     }
@@ -288,20 +291,26 @@ fn of_a_limit_on_processes_the_guard_takes_one() {
     let copy = place.folder.path().join("sweetspot");
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_sweetspot")).arg(&copy).status();
     assert!(copied.unwrap().success());
-    let user = 61_000 + std::process::id() % 4_000;
-    for path in [place.folder.path(), &place.work()] {
-        std::os::unix::fs::chown(path, Some(user), None).unwrap();
-    }
-    let forks = |run: &[&OsStr]| -> u32 {
+    let run: [&OsStr; 3] = [copy.as_ref(), "run".as_ref(), "--".as_ref()];
+    let first = 61_000 + std::process::id() % 900 * 4;
+    // Each time another user: the guard of the last one may still be ending.
+    let forks = |number: u32, run: &[&OsStr], before: &str| -> u32 {
+        let user = first + number;
+        for path in [place.folder.path(), &place.work()] {
+            std::os::unix::fs::chown(path, Some(user), None).unwrap();
+        }
+        let home = place.folder.path().join(user.to_string());
         let mut command = Command::new("setpriv");
         command.args([format!("--reuid={user}"), format!("--regid={user}")]).arg("--clear-groups");
-        command.args(["prlimit", "--nproc=20"]).args(run).args(["perl", "-e", FORKS]);
-        command.env("HOME", place.folder.path()).env_remove("XDG_STATE_HOME");
-        command.env("SWEETSPOT_CACHE", place.cache());
+        command.args(["prlimit", "--nproc=20"]).args(run).args(["perl", "-e"]);
+        command.arg(format!("{before}{FORKS}"));
+        command.env("HOME", &home).env("SWEETSPOT_CACHE", &home).env_remove("XDG_STATE_HOME");
         let output = command.current_dir(place.work()).output().unwrap();
+        let _ = fs::remove_file(place.work().join("out"));
         stdout(&output).parse().unwrap_or_else(|_| panic!("{output:?}"))
     };
-    let plain = forks(&[]);
+    let plain = forks(0, &[], "");
     assert!((10..20).contains(&plain), "{plain}");
-    assert!(forks(&[copy.as_ref(), "run".as_ref(), "--".as_ref()]) >= plain - 1);
+    let counts = [forks(1, &run, ""), forks(2, &run, WRITES)];
+    assert!(counts[0] >= plain - 1 && counts[1] >= plain - 2, "{plain}, {counts:?}");
 }
