@@ -248,7 +248,7 @@ static void open_terminal(int number) {
     terminals[number] = open(ptsname(masters[number]), O_RDWR | O_NOCTTY);
 }
 
-/* Returns whether it told something. */
+/* Returns whether nothing was told before it was written. */
 static int hear_all(int way) {
     char record[RECORD];
     int old = 0, status, file = -1;

@@ -196,13 +196,13 @@ fn file_system(folder: &Path) -> Result<FileSystem, Error> {
     let device = fs::metadata(folder).map_err(Error::system("look at", folder))?.st_dev();
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let unknown = FileSystem { kind: "unknown".to_owned(), options: Vec::new() };
-    let whole = folder.canonicalize().map_err(Error::system("look at", folder))?;
+    let whole = folder.canonicalize().unwrap_or_default();
     Ok(find_mount(&read("/proc/self/mountinfo")?, &device, &whole).unwrap_or(unknown))
 }
 
 /// Finds the mount of `device` (`major:minor`) in the text of /proc/self/mountinfo, whose lines
-/// are `36 35 98:0 /root /mount/point rw,noatime shared:1 - ext4 /dev/sda rw,errors=continue`. Files of btrfs have
-/// other devices than their mount: then it is the last of those that are nearest above the folder.
+/// are `36 35 98:0 /root /mount/point rw,noatime shared:1 - ext4 /dev/sda rw,errors=continue`. Files of
+/// btrfs have other devices than their mount: then it is the last of those that are nearest above the folder.
 fn find_mount(mountinfo: &str, device: &str, folder: &Path) -> Option<FileSystem> {
     let field = |line: &&str, number: usize| line.split(' ').nth(number).map(str::to_owned);
     let point = |line: &&str| field(line, 4).unwrap_or_default().replace("\\040", " ");

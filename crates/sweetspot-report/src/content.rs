@@ -30,11 +30,11 @@ pub fn sections(report: &Report) -> Vec<Section> {
     all
 }
 
-/// What a plan has shown in several places, before the sessions themselves.
+/// What several sessions of one plan have shown, before the sessions themselves.
 fn places(plan: &[&Session]) -> Option<Section> {
     let (sentence, drawn, table) = figures::places::compared(plan)?;
     let blocks = vec![Block::Answer(sentence), figure(drawn), Block::Table(table)];
-    let kind = format!("sweetspot bench, {} file systems", plan.len());
+    let kind = format!("sweetspot bench, {} sessions of one plan", plan.len());
     Some(Section { heading: plan[0].title.clone(), kind, blocks })
 }
 

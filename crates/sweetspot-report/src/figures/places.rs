@@ -1,4 +1,5 @@
-//! One plan on several file systems: a curve for each, of times as shares of the baseline's.
+//! One plan in several sessions, as on several file systems: a curve for each, of times as shares of the
+//! baseline's.
 
 use super::{CURVE_MIN, SERIES_MAX, capital, number, said, scale, thinned, unit_of};
 use crate::chart::{Axis, Chart, Drawn, Plot, Scale, Series, Unit};
@@ -6,7 +7,7 @@ use crate::data::{Cell, Factor, Kind, Session};
 use crate::numbers::percent;
 use crate::parts::{Figure, Table};
 
-/// The sessions of each plan that was measured in several places.
+/// The sessions of each plan that was measured more than once.
 pub fn plans(sessions: &[Session]) -> Vec<Vec<&Session>> {
     let mut plans: Vec<Vec<&Session>> = Vec::new();
     for session in sessions.iter().filter(|session| session.kind == Kind::Bench) {
@@ -24,7 +25,7 @@ pub fn plans(sessions: &[Session]) -> Vec<Vec<&Session>> {
     plans
 }
 
-/// What the places are called: by the kind of their file system, and by their file where that is not enough.
+/// What the sessions are called: by the kind of their file system, and by their file where that is not enough.
 fn names(plan: &[&Session]) -> Vec<String> {
     let kind = |session: &Session| {
         let fact = session.environment.iter().find(|fact| fact.name == "file system");
@@ -39,7 +40,7 @@ fn names(plan: &[&Session]) -> Vec<String> {
     named.collect()
 }
 
-/// What a place has at one level: the shares of the baseline's time, of one job each.
+/// What a session has at one level: the shares of the baseline's time, of one job each.
 struct Level {
     name: String,
     /// As a number, if it is one.
@@ -55,7 +56,7 @@ impl Level {
     }
 }
 
-/// A place: its levels in the order of the plan, but for that of the baseline.
+/// A session: its levels in the order of the plan, but for that of the baseline.
 struct Place {
     name: String,
     levels: Vec<Level>,
@@ -123,11 +124,12 @@ pub fn compared(plan: &[&Session]) -> Option<(String, Figure, Table)> {
     });
     let Factor { name: factor, levels } = &first.factors[factor];
     let sentence = format!(
-        "Of the time with {factor} {baseline} the best other {factor} takes {}: the geometric mean over all jobs.",
+        "Of the time with {factor} {baseline} the best other {factor} takes {}: the geometric mean over all \
+         jobs.",
         best.collect::<Vec<_>>().join(", ")
     );
     let series: Vec<Series> = places.iter().take(SERIES_MAX).map(series).collect();
-    if series.iter().all(|series| series.line.len() < CURVE_MIN) {
+    if places.len() < 2 || series.iter().all(|series| series.line.len() < CURVE_MIN) {
         return None;
     }
     let dots: usize = series.iter().map(|series| series.dots.len()).sum();
@@ -141,20 +143,18 @@ pub fn compared(plan: &[&Session]) -> Option<(String, Figure, Table)> {
     let side_by_side = side_by_side(factor, levels, baseline, &places);
     let levels = vec![(1.0, baseline.to_owned())];
     let zone = Some((1.0 / (1.0 + first.margin), 1.0 + first.margin));
-    let title = format!("{} on {} file systems", capital(factor), places.len());
+    let title = format!("{} in {} sessions", capital(factor), places.len());
     let plot = Plot { x, y, series, levels, mark: None, zone };
     let caption = format!(
-        "Each line is a file system: the time with each {factor} as a share of that with {baseline}, the geometric \
-         mean over all jobs of the plan. Dots: single jobs. Grey: within {} of {baseline}.{}{}",
+        "Each line is a session, named by its file system: the time with each {factor} as a share of that \
+         with {baseline}, the geometric mean over all jobs of the plan. Dots: single jobs. Grey: within {} of {baseline}.{}{}",
         percent(first.margin),
         more(places.len()),
         thinned(dots)
     );
     let table = Table {
         caption: title.clone(),
-        header: ["file system", factor, "jobs", "mean", "least", "most"]
-            .map(str::to_owned)
-            .to_vec(),
+        header: ["session", factor, "jobs", "mean", "least", "most"].map(str::to_owned).to_vec(),
         rows: places.iter().flat_map(rows).collect(),
         words: 2,
         marked: None,
@@ -163,7 +163,7 @@ pub fn compared(plan: &[&Session]) -> Option<(String, Figure, Table)> {
     Some((sentence, Figure { chart, caption, table }, side_by_side))
 }
 
-/// A row for each level, a column for each place.
+/// A row for each level, a column for each session.
 fn side_by_side(factor: &str, levels: &[String], baseline: &str, places: &[Place]) -> Table {
     let share = |level: &str, place: &Place| match level == baseline {
         true => Unit::Percent.text(1.0),
@@ -179,7 +179,7 @@ fn side_by_side(factor: &str, levels: &[String], baseline: &str, places: &[Place
     let names = places.iter().map(|place| place.name.clone());
     Table {
         caption: format!(
-            "Times as shares of those with {factor} {baseline}, on each file system: geometric means over all jobs."
+            "Times as shares of those with {factor} {baseline}, in each session: geometric means over all jobs."
         ),
         header: std::iter::once(factor.to_owned()).chain(names).collect(),
         rows: levels.iter().map(row).collect(),

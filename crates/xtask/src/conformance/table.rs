@@ -180,7 +180,7 @@ fn everyday() -> impl Iterator<Item = Script> {
     let long = |script: Script| Script { is_quick: false, ..script };
     let ignoring =
         |script: Script, ignore: &[&'static str]| Script { ignore: ignore.to_vec(), ..script };
-    // Newer ones tidy up in the background after a commit, natively too: what fsck finds would be chance.
+    // Newer versions tidy up in the background after a commit, natively too: what fsck finds would be chance.
     let git = "export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=gc.autoDetach GIT_CONFIG_VALUE_0=false \
                GIT_CONFIG_KEY_1=maintenance.autoDetach GIT_CONFIG_VALUE_1=false; \
                export GIT_AUTHOR_DATE=2020-01-01T00:00:00Z GIT_COMMITTER_DATE=2020-01-01T00:00:00Z \
