@@ -29,6 +29,9 @@ const SECONDS_MAX: &str = "300";
 /// At most one call in so many is made. On a busy machine the guard may answer late, and until then
 /// writes pass through; without buffering all are made.
 const CALLS_PER_MADE_MIN: u64 = 2;
+/// How often a page is run at most.
+const TRIES_MAX: u32 = 4;
+
 /// Ends a file in the script; in no page.
 const END: &str = "END-OF-A-FILE-OF-A-PAGE";
 
@@ -268,9 +271,10 @@ fn every_page_does_what_it_says() {
             continue;
         }
         // On a busy machine the guard may come when a short job is over: then it is done once more.
-        let ran = page.run(&name).or_else(|first| {
-            page.run(&name).map_err(|second| format!("{first}\n\nand once more: {second}"))
-        });
+        let once_more = |before: String| {
+            page.run(&name).map_err(|again| format!("{before}\n\nand once more: {again}"))
+        };
+        let ran = (1..TRIES_MAX).fold(page.run(&name), |ran, _| ran.or_else(once_more));
         match ran {
             Ok(outputs) if std::env::var("SWEETSPOT_PAGES").is_ok_and(|what| what == "write") => {
                 let outputs =

@@ -6,6 +6,7 @@
 //! | `CONCURRENT` | a handler or another thread may come in between two instructions of a hook |
 //! | `PASSIVE_*` | why every hook passes its call through |
 //! | `SUMMARY` | each call is counted for a summary |
+//! | `PASSED_ON` | the engine takes no part, but what stands behind a hook does |
 //! | `PENDING` | how many files have pending bytes |
 //!
 //! Invariants: each part is changed by an addition of its own, so that none loses another's change;
@@ -34,6 +35,9 @@ pub const PASSIVE_SPAWN: u32 = 1 << 7;
 pub const PASSIVE: u32 = PASSIVE_BEFORE_START | PASSIVE_OFF | PASSIVE_FOR_GOOD | PASSIVE_SPAWN;
 /// A summary is wanted, and its ledger is mapped.
 pub const SUMMARY: u32 = 1 << 8;
+/// Hooks of calls that come by the million jump to what stands behind them, as for a process that is passive
+/// for good: it asks by itself whether that is so.
+pub const PASSED_ON: u32 = 1 << 9;
 /// Files with pending bytes: a count, of which there are fewer than open files.
 const PENDING: u32 = 0xffff << 16;
 const ONE_PENDING: u32 = 1 << 16;

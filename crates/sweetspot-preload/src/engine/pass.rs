@@ -8,8 +8,9 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
+use super::concerns::{PASSED_ON, PASSIVE_FOR_GOOD};
 use super::dirty::release_point;
-use super::process::{acquire_point, passive_for_good};
+use super::process::acquire_point;
 use super::spawns::passive;
 use super::{attach, concerns, deaths, file, inodes, ledger, quiesce, space, table, transition};
 use crate::floor::atomic::swap;
@@ -363,7 +364,8 @@ impl AtOnce {
     /// to ask.
     #[inline(always)]
     pub(super) fn otherwise() -> AtOnce {
-        if passive_for_good() { AtOnce::Pass } else { AtOnce::Ask }
+        let is_over = concerns::of(PASSIVE_FOR_GOOD | PASSED_ON) != 0;
+        if is_over { AtOnce::Pass } else { AtOnce::Ask }
     }
 }
 

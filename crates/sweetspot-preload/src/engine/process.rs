@@ -8,7 +8,7 @@ use core::sync::atomic::{
 
 use sweetspot_core::ledger::BUFFER_OFF;
 
-use super::concerns::{self, CONCURRENT, PASSIVE};
+use super::concerns::{self, CONCURRENT, PASSED_ON, PASSIVE};
 pub use super::concerns::{PASSIVE_BEFORE_START, PASSIVE_FOR_GOOD, PASSIVE_OFF, PASSIVE_SPAWN};
 use super::lane;
 use crate::floor::atomic::{single_threaded, swap};
@@ -28,6 +28,11 @@ pub fn passive_reasons() -> u32 {
 /// Adds a reason.
 pub fn set_passive(reason: u32) {
     concerns::set(reason);
+}
+
+/// From now on hooks of calls that come by the million jump to what stands behind them.
+pub fn pass_on() {
+    concerns::set(PASSED_ON);
 }
 
 /// Takes a reason away.

@@ -194,9 +194,8 @@ pub(super) fn opened_beside(fd: i32, flags: i32, base: Option<&Record>, given: &
     if !atomic::single_threaded() || flags & libc::O_DIRECTORY != 0 || is_borrowed() {
         return false;
     }
-    let folder = folder_of(given);
-    let beside = BESIDE.find(base, folder).filter(|_| !may_be_apart(given, folder.len()));
-    let Some(record) = beside else { return false };
+    let beside = BESIDE.find(base, given).filter(|(_, name)| !may_be_apart(name));
+    let Some((record, _)) = beside else { return false };
     count_in_folder(seen, fd, record, close_on_exec(flags));
     true
 }
@@ -222,14 +221,21 @@ pub(super) static BESIDE: Beside = Beside {
 };
 
 impl Beside {
+    /// The record, if this path is in that folder, and the file's name.
     #[inline]
-    pub(super) fn find(&self, base: Option<&Record>, folder: &[u8]) -> Option<&'static Record> {
+    fn find<'a>(
+        &self,
+        base: Option<&Record>,
+        given: &'a [u8],
+    ) -> Option<(&'static Record, &'a [u8])> {
         // SAFETY: records are mapped for good.
         let record = unsafe { self.record.load(Relaxed).as_ref() }?;
         let same_base = self.base.load(Relaxed) == base.map_or(core::ptr::null_mut(), address);
         // SAFETY: see above.
-        let known = unsafe { (&*self.given.get()).get(..self.len.load(Relaxed) as usize) };
-        (same_base && known == Some(folder)).then_some(record)
+        let known = unsafe { (&*self.given.get()).get(..self.len.load(Relaxed) as usize) }?;
+        let (folder, name) = given.split_at_checked(known.len())?;
+        let same_folder = known.is_empty() || folder == known;
+        (same_base && same_folder && !has_slash(name)).then_some((record, name))
     }
 
     pub(super) fn remember(&self, base: Option<&Record>, given: &[u8], record: &'static Record) {
@@ -258,29 +264,49 @@ pub(super) fn address(record: &Record) -> *mut Record {
 /// forked from; by chance also for others.
 pub(super) static APART: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
-/// The bit of a file's name, which begins at `name` of its path: where it is. Names that are counted
-/// through differ in their ends.
+/// The last eight bytes of a name as a number, the last one highest; of a shorter one, all of them.
 #[inline]
-pub(super) fn apart_bit(path: &[u8], name: usize) -> (&'static AtomicU64, u64) {
-    let len = path.len() - name;
-    // The last eight bytes of the name as a number, the last one highest.
-    let end = match path.last_chunk() {
-        Some(end) if len > 0 => u64::from_le_bytes(*end) >> (64 - 8 * len.min(8)),
-        _ => path[name..].iter().rev().fold(0, |end, byte| end << 8 | u64::from(*byte)),
+fn end_of(name: &[u8]) -> u64 {
+    if let Some(end) = name.last_chunk() {
+        return u64::from_le_bytes(*end);
+    }
+    // Two pieces, which may overlap.
+    if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        let [first, last] = [first, last].map(|piece| u64::from(u32::from_le_bytes(*piece)));
+        return first | last << (8 * (name.len() - 4));
+    }
+    name.iter().rev().fold(0, |end, byte| end << 8 | u64::from(*byte))
+}
+
+/// Whether there is a slash in what should be a file's name.
+#[inline]
+fn has_slash(name: &[u8]) -> bool {
+    const ONES: u64 = u64::MAX / 255;
+    let among = |bytes: u64| {
+        let differs = bytes ^ (ONES * b'/' as u64);
+        // The highest bit of a byte that does not differ, and of some above it.
+        differs.wrapping_sub(ONES) & !differs & (ONES << 7) != 0
     };
-    let bit = (end ^ len as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+    let (eights, _) = name.as_chunks();
+    eights.iter().any(|bytes| among(u64::from_le_bytes(*bytes))) || among(end_of(name))
+}
+
+/// The bit of a file's name: where it is. Names that are counted through differ in their ends.
+#[inline]
+fn apart_bit(name: &[u8]) -> (&'static AtomicU64, u64) {
+    let bit = (end_of(name) ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
     (&APART[bit as usize / 64], 1 << (bit % 64))
 }
 
 #[inline]
-pub(super) fn may_be_apart(path: &[u8], name: usize) -> bool {
-    let (word, bit) = apart_bit(path, name);
+fn may_be_apart(name: &[u8]) -> bool {
+    let (word, bit) = apart_bit(name);
     word.load(Relaxed) & bit != 0
 }
 
 /// A file has a record of its own from now on.
-pub(super) fn set_apart(path: &[u8]) {
-    let (word, bit) = apart_bit(path, folder_of(path).len());
+fn set_apart(path: &[u8]) {
+    let (word, bit) = apart_bit(&path[folder_of(path).len()..]);
     word.fetch_or(bit, Relaxed);
 }
 
@@ -390,14 +416,14 @@ pub(super) fn count_in_folder(
     // The first one is followed, so that no folder is judged by none.
     if record.tallies[Tally::Opens as usize].load(Relaxed) == 0 || random() < u32::MAX / weight {
         remember(seen, fd, record, close_on_exec | FOLDED);
+        count_open(seen, fd);
     } else {
         seen.flags.store(close_on_exec | FOLDED | PASS_THROUGH, Relaxed);
         seen.position.store(0, Relaxed);
-        seen.count_in(record);
+        seen.count_in(record).tally(Tally::Opens, 1);
         seen.arm(BUSY_CALLS);
         know(fd);
     }
-    count_open(seen, fd);
 }
 
 pub(super) fn count_open(seen: &'static Seen, fd: i32) {

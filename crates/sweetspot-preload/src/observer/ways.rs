@@ -1,10 +1,10 @@
 //! The calls that come by the million, in a process that is observed: nothing stands between the
 //! hook and what is counted here.
 //!
-//! A hook first tries to answer from a buffer; in a process that is observed there is none. Then it
-//! asks whether it is observed, and jumps here: so the path of a buffered call has not one
-//! instruction more, and every other one has two. What is rare is out of the way, in functions of its
-//! own, so that the rest has registers to spare.
+//! A hook first tries to answer from a buffer; in a process that is observed there is none. Then it jumps
+//! to what stands behind it, and that is a way of these: so no call of a process that is not observed has
+//! an instruction more. What is rare is out of the way, in functions of its own, so that the rest has
+//! registers to spare.
 //!
 //! Invariant: the hooks *jump*. Only so is the address that [`with_caller`] finds one of the
 //! program's. The compiler makes a jump of the last call of a function that keeps nothing on the

@@ -2,8 +2,8 @@
 //! start of a process, as valgrind's callgrind counts them.
 //!
 //! Instructions do not scatter as times do, so each has a budget, and a test asserts that none grows.
-//! What is counted of a loop is the difference of two lengths of it under `sweetspot run`, less what
-//! the same takes natively; of a start, all that a program takes that does nothing.
+//! What is counted of a loop is the difference of two lengths of it under `sweetspot run`, or `profile`,
+//! less what the same takes natively; of a start, all that a program takes that does nothing.
 //!
 //! They are those of an x86_64 with registers of 32 bytes (AVX2).
 //!
@@ -28,10 +28,15 @@ struct Calls {
     most: u64,
     /// What does the same through C's stdio, if anything.
     stdio: Option<&'static str>,
+    under: Under<'static>,
 }
 
 const fn calls(name: &'static str, what: &'static str, budget: u64, most: u64) -> Calls {
-    Calls { name, what, budget, most, stdio: None }
+    Calls { name, what, budget, most, stdio: None, under: Under::Run }
+}
+
+const fn profiled(name: &'static str, what: &'static str, budget: u64, most: u64) -> Calls {
+    Calls { under: Under::Profile, ..calls(name, what, budget, most) }
 }
 
 const CALLS: &[Calls] = &[
@@ -43,6 +48,9 @@ const CALLS: &[Calls] = &[
     calls("small", "open, two reads, close of a small file", 200, 112),
     calls("fstat", "fstat", 15, 16),
     calls("unbuffered", "read in a process that is not buffered", 25, 25),
+    profiled("read200", "read of 200 bytes, under profile", 100, 97),
+    profiled("write200", "write of 200 bytes, under profile", 100, 88),
+    profiled("seek", "lseek and read, under profile", 200, 193),
 ];
 
 /// The start of a process: the instructions that the library adds to it.
@@ -93,7 +101,7 @@ fn count_all(kit: &Kit) -> Result<Vec<Counted>, String> {
     let mut counted = Vec::new();
     for calls in CALLS {
         let native = counter.of_a_call(calls.name, Under::Nothing)?;
-        let added = || Ok(counter.of_a_call(calls.name, Under::Run)?.saturating_sub(native));
+        let added = || Ok(counter.of_a_call(calls.name, calls.under)?.saturating_sub(native));
         let stdio = calls.stdio.map(|name| counter.of_a_call(name, Under::Nothing)).transpose()?;
         counted.push(Counted {
             what: calls.what,
@@ -148,6 +156,7 @@ fn table(counted: &[Counted]) -> String {
 enum Under<'a> {
     Nothing,
     Run,
+    Profile,
     /// This library is loaded first.
     Library(&'a Path),
 }
@@ -165,7 +174,11 @@ impl Counter<'_> {
         let options = ["--zero-before=measured", "--dump-after=measured"];
         self.run(under, &options, &[name, &lengths[0], &lengths[1]])?;
         let (short, long) = (self.summary("counts.1")?, self.summary("counts.2")?);
-        Ok(long.saturating_sub(short) / (LONG - SHORT))
+        Ok(match under {
+            // It follows the first calls closely, and later ones in bursts.
+            Under::Profile => long / LONG,
+            _ => long.saturating_sub(short) / (LONG - SHORT),
+        })
     }
 
     /// The instructions of a program that does nothing, from its first to its last.
@@ -178,9 +191,14 @@ impl Counter<'_> {
     fn run(&self, under: Under, options: &[&str], words: &[&str]) -> Result<(), String> {
         let program = self.kit.program("instructions");
         let mut command = self.kit.command(Path::new("valgrind"), self.folder.path());
-        if let Under::Run = under {
+        let verb: &[&str] = match under {
+            Under::Run => &["run", "--", "valgrind"],
+            Under::Profile => &["profile", "--output", "report", "--", "valgrind"],
+            Under::Nothing | Under::Library(_) => &[],
+        };
+        if !verb.is_empty() {
             command = self.kit.command(&self.kit.sweetspot, self.folder.path());
-            command.args(["run", "--", "valgrind"]);
+            command.args(verb);
         }
         if let Under::Library(library) = under {
             command.env("LD_PRELOAD", library);

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use libc::iovec;
 
-use crate::engine::{self, AtOnce};
+use crate::engine::{self, AtOnce, process};
 use crate::floor::careful;
 use crate::front::dispatch;
 
@@ -34,6 +34,9 @@ fn at_point<T>(ask: impl FnOnce() -> T) -> T {
 /// words; what is answered from what is kept of a file; what passes through because nothing concerns it;
 /// and everything else. Each step is a function of its own, and the one before *jumps* to it, so that none
 /// saves registers for what comes after it.
+///
+/// What passes through at once goes to what stands behind the hook: the next definition, or where the process
+/// is observed, the way of the observer, which calls that.
 macro_rules! in_steps {
     (
         fn $name:ident($fd:ident: c_int $(, $arg:ident: $type:ty)*) -> $ret:ty;
@@ -46,9 +49,9 @@ macro_rules! in_steps {
     ) => {
         hook! {
             fn $name($fd: c_int $(, $arg: $type)*) -> $ret, _any => {
-                /// The next definition, or what finds it and goes on there.
+                /// What stands behind the hook, or what finds it and goes on there.
                 #[unsafe(link_section = ".data")]
-                static NEXT: AtomicPtr<()> = AtomicPtr::new((find as *const ()).cast_mut());
+                static BEHIND: AtomicPtr<()> = AtomicPtr::new((find as *const ()).cast_mut());
 
                 #[unsafe(naked)]
                 unsafe extern "C" fn find() {
@@ -57,8 +60,20 @@ macro_rules! in_steps {
 
                 extern "C" fn found() -> usize {
                     let next = $name::next();
-                    NEXT.store(next as *mut (), Relaxed);
-                    next
+                    let behind = if dispatch::is_observed() { observed as *const () as usize } else { next };
+                    BEHIND.store(behind as *mut (), Relaxed);
+                    behind
+                }
+
+                unsafe extern "C" fn observed($fd: c_int $(, $arg: $type)*) -> $ret {
+                    match $name::known() {
+                        // SAFETY: the program made the same call.
+                        Some(next) if !process::passive_for_good() => unsafe {
+                            dispatch::ways::$way($($word),*, next.get()) as $ret
+                        },
+                        // SAFETY: as above.
+                        _ => unsafe { otherwise($fd $(, $arg)*) },
+                    }
                 }
 
                 #[inline(never)]
@@ -95,19 +110,15 @@ macro_rules! in_steps {
 
                 #[inline(never)]
                 unsafe extern "C" fn otherwise($fd: c_int $(, $arg: $type)*) -> $ret {
-                    if dispatch::is_observed() {
-                        // SAFETY: as above.
-                        return unsafe { dispatch::ways::$way($($word),*, $name::next()) } as $ret;
-                    }
                     let next = calls!($name::next() => ($fd: c_int $(, $arg: $type)*) -> $ret);
                     follow!($outcome, next($fd $(, $arg)*) as isize) as $ret
                 }
 
                 match $at_once {
                     AtOnce::Pass => {
-                        let next = NEXT.load(Relaxed) as usize;
-                        let next = calls!(next => ($fd: c_int $(, $arg: $type)*) -> $ret);
-                        next($fd $(, $arg)*)
+                        let behind = BEHIND.load(Relaxed) as usize;
+                        let goes_on = calls!(behind => ($fd: c_int $(, $arg: $type)*) -> $ret);
+                        goes_on($fd $(, $arg)*)
                     }
                     // SAFETY: as above.
                     AtOnce::Kept(word) => unsafe {

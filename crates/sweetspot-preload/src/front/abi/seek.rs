@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use super::read_write::{follow, in_steps};
-use crate::engine::{self, AtOnce};
+use crate::engine::{self, AtOnce, process};
 use crate::front::dispatch;
 
 macro_rules! seeks {
