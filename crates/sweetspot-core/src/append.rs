@@ -4,7 +4,8 @@
 //! (`crate::shadow`). Where in memory the bytes are, and who writes them, is `crate::pending`'s.
 
 use crate::policy::{
-    POOR_FLUSHES_MAX, SMALL_BYTES_MAX, WRITES_TO_EARN, WRITES_TO_EARN_AGAIN, WRITES_WORTH,
+    POOR_FLUSHES_MAX, SMALL_BYTES_MAX, WAIT_NS, WRITES_TO_EARN, WRITES_TO_EARN_AGAIN, WRITES_WORTH,
+    WRITES_WORTH_EARLY,
 };
 use crate::why::Why;
 
@@ -63,6 +64,17 @@ pub fn is_small(len: u64) -> bool {
     len < SMALL_BYTES_MAX
 }
 
+/// A flush that has been made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// In bytes.
+    pub len: u64,
+    /// Writes that it carried.
+    pub carried: u64,
+    /// 0: not known.
+    pub took_ns: u64,
+}
+
 /// What is remembered from flush to flush of one open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
@@ -73,18 +85,21 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// A flush has written `len` bytes of `carried` writes, and no more than `bytes_limit` may wait: what
-    /// it was large enough for, or why nothing is to wait any more. A flush of nothing says nothing.
-    pub fn flushed(&mut self, len: u64, carried: u64, bytes_limit: u64) -> Option<Why> {
-        if len == 0 {
+    /// What follows from a flush, after which no more than `bytes_limit` may wait: more waits next time, or
+    /// nothing any more, and why. A flush of nothing says nothing.
+    pub fn flushed(&mut self, flush: Flush, bytes_limit: u64) -> Option<Why> {
+        if flush.len == 0 {
             return None;
         }
-        self.poor = if carried < WRITES_WORTH { self.poor + 1 } else { 0 };
+        // Nearly: whole records seldom fill a buffer.
+        let is_full = flush.len + flush.len / 8 >= self.bytes_max;
+        let pays_early = is_full || flush.took_ns >= WAIT_NS;
+        let worth = if pays_early { WRITES_WORTH } else { WRITES_WORTH_EARLY };
+        self.poor = if flush.carried < worth { self.poor + 1 } else { 0 };
         if self.poor >= POOR_FLUSHES_MAX {
             return Some(Why::NotWorthIt);
         }
-        // Nearly: whole records seldom fill a buffer.
-        if len + len / 8 >= self.bytes_max {
+        if is_full {
             self.bytes_max = (self.bytes_max * 2).min(bytes_limit);
         }
         None
@@ -129,7 +144,7 @@ mod tests {
     fn full_flushes_let_more_wait_and_poor_ones_end_it() {
         let mut pattern = Pattern { bytes_max: 64 << 10, poor: 0 };
         let mut flush = |len: u64, carried, limit| {
-            let why = pattern.flushed(len, carried, limit);
+            let why = pattern.flushed(Flush { len, carried, took_ns: 2_000 }, limit);
             (pattern.bytes_max >> 10, why)
         };
         assert_eq!(flush(10_000, 50, 256 << 10), (64, None), "not full");
@@ -141,5 +156,21 @@ mod tests {
         }
         assert_eq!(flush(0, 0, 1 << 20), (100, None), "nothing was flushed");
         assert_eq!(flush(10, 1, 1 << 20), (100, Some(Why::NotWorthIt)));
+    }
+
+    #[test]
+    fn an_early_flush_must_carry_more_unless_writes_are_dear() {
+        let goes_on = |len: u64, carried: u64, took_ns: u64| {
+            let mut pattern = Pattern { bytes_max: 4096, poor: 0 };
+            let flush = Flush { len, carried, took_ns };
+            (0..POOR_FLUSHES_MAX).all(|_| pattern.flushed(flush, 4096).is_none())
+        };
+        assert!(goes_on(1000, WRITES_WORTH_EARLY, 2_000));
+        assert!(!goes_on(1000, WRITES_WORTH_EARLY - 1, 2_000));
+        assert!(!goes_on(1000, WRITES_WORTH_EARLY - 1, 0), "no clock");
+        for (len, took_ns) in [(1000, WAIT_NS), (4000, 2_000)] {
+            assert!(goes_on(len, WRITES_WORTH, took_ns));
+            assert!(!goes_on(len, WRITES_WORTH - 1, took_ns));
+        }
     }
 }

@@ -107,8 +107,8 @@ pub struct Times {
 pub const SAMPLE_GAP: u32 = 64;
 /// Calls that ask for at least that many bytes are timed: they take microseconds.
 pub const LARGE_BYTES: u64 = 32 << 10;
-/// From here on a small call has waited for something, and buffering will wait for it too.
-pub const WAIT_NS: u64 = 20_000;
+/// From here on buffering will wait, too.
+pub use crate::policy::WAIT_NS;
 
 /// One path, as used by one process (or by all that came late).
 #[repr(C, align(64))]

@@ -466,7 +466,8 @@ impl Shadow {
         self.writes.begin(began_ns, len);
         self.now_ns += self.told.write.unwrap_or(Cost::USUAL).of_ns(len);
         let limit = self.append_bytes_limit();
-        if let Some(why) = self.append.flushed(len, self.carried, limit) {
+        let flush = append::Flush { len, carried: self.carried, took_ns: self.now_ns - began_ns };
+        if let Some(why) = self.append.flushed(flush, limit) {
             self.refuse_writes(why);
         }
         self.writes.end(began_ns, self.now_ns, len);

@@ -45,13 +45,19 @@ pub fn begin(file: &OpenFile, way: Way, used_bytes: u64) -> u64 {
 }
 
 /// It has ended, and has moved so many bytes of a buffer of `chosen_bytes`. The file's lock is held.
-pub fn end(file: &OpenFile, way: Way, began_ns: u64, bytes: u64, chosen_bytes: u64) {
+pub fn end(
+    file: &OpenFile,
+    way: Way,
+    (began_ns, ended_ns): (u64, u64),
+    bytes: u64,
+    chosen_bytes: u64,
+) {
     if began_ns == 0 {
         return;
     }
-    let (now_ns, told) = (now_ns(), told(file, way));
+    let told = told(file, way);
     let (cost, finding) = with_meter(file, way, |meter| {
-        meter.end(began_ns, now_ns, bytes);
+        meter.end(began_ns, ended_ns, bytes);
         (meter.cost(told), meter.finding())
     });
     if let (Some(devices), Some(finding)) = (ledger::devices(), finding) {

@@ -153,7 +153,8 @@ fn note_fill(file: &OpenFile, began_ns: u64, bytes: u64) {
     let size = bytes.next_multiple_of(policy::WINDOW_BYTES_MIN);
     // What its memory took is no part of what a call costs.
     let began_ns = began_ns.saturating_add(file.room_ns.swap(0, Relaxed));
-    auto::end(file, Way::Read, began_ns, file.window_len.load(Relaxed), size);
+    let times_ns = (began_ns, auto::now_ns());
+    auto::end(file, Way::Read, times_ns, file.window_len.load(Relaxed), size);
 }
 
 /// Makes a read that no window is filled for, at the position that is ours. The lock is held.

@@ -73,8 +73,10 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
         file.error.store(0, Relaxed);
         inodes::wrote(file);
     }
-    account(file, len, held);
-    auto::end(file, Way::Write, began_ns, moved, file.append_bytes_max.load(Relaxed));
+    let ended_ns = auto::now_ns();
+    account(file, len, ended_ns.saturating_sub(began_ns), held);
+    let chosen_bytes = file.append_bytes_max.load(Relaxed);
+    auto::end(file, Way::Write, (began_ns, ended_ns), moved, chosen_bytes);
     Ok(())
 }
 
@@ -313,14 +315,15 @@ pub(super) fn is_of(status: &sys::Status, file: &OpenFile) -> bool {
 }
 
 /// Whether waiting paid, and how much may wait next time.
-fn account(file: &'static OpenFile, len: u64, held: &Held) {
+fn account(file: &'static OpenFile, len: u64, took_ns: u64, held: &Held) {
     let appends = file.counted(Counter::Appends);
     let carried = appends - file.appends_before.swap(appends, Relaxed);
     let mut pattern = append::Pattern {
         bytes_max: file.append_bytes_max.load(Relaxed),
         poor: file.poor_flushes.load(Relaxed),
     };
-    let why = pattern.flushed(len, carried, append_bytes_max(file));
+    let flush = append::Flush { len, carried, took_ns };
+    let why = pattern.flushed(flush, append_bytes_max(file));
     file.poor_flushes.store(pattern.poor, Relaxed);
     if let Some(why) = why {
         detach(file, held);

@@ -261,12 +261,15 @@ pub fn forget(fd: i32) -> i32 {
 /// Before a descriptor is duplicated: both will share one open file, and others can see the new number.
 pub fn duplicating(fd: i32) {
     dirty::before_it_is_shown();
-    if !passive() {
+    if passive() {
+        return;
+    }
+    if table::word(fd).is_some_and(|word| table::tag(word.load(Relaxed)) == table::LEARNING) {
         let _signals = SignalsBlocked::new();
         let registry = file::hold_registry();
         transition::make_known(fd, &registry);
-        alone::ask_no_more(fd);
     }
+    alone::ask_no_more(fd);
 }
 
 /// Before a descriptor may be replaced by a duplicate (or not, if that fails): the kernel knows its
@@ -295,6 +298,13 @@ pub fn duplicated(old: i32, new: i32) {
         return;
     }
     forget(new);
+    let word_of = |fd| table::word(fd).map_or(table::UNKNOWN, |word| word.load(Relaxed));
+    let word = word_of(old);
+    if !matches!(table::tag(word), table::OPEN | table::LEARNING) {
+        // All that is known of it is this word.
+        table::set(new, word);
+        return;
+    }
     let _signals = SignalsBlocked::new();
     let _registry = file::hold_registry();
     match file::open_file(old) {
@@ -305,7 +315,7 @@ pub fn duplicated(old: i32, new: i32) {
             table::set(new, word);
         }
         None => {
-            let word = table::word(old).map_or(table::UNKNOWN, |word| word.load(Relaxed));
+            let word = word_of(old);
             // A word that is still learning is never shared: then nothing is known of both.
             let shared =
                 if table::tag(word) == table::LEARNING { table::PASS_THROUGH } else { word };
