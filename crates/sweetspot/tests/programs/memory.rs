@@ -100,6 +100,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("no_clock", "valgrind itself reads the clock that is forbidden here"),
     ("deaths", "it learns of deaths by pidfds, which valgrind does not know, and waits for them"),
     ("fetched", "it takes descriptors by pidfds, which valgrind does not know"),
+    ("ends_beside", "one of its ways to end is a write to an address that is nobody's"),
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
     ("parent", "one call, which says a process number, another one each time"),
     ("spawn_stack", "it paints the stack below its own frame, to see how much of it is used"),

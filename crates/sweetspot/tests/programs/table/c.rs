@@ -366,6 +366,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "one thread ends it while others write",
+        build: &[C("ends_beside")],
+        command: "$RUN $BIN/c/ends_beside",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a thread writes while another's window is filled",
         build: &[C("threads_tell")],
         command: "$RUN $BIN/c/threads_tell filling 1000",
