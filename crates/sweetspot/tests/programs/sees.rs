@@ -98,6 +98,7 @@ const NAIVELY_WRONG: &[(&str, &str)] = &[
     ("c_sharing", "small stacks, coroutines, jumps out of handlers"),
     ("c_sharing", "inotify, leases, busy programs, seals"),
     ("c_sharing", "descriptor tables of threads and clones"),
+    ("c_sharing", "one thread ends it while others write"),
     ("c_ends", "quick_exit"),
     ("c_ends", "abort"),
     ("c_ends", "segv"),
