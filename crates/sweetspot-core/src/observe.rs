@@ -107,7 +107,6 @@ pub struct Times {
 pub const SAMPLE_GAP: u32 = 64;
 /// Calls that ask for at least that many bytes are timed: they take microseconds.
 pub const LARGE_BYTES: u64 = 32 << 10;
-/// From here on buffering will wait, too.
 pub use crate::policy::WAIT_NS;
 
 /// One path, as used by one process (or by all that came late).

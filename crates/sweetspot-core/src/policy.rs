@@ -115,12 +115,11 @@ pub const APPEND_BYTES_FIRST: u64 = 64 << 10;
 pub const WRITES_WORTH: u64 = 3;
 
 /// The same of one for which the program did something that others may see, before the buffer was full. What
-/// comes with each of these (four questions about the file, two positions, signals blocked three times) takes
-/// as long as five writes: `tar` with small blocks, of small files, took 1.4 times as long.
+/// comes with each of these (five questions about files, two positions, signals blocked four times) takes as
+/// long as five writes: `tar` with small blocks, of small files, took a third longer.
 pub const WRITES_WORTH_EARLY: u64 = 8;
 
-/// From here on a small call has waited for something else than this machine, in nanoseconds: for a server
-/// that answers, say.
+/// From here on a small call has waited for something, and buffering will wait for it too, in nanoseconds.
 pub const WAIT_NS: u64 = 20_000;
 
 /// After so many flushes in a row that carried fewer, the file's writes pass through.

@@ -300,8 +300,9 @@ pub fn duplicated(old: i32, new: i32) {
     forget(new);
     let word_of = |fd| table::word(fd).map_or(table::UNKNOWN, |word| word.load(Relaxed));
     let word = word_of(old);
-    if !matches!(table::tag(word), table::OPEN | table::LEARNING) {
-        // All that is known of it is this word.
+    if matches!(table::tag(word), table::OTHER | table::PASS_THROUGH) {
+        // All that is known of it, for good, is this word. (Of an unknown one another thread may be about to
+        // learn more.)
         table::set(new, word);
         return;
     }

@@ -153,10 +153,6 @@ fn table<'a>(record: &Value, way: &str, rows: impl Iterator<Item = &'a Row>) -> 
         let session = of(record, row.place);
         let cell = |way: &str| format!("{}, how {way}", row.cells);
         let (plain, other) = (cell("without"), cell(way));
-        if !report::list(&session["cells"]).iter().any(|cell| cell["name"] == plain.as_str()) {
-            // It came into the plan after this record.
-            continue;
-        }
         let median = |cell: &str| {
             let median = named(&session["cells"], "name", cell)["median"].as_f64();
             time(median.unwrap_or_else(|| panic!("'{cell}' was not measured")))

@@ -60,7 +60,10 @@ macro_rules! in_steps {
 
                 extern "C" fn found() -> usize {
                     let next = $name::next();
-                    let behind = if dispatch::is_observed() { observed as *const () as usize } else { next };
+                    let behind = match dispatch::is_observed() {
+                        true => observed as *const () as usize,
+                        false => next,
+                    };
                     BEHIND.store(behind as *mut (), Relaxed);
                     behind
                 }
