@@ -157,9 +157,20 @@ impl Learning {
         self.0 & SCORE == 0
     }
 
+    /// What reads have earned.
+    pub fn score(self) -> u32 {
+        self.field(READS_AT)
+    }
+
+    /// As if reads had earned so much more.
+    #[must_use]
+    pub fn with_more_score(self, more: u32) -> Self {
+        self.with_field(READS_AT, self.score().saturating_add(more))
+    }
+
     /// Whether reads have earned a window.
     pub fn earned(self) -> bool {
-        self.field(READS_AT) >= READS_TO_EARN << self.backoff()
+        self.score() >= READS_TO_EARN << self.backoff()
     }
 
     fn backoff(self) -> u32 {

@@ -36,6 +36,8 @@ const PROGRAM_NS: u64 = 100;
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow {
     learning: Learning,
+    /// What reads had earned when calls were last left out.
+    score: u32,
     /// Its position would be the engine's, and seeks answered; where its writes are appended: they wait.
     on: bool,
     /// It passes through for good.
@@ -58,6 +60,8 @@ pub struct Shadow {
     size: u64,
     /// The position, as the calls that it was told of have left it.
     position: u64,
+    /// Where the last transfer ended, and about where that was or what was set since.
+    end: u64,
     last_end: Near,
     /// It has memory for a window.
     has_window: bool,
@@ -89,6 +93,7 @@ impl Shadow {
     /// A file that was just opened.
     pub const NEW: Shadow = Shadow {
         learning: Learning(0),
+        score: 0,
         on: false,
         passes_through: false,
         outside: false,
@@ -103,6 +108,7 @@ impl Shadow {
         now_ns: 1,
         size: 0,
         position: 0,
+        end: 0,
         last_end: Near::to(0),
         has_window: false,
         window_at: 0,
@@ -147,9 +153,18 @@ impl Shadow {
         self.on
     }
 
-    /// Calls were left out: acquire and release points since then do not matter to this file.
-    pub fn resume(&mut self, world: &World) {
+    /// Calls were left out, so many times as many as were followed since the last gap, and a transfer begins
+    /// `at`, as if it followed on the last one. Acquire and release points in the gap do not matter to this
+    /// file, and its reads went on earning as they did.
+    pub fn resume(&mut self, at: u64, world: &World, times: u32) {
         (self.acquires, self.releases) = (world.acquires, world.releases);
+        let moved = at.wrapping_sub(self.end);
+        self.window_at = self.window_at.wrapping_add(moved);
+        self.pending_at = self.pending_at.wrapping_add(moved);
+        (self.end, self.last_end) = (at, Near::to(at));
+        let earned = self.learning.score().saturating_sub(self.score);
+        self.learning = self.learning.with_more_score(earned.saturating_mul(times));
+        self.score = self.learning.score();
     }
 
     /// Whether its writes wait with append placement.
@@ -158,8 +173,9 @@ impl Shadow {
     }
 
     fn move_on(&mut self, transfer: Transfer) {
+        self.end = transfer.at.wrapping_add(transfer.done);
         if !transfer.is_positioned {
-            self.position = transfer.at.wrapping_add(transfer.done);
+            self.position = self.end;
         }
     }
 
@@ -437,7 +453,7 @@ impl Shadow {
     fn turn_off(&mut self) {
         self.on = false;
         self.has_window = false;
-        self.learning = self.learning.start_again();
+        (self.learning, self.score) = (self.learning.start_again(), 0);
         // What the last window was worth is remembered for the next one.
         self.window_len = 0;
     }

@@ -231,14 +231,7 @@ pub fn forget(fd: i32) -> i32 {
     word.store(table::UNKNOWN, Relaxed);
     if file.references.fetch_sub(1, Relaxed) > 1 {
         handle::forget_question(file);
-        if file.fd.load(Relaxed) == fd
-            && let Some(other) = table::all()
-                .find(|other| file::open_file(*other).is_some_and(|(_, word)| word == open))
-        {
-            file.fd.store(other, Relaxed);
-            // The guard, too, looks for it there.
-            file.entry().into_iter().for_each(|entry| entry.fd.store(other, Relaxed));
-        }
+        look_elsewhere(file, fd, open);
         return 0;
     }
     let held = file.hold();
@@ -272,14 +265,43 @@ pub fn duplicating(fd: i32) {
     alone::ask_no_more(fd);
 }
 
+/// Another descriptor than `fd` stands for a file from now on, of those with this word. The registry is held.
+fn look_elsewhere(file: &OpenFile, fd: i32, open: u64) {
+    let is_same = |other: &i32| file::open_file(*other).is_some_and(|(_, word)| word == open);
+    if file.fd.load(Relaxed) == fd
+        && let Some(other) = table::all().filter(|other| *other != fd).find(is_same)
+    {
+        file.fd.store(other, Relaxed);
+        // The guard, too, looks for it there.
+        file.entry().into_iter().for_each(|entry| entry.fd.store(other, Relaxed));
+    }
+}
+
+/// Whether another descriptor of its description keeps what is kept for `fd`; it stands for the file then.
+fn is_kept_elsewhere(fd: i32) -> bool {
+    let Some((file, open)) = file::open_file(fd) else { return false };
+    if file.references.load(Relaxed) < 2 {
+        return false;
+    }
+    if file.fd.load(Relaxed) == fd {
+        let _signals = SignalsBlocked::new();
+        let _registry = file::hold_registry();
+        look_elsewhere(file, fd, open);
+    }
+    file.fd.load(Relaxed) != fd
+}
+
 /// Before a descriptor may be replaced by a duplicate (or not, if that fails): the kernel knows its
-/// position.
+/// position, unless the description has other descriptors. A shell does so for each line that it reads or
+/// writes elsewhere (`read line <&3`).
 pub fn may_be_replaced(fd: i32) {
     if !passive() {
         alone::ask_no_more(fd);
         release_point();
-        quiesce::quiesce(fd, quiesce::Next::Learn);
-        note_unheard(fd);
+        if !is_kept_elsewhere(fd) {
+            quiesce::quiesce(fd, quiesce::Next::Learn);
+            note_unheard(fd);
+        }
     }
 }
 

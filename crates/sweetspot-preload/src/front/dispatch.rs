@@ -169,7 +169,7 @@ pub fn public_sync_point() -> Pass {
 
 /// Before others can see something else of this process alone, as its descriptors.
 pub fn before_it_is_shown() {
-    if is_observed() { observer::sync_point() } else { engine::before_it_is_shown() }
+    if is_observed() { observer::release_point() } else { engine::before_it_is_shown() }
 }
 
 /// Whether the engine takes no part in a call on no file; then the observer, if there is one, has counted
@@ -287,7 +287,7 @@ pub fn range(first: u32, last: u32, flags: u32) {
 
 /// Before a descriptor is duplicated.
 pub fn duplicating(fd: i32) {
-    if is_observed() { observer::sync_point() } else { life::duplicating(fd) }
+    if is_observed() { observer::release_point() } else { life::duplicating(fd) }
 }
 
 /// `new` is now a duplicate of `old`.

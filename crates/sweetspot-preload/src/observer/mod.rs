@@ -201,7 +201,7 @@ pub fn closed(fd: i32) {
     if !seen.is_known() || is_borrowed() {
         return;
     }
-    sync_point();
+    release_point();
     if seen.description().is_some_and(|home| home.references.load(Relaxed) == 1) {
         finish_file(seen, fd);
     }
@@ -276,6 +276,14 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
 pub fn sync_point() {
     if is_on() {
         count_point(&ACQUIRES);
+        release_point();
+    }
+}
+
+/// The same for a call that brings no news: it closes or duplicates a descriptor.
+#[inline]
+pub fn release_point() {
+    if is_on() {
         count_point(&RELEASES);
         this_process(|process| atomic::count(&process.other_calls, 1));
     }

@@ -79,20 +79,23 @@ pub(super) struct State {
     pub(super) skip: u32,
     pub(super) left: u32,
     pub(super) weight: u32,
-    /// What lies between the positions that `shadow` knows and the real ones: what was moved while
-    /// calls were left out.
-    pub(super) shift: u64,
+    /// How many bursts there have been.
+    bursts: u32,
     /// Its number in the log, 0 before it is in it; and the record that the log has of it.
     pub(super) stream: u32,
     pub(super) logged_record: u32,
 }
 
 /// Pattern and shadow cost as much as all the rest of observing, so they follow every call only at
-/// first, and then bursts: one call in [`BURST_WEIGHT`] (fewer where a log fills), each counted that
-/// often, after gaps of random length. How many calls there were, and of which size, is counted always.
+/// first, and then bursts, after gaps of random length: one call in [`WEIGHT_MIN`], and twice as rarely
+/// after every [`BURSTS_ALIKE`], so that what a program does later is not missed, until it is one in
+/// [`WEIGHT_MAX`] (fewer where a log fills). Each is counted as often as it stands for. How many calls
+/// there were, and of which size, is counted always.
 pub(super) const FIRST_CALLS: u32 = 4096;
 pub(super) const BURST_CALLS: u32 = 256;
-pub(super) const BURST_WEIGHT: u32 = 32;
+const BURSTS_ALIKE: u32 = 4;
+const WEIGHT_MIN: u32 = 4;
+const WEIGHT_MAX: u32 = 32;
 
 impl State {
     pub(super) const NEW: State = State {
@@ -108,7 +111,7 @@ impl State {
         skip: 0,
         left: FIRST_CALLS,
         weight: 1,
-        shift: 0,
+        bursts: 0,
         stream: 0,
         logged_record: 0,
     };
@@ -118,16 +121,21 @@ impl State {
     pub(super) fn end_burst(&mut self, counts: &Counts) {
         self.save(counts);
         self.left = BURST_CALLS;
-        self.weight = BURST_WEIGHT * thinning();
+        let steps = (self.bursts / BURSTS_ALIKE).min(WEIGHT_MAX.ilog2());
+        self.weight = (WEIGHT_MIN << steps).min(WEIGHT_MAX) * thinning();
+        self.bursts = self.bursts.saturating_add(1);
         let mean = BURST_CALLS * (self.weight - 1);
         self.skip = mean / 2 + random() % (mean + 1);
     }
 
-    /// The first call after some were left out: as if it followed on the last one that was not.
+    /// The first transfer after some calls were left out: as if it followed on the last one that was not.
     #[cold]
     pub(super) fn resume(&mut self, at: u64, world: &World) {
-        self.shift = at.wrapping_sub(self.last_end);
-        self.shadow.resume(world);
+        let moved = at.wrapping_sub(self.last_end);
+        let places = [&mut self.last_at, &mut self.last_end, &mut self.run_from];
+        let covered = [&mut self.covered_from, &mut self.covered_to];
+        places.into_iter().chain(covered).for_each(|place| *place = place.wrapping_add(moved));
+        self.shadow.resume(at, world, self.weight - 1);
     }
 
     /// A transfer that does not begin where the last one ended, or the first one.

@@ -178,14 +178,14 @@ impl Watch {
     /// Where the call went, and what buffering would have done with it.
     #[inline(always)]
     pub(super) fn follow(&self, state: &mut State, seen: &Seen, counts: &Counts, answer: isize) {
-        if state.skip > 0 {
-            state.skip -= 1;
+        let resumes = state.left == BURST_CALLS && state.weight > 1;
+        if state.skip > 0 || resumes && self.kind == Kind::Seek {
+            state.skip = state.skip.saturating_sub(1);
             return self.pass(state, answer);
         }
         let before = world_now();
         let mut world = before;
-        let resumed = state.left == BURST_CALLS && state.weight > 1;
-        if resumed {
+        if resumes {
             let at = if self.at >= 0 { self.at as u64 } else { state.position };
             state.resume(at, &world);
         }
@@ -193,7 +193,7 @@ impl Watch {
             by_stdio: self.by_stdio,
             handed: self.is_handed(answer),
             positioned: self.at >= 0,
-            resumed,
+            resumed: resumes,
         };
         let nowhere = self.kind == Kind::Seek && answer >= 0 && answer as u64 == state.position;
         let done = answer.max(0) as u64;
@@ -201,7 +201,7 @@ impl Watch {
         let len = if self.len == ANY { done } else { self.len };
         let transfer = Transfer { at, len, done, is_positioned: self.at >= 0 };
         // What a seek found, or left as it was.
-        let position = state.position.wrapping_sub(state.shift);
+        let position = state.position;
         let told = if self.kind == Kind::Seek { (position, 0, 0) } else { (at, len, done) };
         log::call(state, counts, &world, self.kind, manner, told);
         if self.by_stdio {
@@ -283,11 +283,6 @@ impl Watch {
     #[inline(always)]
     pub(super) fn move_on(&self, state: &mut State, counts: &Counts, answer: isize) -> u64 {
         let at = if self.at >= 0 { self.at as u64 } else { state.position };
-        if at.wrapping_sub(state.shift) > i64::MAX as u64 {
-            // It went back to before what was left out: a jump, whatever it is called.
-            state.shift = 0;
-        }
-        let at = at.wrapping_sub(state.shift);
         self.pass(state, answer);
         let done = answer.max(0) as u64;
         let end = at.wrapping_add(done);
@@ -317,7 +312,8 @@ impl Watch {
             || sys::is_same_description(self.fd, parent) != Some(false)
     }
 
-    /// The file has earned what `wish` says: asks of it what the engine would ask.
+    /// The file has earned what `wish` says: asks of it what the engine would ask. Nobody notices what is
+    /// done with `/dev/zero`, or with what the kernel makes up.
     #[cold]
     pub(super) fn grant(
         &self,
@@ -356,7 +352,7 @@ impl Watch {
         }
         match (wish, against) {
             (_, Some(why)) => {
-                if why == Why::NotRegular {
+                if why == Why::NotRegular && status.is_noticed {
                     seen.flags.fetch_or(OTHER, Relaxed);
                 }
                 state.change(counts, world, Some(why));

@@ -114,7 +114,7 @@ fn tell(
         world.release_point();
     }
     if line.flags & RESUMED != 0 {
-        stream.shadow.resume(world);
+        stream.shadow.resume(line.at, world, line.weight.saturating_sub(1));
     }
     let weight = u64::from(line.weight);
     let transfer = Transfer {

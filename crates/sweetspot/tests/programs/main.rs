@@ -5,7 +5,7 @@
 //! every file of the work folder. `harness.rs` runs and compares, `build.rs` compiles the sources
 //! that lie in `programs/`. That the harness sees differences at all is a test of its own
 //! (`sees.rs`), and so is that the programs are really buffered (`active.rs`), and that they do the same
-//! twice by themselves (`memory.rs`).
+//! twice by themselves (`memory.rs`), and that `profile` knows how many calls are left (`predicted.rs`).
 //!
 //! Not here: killed processes at random moments and random programs of calls.
 //!
@@ -22,6 +22,7 @@ mod active;
 mod build;
 mod harness;
 mod memory;
+mod predicted;
 mod sees;
 mod table;
 

@@ -48,10 +48,10 @@ const CALLS: &[Calls] = &[
     calls("small", "open, two reads, close of a small file", 200, 112),
     calls("fstat", "fstat", 15, 16),
     calls("unbuffered", "read in a process that is not buffered", 25, 25),
-    // Which calls are followed is chance: these counts scatter a little.
-    profiled("read200", "read of 200 bytes, under profile", 100, 110),
-    profiled("write200", "write of 200 bytes, under profile", 100, 100),
-    profiled("seek", "lseek and read, under profile", 200, 210),
+    // Which calls are followed is chance: these counts scatter a little. Later fewer are.
+    profiled("read200", "read of 200 bytes, under profile", 120, 125),
+    profiled("write200", "write of 200 bytes, under profile", 120, 125),
+    profiled("seek", "lseek and read, under profile", 220, 225),
 ];
 
 /// The start of a process: the instructions that the library adds to it.

@@ -1,0 +1,149 @@
+//! What `profile` says of a program's calls is what `run` makes of them: of programs in the table, file by
+//! file, with `auto`.
+//!
+//! `auto` measures, so the two differ by what a buffer's size does; and calls are counted that `profile`
+//! has only sampled. What takes no part: the guard answers at once, as `profile` assumes, and the files
+//! are older than a window may be.
+
+use crate::harness::{self, Place};
+use crate::table::{Case, cases};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use sweetspot_report::profile::data::Profile;
+
+/// Programs of one process whose calls do not depend on time.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("c_calls", "copy by 7 bytes"),
+    ("c_calls", "copy by 200 bytes over an old file"),
+    ("c_calls", "records that are read again before they leave"),
+    ("c_calls", "rewrite in place"),
+    ("c_calls", "rewrite odd records"),
+    ("cobol", "sequential copy"),
+    ("cobol", "sequential rewrite and extend"),
+    ("cobol", "two files in turns"),
+    ("cobol", "relative"),
+    ("coreutils", "dd bs=1"),
+    ("coreutils", "dd of zeros"),
+    ("fortran", "direct"),
+    ("fortran", "unbuffered by its own switch"),
+    ("java", "FileChannel"),
+    ("java", "RandomAccessFile"),
+    ("java", "readLine and println"),
+    ("java", "streams"),
+    ("node", "console to a file"),
+    ("node", "readSync, writeSync and streams"),
+    ("perl", "sysread, syswrite, sysseek"),
+    ("python", "buffering 0"),
+    ("python", "descriptors"),
+    ("python", "unbuffered output to a file"),
+    ("rust", "println and File"),
+    ("shell", "dash: here-documents and while read"),
+];
+
+/// Files with fewer calls are no matter.
+const CALLS_MIN: u64 = 500;
+/// By how much the two may differ: a share of a file's calls, in per cent, and so many calls. A burst of
+/// calls that are followed stands for up to a sixteenth of all calls so far.
+const PARTS_MAX: u64 = 10;
+const CALLS_MAX: u64 = 100;
+/// A program that is disturbed gets another chance.
+const TRIES_MAX: u32 = 10;
+/// Longer than a file must be unchanged for a window to be believed, in seconds.
+const OLD_ENOUGH: &str = "1.2";
+/// The guard goes before others, if it may, and the program behind: on one processor it answers at once.
+const GUARD_FIRST: &str = "taskset -c 0 nice -n -20";
+const PROGRAM_LAST: &str = "chrt -i 0";
+
+const SWEETSPOT: &str = env!("CARGO_BIN_EXE_sweetspot");
+
+#[test]
+fn as_many_calls_are_left_as_predicted() {
+    if std::env::var_os("SWEETSPOT_TEST_RUN").is_some() {
+        harness::say("skipped: predicting calls, as SWEETSPOT_TEST_RUN replaces `sweetspot run`");
+        return;
+    }
+    let wrong = Mutex::new(Vec::new());
+    crate::two_at_a_time(PROGRAMS, |(group, name)| {
+        let found = cases().find(|case| case.group == *group && case.name == *name);
+        let case = found.unwrap_or_else(|| panic!("no program {group} {name} in the table"));
+        let mut wrong_here = Vec::new();
+        if let Some(missing) = harness::missing(case) {
+            harness::skipped(&format!("predicting calls of {name}: {missing}"), &mut wrong_here);
+        } else {
+            for _ in 0..TRIES_MAX {
+                wrong_here = compared(case);
+                if wrong_here.is_empty() {
+                    break;
+                }
+            }
+        }
+        wrong.lock().unwrap().extend(wrong_here);
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "not as predicted:\n{}", wrong.join("\n"));
+}
+
+/// Files of a program of which more or fewer calls are left than predicted.
+fn compared(case: &'static Case) -> Vec<String> {
+    let command: &'static str = format!("sleep {OLD_ENOUGH}; {}", case.command).leak();
+    let case = Case { group: "predicted", command, ..*case };
+    let place = Place::new(&case).expect("prepared");
+    let said = tempfile::tempdir().unwrap();
+    let (profiles, runs) = (said.path().join("profiles"), said.path().join("runs"));
+    [&profiles, &runs].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    let profile = said.path().join("profile.sh");
+    // Each program of a row has a file of its own.
+    let script = format!(
+        "exec {SWEETSPOT} profile --output {0}/$$.txt --json {0}/$$.json -- \"$@\"",
+        profiles.display(),
+    );
+    fs::write(&profile, script).unwrap();
+    let run =
+        format!("{GUARD_FIRST} {SWEETSPOT} run --summary={}/ -- {PROGRAM_LAST}", runs.display());
+    place.run(&case, &format!("sh {}", profile.display())).expect("profiled");
+    place.run(&case, &run).expect("run");
+    place.remove();
+    let (predicted, made) = (predicted(&profiles), made(&runs));
+    assert!(made.values().any(|(calls, _)| *calls >= CALLS_MIN), "{}: no file", case.name);
+    let busy = made.iter().filter(|(_, (calls, _))| *calls >= CALLS_MIN);
+    let differs = busy.filter_map(|(path, (calls, left))| {
+        let expected = predicted.get(path).copied().unwrap_or_default();
+        let is_near = left.abs_diff(expected) <= calls * PARTS_MAX / 100 + CALLS_MAX;
+        (!is_near)
+            .then(|| format!("{}: {path}: {expected} predicted, {left} of {calls} made", case.name))
+    });
+    differs.collect()
+}
+
+/// The records in JSON in a folder.
+fn records<T: DeserializeOwned>(folder: &Path) -> impl Iterator<Item = T> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let texts = paths.filter(|path| path.extension().is_none_or(|name| name == "json"));
+    texts.map(|path| serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap())
+}
+
+/// The calls that profiles say would be left, of each path.
+fn predicted(folder: &Path) -> BTreeMap<String, u64> {
+    let mut left = BTreeMap::new();
+    for file in records(folder).flat_map(|profile: Profile| profile.files) {
+        *left.entry(file.path.clone()).or_default() += file.calls_left();
+    }
+    left
+}
+
+/// What the summaries of all processes say: of each path the calls, and those that were left.
+fn made(folder: &Path) -> BTreeMap<String, (u64, u64)> {
+    let mut made: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for summary in records::<Value>(folder) {
+        for file in summary["files"].as_array().unwrap() {
+            let sum = made.entry(file["path"].as_str().unwrap().into()).or_default();
+            sum.0 += file["calls"].as_u64().unwrap();
+            sum.1 += file["calls_left"].as_u64().unwrap();
+        }
+    }
+    made
+}
