@@ -32,6 +32,9 @@ use crate::window::{self, Decision, Miss};
 /// Python.
 const PROGRAM_NS: u64 = 100;
 
+/// The last position that a file can have.
+const FARTHEST: u64 = i64::MAX as u64;
+
 /// One open file description, as the engine would have known it.
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow {
@@ -159,8 +162,10 @@ impl Shadow {
     pub fn resume(&mut self, at: u64, world: &World, times: u32) {
         (self.acquires, self.releases) = (world.acquires, world.releases);
         let moved = at.wrapping_sub(self.end);
-        self.window_at = self.window_at.wrapping_add(moved);
-        self.pending_at = self.pending_at.wrapping_add(moved);
+        // No place lies before the beginning of a file.
+        let there = |place: u64| Some(place.wrapping_add(moved)).filter(|to| *to <= FARTHEST);
+        self.window_at = there(self.window_at).unwrap_or_default();
+        self.pending_at = there(self.pending_at).unwrap_or_default();
         (self.end, self.last_end) = (at, Near::to(at));
         let earned = self.learning.score().saturating_sub(self.score);
         self.learning = self.learning.with_more_score(earned.saturating_mul(times));

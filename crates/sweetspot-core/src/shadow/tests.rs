@@ -242,3 +242,38 @@ fn a_window_is_worth_what_lies_behind_the_position() {
     assert!(!opens_at(1 << 20));
     assert!(!opens_at(u64::MAX), "beyond its end");
 }
+
+/// Positions are the real ones again after calls were left out: what lies in a small file is filled whole.
+#[test]
+fn after_a_gap_windows_are_as_large_as_the_file_allows() {
+    const SMALL: u64 = 36_000;
+    let mut program = Program::new();
+    program.shadow = Shadow::NEW.with_buffer(64 << 10);
+    (0..100).for_each(|_| program.read(10));
+    assert!(program.shadow.is_on());
+    program.shadow.size = SMALL;
+    // From far behind to the beginning, and back.
+    for at in [SMALL / 2, 0, 8, SMALL - 1_000] {
+        program.at = at;
+        program.shadow.resume(at, &program.world, 7);
+        for n in 0..200 {
+            program.seek(n * 7919 % (SMALL - 10));
+            program.read(10);
+        }
+        let [fills, bytes] = [Would::Fill, Would::FillBytes].map(|of| program.counts[of as usize]);
+        assert!(fills > 0 && bytes / fills > 4_000, "{at}: {fills} fills of {bytes} bytes");
+    }
+}
+
+/// What has to be earned again is earned in the calls that are left out, too.
+#[test]
+fn reads_go_on_earning_in_a_gap() {
+    let mut program = Program::new();
+    program.shadow.learning = (0..6).fold(program.shadow.learning, |now, _| now.back_off());
+    program.shadow.score = 0;
+    (0..100).for_each(|_| program.read(10));
+    assert!(!program.shadow.is_on());
+    program.shadow.resume(program.at, &program.world, 31);
+    program.read(10);
+    assert!(program.shadow.is_on());
+}
