@@ -7,7 +7,7 @@
 use crate::cost::{Cost, Meter};
 use crate::ledger::BUFFER_AUTO;
 use crate::policy::{
-    APPEND_BYTES_FIRST, AUTO_BYTES_USUAL, AUTO_DENSE_BYTES, AUTO_WINDOW_BYTES_LEAST,
+    APPEND_BYTES_FIRST, AUTO_BYTES_USUAL, AUTO_DENSE_BYTES, AUTO_WINDOW_BYTES_LEAST, ENLARGING_NS,
     WINDOW_BYTES_MIN,
 };
 
@@ -76,10 +76,37 @@ pub fn append_bytes_first(buffer: u32, told: Option<Cost>, append_bytes: u64) ->
     }
 }
 
+/// Whether a write buffer of `had_bytes` is to be given back for one of `wanted_bytes`: it has carried
+/// `carried_bytes` by calls of that cost, as many may come, and fewer calls for them save more than it
+/// takes to get the larger one.
+pub fn is_worth_enlarging(
+    cost: Cost,
+    carried_bytes: u64,
+    had_bytes: u64,
+    wanted_bytes: u64,
+) -> bool {
+    let calls = |buffer_bytes: u64| carried_bytes / buffer_bytes.max(1);
+    let saved_calls = calls(had_bytes).saturating_sub(calls(wanted_bytes));
+    saved_calls.saturating_mul(u64::from(cost.call_ns)) >= ENLARGING_NS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::policy::AUTO_BYTES_MAX;
+
+    #[test]
+    fn a_larger_buffer_is_asked_for_where_it_pays() {
+        let after = |call_ns: u32| {
+            let cost = Cost { call_ns, unit_ns: 0 };
+            (1..).find(|n| is_worth_enlarging(cost, n << 18, 1 << 18, 1 << 21)).unwrap()
+        };
+        assert_eq!((after(2_000_000), after(250_000)), (1, 4));
+        assert!((70..120).contains(&after(14_000)), "{}", after(14_000));
+        let free = Cost { call_ns: 0, unit_ns: 0 };
+        assert!(!is_worth_enlarging(free, u64::MAX, 1 << 18, 1 << 21));
+        assert!(!is_worth_enlarging(Cost { call_ns: 1, unit_ns: 0 }, 0, 0, 0));
+    }
 
     #[test]
     fn what_was_asked_for_is_taken_whatever_calls_cost() {

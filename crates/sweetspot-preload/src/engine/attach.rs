@@ -25,12 +25,12 @@ use crate::floor::atomic::swap;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
-/// Whether a file's write buffer has been full, and at least twice as much should wait as it holds. The
-/// lock is held.
+/// Whether a file's write buffer has been full, at least twice as much should wait as it holds, and that is
+/// worth its while. The lock is held.
 pub(super) fn wants_more(file: &OpenFile) -> bool {
     let (_, mapped_bytes) = file.attachment.mapped();
     file.append_bytes_max.load(Relaxed) >= mapped_bytes.saturating_sub(PAGE_BYTES)
-        && auto::write_buffer_bytes(file) >= mapped_bytes.saturating_mul(2)
+        && auto::is_worth_enlarging(file, mapped_bytes)
 }
 
 /// Gives back a file's write buffer, in which nothing waits, and asks for a larger one. Writes pass

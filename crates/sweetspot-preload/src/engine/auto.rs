@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::auto::{self as sizes, Windows, append_bytes_wanted, usual_bytes};
 use sweetspot_core::cost::{Cost, Meter};
-use sweetspot_core::ledger::{BUFFER_AUTO, Way};
+use sweetspot_core::ledger::{BUFFER_AUTO, Counter, Way};
 use sweetspot_core::policy::{AUTO_BYTES_MAX, AUTO_DEAR_SHARE, DEAR_CALL_NS, SPACE_BUFFERS};
 
 use super::file::OpenFile;
@@ -122,4 +122,14 @@ pub fn write_buffer_bytes(file: &OpenFile) -> u64 {
     let room = (left / AUTO_DEAR_SHARE).min(file.space_bytes.load(Relaxed) / SPACE_BUFFERS);
     let share = room.clamp(1, AUTO_BYTES_MAX);
     usual.max(1 << share.ilog2())
+}
+
+/// Whether a write buffer of `had_bytes` is to be given back for a larger one. The file's lock is held.
+pub fn is_worth_enlarging(file: &OpenFile, had_bytes: u64) -> bool {
+    let wanted_bytes = write_buffer_bytes(file);
+    let told = told(file, Way::Write);
+    let cost = with_meter(file, Way::Write, |meter| meter.cost(told)).unwrap_or_default();
+    let carried_bytes = file.counted(Counter::FlushBytes);
+    wanted_bytes >= had_bytes.saturating_mul(2)
+        && sizes::is_worth_enlarging(cost, carried_bytes, had_bytes, wanted_bytes)
 }
