@@ -130,6 +130,8 @@ pub fn is_worth_enlarging(file: &OpenFile, had_bytes: u64) -> bool {
     let told = told(file, Way::Write);
     let cost = with_meter(file, Way::Write, |meter| meter.cost(told)).unwrap_or_default();
     let carried_bytes = file.counted(Counter::FlushBytes);
-    wanted_bytes >= had_bytes.saturating_mul(2)
-        && sizes::is_worth_enlarging(cost, carried_bytes, had_bytes, wanted_bytes)
+    let is_asked_for = file.buffer.load(Relaxed) != BUFFER_AUTO;
+    let is_worth =
+        is_asked_for || sizes::is_worth_enlarging(cost, carried_bytes, had_bytes, wanted_bytes);
+    is_worth && wanted_bytes >= had_bytes.saturating_mul(2)
 }
