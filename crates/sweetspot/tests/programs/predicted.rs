@@ -69,7 +69,7 @@ const TRIES_MAX: u32 = 10;
 /// Longer than a file must be unchanged for a window to be believed, in seconds.
 const OLD_ENOUGH: &str = "1.2";
 /// The guard goes before others, if it may, and the program behind: on one processor it answers at once.
-const GUARD_FIRST: &str = "taskset -c 0 nice -n -20";
+const GUARD_FIRST: &str = "taskset -c 0 nice -n -5";
 const PROGRAM_LAST: &str = "chrt -i 0";
 
 const SWEETSPOT: &str = env!("CARGO_BIN_EXE_sweetspot");
@@ -78,6 +78,11 @@ const SWEETSPOT: &str = env!("CARGO_BIN_EXE_sweetspot");
 fn as_many_calls_are_left_as_predicted() {
     if std::env::var_os("SWEETSPOT_TEST_RUN").is_some() {
         harness::say("skipped: predicting calls, as SWEETSPOT_TEST_RUN replaces `sweetspot run`");
+        return;
+    }
+    if std::env::var_os("SWEETSPOT_TEST_BIN").is_some() {
+        // What a program does, and what is predicted of it, is the same on each system.
+        harness::say("skipped: predicting calls, which is done where the programs are made");
         return;
     }
     let wrong = Mutex::new(Vec::new());
