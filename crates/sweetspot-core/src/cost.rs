@@ -206,10 +206,9 @@ impl Meter {
         let limit_bytes = known.map_or(AUTO_BYTES_USUAL, Cost::limit_bytes);
         let telling_bytes = match self.is_sure() {
             true => 0,
-            false => {
-                let telling_bytes = u64::from(self.least.bytes) * u64::from(APART);
-                telling_bytes.clamp(1, AUTO_BYTES_MAX).next_power_of_two()
-            }
+            false => (u64::from(self.least.bytes) * u64::from(APART))
+                .clamp(1, AUTO_BYTES_MAX)
+                .next_power_of_two(),
         };
         self.sweet_spot(told).min(limit_bytes).max(telling_bytes).max(least_bytes)
     }

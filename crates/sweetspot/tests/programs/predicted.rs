@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use sweetspot_report::profile::data::Profile;
 
-/// Programs of one process whose calls do not depend on time.
+/// Programs whose calls do not depend on time, nor on which of their processes comes first.
 const PROGRAMS: &[(&str, &str)] = &[
     ("c_calls", "copy by 1 byte"),
     ("c_calls", "copy by 7 bytes"),
@@ -61,7 +61,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// Files with fewer calls are no matter.
 const CALLS_MIN: u64 = 500;
 /// By how much the two may differ: a share of a file's calls, in per cent, and so many calls. A burst of
-/// calls that are followed stands for up to a sixteenth of all calls so far.
+/// calls that are followed stands for up to a quarter of all calls so far, so a prediction is a sample.
 const PARTS_MAX: u64 = 10;
 const CALLS_MAX: u64 = 100;
 /// A program that is disturbed gets another chance.
@@ -81,7 +81,7 @@ fn as_many_calls_are_left_as_predicted() {
         return;
     }
     if std::env::var_os("SWEETSPOT_TEST_BIN").is_some() {
-        // What a program does, and what is predicted of it, is the same on each system.
+        // A guard that goes before others would hold up the rows of other systems that run beside it.
         harness::say("skipped: predicting calls, which is done where the programs are made");
         return;
     }

@@ -49,9 +49,9 @@ const CALLS: &[Calls] = &[
     calls("fstat", "fstat", 15, 16),
     calls("unbuffered", "read in a process that is not buffered", 25, 25),
     // Which calls are followed is chance: these counts scatter a little. Later fewer are.
-    profiled("read200", "read of 200 bytes, under profile", 120, 125),
-    profiled("write200", "write of 200 bytes, under profile", 120, 125),
-    profiled("seek", "lseek and read, under profile", 220, 225),
+    profiled("read200", "read of 200 bytes, under profile", 125, 125),
+    profiled("write200", "write of 200 bytes, under profile", 125, 125),
+    profiled("seek", "lseek and read, under profile", 225, 225),
 ];
 
 /// The start of a process: the instructions that the library adds to it.
