@@ -317,6 +317,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_tell_the_cost_of_a_byte_is_a_power_of_two() {
+        for bytes in [258_000, 65_400, 1 << 17] {
+            let mut meter = Meter::NEW;
+            meter.end(1, 1_001, bytes);
+            let next = meter.auto_bytes(Some(Cost::USUAL), 1);
+            assert!(next.is_power_of_two() && next >= 2 * bytes, "{bytes}: {next}");
+        }
+    }
+
+    #[test]
     fn the_size_is_within_a_twentieth_of_the_best() {
         for world in worlds() {
             for noise in [Noise::None, Noise::Half, Noise::HeldUp] {
