@@ -428,7 +428,8 @@ pub struct Entry {
     pub arrived: AtomicU64,
     /// Likewise, while a flush has begun: where the file ended, or the offset was, just before the write.
     pub before: AtomicU64,
-    /// Size and times as fstat gave them after the last flush or attempt, or when the handle was granted.
+    /// Size and times as fstat gave them after the last flush or attempt, or when the handle was granted; times of 0:
+    /// a server would have to be waited for.
     pub size: AtomicU64,
     pub mtime_ns: AtomicU64,
     pub ctime_ns: AtomicU64,

@@ -18,12 +18,24 @@ pub const FLUSH_FAILED: u32 = 2;
 /// `Entry::flushing`: what is pending could not be written so far.
 pub const FLUSH_TRIED: u32 = 3;
 
-/// A file as it was left: its size in bytes, and its times in nanoseconds, as `fstat` tells them.
+/// A file as it was left: its size in bytes, and its times in nanoseconds, as `fstat` tells them; 0: not known,
+/// as a server would have to be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     pub size: u64,
     pub mtime_ns: u64,
     pub ctime_ns: u64,
+}
+
+impl Left {
+    /// Whether bytes that belong at `base` may follow in the file as it is now: nobody has changed it. Where its
+    /// times are not known, only behind its end, where nothing of anybody's could be overwritten.
+    fn allows(self, now: Left, base: u64) -> bool {
+        match (self.mtime_ns, self.ctime_ns) {
+            (0, 0) => now.size == self.size && now.size <= base,
+            _ => now == self,
+        }
+    }
 }
 
 impl Entry {
@@ -42,6 +54,11 @@ impl Entry {
         self.ctime_ns.store(left.ctime_ns, Relaxed);
     }
 
+    /// Whether the file is as it was left, so that what is pending may follow.
+    pub fn is_left_as(&self, now: Left) -> bool {
+        self.left().allows(now, self.base.load(Relaxed))
+    }
+
     /// An attempt to write what is pending has failed, and has left the file so.
     pub fn note_tried(&self, left: Left) {
         self.note_left(left);
@@ -57,5 +74,29 @@ impl Entry {
             FLUSH_FAILED => now == Some(self.left()),
             _ => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEFT: Left = Left { size: 100, mtime_ns: 7, ctime_ns: 8 };
+    const UNTIMED: Left = Left { size: 100, mtime_ns: 0, ctime_ns: 0 };
+
+    #[test]
+    fn what_is_pending_may_follow_in_a_file_that_nobody_has_changed() {
+        assert!(LEFT.allows(LEFT, 50));
+        assert!(!LEFT.allows(Left { mtime_ns: 9, ..LEFT }, 100));
+        assert!(!LEFT.allows(Left { ctime_ns: 9, ..LEFT }, 100));
+        assert!(!LEFT.allows(Left { size: 99, ..LEFT }, 100));
+    }
+
+    #[test]
+    fn without_times_it_may_only_behind_the_end() {
+        assert!(UNTIMED.allows(LEFT, 100) && UNTIMED.allows(LEFT, 101));
+        assert!(!UNTIMED.allows(LEFT, 99));
+        assert!(!UNTIMED.allows(Left { size: 101, ..LEFT }, 101));
+        assert!(!UNTIMED.allows(Left { size: 99, ..LEFT }, 100));
     }
 }

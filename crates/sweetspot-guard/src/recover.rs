@@ -421,7 +421,7 @@ impl Target {
             && status.device == entry.device.load(Relaxed)
             && status.inode == entry.inode.load(Relaxed)
             && status.birth_ns == entry.birth_ns.load(Relaxed);
-        let is_unchanged = status.left() == entry.left();
+        let is_unchanged = entry.is_left_as(status.left());
         if !is_same || !(is_unchanged || is_flushing) {
             return None;
         }

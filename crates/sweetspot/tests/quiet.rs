@@ -177,7 +177,15 @@ fn guard_of(program: &str) -> Pid {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         name == "sweetspot-guard\n" && ledgers(&maps(*pid)).contains(&ledger)
     };
-    let guard = processes().find(is_guard).expect("it has a guard");
+    let started = Instant::now();
+    let guard = loop {
+        if let Some(guard) = processes().find(is_guard) {
+            break guard;
+        }
+        // It has its name once it is given a processor.
+        assert!(started.elapsed() < PATIENCE, "it has a guard");
+        std::thread::sleep(Duration::from_millis(10));
+    };
     assert!(Path::new(&format!("/proc/{guard}")).exists());
     Pid::from_raw(guard).unwrap()
 }

@@ -11,7 +11,7 @@ use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::eligible::may_wait;
-use super::entries::{self, Mapped, remember_status};
+use super::entries::{self, Mapped};
 use super::file::{self, AT_END, Attachment, OpenFile, Placement};
 use super::flush::is_recalled;
 use super::handle::{give_up, note_asked};
@@ -63,7 +63,7 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
         BUFFER_OFF => rules::buffer_for(fd),
         buffer => buffer,
     };
-    let status = sys::status(fd).unwrap_or_default();
+    let status = sys::status_at_hand(fd).unwrap_or_default();
     file.device.store(status.device, Relaxed);
     file.inode.store(status.inode, Relaxed);
     file.buffer.store(buffer, Relaxed);
@@ -214,7 +214,9 @@ fn begin_to_wait(
     position: u64,
 ) {
     handlers::install();
-    remember_status(entry, file.fd.load(Relaxed));
+    if let Some(status) = file.status(file.fd.load(Relaxed)) {
+        entry.note_left(status.left());
+    }
     entry.place.store(placement.place(), Relaxed);
     let max = append_bytes_max(file);
     file.append_bytes_max.store(auto::append_bytes_first(file).min(max), Relaxed);

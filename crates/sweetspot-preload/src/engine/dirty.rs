@@ -15,7 +15,6 @@ use sweetspot_core::stamps::{Apart, Stamped, has_room_before};
 
 /// Whether anything is pending in this process.
 pub use super::concerns::is_pending;
-use super::entries::remember_status;
 use super::file::{self, OpenFile};
 use super::flush::{flush_failed, flush_held, overlaps_pending, status_if_of};
 use super::spawns::passive;
@@ -237,7 +236,9 @@ fn set_modified(file: &OpenFile, entry: &Entry, wanted_ns: u64, before_ns: u64) 
     {
         // Only the owner of the file may do it.
         sys::set_modified(fd, wanted_ns);
-        remember_status(entry, fd);
+        if let Some(status) = sys::status(fd) {
+            entry.note_left(status.left());
+        }
     }
 }
 

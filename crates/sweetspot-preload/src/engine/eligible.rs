@@ -41,8 +41,10 @@ pub enum Trust {
 impl Trust {
     /// Remembers it for the file.
     pub fn keep(self, file: &OpenFile) {
-        let untimed = if self == Trust::Nothing { UNTIMED } else { 0 };
-        file.traits.store(untimed, Relaxed);
+        match self {
+            Trust::Times => file.traits.fetch_and(!UNTIMED, Relaxed),
+            Trust::Nothing => file.traits.fetch_or(UNTIMED, Relaxed),
+        };
     }
 }
 

@@ -33,7 +33,7 @@ pub use self::slot::{
 use super::{ledger, pool};
 use crate::arch::PAGE_BYTES_MAX;
 use crate::floor::lock::hold;
-use crate::floor::{proc, shared, sys};
+use crate::floor::{proc, shared};
 
 /// Entries that are kept, with their write buffers mapped, for files opened later.
 const IDLE_MAX: usize = 8;
@@ -365,16 +365,4 @@ pub fn forget_all() {
             );
         }
     }
-}
-
-/// Keeps size and times of the file as they are after a write of ours.
-pub fn remember_status(entry: &Entry, fd: i32) {
-    if let Some(status) = sys::status(fd) {
-        store_status(entry, &status);
-    }
-}
-
-/// The same, once it is known.
-pub fn store_status(entry: &Entry, status: &sys::Status) {
-    entry.note_left(status.left());
 }

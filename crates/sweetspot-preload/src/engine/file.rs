@@ -57,11 +57,15 @@ use sweetspot_core::pending::waiting_of;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::Pattern;
 
+/// In `OpenFile::traits`: what is written to it reaches a server later.
+pub const SERVED_LATE: u32 = 4;
+
 pub use self::attachment::{Attached, Attachment, Placement};
 pub use self::hit::Hit;
 use super::{concerns, table};
 use crate::floor::atomic::{Threads, count};
 use crate::floor::lock::{self, hold};
+use crate::floor::sys;
 
 /// Open files that can be followed at the same time in one process. Calls on others pass through.
 pub const OPEN_FILES_MAX: usize = 4096;
@@ -144,7 +148,7 @@ pub struct OpenFile {
     pub unobserved: AtomicU32,
     /// 1 where it was open before the program started.
     pub outside: AtomicU32,
-    pub traits: AtomicU32, // `UNTIMED`, `NOTICED` of `eligible`
+    pub traits: AtomicU32, // `SERVED_LATE`; `UNTIMED`, `NOTICED` of `eligible`
     pub device: AtomicU64,
     pub inode: AtomicU64,
     /// Bytes that the window's buffer was taken for; 0: none taken.
@@ -411,6 +415,14 @@ impl OpenFile {
     /// Whether its writes wait for an append: its position is the kernel's.
     pub fn is_append_placed(&self) -> bool {
         self.state.load(Ordering::Acquire) == table::APPEND_PLACED
+    }
+
+    /// Its status by one of its descriptors; not its times where a server would have to be waited for.
+    pub fn status(&self, fd: i32) -> Option<sys::Status> {
+        match self.traits.load(Relaxed) & SERVED_LATE {
+            0 => sys::status(fd),
+            _ => sys::status_at_hand(fd),
+        }
     }
 
     /// Whether it was open before the program started: others share its offset.

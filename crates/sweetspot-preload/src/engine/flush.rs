@@ -111,7 +111,11 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
     let fd = file.fd.load(Relaxed);
     let write_buffer = file.attachment.mapped().0 + write_buffer_start(base);
     let is_append = Placement::of_entry(entry).is_append();
-    let status = sys::status(fd);
+    let status = match entry.flushing.load(Relaxed) {
+        0 => file.status(fd),
+        // It was tried before, and its times say whether it may be tried again.
+        _ => sys::status(fd),
+    };
     if is_another(fd, status.as_ref(), file) {
         // The guard's handle still leads to the right one.
         return Err(libc::EBADF);
@@ -134,16 +138,16 @@ fn write_pending(file: &OpenFile, entry: &Entry, base: u64, len: u64) -> Result<
         true => write_behind(entry, fd, write_buffer, (len, smallest)),
         false => write_out(fd, write_buffer, (len, smallest), base),
     };
-    let left = sys::status(fd).map_or(now, |status| status.left());
     match met {
         Ok(met) => {
             if met != 0 {
                 file.close_error.store(met, Relaxed);
             }
-            entry.note_left(left);
+            entry.note_left(file.status(fd).map_or(now, |status| status.left()));
             Ok(())
         }
         Err(errno) => {
+            let left = sys::status(fd).map_or(now, |status| status.left());
             entry.note_tried(left);
             await_later_times(left);
             Err(errno)
@@ -196,7 +200,7 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
     }
     let fd = file.fd.load(Relaxed);
     let status = status_if_of(fd, file);
-    let is_unchanged = status.is_some_and(|status| status.left() == entry.left());
+    let is_unchanged = status.is_some_and(|status| entry.is_left_as(status.left()));
     let is_written = !is_unchanged && status.is_some() && holds_pending(file, entry, fd, word);
     if !is_unchanged && !is_written {
         entries::mark_failed(entry);

@@ -8,7 +8,7 @@ use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::auto;
-use super::file::{Held, OpenFile};
+use super::file::{Held, OpenFile, SERVED_LATE};
 use super::handle::{detach, give_up};
 use crate::floor::atomic::count;
 use crate::floor::sys;
@@ -31,9 +31,12 @@ pub(super) fn has_space(file: &OpenFile) -> bool {
 
 /// Bytes that are free on the file system of a file.
 pub(super) fn look_for_space(file: &OpenFile, fd: i32) -> u64 {
-    let free = sys::file_system(fd).map_or(0, |file_system| file_system.free_bytes);
-    file.space_bytes.store(free, Relaxed);
-    free
+    let Some(file_system) = sys::file_system(fd) else { return 0 };
+    if file_system.is_served_late() {
+        file.traits.fetch_or(SERVED_LATE, Relaxed);
+    }
+    file.space_bytes.store(file_system.free_bytes, Relaxed);
+    file_system.free_bytes
 }
 
 /// What this process has brought to files, a small flush as its part of [`policy::SPACE_CHECK_BYTES`].

@@ -91,7 +91,7 @@ pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
     if !table::is_learning(value) {
         return None;
     }
-    let status = sys::status(fd)?;
+    let status = sys::status_at_hand(fd)?;
     let file = file::allocate(registry)?;
     file.device.store(status.device, Relaxed);
     file.inode.store(status.inode, Relaxed);

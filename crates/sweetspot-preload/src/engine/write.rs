@@ -16,7 +16,6 @@ use sweetspot_core::why::Why;
 use super::append::{Append, LAST_WRITTEN, append, is_append_due, stamp_order, update_window};
 use super::attach::{ask, attach, enlarge, wants_more};
 use super::dirty::{flush_all, take_off};
-use super::entries::store_status;
 use super::failing::may_be_failing;
 use super::file::{self, AT_END, OpenFile};
 use super::flush::{expected_place, follow_offset, is_another, is_recalled};
@@ -349,14 +348,14 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
         return Prepared::PassThrough;
     }
     let Some(entry) = file.entry() else { return Prepared::PassThrough };
-    let status = sys::status(fd);
+    let status = file.status(fd);
     if is_another(fd, status.as_ref(), file) {
         return Prepared::Replaced;
     }
     if let Some(status) = status {
         // What passed through since the last flush came before what waits from now on. A change after
         // this moment is somebody else's, and `recover` makes way for it.
-        store_status(entry, &status);
+        entry.note_left(status.left());
     }
     if file.is_on() && follow_offset(file, fd) {
         return Prepared::Shared;

@@ -132,6 +132,16 @@ pub unsafe fn status_at(folder: i32, path: *const core::ffi::c_char, flags: i32)
     (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))
 }
 
+/// What the kernel knows of a file without asking a server for it: which one it is, and its size. Not its
+/// times, which the server gives it: before it tells them, all that was written has to be there.
+pub fn status_at_hand(fd: i32) -> Option<Status> {
+    const DONT_SYNC: i32 = 0x4000; // AT_STATX_DONT_SYNC
+    // SAFETY: a string that ends in a zero.
+    let at_hand = unsafe { status_at(fd, c"".as_ptr(), libc::AT_EMPTY_PATH | DONT_SYNC) };
+    let status = at_hand.or_else(|| status(fd))?;
+    Some(Status { mtime_ns: 0, ctime_ns: 0, ..status })
+}
+
 /// The major number of `/dev/null`, `/dev/zero`, `/dev/random` and their like.
 const MEMORY_DEVICES: u32 = 1;
 
@@ -177,6 +187,13 @@ impl FileSystem {
     /// Whether programs serve it.
     pub fn is_fuse(&self) -> bool {
         self.magic == FUSE
+    }
+
+    /// Whether a server keeps the files, and what is written reaches it later: at a close, or when somebody
+    /// asks for times.
+    pub fn is_served_late(&self) -> bool {
+        const NFS: u64 = 0x6969;
+        self.magic == NFS
     }
 
     /// Whether its files look regular, but are made up while they are read: they take no room. Of those in memory

@@ -68,9 +68,17 @@ const CALLS_MAX: u64 = 100;
 const TRIES_MAX: u32 = 10;
 /// Longer than a file must be unchanged for a window to be believed, in seconds.
 const OLD_ENOUGH: &str = "1.2";
-/// The guard goes before others, if it may, and the program behind: on one processor it answers at once.
-const GUARD_FIRST: &str = "taskset -c 0 nice -n -5";
-const PROGRAM_LAST: &str = "chrt -i 0";
+/// The guard goes before everybody else, if it may, and shares a processor with the program: it answers at once.
+const RUN: &str = r#"
+first=
+chrt -f 1 true 2> /dev/null && first="chrt -f 1"
+summaries=$1 sweetspot=$2
+shift 2
+exec taskset -c 0 $first "$sweetspot" run --summary="$summaries/" -- sh -c '
+# Until it has begun.
+sleep 0.3
+exec chrt -o 0 "$@"' sh "$@"
+"#;
 
 const SWEETSPOT: &str = env!("CARGO_BIN_EXE_sweetspot");
 
@@ -117,8 +125,9 @@ fn compared(case: &'static Case) -> Vec<String> {
         profiles.display(),
     );
     fs::write(&profile, script).unwrap();
-    let run =
-        format!("{GUARD_FIRST} {SWEETSPOT} run --summary={}/ -- {PROGRAM_LAST}", runs.display());
+    let run = said.path().join("run.sh");
+    fs::write(&run, RUN).unwrap();
+    let run = format!("sh {} {} {SWEETSPOT}", run.display(), runs.display());
     place.run(&case, &format!("sh {}", profile.display())).expect("profiled");
     place.run(&later, &run).expect("run");
     place.remove();
