@@ -133,8 +133,9 @@ static void sizes(int fd) {
             if (now - before > most) most = now - before;
             before = now;
         }
-        long long wanted = steps[step] ? steps[step] : 1 << 18;
-        say("at most %d, at least %d\n", most <= wanted, most > wanted / 4);
+        /* The last one is auto: what that takes depends on the machine, but 1000 bytes it is not. */
+        long long wanted = steps[step] ? steps[step] : 1 << 18, least = steps[step] ? wanted / 4 : 8192;
+        say("at most %d, at least %d\n", most <= wanted, most > least);
     }
     say("all %d\n", lseek(fd, 0, SEEK_CUR) == lseek(fd, 0, SEEK_END));
 }
