@@ -92,6 +92,17 @@ fn rerun_if_changed(preload: &Path, core: &Path) {
     }
 }
 
+/// The library's profile, whatever the workspace or the environment says.
+const PROFILE: [&str; 6] = [
+    "panic = 'abort'",
+    "lto = 'fat'",
+    "codegen-units = 1",
+    "opt-level = 3",
+    "package.sweetspot-preload.opt-level = 3",
+    // Every start of a program reads it, to verify it.
+    "package.sweetspot-preload.strip = 'symbols'",
+];
+
 /// Builds the cdylib and returns its path.
 fn build(preload: &Path, core: &Path) -> PathBuf {
     let target = var("TARGET").unwrap();
@@ -104,21 +115,16 @@ fn build(preload: &Path, core: &Path) -> PathBuf {
         .args(["--target", &target])
         .arg("--target-dir")
         .arg(&folder);
+    for setting in PROFILE {
+        cargo.args(["--config", &format!("profile.release.{setting}")]);
+    }
     if !preload.join("../../Cargo.lock").is_file() {
         // From a registry: core is not beside it under a version that is published already.
         cargo
             .arg("--config")
             .arg(format!("patch.crates-io.sweetspot-core.path={:?}", core.display().to_string()));
     }
-    cargo
-        .args(["--", "--cfg", "preload_abi"])
-        .args(link_arguments(preload))
-        .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
-        .env("CARGO_PROFILE_RELEASE_LTO", "fat")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
-        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3")
-        // Every start of a program reads it, to verify it.
-        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    cargo.args(["--", "--cfg", "preload_abi"]).args(link_arguments(preload));
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"]
     {
         cargo.env_remove(name);

@@ -356,25 +356,36 @@ fn a_session_that_runs_is_shown_as_far_as_it_is() {
 }
 
 #[test]
-fn the_picture_in_readme_is_of_its_record() {
+fn each_picture_in_readme_is_of_its_record() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let (_, after) = readme.split_once("docs/cobol-copy.svg").expect("README shows the picture");
-    let at = after.find("`measurements/").expect("README names the picture's record");
-    let record = after[at + 1..].split('`').next().unwrap();
-    let place = Place::new();
-    let drawn = place.work().join("drawn.svg");
-    let mut report = place.sweetspot(&["report"]);
-    report.arg(root.join(record)).arg("--figure").arg(&drawn);
-    let output = report.output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
-    let drawn = fs::read_to_string(drawn).unwrap();
-    let picture = root.join("docs/cobol-copy.svg");
-    if std::env::var_os("UPDATE_README").is_some() {
-        fs::write(&picture, &drawn).unwrap();
+    for picture in ["docs/cobol-copy.svg", "docs/auto.svg"] {
+        let (_, after) = readme.split_once(picture).expect("README shows the picture");
+        let at = after.find("`measurements/").expect("README names the picture's record");
+        let record = root.join(after[at + 1..].split('`').next().unwrap());
+        let place = Place::new();
+        let drawn = place.work().join("drawn.svg");
+        let mut report = place.sweetspot(&["report"]);
+        report.args(files_of(&record)).arg("--figure").arg(&drawn);
+        let output = report.output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        let drawn = fs::read_to_string(drawn).unwrap();
+        let picture = root.join(picture);
+        if std::env::var_os("UPDATE_README").is_some() {
+            fs::write(&picture, &drawn).unwrap();
+        }
+        let shown = fs::read_to_string(&picture).unwrap_or_default();
+        assert!(shown == drawn, "UPDATE_README=1 cargo test -p sweetspot --test report picture");
     }
-    let shown = fs::read_to_string(&picture).unwrap_or_default();
-    assert!(shown == drawn, "UPDATE_README=1 cargo test -p sweetspot --test report picture");
+}
+
+/// A record: one file, or all that lie in a folder.
+fn files_of(record: &Path) -> Vec<PathBuf> {
+    let Ok(folder) = fs::read_dir(record) else { return vec![record.to_owned()] };
+    let mut files: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|name| name == "json"));
+    files.sort();
+    files
 }
 
 /// The browser, if it is there, and what drives it.
