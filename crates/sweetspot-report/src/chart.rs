@@ -24,7 +24,7 @@ pub const ROWS_MAX: usize = 24;
 /// A line of more points is a smooth one.
 const POINTS_MAX: usize = 40;
 /// Lines that can be told apart.
-pub const SERIES_MAX: usize = 7;
+pub const SERIES_MAX: usize = 8;
 
 const WIDTH: f64 = 480.0;
 /// Of the plot itself.
@@ -38,9 +38,9 @@ const LETTER: f64 = 9.2;
 /// Colours and sizes, for a page or a file.
 pub const STYLE: &str = "\
 :root{--ink:#1b1f24;--soft:#57606a;--paper:#fff;--line:#d0d7de;--c0:#0072b2;--c1:#d55e00;\
---c2:#009e73;--c3:#b4568c;--c4:#8a6d00;--c5:#2f8fc4;--c6:#5b5b5b}\
+--c2:#009e73;--c3:#b4568c;--c4:#8a6d00;--c5:#2f8fc4;--c6:#5b5b5b;--c7:#a3123f}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9da7b1;--paper:#0f1419;--line:#3a434d;\
---c0:#56b4e9;--c1:#ff8a3d;--c2:#2bc99a;--c3:#e39cc4;--c4:#f0d64b;--c5:#8fd0f5;--c6:#b8bec4}}\
+--c0:#56b4e9;--c1:#ff8a3d;--c2:#2bc99a;--c3:#e39cc4;--c4:#f0d64b;--c5:#8fd0f5;--c6:#b8bec4;--c7:#ff8095}}\
 svg text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:var(--ink)}\
 svg .soft{fill:var(--soft)}svg .end{text-anchor:end}svg .mid{text-anchor:middle}\
 svg .strong{font-weight:600}svg .grid{stroke:var(--line);stroke-width:1;fill:none}\
@@ -54,11 +54,12 @@ svg .dots{fill:none;stroke-width:4.5;stroke-linecap:round;stroke-opacity:.45}\
 svg .points{fill:none;stroke-width:8;stroke-linecap:round}\
 svg .band{stroke:none;fill-opacity:.2}svg .bar{stroke:none}\
 svg .s0{stroke:var(--c0)}svg .s1{stroke:var(--c1)}svg .s2{stroke:var(--c2)}svg .s3{stroke:var(--c3)}\
-svg .s4{stroke:var(--c4)}svg .s5{stroke:var(--c5)}svg .s6{stroke:var(--c6)}\
+svg .s4{stroke:var(--c4)}svg .s5{stroke:var(--c5)}svg .s6{stroke:var(--c6)}svg .s7{stroke:var(--c7)}\
 svg .f0{fill:var(--c0)}svg .f1{fill:var(--c1)}svg .f2{fill:var(--c2)}svg .f3{fill:var(--c3)}\
-svg .f4{fill:var(--c4)}svg .f5{fill:var(--c5)}svg .f6{fill:var(--c6)}\
+svg .f4{fill:var(--c4)}svg .f5{fill:var(--c5)}svg .f6{fill:var(--c6)}svg .f7{fill:var(--c7)}\
 svg .line.s1{stroke-dasharray:7 3}svg .line.s2{stroke-dasharray:2 3}svg .line.s3{stroke-dasharray:9 3 2 3}\
-svg .line.s4{stroke-dasharray:4 3}svg .line.s5{stroke-dasharray:12 4}svg .line.s6{stroke-dasharray:1 4}";
+svg .line.s4{stroke-dasharray:4 3}svg .line.s5{stroke-dasharray:12 4}svg .line.s6{stroke-dasharray:1 4}\
+svg .line.s7{stroke-dasharray:6 2 1 2}";
 
 /// What a chart is called, and what it shows in a sentence: for readers who cannot see it.
 #[derive(Clone, Debug)]

@@ -49,7 +49,7 @@ nav ol{padding-left:1.2rem}a{color:var(--c0)}\
 footer{color:var(--soft);font-size:.84rem}\
 @media(max-width:34rem){svg text{font-size:14.5px}h1,.heading{font-size:1.25rem}.answer{font-size:1.08rem}}\
 @media print{:root{--ink:#000;--soft:#444;--paper:#fff;--line:#bbb;--c0:#0072b2;--c1:#d55e00;--c2:#009e73;\
---c3:#b4568c;--c4:#8a6d00;--c5:#2f8fc4;--c6:#5b5b5b}body{max-width:none;padding:0;font-size:10pt}\
+--c3:#b4568c;--c4:#8a6d00;--c5:#2f8fc4;--c6:#5b5b5b;--c7:#a3123f}body{max-width:none;padding:0;font-size:10pt}\
 details{display:none}.scroll{overflow:visible}nav{display:none}\
 th,td{white-space:normal;padding-right:.4rem;font-size:8pt}\
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}h1,h2,h3{break-after:avoid}tr{break-inside:avoid}\

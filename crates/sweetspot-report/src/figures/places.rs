@@ -110,13 +110,13 @@ fn factor_and_baseline(session: &Session) -> Option<(usize, &str)> {
 pub fn compared(plan: &[&Session]) -> Option<(String, Figure, Table)> {
     let first = plan[0];
     let (factor, baseline) = factor_and_baseline(first)?;
-    // A plan may have been changed between two sessions.
-    let is_alike = |session: &Session| {
-        session.factors.get(factor).is_some_and(|other| other.name == first.factors[factor].name)
+    // Where a scale of the plan leaves one level of a factor, that factor is not told; and a plan may have been
+    // changed between two sessions.
+    let factor_of = |session: &Session| {
+        session.factors.iter().position(|other| other.name == first.factors[factor].name)
     };
     let places: Vec<Place> = std::iter::zip(names(plan), plan)
-        .filter(|(_, session)| is_alike(session))
-        .map(|(name, session)| Place::of(name, session, factor))
+        .filter_map(|(name, session)| Some(Place::of(name, session, factor_of(session)?)))
         .collect();
     let best = places.iter().filter_map(|place| {
         let (level, share) = place.best()?;
@@ -285,6 +285,17 @@ mod tests {
         assert_eq!(table.header, ["size", "ext4", "fuse.far"]);
         assert_eq!(table.rows[0], ["auto", "100 %", "100 %"]);
         assert_eq!(table.rows[4], ["1M", "120 %", "110 %"]);
+    }
+
+    #[test]
+    fn a_session_with_fewer_factors_has_a_line_too() {
+        let near = measured("near", "ext4", [1.0, 0.75, 0.5, 0.6]);
+        let mut far = measured("far", "nfs4", [9.0, 3.0, 2.0, 0.55]);
+        far.factors.remove(0);
+        far.cells.truncate(5);
+        far.cells.iter_mut().for_each(|cell| drop(cell.levels.remove(0)));
+        let (sentence, ..) = compared(&[&near, &far]).unwrap();
+        assert!(sentence.contains("100 % on ext4 (64K), 55 % on nfs4 (1M)"), "{sentence}");
     }
 
     #[test]
