@@ -6,7 +6,8 @@
 #
 # FOLDER is on a disk with 3 GB free; the machine's system stays there for the next time. OPTIONS are
 # those of `sweetspot bench`. The machine is emulated unless ACCEL=kvm is in the environment: some twenty
-# times slower, in all it does, so take --scale short.
+# times slower, in all it does, so take --scale short. MIRROR says from where Debian comes, if not from the usual
+# place. Needs mmdebstrap, qemu-system-x86 and e2fsprogs.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 sweetspot=$1 folder=$2 results=$3
