@@ -31,12 +31,13 @@ pub(super) fn has_space(file: &OpenFile) -> bool {
 
 /// Bytes that are free on the file system of a file.
 pub(super) fn look_for_space(file: &OpenFile, fd: i32) -> u64 {
-    let Some(file_system) = sys::file_system(fd) else { return 0 };
-    if file_system.is_served_late() {
+    let file_system = sys::file_system(fd);
+    if file_system.is_some_and(|file_system| file_system.is_served_late()) {
         file.traits.fetch_or(SERVED_LATE, Relaxed);
     }
-    file.space_bytes.store(file_system.free_bytes, Relaxed);
-    file_system.free_bytes
+    let free = file_system.map_or(0, |file_system| file_system.free_bytes);
+    file.space_bytes.store(free, Relaxed);
+    free
 }
 
 /// What this process has brought to files, a small flush as its part of [`policy::SPACE_CHECK_BYTES`].
