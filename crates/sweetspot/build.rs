@@ -81,7 +81,9 @@ fn rerun_if_changed(preload: &Path, core: &Path) {
             println!("cargo::rerun-if-changed={}", folder.join(name).display());
         }
     }
-    println!("cargo::rerun-if-changed={}", preload.join("link.txt").display());
+    for name in ["link.txt", "profile.toml"] {
+        println!("cargo::rerun-if-changed={}", preload.join(name).display());
+    }
     // In a workspace, its profile and lock file decide too; from a registry there is none.
     let workspace = Path::new(&var("CARGO_MANIFEST_DIR").unwrap()).join("../..");
     for name in ["Cargo.toml", "Cargo.lock"] {
@@ -92,17 +94,6 @@ fn rerun_if_changed(preload: &Path, core: &Path) {
     }
 }
 
-/// The library's profile, whatever the workspace or the environment says.
-const PROFILE: [&str; 6] = [
-    "panic = 'abort'",
-    "lto = 'fat'",
-    "codegen-units = 1",
-    "opt-level = 3",
-    "package.sweetspot-preload.opt-level = 3",
-    // Every start of a program reads it, to verify it.
-    "package.sweetspot-preload.strip = 'symbols'",
-];
-
 /// Builds the cdylib and returns its path.
 fn build(preload: &Path, core: &Path) -> PathBuf {
     let target = var("TARGET").unwrap();
@@ -112,12 +103,11 @@ fn build(preload: &Path, core: &Path) -> PathBuf {
         .args(["rustc", "--lib", "--release", "--crate-type", "cdylib"])
         .arg("--manifest-path")
         .arg(preload.join("Cargo.toml"))
+        .arg("--config")
+        .arg(preload.join("profile.toml"))
         .args(["--target", &target])
         .arg("--target-dir")
         .arg(&folder);
-    for setting in PROFILE {
-        cargo.args(["--config", &format!("profile.release.{setting}")]);
-    }
     if !preload.join("../../Cargo.lock").is_file() {
         // From a registry: core is not beside it under a version that is published already.
         cargo

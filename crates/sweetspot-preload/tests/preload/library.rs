@@ -13,20 +13,18 @@ pub fn path() -> &'static Path {
 fn build() -> PathBuf {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload");
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo
         .args(["rustc", "--quiet", "--lib", "--release", "--crate-type", "cdylib"])
         .arg("--manifest-path")
-        .arg(manifest)
+        .arg(package.join("Cargo.toml"))
+        .arg("--config")
+        .arg(package.join("profile.toml"))
         .args(["--target", &target, "--target-dir"])
         .arg(&folder)
         .args(["--", "--cfg", "preload_abi"])
-        .args(include_str!("../../link.txt").lines().filter(|line| line.starts_with('-')))
-        .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
-        .env("CARGO_PROFILE_RELEASE_LTO", "fat")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
-        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3");
+        .args(include_str!("../../link.txt").lines().filter(|line| line.starts_with('-')));
     for variable in
         ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"]
     {
