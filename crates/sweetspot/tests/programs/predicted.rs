@@ -65,17 +65,16 @@ const CALLS_MIN: u64 = 500;
 const PARTS_MAX: u64 = 10;
 const CALLS_MAX: u64 = 100;
 /// A program that is disturbed gets another chance.
-const TRIES_MAX: u32 = 10;
+const TRIES_MAX: u32 = 3;
 /// Longer than a file must be unchanged for a window to be believed, in seconds.
 const OLD_ENOUGH: &str = "1.2";
-/// The guard goes before everybody else, if it may, and shares a processor with the program: it answers at once.
-const RUN: &str = r#"
+/// Both hold the program and all its threads to one processor, so that threads come in the same order. The
+/// guard goes before everybody else there, if it may: it answers at once.
+const HELD: &str = r#"
 first=
 chrt -f 1 true 2> /dev/null && first="chrt -f 1"
-summaries=$1 sweetspot=$2
-shift 2
-exec taskset -c 0 $first "$sweetspot" run --summary="$summaries/" -- sh -c '
-# Until it has begun.
+exec taskset -c 0 $first COMMAND -- sh -c '
+# Until the guard has begun.
 sleep 0.3
 exec chrt -o 0 "$@"' sh "$@"
 "#;
@@ -118,18 +117,17 @@ fn compared(case: &'static Case) -> Vec<String> {
     let said = tempfile::tempdir().unwrap();
     let (profiles, runs) = (said.path().join("profiles"), said.path().join("runs"));
     [&profiles, &runs].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
-    let profile = said.path().join("profile.sh");
     // Each program of a row has a file of its own.
-    let script = format!(
-        "exec {SWEETSPOT} profile --output {0}/$$.txt --json {0}/$$.json -- \"$@\"",
-        profiles.display(),
-    );
-    fs::write(&profile, script).unwrap();
-    let run = said.path().join("run.sh");
-    fs::write(&run, RUN).unwrap();
-    let run = format!("sh {} {} {SWEETSPOT}", run.display(), runs.display());
-    place.run(&case, &format!("sh {}", profile.display())).expect("profiled");
-    place.run(&later, &run).expect("run");
+    let profile = format!("profile --output {0}/$$.txt --json {0}/$$.json", profiles.display());
+    let run = format!("run --summary={}/", runs.display());
+    let under = |command: &str, name: &str| {
+        let script = said.path().join(name);
+        let text = HELD.replace("COMMAND", &format!("{SWEETSPOT} {command}"));
+        fs::write(&script, text).unwrap();
+        format!("sh {}", script.display())
+    };
+    place.run(&case, &under(&profile, "profile.sh")).expect("profiled");
+    place.run(&later, &under(&run, "run.sh")).expect("run");
     place.remove();
     let (predicted, made) = (predicted(&profiles), made(&runs));
     assert!(made.values().any(|(calls, _)| *calls >= CALLS_MIN), "{}: no file", case.name);
