@@ -49,11 +49,13 @@ pub enum Told {
     /// What earlier runs have told of its file system: words of [`crate::cost::Cost`]. `at`: of reads;
     /// `value`: of writes.
     Costs,
+    /// While nothing waits. `value`: whether its writes are appended from now on.
+    Placed,
 }
 
 impl Told {
     /// All of them, in the order of their numbers, from 1.
-    pub const ALL: [Told; 12] = [
+    pub const ALL: [Told; 13] = [
         Told::Begin,
         Told::Read,
         Told::Write,
@@ -66,6 +68,7 @@ impl Told {
         Told::RefuseWrites,
         Told::End,
         Told::Costs,
+        Told::Placed,
     ];
 }
 

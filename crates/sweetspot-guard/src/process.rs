@@ -152,6 +152,26 @@ fn give_up_standard_input() {
     }
 }
 
+/// In the child of a fork: waits until nobody has the other end of a pipe, of which `own` is its copy.
+fn wait_for_end(pipe: &io::PipeReader, own: io::PipeWriter) {
+    drop(own);
+    let mut byte = 0u8;
+    // SAFETY: the descriptor is open, and `byte` is valid for writing.
+    while unsafe { libc::read(pipe.as_raw_fd(), (&raw mut byte).cast(), 1) } < 0
+        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+    {}
+}
+
+/// In the child of a fork: nothing runs that belongs to the parent.
+fn say_errno_and_end(pipe: &io::PipeWriter) -> ! {
+    // SAFETY: errno of this thread; the descriptor is open, and the bytes outlive the call.
+    unsafe {
+        let bytes = (*libc::__errno_location()).to_ne_bytes();
+        libc::write(pipe.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+        libc::_exit(127)
+    }
+}
+
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -181,6 +201,7 @@ impl Child {
     pub fn start(image: &Image) -> io::Result<Child> {
         let (arguments, environment) = image.pointers();
         let (said_here, said_there) = io::pipe()?;
+        let (waits_there, waits_here) = io::pipe()?;
         let mut awaited = empty_set();
         let mut mask = empty_set();
         for signal in FORWARDED.into_iter().chain([libc::SIGCHLD]) {
@@ -201,6 +222,7 @@ impl Child {
         // SAFETY: the child calls only functions that are safe in a signal handler (see the module).
         let pid = unsafe { libc::fork() };
         if pid == 0 {
+            wait_for_end(&waits_there, waits_here);
             for (signal, action) in changed {
                 // SAFETY: the disposition that this signal had a moment ago.
                 unsafe { libc::signal(signal, action) };
@@ -210,28 +232,20 @@ impl Child {
             unsafe { libc::sigprocmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) };
             give_back_descriptors();
             image.execute(&arguments, &environment);
-            // SAFETY: errno of this thread; a pipe that is open; leaving without running anything
-            // that belongs to the parent.
-            unsafe {
-                let errno = *libc::__errno_location();
-                let bytes = errno.to_ne_bytes();
-                let fd = std::os::fd::AsRawFd::as_raw_fd(&said_there);
-                libc::write(fd, bytes.as_ptr().cast(), bytes.len());
-                libc::_exit(127);
-            }
+            say_errno_and_end(&said_there);
         }
         if pid < 0 {
             return Err(io::Error::last_os_error());
         }
         drop(said_there);
+        give_up_standard_input();
+        // The child goes on.
+        drop(waits_here);
         let child = Child { pid, awaited };
         let mut bytes = [0; 4];
         match io::Read::read_exact(&mut &said_here, &mut bytes) {
             // The pipe closed without a word: execve has succeeded.
-            Err(_) => {
-                give_up_standard_input();
-                Ok(child)
-            }
+            Err(_) => Ok(child),
             Ok(()) => {
                 child.reap();
                 Err(io::Error::from_raw_os_error(i32::from_ne_bytes(bytes)))

@@ -33,6 +33,11 @@ impl Shadow {
         self.ask_for_handle();
     }
 
+    /// While nothing waits, it was set whether its writes are appended.
+    pub fn place(&mut self, appends: bool) {
+        self.append_placed = appends || self.outside;
+    }
+
     /// Writes never wait, for this reason.
     pub fn refuse_writes(&mut self, why: Why) {
         self.why |= why.bit();

@@ -304,6 +304,13 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
     }
 }
 
+/// The flags of its open file were set. The engine asks for them where writes begin to wait.
+pub fn flags_set(fd: i32, flags: i32) {
+    if is_observed() {
+        observer::flags_set(fd, flags);
+    }
+}
+
 /// The descriptor is about to be used in a way that is not followed: its calls pass through for good.
 pub fn special_use(fd: i32, why: Why) {
     if is_observed() { observer::special_use(fd, why) } else { life::special_use(fd, why) }
@@ -341,8 +348,8 @@ pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
         return mapping::mapping(fd, protection, flags);
     }
     let meaning = mapping::meaning_of(fd, protection, flags);
-    if meaning.file.is_some() {
-        observer::mapped(fd);
+    if let Some(status) = &meaning.file {
+        observer::mapped(fd, status);
     }
     if meaning.syncs() {
         syncs();

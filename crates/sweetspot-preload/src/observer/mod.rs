@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 pub use sweetspot_core::observe::Kind;
 use sweetspot_core::observe::{Observations, PROCESSES_MAX, Process, Tally};
 use sweetspot_core::shadow::{World, Would};
-use sweetspot_core::trace::Trace;
+use sweetspot_core::trace::{Told, Trace};
 use sweetspot_core::why::Why;
 
 use files::{BESIDE, FILES, know};
@@ -36,7 +36,7 @@ pub use files::{moved, opened_at};
 use state::{CLOSE_ON_EXEC, Counts, SEEN, Seen, State};
 pub use watch::{ANY, Watch, call, libc_call};
 
-use crate::engine::{ledger, process};
+use crate::engine::{inodes, ledger, process};
 use crate::floor::{atomic, environment, proc, sys};
 
 /// Descriptors that are told apart; calls on higher ones are only in the kernel's own counters.
@@ -294,14 +294,42 @@ pub fn handed_over(fd: i32) {
     change(fd, Tally::OtherCalls, None);
 }
 
+/// Whether its writes are appended was set, and what waited was handed over.
+pub fn flags_set(fd: i32, flags: i32) {
+    let Some(seen) = SEEN.get(fd as usize).filter(|_| is_on()) else { return };
+    if !seen.is_known() || is_borrowed() {
+        return;
+    }
+    let Some(counts) = Counts::of(seen, fd) else { return };
+    let appends = flags & libc::O_APPEND != 0;
+    seen.with_state(counts.exclusive, |state| {
+        log::tell(state, &counts, &world_now(), Told::Placed, 0, u64::from(appends));
+        state.shadow.place(appends);
+    });
+}
+
 /// Calls on the file would pass through from now on.
 pub fn special_use(fd: i32, why: Why) {
     change(fd, Tally::OtherCalls, Some(why));
 }
 
-/// It was mapped into memory.
-pub fn mapped(fd: i32) {
+/// The regular file, with that status, was mapped into memory: by none of its descriptors it would be
+/// buffered from now on.
+pub fn mapped(fd: i32, status: &sys::Status) {
+    if !is_on() || is_borrowed() {
+        return;
+    }
     change(fd, Tally::Maps, Some(Why::Mapped));
+    inodes::mapped(status.device, status.inode);
+    let record = SEEN.get(fd as usize).map(|seen| seen.record.load(Relaxed));
+    each(|seen, other| {
+        if other != fd
+            && record == Some(seen.record.load(Relaxed))
+            && let Some(counts) = Counts::of(seen, other)
+        {
+            quiesce(seen, &counts, Some(Why::Mapped));
+        }
+    });
 }
 
 fn change(fd: i32, tally: Tally, why: Option<Why>) {

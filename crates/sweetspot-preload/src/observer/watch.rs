@@ -18,7 +18,7 @@ use super::{
     ACQUIRES, PID, RELEASES, TICKS, clock_ns, count_point, is_on, log, observations, places,
     world_now,
 };
-use crate::engine::ledger;
+use crate::engine::{inodes, ledger};
 use crate::floor::sys;
 
 /// A call in flight.
@@ -312,6 +312,23 @@ impl Watch {
             || sys::is_same_description(self.fd, parent) != Some(false)
     }
 
+    /// Why the engine would not give the file what `wish` says.
+    fn against(&self, wish: Wish, state: &State, flags: i32, status: &sys::Status) -> Option<Why> {
+        let special = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
+        let made_up = || sys::file_system(self.fd).is_none_or(|of| of.is_made_up());
+        if flags & special != 0 {
+            Some(Why::OpenFlags)
+        } else if !status.regular || made_up() {
+            Some(Why::NotRegular)
+        } else if inodes::is_mapped(status.device, status.inode) {
+            Some(Why::Mapped)
+        } else if wish == Wish::Window && state.shadow.is_from_outside() && self.is_shared(flags) {
+            Some(Why::FromOutside)
+        } else {
+            None
+        }
+    }
+
     /// The file has earned what `wish` says: asks of it what the engine would ask. Nobody notices what is
     /// done with `/dev/zero`, or with what the kernel makes up.
     #[cold]
@@ -326,17 +343,7 @@ impl Watch {
         let status = sys::status(self.fd).unwrap_or_default();
         counts.record.size.fetch_max(status.size, Relaxed);
         let flags = sys::open_flags(self.fd).unwrap_or(0);
-        let special = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
-        let made_up = || sys::file_system(self.fd).is_none_or(|of| of.is_made_up());
-        let against = if flags & special != 0 {
-            Some(Why::OpenFlags)
-        } else if !status.regular || made_up() {
-            Some(Why::NotRegular)
-        } else if wish == Wish::Window && state.shadow.is_from_outside() && self.is_shared(flags) {
-            Some(Why::FromOutside)
-        } else {
-            None
-        };
+        let against = self.against(wish, state, flags, &status);
         let is = if against == Some(Why::NotRegular) { IS_OTHER } else { IS_REGULAR };
         counts.record.what.fetch_or(is, Relaxed);
         if against.is_none() {

@@ -94,7 +94,7 @@ fn answers(lines: &[Line]) -> HashMap<u32, Answers> {
             Told::Read | Told::Write => {
                 answers.end = answers.end.max(line.at.saturating_add(line.value >> 32));
             }
-            Told::Begin | Told::Seek | Told::HandOver | Told::End => {}
+            Told::Begin | Told::Seek | Told::HandOver | Told::End | Told::Placed => {}
         }
     }
     all
@@ -145,6 +145,7 @@ fn tell(
         Told::HandOver => shadow.hand_over(world, count),
         Told::Refuse => shadow.refuse(reason(line.value), world, count),
         Told::End => shadow.close(count),
+        Told::Placed => shadow.place(line.value != 0),
         // Answers: given where they were wished for.
         Told::Begin
         | Told::Window

@@ -344,3 +344,28 @@ fn streams_that_are_opened_without_a_path_are_counted() {
     let written = file(&profile, &place.work().join("out.dat"));
     assert_eq!(number(written, "writes"), 1, "{written:#}");
 }
+
+/// Before the program's first call, `profile` has let go of what both were given to read: the program is
+/// the only one that has it, as under `run`.
+#[test]
+fn standard_input_is_the_programs_alone_before_it_starts() {
+    let place = Place::new();
+    place.write("in.txt", b"a line\n");
+    let script =
+        "[ /proc/$PPID/fd/0 -ef /proc/self/fd/0 ] && exit 9; read line; [ \"$line\" = 'a line' ]";
+    // strace keeps `profile` from letting go of it, which it does by this call alone.
+    let delayed = ["-f", "-o", "trace", "-e", "trace=dup2,dup3", "-e"];
+    let delay = "inject=dup2,dup3:delay_enter=100000";
+    let mut strace = Command::new("strace");
+    strace.args(delayed).args([delay, env!("CARGO_BIN_EXE_sweetspot"), "profile"]);
+    strace.args(["--output", "/dev/null", "--", "sh", "-c", script]);
+    strace.stdin(fs::File::open(place.work().join("in.txt")).unwrap());
+    strace.current_dir(place.work()).env("SWEETSPOT_CACHE", place.cache());
+    let Ok(ended) = strace.status() else {
+        assert!(std::env::var_os("CI").is_none(), "missing in CI: strace");
+        eprintln!("skipped: strace is not installed");
+        return;
+    };
+    assert_eq!(ended.code(), Some(0));
+    assert!(fs::read_to_string(place.work().join("trace")).unwrap().contains("(DELAYED)"));
+}

@@ -91,7 +91,11 @@ pub(super) fn control(
         libc::F_SETFL => {
             dispatch::hand_over(fd);
             changes::moving(fd);
-            next()
+            let answer = next();
+            if answer == 0 {
+                dispatch::flags_set(fd, argument as c_int);
+            }
+            answer
         }
         libc::F_NOTIFY => watching(argument as u64, next),
         // Leases, seals, signals, or something newer.
