@@ -32,6 +32,8 @@ pub enum Why {
     NoGuard,
     /// The guard granted no handle on the file.
     HandleRefused,
+    /// The guard was to be asked, and has not answered: mostly a file, or a process, that was over too soon.
+    NotAnswered,
     /// The guard found no folder in which to note what is pending.
     NotNoted,
     /// The file system is nearly full.
@@ -89,6 +91,7 @@ impl Why {
         Why::Stdio,
         Why::NoGuard,
         Why::HandleRefused,
+        Why::NotAnswered,
         Why::NotNoted,
         Why::DiskNearlyFull,
         Why::FileSizeLimit,
@@ -134,6 +137,7 @@ impl Why {
             Why::Stdio => "used through stdio",
             Why::NoGuard => "no guard, so writes do not wait",
             Why::HandleRefused => "the guard could not keep a handle of it",
+            Why::NotAnswered => "over before the guard had answered",
             Why::NotNoted => {
                 "no folder to note what is pending; set XDG_STATE_HOME to one of yours"
             }

@@ -48,19 +48,21 @@ pub fn take(file: &OpenFile, fd: i32, flags: i32, seen: &Seen) -> Result<(), Ref
                 write_buffer_bytes: 0,
             });
             match asked {
-                Ok(mapped) => handle::note_asked(file, &mapped),
-                Err(entries::NotAsked::Yet) => {}
+                Ok(mapped) => handle::note_asked(file, Some(&mapped)),
+                Err(entries::NotAsked::Yet) => handle::note_asked(file, None),
                 Err(entries::NotAsked::Ever) => return refused,
             }
             Err(Refusal::Later)
         }
         (Attachment::Asked, Some(entries::Answer::Waiting)) => Err(Refusal::Later),
         (Attachment::Asked, Some(entries::Answer::Held)) => {
+            file.note_no_more(Why::NotAnswered);
             handle::let_go(file);
             file.outside.store(0, Relaxed);
             Ok(())
         }
         _ => {
+            file.note_no_more(Why::NotAnswered);
             handle::let_go(file);
             refused
         }

@@ -104,9 +104,9 @@ pub(super) fn ask(file: &'static OpenFile, fd: i32) {
     match asked {
         Ok(mapped) => {
             file.flags.store(flags as u32, Relaxed);
-            note_asked(file, &mapped);
+            note_asked(file, Some(&mapped));
         }
-        Err(entries::NotAsked::Yet) => {}
+        Err(entries::NotAsked::Yet) => note_asked(file, None),
         Err(entries::NotAsked::Ever) => give_up(file, Why::NoGuard),
     }
 }
@@ -214,6 +214,7 @@ fn begin_to_wait(
     position: u64,
 ) {
     handlers::install();
+    file.note_no_more(Why::NotAnswered);
     if let Some(status) = file.status(file.fd.load(Relaxed)) {
         entry.note_left(status.left());
     }

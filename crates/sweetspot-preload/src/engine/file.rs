@@ -470,12 +470,20 @@ impl OpenFile {
 
     /// Notes a reason for which calls pass through.
     pub fn note(&self, why: Why) {
-        self.why.fetch_or(why.bit(), Relaxed);
-        let record = self.file_record.load(Relaxed);
-        if !record.is_null() {
-            // SAFETY: records of the ledger stay mapped.
-            unsafe { (*record).why.fetch_or(why.bit(), Relaxed) };
+        self.in_both(|reasons| reasons.fetch_or(why.bit(), Relaxed));
+    }
+
+    /// Takes a reason back that was noted for the time being.
+    pub fn note_no_more(&self, why: Why) {
+        if self.why.load(Relaxed) & why.bit() != 0 {
+            self.in_both(|reasons| reasons.fetch_and(!why.bit(), Relaxed));
         }
+    }
+
+    fn in_both(&self, change: impl Fn(&AtomicU64) -> u64) {
+        change(&self.why);
+        // SAFETY: records of the ledger stay mapped.
+        unsafe { self.file_record.load(Relaxed).as_ref() }.map(|record| change(&record.why));
     }
 
     /// Puts the record back on the free list. Nothing refers to it any more; the registry is held.

@@ -15,9 +15,13 @@ use super::file::{self, Attachment, Held, OpenFile};
 use crate::floor::shared;
 use crate::floor::signals::SignalsBlocked;
 
-/// The guard was asked for a file, by this entry. The registry is held.
-pub(super) fn note_asked(file: &OpenFile, by: &Mapped) {
-    file.attachment.ask(by.entry, (by.write_buffer, by.write_buffer_bytes));
+/// The guard was asked for a file, by this entry; `None`: it cannot be asked yet. Until it has answered that is
+/// why calls pass through. The registry is held.
+pub(super) fn note_asked(file: &OpenFile, by: Option<&Mapped>) {
+    if let Some(by) = by {
+        file.attachment.ask(by.entry, (by.write_buffer, by.write_buffer_bytes));
+    }
+    file.note(Why::NotAnswered);
 }
 
 /// Lets go of a file's entry: nothing is pending, or what is cannot be written.
@@ -46,6 +50,7 @@ pub(super) fn detach(file: &OpenFile, held: &Held) {
 }
 
 pub(super) fn give_up(file: &OpenFile, why: Why) {
+    file.note_no_more(Why::NotAnswered);
     file.note(why);
     file.attachment.give_up();
 }

@@ -145,3 +145,32 @@ fn calls_that_pass_through_are_counted_before_and_after() {
     // Also of what came from outside, about which nobody was asked yet.
     row("in.dat", "100", "before it had earned its buffer");
 }
+
+/// A file that is over before the guard has answered: that is the reason, and not that it was used too seldom.
+#[test]
+fn an_answer_that_comes_too_late_is_the_reason() {
+    let place = Place::new();
+    let script = "import os, signal, subprocess, time\n\
+                  ledger = os.environ['SWEETSPOT_LEDGER']\n\
+                  def is_guard(pid):\n\
+                  \x20   try:\n\
+                  \x20       name = open(f'/proc/{pid}/comm').read()\n\
+                  \x20       return name == 'sweetspot-guard\\n' and ledger in open(f'/proc/{pid}/maps').read()\n\
+                  \x20   except OSError: return False\n\
+                  guards = []\n\
+                  while not guards:\n\
+                  \x20   guards = [int(pid) for pid in os.listdir('/proc') if pid.isdigit() and is_guard(pid)]\n\
+                  subprocess.Popen(['sh', '-c', f'sleep 1; kill -CONT {guards[0]}'])\n\
+                  os.kill(guards[0], signal.SIGSTOP)\n\
+                  while open(f'/proc/{guards[0]}/stat').read().split()[2] != 'T': time.sleep(0.01)\n\
+                  fd = os.open('out.dat', os.O_WRONLY | os.O_CREAT, 0o600)\n\
+                  for i in range(300): os.write(fd, b'x' * 10)\n\
+                  os.close(fd)\n";
+    let output = place.run(&["--summary=summary"], &["python3", "-c", script]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read(place.work().join("out.dat")).unwrap(), [b'x'; 3000]);
+    let summary = fs::read_to_string(place.work().join("summary")).unwrap();
+    let row = summary.lines().find(|line| line.contains("out.dat")).unwrap();
+    assert!(row.ends_with("300: over before the guard had answered"), "{summary}");
+    assert!(summary.contains("\nnote      nothing was buffered: over before the"), "{summary}");
+}
