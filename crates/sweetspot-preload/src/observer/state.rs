@@ -116,10 +116,14 @@ impl State {
         logged_record: 0,
     };
 
-    /// A burst has ended: calls are left out now.
+    /// As many calls as a burst has were followed, and none of them is lost if the process is killed. Where a
+    /// burst has ended, calls are left out now.
     #[cold]
-    pub(super) fn end_burst(&mut self, counts: &Counts) {
+    pub(super) fn end_part(&mut self, counts: &Counts) {
         self.save(counts);
+        if self.left > 0 {
+            return;
+        }
         self.left = BURST_CALLS;
         let steps = (self.bursts / BURSTS_ALIKE).min(WEIGHT_MAX.ilog2());
         self.weight = (WEIGHT_MIN << steps).min(WEIGHT_MAX) * thinning();

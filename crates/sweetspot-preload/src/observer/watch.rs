@@ -223,8 +223,8 @@ impl Watch {
             Kind::Seek => Would::AskedSeeks,
         } as usize] += u64::from(state.weight);
         state.left -= 1;
-        if state.left == 0 {
-            state.end_burst(counts);
+        if state.left % BURST_CALLS == 0 {
+            state.end_part(counts);
         }
         if world != before {
             ACQUIRES.store(world.acquires, Relaxed);

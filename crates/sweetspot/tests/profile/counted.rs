@@ -241,6 +241,21 @@ fn the_whole_tree_is_counted_killed_processes_included() {
     assert_eq!(profile["coverage"]["verdict"], "all", "{}", profile["coverage"]);
 }
 
+/// Also what buffering would have done until shortly before.
+#[test]
+fn of_a_killed_program_it_is_known_what_would_have_been_buffered() {
+    let place = Place::new();
+    let script = "import os\n\
+                  fd = os.open('out.dat', os.O_WRONLY | os.O_CREAT, 0o600)\n\
+                  for _ in range(600): os.write(fd, b'a record')\n\
+                  os.kill(os.getpid(), 9)\n";
+    let (output, profile) = place.profile(&["python3", "-c", script]);
+    assert_eq!(output.status.signal(), Some(9));
+    let written = file(&profile, &place.work().join("out.dat"));
+    let appends = number(&written["buffered"], "appends");
+    assert!(number(written, "writes") == 600 && (300..600).contains(&appends), "{written}");
+}
+
 /// On a busy machine it is not the files that the programs of a shell wait for.
 #[test]
 fn how_long_each_process_waited_for_a_processor_is_known() {
