@@ -33,7 +33,7 @@ use sweetspot_core::why::Why;
 
 use files::{BESIDE, FILES, know};
 pub use files::{moved, opened_at};
-use state::{CLOSE_ON_EXEC, Counts, SEEN, Seen, State};
+use state::{CLOSE_ON_EXEC, Counts, FOLDED, SEEN, Seen, State};
 pub use watch::{ANY, Watch, call, libc_call};
 
 use crate::engine::{inodes, ledger, process};
@@ -323,7 +323,9 @@ pub fn mapped(fd: i32, status: &sys::Status) {
     inodes::mapped(status.device, status.inode);
     let record = SEEN.get(fd as usize).map(|seen| seen.record.load(Relaxed));
     each(|seen, other| {
+        // Files that are counted by folder have a record together, and few calls.
         if other != fd
+            && seen.flags.load(Relaxed) & FOLDED == 0
             && record == Some(seen.record.load(Relaxed))
             && let Some(counts) = Counts::of(seen, other)
         {

@@ -223,7 +223,7 @@ impl Watch {
             Kind::Seek => Would::AskedSeeks,
         } as usize] += u64::from(state.weight);
         state.left -= 1;
-        if state.left % BURST_CALLS == 0 {
+        if state.left.is_multiple_of(BURST_CALLS) {
             state.end_part(counts);
         }
         if world != before {
