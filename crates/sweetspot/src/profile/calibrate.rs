@@ -104,12 +104,13 @@ struct Round {
     ask: f64,
 }
 
+/// By files without names: the folder is the user's, and keeps its times where the file system has such files.
 fn measure(folder: &Path) -> std::io::Result<Costs> {
-    let folder = tempfile::Builder::new().prefix(".sweetspot-costs-").tempdir_in(folder)?;
-    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
-    std::fs::write(&old, vec![b'x'; FILE_BYTES])?;
-    round(&old, &new)?;
-    let rounds: Vec<Round> = (0..ROUNDS).map(|_| round(&old, &new)).collect::<Result<_, _>>()?;
+    let mut old = tempfile::tempfile_in(folder)?;
+    old.write_all(&vec![b'x'; FILE_BYTES])?;
+    round(&mut old, folder)?;
+    let rounds: Vec<Round> =
+        (0..ROUNDS).map(|_| round(&mut old, folder)).collect::<Result<_, _>>()?;
     let sorted = |of: fn(&Round) -> f64| {
         let mut values: Vec<f64> = rounds.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
@@ -154,30 +155,28 @@ fn measure(folder: &Path) -> std::io::Result<Costs> {
     })
 }
 
-fn round(old: &Path, new: &Path) -> std::io::Result<Round> {
+fn round(old: &mut File, folder: &Path) -> std::io::Result<Round> {
     let mut found = Round::default();
     for (index, size) in SIZES.into_iter().enumerate() {
         found.reads[index] = reads(old, size)?;
-        found.writes[index] = writes(new, size)?;
+        found.writes[index] = writes(folder, size)?;
     }
     found.window_byte = reads(old, WINDOW_BYTES)? / WINDOW_BYTES as f64;
-    found.flush_byte = writes(new, FLUSH_BYTES)? / FLUSH_BYTES as f64;
-    let mut file = File::open(old)?;
-    found.seek = timed(32 * BATCH, || file.seek(SeekFrom::Start(0)))?;
-    found.ask = timed(8 * BATCH, || file.metadata())?;
+    found.flush_byte = writes(folder, FLUSH_BYTES)? / FLUSH_BYTES as f64;
+    found.seek = timed(32 * BATCH, || old.seek(SeekFrom::Start(0)))?;
+    found.ask = timed(8 * BATCH, || old.metadata())?;
     Ok(found)
 }
 
-fn reads(path: &Path, size: usize) -> std::io::Result<f64> {
-    let mut file = File::open(path)?;
+fn reads(file: &mut File, size: usize) -> std::io::Result<f64> {
+    file.rewind()?;
     let mut buffer = vec![0; size];
     timed(FILE_BYTES / size, || file.read(&mut buffer))
 }
 
 /// Into a new file each time: its pages have to be made, as those of most output.
-fn writes(path: &Path, size: usize) -> std::io::Result<f64> {
-    let _ = std::fs::remove_file(path);
-    let mut file = File::create(path)?;
+fn writes(folder: &Path, size: usize) -> std::io::Result<f64> {
+    let mut file = tempfile::tempfile_in(folder)?;
     let buffer = vec![b'x'; size];
     timed(FILE_BYTES / size, || file.write(&buffer))
 }

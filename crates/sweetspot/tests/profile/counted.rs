@@ -256,6 +256,19 @@ fn of_a_killed_program_it_is_known_what_would_have_been_buffered() {
     assert!(number(written, "writes") == 600 && (300..600).contains(&appends), "{written}");
 }
 
+/// Costs are measured beside the busiest file, which changes nothing there.
+#[test]
+fn the_folder_of_the_busiest_file_stays_as_it_was() {
+    let place = Place::new();
+    let folder = place.work().join("own");
+    fs::create_dir(&folder).unwrap();
+    place.write("own/in.dat", vec![b'x'; 200 * 20_000]);
+    let before = fs::metadata(&folder).unwrap().modified().unwrap();
+    place.profile(&["dd", "if=own/in.dat", "of=/dev/null", "bs=200", "status=none"]);
+    assert_eq!(fs::metadata(&folder).unwrap().modified().unwrap(), before);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+}
+
 /// On a busy machine it is not the files that the programs of a shell wait for.
 #[test]
 fn how_long_each_process_waited_for_a_processor_is_known() {
