@@ -193,13 +193,14 @@ pub struct Child {
 const FORWARDED: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
 impl Child {
-    /// Starts the program in a process of its own, in the caller's process group. From here on
-    /// this process ignores SIGINT and SIGQUIT.
+    /// Starts the program in a process of its own, in the caller's process group: the first of the images whose
+    /// format the system knows. From here on this process ignores SIGINT and SIGQUIT, and has no
+    /// standard input, also where that failed.
     ///
     /// # Errors
     /// The errno of `fork`, or that of `execve` in the child.
-    pub fn start(image: &Image) -> io::Result<Child> {
-        let (arguments, environment) = image.pointers();
+    pub fn start(images: &[&Image]) -> io::Result<Child> {
+        let pointers: Vec<_> = images.iter().map(|image| image.pointers()).collect();
         let (said_here, said_there) = io::pipe()?;
         let (waits_there, waits_here) = io::pipe()?;
         let mut awaited = empty_set();
@@ -231,7 +232,12 @@ impl Child {
             // SAFETY: the mask that the caller gave us.
             unsafe { libc::sigprocmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) };
             give_back_descriptors();
-            image.execute(&arguments, &environment);
+            for (image, (arguments, environment)) in images.iter().zip(&pointers) {
+                image.execute(arguments, environment);
+                if io::Error::last_os_error().raw_os_error() != Some(libc::ENOEXEC) {
+                    break;
+                }
+            }
             say_errno_and_end(&said_there);
         }
         if pid < 0 {

@@ -374,10 +374,7 @@ impl Start<'_> {
     /// Where it cannot be started.
     pub fn as_child(&self) -> Result<(Child, Instant), Failure> {
         let started = Instant::now();
-        let child = match Child::start(&self.image()?) {
-            Err(error) if is_unknown_format(&error) => Child::start(&self.image_for_shell()?),
-            other => other,
-        };
+        let child = Child::start(&[&self.image()?, &self.image_for_shell()?]);
         child.map(|child| (child, started)).map_err(|error| self.refused(&error))
     }
 

@@ -256,6 +256,22 @@ fn of_a_killed_program_it_is_known_what_would_have_been_buffered() {
     assert!(number(written, "writes") == 600 && (300..600).contains(&appends), "{written}");
 }
 
+/// A script without a first line that names its shell: the system refuses it, and its shell is started. What it
+/// was given to read is still there.
+#[test]
+fn a_script_that_names_no_shell_has_its_standard_input() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let input = place.write("in.txt", b"a line\n");
+    let script = place.write("script", b"read line\n[ \"$line\" = 'a line' ]\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for verb in [&["profile", "--output", "/dev/null", "--"][..], &["run", "--wait", "--"]] {
+        let mut command = place.sweetspot(&[verb, &["./script"]].concat());
+        let status = command.stdin(fs::File::open(&input).unwrap()).status().unwrap();
+        assert!(status.success(), "{verb:?}");
+    }
+}
+
 /// Costs are measured beside the busiest file, which changes nothing there.
 #[test]
 fn the_folder_of_the_busiest_file_stays_as_it_was() {
