@@ -111,8 +111,7 @@ fn check_each(name: &str, ways: &[&str], check: impl Fn(&str, &Path, &Path, &Out
     for how in ways {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{how}"));
         let Some(disk) = Disk::mount(folder, DISK_MEGABYTES) else {
-            assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
-            eprintln!("skipped: mounting a file system needs root");
+            test_start::skip("mounting a file system needs root");
             return;
         };
         let home = tempfile::tempdir().expect("a folder");
@@ -180,8 +179,7 @@ fn what_is_changed_while_a_disk_is_full_stays() {
     for (way, expected, change) in cases {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("changed-{way}"));
         let Some(disk) = Disk::mount(folder, DISK_MEGABYTES) else {
-            assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
-            return eprintln!("skipped: mounting a file system needs root");
+            return test_start::skip("mounting a file system needs root");
         };
         let home = tempfile::tempdir().expect("a folder");
         let mut victim = Victim::start(&program, &disk.0, home.path(), way, "60000");
@@ -246,8 +244,7 @@ fn what_was_closed_is_free_at_once() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("free");
     let mount = || Disk::mount(folder.clone(), 256);
     let Some(disk) = mount() else {
-        assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
-        eprintln!("skipped: mounting a file system needs root");
+        test_start::skip("mounting a file system needs root");
         return;
     };
     let victim = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("free-victim");
@@ -289,8 +286,7 @@ fn check_room_on(name: &str, ways: &[&str], mount: Option<impl Fn(PathBuf) -> Op
                 None => folder.path(),
                 Some(Some(disk)) => &disk.0,
                 Some(None) => {
-                    assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
-                    return eprintln!("skipped: mounting a file system needs root");
+                    return test_start::skip("mounting a file system needs root");
                 }
             };
             let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
@@ -359,8 +355,7 @@ impl FarAway {
         let until = Instant::now() + PATIENCE / 10;
         while !far_away.out().exists() {
             if Instant::now() > until {
-                assert!(std::env::var_os("CI").is_none(), "a skip: mounting needs root");
-                eprintln!("skipped: mounting a file system needs root");
+                test_start::skip("mounting a file system needs root");
                 return None;
             }
             std::thread::sleep(Duration::from_millis(5));

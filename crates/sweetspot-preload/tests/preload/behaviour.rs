@@ -113,12 +113,6 @@ fn check_starts(target: &Path, words: &[&str], others: &str) {
     }
 }
 
-/// Says what could not be made here; where everything is meant to be there, it is a failure.
-fn skip(what: &str) {
-    assert!(std::env::var_os("CI").is_none(), "missing in CI: {what}");
-    eprintln!("skipped: {what}");
-}
-
 /// Runs a compiler; whether it made its program, and whether that can be executed.
 fn make(program: &Path, command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
@@ -134,7 +128,7 @@ fn programs_that_would_be_harmed_start_without_it() {
     compiler.args(["-fsanitize=address", "-o"]).arg(&sanitized).arg(victims.join("hello.c"));
     match make(&sanitized, &mut compiler) {
         true => check_starts(&sanitized, &["", "many"], ""),
-        false => skip("gcc -fsanitize=address"),
+        false => test_start::skip("gcc -fsanitize=address"),
     }
     let script = made.join("script");
     let text = format!("#! {} argument\n", sanitized.display());
@@ -147,7 +141,7 @@ fn programs_that_would_be_harmed_start_without_it() {
     compiler.args(["-m32", "-nostdlib", "-static", "-o"]).arg(&other);
     match make(&other, compiler.arg(victims.join("environment32.s"))) {
         true => check_starts(&other, &["", "many"], "libm.so.6 libdl.so.2"),
-        false => skip("gcc -m32, and a kernel that runs its programs"),
+        false => test_start::skip("gcc -m32, and a kernel that runs its programs"),
     }
     // Only root can become another user.
     if std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {

@@ -4,7 +4,7 @@
 //! Each rule is checked in the ways a program can be started: by becoming it, and by waiting for
 //! it. Not here: whether the bytes are right (the library's tests).
 
-use test_start as _;
+use test_start::skip;
 
 #[path = "../compiler/mod.rs"]
 mod compiler;
@@ -125,12 +125,6 @@ fn pid(number: u32) -> Pid {
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
-}
-
-/// What this machine lacks is said; where everything is meant to be there, it is a failure.
-fn skip(what: &str) {
-    assert!(std::env::var_os("CI").is_none(), "missing in CI: {what}");
-    eprintln!("skipped: {what}");
 }
 
 /// What only root can set up is said too, and is no failure anywhere.

@@ -171,8 +171,7 @@ fn a_process_with_io_uring_is_not_seen() {
     compile(&place, "ring", source, &[]);
     let (output, profile) = place.profile(&["./ring"]);
     if !output.status.success() {
-        assert!(std::env::var_os("CI").is_none(), "missing in CI: io_uring");
-        eprintln!("skipped: this machine has no io_uring");
+        test_start::skip("this machine has no io_uring");
         return;
     }
     assert_eq!(profile["coverage"]["verdict"], "part", "{}", profile["coverage"]);

@@ -201,8 +201,7 @@ time.sleep(0.1 + 0.8 * (int(counts['syscr']) > 15000) + 0.4 * (int(counts['rchar
 fn a_file_with_another_best_answer_gets_a_rule_of_its_own() {
     const PYTHON: &str = "/usr/bin/python3";
     if !Path::new(PYTHON).exists() {
-        assert!(std::env::var_os("CI").is_none(), "missing in CI: {PYTHON}");
-        eprintln!("skipped: a rule for one file ({PYTHON} is not there)");
+        test_start::skip(&format!("a rule for one file ({PYTHON} is not there)"));
         return;
     }
     let place = Place::new();
