@@ -19,16 +19,16 @@ use sweetspot_report::profile::sentence::is_for_stdio;
 /// What a call costs its program besides the time that is taken around it: entering the kernel slows
 /// down what comes after it. Fitted to recorded outcomes: next to nothing for a loop in C, 20 to 60
 /// for the runtimes of Fortran, Java and Python; a seek is too short to do it.
-const SLOWED_NS: f64 = 25.0;
+const SLOWED_NS: f64 = 20.0;
 /// What being observed costs a call depends likewise on the program: of the time by which its calls take
 /// longer than those that were measured, this part is added, up to a limit. A program that needs most of
 /// the caches loses what observing needs: 9 ns for dd, 23 to 33 for Perl, Python, Java and Node.
 const OBSERVING_PART: f64 = 0.3;
 const OBSERVING_MORE_MAX_NS: f64 = 22.0;
 /// A call that takes longer in the program than the same call took when costs were measured does so
-/// because of its bytes: pages to allocate, caches missed. That part of the difference stays when
-/// the bytes are moved in larger pieces. Fitted likewise.
-const BYTES_STAY: f64 = 0.6;
+/// because of its bytes: pages to allocate, caches missed. The difference stays when the bytes are moved
+/// in larger pieces, as far as they can be the reason: so much for each. Fitted likewise.
+const BYTE_STAYS_NS: f64 = 0.15;
 
 // Standard deviations, as parts of the predicted time. Fitted so that the truth lies inside the
 // interval for 9 in 10 of the recorded predictions (`recorded` in the tests).
@@ -134,7 +134,8 @@ impl Kind<'_> {
         if self.waits_each_time() {
             return 0.0;
         }
-        (self.small_ns(costs) - self.measured_ns()).max(0.0) * BYTES_STAY
+        let longer = (self.small_ns(costs) - self.measured_ns()).max(0.0);
+        longer.min(BYTE_STAYS_NS * (self.bytes / self.calls.max(1)) as f64)
     }
 
     /// What being observed costs them, in nanoseconds.
@@ -412,26 +413,34 @@ mod tests {
     }
 
     /// The promise: the truth lies in the interval for at least 9 in 10 programs, and the median
-    /// error is at most 15 %. An interval that everything lies in would be worth nothing.
+    /// error is at most 15 %. An interval that everything lies in would be worth nothing. Of three
+    /// predictions the middle one is within a quarter for 17 in 20 programs, which 9 in 10 should be.
     #[test]
     fn predictions_hold_what_is_promised_of_them() {
+        let median = |values: &mut Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
         let (mut errors, mut widths, mut missed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut programs, mut near) = (0, 0);
         for program in recorded() {
+            let mut ratios = Vec::new();
             for mut profile in program.profiles {
                 judge(&mut profile);
                 // A program without any call on files is promised nothing.
                 let Some(said) = profile.prediction else { continue };
+                ratios.push(said.ratio / program.outcome);
                 errors.push((said.ratio / program.outcome - 1.0).abs());
                 widths.push(said.ratio_high / said.ratio_low);
                 if !(said.ratio_low..=said.ratio_high).contains(&program.outcome) {
                     missed.push(format!("{} {:.2}: {said:?}", program.name, program.outcome));
                 }
             }
+            if !ratios.is_empty() {
+                programs += 1;
+                near += i32::from((0.8..=1.25).contains(&median(&mut ratios)));
+            }
         }
-        let median = |values: &mut Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
         assert!(errors.len() >= 60, "{} predictions are recorded", errors.len());
         assert!(
             missed.len() * 10 <= errors.len(),
@@ -440,6 +449,7 @@ mod tests {
             errors.len()
         );
         assert!(median(&mut errors) <= 0.15, "{errors:?}");
+        assert!(near * 20 >= programs * 17, "{near} of {programs} within a quarter");
         // The first record was made on a very busy machine.
         assert!(median(&mut widths) <= 4.0, "{widths:?}");
     }
