@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use sweetspot_core::environment as names;
 use sweetspot_core::size::BufferSize;
+use sweetspot_core::why::Why;
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_report::shown::shown;
 use tempfile::TempDir;
@@ -24,7 +25,7 @@ const PROGRAM: &str = "dd";
 const RECORD: &str = "bs=200";
 const RECORD_BYTES: usize = 200;
 /// Enough for a buffer to show. The guard starts beside the program, and on a busy machine the first
-/// copy may have ended before it answers; so a copy without any reason is tried again, at more length.
+/// copy may have ended before it answers; so a copy without any other reason is tried again, at more length.
 const RECORDS: [usize; 3] = [5_000, 50_000, 500_000];
 /// A file is called buffered where at most one call in so many is left.
 const CALLS_PER_LEFT_MIN: u64 = 4;
@@ -42,8 +43,10 @@ pub struct Trial {
 }
 
 impl Trial {
-    fn is_whole(&self) -> bool {
-        self.reads.are_fewer() && self.writes.are_fewer()
+    /// Whether a longer copy would tell nothing else: all is buffered, or there is a reason why not that lasts.
+    fn is_telling(&self) -> bool {
+        let passes = |note: &String| *note == Why::NotAnswered.text();
+        self.reads.are_fewer() && self.writes.are_fewer() || !self.notes.iter().all(passes)
     }
 }
 
@@ -81,7 +84,7 @@ pub fn of(library: &Path) -> Result<Trial, Failure> {
     let mut trial = Trial::default();
     for records in RECORDS {
         trial = copy(&program, library, folder.path(), records)?;
-        if trial.is_whole() || !trial.notes.is_empty() {
+        if trial.is_telling() {
             break;
         }
     }
@@ -209,5 +212,26 @@ fn judge(summary: &Summary, program: &Path) -> Trial {
         reads: Counts::of(input),
         writes: Counts::of(output),
         notes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_that_was_late_is_given_a_longer_copy() {
+        let [few, all] = [Counts { made: 5000, left: 67 }, Counts { made: 5000, left: 5000 }];
+        let trial = |writes, notes: &[&str]| Trial {
+            reads: few,
+            writes,
+            notes: notes.iter().map(|note| (*note).to_owned()).collect(),
+            ..Trial::default()
+        };
+        let late = Why::NotAnswered.text();
+        assert!(trial(few, &[]).is_telling());
+        assert!(!trial(all, &[]).is_telling());
+        assert!(!trial(all, &[late]).is_telling());
+        assert!(trial(all, &[late, Why::SharedMemory.text()]).is_telling());
     }
 }
