@@ -17,6 +17,7 @@ use crate::engine::{
     sharing, space, spawns, table, unseen,
 };
 use crate::floor::errno::fail;
+use crate::floor::sys;
 use crate::observer::{self, ANY, Sharing, Watch};
 pub use crate::observer::{Kind, is_on as is_observed, ways};
 
@@ -355,6 +356,21 @@ pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
         syncs();
     }
     None
+}
+
+/// Before a library is loaded by its path, which the loader maps.
+///
+/// # Safety
+/// As of `fstatat`: a bad address is an error.
+pub unsafe fn loading(path: *const c_char) {
+    if !is_observed() {
+        // SAFETY: as the caller says.
+        return unsafe { mapping::loading(path) };
+    }
+    // SAFETY: as above.
+    if let Some(status) = unsafe { sys::status_at(libc::AT_FDCWD, path, 0) } {
+        observer::mapped(-1, &status);
+    }
 }
 
 /// Before the protection of memory changes.

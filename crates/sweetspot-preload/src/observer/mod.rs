@@ -313,20 +313,20 @@ pub fn special_use(fd: i32, why: Why) {
     change(fd, Tally::OtherCalls, Some(why));
 }
 
-/// The regular file, with that status, was mapped into memory: by none of its descriptors it would be
-/// buffered from now on.
+/// The regular file, with that status, was mapped into memory, by this descriptor or by none (-1): by none of
+/// its descriptors it would be buffered from now on.
 pub fn mapped(fd: i32, status: &sys::Status) {
     if !is_on() || is_borrowed() {
         return;
     }
     change(fd, Tally::Maps, Some(Why::Mapped));
     inodes::mapped(status.device, status.inode);
-    let record = SEEN.get(fd as usize).map(|seen| seen.record.load(Relaxed));
     each(|seen, other| {
-        // Files that are counted by folder have a record together, and few calls.
+        let is_same = |of: sys::Status| (of.device, of.inode) == (status.device, status.inode);
+        // Files that are counted by folder have few calls.
         if other != fd
             && seen.flags.load(Relaxed) & FOLDED == 0
-            && record == Some(seen.record.load(Relaxed))
+            && sys::status(other).is_some_and(is_same)
             && let Some(counts) = Counts::of(seen, other)
         {
             quiesce(seen, &counts, Some(Why::Mapped));

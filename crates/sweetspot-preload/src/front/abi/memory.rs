@@ -208,7 +208,7 @@ fn loading(path: *const c_char) {
     // Others are searched for among the libraries of the system.
     if name.contains(&b'/') {
         // SAFETY: as above.
-        unsafe { mapping::loading(path) };
+        unsafe { dispatch::loading(path) };
     }
 }
 

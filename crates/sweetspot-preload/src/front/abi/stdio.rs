@@ -150,7 +150,11 @@ macro_rules! fdopens {
             // For appending it sets O_APPEND.
             dispatch::hand_over(fd);
             let stream = next(fd, mode);
-            made(stream, mode_of(mode));
+            let mode = mode_of(mode);
+            if !stream.is_null() && mode.first() == Some(&b'a') {
+                dispatch::flags_set(fd, libc::O_APPEND);
+            }
+            made(stream, mode);
             stream
         }
     })*};
