@@ -18,7 +18,7 @@
 mod answers;
 mod terms;
 
-pub use terms::{Told, Transfer, Wish, World, Would};
+pub use terms::{Told, Transfer, Use, Wish, World, Would};
 
 use crate::append::{self, Handle, may_wait};
 use crate::auto::{Windows, append_bytes_first, append_bytes_wanted};
@@ -156,6 +156,12 @@ impl Shadow {
         self.on
     }
 
+    /// What it has of its file now.
+    pub fn has(&self, world: &World) -> Use {
+        let is_pending = self.pending_len > 0 && self.releases == world.releases;
+        Use { window: self.on && self.has_window, pending: is_pending }
+    }
+
     /// Calls were left out, so many times as many as were followed since the last gap, and a transfer begins
     /// `at`, as if it followed on the last one. Acquire and release points in the gap do not matter to this
     /// file, and its reads went on earning as they did.
@@ -194,6 +200,7 @@ impl Shadow {
     ) -> Wish {
         self.move_on(read);
         if self.passes_through {
+            world.before_read();
             world.acquire_point();
             return Wish::Nothing;
         }
@@ -225,6 +232,7 @@ impl Shadow {
     }
 
     fn learn_read(&mut self, read: Transfer, world: &mut World) -> Wish {
+        world.before_read();
         world.acquire_point();
         if read.is_positioned {
             let end = Near::to(read.at.wrapping_add(read.len));
@@ -255,9 +263,12 @@ impl Shadow {
         let Windows { bytes_max, bytes_sweet, bytes_first, dense_bytes } =
             Windows::new(self.buffer, &self.reads, self.told.read);
         let reach = read.at.saturating_add(read.len.max(bytes_max));
-        if self.pending_len > 0 && self.pending_at < reach && read.at < self.pending_end() {
+        let is_pending_there = self.pending_at < reach && read.at < self.pending_end();
+        if self.pending_len > 0 && (is_pending_there || world.beside.pending) {
             world.release_point();
             self.flush(count);
+        } else {
+            world.before_read();
         }
         let miss = Miss {
             at: read.at,
@@ -311,7 +322,7 @@ impl Shadow {
     ) -> Wish {
         self.move_on(write);
         if self.passes_through {
-            world.release_point();
+            world.write_passes();
             return Wish::Nothing;
         }
         if self.on && self.handle.gains_nothing(self.has_window) {
@@ -326,7 +337,7 @@ impl Shadow {
         }
         let bytes_max = self.append.bytes_max;
         if self.handle != Handle::Held || !may_wait(write.len, bytes_max) || write.done == 0 {
-            world.release_point();
+            world.write_passes();
             self.flush(&mut count);
             let asks = self.handle.is_asked_after(self.passed_writes);
             self.passed_writes += 1;
@@ -338,6 +349,12 @@ impl Shadow {
             self.flush(&mut count);
         }
         if self.pending_len == 0 {
+            if world.beside != Use::default() {
+                self.why |= Why::OpenTwice.bit();
+                self.passed_writes += 1;
+                world.write_passes();
+                return Wish::Nothing;
+            }
             (self.pending_at, self.releases, self.carried) = (write.at, world.releases, 0);
         }
         self.pending_len += write.done;
@@ -350,7 +367,7 @@ impl Shadow {
     }
 
     fn learn_write(&mut self, write: Transfer, world: &mut World) -> Wish {
-        world.release_point();
+        world.write_passes();
         self.passed_writes += 1;
         self.last_end = self.last_end.moved(write.done);
         self.learning = self.learning.after_write(write.len, write.done);
@@ -425,7 +442,7 @@ impl Shadow {
         mut count: impl FnMut(Would, u64),
     ) {
         self.move_on(write);
-        world.release_point();
+        world.write_passes();
         if self.is_append_placed() {
             self.flush(&mut count);
         } else {

@@ -44,6 +44,25 @@ pub struct World {
     pub acquires: u64,
     /// Release points: whatever others can notice. Everything that waits is written before each.
     pub releases: u64,
+    /// What other open file descriptions of this process have of the file that is asked about.
+    pub beside: Use,
+}
+
+/// What an open file description has of its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// A window, which others' bytes are news to.
+    pub window: bool,
+    /// Bytes that wait.
+    pub pending: bool,
+}
+
+impl Use {
+    /// What one and another have together.
+    #[must_use]
+    pub fn and(self, other: Use) -> Use {
+        Use { window: self.window || other.window, pending: self.pending || other.pending }
+    }
 }
 
 impl World {
@@ -55,6 +74,21 @@ impl World {
     /// Others may be about to notice something.
     pub fn release_point(&mut self) {
         self.releases = self.releases.wrapping_add(1);
+    }
+
+    /// The file is about to be read by the kernel, and other descriptions of it may have bytes that wait.
+    pub(super) fn before_read(&mut self) {
+        if self.beside.pending {
+            self.release_point();
+        }
+    }
+
+    /// A write of the file goes to the kernel: before it all that waits does, and windows of it are old.
+    pub(super) fn write_passes(&mut self) {
+        self.release_point();
+        if self.beside.window {
+            self.acquire_point();
+        }
     }
 }
 

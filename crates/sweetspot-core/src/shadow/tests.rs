@@ -280,3 +280,37 @@ fn reads_go_on_earning_in_a_gap() {
     program.read(10);
     assert!(program.shadow.is_on());
 }
+
+/// Calls of two descriptions of one file, by turns.
+fn in_turns(turns: u32, first: &mut Program, other: &mut Program, reads: bool) {
+    for _ in 0..turns {
+        first.world.beside = other.shadow.has(&first.world);
+        first.write(200);
+        let world = World { beside: first.shadow.has(&first.world), ..first.world };
+        other.world = world;
+        if reads { other.read(200) } else { other.write(200) }
+        first.world = other.world;
+    }
+}
+
+#[test]
+fn two_descriptions_of_a_file_do_not_wait_beside_each_other() {
+    let (mut one, mut other) = (Program::new(), Program::new());
+    in_turns(1000, &mut one, &mut other, false);
+    // What one has waiting goes out before the other writes, so that soon nothing waits any more.
+    for program in [&one, &other] {
+        let flushes = u64::from(POOR_FLUSHES_MAX);
+        program.check(&[(Would::Append, flushes), (Would::Flush, flushes)]);
+    }
+    assert_ne!(other.shadow.why() & Why::OpenTwice.bit(), 0);
+}
+
+#[test]
+fn a_write_beside_a_window_passes_through_and_is_news_to_it() {
+    let (mut writer, mut reader) = (Program::new(), Program::new());
+    (0..100).for_each(|_| reader.read(200));
+    assert!(reader.count(Would::Hit) > 0 && reader.count(Would::Ask) == 0);
+    in_turns(200, &mut writer, &mut reader, true);
+    writer.check(&[(Would::Append, 0)]);
+    assert!(reader.count(Would::Ask) > 100, "{}", reader.count(Would::Ask));
+}

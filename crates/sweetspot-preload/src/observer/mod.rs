@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 pub use sweetspot_core::observe::Kind;
 use sweetspot_core::observe::{Observations, PROCESSES_MAX, Process, Tally};
-use sweetspot_core::shadow::{World, Would};
+use sweetspot_core::shadow::{Use, World, Would};
 use sweetspot_core::trace::{Told, Trace};
 use sweetspot_core::why::Why;
 
@@ -186,7 +186,11 @@ fn clock_ns() -> u64 {
 /// The acquire and release points of this process so far.
 #[inline(always)]
 fn world_now() -> World {
-    World { acquires: ACQUIRES.load(Relaxed), releases: RELEASES.load(Relaxed) }
+    World {
+        acquires: ACQUIRES.load(Relaxed),
+        releases: RELEASES.load(Relaxed),
+        beside: Use::default(),
+    }
 }
 
 /// Counts an acquire point or a release point.

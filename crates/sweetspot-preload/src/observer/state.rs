@@ -60,6 +60,8 @@ pub(super) const PASS_THROUGH: u32 = 8;
 /// Counted in the record of its folder, until it proves busy. Most of them have no description: all
 /// there is to them is counted the short way, while `left` lasts.
 pub(super) const FOLDED: u32 = 16;
+/// The file may be open by another description, too.
+pub(super) const BESIDE_OTHERS: u32 = 32;
 
 pub(super) struct State {
     pub(super) position: u64,

@@ -8,12 +8,14 @@ use sweetspot_core::ledger::{PID_NAMESPACE_OF_MACHINE, Way};
 use sweetspot_core::observe::{
     IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, Tally, WAIT_NS, size_bucket,
 };
-use sweetspot_core::shadow::{self, Transfer, Wish, World, Would};
+use sweetspot_core::shadow::{self, Transfer, Use, Wish, World, Would};
 use sweetspot_core::trace::Told;
 use sweetspot_core::why::Why;
 
-use super::files::BUSY_CALLS;
-use super::state::{BURST_CALLS, Counts, FIRST_CALLS, FOLDED, OTHER, SEEN, Seen, State, gap};
+use super::files::{self, BUSY_CALLS};
+use super::state::{
+    BESIDE_OTHERS, BURST_CALLS, Counts, FIRST_CALLS, FOLDED, OTHER, SEEN, Seen, State, gap,
+};
 use super::{
     ACQUIRES, PID, RELEASES, TICKS, clock_ns, count_point, is_on, log, observations, places,
     world_now,
@@ -126,8 +128,12 @@ impl Watch {
             seen.with_state(false, |state| state.position = seen.position.load(Relaxed));
             return seen.unfold(self.fd);
         }
+        let beside = match seen.flags.load(Relaxed) & BESIDE_OTHERS {
+            0 => Use::default(),
+            _ => files::beside(seen, counts.exclusive),
+        };
         seen.with_state(counts.exclusive, |state| {
-            self.follow(state, seen, &counts, answer);
+            self.follow(state, seen, &counts, answer, beside);
             if is_folded && (state.left == FIRST_CALLS - BUSY_CALLS || state.weight > 1) {
                 state.save(&counts);
                 seen.unfold(self.fd);
@@ -177,13 +183,20 @@ impl Watch {
 
     /// Where the call went, and what buffering would have done with it.
     #[inline(always)]
-    pub(super) fn follow(&self, state: &mut State, seen: &Seen, counts: &Counts, answer: isize) {
+    pub(super) fn follow(
+        &self,
+        state: &mut State,
+        seen: &Seen,
+        counts: &Counts,
+        answer: isize,
+        beside: Use,
+    ) {
         let resumes = state.left == BURST_CALLS && state.weight > 1;
         if state.skip > 0 || resumes && self.kind == Kind::Seek {
             state.skip = state.skip.saturating_sub(1);
             return self.pass(state, answer);
         }
-        let before = world_now();
+        let before = World { beside, ..world_now() };
         let mut world = before;
         if resumes {
             let at = if self.at >= 0 { self.at as u64 } else { state.position };

@@ -7,10 +7,10 @@
 
 use super::recording::Recording;
 use super::{gather, model};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use sweetspot_core::cost::Cost;
 use sweetspot_core::ledger::BUFFER_AUTO;
-use sweetspot_core::shadow::{self, Shadow, Transfer, Wish, World, Would};
+use sweetspot_core::shadow::{self, Shadow, Transfer, Use, Wish, World, Would};
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::trace::{
     ACQUIRED, BY_STDIO, FROM_OUTSIDE, HANDED, Line, POSITIONED, RELEASED, RESUMED, Told,
@@ -41,9 +41,56 @@ struct Stream {
     shadow: Shadow,
 }
 
+/// All that are open.
+#[derive(Default)]
+struct Streams {
+    all: HashMap<u32, Stream>,
+    /// How many a process has of a record.
+    open: HashMap<(u32, usize), u32>,
+}
+
+impl Streams {
+    /// One begins, or is counted elsewhere from now on.
+    fn begin(&mut self, line: &Line, buffer: u32) {
+        let outside = line.value & FROM_OUTSIDE != 0;
+        let shadow = if outside { Shadow::OUTSIDE } else { Shadow::NEW }.with_buffer(buffer);
+        let (process, record) = (line.value as u32, line.at as usize);
+        let stream = match self.end(line.stream) {
+            Some(known) => Stream { record, ..known },
+            None => Stream { record, process, shadow },
+        };
+        *self.open.entry((stream.process, record)).or_default() += 1;
+        self.all.insert(line.stream, stream);
+    }
+
+    fn end(&mut self, number: u32) -> Option<Stream> {
+        let stream = self.all.remove(&number)?;
+        if let Some(open) = self.open.get_mut(&(stream.process, stream.record)) {
+            *open -= 1;
+        }
+        Some(stream)
+    }
+
+    /// What others of its process have of the file of one.
+    fn beside(&self, number: u32, world: &World) -> Use {
+        let Some(of) = self.all.get(&number) else { return Use::default() };
+        if self.open.get(&(of.process, of.record)).is_none_or(|open| *open < 2) {
+            return Use::default();
+        }
+        let others = self.all.iter().filter(|(other, stream)| {
+            **other != number && (stream.process, stream.record) == (of.process, of.record)
+        });
+        others.fold(Use::default(), |all, (_, other)| all.and(other.shadow.has(world)))
+    }
+}
+
 /// Tells shadows with buffers of one size what those of the run were told. By the number of their
-/// record, what they would have done.
-fn counts(lines: &[Line], buffer: BufferSize) -> HashMap<usize, Counts> {
+/// record, what they would have done. The files of a folder have a record together.
+fn counts(
+    lines: &[Line],
+    buffer: BufferSize,
+    is_folder: impl Fn(usize) -> bool,
+) -> HashMap<usize, Counts> {
     let bytes = match buffer {
         BufferSize::Off => return HashMap::new(),
         BufferSize::Auto => BUFFER_AUTO,
@@ -51,27 +98,25 @@ fn counts(lines: &[Line], buffer: BufferSize) -> HashMap<usize, Counts> {
     };
     let answers = answers(lines);
     let mut worlds: HashMap<u32, World> = HashMap::new();
-    let mut streams: HashMap<u32, Stream> = HashMap::new();
+    let mut streams = Streams::default();
     let mut all: HashMap<usize, Counts> = HashMap::new();
     for line in lines {
         if line.told == Told::Begin {
-            let new = if line.value & FROM_OUTSIDE != 0 { Shadow::OUTSIDE } else { Shadow::NEW };
-            let stream = streams.entry(line.stream).or_insert_with(|| Stream {
-                record: 0,
-                process: line.value as u32,
-                shadow: new.with_buffer(bytes),
-            });
-            // One that is known is counted elsewhere from now on.
-            stream.record = line.at as usize;
+            streams.begin(line, bytes);
             continue;
         }
-        let Some(stream) = streams.get_mut(&line.stream) else { continue };
+        let Some(stream) = streams.all.get(&line.stream) else { continue };
         let world = worlds.entry(stream.process).or_default();
+        world.beside = match is_folder(stream.record) {
+            true => Use::default(),
+            false => streams.beside(line.stream, world),
+        };
+        let Some(stream) = streams.all.get_mut(&line.stream) else { continue };
         let counted = all.entry(stream.record).or_insert([0; Would::COUNT]);
         let answers = answers.get(&line.stream).copied().unwrap_or_default();
         tell(line, stream, world, counted, &answers);
         if line.told == Told::End {
-            streams.remove(&line.stream);
+            streams.end(line.stream);
         }
     }
     all
@@ -198,8 +243,11 @@ fn reason(bits: u64) -> Why {
 
 /// What the run would have taken with another buffer; `None`: nothing was called.
 pub fn predict(recording: &Recording, lines: &[Line], buffer: BufferSize) -> Option<Prediction> {
-    let counts = counts(lines, buffer);
     let mut profile = recording.profile.clone();
+    let files = || profile.files.iter().zip(&recording.files);
+    let folders = files().filter(|(file, _)| file.together > 0);
+    let folders: HashSet<usize> = folders.map(|(_, record)| *record).collect();
+    let counts = counts(lines, buffer, |record| folders.contains(&record));
     for (file, record) in profile.files.iter_mut().zip(&recording.files) {
         let counts = counts.get(record).copied().unwrap_or([0; Would::COUNT]);
         file.buffered = gather::buffered(
