@@ -16,6 +16,7 @@
 //! one function.
 
 mod answers;
+mod seen;
 mod terms;
 
 pub use terms::{Told, Transfer, Use, Wish, World, Would};
@@ -134,32 +135,6 @@ impl Shadow {
     #[must_use]
     pub fn with_buffer(self, buffer: u32) -> Shadow {
         Shadow { buffer, ..self }
-    }
-
-    /// Whether it was open before the program started: others share its offset.
-    pub fn is_from_outside(&self) -> bool {
-        self.outside
-    }
-
-    /// Whether it passes through for good.
-    pub fn passes_through(&self) -> bool {
-        self.passes_through
-    }
-
-    /// The reasons for which calls passed through, as bits of [`Why`].
-    pub fn why(&self) -> u64 {
-        self.why
-    }
-
-    /// Whether it would have a buffer now: most calls then concern nobody else.
-    pub fn is_on(&self) -> bool {
-        self.on
-    }
-
-    /// What it has of its file now.
-    pub fn has(&self, world: &World) -> Use {
-        let is_pending = self.pending_len > 0 && self.releases == world.releases;
-        Use { window: self.on && self.has_window, pending: is_pending }
     }
 
     /// Calls were left out, so many times as many as were followed since the last gap, and a transfer begins

@@ -288,7 +288,11 @@ fn in_turns(turns: u32, first: &mut Program, other: &mut Program, reads: bool) {
         first.write(200);
         let world = World { beside: first.shadow.has(&first.world), ..first.world };
         other.world = world;
-        if reads { other.read(200) } else { other.write(200) }
+        if reads {
+            other.read(200)
+        } else {
+            other.write(200)
+        }
         first.world = other.world;
     }
 }

@@ -10,15 +10,13 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::ledger::TEXT_BYTES_MAX;
 use sweetspot_core::observe::{IS_INHERITED, IS_OTHER, IS_REGULAR, Record, Tally};
-use sweetspot_core::shadow::{Shadow, Use, World};
+use sweetspot_core::shadow::{Shadow, World};
 use sweetspot_core::why::Why;
 
-use super::state::{
-    BESIDE_OTHERS, CLOSE_ON_EXEC, Counts, FOLDED, OTHER, PASS_THROUGH, SEEN, SHARED, Seen,
-};
+use super::state::{CLOSE_ON_EXEC, Counts, FOLDED, OTHER, PASS_THROUGH, SEEN, SHARED, Seen};
 use super::{
-    GIVEN_UP, HIGHEST, OWNER, each, is_borrowed, is_on, made, name_program, observations, quiesce,
-    random, world_now,
+    GIVEN_UP, HIGHEST, OWNER, beside, is_borrowed, is_on, made, name_program, observations,
+    quiesce, random,
 };
 use crate::floor::{atomic, proc, sys};
 
@@ -123,59 +121,11 @@ pub(super) fn remember(seen: &'static Seen, fd: i32, record: &'static Record, fl
     seen.describe();
     let counts = seen.count_in(record);
     know(fd);
-    note_beside(seen, record);
+    beside::note(seen, record);
     let given_up = GIVEN_UP.load(Relaxed);
     if let Some(why) = Why::ALL.into_iter().find(|why| why.bit() == given_up) {
         quiesce(seen, &counts, Some(why));
     }
-}
-
-/// A descriptor means the file of this record now, which others may mean, too.
-fn note_beside(seen: &'static Seen, record: &'static Record) {
-    if record.tallies[Tally::Opens as usize].load(Relaxed) == 0 && !is_inherited(record)
-        || seen.flags.load(Relaxed) & FOLDED != 0
-    {
-        return;
-    }
-    let mut is_beside = 0;
-    each_beside(seen, |other| {
-        other.flags.fetch_or(BESIDE_OTHERS, Relaxed);
-        is_beside = BESIDE_OTHERS;
-    });
-    seen.flags.fetch_or(is_beside, Relaxed);
-}
-
-fn is_inherited(record: &Record) -> bool {
-    record.what.load(Relaxed) & IS_INHERITED != 0
-}
-
-/// All other open file descriptions of the file, by one descriptor at least.
-fn each_beside(seen: &Seen, mut with: impl FnMut(&'static Seen)) {
-    let (record, home) = (seen.record.load(Relaxed), seen.description.load(Relaxed));
-    each(|other, _| {
-        // Files that are counted by folder have a record together, and few calls.
-        let is_whole = other.flags.load(Relaxed) & FOLDED == 0;
-        if is_whole
-            && other.record.load(Relaxed) == record
-            && other.description.load(Relaxed) != home
-        {
-            with(other);
-        }
-    });
-}
-
-/// What other descriptions would have of the file.
-#[cold]
-pub(super) fn beside(seen: &'static Seen, exclusive: bool) -> Use {
-    let (mut all, world, mut is_alone) = (Use::default(), world_now(), true);
-    each_beside(seen, |other| {
-        is_alone = false;
-        other.with_state(exclusive, |state| all = all.and(state.shadow.has(&world)));
-    });
-    if is_alone {
-        seen.flags.fetch_and(!BESIDE_OTHERS, Relaxed);
-    }
-    all
 }
 
 /// A descriptor is in use from now on.

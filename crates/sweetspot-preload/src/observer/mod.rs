@@ -10,12 +10,14 @@
 //! are added to without a lock while the process has one thread and a record of its own.
 //!
 //! Here: processes, and what concerns all their files. `state` is what is known of a descriptor, `files` which
-//! record its calls are counted in, `watch` one call, `ways` the short way of those that come by the million,
-//! `log` what a recording keeps, `places` where in the program calls are made.
+//! record its calls are counted in, `beside` what others have of the same file, `watch` one call, `ways` the
+//! short way of those that come by the million, `log` what a recording keeps, `places` where in the program
+//! calls are made.
 //!
 //! Invariant: nothing here changes what a call does. No descriptor is kept, and errno stays.
 #![allow(unsafe_code)]
 
+mod beside;
 mod files;
 mod log;
 mod places;

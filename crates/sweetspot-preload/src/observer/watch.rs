@@ -12,13 +12,11 @@ use sweetspot_core::shadow::{self, Transfer, Use, Wish, World, Would};
 use sweetspot_core::trace::Told;
 use sweetspot_core::why::Why;
 
-use super::files::{self, BUSY_CALLS};
-use super::state::{
-    BESIDE_OTHERS, BURST_CALLS, Counts, FIRST_CALLS, FOLDED, OTHER, SEEN, Seen, State, gap,
-};
+use super::files::BUSY_CALLS;
+use super::state::{BURST_CALLS, Counts, FIRST_CALLS, FOLDED, OTHER, SEEN, Seen, State, gap};
 use super::{
-    ACQUIRES, PID, RELEASES, TICKS, clock_ns, count_point, is_on, log, observations, places,
-    world_now,
+    ACQUIRES, PID, RELEASES, TICKS, beside, clock_ns, count_point, is_on, log, observations,
+    places, world_now,
 };
 use crate::engine::{inodes, ledger};
 use crate::floor::sys;
@@ -128,10 +126,7 @@ impl Watch {
             seen.with_state(false, |state| state.position = seen.position.load(Relaxed));
             return seen.unfold(self.fd);
         }
-        let beside = match seen.flags.load(Relaxed) & BESIDE_OTHERS {
-            0 => Use::default(),
-            _ => files::beside(seen, counts.exclusive),
-        };
+        let beside = beside::others_have(seen, counts.exclusive);
         seen.with_state(counts.exclusive, |state| {
             self.follow(state, seen, &counts, answer, beside);
             if is_folded && (state.left == FIRST_CALLS - BUSY_CALLS || state.weight > 1) {
@@ -240,9 +235,7 @@ impl Watch {
             state.end_part(counts);
         }
         if world != before {
-            ACQUIRES.store(world.acquires, Relaxed);
-            RELEASES.store(world.releases, Relaxed);
-            log::know(&world);
+            keep(&world);
         }
     }
 
@@ -395,4 +388,12 @@ impl Watch {
             }
         }
     }
+}
+
+/// The world is now as shadows have left it.
+#[inline(always)]
+fn keep(world: &World) {
+    ACQUIRES.store(world.acquires, Relaxed);
+    RELEASES.store(world.releases, Relaxed);
+    log::know(world);
 }

@@ -1,0 +1,31 @@
+//! What others see of a shadow.
+
+use super::{Shadow, Use, World};
+
+impl Shadow {
+    /// Whether it was open before the program started: others share its offset.
+    pub fn is_from_outside(&self) -> bool {
+        self.outside
+    }
+
+    /// Whether it passes through for good.
+    pub fn passes_through(&self) -> bool {
+        self.passes_through
+    }
+
+    /// The reasons for which calls passed through, as bits of [`Why`].
+    pub fn why(&self) -> u64 {
+        self.why
+    }
+
+    /// Whether it would have a buffer now: most calls then concern nobody else.
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// What it has of its file now.
+    pub fn has(&self, world: &World) -> Use {
+        let is_pending = self.pending_len > 0 && self.releases == world.releases;
+        Use { window: self.on && self.has_window, pending: is_pending }
+    }
+}
