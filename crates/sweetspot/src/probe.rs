@@ -166,7 +166,10 @@ fn judge(live: &Live, program: &Path) -> Answer {
         return Answer::Not(Obstacle::new(format!("the library's trial inside the program {how}")));
     }
     let obstacle = || {
-        let why = main_reason(&live.why);
+        // That it was late is said below, in words that fit a guard that was waited for.
+        let lasting: Vec<Why> =
+            live.why.iter().copied().filter(|why| *why != Why::NotAnswered).collect();
+        let why = main_reason(&lasting);
         match (&live.no_guard, why) {
             (_, Some(why)) => Obstacle { reason: why.text().to_owned(), mend: mend(why, &name) },
             (Some(error), None) => Obstacle::new(error.to_string()),
@@ -203,9 +206,16 @@ fn main_reason(why: &[Why]) -> Option<Why> {
     why.iter().find(is_final).or(why.first()).copied()
 }
 
-/// Reasons that leave no way to buffer a file, as opposed to those for which it does not pay.
+/// Reasons that leave no way to buffer a file, as opposed to those for which it does not pay, or came too late.
 pub fn forbids(why: Why) -> bool {
-    !matches!(why, Why::TooFewCalls | Why::LargeTransfers | Why::RandomAccess | Why::NotWorthIt)
+    !matches!(
+        why,
+        Why::TooFewCalls
+            | Why::LargeTransfers
+            | Why::RandomAccess
+            | Why::NotWorthIt
+            | Why::NotAnswered
+    )
 }
 
 /// What may be done about a confinement of this process that keeps the library from working.

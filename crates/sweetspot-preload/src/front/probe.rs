@@ -32,10 +32,12 @@ const RECORDS: u64 = 512;
 const BUFFERED_MIN: u32 = 8;
 /// How long the guard may take to answer: on a busy machine it has to get its turn first.
 const PATIENCE_MS: u64 = 2000;
-/// Pauses meanwhile, each after as many writes as earn another question.
-const PAUSE_MS: u64 = 1;
-/// Records that are written at most: memory that is taken for a moment.
+/// Pauses meanwhile, each after as many writes as earn another question, and twice as long as the one before:
+/// it usually answers at once.
+const PAUSE_MS_MAX: u64 = 16;
+/// Records that are written at most: memory that is taken for a moment. Patience ends first.
 const WRITES_MAX: u64 = 16 << 10;
+const _: () = assert!(WRITES_MAX / WRITES_TO_EARN as u64 * PAUSE_MS_MAX > 2 * PATIENCE_MS);
 
 /// Tries everything, says so, and ends the process. Where there is nobody to be told it only ends.
 pub fn run(header: Option<&Header>) -> ! {
@@ -107,7 +109,7 @@ fn reads(header: &Header) -> u32 {
 fn writes(header: &Header) -> u32 {
     let Some(fd) = make_file() else { return 0 };
     dispatch::opened(fd, libc::O_RDWR | libc::O_CLOEXEC);
-    let began = clock::now_ms();
+    let (began, mut pause_ms) = (clock::now_ms(), 1);
     let (mut number, mut buffered, mut wrong) = (0, 0, false);
     while number < WRITES_MAX && buffered < BUFFERED_MIN {
         if number % u64::from(WRITES_TO_EARN) == 0 && number > 0 && buffered == 0 {
@@ -116,7 +118,8 @@ fn writes(header: &Header) -> u32 {
             if is_final || clock::now_ms().saturating_sub(began) > PATIENCE_MS {
                 break;
             }
-            pause();
+            pause(pause_ms);
+            pause_ms = (pause_ms * 2).min(PAUSE_MS_MAX);
         }
         let record = record(number);
         let from: *const u8 = record.as_ptr().cast();
@@ -171,6 +174,6 @@ fn end_file(fd: i32, header: &Header) {
     unsafe { sys::syscall!(SYS_close, fd as isize) };
 }
 
-fn pause() {
-    sys::futex_wait(&AtomicU32::new(0), 0, PAUSE_MS);
+fn pause(ms: u64) {
+    sys::futex_wait(&AtomicU32::new(0), 0, ms);
 }
