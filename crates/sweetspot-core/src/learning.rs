@@ -13,7 +13,7 @@
 //! ```
 
 use crate::append::is_small;
-use crate::policy::{BACKOFF_MAX, JUMP_PENALTY, NEAR_BYTES, READS_TO_EARN};
+use crate::policy::{ALONE_BYTES_MIN, BACKOFF_MAX, JUMP_PENALTY, NEAR_BYTES, READS_TO_EARN};
 
 /// The word. Cheap to copy; changed by compare-and-swap where it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,8 +178,14 @@ impl Learning {
     }
 
     /// Whether a window was earned before, and could not be had or did not pay.
-    pub fn has_backed_off(self) -> bool {
+    fn has_backed_off(self) -> bool {
         self.backoff() > 0
+    }
+
+    /// Whether the guard is asked if a file that was open before the program started is the process' alone: its
+    /// reads have earned a window twice, and so many bytes are left.
+    pub fn asks_whether_alone(self, left_bytes: u64) -> bool {
+        self.has_backed_off() && left_bytes >= ALONE_BYTES_MIN
     }
 
     /// Asks for as much as at first.

@@ -46,8 +46,10 @@ pub struct Shadow {
     on: bool,
     /// It passes through for good.
     passes_through: bool,
-    /// It was open before the program started: no window.
+    /// It was open before the program started, and is not known to be the process' alone: no window.
     outside: bool,
+    /// The guard was asked whether it is.
+    is_asked_after: bool,
     /// Its writes would wait with append placement: the kernel's offset stays its position.
     append_placed: bool,
     handle: Handle,
@@ -75,6 +77,8 @@ pub struct Shadow {
     served_bytes: u64,
     /// `World::acquires` when the window was filled or confirmed.
     acquires: u64,
+    /// The file was written since by another description.
+    is_stale: bool,
     pending_at: u64,
     pending_len: u64,
     /// Writes that wait.
@@ -101,6 +105,7 @@ impl Shadow {
         on: false,
         passes_through: false,
         outside: false,
+        is_asked_after: false,
         append_placed: false,
         handle: Handle::None,
         window: window::Pattern::NEW,
@@ -120,6 +125,7 @@ impl Shadow {
         served: 0,
         served_bytes: 0,
         acquires: 0,
+        is_stale: false,
         pending_at: 0,
         pending_len: 0,
         carried: 0,
@@ -128,7 +134,8 @@ impl Shadow {
         why: 0,
     };
 
-    /// A file that was open before the program started: it gets no window, its writes wait.
+    /// A file that was open before the program started: its writes wait, and it gets a window once it is known
+    /// to be the process' alone.
     pub const OUTSIDE: Shadow = Shadow { outside: true, ..Shadow::NEW };
 
     /// The same file under a buffer of that size ([`BUFFER_AUTO`] or bytes).
@@ -190,11 +197,12 @@ impl Shadow {
         }
         let end = self.window_at + self.window_len;
         let inside = read.at >= self.window_at && read.at.saturating_add(read.len) <= end;
-        if inside {
-            if self.acquires != world.acquires {
-                count(Would::Ask, 1);
-                self.acquires = world.acquires;
-            }
+        let is_asked = inside && self.acquires != world.acquires;
+        if is_asked {
+            count(Would::Ask, 1);
+        }
+        if inside && !(is_asked && self.is_stale) {
+            self.acquires = world.acquires;
             self.served += 1;
             self.served_bytes += read.len;
         } else if !self.miss(read, world, &mut count) {
@@ -265,6 +273,7 @@ impl Shadow {
                 count(Would::FillBytes, bytes);
                 world.acquire_point();
                 (self.window_at, self.window_len, self.acquires) = (read.at, bytes, world.acquires);
+                self.is_stale = false;
                 (self.served, self.served_bytes) = (u64::from(bytes > 0), read.done);
                 self.has_window = true;
                 let began_ns = self.now_ns;

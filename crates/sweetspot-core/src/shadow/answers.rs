@@ -11,14 +11,26 @@ impl Shadow {
         self.told = told;
     }
 
-    /// The window that reads have earned opens: the file has that many bytes.
+    /// The window that reads have earned opens: the file has that many bytes. One from outside is the process'
+    /// alone, of which the guard has to be asked: it answers before the next window is earned.
     pub fn open_window(&mut self, size: u64) {
         self.size = size;
-        if size.saturating_sub(self.position) < WINDOW_BYTES_MIN / 2 {
+        let left = size.saturating_sub(self.position);
+        if left < WINDOW_BYTES_MIN / 2 || self.outside && !self.is_known_alone(left) {
             self.learning = self.learning.back_off();
         } else {
             self.turn_on();
         }
+    }
+
+    fn is_known_alone(&mut self, left: u64) -> bool {
+        if self.is_asked_after {
+            self.outside = false;
+            self.learning = self.learning.without_backoff();
+            return true;
+        }
+        self.is_asked_after = self.learning.asks_whether_alone(left);
+        false
     }
 
     /// The handle that writes have earned was asked for. The guard answers before the next write; where

@@ -23,6 +23,11 @@ impl Shadow {
         self.on
     }
 
+    /// Another description has written to the file: its window is found to be old when it is asked.
+    pub fn written_beside(&mut self) {
+        self.is_stale = true;
+    }
+
     /// What it has of its file now.
     pub fn has(&self, world: &World) -> Use {
         let is_pending = self.pending_len > 0 && self.releases == world.releases;

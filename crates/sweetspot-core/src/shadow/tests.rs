@@ -281,6 +281,28 @@ fn reads_go_on_earning_in_a_gap() {
     assert!(program.shadow.is_on());
 }
 
+#[test]
+fn a_file_from_outside_gets_its_window_when_it_is_known_to_be_alone() {
+    let open = |size: u64| {
+        let mut program = Program::new();
+        program.shadow = Shadow::OUTSIDE;
+        let mut reads = 0u64;
+        while program.count(Would::Hit) == 0 && reads < 1000 {
+            let read = Transfer { at: reads, len: 1, done: 1, is_positioned: false };
+            let counts = &mut program.counts;
+            let count = |would, n| counts[would as usize] += n;
+            if program.shadow.read(read, &mut program.world, count) == Wish::Window {
+                program.shadow.open_window(size);
+            }
+            reads += 1;
+        }
+        reads
+    };
+    // Earned, and not worth a question; asked; answered; and the first hit.
+    assert_eq!(open(1 << 20), 16 + 32 + 64 + 1);
+    assert_eq!(open(32 << 10), 1000, "too little is left");
+}
+
 /// Calls of two descriptions of one file, by turns.
 fn in_turns(turns: u32, first: &mut Program, other: &mut Program, reads: bool) {
     for _ in 0..turns {
@@ -317,4 +339,17 @@ fn a_write_beside_a_window_passes_through_and_is_news_to_it() {
     in_turns(200, &mut writer, &mut reader, true);
     writer.check(&[(Would::Append, 0)]);
     assert!(reader.count(Would::Ask) > 100, "{}", reader.count(Would::Ask));
+}
+
+#[test]
+fn a_window_is_found_to_be_old_when_it_is_asked() {
+    let mut reader = Program::new();
+    (0..20).for_each(|_| reader.read(20));
+    reader.check(&[(Would::Hit, 4), (Would::Fill, 1), (Would::Ask, 0)]);
+    reader.shadow.written_beside();
+    reader.read(20);
+    reader.check(&[(Would::Fill, 1), (Would::Ask, 0)]);
+    reader.world.acquire_point();
+    (0..2).for_each(|_| reader.read(20));
+    reader.check(&[(Would::Hit, 7), (Would::Fill, 2), (Would::Ask, 1)]);
 }

@@ -6,7 +6,6 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::PLACE_NOWHERE;
-use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
 use super::eligible::Refusal;
@@ -36,7 +35,7 @@ pub fn take(file: &OpenFile, fd: i32, flags: i32, seen: &Seen) -> Result<(), Ref
     match (file.attachment.get(), file.entry().map(entries::answer)) {
         (Attachment::None, _) => {
             let left = status.size.saturating_sub(*position);
-            if !learned.has_backed_off() || left < policy::ALONE_BYTES_MIN {
+            if !learned.asks_whether_alone(left) {
                 return Err(Refusal::Later);
             }
             let asked = entries::ask(&entries::Ask {

@@ -121,7 +121,7 @@ pub(super) fn remember(seen: &'static Seen, fd: i32, record: &'static Record, fl
     seen.describe();
     let counts = seen.count_in(record);
     know(fd);
-    beside::note(seen, record);
+    beside::note(seen, fd, record);
     let given_up = GIVEN_UP.load(Relaxed);
     if let Some(why) = Why::ALL.into_iter().find(|why| why.bit() == given_up) {
         quiesce(seen, &counts, Some(why));

@@ -260,6 +260,7 @@ pub fn duplicated(old: i32, new: i32) {
     to.flags.store(from.flags.load(Relaxed) & !CLOSE_ON_EXEC, Relaxed);
     to.record.store(from.record.load(Relaxed), Relaxed);
     to.before.store(core::ptr::null_mut(), Relaxed);
+    to.inode.store(from.inode.load(Relaxed), Relaxed);
     know(new);
 }
 

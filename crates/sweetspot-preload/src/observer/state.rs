@@ -31,6 +31,8 @@ pub(super) struct Seen {
     pub(super) description: AtomicU32,
     /// In the child of a fork: the record of the parent, whose path it is.
     pub(super) before: AtomicPtr<Record>,
+    /// The number of its file, where others of that path were open at the same time; 0: not known.
+    pub(super) inode: AtomicU64,
 }
 
 /// What is known of an open file description, which duplicates share.
@@ -189,6 +191,7 @@ pub(super) const NOT_SEEN: Seen = Seen {
     flags: AtomicU32::new(0),
     description: AtomicU32::new(0),
     before: AtomicPtr::new(core::ptr::null_mut()),
+    inode: AtomicU64::new(0),
 };
 pub(super) static SEEN: [Seen; DESCRIPTORS_MAX] = [const { NOT_SEEN }; DESCRIPTORS_MAX];
 #[allow(clippy::declare_interior_mutable_const)]
@@ -280,6 +283,7 @@ impl Seen {
         self.left.store(0, Relaxed);
         self.armed.store(0, Relaxed);
         self.due.store(0, Relaxed);
+        self.inode.store(0, Relaxed);
         self.before.store(core::ptr::null_mut(), Relaxed);
         self.record.store(core::ptr::null_mut(), Relaxed);
     }

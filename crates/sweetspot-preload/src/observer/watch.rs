@@ -137,6 +137,9 @@ impl Watch {
                 seen.arm_file(state);
             }
         });
+        if self.kind == Kind::Write && beside.window {
+            beside::written(seen, counts.exclusive);
+        }
     }
 
     #[cold]

@@ -63,6 +63,15 @@ impl Streams {
         self.all.insert(line.stream, stream);
     }
 
+    /// One has written to its file beside windows of others.
+    fn written(&mut self, number: u32) {
+        let Some(of) = self.all.get(&number) else { return };
+        let file = (of.process, of.record);
+        let others = self.all.iter_mut().filter(|(other, _)| **other != number);
+        let others = others.filter(|(_, stream)| (stream.process, stream.record) == file);
+        others.for_each(|(_, stream)| stream.shadow.written_beside());
+    }
+
     fn end(&mut self, number: u32) -> Option<Stream> {
         let stream = self.all.remove(&number)?;
         if let Some(open) = self.open.get_mut(&(stream.process, stream.record)) {
@@ -115,6 +124,10 @@ fn counts(
         let counted = all.entry(stream.record).or_insert([0; Would::COUNT]);
         let answers = answers.get(&line.stream).copied().unwrap_or_default();
         tell(line, stream, world, counted, &answers);
+        let is_written = line.told == Told::Write && world.beside.window;
+        if is_written {
+            streams.written(line.stream);
+        }
         if line.told == Told::End {
             streams.end(line.stream);
         }
