@@ -192,6 +192,9 @@ pub struct Observations {
     /// Processes and records handed out (may run past the limits).
     pub processes_used: AtomicU32,
     pub records_used: AtomicU32,
+    /// 1: what the program was given to read is another process', too.
+    pub input_is_shared: AtomicU32,
+    pub _reserved: AtomicU32,
     /// 1 more than the index of the first record in each chain.
     pub buckets: [AtomicU32; BUCKETS],
     pub processes: [Process; PROCESSES_MAX],
@@ -370,6 +373,8 @@ mod tests {
         Box::new(Observations {
             processes_used: AtomicU32::new(0),
             records_used: AtomicU32::new(0),
+            input_is_shared: AtomicU32::new(0),
+            _reserved: AtomicU32::new(0),
             buckets: core::array::from_fn(|_| AtomicU32::new(0)),
             processes: core::array::from_fn(process),
             records: core::array::from_fn(record),

@@ -19,7 +19,7 @@
 //! own rights: the handle decides which file is written, the write buffer that this guard gave out
 //! decides which bytes. Both are remembered here and not read back.
 
-mod alone;
+pub mod alone;
 mod deaths;
 mod handles;
 mod living;

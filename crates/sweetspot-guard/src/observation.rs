@@ -5,7 +5,7 @@
 //! write there, also ones that have given up rights since: what is read is taken for numbers and
 //! names, never for places.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use sweetspot_core::trace::{self, Line, TRACE_AT, Trace};
 use sweetspot_core::why::Why;
 
 use crate::error::{Error, ErrorKind};
+use crate::guard::alone::is_alone;
 use crate::session::{FOLDER, MAKE, Settings, fill, make_file, not_made};
 use crate::sys::{self, Mapped};
 
@@ -76,6 +77,14 @@ impl Observation {
             Ok((counters, trace)) => Ok(Observation { counters, trace, path, _file: file }),
             Err(error) => Err(not_made(&path, folder, error)),
         }
+    }
+
+    /// Finds out whether others have what this process, which is about to become the program, was given to read: a
+    /// file that others have is not buffered.
+    pub fn look_at_input(&self, pid: u32) {
+        let is_file = fs::metadata(format!("/proc/{pid}/fd/0")).is_ok_and(|file| file.is_file());
+        let is_shared = is_file && !is_alone(pid, 0);
+        self.counters.input_is_shared.store(u32::from(is_shared), Relaxed);
     }
 
     /// The file, for the program's environment.

@@ -195,11 +195,12 @@ const FORWARDED: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::S
 impl Child {
     /// Starts the program in a process of its own, in the caller's process group: the first of the images whose
     /// format the system knows. From here on this process ignores SIGINT and SIGQUIT, and has no
-    /// standard input, also where that failed.
+    /// standard input, also where that failed. `before` is called when only the child has that; the program
+    /// begins afterwards.
     ///
     /// # Errors
     /// The errno of `fork`, or that of `execve` in the child.
-    pub fn start(images: &[&Image]) -> io::Result<Child> {
+    pub fn start(images: &[&Image], before: impl FnOnce(u32)) -> io::Result<Child> {
         let pointers: Vec<_> = images.iter().map(|image| image.pointers()).collect();
         let (said_here, said_there) = io::pipe()?;
         let (waits_there, waits_here) = io::pipe()?;
@@ -245,6 +246,7 @@ impl Child {
         }
         drop(said_there);
         give_up_standard_input();
+        before(pid as u32);
         // The child goes on.
         drop(waits_here);
         let child = Child { pid, awaited };

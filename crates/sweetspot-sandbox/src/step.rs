@@ -109,7 +109,7 @@ fn attempt(arguments: &Step, inside: &Inside<'_>, report: &mut StepReport) -> Re
     let image = Image::new(&program, &arguments.command, &environment).map_err(refused)?;
     report.pids.0 = std::process::id();
     let started = Instant::now();
-    let child = Child::start(&[&image]).map_err(refused)?;
+    let child = Child::start(&[&image], |_| {}).map_err(refused)?;
     let end = child.wait();
     report.seconds = started.elapsed().as_secs_f64();
     report.end = Some(match end {

@@ -368,19 +368,19 @@ impl Start<'_> {
         attempt().expect_err("exec returns only failures")
     }
 
-    /// Starts it below this process; says when.
+    /// Starts it below this process, after `before` was told of the process; says when.
     ///
     /// # Errors
     /// Where it cannot be started.
-    pub fn as_child(&self) -> Result<(Child, Instant), Failure> {
+    pub fn as_child(&self, before: impl FnOnce(u32)) -> Result<(Child, Instant), Failure> {
         let started = Instant::now();
-        let child = Child::start(&[&self.image()?, &self.image_for_shell()?]);
+        let child = Child::start(&[&self.image()?, &self.image_for_shell()?], before);
         child.map(|child| (child, started)).map_err(|error| self.refused(&error))
     }
 
     /// Waits until it has ended and everything that it left is written, and ends as it did.
     fn and_wait(&self, session: Option<&mut RunSession>) -> Result<Ended, Failure> {
-        let (child, _) = self.as_child()?;
+        let (child, _) = self.as_child(|_| {})?;
         let pid = child.pid();
         let ended = child.wait();
         if let Some(session) = session {
@@ -400,7 +400,7 @@ impl Start<'_> {
         session: Option<&mut RunSession>,
         report: Preview,
     ) -> Result<Ended, Failure> {
-        let (child, started) = self.as_child()?;
+        let (child, started) = self.as_child(|_| {})?;
         let pid = child.pid();
         let ended = child.wait();
         let seconds = started.elapsed().as_secs_f64();

@@ -90,7 +90,7 @@ fn is_asked_for(entry: &Entry, question: &Question) -> bool {
 }
 
 /// Whether no other descriptor of any process is of this one's description, as far as anyone can tell.
-fn is_alone(pid: u32, fd: i32) -> bool {
+pub fn is_alone(pid: u32, fd: i32) -> bool {
     Look::begin(pid, fd).and_then(Look::finds_nobody).unwrap_or(false)
 }
 

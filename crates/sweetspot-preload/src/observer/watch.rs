@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use sweetspot_core::cost::Cost;
 use sweetspot_core::ledger::{PID_NAMESPACE_OF_MACHINE, Way};
 use sweetspot_core::observe::{
-    IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, Tally, WAIT_NS, size_bucket,
+    IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, Observations, Tally, WAIT_NS, size_bucket,
 };
 use sweetspot_core::shadow::{self, Transfer, Use, Wish, World, Would};
 use sweetspot_core::trace::Told;
@@ -311,12 +311,15 @@ impl Watch {
         at
     }
 
-    /// Whether what came from outside is another process', too. The guard would look at all of them; here
-    /// nobody but the parent is asked, from which it came most often.
+    /// Whether what came from outside is another process', too. The guard would look at all of them. Of what the
+    /// first program was given to read `profile` has done so; of others nobody but the parent is asked, from which
+    /// they came most often.
     fn is_shared(&self, flags: i32) -> bool {
         let parent = (sys::parent_id(), self.fd);
         let namespace = ledger::ledger().map(|ledger| ledger.header.pid_namespace.load(Relaxed));
+        let is_given = |all: &Observations| all.input_is_shared.load(Relaxed) != 0;
         flags & libc::O_ACCMODE != libc::O_RDONLY
+            || self.fd == 0 && observations().is_some_and(is_given)
             || namespace != Some(PID_NAMESPACE_OF_MACHINE)
             || sys::is_same_description(self.fd, parent) != Some(false)
     }

@@ -195,7 +195,7 @@ struct Run {
 fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<Run, Failure> {
     let mut kernel = Kernel::before();
     let before = taken_by_children();
-    let (child, started) = start.as_child()?;
+    let (child, started) = start.as_child(|pid| observation.look_at_input(pid))?;
     let is_watched = std::io::stderr().is_terminal();
     let mut lines = Progress { started, shown: 0, before: (0, 0), looked: started };
     let pid = child.pid();

@@ -411,3 +411,24 @@ fn standard_input_is_the_programs_alone_before_it_starts() {
     assert_eq!(ended.code(), Some(0));
     assert!(fs::read_to_string(place.work().join("trace")).unwrap().contains("(DELAYED)"));
 }
+
+/// What a script reads on from afterwards stays as it is, so nothing is promised of it.
+#[test]
+fn standard_input_that_a_script_has_too_is_not_promised() {
+    let place = Place::new();
+    place.write("in.txt", "a line of some length\n".repeat(4000).as_bytes());
+    let hits = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_sweetspot"), "profile", "--json", "p.json"]);
+        shell.args(["--output", "report", "--", "sh", "-c", "while read line; do :; done"]);
+        shell.current_dir(place.work()).env("SWEETSPOT_CACHE", place.cache());
+        assert!(shell.status().unwrap().success());
+        let profile = fs::read(place.work().join("p.json")).unwrap();
+        let profile = serde_json::from_slice(&profile).unwrap();
+        number(&file(&profile, &place.work().join("in.txt"))["buffered"], "hits")
+    };
+    // Some shells keep what they redirect until the program has ended.
+    let alone = hits("exec \"$0\" \"$@\" < in.txt");
+    let shared = hits("{ \"$0\" \"$@\"; cat; } < in.txt");
+    assert!(alone > 80_000 && shared == 0, "{alone} {shared}");
+}
