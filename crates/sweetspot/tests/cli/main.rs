@@ -4,6 +4,7 @@
 //! Each rule is checked in the ways a program can be started: by becoming it, and by waiting for
 //! it. Not here: whether the bytes are right (the library's tests).
 
+use test_start as _;
 use test_start::skip;
 
 #[path = "../compiler/mod.rs"]
