@@ -13,7 +13,7 @@ impl Shadow {
         self.passes_through
     }
 
-    /// The reasons for which calls passed through, as bits of [`Why`].
+    /// The reasons for which calls passed through, as bits of [`crate::why::Why`].
     pub fn why(&self) -> u64 {
         self.why
     }
