@@ -373,8 +373,13 @@ impl Start<'_> {
     /// # Errors
     /// Where it cannot be started.
     pub fn as_child(&self, before: impl FnOnce(u32)) -> Result<(Child, Instant), Failure> {
-        let started = Instant::now();
-        let child = Child::start(&[&self.image()?, &self.image_for_shell()?], before);
+        let mut started = Instant::now();
+        // What is done before is no time of the program's.
+        let begin = |pid| {
+            before(pid);
+            started = Instant::now();
+        };
+        let child = Child::start(&[&self.image()?, &self.image_for_shell()?], begin);
         child.map(|child| (child, started)).map_err(|error| self.refused(&error))
     }
 
