@@ -66,6 +66,15 @@ unsafe fn set_apart() {
     }
 }
 
+/// Whether the whole machine's processes are seen. From inside of a container it is not known who outside has a
+/// file, too, so what the program was given open is never its own there.
+pub fn sees_all_processes() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    /// Inode of the pid namespace of a machine.
+    const MACHINE: u64 = 0xefff_fffc;
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == MACHINE)
+}
+
 /// A test, or a part of it, is left out for that reason. Where `CI` is set everything is there.
 ///
 /// # Panics

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// A look that something came in the way of has another chance.
+const TRIES_MAX: u32 = 3;
+
 #[test]
 fn counts_are_exact_and_sequential_records_will_gain() {
     let place = Place::new();
@@ -418,9 +421,11 @@ fn standard_input_that_a_script_has_too_is_not_promised() {
     let place = Place::new();
     place.write("in.txt", "a line of some length\n".repeat(4000).as_bytes());
     let hits = |script: &str| {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", script, env!("CARGO_BIN_EXE_sweetspot"), "profile", "--json", "p.json"]);
-        shell.args(["--output", "report", "--", "sh", "-c", "while read line; do :; done"]);
+        // A session of its own: in the one that the machine began with nobody may look at the first process.
+        let mut shell = Command::new("setsid");
+        shell.args(["--wait", "sh", "-c", script, env!("CARGO_BIN_EXE_sweetspot"), "profile"]);
+        shell.args(["--json", "p.json", "--output", "report", "--", "sh", "-c"]);
+        shell.arg("while read line; do :; done");
         shell.current_dir(place.work()).env("SWEETSPOT_CACHE", place.cache());
         assert!(shell.status().unwrap().success());
         let profile = fs::read(place.work().join("p.json")).unwrap();
@@ -428,7 +433,9 @@ fn standard_input_that_a_script_has_too_is_not_promised() {
         number(&file(&profile, &place.work().join("in.txt"))["buffered"], "hits")
     };
     // Some shells keep what they redirect until the program has ended.
-    let alone = hits("exec \"$0\" \"$@\" < in.txt");
-    let shared = hits("{ \"$0\" \"$@\"; cat; } < in.txt");
-    assert!(alone > 80_000 && shared == 0, "{alone} {shared}");
+    let alone = "exec \"$0\" \"$@\" < in.txt";
+    // Where many processes begin meanwhile, the look may find no end.
+    let is_promised = (0..TRIES_MAX).any(|_| hits(alone) > 80_000);
+    assert_eq!(is_promised, test_start::sees_all_processes());
+    assert_eq!(hits("{ \"$0\" \"$@\"; cat; } < in.txt"), 0);
 }
