@@ -2,9 +2,6 @@
 
 use super::*;
 
-/// A look that something came in the way of has another chance.
-const TRIES_MAX: u32 = 3;
-
 #[test]
 fn counts_are_exact_and_sequential_records_will_gain() {
     let place = Place::new();
