@@ -16,6 +16,7 @@
 //! one function.
 
 mod answers;
+mod gaps;
 mod seen;
 mod terms;
 
@@ -77,8 +78,11 @@ pub struct Shadow {
     served_bytes: u64,
     /// `World::acquires` when the window was filled or confirmed.
     acquires: u64,
-    /// The file was written since by another description.
+    /// The window would be found to be old when it is asked: the file was written since by another description, or
+    /// so shortly before that its times tell nothing.
     is_stale: bool,
+    /// The file was changed shortly before it was last looked at.
+    is_recent: bool,
     pending_at: u64,
     pending_len: u64,
     /// Writes that wait.
@@ -126,6 +130,7 @@ impl Shadow {
         served_bytes: 0,
         acquires: 0,
         is_stale: false,
+        is_recent: false,
         pending_at: 0,
         pending_len: 0,
         carried: 0,
@@ -142,22 +147,6 @@ impl Shadow {
     #[must_use]
     pub fn with_buffer(self, buffer: u32) -> Shadow {
         Shadow { buffer, ..self }
-    }
-
-    /// Calls were left out, so many times as many as were followed since the last gap, and a transfer begins
-    /// `at`, as if it followed on the last one. Acquire and release points in the gap do not matter to this
-    /// file, and its reads went on earning as they did.
-    pub fn resume(&mut self, at: u64, world: &World, times: u32) {
-        (self.acquires, self.releases) = (world.acquires, world.releases);
-        let moved = at.wrapping_sub(self.end);
-        // No place lies before the beginning of a file.
-        let there = |place: u64| Some(place.wrapping_add(moved)).filter(|to| *to <= FARTHEST);
-        self.window_at = there(self.window_at).unwrap_or_default();
-        self.pending_at = there(self.pending_at).unwrap_or_default();
-        (self.end, self.last_end) = (at, Near::to(at));
-        let earned = self.learning.score().saturating_sub(self.score);
-        self.learning = self.learning.with_more_score(earned.saturating_mul(times));
-        self.score = self.learning.score();
     }
 
     /// Whether its writes wait with append placement.
@@ -195,6 +184,7 @@ impl Shadow {
         if !self.on {
             return self.learn_read(read, world);
         }
+        let mut wish = Wish::Nothing;
         let end = self.window_at + self.window_len;
         let inside = read.at >= self.window_at && read.at.saturating_add(read.len) <= end;
         let is_asked = inside && self.acquires != world.acquires;
@@ -207,11 +197,13 @@ impl Shadow {
             self.served_bytes += read.len;
         } else if !self.miss(read, world, &mut count) {
             return Wish::Nothing;
+        } else if self.is_recent {
+            wish = Wish::Times;
         }
         self.now_ns += PROGRAM_NS;
         count(Would::Hit, 1);
         count(Would::HitBytes, read.done);
-        Wish::Nothing
+        wish
     }
 
     fn learn_read(&mut self, read: Transfer, world: &mut World) -> Wish {
@@ -273,7 +265,7 @@ impl Shadow {
                 count(Would::FillBytes, bytes);
                 world.acquire_point();
                 (self.window_at, self.window_len, self.acquires) = (read.at, bytes, world.acquires);
-                self.is_stale = false;
+                self.is_stale = self.is_recent;
                 (self.served, self.served_bytes) = (u64::from(bytes > 0), read.done);
                 self.has_window = true;
                 let began_ns = self.now_ns;
@@ -323,6 +315,7 @@ impl Shadow {
         if self.handle != Handle::Held || !may_wait(write.len, bytes_max) || write.done == 0 {
             world.write_passes();
             self.flush(&mut count);
+            self.note_times(true);
             let asks = self.handle.is_asked_after(self.passed_writes);
             self.passed_writes += 1;
             return if asks { Wish::Handle } else { Wish::Nothing };
@@ -484,6 +477,8 @@ impl Shadow {
         }
         count(Would::Flush, 1);
         count(Would::FlushBytes, len);
+        // A change of its own shows in its times like any other.
+        self.note_times(true);
         let began_ns = self.now_ns;
         self.writes.begin(began_ns, len);
         self.now_ns += self.told.write.unwrap_or(Cost::USUAL).of_ns(len);

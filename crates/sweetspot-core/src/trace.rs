@@ -36,9 +36,9 @@ pub enum Told {
     HandOver,
     /// It passes through for good. `value`: the bit of the reason.
     Refuse,
-    /// Reads have earned a window. `at`: the size of the file.
+    /// Reads have earned a window. `at`: the size of the file; `value`: whether it was changed lately.
     Window,
-    /// Writes have earned a handle, and wait at their position.
+    /// Writes have earned a handle, and wait at their position. `at` and `value`: as above.
     Handle,
     /// The same with append placement: at the end of the file, or at an offset that others share.
     HandleToAppend,
@@ -51,11 +51,13 @@ pub enum Told {
     Costs,
     /// While nothing waits. `value`: whether its writes are appended from now on.
     Placed,
+    /// `value`: whether the file was changed lately, which is no more as it was.
+    Times,
 }
 
 impl Told {
     /// All of them, in the order of their numbers, from 1.
-    pub const ALL: [Told; 13] = [
+    pub const ALL: [Told; 14] = [
         Told::Begin,
         Told::Read,
         Told::Write,
@@ -69,6 +71,7 @@ impl Told {
         Told::End,
         Told::Costs,
         Told::Placed,
+        Told::Times,
     ];
 }
 

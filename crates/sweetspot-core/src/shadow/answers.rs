@@ -23,6 +23,12 @@ impl Shadow {
         }
     }
 
+    /// Whether the file was changed so shortly before its window was filled that a change since would not show in
+    /// its times: then the window is not believed when the file is asked.
+    pub fn note_times(&mut self, is_recent: bool) {
+        (self.is_recent, self.is_stale) = (is_recent, is_recent);
+    }
+
     fn is_known_alone(&mut self, left: u64) -> bool {
         if self.is_asked_after {
             self.outside = false;
@@ -33,16 +39,17 @@ impl Shadow {
         false
     }
 
-    /// The handle that writes have earned was asked for. The guard answers before the next write; where
-    /// it takes longer, as many more writes pass through.
-    pub fn ask_for_handle(&mut self) {
+    /// The handle that writes have earned was asked for: the file has that many bytes. The guard answers before
+    /// the next write; where it takes longer, as many more writes pass through.
+    pub fn ask_for_handle(&mut self, size: u64) {
+        self.size = self.size.max(size);
         self.handle = Handle::Asked { is_answered: true };
     }
 
     /// The same for a file with append placement: it is open for appending, or came from outside.
-    pub fn ask_for_handle_to_append(&mut self) {
+    pub fn ask_for_handle_to_append(&mut self, size: u64) {
         self.append_placed = true;
-        self.ask_for_handle();
+        self.ask_for_handle(size);
     }
 
     /// While nothing waits, it was set whether its writes are appended.

@@ -25,7 +25,12 @@ impl Shadow {
 
     /// Another description has written to the file: its window is found to be old when it is asked.
     pub fn written_beside(&mut self) {
-        self.is_stale = true;
+        self.note_times(true);
+    }
+
+    /// Whether its file was changed shortly before it was last looked at.
+    pub fn is_recent(&self) -> bool {
+        self.is_recent
     }
 
     /// What it has of its file now.

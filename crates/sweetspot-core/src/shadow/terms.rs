@@ -109,6 +109,8 @@ pub enum Wish {
     Nothing,
     /// Reads have earned a window: answer with [`super::Shadow::open_window`] or [`super::Shadow::refuse`].
     Window,
+    /// A window of a file that was changed lately was filled: answer with [`super::Shadow::note_times`].
+    Times,
     /// Writes have earned a handle: answer with [`super::Shadow::ask_for_handle`] or [`super::Shadow::refuse_writes`].
     Handle,
 }

@@ -10,6 +10,8 @@ struct Program {
     at: u64,
     /// Whether its writes wait with append placement.
     append_placed: bool,
+    /// Whether the file was changed lately.
+    is_recent: bool,
 }
 
 impl Program {
@@ -20,6 +22,7 @@ impl Program {
             counts: [0; Would::COUNT],
             at: 0,
             append_placed: false,
+            is_recent: false,
         }
     }
 
@@ -33,7 +36,11 @@ impl Program {
             Wish::Window if self.shadow.is_from_outside() => {
                 self.shadow.refuse(Why::FromOutside, &mut self.world, |_, _| {});
             }
-            Wish::Window => self.shadow.open_window(1 << 40),
+            Wish::Window => {
+                self.shadow.open_window(1 << 40);
+                self.shadow.note_times(self.is_recent);
+            }
+            Wish::Times => self.shadow.note_times(self.is_recent),
             _ => {}
         }
         self.at += len;
@@ -46,8 +53,8 @@ impl Program {
             counts[would as usize] += n;
         });
         match wish {
-            Wish::Handle if self.append_placed => self.shadow.ask_for_handle_to_append(),
-            Wish::Handle => self.shadow.ask_for_handle(),
+            Wish::Handle if self.append_placed => self.shadow.ask_for_handle_to_append(0),
+            Wish::Handle => self.shadow.ask_for_handle(0),
             _ => {}
         }
         self.at += len;
@@ -68,6 +75,27 @@ impl Program {
             expected.iter().map(|(would, _)| (*would, self.count(*would))).collect();
         assert_eq!(found, expected);
     }
+}
+
+/// Where news come between two reads, a file is asked whether it changed, and of one that was just written
+/// it cannot say so.
+#[test]
+fn windows_of_files_that_were_changed_lately_are_not_believed_after_news() {
+    let mut program = Program { is_recent: true, ..Program::new() };
+    (0..16).for_each(|_| program.read(200));
+    let asked = |program: &mut Program| {
+        (0..4).for_each(|_| {
+            program.read(200);
+            program.world.acquire_point();
+        });
+        (program.count(Would::Ask), program.count(Would::Fill))
+    };
+    assert_eq!(asked(&mut program), (3, 4));
+    // It is looked at again with each window.
+    program.is_recent = false;
+    assert_eq!(asked(&mut program), (7, 5));
+    program.shadow.written_beside();
+    assert_eq!(asked(&mut program), (11, 6));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use sweetspot_core::observe::{
     IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, Observations, Tally, WAIT_NS, size_bucket,
 };
 use sweetspot_core::shadow::{self, Transfer, Use, Wish, World, Would};
+use sweetspot_core::stamps::would_show_a_change;
 use sweetspot_core::trace::Told;
 use sweetspot_core::why::Why;
 
@@ -19,7 +20,7 @@ use super::{
     places, world_now,
 };
 use crate::engine::{inodes, ledger};
-use crate::floor::sys;
+use crate::floor::{clock, sys};
 
 /// A call in flight.
 pub struct Watch {
@@ -353,6 +354,9 @@ impl Watch {
         world: &mut World,
     ) {
         let status = sys::status(self.fd).unwrap_or_default();
+        if wish == Wish::Times {
+            return look_at_times(&status, state, counts, world);
+        }
         counts.record.size.fetch_max(status.size, Relaxed);
         let flags = sys::open_flags(self.fd).unwrap_or(0);
         let against = self.against(wish, state, flags, &status);
@@ -369,6 +373,8 @@ impl Watch {
             log::tell(state, counts, world, Told::Costs, word(told.read), word(told.write));
             state.shadow.tell(told);
         }
+        let is_recent = is_recent(&status);
+        state.shadow.note_times(is_recent);
         match (wish, against) {
             (_, Some(why)) => {
                 if why == Why::NotRegular && status.is_noticed {
@@ -377,7 +383,7 @@ impl Watch {
                 state.change(counts, world, Some(why));
             }
             (Wish::Window, None) => {
-                log::tell(state, counts, world, Told::Window, status.size, 0);
+                log::tell(state, counts, world, Told::Window, status.size, is_recent.into());
                 state.shadow.open_window(status.size);
             }
             (_, None) if !sys::file_size_unlimited() => {
@@ -385,15 +391,31 @@ impl Watch {
                 state.shadow.refuse_writes(Why::FileSizeLimit);
             }
             (_, None) if flags & libc::O_APPEND != 0 || state.shadow.is_from_outside() => {
-                log::tell(state, counts, world, Told::HandleToAppend, 0, 0);
-                state.shadow.ask_for_handle_to_append();
+                let told = Told::HandleToAppend;
+                log::tell(state, counts, world, told, status.size, is_recent.into());
+                state.shadow.ask_for_handle_to_append(status.size);
             }
             (_, None) => {
-                log::tell(state, counts, world, Told::Handle, 0, 0);
-                state.shadow.ask_for_handle();
+                log::tell(state, counts, world, Told::Handle, status.size, is_recent.into());
+                state.shadow.ask_for_handle(status.size);
             }
         }
     }
+}
+
+/// A window was filled of a file that was changed lately: whether it still is so.
+fn look_at_times(status: &sys::Status, state: &mut State, counts: &Counts, world: &World) {
+    let is_recent = is_recent(status);
+    if is_recent != state.shadow.is_recent() {
+        log::tell(state, counts, world, Told::Times, 0, is_recent.into());
+    }
+    state.shadow.note_times(is_recent);
+}
+
+/// Whether a change of the file that comes now would not show in its times.
+fn is_recent(status: &sys::Status) -> bool {
+    let age_ns = clock::max_age_ms() * 1_000_000;
+    !would_show_a_change(status.mtime_ns, status.ctime_ns, clock::wall_ns(), age_ns)
 }
 
 /// The world is now as shadows have left it.
