@@ -414,7 +414,8 @@ mod tests {
 
     /// The promise: the truth lies in the interval for at least 9 in 10 programs, and the median
     /// error is at most 15 %. An interval that everything lies in would be worth nothing. Of three
-    /// predictions the middle one is within a quarter for 17 in 20 programs, which 9 in 10 should be.
+    /// predictions the middle one is within a quarter for 7 in 8 programs. On an idle machine, and beside a process that
+    /// takes half a processor, 9 in 10 are; on a very busy one fewer.
     #[test]
     fn predictions_hold_what_is_promised_of_them() {
         let median = |values: &mut Vec<f64>| {
@@ -449,7 +450,7 @@ mod tests {
             errors.len()
         );
         assert!(median(&mut errors) <= 0.15, "{errors:?}");
-        assert!(near * 20 >= programs * 17, "{near} of {programs} within a quarter");
+        assert!(near * 8 >= programs * 7, "{near} of {programs} within a quarter");
         // The first record was made on a very busy machine.
         assert!(median(&mut widths) <= 4.0, "{widths:?}");
     }
