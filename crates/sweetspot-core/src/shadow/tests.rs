@@ -12,6 +12,8 @@ struct Program {
     append_placed: bool,
     /// Whether the file was changed lately.
     is_recent: bool,
+    /// Of the file, when its writes earn a handle.
+    size: u64,
 }
 
 impl Program {
@@ -23,6 +25,7 @@ impl Program {
             at: 0,
             append_placed: false,
             is_recent: false,
+            size: 0,
         }
     }
 
@@ -53,8 +56,8 @@ impl Program {
             counts[would as usize] += n;
         });
         match wish {
-            Wish::Handle if self.append_placed => self.shadow.ask_for_handle_to_append(0),
-            Wish::Handle => self.shadow.ask_for_handle(0),
+            Wish::Handle if self.append_placed => self.shadow.ask_for_handle_to_append(self.size),
+            Wish::Handle => self.shadow.ask_for_handle(self.size),
             _ => {}
         }
         self.at += len;
@@ -75,6 +78,16 @@ impl Program {
             expected.iter().map(|(would, _)| (*would, self.count(*would))).collect();
         assert_eq!(found, expected);
     }
+}
+
+/// Its first buffer is for writes, and then it is read elsewhere: its windows are not those of a small file.
+#[test]
+fn of_a_file_that_is_written_first_more_is_known_than_what_was_written() {
+    let mut program = Program { size: 1 << 20, ..Program::new() };
+    (0..100).for_each(|_| program.write(40));
+    program.seek(200_000);
+    (0..50).for_each(|_| program.read(40));
+    program.check(&[(Would::Hit, 50), (Would::Fill, 1)]);
 }
 
 /// Where news come between two reads, a file is asked whether it changed, and of one that was just written
