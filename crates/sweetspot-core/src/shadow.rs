@@ -78,10 +78,8 @@ pub struct Shadow {
     served_bytes: u64,
     /// `World::acquires` when the window was filled or confirmed.
     acquires: u64,
-    /// The window would be found to be old when it is asked: the file was written since by another description, or
-    /// so shortly before that its times tell nothing.
-    is_stale: bool,
-    /// The file was changed shortly before it was last looked at.
+    /// The file was changed since its window was filled, or so shortly before that its times tell nothing: the window
+    /// is found to be old when the file is asked.
     is_recent: bool,
     pending_at: u64,
     pending_len: u64,
@@ -129,7 +127,6 @@ impl Shadow {
         served: 0,
         served_bytes: 0,
         acquires: 0,
-        is_stale: false,
         is_recent: false,
         pending_at: 0,
         pending_len: 0,
@@ -191,7 +188,7 @@ impl Shadow {
         if is_asked {
             count(Would::Ask, 1);
         }
-        if inside && !(is_asked && self.is_stale) {
+        if inside && !(is_asked && self.is_recent) {
             self.acquires = world.acquires;
             self.served += 1;
             self.served_bytes += read.len;
@@ -265,7 +262,6 @@ impl Shadow {
                 count(Would::FillBytes, bytes);
                 world.acquire_point();
                 (self.window_at, self.window_len, self.acquires) = (read.at, bytes, world.acquires);
-                self.is_stale = self.is_recent;
                 (self.served, self.served_bytes) = (u64::from(bytes > 0), read.done);
                 self.has_window = true;
                 let began_ns = self.now_ns;

@@ -36,9 +36,9 @@ pub enum Told {
     HandOver,
     /// It passes through for good. `value`: the bit of the reason.
     Refuse,
-    /// Reads have earned a window. `at`: the size of the file; `value`: whether it was changed lately.
+    /// Reads have earned a window. `at`: the size of the file.
     Window,
-    /// Writes have earned a handle, and wait at their position. `at` and `value`: as above.
+    /// Writes have earned a handle, and wait at their position. `at`: the size of the file.
     Handle,
     /// The same with append placement: at the end of the file, or at an offset that others share.
     HandleToAppend,

@@ -26,7 +26,7 @@ impl Shadow {
     /// Whether the file was changed so shortly before its window was filled that a change since would not show in
     /// its times: then the window is not believed when the file is asked.
     pub fn note_times(&mut self, is_recent: bool) {
-        (self.is_recent, self.is_stale) = (is_recent, is_recent);
+        self.is_recent = is_recent;
     }
 
     fn is_known_alone(&mut self, left: u64) -> bool {

@@ -28,7 +28,7 @@ impl Shadow {
         self.note_times(true);
     }
 
-    /// Whether its file was changed shortly before it was last looked at.
+    /// Whether a window of it would be found to be old when its file is asked.
     pub fn is_recent(&self) -> bool {
         self.is_recent
     }

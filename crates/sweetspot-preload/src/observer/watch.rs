@@ -354,8 +354,9 @@ impl Watch {
         world: &mut World,
     ) {
         let status = sys::status(self.fd).unwrap_or_default();
+        look_at_times(&status, state, counts, world);
         if wish == Wish::Times {
-            return look_at_times(&status, state, counts, world);
+            return;
         }
         counts.record.size.fetch_max(status.size, Relaxed);
         let flags = sys::open_flags(self.fd).unwrap_or(0);
@@ -373,8 +374,6 @@ impl Watch {
             log::tell(state, counts, world, Told::Costs, word(told.read), word(told.write));
             state.shadow.tell(told);
         }
-        let is_recent = is_recent(&status);
-        state.shadow.note_times(is_recent);
         match (wish, against) {
             (_, Some(why)) => {
                 if why == Why::NotRegular && status.is_noticed {
@@ -383,7 +382,7 @@ impl Watch {
                 state.change(counts, world, Some(why));
             }
             (Wish::Window, None) => {
-                log::tell(state, counts, world, Told::Window, status.size, is_recent.into());
+                log::tell(state, counts, world, Told::Window, status.size, 0);
                 state.shadow.open_window(status.size);
             }
             (_, None) if !sys::file_size_unlimited() => {
@@ -391,31 +390,26 @@ impl Watch {
                 state.shadow.refuse_writes(Why::FileSizeLimit);
             }
             (_, None) if flags & libc::O_APPEND != 0 || state.shadow.is_from_outside() => {
-                let told = Told::HandleToAppend;
-                log::tell(state, counts, world, told, status.size, is_recent.into());
+                log::tell(state, counts, world, Told::HandleToAppend, status.size, 0);
                 state.shadow.ask_for_handle_to_append(status.size);
             }
             (_, None) => {
-                log::tell(state, counts, world, Told::Handle, status.size, is_recent.into());
+                log::tell(state, counts, world, Told::Handle, status.size, 0);
                 state.shadow.ask_for_handle(status.size);
             }
         }
     }
 }
 
-/// A window was filled of a file that was changed lately: whether it still is so.
+/// Whether the file was changed so lately that a change which comes now would not show in its times.
 fn look_at_times(status: &sys::Status, state: &mut State, counts: &Counts, world: &World) {
-    let is_recent = is_recent(status);
+    let age_ns = clock::max_age_ms() * 1_000_000;
+    let is_recent =
+        !would_show_a_change(status.mtime_ns, status.ctime_ns, clock::wall_ns(), age_ns);
     if is_recent != state.shadow.is_recent() {
         log::tell(state, counts, world, Told::Times, 0, is_recent.into());
+        state.shadow.note_times(is_recent);
     }
-    state.shadow.note_times(is_recent);
-}
-
-/// Whether a change of the file that comes now would not show in its times.
-fn is_recent(status: &sys::Status) -> bool {
-    let age_ns = clock::max_age_ms() * 1_000_000;
-    !would_show_a_change(status.mtime_ns, status.ctime_ns, clock::wall_ns(), age_ns)
 }
 
 /// The world is now as shadows have left it.

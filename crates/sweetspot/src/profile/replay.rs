@@ -26,8 +26,6 @@ type Counts = [u64; Would::COUNT];
 struct Answers {
     /// Its size, when a window opened.
     size: Option<u64>,
-    /// Whether it had been changed lately when it earned something.
-    is_recent: bool,
     told: shadow::Told,
     /// How its writes could wait, and the size of the file then, or that they could not, and why.
     handle: Option<(Told, u64)>,
@@ -41,8 +39,6 @@ struct Stream {
     record: usize,
     process: u32,
     shadow: Shadow,
-    /// Whether its file had been changed lately when the run looked last, where it looked again.
-    is_recent: Option<bool>,
 }
 
 /// All that are open.
@@ -61,7 +57,7 @@ impl Streams {
         let (process, record) = (line.value as u32, line.at as usize);
         let stream = match self.end(line.stream) {
             Some(known) => Stream { record, ..known },
-            None => Stream { record, process, shadow, is_recent: None },
+            None => Stream { record, process, shadow },
         };
         *self.open.entry((stream.process, record)).or_default() += 1;
         self.all.insert(line.stream, stream);
@@ -144,15 +140,12 @@ fn answers(lines: &[Line]) -> HashMap<u32, Answers> {
     for line in lines {
         let answers = all.entry(line.stream).or_default();
         match line.told {
-            Told::Window => (answers.size, answers.is_recent) = (Some(line.at), line.value != 0),
+            Told::Window => answers.size = Some(line.at),
             Told::Costs => {
                 let cost = Cost::from_word;
                 answers.told = shadow::Told { read: cost(line.at), write: cost(line.value) };
             }
-            Told::Handle | Told::HandleToAppend => {
-                answers.handle = Some((line.told, line.at));
-                answers.is_recent = line.value != 0;
-            }
+            Told::Handle | Told::HandleToAppend => answers.handle = Some((line.told, line.at)),
             Told::RefuseWrites => answers.handle = Some((line.told, line.value)),
             Told::Refuse => answers.is_refused = true,
             Told::Read | Told::Write => {
@@ -210,7 +203,7 @@ fn tell(
         Told::Refuse => shadow.refuse(reason(line.value), world, count),
         Told::End => shadow.close(count),
         Told::Placed => shadow.place(line.value != 0),
-        Told::Times => stream.is_recent = Some(line.value != 0),
+        Told::Times => shadow.note_times(line.value != 0),
         // Answers: given where they were wished for.
         Told::Begin
         | Told::Window
@@ -219,8 +212,7 @@ fn tell(
         | Told::RefuseWrites
         | Told::Costs => {}
     }
-    let is_recent = stream.is_recent.unwrap_or(answers.is_recent);
-    if wish != Wish::Nothing && grant(wish, shadow, answers, is_recent) {
+    if wish != Wish::Nothing && grant(wish, shadow, answers) {
         add(&mut counted[Would::Open as usize], weight);
     }
 }
@@ -241,13 +233,11 @@ fn add(counted: &mut u64, amount: u64) {
 }
 
 /// Gives the file what its calls have earned. Whether it got it.
-fn grant(wish: Wish, shadow: &mut Shadow, answers: &Answers, is_recent: bool) -> bool {
-    shadow.note_times(is_recent);
-    if wish == Wish::Times {
-        return false;
-    }
+fn grant(wish: Wish, shadow: &mut Shadow, answers: &Answers) -> bool {
     shadow.tell(answers.told);
     match (wish, answers.size, answers.handle) {
+        // Where they are other ones now, this is the next thing that it is told.
+        (Wish::Nothing | Wish::Times, ..) => return false,
         (Wish::Window, Some(size), _) => shadow.open_window(size),
         (Wish::Handle, _, Some((Told::RefuseWrites, why))) => shadow.refuse_writes(reason(why)),
         (Wish::Handle, _, Some((Told::HandleToAppend, size))) => {
@@ -261,7 +251,6 @@ fn grant(wish: Wish, shadow: &mut Shadow, answers: &Answers, is_recent: bool) ->
             shadow.ask_for_handle_to_append(answers.end);
         }
         (Wish::Handle, ..) => shadow.ask_for_handle(answers.end),
-        (Wish::Nothing | Wish::Times, ..) => {}
     }
     true
 }
