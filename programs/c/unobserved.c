@@ -130,7 +130,12 @@ static void ages(void) {
     long n = read(watch, events, sizeof events);
     for (long at = 0; at < n && strlen(order) + 1 < sizeof order;) {
         struct inotify_event *event = (struct inotify_event *)(events + at);
-        if (!strncmp(event->name, "mine.", 5)) strncat(order, event->name + 5, 1);
+        if (!strncmp(event->name, "mine.", 5)) {
+            /* The last time counts: what has waited for long is written before, too. */
+            char *before = strchr(order, event->name[5]);
+            if (before) memmove(before, before + 1, strlen(before));
+            strncat(order, event->name + 5, 1);
+        }
         at += (long)(sizeof *event + event->len);
     }
     say("order %s\n", order);

@@ -46,7 +46,7 @@ pub(super) fn miss(
     offset: Option<i64>,
     now: u64,
 ) -> Step {
-    let _signals = SignalsBlocked::new();
+    let _signals = SignalsBlocked::deferring();
     let held = file.hold();
     if !file.is_on() {
         return Step::Again;
@@ -69,6 +69,7 @@ pub(super) fn miss(
         file.reopen_cursor();
         return Step::Ready(len as usize);
     }
+    let _signals = SignalsBlocked::new();
     let Some((decision, began_ns)) = decide(file, at, len) else {
         // More came to wait there since it was looked at.
         file.reopen_cursor();

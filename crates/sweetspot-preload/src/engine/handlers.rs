@@ -167,6 +167,9 @@ fn is_ours(action: &Action) -> bool {
 fn put_in_front(signal: c_int) {
     let Some(program) = kernel_action(signal, None) else { return };
     let is_handler = program.handler != libc::SIG_DFL && program.handler != libc::SIG_IGN;
+    // A handler that is for one time is not there any more for a signal that is sent again.
+    let for_once = program.flags & libc::SA_RESETHAND as u32 as u64 != 0;
+    signals::set_deferrable(signal, !is_handler || !for_once || is_fault(signal));
     if is_fault(signal) && program.handler == libc::SIG_IGN {
         IGNORES.store(true, Relaxed);
         return;
@@ -295,6 +298,12 @@ extern "C" fn before_handler(
     context: *mut c_void,
 ) -> usize {
     let nothing = no_handler as *const () as usize;
+    // SAFETY: the kernel hands over valid information.
+    let by_fault = is_fault(signal) && unsafe { (*info).si_code } > 0;
+    // SAFETY: and a valid context.
+    if !by_fault && unsafe { signals::defer(signal, info, context) } {
+        return nothing;
+    }
     if is_fault(signal) {
         return before_fault(signal, info, context).unwrap_or(nothing);
     }
@@ -356,12 +365,8 @@ fn end_by(signal: c_int, info: *mut libc::siginfo_t, by_kernel: bool) {
     let default = Action { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
     kernel_action(signal, Some(&default));
     if !by_kernel {
-        // SAFETY: to this very thread, with the information that came; it takes effect at the
-        // return of the handler at the latest.
-        unsafe {
-            let thread = sys::syscall!(SYS_gettid);
-            sys::syscall!(SYS_rt_tgsigqueueinfo, sys::process_id() as isize, thread, signal, info);
-        }
+        // SAFETY: with what the kernel handed over; it takes effect at the return of the handler at the latest.
+        unsafe { signals::send_again(signal, info) };
     }
 }
 
@@ -386,4 +391,76 @@ pub fn peek<T: Copy>(from: *const T) -> Option<T> {
     let bad = unsafe { copy::copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()) };
     // SAFETY: all its bytes were copied from a value of the same C type.
     (!bad).then(|| unsafe { value.assume_init() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::floor::signals::SignalsBlocked;
+
+    static VALUE: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn note(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+        // SAFETY: the kernel hands over valid information, of a signal that was sent with a value.
+        VALUE.store(unsafe { (*info).si_value() }.sival_ptr as usize, Relaxed);
+    }
+
+    fn handle(signal: c_int, flags: u64) {
+        let restorer = arch::restorer();
+        let flags = flags | libc::SA_SIGINFO as u64 | restorer.map_or(0, |_| SA_RESTORER);
+        let handler = note as *const () as usize;
+        signals::asked(signal);
+        kernel_action(
+            signal,
+            Some(&Action { handler, flags, restorer: restorer.unwrap_or(0), mask: 0 }),
+        );
+        put_in_front(signal);
+    }
+
+    /// To this thread, with a value.
+    fn send(signal: c_int, value: usize) {
+        // SAFETY: zeroed, it is information of the kernel's; the fields are those of a value.
+        unsafe {
+            let mut info: [usize; 16] = [0; 16];
+            info[0] = signal as usize;
+            info[1] = libc::SI_QUEUE as u32 as usize;
+            info[3] = value;
+            signals::send_again(signal, info.as_mut_ptr().cast());
+        }
+    }
+
+    #[test]
+    fn a_signal_in_a_transition_is_handled_after_it_as_it_came() {
+        handle(libc::SIGUSR1, 0);
+        handle(libc::SIGUSR2, libc::SA_NODEFER as u64);
+        let mask = sys::change_signal_mask(libc::SIG_BLOCK, 0);
+        send(libc::SIGUSR1, 7);
+        assert_eq!(VALUE.load(Relaxed), 7, "at once");
+        let transition = SignalsBlocked::defer_handlers();
+        let inside = SignalsBlocked::defer_handlers();
+        send(libc::SIGUSR2, 8);
+        send(libc::SIGUSR1, 9);
+        drop(inside);
+        assert_eq!(VALUE.load(Relaxed), 7, "in a transition");
+        drop(transition);
+        // Of two that wait, the kernel begins the handler of the lower one first, and it is interrupted.
+        assert_eq!(VALUE.load(Relaxed), 9);
+        assert_eq!(sys::change_signal_mask(libc::SIG_BLOCK, 0), mask);
+        VALUE.store(0, Relaxed);
+        send(libc::SIGUSR2, 10);
+        assert_eq!(VALUE.load(Relaxed), 10, "at once again");
+    }
+
+    #[test]
+    fn what_would_not_come_as_it_came_is_blocked() {
+        let is_deferrable = |signal, flags| {
+            handle(signal, flags);
+            signals::is_deferrable(signal)
+        };
+        assert!(is_deferrable(libc::SIGHUP, 0));
+        assert!(!is_deferrable(libc::SIGHUP, libc::SA_RESETHAND as u32 as u64));
+        assert!(!is_deferrable(libc::SIGCONT, 0));
+        assert!(!is_deferrable(libc::SIGTSTP, 0));
+        assert!(!is_deferrable(libc::SIGRTMIN(), 0));
+    }
 }

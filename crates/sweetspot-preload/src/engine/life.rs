@@ -224,7 +224,7 @@ pub fn forget(fd: i32) -> i32 {
     }
     // In order with what other files have pending; what is pending after this cannot be written.
     release_point();
-    let _signals = SignalsBlocked::new();
+    let _signals = SignalsBlocked::deferring();
     let _dirty = dirty::hold_dirty();
     let registry = file::hold_registry();
     let Some((file, open)) = file::open_file(fd) else { return 0 };
@@ -234,6 +234,7 @@ pub fn forget(fd: i32) -> i32 {
         look_elsewhere(file, fd, open);
         return 0;
     }
+    let _signals = SignalsBlocked::new();
     let held = file.hold();
     if held.nested {
         // A handler closes the file to which the interrupted frame is appending: that goes on with
@@ -284,7 +285,7 @@ fn is_kept_elsewhere(fd: i32) -> bool {
         return false;
     }
     if file.fd.load(Relaxed) == fd {
-        let _signals = SignalsBlocked::new();
+        let _signals = SignalsBlocked::deferring();
         let _registry = file::hold_registry();
         look_elsewhere(file, fd, open);
     }
@@ -328,7 +329,7 @@ pub fn duplicated(old: i32, new: i32) {
         table::set(new, word);
         return;
     }
-    let _signals = SignalsBlocked::new();
+    let _signals = SignalsBlocked::deferring();
     let _registry = file::hold_registry();
     match file::open_file(old) {
         Some((file, word)) => {

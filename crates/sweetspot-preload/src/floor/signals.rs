@@ -1,12 +1,18 @@
 //! Sets of signals: those by which a bad address shows, those of libc's own, those that the program
-//! may have handlers for; and blocking them.
+//! may have handlers for; and blocking them, or putting their handlers off.
 //!
 //! Not here: the handlers that stand in front of the program's (`engine::handlers`).
+#![allow(unsafe_code)]
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+    compiler_fence,
+};
 
+use crate::arch;
 use crate::floor::atomic::single_threaded;
 use crate::floor::sys;
 
@@ -60,29 +66,154 @@ pub fn asked(signal: c_int) {
     ASKED.fetch_or(set_of(signal), Relaxed);
 }
 
+/// The signals whose handlers can be put off, if they have any: those in front of which a handler of ours
+/// stands, that are sent once again as they came.
+#[unsafe(link_section = ".data")]
+static DEFERRABLE: AtomicU64 = AtomicU64::new(0);
+
+/// Says of a signal what [`DEFERRABLE`] says. One that can be queued would come after its like; to send one
+/// that stops or continues the program takes back what stops or continues it.
+pub fn set_deferrable(signal: c_int, is_deferrable: bool) {
+    const JOB_CONTROL: [c_int; 4] = [libc::SIGCONT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    let queues = signal >= LIBC_OWN.start;
+    if is_deferrable && !queues && !JOB_CONTROL.contains(&signal) {
+        DEFERRABLE.fetch_or(set_of(signal), Relaxed);
+    } else {
+        DEFERRABLE.fetch_and(!set_of(signal), Relaxed);
+    }
+}
+
+/// See [`set_deferrable`].
+#[cfg(test)]
+pub fn is_deferrable(signal: c_int) -> bool {
+    DEFERRABLE.load(Relaxed) & set_of(signal) != 0
+}
+
+/// How many transitions, one inside the other, have handlers put off. In a program of one thread.
+#[unsafe(link_section = ".data")]
+static DEFERRING: AtomicU32 = AtomicU32::new(0);
+/// Whether a signal came meanwhile, and waits blocked.
+#[unsafe(link_section = ".data")]
+static DEFERRED: AtomicBool = AtomicBool::new(false);
+/// The signal mask before that.
+static MASK_BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// A handler of ours begins. Whether it is to return at once: a transition has handlers put off. The signal
+/// is sent again and waits, blocked like every other for which there may be a handler, for the transition's
+/// end.
+///
+/// # Safety
+/// Only with what the kernel handed over to a handler.
+#[inline(always)]
+pub unsafe fn defer(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
+    if DEFERRING.load(Relaxed) == 0 {
+        return false;
+    }
+    // SAFETY: as the caller says.
+    unsafe { defer_now(signal, info, context) };
+    true
+}
+
+#[cold]
+unsafe fn defer_now(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // Or it would come at once.
+    sys::change_signal_mask(libc::SIG_BLOCK, asked_set());
+    // SAFETY: as the caller says.
+    unsafe {
+        send_again(signal, info);
+        // The kernel sets this mask as the handler returns. Several may have come at once, each during the
+        // first steps of another: the one that returns last is the one that interrupted the transition.
+        let mask = arch::signal_mask(context);
+        MASK_BEFORE.store(*mask, Relaxed);
+        *mask |= asked_set();
+    }
+    DEFERRED.store(true, Relaxed);
+}
+
+/// Sends a signal to this very thread, as it came.
+///
+/// # Safety
+/// Only with the information that the kernel handed over to a handler.
+pub unsafe fn send_again(signal: c_int, info: *mut libc::siginfo_t) {
+    let process = sys::process_id() as isize;
+    // SAFETY: as the caller says.
+    unsafe {
+        let thread = sys::syscall!(SYS_gettid);
+        if sys::syscall!(SYS_rt_tgsigqueueinfo, process, thread, signal, info) != 0 {
+            // A seccomp filter may refuse it. Once it comes without what came with it, and none is put off again.
+            DEFERRABLE.store(0, Relaxed);
+            sys::syscall!(SYS_tgkill, process, thread, signal);
+        }
+    }
+}
+
+#[cold]
+fn deliver() {
+    DEFERRED.store(false, Relaxed);
+    sys::set_signal_mask(MASK_BEFORE.load(Relaxed));
+}
+
 /// While it lives, no handler runs in this thread: a transition is never interrupted half-way by one that
-/// reads or writes. Others can see the mask, and it costs two system calls, so a program of one thread
-/// has only those signals blocked that it ever had a handler for: any other ends it, and that may
-/// happen between any two instructions.
-pub struct SignalsBlocked(Option<u64>);
+/// reads or writes.
+pub struct SignalsBlocked(How);
+
+enum How {
+    /// There are no handlers.
+    None,
+    /// By the mask, which was this one.
+    Mask(u64),
+    Deferring,
+}
 
 impl SignalsBlocked {
-    /// Blocks the signals.
+    /// Blocks the signals, which others can see, and which costs two system calls. So a program of one thread
+    /// has only those blocked that it ever had a handler for: any other ends it, and that may happen between
+    /// any two instructions.
     pub fn new() -> Self {
         let signals = match single_threaded() {
             true => asked_set(),
             // Another thread may just be setting a handler.
             false => u64::MAX,
         };
-        let blocked = signals != 0;
-        SignalsBlocked(blocked.then(|| sys::change_signal_mask(libc::SIG_BLOCK, signals)))
+        SignalsBlocked(match signals {
+            0 => How::None,
+            _ => How::Mask(sys::change_signal_mask(libc::SIG_BLOCK, signals)),
+        })
+    }
+
+    /// The same without a system call, if no signal comes: its handler is put off. Only where nothing is
+    /// called that a signal interrupts.
+    pub fn deferring() -> Self {
+        if !single_threaded() || asked_set() & !DEFERRABLE.load(Relaxed) != 0 {
+            return Self::new();
+        }
+        Self::defer_handlers()
+    }
+
+    /// The same, in a program of one thread.
+    pub fn defer_handlers() -> Self {
+        DEFERRING.store(DEFERRING.load(Relaxed) + 1, Relaxed);
+        compiler_fence(SeqCst);
+        SignalsBlocked(How::Deferring)
     }
 }
 
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
-        if let Some(before) = self.0 {
-            sys::set_signal_mask(before);
+        match self.0 {
+            How::None => {}
+            How::Mask(before) => {
+                sys::set_signal_mask(before);
+            }
+            How::Deferring => {
+                compiler_fence(SeqCst);
+                let left = DEFERRING.load(Relaxed) - 1;
+                DEFERRING.store(left, Relaxed);
+                compiler_fence(SeqCst);
+                if left == 0 && DEFERRED.load(Relaxed) {
+                    deliver();
+                }
+            }
         }
     }
 }

@@ -69,6 +69,10 @@ const CHECKED: &[(&str, &str)] = &[
     ("rights", "$RUN $BIN/c/rights"),
     ("rewrite", "$RUN $BIN/c/rewrite in.txt 61 2"),
     ("shared_offset", "$RUN $BIN/c/shared_offset"),
+    (
+        "signals_between",
+        "for way in queue once mask timer; do $RUN $BIN/c/signals_between $way 30; done",
+    ),
     ("signals_speak", "$RUN $BIN/c/signals_speak 300"),
     ("signals_window", "$RUN $BIN/c/signals_window 6"),
     ("stacks", "$RUN $BIN/c/stacks"),

@@ -36,3 +36,13 @@ pub unsafe fn instruction_pointer(context: *mut c_void) -> *mut u64 {
     // SAFETY: as the caller says; all registers have 64 bits.
     unsafe { (&raw mut (*context).uc_mcontext.gregs[libc::REG_RIP as usize]).cast() }
 }
+
+/// The signal mask that the kernel sets when a handler returns.
+///
+/// # Safety
+/// The context must be one that the kernel handed over.
+pub unsafe fn signal_mask(context: *mut c_void) -> *mut u64 {
+    let context = context.cast::<libc::ucontext_t>();
+    // SAFETY: as the caller says; the kernel's set has 64 bits.
+    unsafe { (&raw mut (*context).uc_sigmask).cast() }
+}

@@ -457,6 +457,14 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "handlers begin while descriptors are duplicated",
+        build: &[C("signals_between")],
+        command: "for way in queue once mask; do $RUN $BIN/c/signals_between $way 400; done; \
+                  $RUN $BIN/c/signals_between timer 20000",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "threads work while children start",
         build: &[C("threads_spawn")],
         command: "$RUN $BIN/c/threads_spawn 100",
