@@ -8,7 +8,7 @@
 use crate::commands::ends_with_us;
 use crate::needs;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +18,17 @@ use std::time::{Duration, Instant};
 struct Count {
     passed: u64,
     failed: u64,
+}
+
+impl Count {
+    /// Prints a line of a test program's, and counts what it reports.
+    fn note(&mut self, line: &str) {
+        println!("{line}");
+        let _ = io::stdout().flush();
+        let reported = counted(line).unwrap_or_default();
+        self.passed += reported.passed;
+        self.failed += reported.failed;
+    }
 }
 
 struct Done {
@@ -58,15 +69,20 @@ pub fn run(filter: &[&str]) -> bool {
         let mut doc = command(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
         doc.env("RUSTDOCFLAGS", "-D warnings").status().is_ok_and(|status| status.success())
     });
-    let beside = filter.is_empty().then(|| thread::spawn(|| BESIDE.map(said_by)));
-    step("tests", &mut |count| cargo_test(filter, count));
-    if let Some(beside) = beside {
+    if filter.is_empty() {
+        // Who builds would wait for the tests of another `cargo`, or they for it.
+        step("building", &mut |_| cargo(&["test", "--workspace", "--quiet", "--no-run"]));
+        let beside = thread::spawn(|| BESIDE.map(|(_, how)| how.said()));
+        step("tests", &mut |count| cargo_test(TESTS, count));
         let said = beside.join().expect("it does not panic");
         for ((name, _), mut said) in BESIDE.into_iter().zip(said) {
-            step(name, &mut |_| show(&mut said));
+            step(name, &mut |count| show(&mut said, count));
         }
         // In one of the roots that are there now.
         step("packages", &mut |_| crate::package::quick());
+    } else {
+        let words: Vec<_> = ["--workspace"].iter().chain(filter).copied().collect();
+        step("tests", &mut |count| cargo_test(&words, count));
     }
     println!();
     for Done { name, took, passed } in &done {
@@ -95,31 +111,63 @@ pub fn oldest_compiler() -> bool {
     rustup(&["run", version, "cargo", "check", "-p", "sweetspot-io", "--all-features", "--locked"])
 }
 
-/// What runs beside the tests, which wait a good deal, one after the other: the table of programs in roots of
-/// the oldest and the newest Debian, and other people's tests.
-const BESIDE: [(&str, [&str; 2]); 2] =
-    [("other roots", ["matrix", "--short"]), ("conformance", ["conformance", "--quick"])];
+/// The tests that wait a good deal: all but the unit tests of xtask, which are the short fuzzers. The workspace is
+/// always asked for as a whole, so that nothing is compiled with other features.
+const TESTS: &[&str] = &["--workspace", "--lib", "--bin", "sweetspot", "--test", "*"];
 
-/// Runs a command of xtask; returns whether it ended well, and what it said.
-fn said_by((_, words): (&str, [&str; 2])) -> io::Result<(bool, File)> {
-    let says = tempfile::tempfile()?;
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(words).stdin(Stdio::null()).stdout(says.try_clone()?).stderr(says.try_clone()?);
-    let begun = Instant::now();
-    let status = ends_with_us(&mut command).status()?;
-    writeln!(&says, "({:.1} s beside the tests)", begun.elapsed().as_secs_f64())?;
-    Ok((status.success(), says))
+/// What runs beside them, one after the other: the table of programs in roots of the oldest and the newest Debian,
+/// other people's tests, the fuzzers, and the examples in the documentation.
+const BESIDE: [(&str, Beside); 4] = [
+    ("other roots", Beside::Xtask(&["matrix", "--short"])),
+    ("conformance", Beside::Xtask(&["conformance", "--quick"])),
+    ("fuzzers", Beside::Cargo(&["test", "--workspace", "--bin", "xtask"])),
+    ("examples", Beside::Cargo(&["test", "--workspace", "--doc"])),
+];
+
+/// A command of xtask, or of cargo.
+#[derive(Clone, Copy)]
+enum Beside {
+    Xtask(&'static [&'static str]),
+    Cargo(&'static [&'static str]),
 }
 
-fn show(said: &mut io::Result<(bool, File)>) -> bool {
+impl Beside {
+    /// Runs it; returns whether it ended well, and what it said.
+    fn said(self) -> io::Result<(bool, File)> {
+        let says = tempfile::tempfile()?;
+        let mut command = match self {
+            Beside::Xtask(words) => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(words);
+                command
+            }
+            Beside::Cargo(words) => command(words),
+        };
+        command.stdin(Stdio::null()).stdout(says.try_clone()?).stderr(says.try_clone()?);
+        let begun = Instant::now();
+        let status = ends_with_us(&mut command).status()?;
+        writeln!(&says, "({:.1} s beside the tests)", begun.elapsed().as_secs_f64())?;
+        Ok((status.success(), says))
+    }
+}
+
+/// Prints what was said, and counts the tests in it.
+fn show(said: &mut io::Result<(bool, File)>, count: &mut Count) -> bool {
     let shown = said.as_mut().map_err(|error| error.to_string()).and_then(|(passed, says)| {
-        let shown = says.rewind().and_then(|()| io::copy(says, &mut io::stdout()));
-        shown.map(|_| *passed).map_err(|error| error.to_string())
+        let mut text = Vec::new();
+        let read = says.rewind().and_then(|()| says.read_to_end(&mut text));
+        read.map(|_| (*passed, text)).map_err(|error| error.to_string())
     });
-    shown.unwrap_or_else(|error| {
-        println!("not run: {error}");
-        false
-    })
+    match shown {
+        Ok((passed, text)) => {
+            String::from_utf8_lossy(&text).lines().for_each(|line| count.note(line));
+            passed
+        }
+        Err(error) => {
+            println!("not run: {error}");
+            false
+        }
+    }
 }
 
 /// Runs cargo with what it prints going straight to the terminal.
@@ -128,10 +176,10 @@ fn cargo(arguments: &[&str]) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Runs all tests and adds up what their programs report.
-fn cargo_test(filter: &[&str], count: &mut Count) -> bool {
-    let mut arguments = vec!["test", "--workspace", "--no-fail-fast"];
-    arguments.extend(filter);
+/// Runs tests and adds up what their programs report.
+fn cargo_test(words: &[&str], count: &mut Count) -> bool {
+    let mut arguments = vec!["test", "--no-fail-fast"];
+    arguments.extend(words);
     let child = command(&arguments).stdout(Stdio::piped()).spawn();
     let mut child = match child {
         Ok(child) => child,
@@ -141,13 +189,7 @@ fn cargo_test(filter: &[&str], count: &mut Count) -> bool {
         }
     };
     let output = child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines());
-    for line in output.map_while(Result::ok) {
-        println!("{line}");
-        let _ = std::io::stdout().flush();
-        let reported = counted(&line).unwrap_or_default();
-        count.passed += reported.passed;
-        count.failed += reported.failed;
-    }
+    output.map_while(Result::ok).for_each(|line| count.note(&line));
     child.wait().is_ok_and(|status| status.success())
 }
 

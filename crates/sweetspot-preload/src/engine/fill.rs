@@ -52,6 +52,7 @@ pub(super) fn miss(
         return Step::Again;
     }
     if held.nested {
+        let _signals = SignalsBlocked::new();
         quiesce::quiesce_held(file, fd, quiesce::Next::Learn, &held);
         return Step::Again;
     }

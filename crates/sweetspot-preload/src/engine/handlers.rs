@@ -168,8 +168,9 @@ fn put_in_front(signal: c_int) {
     let Some(program) = kernel_action(signal, None) else { return };
     let is_handler = program.handler != libc::SIG_DFL && program.handler != libc::SIG_IGN;
     // A handler that is for one time is not there any more for a signal that is sent again.
-    let for_once = program.flags & libc::SA_RESETHAND as u32 as u64 != 0;
-    signals::set_deferrable(signal, !is_handler || !for_once || is_fault(signal));
+    let for_once = program.flags & libc::SA_RESETHAND as u32 as u64 != 0 && !is_fault(signal);
+    let can_be_deferred = signals::can_be_sent_again(signal) && !for_once;
+    signals::set_deferrable(signal, !is_handler || can_be_deferred);
     if is_fault(signal) && program.handler == libc::SIG_IGN {
         IGNORES.store(true, Relaxed);
         return;
@@ -462,5 +463,8 @@ mod tests {
         assert!(!is_deferrable(libc::SIGCONT, 0));
         assert!(!is_deferrable(libc::SIGTSTP, 0));
         assert!(!is_deferrable(libc::SIGRTMIN(), 0));
+        signals::asked(libc::SIGRTMAX());
+        put_in_front(libc::SIGRTMAX());
+        assert!(signals::is_deferrable(libc::SIGRTMAX()), "no handler");
     }
 }

@@ -234,7 +234,8 @@ pub fn forget(fd: i32) -> i32 {
         look_elsewhere(file, fd, open);
         return 0;
     }
-    let _signals = SignalsBlocked::new();
+    // What waits is written, and the guard is told.
+    let _signals = file.entry().is_some().then(SignalsBlocked::new);
     let held = file.hold();
     if held.nested {
         // A handler closes the file to which the interrupted frame is appending: that goes on with

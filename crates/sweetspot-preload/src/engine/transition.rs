@@ -152,7 +152,7 @@ pub fn classify(fd: i32) {
         swap(word, table::UNKNOWN, table::OTHER);
         return;
     }
-    let _signals = SignalsBlocked::new();
+    let _signals = SignalsBlocked::deferring();
     let registry = file::hold_registry();
     let Some(word) = table::word(fd) else { return };
     let value = word.load(Relaxed);

@@ -327,7 +327,7 @@ fn may_attach(file: &'static OpenFile, fd: i32) -> bool {
 
 /// What waits from now on begins here; nothing of the file does yet.
 fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
-    let _signals = SignalsBlocked::new();
+    let _signals = SignalsBlocked::deferring();
     let _dirty = dirty::hold_dirty();
     let held = file.hold();
     if held.nested || !file.is_buffered() || !file.attachment.waits() {

@@ -66,24 +66,26 @@ pub fn asked(signal: c_int) {
     ASKED.fetch_or(set_of(signal), Relaxed);
 }
 
-/// The signals whose handlers can be put off, if they have any: those in front of which a handler of ours
-/// stands, that are sent once again as they came.
+/// The signals that have no handler, or one that can be put off.
 #[unsafe(link_section = ".data")]
 static DEFERRABLE: AtomicU64 = AtomicU64::new(0);
 
-/// Says of a signal what [`DEFERRABLE`] says. One that can be queued would come after its like; to send one
-/// that stops or continues the program takes back what stops or continues it.
+/// Says of a signal whether it is one of [`DEFERRABLE`].
 pub fn set_deferrable(signal: c_int, is_deferrable: bool) {
-    const JOB_CONTROL: [c_int; 4] = [libc::SIGCONT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
-    let queues = signal >= LIBC_OWN.start;
-    if is_deferrable && !queues && !JOB_CONTROL.contains(&signal) {
-        DEFERRABLE.fetch_or(set_of(signal), Relaxed);
-    } else {
-        DEFERRABLE.fetch_and(!set_of(signal), Relaxed);
-    }
+    match is_deferrable {
+        true => DEFERRABLE.fetch_or(set_of(signal), Relaxed),
+        false => DEFERRABLE.fetch_and(!set_of(signal), Relaxed),
+    };
 }
 
-/// See [`set_deferrable`].
+/// Whether a signal means the same when it is sent once again. One that can be queued would come after its like;
+/// to send one that stops or continues the program takes back what continues or stops it.
+pub fn can_be_sent_again(signal: c_int) -> bool {
+    const JOB_CONTROL: [c_int; 4] = [libc::SIGCONT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    signal < LIBC_OWN.start && !JOB_CONTROL.contains(&signal)
+}
+
+/// Whether a signal is one of [`DEFERRABLE`].
 #[cfg(test)]
 pub fn is_deferrable(signal: c_int) -> bool {
     DEFERRABLE.load(Relaxed) & set_of(signal) != 0

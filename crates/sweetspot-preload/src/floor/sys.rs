@@ -101,8 +101,12 @@ impl Status {
 /// `fstat`.
 pub fn status(fd: i32) -> Option<Status> {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: `stat` is large enough for the kernel's struct stat on both architectures.
-    let answer = unsafe { syscall!(SYS_fstat, fd as isize, stat.as_mut_ptr()) };
+    let mut answer = -libc::EINTR as isize;
+    // A file system in user space may let signals interrupt it.
+    while answer == -libc::EINTR as isize {
+        // SAFETY: `stat` is large enough for the kernel's struct stat on both architectures.
+        answer = unsafe { syscall!(SYS_fstat, fd as isize, stat.as_mut_ptr()) };
+    }
     // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
     (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))
 }
