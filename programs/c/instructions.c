@@ -35,6 +35,13 @@ static void write200(void) {
     if (write(fd, bytes, 200) != 200) failed();
 }
 
+/* Each record is looked at, so that no buffer pays. */
+static void shown_write(void) {
+    struct stat status;
+    write200();
+    if (fstat(fd, &status) != 0) failed();
+}
+
 static void fread8(void) {
     if (fread(bytes, 1, 8, stream) != 8) failed();
 }
@@ -84,6 +91,7 @@ static const struct {
     {"read8", read8, "large", NULL},
     {"read200", read200, "large", NULL},
     {"write200", write200, "out", NULL},
+    {"shown", shown_write, "out", NULL},
     {"pread", random_pread, "large", NULL},
     {"seek", random_seek_and_read, "large", NULL},
     {"small", small_file, "large", NULL},

@@ -79,8 +79,6 @@ pub(super) fn miss(
     let is_fill = matches!(decision, Decision::Fill(_));
     match decision {
         Decision::Fill(bytes) if !is_refused(file, fd) => {
-            // The kernel reads nothing where a transfer would end beyond the last position there is.
-            let bytes = bytes.min((i64::MAX as u64).saturating_sub(at)).max(len);
             let step = fill(file, fd, at, bytes, len, now, &held);
             if let Step::Ready(_) = step {
                 note_fill(file, began_ns, bytes);
@@ -194,6 +192,8 @@ fn fill(
     now: u64,
     held: &Held,
 ) -> Step {
+    // The kernel reads nothing where a transfer would end beyond the last position there is.
+    let bytes = bytes.min((i64::MAX as u64).saturating_sub(at)).max(len);
     // A positioned hit that began with the old window fails, and later ones find none. Once more before
     // the new window shows, or one that meets both would mix them.
     file.window_len.store(0, Relaxed);

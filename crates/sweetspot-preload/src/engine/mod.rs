@@ -53,7 +53,9 @@ pub mod write;
 
 pub use self::dirty::{before_it_is_shown, release_point};
 pub use self::pass::{AtOnce, Outcome, Pass};
-use self::pass::{Kind, disturbed, enter, enter_alone, is_append_placed, is_followed, jumped};
+use self::pass::{
+    Kind, disturbed, enter, enter_alone, enter_given_up, is_append_placed, is_followed, jumped,
+};
 use self::spawns::passive;
 
 /// A release point that only other processes can notice, as the call looks at no file: what nobody else

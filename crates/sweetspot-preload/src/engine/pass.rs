@@ -1,6 +1,6 @@
 //! Calls that pass through: what is counted before them, and learned from them afterwards.
 
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::append::is_small;
 use sweetspot_core::learning::{Learning, Near};
@@ -10,6 +10,7 @@ use sweetspot_core::why::Why;
 
 use super::concerns::{PASSED_ON, PASSIVE_FOR_GOOD};
 use super::dirty::release_point;
+use super::file::{Attachment, OpenFile};
 use super::process::acquire_point;
 use super::spawns::passive;
 use super::{attach, concerns, deaths, file, inodes, ledger, quiesce, space, table, transition};
@@ -134,10 +135,31 @@ impl Pass {
 
     #[inline(never)]
     fn learn(self, answer: isize) -> isize {
-        match !ledger::wants_summary() && self.learn_alone(answer) {
+        let is_simple = !ledger::wants_summary();
+        match is_simple && (self.learn_alone(answer) || self.learn_nothing(answer)) {
             true => answer,
             false => self.learn_fully(answer),
         }
+    }
+
+    /// What has to be done after a write to a known file for which nothing will ever wait. False: it is another
+    /// call.
+    fn learn_nothing(self, answer: isize) -> bool {
+        let Some((file, _)) = file::open_file(self.fd) else { return false };
+        let value = file.state.load(Relaxed);
+        let is_over = self.kind == Kind::Write && file.attachment.get() == Attachment::Never;
+        if !is_over || !table::is_learning(value) || Learning(value).in_flight() == 0 || answer < 0
+        {
+            return false;
+        }
+        if !swap(&file.state, value, Learning(value).leave().0) {
+            return false;
+        }
+        let end = table::last_end(self.fd).moved(answer as u64);
+        table::set_last_end(self.fd, end);
+        space::written_through(answer as u64);
+        inodes::written(Some(file));
+        true
     }
 
     /// What mostly has to be done: for a seek, or a read or write that earns no buffer yet, of a file of
@@ -281,10 +303,22 @@ pub(super) fn enter_alone(fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     if concerns::any() {
         return None;
     }
-    let word = table::word(fd)?;
+    enter_by(table::word(fd)?, fd, kind, len)
+}
+
+#[inline(always)]
+fn enter_by(word: &AtomicU64, fd: i32, kind: Kind, len: u64) -> Option<Pass> {
     let value = word.load(Relaxed);
     let entered = table::is_free(value) && swap(word, value, Learning(value).enter_free().0);
     entered.then_some(Pass { kind, fd, len })
+}
+
+/// The same for a write to a known file for which nothing will ever wait.
+pub(super) fn enter_given_up(file: &OpenFile, fd: i32, len: u64) -> Option<Pass> {
+    if concerns::any() || file.attachment.get() != Attachment::Never {
+        return None;
+    }
+    enter_by(&file.state, fd, Kind::Write, len)
 }
 
 /// Counts a call on a descriptor without a window as in flight, where that matters. `None`: something
