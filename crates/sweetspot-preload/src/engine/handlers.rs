@@ -300,13 +300,13 @@ extern "C" fn before_handler(
 ) -> usize {
     let nothing = no_handler as *const () as usize;
     // SAFETY: the kernel hands over valid information.
-    let by_fault = is_fault(signal) && unsafe { (*info).si_code } > 0;
+    let by_kernel = unsafe { (*info).si_code } > 0;
     // SAFETY: and a valid context.
-    if !by_fault && unsafe { signals::defer(signal, info, context) } {
+    if !(is_fault(signal) && by_kernel) && unsafe { signals::defer(signal, info, context) } {
         return nothing;
     }
     if is_fault(signal) {
-        return before_fault(signal, info, context).unwrap_or(nothing);
+        return before_fault(signal, info, context, by_kernel).unwrap_or(nothing);
     }
     acquire_point();
     handler_begins();
@@ -334,10 +334,14 @@ fn handler_begins() {
 extern "C" fn no_handler() {}
 
 /// The same for a signal by which a bad address shows; `None`: it is dealt with.
-fn before_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) -> Option<usize> {
-    // SAFETY: the kernel hands over a valid context and information.
-    let (instruction, code) = unsafe { (arch::instruction_pointer(context), (*info).si_code) };
-    let by_kernel = code > 0;
+fn before_fault(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    by_kernel: bool,
+) -> Option<usize> {
+    // SAFETY: the kernel hands over a valid context.
+    let instruction = unsafe { arch::instruction_pointer(context) };
     // SAFETY: as above; the landing is an instruction of ours.
     if by_kernel && let Some(landing) = copy::landing(unsafe { *instruction } as usize) {
         // SAFETY: as above.

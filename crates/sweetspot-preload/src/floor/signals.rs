@@ -183,8 +183,8 @@ impl SignalsBlocked {
         })
     }
 
-    /// The same without a system call, if no signal comes: its handler is put off. Only where nothing is
-    /// called that a signal interrupts.
+    /// The same without a system call, if no signal comes: its handler is put off. Only where every call may be
+    /// interrupted by a signal.
     pub fn deferring() -> Self {
         if !single_threaded() || asked_set() & !DEFERRABLE.load(Relaxed) != 0 {
             return Self::new();
