@@ -353,6 +353,8 @@ impl Watch {
         counts: &Counts,
         world: &mut World,
     ) {
+        // What the shadow did to the world at this call, one that is told the call again does, too.
+        log::know(world);
         let status = sys::status(self.fd).unwrap_or_default();
         look_at_times(&status, state, counts, world);
         if wish == Wish::Times {

@@ -10,7 +10,7 @@ fn what_was_done_when_is_told_and_drawn() {
                   fd = os.open('in.dat', os.O_RDONLY)\n\
                   for _ in range(3):\n\
                   \x20   for _ in range(10_000): os.read(fd, 200)\n\
-                  \x20   time.sleep(0.4)\n";
+                  \x20   time.sleep(1.1)\n";
     let (_, profile) = place.profile(&["python3", "-c", script]);
     let moments = profile["timeline"].as_array().unwrap();
     let seconds = |moment: &Value| moment["seconds"].as_f64().unwrap();
@@ -234,8 +234,12 @@ fn a_recording_says_of_auto_what_the_profile_says() {
     place.write("early", vec![b'x'; 200 * 10_000]);
     let recording = place.folder.path().join("job.recording");
     // In order, back and forth, vectors, positions, appends, two at once, and files from outside.
-    let python = "import os, random\n\
+    // The first file was changed just before and is old enough while it is read: its times are asked then.
+    let python = "import os, random, time\n\
+                  os.utime('in.dat')\n\
                   fd = os.open('in.dat', os.O_RDONLY)\n\
+                  for i in range(1000): os.read(fd, 200)\n\
+                  time.sleep(1.1)\n\
                   out = os.open('out.dat', os.O_CREAT | os.O_RDWR)\n\
                   log = os.open('log', os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n\
                   while True:\n\
