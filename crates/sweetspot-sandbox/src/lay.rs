@@ -158,6 +158,11 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
         place.lay_substitute(&memory, &Kept { folder: shared, names: Vec::new() })?;
         laid.folders.push(SHARED_MEMORY.into());
     }
+    if !arguments.folder.exists() {
+        // It lies in shared memory, which begins empty. There its name is no change of the program's.
+        fs::create_dir_all(&arguments.folder)
+            .map_err(|error| said("make the folder of the run", error))?;
+    }
     mount_bind(path_of(&run).join(INSIDE), &arguments.folder)
         .map_err(|errno| said("show the folder of the run", errno))?;
     bind_notes(&path_of(&run), notes)?;
@@ -315,6 +320,10 @@ impl Kept {
     fn devices() -> Result<Option<(Top, Kept)>, String> {
         let folder = Path::new(DEVICES);
         let Ok(top) = Top::look(folder) else { return Ok(None) };
+        // A plain folder would be closed with the root, and what it holds would be no device any more.
+        // With the mounts on it: a user namespace does not let them be left out.
+        mount_bind_recursive(folder, folder)
+            .map_err(|errno| said(&format!("mount {DEVICES}"), errno))?;
         let found = HARMLESS_DEVICES.iter().filter_map(|name| {
             let path = folder.join(name);
             let kind = fs::symlink_metadata(&path).ok()?.file_type();

@@ -109,8 +109,8 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
         for _ in 0..arguments.runs {
             let way = Way::Buffered(size.clone());
             let outcome = runs.run(&way)?;
-            let seconds = outcome.seconds;
-            buffered.push(Buffered { size: size.clone(), figures: runs.figures()?, seconds });
+            let (figures, seconds) = (runs.figures(&outcome)?, outcome.seconds);
+            buffered.push(Buffered { size: size.clone(), figures, seconds });
             let found = confirmed(&mut runs, &mut plain, &outcome, &mut noise, &mut notes)?;
             if !found.is_empty() {
                 let word = Word::Differs(found, size.clone());

@@ -2,7 +2,8 @@
 //!
 //! One small file a program, in the user's cache folder, which holds a hash of the facts. Another
 //! kernel, C library, environment, container or build of ours gives another hash, and then the
-//! question is asked anew. Anyone who can write there could make sweetspot promise what does not come
+//! question is asked anew. So it is where two programs have the same file: there are 4,096 of them, for a
+//! build that runs in a new folder each time, too. Anyone who can write there could make sweetspot promise what does not come
 //! true, and nothing else. Where nothing can be kept, it is asked each time.
 
 use crate::environment::Environment;
@@ -22,8 +23,10 @@ use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 
 /// The folder, in the user's cache folder.
 const FOLDER: &str = "buffered";
-/// Characters of a hash: a name, and all that a file holds.
+/// Characters of a hash: all that a file holds.
 const HASH_LETTERS: usize = 64;
+/// Of those, so many name the file.
+const NAME_LETTERS: usize = 3;
 /// Lines of `/proc/self/status` on which an answer depends.
 const STATUS: [&str; 4] = ["Uid:", "NoNewPrivs:", "Seccomp:", "Seccomp_filters:"];
 /// Files of the kernel's that tell places and confinements apart.
@@ -65,7 +68,7 @@ impl Facts {
         let _ = writeln!(facts, "{} {:?}", memory.f_blocks, memory.f_flag);
         // The guard of process 1 would die with it.
         let _ = writeln!(facts, "{}", std::process::id() == 1);
-        let place = folder()?.join(hash(file.as_os_str().as_bytes()));
+        let place = folder()?.join(&hash(file.as_os_str().as_bytes())[..NAME_LETTERS]);
         Some(Facts { place, hash: hash(facts.as_bytes()) })
     }
 

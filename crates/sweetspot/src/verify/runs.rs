@@ -1,7 +1,7 @@
 //! The runs that are compared: each from the same state, in a sandbox or in place, watched and ended.
 
 use crate::arguments::Verify;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, STATUS_OWN, say};
 use crate::home;
 use crate::inherited;
 use crate::reach::{self};
@@ -22,7 +22,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 use sweetspot_report::shown::shown;
 use sweetspot_report::summary::Figures;
-use sweetspot_sandbox::{Changes, Content, Isolation, Kept, Kind, Ran, Refused, Sandbox, Wanted};
+use sweetspot_sandbox::{
+    Changes, Content, End, Isolation, Kept, Kind, Ran, Refused, Sandbox, Wanted,
+};
 
 /// How the command is run.
 pub(super) enum Way {
@@ -89,8 +91,7 @@ impl<'a> Runs<'a> {
         if before.is_some() {
             std::thread::sleep(TICK);
         }
-        let output = |name: &str| self.sandbox.scratch().join(format!("{number}.{name}"));
-        let (stdout, stderr) = (output("stdout"), output("stderr"));
+        let (stdout, stderr) = (self.output(number, "stdout"), self.output(number, "stderr"));
         let failed = |error: io::Error| Failure::own(format!("a run cannot be started: {error}"));
         let words = self.words(way, number).map_err(failed)?;
         let mut command = Command::new(&words[0]);
@@ -130,6 +131,11 @@ impl<'a> Runs<'a> {
             seconds: ran.seconds,
             left_running: ran.left_running,
         })
+    }
+
+    /// Where what a run printed is kept.
+    fn output(&self, number: usize, name: &str) -> PathBuf {
+        self.sandbox.scratch().join(format!("{number}.{name}"))
     }
 
     /// What a run changed: in the folders that are watched, or in the sandbox.
@@ -220,12 +226,24 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// What `run` did in the last run.
-    pub(super) fn figures(&self) -> Result<Figures, Failure> {
+    /// What `run` did in the last run, which had this outcome.
+    pub(super) fn figures(&self, outcome: &Outcome) -> Result<Figures, Failure> {
         let (_, path) = self.sandbox.beside(self.count, "summary");
         let text = fs::read_to_string(&path)
             .map_err(|error| Failure::own(format!("`run` has left no summary: {error}")))?;
+        if text.is_empty() && outcome.end == End::Exited(STATUS_OWN) {
+            return Err(self.refusal());
+        }
         Ok(Figures::read(&text))
+    }
+
+    /// `run` itself has failed in the last run, and no program has run.
+    fn refusal(&self) -> Failure {
+        let said = fs::read(self.output(self.count, "stderr")).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let (what, next) = said.split_once('\n').unwrap_or((&said, ""));
+        let what = what.strip_prefix("sweetspot: ").unwrap_or(what);
+        Failure::own(format!("`run` itself has failed: {what}")).next(next.trim())
     }
 
     /// Where two more runs like the first might not fit, keeps only hashes of what plain runs wrote.
@@ -267,7 +285,7 @@ impl<'a> Runs<'a> {
         } else {
             notes.push("every run began with the same files; nothing of yours was changed".into());
         }
-        if self.place.is_none() && plain.end != sweetspot_sandbox::End::Exited(0) {
+        if self.place.is_none() && plain.end != End::Exited(0) {
             notes.push(format!(
                 "if {} ends otherwise outside of the sandbox, use --in-place or --prepare",
                 shown(&command[0])

@@ -270,6 +270,8 @@ fn what_is_asked_whether_it_is_buffered_does_not_run() {
     };
     let first = kept();
     assert_eq!(first.0, 0o600);
+    // However many programs there are, also under names that are used once.
+    assert_eq!(first.2.file_name().unwrap().len(), 3, "{first:?}: of 4,096 files");
     require();
     assert_eq!(kept(), first);
     // A new program of the same name is asked anew; what somebody else has put there is not believed,

@@ -416,3 +416,13 @@ fn every_run_reads_the_same_input() {
     child.stdin.take().unwrap().write_all(b"first\nsecond\n").unwrap();
     said(&child.wait_with_output().unwrap(), 0, &["identical", "stdout of 8 bytes"]);
 }
+
+/// Where `run` fails before the program begins, nothing was compared: that is no difference.
+#[test]
+fn a_run_that_fails_by_itself_is_no_difference() {
+    let place = Place::new(User::Ours);
+    place.write("rules.toml", "");
+    let options = ["--prepare", "echo '[[' > rules.toml", "--config", "rules.toml"];
+    let output = place.verify(&options, &["true"]).output().unwrap();
+    said(&output, 2, &["`run` itself has failed: rules.toml:1: ", "a rule looks like"]);
+}

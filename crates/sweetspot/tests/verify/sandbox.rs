@@ -69,6 +69,48 @@ impl Drop for Disk {
     }
 }
 
+/// Where no disk takes an overlay there is memory, in which a run has a folder of its own.
+#[test]
+fn the_folder_of_a_run_may_lie_in_memory() {
+    for user in users() {
+        let place = Place::new(user);
+        let options = ["--dir", "/dev/shm"];
+        place.check(&options, "echo > /dev/shm/own", 0, &["identical", "1 file of 1"]);
+        place.check(&options, &planted(":", "echo > out"), 1, &["/out: whether it is there"]);
+    }
+}
+
+/// A root whose devices lie in a plain folder of it, as where somebody has made them by hand.
+#[test]
+fn devices_that_are_no_mount() {
+    if !is_root() {
+        test_start::skip("a root of its own needs root");
+        return;
+    }
+    let place = Place::new(User::Ours);
+    let script = r#"set -e; folder=$1 binary=$2; shift
+        mount --make-rprivate /; mkdir "$folder/top"; mount -t tmpfs top "$folder/top"
+        cd "$folder/top"; mkdir upper work root
+        mount -t overlay -o lowerdir=/,upperdir=upper,workdir=work whole root
+        rm -rf root/dev; mkdir -p root/dev/shm; mknod -m 666 root/dev/null c 1 3
+        mount -t tmpfs memory root/dev/shm
+        for own in "$folder/work" "$folder/home" "$(dirname "$binary")"; do
+            mkdir -p "root$own"; mount --bind "$own" "root$own"
+        done
+        cd root; mkdir -p mnt; mount -t proc proc proc; pivot_root . mnt; umount -l mnt
+        exec chroot . sh -c 'cd "$0"; exec "$@"' "$folder/work" "$@""#;
+    let verify = |command: &[&str]| {
+        let verify = place.verify(&[], command);
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(place.folder.path());
+        command.arg(verify.get_program()).args(verify.get_args());
+        command.env("SWEETSPOT_CACHE", place.folder.path().join("home/cache"));
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let written = format!("{BUFFERED}test -c /dev/null && echo > /dev/null && test ! -s /dev/null");
+    said(&verify(&["sh", "-c", &written]), 0, &["identical", "exit status 0"]);
+}
+
 /// A folder below which something is mounted cannot have an overlay, and works all the same.
 #[test]
 fn mounts_below_the_work_folder() {
