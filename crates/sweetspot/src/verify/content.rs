@@ -138,7 +138,7 @@ pub fn only_times(
         if left_line == right_line {
             continue;
         }
-        if without_times(left_line, left.1) != without_times(right_line, right.1) {
+        if !differ_only_in_times((left_line, left.1), (right_line, right.1)) {
             return Ok(None);
         }
         differing.insert(number);
@@ -146,40 +146,62 @@ pub fn only_times(
     Ok(Some(differing))
 }
 
-/// A line without everything that says when, how long, how fast, in which process, or into which
-/// temporary file.
-fn without_times(line: &[u8], span: &Span) -> Vec<u8> {
-    static TIMES: LazyLock<Regex> = LazyLock::new(|| {
-        let parts = [
-            // 2026-11-21, with or without 11:22:33.444 and a zone
-            r"\d{4}[-/.]\d{2}[-/.]\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}:?\d{2}))?)?",
-            // 11:22:33.444
-            r"\d{1,2}:\d{2}:\d{2}([.,]\d+)?",
-            // 0m0.004s
-            r"\d+m\d+[.,]\d+s",
-            // 3.2 MB/s
-            r"\d+([.,]\d+)?(e[+-]\d+)? ?[kKMGT]?i?[Bb](ytes)?/s(ec)?",
-            // 0.067 s
-            r"\d+([.,]\d+)?(e[+-]\d+)? ?(ns|us|ms|secs?|seconds?|s)\b",
-            // seconds since 1970, or in a smaller unit, or a process: decided by its value
-            r"(?P<number>\d+)(\.\d+)?",
-        ];
-        Regex::new(&parts.join("|")).expect("the expression is constant and valid")
-    });
-    let replace = |found: &Captures| {
-        let whole = found.get(0).map_or(&b""[..], |whole| whole.as_bytes());
-        match found.name("number") {
-            Some(number) if !is_of_the_run(number.as_bytes(), span) => whole.to_vec(),
-            _ => TAKEN_OUT.to_vec(),
+/// Whether two lines differ in nothing but what says when, how long, how fast, in which process, or into
+/// which temporary file. (What is the same in both is no difference, even if it is the number of a process of
+/// one of them.)
+fn differ_only_in_times(left: (&[u8], &Span), right: (&[u8], &Span)) -> bool {
+    let lines = [left, right].map(|(line, span)| without_names(line, span));
+    let mut found = lines.each_ref().map(|line| TIMES.captures_iter(line));
+    let [left_line, right_line] = &lines;
+    let (mut left_at, mut right_at) = (0, 0);
+    loop {
+        let [left_found, right_found] = found.each_mut().map(Iterator::next);
+        let (Some(left_found), Some(right_found)) = (&left_found, &right_found) else {
+            let is_over = left_found.is_none() && right_found.is_none();
+            return is_over && left_line[left_at..] == right_line[right_at..];
+        };
+        let (left_whole, right_whole) = (left_found.get_match(), right_found.get_match());
+        let is_same = left_whole.as_bytes() == right_whole.as_bytes();
+        let are_times = is_time(left_found, left.1) && is_time(right_found, right.1);
+        let before = &left_line[left_at..left_whole.start()];
+        if before != &right_line[right_at..right_whole.start()] || !is_same && !are_times {
+            return false;
         }
-    };
+        (left_at, right_at) = (left_whole.end(), right_whole.end());
+    }
+}
+
+static TIMES: LazyLock<Regex> = LazyLock::new(|| {
+    let parts = [
+        // 2026-11-21, with or without 11:22:33.444 and a zone
+        r"\d{4}[-/.]\d{2}[-/.]\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}:?\d{2}))?)?",
+        // 11:22:33.444
+        r"\d{1,2}:\d{2}:\d{2}([.,]\d+)?",
+        // 0m0.004s
+        r"\d+m\d+[.,]\d+s",
+        // 3.2 MB/s
+        r"\d+([.,]\d+)?(e[+-]\d+)? ?[kKMGT]?i?[Bb](ytes)?/s(ec)?",
+        // 0.067 s
+        r"\d+([.,]\d+)?(e[+-]\d+)? ?(ns|us|ms|secs?|seconds?|s)\b",
+        // seconds since 1970, or in a smaller unit, or a process: decided by its value
+        r"(?P<number>\d+)(\.\d+)?",
+    ];
+    Regex::new(&parts.join("|")).expect("the expression is constant and valid")
+});
+
+fn is_time(found: &Captures, span: &Span) -> bool {
+    found.name("number").is_none_or(|number| is_of_the_run(number.as_bytes(), span))
+}
+
+/// A line without the names that the run made up.
+fn without_names(line: &[u8], span: &Span) -> Vec<u8> {
     let mut line = line.to_vec();
     for name in &span.names {
         while let Some(at) = memchr::memmem::find(&line, name) {
             line.splice(at..at + name.len(), TAKEN_OUT.iter().copied());
         }
     }
-    TIMES.replace_all(&line, replace).into_owned()
+    line
 }
 
 fn is_of_the_run(digits: &[u8], span: &Span) -> bool {
@@ -305,6 +327,12 @@ mod tests {
         check_wrapped("job 8", None);
         check_wrapped("job 32764", None);
         check_wrapped("job 40000", None);
+        // Low numbers are of a process here, and of the date all the same.
+        let date = |time: &str| format!("Nov 5 {time} 2026");
+        let left = content(folder.path(), "left", date("11:22:59").as_bytes());
+        let right = content(folder.path(), "right", date("11:23:00").as_bytes());
+        let found = only_times((&left, &left_span), (&right, &right_span)).unwrap();
+        assert_eq!(found, Some(BTreeSet::from([1])));
         check("to /tmp/tmp.aXb now", "to /tmp/tmp.Qrs now", Some(&[1]));
         check("to /tmp/tmp.aXb now", "to /tmp/tmp.Zzz now", None);
         check("total 17", "total 18", None);
