@@ -86,13 +86,16 @@ __attribute__((unused)) static long kernel_position(int fd) { return kernel_seek
 
 /* To be called between small writes: gives the guard the time to answer, so that the next writes wait
  * and do not pass through because a busy machine was slow. Does nothing without the library, or where it
- * only observes. */
+ * only observes. What waits does not move the kernel's position. (The library is not asked for its own: what
+ * is appended would be written for that, and be so little each time that it would not be worth it.) */
 __attribute__((unused)) static void give_time(int fd) {
-    static int naps = 300, naps_append = 30;
-    if (!getenv("SWEETSPOT_LEDGER") || getenv("GIVE_NO_TIME")) return;
-    if (kernel_position(fd) != lseek(fd, 0, SEEK_CUR)) return;
-    int *left = fcntl(fd, F_GETFL) & O_APPEND ? &naps_append : &naps;
-    if (*left > 0) --*left, usleep(300);
+    static int naps = 300;
+    static long position = -1;
+    if (!getenv("SWEETSPOT_LEDGER") || getenv("GIVE_NO_TIME") || naps == 0) return;
+    if (kernel_position(fd) == position) return;
+    naps--, usleep(300);
+    /* With what waited until now. */
+    position = kernel_position(fd);
 }
 
 /* Deterministic numbers. */

@@ -14,6 +14,8 @@ const FEWER: &[(&str, &str, u64)] = &[
     // Half of its calls are reads after jumps and positioned writes, which nothing can save; and of
     // the rewrites in its other half every one is a stretch of its own.
     ("c_calls", "rewrite in place", 55),
+    // What is written just before the end waits, also what is appended and what goes to a descriptor from outside.
+    ("c_ends", "return", 25),
     // Half of its calls, and more, are words to a pipe.
     ("c_sharing", "an unobserved file, and words to others", 65),
     ("c_sharing", "an unobserved file, and shared memory", 25),

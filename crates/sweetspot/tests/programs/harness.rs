@@ -84,7 +84,7 @@ pub fn check_group(group: &str) {
         skipped(&format!("{group} {}: {missing}", case.name), &mut wrong);
     }
     let (ran, found) = (cases.len(), Mutex::new(&mut wrong));
-    crate::two_at_a_time(&cases, |case| {
+    crate::at_once(2, &cases, |case| {
         let start = Instant::now();
         if let Err(message) = check(case, &sizes) {
             found.lock().expect("no one panics").push(message);

@@ -29,15 +29,15 @@ mod table;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Does something with each of many, two at once: most of what runs here waits.
-fn two_at_a_time<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
+/// Does something with each of many, so many at once: most of what runs here waits.
+fn at_once<T: Sync>(count: usize, all: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let work_on = || {
         while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
             work(one);
         }
     };
-    thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work_on))));
+    thread::scope(|scope| (0..count).for_each(|_| drop(scope.spawn(work_on))));
 }
 
 /// One test a group, named after it.

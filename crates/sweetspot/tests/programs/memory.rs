@@ -137,7 +137,7 @@ fn c_programs_set_what_they_use_and_do_the_same_twice() {
         return;
     }
     let found = Mutex::new(&mut wrong);
-    crate::two_at_a_time(CHECKED, |(name, command)| {
+    crate::at_once(2, CHECKED, |(name, command)| {
         if let Err(message) = check(name, command) {
             found.lock().expect("no one panics").push(message);
         }
