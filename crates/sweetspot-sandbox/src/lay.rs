@@ -158,13 +158,7 @@ pub fn enter(arguments: &Step, notes: &[PathBuf]) -> Result<Laid, String> {
         place.lay_substitute(&memory, &Kept { folder: shared, names: Vec::new() })?;
         laid.folders.push(SHARED_MEMORY.into());
     }
-    if !arguments.folder.exists() {
-        // It lies in shared memory, which begins empty. There its name is no change of the program's.
-        fs::create_dir_all(&arguments.folder)
-            .map_err(|error| said("make the folder of the run", error))?;
-    }
-    mount_bind(path_of(&run).join(INSIDE), &arguments.folder)
-        .map_err(|errno| said("show the folder of the run", errno))?;
+    show_inside(&path_of(&run), &arguments.folder)?;
     bind_notes(&path_of(&run), notes)?;
     std::env::set_current_dir(&here).map_err(|error| said("return to the folder", error))?;
     laid.closed.push(b"/".to_vec());
@@ -190,6 +184,16 @@ fn opened(tops: &[Top]) -> Result<Vec<Option<Below>>, String> {
     }
     opened.reverse();
     Ok(opened)
+}
+
+/// Puts the folder for what `run` says where the folder of the run is outside.
+fn show_inside(run: &Path, folder: &Path) -> Result<(), String> {
+    let failed = |error| said("show the folder of the run", error);
+    if !folder.exists() {
+        // It lies in shared memory, which begins empty. There its name is no change of the program's.
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    mount_bind(run.join(INSIDE), folder).map_err(|errno| failed(errno.into()))
 }
 
 /// Gives the run folders of its own for the notes of guards: they are nobody's change, and in an overlay
