@@ -147,7 +147,6 @@ const FEW_CALLS: &[(&str, &str)] = &[
     ("c_calls", "copy by 100000 bytes"),
     ("c_calls", "copy by 4096 bytes"),
     ("c_calls", "synchronous writes"),
-    ("c_sharing", "a preloaded library that changes bytes"),
     ("c_sharing", "a preloaded library with a time of its own"),
     ("c_sharing", "a spawn on a small stack"),
     ("c_sharing", "an unobserved file beside one that is not"),
@@ -184,6 +183,7 @@ const FEW_CALLS: &[(&str, &str)] = &[
 
 /// Why a program is not compared.
 const TIMING: &str = "its threads, handlers or processes are faster or slower";
+const HANDLERS: &str = "`profile` does not see handlers begin, and they begin all the time";
 const LOOKS: &str = "it looks whether it is buffered, and does more or less";
 const FAULTS: &str = "it blocks, ignores or provokes the signals of bad addresses";
 const RULES: &str = "`profile` follows no rules";
@@ -197,29 +197,26 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_errors", "write and pwrite", FAULTS),
     ("c_sharing", "a descriptor that another process fetches", LOOKS),
     ("c_sharing", "a handler speaks in the middle of writes", TIMING),
-    ("c_sharing", "a handler speaks while the position is in a window", TIMING),
-    (
-        "c_sharing",
-        "a process whose first thread has ended",
-        "the guard does not find its descriptors",
-    ),
+    ("c_sharing", "a handler speaks while the position is in a window", HANDLERS),
+    ("c_sharing", "a preloaded library that changes bytes", "another library answers its calls"),
+    ("c_sharing", "a process whose first thread has ended", APART),
     ("c_sharing", "a program that is told of its own writes", UNSEEN),
     ("c_sharing", "a program that may not read the clock", LOOKS),
     ("c_sharing", "a static program", "`run` says nothing of it"),
     ("c_sharing", "a thread writes while another's window is filled", TIMING),
     ("c_sharing", "a window opens while writes of another thread begin to wait", TIMING),
-    ("c_sharing", "alone until there is a handler", TIMING),
+    ("c_sharing", "alone until there is a handler", HANDLERS),
     ("c_sharing", "an unobserved file, and shared memory", RULES),
     ("c_sharing", "an unobserved file, and words to others", RULES),
     ("c_sharing", "bad addresses in short copies", FAULTS),
     ("c_sharing", "bad addresses while their signals are blocked", FAULTS),
     ("c_sharing", "calls that are rarely made", UNSEEN),
-    ("c_sharing", "coroutines that a timer switches in the middle of writes", TIMING),
+    ("c_sharing", "coroutines that a timer switches in the middle of writes", HANDLERS),
     ("c_sharing", "counters under locks", APART),
     ("c_sharing", "descriptors that came from outside", LOOKS),
-    ("c_sharing", "flushes and advice at any moment", TIMING),
+    ("c_sharing", "flushes and advice at any moment", HANDLERS),
     ("c_sharing", "handlers begin while descriptors are duplicated", TIMING),
-    ("c_sharing", "one description, many holders", LOOKS),
+    ("c_sharing", "one description, many holders", UNSEEN),
     ("c_sharing", "one file, many descriptions", "`profile` tells files apart by their paths"),
     ("c_sharing", "one thread ends it while others write", TIMING),
     ("c_sharing", "shared in ways that are easily missed", UNSEEN),
