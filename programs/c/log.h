@@ -90,12 +90,13 @@ __attribute__((unused)) static long kernel_position(int fd) { return kernel_seek
  * is appended would be written for that, and be so little each time that it would not be worth it.) */
 __attribute__((unused)) static void give_time(int fd) {
     static int naps = 300;
-    static long position = -1;
+    static long positions[64];
     if (!getenv("SWEETSPOT_LEDGER") || getenv("GIVE_NO_TIME") || naps == 0) return;
-    if (kernel_position(fd) == position) return;
+    long *position = &positions[fd % 64];
+    if (kernel_position(fd) == *position) return;
     naps--, usleep(300);
     /* With what waited until now. */
-    position = kernel_position(fd);
+    *position = kernel_position(fd);
 }
 
 /* Deterministic numbers. */

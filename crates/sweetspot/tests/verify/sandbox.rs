@@ -88,23 +88,23 @@ fn devices_that_are_no_mount() {
         return;
     }
     let place = Place::new(User::Ours);
+    // In memory, with the machine's programs and libraries: an overlay upon an overlay would be one too many.
     let script = r#"set -e; folder=$1 binary=$2; shift
-        mount --make-rprivate /; mkdir "$folder/top"; mount -t tmpfs top "$folder/top"
-        cd "$folder/top"; mkdir upper work root
-        mount -t overlay -o lowerdir=/,upperdir=upper,workdir=work whole root
-        rm -rf root/dev; mkdir -p root/dev/shm; mknod -m 666 root/dev/null c 1 3
-        mount -t tmpfs memory root/dev/shm
-        for own in "$folder/work" "$folder/home" "$(dirname "$binary")"; do
-            mkdir -p "root$own"; mount --bind "$own" "root$own"
+        mount --make-rprivate /; mkdir "$folder/root"; mount -t tmpfs root "$folder/root"
+        cd "$folder/root"; mkdir -p dev/shm proc mnt; mknod -m 666 dev/null c 1 3
+        for own in /usr /bin /lib* /etc "$folder/work" "$folder/home" "$(dirname "$binary")"; do
+            if [ -L "$own" ]; then cp -P "$own" ".$own"; continue; fi
+            mkdir -p ".$own"; mount --bind "$own" ".$own"
         done
-        cd root; mkdir -p mnt; mount -t proc proc proc; pivot_root . mnt; umount -l mnt
+        mount -t proc proc proc; pivot_root . mnt; umount -l mnt
         exec chroot . sh -c 'cd "$0"; exec "$@"' "$folder/work" "$@""#;
+    let home = place.folder.path().join("home");
     let verify = |command: &[&str]| {
-        let verify = place.verify(&[], command);
+        let verify = place.verify(&["--dir", home.to_str().unwrap()], command);
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", script, "sh"]).arg(place.folder.path());
         command.arg(verify.get_program()).args(verify.get_args());
-        command.env("SWEETSPOT_CACHE", place.folder.path().join("home/cache"));
+        command.env("SWEETSPOT_CACHE", home.join("cache"));
         command.stdin(Stdio::null()).output().unwrap()
     };
     let written = format!("{BUFFERED}test -c /dev/null && echo > /dev/null && test ! -s /dev/null");
