@@ -2,9 +2,10 @@
 //!
 //! One small file a program, in the user's cache folder, which holds a hash of the facts. Another
 //! kernel, C library, environment, container or build of ours gives another hash, and then the
-//! question is asked anew. So it is where two programs have the same file: there are 4,096 of them, for a
-//! build that runs in a new folder each time, too. Anyone who can write there could make sweetspot promise what does not come
-//! true, and nothing else. Where nothing can be kept, it is asked each time.
+//! question is asked anew. There are at most 4,096 files, or a program that is built in a new folder each
+//! time would leave one there each time; programs that share a file are asked anew in turns. Anyone who can
+//! write there could make sweetspot promise what does not come true, and nothing else. Where nothing can be
+//! kept, it is asked each time.
 
 use crate::environment::Environment;
 use crate::home;

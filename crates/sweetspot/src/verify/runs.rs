@@ -241,9 +241,12 @@ impl<'a> Runs<'a> {
     fn refusal(&self) -> Failure {
         let said = fs::read(self.output(self.count, "stderr")).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
-        let (what, next) = said.split_once('\n').unwrap_or((&said, ""));
-        let what = what.strip_prefix("sweetspot: ").unwrap_or(what);
-        Failure::own(format!("`run` itself has failed: {what}")).next(next.trim())
+        let said = said.strip_prefix("sweetspot: ").unwrap_or(&said).trim_end();
+        let failed = |what: &str| Failure::own(format!("`run` itself has failed: {what}"));
+        match said.split_once('\n') {
+            Some((what, next)) => failed(what).next(next.trim_start()),
+            None => failed(said),
+        }
     }
 
     /// Where two more runs like the first might not fit, keeps only hashes of what plain runs wrote.
