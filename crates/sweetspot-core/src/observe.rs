@@ -186,14 +186,21 @@ pub enum Placed<'a> {
     New(&'a CallSite),
 }
 
+/// What the program was given to read is nobody else's.
+pub const OUTSIDE_ALONE: u32 = 0;
+/// It is another process', too.
+pub const OUTSIDE_SHARED: u32 = 1;
+/// Somebody who might have what the program, or any child, is given cannot be looked at.
+pub const OUTSIDE_UNKNOWN: u32 = 2;
+
 /// Everything.
 #[repr(C)]
 pub struct Observations {
     /// Processes and records handed out (may run past the limits).
     pub processes_used: AtomicU32,
     pub records_used: AtomicU32,
-    /// 1: what the program was given to read is another process', too.
-    pub input_is_shared: AtomicU32,
+    /// `OUTSIDE_...`: what is known of descriptions that come from outside.
+    pub outside: AtomicU32,
     pub _reserved: AtomicU32,
     /// 1 more than the index of the first record in each chain.
     pub buckets: [AtomicU32; BUCKETS],
@@ -373,7 +380,7 @@ mod tests {
         Box::new(Observations {
             processes_used: AtomicU32::new(0),
             records_used: AtomicU32::new(0),
-            input_is_shared: AtomicU32::new(0),
+            outside: AtomicU32::new(OUTSIDE_ALONE),
             _reserved: AtomicU32::new(0),
             buckets: core::array::from_fn(|_| AtomicU32::new(0)),
             processes: core::array::from_fn(process),

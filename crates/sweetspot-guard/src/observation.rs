@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use sweetspot_core::ledger::{FLAG_OBSERVE, FLAG_PLACES, FLAG_TRACE, TEXT_BYTES_MAX, Text};
 use sweetspot_core::observe::{
-    self, IS_INHERITED, IS_OTHER, IS_REGULAR, Kind, OBSERVATIONS_AT, Observations, PROCESSES_MAX,
-    RECORDS_MAX, Record, SIZES, Tally,
+    self, IS_INHERITED, IS_OTHER, IS_REGULAR, Kind, OBSERVATIONS_AT, OUTSIDE_ALONE, OUTSIDE_SHARED,
+    OUTSIDE_UNKNOWN, Observations, PROCESSES_MAX, RECORDS_MAX, Record, SIZES, Tally,
 };
 use sweetspot_core::shadow::Would;
 use sweetspot_core::size::BufferSize;
@@ -21,7 +21,7 @@ use sweetspot_core::trace::{self, Line, TRACE_AT, Trace};
 use sweetspot_core::why::Why;
 
 use crate::error::{Error, ErrorKind};
-use crate::guard::alone::is_alone;
+use crate::guard::alone::{can_tell, is_alone};
 use crate::session::{FOLDER, MAKE, Settings, fill, make_file, not_made};
 use crate::sys::{self, Mapped};
 
@@ -79,12 +79,16 @@ impl Observation {
         }
     }
 
-    /// Finds out whether others have what this process, which is about to become the program, was given to read: a
-    /// file that others have is not buffered.
+    /// Finds out whether others have what this process, which is about to become the program, was given to read, and
+    /// whether that could be known of anything: a file that others have is not buffered.
     pub fn look_at_input(&self, pid: u32) {
         let is_file = fs::metadata(format!("/proc/{pid}/fd/0")).is_ok_and(|file| file.is_file());
-        let is_shared = is_file && !is_alone(pid, 0);
-        self.counters.input_is_shared.store(u32::from(is_shared), Relaxed);
+        let outside = match () {
+            () if !can_tell(pid) => OUTSIDE_UNKNOWN,
+            () if is_file && !is_alone(pid, 0) => OUTSIDE_SHARED,
+            () => OUTSIDE_ALONE,
+        };
+        self.counters.outside.store(outside, Relaxed);
     }
 
     /// The file, for the program's environment.

@@ -94,6 +94,15 @@ pub fn is_alone(pid: u32, fd: i32) -> bool {
     Look::begin(pid, fd).and_then(Look::finds_nobody).unwrap_or(false)
 }
 
+/// Whether that could be found out of anything: whoever is near the process can be looked at.
+pub fn can_tell(pid: u32) -> bool {
+    let sees_all = |look: Look| {
+        let is_hidden = |process| look.is_near(process) && look.is_hidden(process);
+        processes().is_ok_and(|mut processes| !processes.any(is_hidden))
+    };
+    Look::begin(pid, 0).is_ok_and(sees_all)
+}
+
 /// A look through all processes.
 struct Look {
     asker: ProcessStat,
@@ -151,6 +160,12 @@ impl Look {
         process == self.asker.parent || stat.is_ok_and(|stat| stat.session == self.asker.session)
     }
 
+    /// Whether a process that lives may not be looked at.
+    fn is_hidden(&self, process: u32) -> bool {
+        sys::is_same_table(self.pid, process).is_err_and(|error| !is_gone(&error))
+            && process_stat(process).is_ok_and(|stat| !stat.is_zombie)
+    }
+
     fn may_have_it(&mut self, process: u32, is_near: bool) -> bool {
         if process == std::process::id() {
             return false;
@@ -158,9 +173,8 @@ impl Look {
         match sys::is_same_table(self.pid, process) {
             Ok(is_same) if is_same && process != self.pid => return true,
             Ok(_) => {}
-            Err(error) if is_gone(&error) => return false,
-            // It may not be looked at. In another session it has the description only if the parent had it.
-            Err(_) => return is_near && process_stat(process).is_ok_and(|stat| !stat.is_zombie),
+            // In another session it has the description only if the parent had it.
+            Err(_) => return is_near && self.is_hidden(process),
         }
         tables(process).any(|table| self.is_in(&table, is_near))
     }

@@ -4,9 +4,10 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::cost::Cost;
-use sweetspot_core::ledger::{PID_NAMESPACE_OF_MACHINE, Way};
+use sweetspot_core::ledger::Way;
 use sweetspot_core::observe::{
-    IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, Observations, Tally, WAIT_NS, size_bucket,
+    IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, OUTSIDE_SHARED, OUTSIDE_UNKNOWN, Tally, WAIT_NS,
+    size_bucket,
 };
 use sweetspot_core::shadow::{self, Transfer, Use, Wish, World, Would};
 use sweetspot_core::stamps::would_show_a_change;
@@ -317,11 +318,10 @@ impl Watch {
     /// they came most often.
     fn is_shared(&self, flags: i32) -> bool {
         let parent = (sys::parent_id(), self.fd);
-        let namespace = ledger::ledger().map(|ledger| ledger.header.pid_namespace.load(Relaxed));
-        let is_given = |all: &Observations| all.input_is_shared.load(Relaxed) != 0;
+        let outside = observations().map_or(OUTSIDE_UNKNOWN, |all| all.outside.load(Relaxed));
         flags & libc::O_ACCMODE != libc::O_RDONLY
-            || self.fd == 0 && observations().is_some_and(is_given)
-            || namespace != Some(PID_NAMESPACE_OF_MACHINE)
+            || outside == OUTSIDE_UNKNOWN
+            || self.fd == 0 && outside == OUTSIDE_SHARED
             || sys::is_same_description(self.fd, parent) != Some(false)
     }
 

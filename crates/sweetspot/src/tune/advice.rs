@@ -69,7 +69,7 @@ impl Advice<'_> {
         let Some(size) = &self.answer.size else {
             return match self.is_complete {
                 true => format!(
-                    "Set no size: this machine is so busy that too few runs were left to try \
+                    "Set no size: times vary so much here that too few runs were left to try \
                      sizes.{}",
                     self.more_patience(self.plan.patience + 1, "have enough")
                 ),
@@ -235,7 +235,7 @@ mod tests {
             ),
             (
                 None,
-                "Set no size: this machine is so busy that too few runs were left to try sizes. \
+                "Set no size: times vary so much here that too few runs were left to try sizes. \
                  More runs have enough: sweetspot tune --patience 2 -- ...",
             ),
         ] {
