@@ -1,7 +1,8 @@
 //! What the kernel counted of the program and all that it waited for: reads and writes of every
 //! process (`/proc/self/io`).
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use sweetspot_report::profile::coverage::minus;
 use sweetspot_report::profile::data::Calls;
 
@@ -9,8 +10,6 @@ use sweetspot_report::profile::data::Calls;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kernel {
     before: Calls,
-    /// What one look at the counters itself adds to them.
-    look: Calls,
     /// What the children did.
     pub children: Calls,
 }
@@ -18,28 +17,42 @@ pub struct Kernel {
 impl Kernel {
     /// Looks before the program starts.
     pub fn before() -> Kernel {
-        let first = look();
-        let before = look();
-        Kernel { before, look: minus(before, first), children: Calls::default() }
+        Kernel { before: children(), children: Calls::default() }
     }
 
-    /// Looks when it has ended. Meanwhile this process wrote `lines` lines of progress.
-    pub fn after(&mut self, lines: u64) {
-        let children = minus(minus(look(), self.before), self.look);
-        self.children = Calls { writes: children.writes.saturating_sub(lines), ..children };
+    /// Looks when it has ended.
+    pub fn after(&mut self) {
+        self.children = minus(children(), self.before);
     }
 }
 
-fn look() -> Calls {
-    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+/// What children did that have been waited for: the kernel adds it to what this process does, which is what its
+/// only thread does.
+fn children() -> Calls {
+    let (own, bytes) = counted("/proc/thread-self/io");
+    let (all, _) = counted("/proc/self/io");
+    // The process has looked at its thread since.
+    let look = Calls { reads: 1, read_bytes: bytes, ..Calls::default() };
+    minus(minus(all, own), look)
+}
+
+/// The counters in a file, and its bytes, which are read by one call.
+fn counted(path: &str) -> (Calls, u64) {
+    let mut text = [0; TEXT_BYTES];
+    let bytes = File::open(path).and_then(|mut file| file.read(&mut text)).unwrap_or(0);
+    let text = std::str::from_utf8(&text[..bytes]).unwrap_or_default();
     let value = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
     };
-    Calls {
+    let calls = Calls {
         reads: value("syscr:"),
         read_bytes: value("rchar:"),
         writes: value("syscw:"),
         written_bytes: value("wchar:"),
-    }
+    };
+    (calls, bytes as u64)
 }
+
+/// More than the kernel's text about a process has.
+const TEXT_BYTES: usize = 512;

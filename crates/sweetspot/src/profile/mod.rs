@@ -197,7 +197,7 @@ fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<
     let before = taken_by_children();
     let (child, started) = start.as_child(|pid| observation.look_at_input(pid))?;
     let is_watched = std::io::stderr().is_terminal();
-    let mut lines = Progress { started, shown: 0, before: (0, 0), looked: started };
+    let mut lines = Progress { started, is_shown: false, before: (0, 0), looked: started };
     let pid = child.pid();
     let mut delayed = Duration::ZERO;
     let mut timeline = Timeline::new(started);
@@ -211,7 +211,7 @@ fn watch(start: &Start<'_>, observation: &Observation, reach: &Reach) -> Result<
     let seconds = started.elapsed().as_secs_f64();
     let after = taken_by_children();
     lines.clear();
-    kernel.after(lines.shown);
+    kernel.after();
     Ok(Run {
         ended,
         seconds,
@@ -242,8 +242,8 @@ fn delay(pid: u32) -> Option<Duration> {
 /// The line that says what is going on.
 struct Progress {
     started: Instant,
-    /// Lines that were written.
-    shown: u64,
+    /// Whether a line stands there.
+    is_shown: bool,
     before: (u64, u64),
     looked: Instant,
 }
@@ -259,14 +259,13 @@ impl Progress {
             numbers::bytes(rate(now.1, self.before.1)),
         );
         let _ = std::io::stderr().write_all(line.as_bytes());
-        self.shown += 1;
+        self.is_shown = true;
         (self.before, self.looked) = (now, Instant::now());
     }
 
     fn clear(&mut self) {
-        if self.shown > 0 {
+        if self.is_shown {
             let _ = std::io::stderr().write_all(b"\r\x1b[K");
-            self.shown += 1;
         }
     }
 }

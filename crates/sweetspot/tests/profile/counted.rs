@@ -412,6 +412,16 @@ fn standard_input_is_the_programs_alone_before_it_starts() {
     assert!(fs::read_to_string(place.work().join("trace")).unwrap().contains("(DELAYED)"));
 }
 
+/// What `profile` does itself meanwhile is not counted as the program's: it looks how the program fares.
+#[test]
+fn a_program_that_waits_has_made_no_calls() {
+    let place = Place::new();
+    let (_, profile) = place.profile(&["sleep", "5"]);
+    let coverage = &profile["coverage"];
+    assert_eq!(coverage["verdict"], "all", "{coverage}");
+    assert!(number(&coverage["kernel"], "reads") < 50, "{coverage}");
+}
+
 /// What a script reads on from afterwards stays as it is, so nothing is promised of it.
 #[test]
 fn standard_input_that_a_script_has_too_is_not_promised() {
