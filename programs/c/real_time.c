@@ -1,8 +1,8 @@
 /* real_time FILE: a thread that goes before all others on its processor waits for one that has to run there
  * first: another thread of the process, the process' helper. It must not use up the processor meanwhile. Needs
  * the right to go before others, else it sees nothing. Says how often a call used more than 400 ms of the
- * processor, and what is in the file. One that does not give way uses 950 ms, until the kernel stops it; while a
- * virtual machine's processor stands still, some ten count as used. */
+ * processor, and what is in the file. A thread that does not give way uses 950 ms, until the kernel stops it.
+ * A limit of 100 ms was too low: while a virtual machine's processor stands still, that time counts as used. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
