@@ -22,7 +22,7 @@ use sweetspot_core::why::Why;
 
 use crate::error::{Error, ErrorKind};
 use crate::guard::alone::{can_tell, is_alone};
-use crate::session::{FOLDER, MAKE, Settings, fill, make_file, not_made};
+use crate::session::{FOLDER, MAKE, Rule, Settings, fill, make_file, not_made};
 use crate::sys::{self, Mapped};
 
 /// Counters of a tree that this process is about to start.
@@ -43,6 +43,8 @@ pub struct Wanted {
     pub trace: bool,
     /// State folders in which runs keep what calls cost, as far as `auto` will know it.
     pub costs: Vec<PathBuf>,
+    /// Rules that `run` would follow.
+    pub rules: Vec<Rule>,
 }
 
 impl Observation {
@@ -62,9 +64,9 @@ impl Observation {
             return Err(Error::new(MAKE, folder, ErrorKind::FileSizeLimit, None));
         }
         let (path, file) = make_file(folder)?;
-        let Wanted { costs, places, trace } = what;
+        let Wanted { costs, places, trace, rules } = what;
         let settings =
-            Settings { buffer: BufferSize::Off, guard: false, costs, ..Settings::default() };
+            Settings { buffer: BufferSize::Off, guard: false, costs, rules, ..Settings::default() };
         let made = fill(&file, size, &settings, false).and_then(|ledger| {
             // All of it before anyone may touch it: a full memory file system is an error here.
             sys::allocate(&file, OBSERVATIONS_AT, size - OBSERVATIONS_AT)?;

@@ -72,7 +72,7 @@ impl Default for Settings {
 }
 
 /// One rule of `sweetspot.toml`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// Glob over the program's file name; empty: every program. At most 256 bytes.
     pub program: String,

@@ -240,6 +240,7 @@ pub fn mend(why: Why, program: &str) -> Option<String> {
         Why::DeepBind if is("php") => "php -n loads no extensions, where it needs none",
         Why::Stdio => "try: --stdio",
         Why::FileSizeLimit => "try: ulimit -f unlimited",
+        Why::Off => "change the rule in sweetspot.toml, or unset IO_BUFFER_SIZE",
         Why::Seccomp | Why::Confined => return mend_confinement(),
         Why::StreamsUnknown => "please report it, with what `sweetspot doctor --json` says",
         _ => return None,

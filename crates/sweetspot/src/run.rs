@@ -44,7 +44,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     }
 
     let mut warnings = Vec::new();
-    let (asked, config) = sizes_and_rules(arguments, &environment, &mut warnings)?;
+    let (asked, config) = what_was_typed(arguments, &environment, &mut warnings)?;
     let program = find(&arguments.command[0], &environment)?;
     let reach = reach::inspect(&program, value(&environment, "PATH"));
     for warning in warnings {
@@ -273,21 +273,35 @@ fn nothing_can_wait(asked: &Asked) -> bool {
 }
 
 /// The size that is asked for, and the rules that are left to decide where none is.
-fn sizes_and_rules(
+fn what_was_typed(
     arguments: &Run,
     environment: &Environment,
     warnings: &mut Vec<String>,
 ) -> Result<(Asked, config::Config), Failure> {
-    let folder = std::env::current_dir().ok();
-    let named = config::named(arguments.config.as_deref());
-    let mut config = config::load(named.as_deref(), folder.as_deref(), warnings)?;
     let defined = arguments.define.as_deref().map(buffer::defined).transpose()?;
     let typed = match (&defined, &arguments.buffer_size) {
         (Some(text), _) => Some((text.as_os_str(), "-DIO-BUFFER-SIZE")),
         (None, Some(text)) => Some((text.as_os_str(), "--buffer-size")),
         (None, None) => None,
     };
-    let name = Path::new(&arguments.command[0]).file_name().unwrap_or_default();
+    let named = arguments.config.as_deref();
+    sizes_and_rules(&arguments.command[0], typed, named, environment, warnings)
+}
+
+/// The same for a run of `program`: `typed` is a size and the option that gave it, `named` a file of rules that an option names.
+///
+/// # Errors
+/// Where a size or a rule is not understood.
+pub fn sizes_and_rules(
+    program: &OsStr,
+    typed: Option<(&OsStr, &str)>,
+    named: Option<&Path>,
+    environment: &Environment,
+    warnings: &mut Vec<String>,
+) -> Result<(Asked, config::Config), Failure> {
+    let folder = std::env::current_dir().ok();
+    let mut config = config::load(config::named(named).as_deref(), folder.as_deref(), warnings)?;
+    let name = Path::new(program).file_name().unwrap_or_default();
     let from_environment = value(environment, names::BUFFER);
     let ruled = config::size_for(&config.rules, name);
     let asked = buffer::resolve(typed, from_environment, ruled, warnings)?;

@@ -145,22 +145,26 @@ impl Settings {
     }
 }
 
+/// A rule as the library reads it.
+pub fn in_ledger(rule: &Rule) -> guarded::Rule {
+    guarded::Rule {
+        program: rule.program.clone().unwrap_or_default(),
+        file: rule.file.clone().unwrap_or_default(),
+        buffer: rule.buffer,
+        unobserved: rule.promise == Some(Promise::Unobserved),
+        stdio: rule.stdio == Some(crate::config::Stdio::On),
+        auto: rule.for_auto,
+    }
+}
+
 impl RunSession {
     /// Prepares a session. Where the ledger cannot be made the program runs all the same, with
     /// reads buffered only; the summary says why.
     pub fn create(settings: &Settings) -> RunSession {
-        let rules = settings.rules.iter().map(|rule| guarded::Rule {
-            program: rule.program.clone().unwrap_or_default(),
-            file: rule.file.clone().unwrap_or_default(),
-            buffer: rule.buffer,
-            unobserved: rule.promise == Some(Promise::Unobserved),
-            stdio: rule.stdio == Some(crate::config::Stdio::On),
-            auto: rule.for_auto,
-        });
         let notes = home::notes();
         let wanted = guarded::Settings {
             buffer: settings.buffer,
-            rules: rules.collect(),
+            rules: settings.rules.iter().map(in_ledger).collect(),
             summary: settings.summary,
             max_age: settings.max_age_ms.map(|age| Duration::from_millis(u64::from(age))),
             stdio: settings.stdio,

@@ -94,7 +94,7 @@ const ENGINE: &[&str] = &[
 const LAST_KNOWN: &str = "others";
 
 /// What the observer uses of what the engine knows: it takes no part in anything that the engine does.
-const OBSERVER_USES: &[&str] = &["inodes", "ledger", "process"];
+const OBSERVER_USES: &[&str] = &["inodes", "ledger", "process", "rules"];
 
 /// Where the front chooses between the two, and where it starts the observer. Nobody else names it.
 const DISPATCH: &str = "front/dispatch.rs";

@@ -13,8 +13,8 @@ use core::ffi::c_char;
 use sweetspot_core::why::Why;
 
 use crate::engine::{
-    self, Pass, changes, children, dirty, embed, ending, life, mapping, own_files, pass, rules,
-    sharing, space, spawns, table, unseen,
+    self, Pass, changes, children, dirty, embed, ending, life, mapping, own_files, pass, sharing,
+    space, spawns, table, unseen,
 };
 use crate::floor::errno::fail;
 use crate::floor::sys;
@@ -384,7 +384,7 @@ pub fn protecting(protection: i32) {
 pub fn syncs() {
     if !is_observed() {
         unseen::syncs();
-    } else if !rules::has_unobserved_files() {
+    } else {
         observer::ending(Some(Why::SharedMemory));
     }
 }

@@ -13,11 +13,14 @@ use sweetspot_core::observe::{IS_INHERITED, IS_OTHER, IS_REGULAR, Record, Tally}
 use sweetspot_core::shadow::{Shadow, World};
 use sweetspot_core::why::Why;
 
-use super::state::{CLOSE_ON_EXEC, Counts, FOLDED, OTHER, PASS_THROUGH, SEEN, SHARED, Seen};
-use super::{
-    GIVEN_UP, HIGHEST, OWNER, beside, is_borrowed, is_on, made, name_program, observations,
-    quiesce, random,
+use super::state::{
+    CLOSE_ON_EXEC, Counts, FOLDED, OTHER, PASS_THROUGH, SEEN, SHARED, STDIO_TOO, Seen,
 };
+use super::{
+    GIVEN_UP, HIGHEST, OWNER, beside, holds_for, is_borrowed, is_on, made, name_program,
+    observations, quiesce, random,
+};
+use crate::engine::rules;
 use crate::floor::{atomic, proc, sys};
 
 /// Files that a process opened first have a record each from then on. Of later ones only those that
@@ -55,6 +58,7 @@ impl Seen {
     #[cold]
     pub(super) fn unfold(&self, fd: i32) {
         self.flags.fetch_and(!FOLDED, Relaxed);
+        self.flags.fetch_or(ruled(fd), Relaxed);
         if let Some(all) = observations() {
             let mut buffer = [0; 512];
             let path = asked_path(fd, &mut buffer);
@@ -117,15 +121,20 @@ pub(super) fn asked_path(fd: i32, buffer: &mut proc::PathBuffer) -> &[u8] {
 /// Ties a descriptor to its record, with nothing remembered.
 pub(super) fn remember(seen: &'static Seen, fd: i32, record: &'static Record, flags: u32) {
     seen.leave();
-    seen.flags.store(flags, Relaxed);
+    seen.flags.store(flags | ruled(fd), Relaxed);
     seen.describe();
     let counts = seen.count_in(record);
     know(fd);
     beside::note(seen, fd, record);
     let given_up = GIVEN_UP.load(Relaxed);
     if let Some(why) = Why::ALL.into_iter().find(|why| why.bit() == given_up) {
-        quiesce(seen, &counts, Some(why));
+        quiesce(seen, &counts, holds_for(why, fd));
     }
+}
+
+/// The flag of a descriptor for what a rule says of its file.
+fn ruled(fd: i32) -> u32 {
+    if rules::buffers_stdio(fd) { STDIO_TOO } else { 0 }
 }
 
 /// A descriptor is in use from now on.

@@ -38,7 +38,7 @@ pub use files::{moved, opened_at};
 use state::{CLOSE_ON_EXEC, Counts, FOLDED, SEEN, Seen, State};
 pub use watch::{ANY, Watch, call, libc_call};
 
-use crate::engine::{inodes, ledger, process};
+use crate::engine::{inodes, ledger, process, rules};
 use crate::floor::{atomic, environment, proc, sys};
 
 /// Descriptors that are told apart; calls on higher ones are only in the kernel's own counters.
@@ -101,7 +101,7 @@ fn begin_process(all: &'static Observations) {
     let pid = sys::process_id() as u32;
     PID.store(pid, Relaxed);
     place.parent.store(sys::parent_id(), Relaxed);
-    place.why.store(GIVEN_UP.load(Relaxed), Relaxed);
+    place.why.store(of_all_files(GIVEN_UP.load(Relaxed)), Relaxed);
     place.program.store(environment::program_name());
     NAMED.store(u32::from(!environment::program_name().is_empty()), Relaxed);
     place.pid.store(pid, Relaxed);
@@ -454,11 +454,21 @@ pub fn ending(why: Option<Why>) {
         return;
     }
     this_process(|process| {
-        process.why.fetch_or(why.bit(), Relaxed);
+        process.why.fetch_or(of_all_files(why.bit()), Relaxed);
     });
     each(|seen, fd| {
         if let Some(counts) = Counts::of(seen, fd) {
-            quiesce(seen, &counts, Some(why));
+            quiesce(seen, &counts, holds_for(why, fd));
         }
     });
+}
+
+/// Reasons for which nothing of this process is buffered any more, without the one that a rule can lift.
+fn of_all_files(whys: u64) -> u64 {
+    if rules::has_unobserved_files() { whys & !Why::SharedMemory.bit() } else { whys }
+}
+
+/// Such a reason, unless a rule lifts it for the file of a descriptor.
+fn holds_for(why: Why, fd: i32) -> Option<Why> {
+    Some(why).filter(|why| *why != Why::SharedMemory || !rules::is_unobserved(fd))
 }

@@ -64,6 +64,8 @@ pub(super) const PASS_THROUGH: u32 = 8;
 pub(super) const FOLDED: u32 = 16;
 /// The file may be open by another description, too.
 pub(super) const BESIDE_OTHERS: u32 = 32;
+/// The calls that stdio makes on it are buffered like any others, by its rule.
+pub(super) const STDIO_TOO: u32 = 64;
 
 pub(super) struct State {
     pub(super) position: u64,

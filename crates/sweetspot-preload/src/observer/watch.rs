@@ -4,23 +4,25 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::cost::Cost;
-use sweetspot_core::ledger::Way;
+use sweetspot_core::ledger::{BUFFER_OFF, Way};
 use sweetspot_core::observe::{
     IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, OUTSIDE_SHARED, OUTSIDE_UNKNOWN, Tally, WAIT_NS,
     size_bucket,
 };
-use sweetspot_core::shadow::{self, Transfer, Use, Wish, World, Would};
+use sweetspot_core::shadow::{self, Shadow, Transfer, Use, Wish, World, Would};
 use sweetspot_core::stamps::would_show_a_change;
 use sweetspot_core::trace::Told;
 use sweetspot_core::why::Why;
 
 use super::files::BUSY_CALLS;
-use super::state::{BURST_CALLS, Counts, FIRST_CALLS, FOLDED, OTHER, SEEN, Seen, State, gap};
+use super::state::{
+    BURST_CALLS, Counts, FIRST_CALLS, FOLDED, OTHER, SEEN, STDIO_TOO, Seen, State, gap,
+};
 use super::{
     ACQUIRES, PID, RELEASES, TICKS, beside, clock_ns, count_point, is_on, log, observations,
     places, world_now,
 };
-use crate::engine::{inodes, ledger};
+use crate::engine::{inodes, ledger, rules};
 use crate::floor::{clock, sys};
 
 /// A call in flight.
@@ -203,7 +205,7 @@ impl Watch {
             state.resume(at, &world);
         }
         let manner = log::Manner {
-            by_stdio: self.by_stdio,
+            by_stdio: self.by_stdio && seen.flags.load(Relaxed) & STDIO_TOO == 0,
             handed: self.is_handed(answer),
             positioned: self.at >= 0,
             resumed: resumes,
@@ -217,7 +219,7 @@ impl Watch {
         let position = state.position;
         let told = if self.kind == Kind::Seek { (position, 0, 0) } else { (at, len, done) };
         log::call(state, counts, &world, self.kind, manner, told);
-        if self.by_stdio {
+        if manner.by_stdio {
             world.release_point();
             world.acquire_point();
             state.change_shadow(&mut world, Some(Why::Stdio));
@@ -326,13 +328,22 @@ impl Watch {
     }
 
     /// Why the engine would not give the file what `wish` says.
-    fn against(&self, wish: Wish, state: &State, flags: i32, status: &sys::Status) -> Option<Why> {
+    fn against(
+        &self,
+        wish: Wish,
+        state: &State,
+        flags: i32,
+        status: &sys::Status,
+        buffer: u32,
+    ) -> Option<Why> {
         let special = libc::O_DIRECT | libc::O_PATH | libc::O_DSYNC | libc::O_SYNC;
         let made_up = || sys::file_system(self.fd).is_none_or(|of| of.is_made_up());
         if flags & special != 0 {
             Some(Why::OpenFlags)
         } else if !status.regular || made_up() {
             Some(Why::NotRegular)
+        } else if buffer == BUFFER_OFF {
+            Some(Why::Off)
         } else if inodes::is_mapped(status.device, status.inode) {
             Some(Why::Mapped)
         } else if wish == Wish::Window && state.shadow.is_from_outside() && self.is_shared(flags) {
@@ -362,11 +373,13 @@ impl Watch {
         }
         counts.record.size.fetch_max(status.size, Relaxed);
         let flags = sys::open_flags(self.fd).unwrap_or(0);
-        let against = self.against(wish, state, flags, &status);
+        let buffer = rules::buffer_for(self.fd);
+        let against = self.against(wish, state, flags, &status, buffer);
         let is = if against == Some(Why::NotRegular) { IS_OTHER } else { IS_REGULAR };
         counts.record.what.fetch_or(is, Relaxed);
         if against.is_none() {
             state.would[Would::Open as usize] += u64::from(state.weight);
+            follow_rules(self.fd, buffer, &mut state.shadow);
         }
         let devices = ledger::devices();
         let cost = |way| devices.and_then(|devices| devices.cost(status.device, way));
@@ -400,6 +413,14 @@ impl Watch {
                 state.shadow.ask_for_handle(status.size);
             }
         }
+    }
+}
+
+/// The file has earned a buffer, and rules say of which size, and what may be promised of it.
+fn follow_rules(fd: i32, buffer: u32, shadow: &mut Shadow) {
+    *shadow = shadow.with_buffer(buffer);
+    if rules::is_unobserved(fd) {
+        shadow.promise_unobserved();
     }
 }
 

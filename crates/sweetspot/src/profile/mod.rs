@@ -18,6 +18,7 @@ pub mod replay;
 mod timeline;
 
 use crate::arguments;
+use crate::config::Rule;
 use crate::environment::{Environment, is_switched_off, set, value};
 use crate::failure::Failure;
 use crate::home;
@@ -26,16 +27,18 @@ use crate::preload;
 use crate::probe::{self, Answer, Calls};
 use crate::reach::{self, Reach};
 use crate::recover;
-use crate::run::{Start, end_as, find};
+use crate::run::{Start, end_as, find, sizes_and_rules};
+use crate::session::in_ledger;
 use crate::summary::Target;
 use kernel::Kernel;
 pub use model::RUN_ERROR;
 use recording::Recording;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use sweetspot_core::environment as names;
+use sweetspot_core::size::BufferSize;
 use sweetspot_guard::observation::{Observation, Wanted};
 use sweetspot_guard::process::{Ended, Taken, taken_by_children};
 use sweetspot_report::numbers;
@@ -76,16 +79,18 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let program = find(&arguments.command[0], &environment)?;
     let reach = reach::inspect(&program, value(&environment, "PATH"));
     let obstacle = obstacle(&reach, &program, &environment);
+    let (size, rules) = in_force(&arguments.command[0], record.is_some(), &environment)?;
     recover::finish_stale();
 
-    let wanted =
-        Wanted { places: arguments.r#where, trace: record.is_some(), costs: home::costs() };
+    let rules = rules.iter().map(in_ledger).collect();
+    let (places, trace) = (arguments.r#where, record.is_some());
+    let wanted = Wanted { places, trace, costs: home::costs(), rules };
     let observation = Observation::create(wanted).map_err(|error| {
         let megabytes = if record.is_some() { 36 } else { 12 };
         let next = format!("profile needs some {megabytes} MB in /dev/shm");
         Failure::own(format!("{error}")).next(next)
     })?;
-    let observed = observed(&observation, &environment)?;
+    let observed = observed(&observation, size, &environment)?;
     if reach.takes_library() {
         for (name, value) in &observed {
             set(&mut environment, &name.to_string_lossy(), value.clone());
@@ -165,6 +170,7 @@ fn say(profile: &Profile, target: Target) {
 /// The variables by which processes of the tree count for `observation`.
 fn observed(
     observation: &Observation,
+    size: BufferSize,
     environment: &Environment,
 ) -> Result<Vec<(OsString, OsString)>, Failure> {
     let library = preload::install()?;
@@ -173,7 +179,28 @@ fn observed(
         (names::PRELOAD.into(), preload::chain(library.as_os_str(), others)),
         (names::LEDGER.into(), observation.path().into()),
         (names::SUMMARY.into(), "1".into()),
+        (names::BUFFER.into(), numbers::size(size).into()),
     ])
+}
+
+/// The size and the rules under which `run` would start the program: what is promised is true of them. A
+/// recording is asked about every size, so none is in force while it is made.
+fn in_force(
+    program: &OsStr,
+    records: bool,
+    environment: &Environment,
+) -> Result<(BufferSize, Vec<Rule>), Failure> {
+    let mut warnings = Vec::new();
+    let (asked, mut config) = sizes_and_rules(program, None, None, environment, &mut warnings)?;
+    for warning in warnings {
+        crate::failure::say(format_args!("sweetspot: {warning}"));
+    }
+    if !records {
+        return Ok((asked.size(), config.rules));
+    }
+    config.rules.retain(|rule| !rule.for_auto);
+    config.rules.iter_mut().for_each(|rule| rule.buffer = None);
+    Ok((BufferSize::Auto, config.rules))
 }
 
 /// One run, as seen from outside.

@@ -178,3 +178,43 @@ fn a_process_with_io_uring_is_not_seen() {
     let sentence = profile["sentence"].as_str().unwrap();
     assert!(sentence.contains("io_uring"), "{sentence}");
 }
+
+/// What is promised is what `run` would do here, under the same rules and the same size.
+#[test]
+fn rules_and_sizes_hold_for_what_is_promised() {
+    let place = Place::new();
+    place.write(
+        "sweetspot.toml",
+        "[[rule]]\nfile = \"off.dat\"\nbuffer = \"off\"\n\
+         [[rule]]\nprogram = \"dd\"\nfile = \"small.dat\"\nbuffer = \"4K\"\n\
+         [[rule]]\nprogram = \"others\"\nfile = \"auto.dat\"\nbuffer = \"off\"\n",
+    );
+    let script = "for file in off small auto; do \
+                  dd if=/dev/zero of=$file.dat bs=200 count=20000 2> /dev/null; done";
+    let reason = "switched off by a rule or the size";
+    let is_off = |file: &Value| {
+        file["verdict"] == "not-buffered" && file["reasons"] == serde_json::json!([reason])
+    };
+    let (_, profile) = place.profile(&["sh", "-c", script]);
+    let [off, small, auto] = ["off", "small", "auto"]
+        .map(|name| file(&profile, &place.work().join(format!("{name}.dat"))));
+    assert!(is_off(off), "{off:#}");
+    let flushes = |file: &Value| number(&file["buffered"], "flushes");
+    assert_eq!(flushes(off), 0, "{off:#}");
+    assert!((900..1100).contains(&flushes(small)), "{small:#}");
+    assert!((1..500).contains(&flushes(auto)), "{auto:#}");
+
+    let mut switched_off = place.sweetspot(&["profile", "--output", "../report", "--json"]);
+    switched_off.args(["p.json", "--", "sh", "-c", script]).env("IO_BUFFER_SIZE", "off");
+    assert!(switched_off.status().unwrap().success());
+    let profile = fs::read(place.work().join("p.json")).unwrap();
+    let profile: Value = serde_json::from_slice(&profile).unwrap();
+    let auto = file(&profile, &place.work().join("auto.dat"));
+    assert!(is_off(auto), "{auto:#}");
+    let sentence = profile["sentence"].as_str().unwrap();
+    assert!(sentence.contains(reason) && sentence.contains("unset IO_BUFFER_SIZE"), "{sentence}");
+
+    place.write("sweetspot.toml", "[[rule]]\nbufer = 1\n");
+    let output = place.sweetspot(&["profile", "--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+}

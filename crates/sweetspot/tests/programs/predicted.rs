@@ -55,6 +55,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c_sharing", "a thread that goes before all others on its processor"),
     ("c_sharing", "a window where writes are to wait"),
     ("c_sharing", "alone until there are threads"),
+    ("c_sharing", "an unobserved file, and shared memory"),
+    ("c_sharing", "an unobserved file, and words to others"),
     ("c_sharing", "another preloaded library stays"),
     ("c_sharing", "children of unusual kinds"),
     ("c_sharing", "descriptor tables of threads and clones"),
@@ -70,6 +72,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c_sharing", "run within run"),
     ("c_sharing", "standard input of its own"),
     ("c_sharing", "standard input that others have, too"),
+    ("c_sharing", "stdio through the engine, by a rule"),
     ("c_sharing", "streams that map their file"),
     ("c_sharing", "streams that read what a descriptor wrote"),
     ("c_sharing", "the end of a file that grows, asked through a stream"),
@@ -116,6 +119,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("musl", "musl, glibc and musl again, in one pipeline and one file"),
     ("musl", "records are changed in place and appended"),
     ("musl", "streams"),
+    ("musl", "streams through the engine, by a rule"),
     ("node", "console to a file"),
     ("node", "readSync, writeSync and streams"),
     ("perl", "edit in place and one-liners"),
@@ -186,7 +190,6 @@ const TIMING: &str = "its threads, handlers or processes are faster or slower";
 const HANDLERS: &str = "`profile` does not see handlers begin, and they begin all the time";
 const LOOKS: &str = "it looks whether it is buffered, and does more or less";
 const FAULTS: &str = "it blocks, ignores or provokes the signals of bad addresses";
-const RULES: &str = "`profile` follows no rules";
 const APART: &str = "`profile` looks at each process by itself";
 const UNSEEN: &str = "its files are shared or watched in ways that `profile` does not follow";
 
@@ -206,8 +209,6 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "a thread writes while another's window is filled", TIMING),
     ("c_sharing", "a window opens while writes of another thread begin to wait", TIMING),
     ("c_sharing", "alone until there is a handler", HANDLERS),
-    ("c_sharing", "an unobserved file, and shared memory", RULES),
-    ("c_sharing", "an unobserved file, and words to others", RULES),
     ("c_sharing", "bad addresses in short copies", FAULTS),
     ("c_sharing", "bad addresses while their signals are blocked", FAULTS),
     ("c_sharing", "calls that are rarely made", UNSEEN),
@@ -223,7 +224,6 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "signal masks that come with a wait, a thread or sigset", FAULTS),
     ("c_sharing", "signals of faults that are ignored", FAULTS),
     ("c_sharing", "small stacks, coroutines, jumps out of handlers", TIMING),
-    ("c_sharing", "stdio through the engine, by a rule", RULES),
     ("c_sharing", "the child of a vfork and its parent's files", LOOKS),
     (
         "c_sharing",
@@ -237,7 +237,6 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "what is done to a process without a call of its own", LOOKS),
     ("c_sharing", "what others see, and when", LOOKS),
     ("c_sharing", "words that pass without a call", UNSEEN),
-    ("musl", "streams through the engine, by a rule", RULES),
     ("musl", "threads, signals, forks", TIMING),
     ("musl", "what others see, and when", LOOKS),
     ("python", "children", "`run` counts no more of what a fork has shared"),
