@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 use sweetspot_report::profile::data::Profile;
 
 /// Programs whose calls do not depend on time, on which of their processes comes first, nor on whether
@@ -248,6 +249,8 @@ const CALLS_MIN: u64 = 500;
 /// calls that are followed stands for up to a quarter of all calls so far, so a prediction is a sample.
 const PARTS_MAX: u64 = 10;
 const CALLS_MAX: u64 = 100;
+/// As often is looked for what is to be said, every 50 ms.
+const WAITS_MAX: u32 = 200;
 /// A program that is disturbed gets another chance.
 const TRIES_MAX: u32 = 3;
 /// Longer than a file must be unchanged for a window to be believed, in seconds.
@@ -399,5 +402,17 @@ fn made(folder: &Path) -> BTreeMap<String, Calls> {
 fn records<T: DeserializeOwned>(folder: &Path) -> impl Iterator<Item = T> {
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let texts = paths.filter(|path| path.extension().is_none_or(|name| name == "json"));
-    texts.map(|path| serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap())
+    texts.map(|path| serde_json::from_str(&text_of(&path)).unwrap())
+}
+
+/// What is in a file as soon as it is written: the parent of a program in the background says it after its end.
+fn text_of(path: &Path) -> String {
+    for _ in 0..WAITS_MAX {
+        let text = fs::read_to_string(path).unwrap();
+        if !text.is_empty() {
+            return text;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("nothing was ever written into {}", path.display());
 }
