@@ -51,8 +51,6 @@ pub struct Shadow {
     outside: bool,
     /// The guard was asked whether it is.
     is_asked_after: bool,
-    /// Nobody looks at it before it is closed, by its rule: what waits is written then.
-    unobserved: bool,
     /// Its writes would wait with append placement: the kernel's offset stays its position.
     append_placed: bool,
     handle: Handle,
@@ -110,7 +108,6 @@ impl Shadow {
         passes_through: false,
         outside: false,
         is_asked_after: false,
-        unobserved: false,
         append_placed: false,
         handle: Handle::None,
         window: window::Pattern::NEW,
@@ -463,14 +460,9 @@ impl Shadow {
 
     /// After a release point since bytes began to wait: they were written before it.
     fn catch_up(&mut self, world: &World, count: &mut impl FnMut(Would, u64)) {
-        if self.pending_len > 0 && self.is_released(world) {
+        if self.pending_len > 0 && self.releases != world.releases {
             self.flush(count);
         }
-    }
-
-    /// Whether what waits was written before a release point since then.
-    fn is_released(&self, world: &World) -> bool {
-        !self.unobserved && self.releases != world.releases
     }
 
     /// What waits goes out, as one write.

@@ -66,11 +66,6 @@ impl Shadow {
         }
     }
 
-    /// Nobody looks at the file before it is closed.
-    pub fn promise_unobserved(&mut self) {
-        self.unobserved = true;
-    }
-
     /// Calls on the file pass through for good, for this reason.
     pub fn refuse(&mut self, why: Why, world: &mut World, mut count: impl FnMut(Would, u64)) {
         self.quiesce(world, &mut count);

@@ -35,7 +35,7 @@ impl Shadow {
 
     /// What it has of its file now.
     pub fn has(&self, world: &World) -> Use {
-        let is_pending = self.pending_len > 0 && !self.is_released(world);
+        let is_pending = self.pending_len > 0 && self.releases == world.releases;
         Use { window: self.on && self.has_window, pending: is_pending }
     }
 }

@@ -9,7 +9,7 @@ use sweetspot_core::observe::{
     IS_OTHER, IS_REGULAR, Kind, LARGE_BYTES, OUTSIDE_SHARED, OUTSIDE_UNKNOWN, Tally, WAIT_NS,
     size_bucket,
 };
-use sweetspot_core::shadow::{self, Shadow, Transfer, Use, Wish, World, Would};
+use sweetspot_core::shadow::{self, Transfer, Use, Wish, World, Would};
 use sweetspot_core::stamps::would_show_a_change;
 use sweetspot_core::trace::Told;
 use sweetspot_core::why::Why;
@@ -379,7 +379,7 @@ impl Watch {
         counts.record.what.fetch_or(is, Relaxed);
         if against.is_none() {
             state.would[Would::Open as usize] += u64::from(state.weight);
-            follow_rules(self.fd, buffer, &mut state.shadow);
+            state.shadow = state.shadow.with_buffer(buffer);
         }
         let devices = ledger::devices();
         let cost = |way| devices.and_then(|devices| devices.cost(status.device, way));
@@ -413,14 +413,6 @@ impl Watch {
                 state.shadow.ask_for_handle(status.size);
             }
         }
-    }
-}
-
-/// The file has earned a buffer, and rules say of which size, and what may be promised of it.
-fn follow_rules(fd: i32, buffer: u32, shadow: &mut Shadow) {
-    *shadow = shadow.with_buffer(buffer);
-    if rules::is_unobserved(fd) {
-        shadow.promise_unobserved();
     }
 }
 

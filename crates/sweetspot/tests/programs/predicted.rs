@@ -56,8 +56,6 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c_sharing", "a thread that goes before all others on its processor"),
     ("c_sharing", "a window where writes are to wait"),
     ("c_sharing", "alone until there are threads"),
-    ("c_sharing", "an unobserved file, and shared memory"),
-    ("c_sharing", "an unobserved file, and words to others"),
     ("c_sharing", "another preloaded library stays"),
     ("c_sharing", "children of unusual kinds"),
     ("c_sharing", "descriptor tables of threads and clones"),
@@ -191,6 +189,8 @@ const TIMING: &str = "its threads, handlers or processes are faster or slower";
 const HANDLERS: &str = "`profile` does not see handlers begin, and they begin all the time";
 const LOOKS: &str = "it looks whether it is buffered, and does more or less";
 const FAULTS: &str = "it blocks, ignores or provokes the signals of bad addresses";
+const PROMISES: &str =
+    "`profile` takes a file for one that others look at, whatever a rule promises";
 const APART: &str = "`profile` looks at each process by itself";
 const UNSEEN: &str = "its files are shared or watched in ways that `profile` does not follow";
 
@@ -210,6 +210,8 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "a thread writes while another's window is filled", TIMING),
     ("c_sharing", "a window opens while writes of another thread begin to wait", TIMING),
     ("c_sharing", "alone until there is a handler", HANDLERS),
+    ("c_sharing", "an unobserved file, and shared memory", PROMISES),
+    ("c_sharing", "an unobserved file, and words to others", PROMISES),
     ("c_sharing", "bad addresses in short copies", FAULTS),
     ("c_sharing", "bad addresses while their signals are blocked", FAULTS),
     ("c_sharing", "calls that are rarely made", UNSEEN),
