@@ -162,7 +162,7 @@ impl Why {
             Why::OtherLibrary => "a library reads or writes in place of the C library",
             Why::MemoryLocked => "the process locks its memory (mlockall)",
             Why::FaultsIgnored => "the process ignores SIGSEGV or SIGBUS",
-            Why::Off => "switched off by a rule or the size",
+            Why::Off => "a rule or the size switches it off",
         }
     }
 }
