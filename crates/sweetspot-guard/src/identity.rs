@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use sweetspot_core::ledger::PID_NAMESPACE_OF_MACHINE;
 
@@ -61,13 +62,17 @@ pub(crate) fn is_in_own_pid_namespace() -> io::Result<bool> {
     Ok(pid_namespace()? != PID_NAMESPACE_OF_MACHINE)
 }
 
-/// The identity of this boot, folded to 64 bits.
+/// The identity of this boot, folded to 64 bits: asked once, and not for each ledger that lies there.
 pub(crate) fn boot() -> io::Result<u64> {
+    static BOOT: OnceLock<u64> = OnceLock::new();
+    if let Some(boot) = BOOT.get() {
+        return Ok(*boot);
+    }
     let path = "/proc/sys/kernel/random/boot_id";
     let text = fs::read_to_string(path)?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let number = u128::from_str_radix(&digits, 16).map_err(|_| malformed(path))?;
-    Ok((number >> 64) as u64 ^ number as u64)
+    Ok(*BOOT.get_or_init(|| (number >> 64) as u64 ^ number as u64))
 }
 
 /// What /proc says of a process' memory, by this name; where its first thread has ended, that of another one says
