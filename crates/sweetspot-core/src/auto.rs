@@ -4,11 +4,11 @@
 //! One place for the library, which measures, and for `profile` and `tune --from`, which reckon
 //! (`crate::shadow`).
 
-use crate::cost::{Cost, Meter};
+use crate::cost::{Cost, Larger, Meter};
 use crate::ledger::BUFFER_AUTO;
 use crate::policy::{
     APPEND_BYTES_FIRST, AUTO_BYTES_USUAL, AUTO_DENSE_BYTES, AUTO_WINDOW_BYTES_LEAST, ENLARGING_NS,
-    WINDOW_BYTES_MIN,
+    READ_AHEAD_BYTES, WINDOW_BYTES_MIN,
 };
 
 /// The size in force, or the most that `auto` takes where calls are not dear, in bytes.
@@ -41,7 +41,13 @@ impl Windows {
                 dense_bytes: u64::MAX,
             };
         }
-        let bytes_sweet = meter.auto_bytes(told, AUTO_WINDOW_BYTES_LEAST);
+        let wanted = meter.auto_bytes(told, AUTO_WINDOW_BYTES_LEAST);
+        let (bytes_sweet, usual) = match meter.larger_windows() {
+            Larger::MayPay => (wanted, usual),
+            Larger::Unknown | Larger::NoGain => (wanted.min(READ_AHEAD_BYTES), usual),
+            // Those that were larger are given up.
+            Larger::Slower => (wanted.min(READ_AHEAD_BYTES), READ_AHEAD_BYTES),
+        };
         // Of the first window it is not known whether it will be used up.
         let bytes_first = told.map_or(WINDOW_BYTES_MIN, Cost::even_bytes);
         Windows {
@@ -126,7 +132,13 @@ mod tests {
         assert_eq!((unknown.bytes_max, unknown.bytes_first), (AUTO_BYTES_USUAL, WINDOW_BYTES_MIN));
         let dear = Some(Cost { call_ns: 1_000_000, unit_ns: 100 });
         let windows = Windows::new(BUFFER_AUTO, &Meter::NEW, dear);
-        assert_eq!((windows.bytes_max, windows.bytes_first), (AUTO_BYTES_MAX, AUTO_BYTES_MAX));
+        assert_eq!(
+            (windows.bytes_sweet, windows.bytes_first),
+            (READ_AHEAD_BYTES, READ_AHEAD_BYTES)
+        );
+        let mut waits = Meter::NEW;
+        (0..2).for_each(|_| waits.end(1, 1_000_001, READ_AHEAD_BYTES));
+        assert_eq!(Windows::new(BUFFER_AUTO, &waits, dear).bytes_max, AUTO_BYTES_MAX);
         assert_eq!(append_bytes_first(BUFFER_AUTO, dear, 0), AUTO_BYTES_MAX);
         assert_eq!(append_bytes_first(BUFFER_AUTO, None, 0), APPEND_BYTES_FIRST);
         assert_eq!(append_bytes_first(BUFFER_AUTO, None, 1 << 20), 1 << 20);

@@ -15,7 +15,10 @@
 //!
 //! All numbers fit into words: nanoseconds for a call, nanoseconds for 64 KiB instead of for a byte.
 
-use crate::policy::{AUTO_BYTES_MAX, AUTO_BYTES_USUAL, DEAR_CALL_NS, WINDOW_BYTES_MIN};
+use crate::policy::{
+    AUTO_BYTES_MAX, AUTO_BYTES_USUAL, DEAR_CALL_NS, LARGER_FILLS, READ_AHEAD_BYTES,
+    READ_AHEAD_FILLS, WINDOW_BYTES_MIN,
+};
 
 /// Within this part of the best: one in twenty, 5 %.
 const MARGIN_PARTS: u64 = 20;
@@ -106,6 +109,18 @@ pub fn grown(bytes: u64, sweet_bytes: u64) -> u64 {
     bytes.max(sweet_bytes.min(bytes.saturating_mul(2)))
 }
 
+/// How windows do that are larger than what the kernel reads ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Larger {
+    /// It is not yet seen whether the program waits for smaller ones.
+    Unknown,
+    /// For smaller ones it waits less than a twentieth of its time.
+    NoGain,
+    /// For smaller ones it waits less, as the kernel reads ahead while it works.
+    Slower,
+    MayPay,
+}
+
 /// One transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Timed {
@@ -133,6 +148,36 @@ pub struct Meter {
     transfers: u32,
     /// When the last one ended; 0: there was none.
     ended_ns: u64,
+    /// Those of [`READ_AHEAD_BYTES`], and larger ones.
+    ahead: Sum,
+    beyond: Sum,
+}
+
+/// What some transfers took together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    transfers: u32,
+    /// Of all but the first one.
+    ns: u64,
+    bytes: u64,
+}
+
+impl Sum {
+    const NONE: Sum = Sum { transfers: 0, ns: 0, bytes: 0 };
+
+    fn add(&mut self, ns: u64, bytes: u64) {
+        self.transfers = self.transfers.saturating_add(1);
+        if self.transfers > 1 {
+            self.ns = self.ns.saturating_add(ns);
+            self.bytes = self.bytes.saturating_add(bytes);
+        }
+    }
+
+    /// What 64 KiB took on average, in nanoseconds, after so many.
+    fn unit_ns(self, transfers: u32) -> Option<u64> {
+        let is_known = self.transfers >= transfers;
+        is_known.then(|| self.ns.saturating_mul(1 << UNIT_SHIFT) / self.bytes.max(1))
+    }
 }
 
 impl Meter {
@@ -143,6 +188,8 @@ impl Meter {
         program_unit_ns: 0,
         transfers: 0,
         ended_ns: 0,
+        ahead: Sum::NONE,
+        beyond: Sum::NONE,
     };
 
     /// A transfer begins; since the last one the program has used so many bytes.
@@ -166,6 +213,11 @@ impl Meter {
             return;
         }
         self.transfers = self.transfers.saturating_add(1);
+        if bytes > READ_AHEAD_BYTES {
+            self.beyond.add(took_ns, bytes);
+        } else if bytes > READ_AHEAD_BYTES / 2 {
+            self.ahead.add(took_ns, bytes);
+        }
         let clamped = |value: u64| value.min(u64::from(u32::MAX)) as u32;
         let timed = Timed { ns: clamped(took_ns), bytes: clamped(bytes) };
         if self.least.bytes == 0 || timed.ns < self.least.ns {
@@ -213,6 +265,17 @@ impl Meter {
         self.sweet_spot(told).min(limit_bytes).max(telling_bytes).max(least_bytes)
     }
 
+    /// How windows of more than [`READ_AHEAD_BYTES`] do.
+    pub fn larger_windows(&self) -> Larger {
+        let Some(ahead_ns) = self.ahead.unit_ns(READ_AHEAD_FILLS) else { return Larger::Unknown };
+        let waits = MARGIN_PARTS * ahead_ns > ahead_ns + u64::from(self.program_unit_ns);
+        match self.beyond.unit_ns(LARGER_FILLS) {
+            _ if !waits => Larger::NoGain,
+            Some(beyond_ns) if beyond_ns > ahead_ns + ahead_ns / 4 => Larger::Slower,
+            _ => Larger::MayPay,
+        }
+    }
+
     fn is_sure(&self) -> bool {
         let telling_bytes = u64::from(self.least.bytes) * u64::from(APART);
         // Nearly: whole records seldom fill a buffer.
@@ -237,231 +300,4 @@ impl Meter {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::vec::Vec;
-
-    /// A program on a file system: costs in nanoseconds, and how its transfers are held up.
-    #[derive(Clone, Copy, Debug)]
-    struct World {
-        call: f64,
-        byte: f64,
-        program: f64,
-        noise: Noise,
-    }
-
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Noise {
-        None,
-        /// Each time is up to a half longer.
-        Half,
-        /// One time in eight is a millisecond longer, program and transfers alike.
-        HeldUp,
-        /// This transfer alone takes a hundred times as long.
-        Only(usize),
-    }
-
-    impl World {
-        /// What a byte costs by transfers of so many bytes.
-        fn cost(&self, bytes: u64) -> f64 {
-            self.call / bytes as f64 + self.byte + self.program
-        }
-
-        /// The sizes of `transfers` in turn, as a buffer doubles.
-        fn sizes(&self, transfers: usize, seed: u64) -> Vec<u64> {
-            let (mut meter, mut now, mut seed) = (Meter::NEW, 1_000_000u64, seed);
-            let mut dice = || {
-                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                (seed >> 33) as f64 / (1u64 << 31) as f64
-            };
-            let mut took = |which: Option<usize>, ns: f64| {
-                let (share, held_up) = (dice(), dice() < 0.125);
-                let ns = match self.noise {
-                    Noise::Half => ns * (1.0 + share / 2.0),
-                    Noise::HeldUp if held_up => ns + 1e6,
-                    Noise::Only(this) if which == Some(this) => ns * 100.0,
-                    _ => ns,
-                };
-                (ns as u64).max(1)
-            };
-            let (mut sizes, mut used) = (Vec::new(), 0);
-            for transfer in 0..transfers {
-                meter.begin(now, used);
-                let grown = |last: &u64| grown(*last, meter.sweet_spot(None));
-                let size = sizes.last().map_or(BYTES_MIN, grown);
-                let began = now;
-                now += took(Some(transfer), self.call + self.byte * size as f64);
-                meter.end(began, now, size);
-                now += took(None, self.program * size as f64);
-                sizes.push(size);
-                used = size;
-            }
-            sizes
-        }
-    }
-
-    fn worlds() -> Vec<World> {
-        let mut worlds = Vec::new();
-        for call in [300.0, 1_000.0, 5_000.0, 50_000.0, 1e6, 2e7] {
-            for byte in [0.03, 0.1, 0.5, 5.0] {
-                for program in [0.05, 0.85, 10.0] {
-                    worlds.push(World { call, byte, program, noise: Noise::None });
-                }
-            }
-        }
-        worlds
-    }
-
-    fn best(world: &World) -> f64 {
-        (12..=22).map(|power| world.cost(1 << power)).fold(f64::INFINITY, f64::min)
-    }
-
-    #[test]
-    fn what_is_to_tell_the_cost_of_a_byte_is_a_power_of_two() {
-        for bytes in [258_000, 65_400, 1 << 17] {
-            let mut meter = Meter::NEW;
-            meter.end(1, 1_001, bytes);
-            let next = meter.auto_bytes(Some(Cost::USUAL), 1);
-            assert!(next.is_power_of_two() && next >= 2 * bytes, "{bytes}: {next}");
-        }
-    }
-
-    #[test]
-    fn the_size_is_within_a_twentieth_of_the_best() {
-        for world in worlds() {
-            for noise in [Noise::None, Noise::Half, Noise::HeldUp] {
-                let world = World { noise, ..world };
-                for seed in 1..=20 {
-                    let size = *world.sizes(200, seed).last().unwrap();
-                    let off = world.cost(size) / best(&world);
-                    assert!(off <= 1.0505, "{world:?}: {size} is {off} of the best");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn it_is_the_smallest_that_is() {
-        for world in worlds() {
-            let size = *world.sizes(40, 1).last().unwrap();
-            let half = world.cost(size / 2) / (world.byte + world.program);
-            // Before that, no two transfers are far enough apart.
-            let is_least = size <= BYTES_MIN * u64::from(APART) || half > 1.049;
-            assert!(is_least, "{world:?}: half of {size} is {half} of what no buffer beats");
-        }
-    }
-
-    #[test]
-    fn one_transfer_that_is_held_up_makes_it_one_step_larger_at_most() {
-        for world in worlds() {
-            let clean = world.sizes(40, 1);
-            for held_up in 0..16 {
-                let sizes = World { noise: Noise::Only(held_up), ..world }.sizes(40, 1);
-                let (last, right) = (sizes[39], clean[39]);
-                assert!(last == right || last == right * 2, "{world:?} {held_up}: {sizes:?}");
-                let steps = sizes.windows(2).all(|pair| pair[1] <= pair[0] * 2);
-                assert!(steps, "{world:?} {held_up}: {sizes:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_others_have_told_counts_until_it_is_known_here() {
-        let told = Cost { call_ns: 1_000_000, unit_ns: 10_000 };
-        let mut meter = Meter::NEW;
-        assert_eq!(meter.sweet_spot(None), AUTO_BYTES_MAX);
-        assert_eq!(meter.cost(Some(told)), Some(told));
-        meter.end(1000, 1000 + 1000 + 410, 4096);
-        assert_eq!(meter.cost(Some(told)), Some(told), "one point makes no line");
-        assert_eq!(meter.finding(), None);
-        meter.end(10_000, 10_000 + 1000 + 1638, 16384);
-        let own = meter.cost(Some(told)).unwrap();
-        assert!((990..=1010).contains(&own.call_ns) && (6500..6600).contains(&own.unit_ns));
-        assert_eq!(meter.finding(), None, "two may both have been held up");
-        for _ in 0..2 {
-            meter.end(10_000, 10_000 + 1000 + 1638, 16384);
-        }
-        assert_eq!(meter.finding(), Some(own));
-    }
-
-    #[test]
-    fn a_cost_says_where_it_is_even_and_where_it_is_sweet() {
-        let check = |call_ns, unit_ns, program, even, sweet| {
-            let cost = Cost { call_ns, unit_ns };
-            assert_eq!((cost.even_bytes(), cost.sweet_spot(program)), (even, sweet), "{cost:?}");
-        };
-        // A disk: 1 us, 0.1 ns, 0.85 ns. A file system in user space: 50 us. A server: 1 ms.
-        check(1_000, 6_554, 55_706, 8192, 32 << 10);
-        check(50_000, 6_554, 55_706, 256 << 10, 2 << 20);
-        check(1_000_000, 6_554, 55_706, 4 << 20, 4 << 20);
-        assert_eq!(Cost { call_ns: 1, unit_ns: 7208 }.byte_ps(), 109);
-    }
-
-    #[test]
-    fn only_dear_calls_are_worth_more_than_a_second_cache() {
-        let check = |call_ns, least, expected| {
-            let told = Some(Cost { call_ns, unit_ns: 0 });
-            assert_eq!(Meter::NEW.auto_bytes(told, least), expected, "{call_ns}");
-        };
-        check(1, 16 << 10, AUTO_BYTES_USUAL);
-        check(DEAR_CALL_NS - 1, 16 << 10, AUTO_BYTES_USUAL);
-        check(DEAR_CALL_NS, 16 << 10, AUTO_BYTES_MAX);
-        assert_eq!(Meter::NEW.auto_bytes(None, 16 << 10), AUTO_BYTES_USUAL);
-        let cheap = Some(Cost { call_ns: 1, unit_ns: 1 << 20 });
-        assert_eq!(Meter::NEW.auto_bytes(cheap, 16 << 10), 16 << 10);
-        // It is dear here, which one transfer cannot tell, and two can.
-        let mut meter = Meter::NEW;
-        let mut sizes = Vec::new();
-        for bytes in [256 << 10, 512 << 10] {
-            meter.end(1, 1_000_001, bytes);
-            sizes.push(meter.auto_bytes(cheap, 16 << 10));
-        }
-        assert_eq!(sizes, [512 << 10, AUTO_BYTES_MAX]);
-    }
-
-    #[test]
-    fn buffers_that_records_do_not_fill_tell_it_too() {
-        let (mut meter, mut now) = (Meter::NEW, 1);
-        for (bytes, ns) in [(65_500, 4_120_000), (131_000, 4_100_000), (258_000, 4_110_000)] {
-            meter.begin(now, 0);
-            meter.end(now, now + ns, bytes);
-            now += ns + 1;
-        }
-        let told = Cost { call_ns: 3_100, unit_ns: 18_000 };
-        assert!(meter.auto_bytes(Some(told), 1) > AUTO_BYTES_USUAL);
-    }
-
-    #[test]
-    fn nothing_overflows() {
-        let extremes = [0, 1, 2, u32::MAX - 1, u32::MAX];
-        for call_ns in extremes {
-            for unit_ns in extremes {
-                let cost = Cost { call_ns, unit_ns };
-                for program in extremes {
-                    assert!((1..=AUTO_BYTES_MAX).contains(&cost.sweet_spot(program)));
-                }
-                assert!((1..=AUTO_BYTES_MAX).contains(&cost.even_bytes()));
-                assert!(cost.byte_ps() < 1 << 32);
-                assert!(cost.is_near(cost) && !cost.is_near(Cost { call_ns: !call_ns, unit_ns }));
-                let kept = Cost { call_ns: call_ns.max(1), unit_ns };
-                assert_eq!(Cost::from_word(cost.to_word()), Some(kept));
-            }
-        }
-        assert_eq!(Cost::from_word(0), None);
-        let times = [0, 1, 4095, 4096, 4097, u64::from(u32::MAX), 1 << 33, u64::MAX];
-        for began in times {
-            for ended in times {
-                for bytes in times {
-                    let mut meter = Meter::NEW;
-                    for _ in 0..3 {
-                        meter.begin(began, bytes);
-                        meter.end(began, ended, bytes);
-                        meter.end(ended, began, bytes / 2);
-                    }
-                    assert!((1..=AUTO_BYTES_MAX).contains(&meter.sweet_spot(None)));
-                    meter.finding();
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -22,6 +22,13 @@ pub const WINDOW_BYTES_MIN: u64 = 4096;
 /// more would not fit into the second caches of smaller processors, together with what the program
 /// needs. Within it `auto` takes what pays, by what calls cost (`crate::cost`).
 pub const AUTO_BYTES_USUAL: u64 = 256 << 10;
+/// As much as the kernel reads ahead of a program that reads in order, while that works: `read_ahead_kb` as Linux sets
+/// it. A window that is no larger finds its bytes there; for a larger one the program waits, where a device is slow.
+pub const READ_AHEAD_BYTES: u64 = 128 << 10;
+/// Fills of that size from which it is seen whether the kernel reads ahead: the first one finds nothing there.
+pub const READ_AHEAD_FILLS: u32 = 2;
+/// Larger fills from which it is seen whether they are slower, the first one left out as well.
+pub const LARGER_FILLS: u32 = 3;
 
 /// The same where a call takes [`DEAR_CALL_NS`] and more: a share that takes a millisecond to answer
 /// moves that much in four.
