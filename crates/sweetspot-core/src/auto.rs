@@ -139,6 +139,10 @@ mod tests {
         let mut waits = Meter::NEW;
         (0..2).for_each(|_| waits.end(1, 1_000_001, READ_AHEAD_BYTES));
         assert_eq!(Windows::new(BUFFER_AUTO, &waits, dear).bytes_max, AUTO_BYTES_MAX);
+        // Where those have proved slower, there are no more of them.
+        (0..3).for_each(|_| waits.end(1, 20_000_001, 2 * READ_AHEAD_BYTES));
+        let windows = Windows::new(BUFFER_AUTO, &waits, dear);
+        assert_eq!((windows.bytes_max, windows.bytes_sweet), (READ_AHEAD_BYTES, READ_AHEAD_BYTES));
         assert_eq!(append_bytes_first(BUFFER_AUTO, dear, 0), AUTO_BYTES_MAX);
         assert_eq!(append_bytes_first(BUFFER_AUTO, None, 0), APPEND_BYTES_FIRST);
         assert_eq!(append_bytes_first(BUFFER_AUTO, None, 1 << 20), 1 << 20);

@@ -10,8 +10,14 @@
 //! he is. So a is taken from the least time seen, b from the line between that and the transfer with the
 //! least time for each byte, c from the least time between two transfers. What is not known yet counts as
 //! what makes n larger, and a step at most doubles the buffer: one transfer that was held up makes it
-//! one step too large at most, and the next one shows it. A buffer never becomes smaller for what it
-//! costs: a large transfer that was held up would, and nothing would show that any more.
+//! one step too large at most, and the next one shows it. A buffer does not become smaller for what one
+//! transfer costs: a large one that was held up would, and nothing would show that any more.
+//!
+//! Of reads in order that is not all. The kernel reads ahead while the program works, up to
+//! [`READ_AHEAD_BYTES`] at a time: fills of that size may cost next to nothing where larger ones are waited for, and
+//! the first fill, which nothing was read ahead of, tells nothing of it. So windows stop at that size until it is seen
+//! whether the program waits for them, and return to it where even the cheapest larger one is dearer for each
+//! byte ([`Larger`]).
 //!
 //! All numbers fit into words: nanoseconds for a call, nanoseconds for 64 KiB instead of for a byte.
 
@@ -130,6 +136,11 @@ struct Timed {
 }
 
 impl Timed {
+    /// What 64 KiB of it took, in nanoseconds.
+    fn unit_ns(self) -> u64 {
+        (u64::from(self.ns) << UNIT_SHIFT) / u64::from(self.bytes.max(1))
+    }
+
     fn is_cheaper_each(self, other: Timed) -> bool {
         let product = |ns: u32, bytes: u32| u64::from(ns) * u64::from(bytes);
         product(self.ns, other.bytes) < product(other.ns, self.bytes)
@@ -148,9 +159,11 @@ pub struct Meter {
     transfers: u32,
     /// When the last one ended; 0: there was none.
     ended_ns: u64,
-    /// Those of [`READ_AHEAD_BYTES`], and larger ones.
+    /// Those of [`READ_AHEAD_BYTES`].
     ahead: Sum,
-    beyond: Sum,
+    /// Larger ones, and that of them that took the least time for each byte.
+    larger: u32,
+    cheapest_larger: Timed,
 }
 
 /// What some transfers took together.
@@ -173,9 +186,9 @@ impl Sum {
         }
     }
 
-    /// What 64 KiB took on average, in nanoseconds, after so many.
-    fn unit_ns(self, transfers: u32) -> Option<u64> {
-        let is_known = self.transfers >= transfers;
+    /// What 64 KiB took on average, in nanoseconds, if there were enough.
+    fn unit_ns(self) -> Option<u64> {
+        let is_known = self.transfers >= READ_AHEAD_FILLS;
         is_known.then(|| self.ns.saturating_mul(1 << UNIT_SHIFT) / self.bytes.max(1))
     }
 }
@@ -189,7 +202,8 @@ impl Meter {
         transfers: 0,
         ended_ns: 0,
         ahead: Sum::NONE,
-        beyond: Sum::NONE,
+        larger: 0,
+        cheapest_larger: Timed { ns: 0, bytes: 0 },
     };
 
     /// A transfer begins; since the last one the program has used so many bytes.
@@ -213,13 +227,16 @@ impl Meter {
             return;
         }
         self.transfers = self.transfers.saturating_add(1);
+        let clamped = |value: u64| value.min(u64::from(u32::MAX)) as u32;
+        let timed = Timed { ns: clamped(took_ns), bytes: clamped(bytes) };
         if bytes > READ_AHEAD_BYTES {
-            self.beyond.add(took_ns, bytes);
+            self.larger = self.larger.saturating_add(1);
+            if self.larger == 1 || timed.is_cheaper_each(self.cheapest_larger) {
+                self.cheapest_larger = timed;
+            }
         } else if bytes > READ_AHEAD_BYTES / 2 {
             self.ahead.add(took_ns, bytes);
         }
-        let clamped = |value: u64| value.min(u64::from(u32::MAX)) as u32;
-        let timed = Timed { ns: clamped(took_ns), bytes: clamped(bytes) };
         if self.least.bytes == 0 || timed.ns < self.least.ns {
             self.least = timed;
         }
@@ -267,13 +284,12 @@ impl Meter {
 
     /// How windows of more than [`READ_AHEAD_BYTES`] do.
     pub fn larger_windows(&self) -> Larger {
-        let Some(ahead_ns) = self.ahead.unit_ns(READ_AHEAD_FILLS) else { return Larger::Unknown };
-        let waits = MARGIN_PARTS * ahead_ns > ahead_ns + u64::from(self.program_unit_ns);
-        match self.beyond.unit_ns(LARGER_FILLS) {
-            _ if !waits => Larger::NoGain,
-            Some(beyond_ns) if beyond_ns > ahead_ns + ahead_ns / 4 => Larger::Slower,
-            _ => Larger::MayPay,
+        let Some(ahead_ns) = self.ahead.unit_ns() else { return Larger::Unknown };
+        if MARGIN_PARTS * ahead_ns <= ahead_ns + u64::from(self.program_unit_ns) {
+            return Larger::NoGain;
         }
+        let is_slower = self.cheapest_larger.unit_ns() > ahead_ns + ahead_ns / 4;
+        if self.larger >= LARGER_FILLS && is_slower { Larger::Slower } else { Larger::MayPay }
     }
 
     fn is_sure(&self) -> bool {

@@ -27,7 +27,7 @@ pub const AUTO_BYTES_USUAL: u64 = 256 << 10;
 pub const READ_AHEAD_BYTES: u64 = 128 << 10;
 /// Fills of that size from which it is seen whether the kernel reads ahead: the first one finds nothing there.
 pub const READ_AHEAD_FILLS: u32 = 2;
-/// Larger fills from which it is seen whether they are slower, the first one left out as well.
+/// Larger fills from which it is seen whether they are slower: not all of them were held up.
 pub const LARGER_FILLS: u32 = 3;
 
 /// The same where a call takes [`DEAR_CALL_NS`] and more: a share that takes a millisecond to answer

@@ -166,6 +166,10 @@ fn a_window_is_no_larger_than_what_is_read_ahead_unless_the_program_waits() {
     assert_eq!(found(400_000, &read_ahead), Larger::MayPay);
     let larger = |took_ns: u64| [&read_ahead[..], &[(took_ns, 8 * READ_AHEAD_BYTES); 4]].concat();
     assert_eq!(found(400_000, &larger(1_000_000)), Larger::Slower);
+    let held_up = [(50_000_000, 4 * READ_AHEAD_BYTES); 3];
+    let mixed = [&read_ahead[..], &held_up, &[(300_000, 8 * READ_AHEAD_BYTES)]].concat();
+    assert_eq!(found(400_000, &mixed), Larger::MayPay, "one was not held up");
+    assert_eq!(found(400_000, &mixed[..5]), Larger::MayPay, "two tell nothing");
     assert_eq!(found(400_000, &larger(300_000)), Larger::MayPay);
 }
 
@@ -245,6 +249,7 @@ fn nothing_overflows() {
                 }
                 assert!((1..=AUTO_BYTES_MAX).contains(&meter.sweet_spot(None)));
                 meter.finding();
+                meter.larger_windows();
             }
         }
     }

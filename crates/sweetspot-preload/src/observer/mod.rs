@@ -2,8 +2,8 @@
 //!
 //! A second engine behind the same front doors: `front::dispatch` asks whether the process is observed, and
 //! comes here instead. The first is passive then from the start, so that nothing of it takes part; only some
-//! of what it knows is used here: the ledger, whether the process may be asked, and which file systems make
-//! their files up. The path that a buffered call takes has not one instruction more for it.
+//! of what it knows is used here: the ledger, its rules, whether the process may be asked, and which file systems
+//! make their files up. The path that a buffered call takes has not one instruction more for it.
 //!
 //! A descriptor has a [`Seen`]: its record in shared memory, and what is remembered from call to
 //! call (the position, the pattern, and what buffering would have done: `core::shadow`). Counters

@@ -218,3 +218,24 @@ fn rules_and_sizes_hold_for_what_is_promised() {
     let output = place.sweetspot(&["profile", "--", "true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125), "{output:?}");
 }
+
+/// Where memory is shared, a rule leaves the files that nobody looks at as they are, and no others.
+#[test]
+fn a_promise_is_for_its_files_alone() {
+    let place = Place::new();
+    let headers = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../programs/c");
+    compile_program(&place, "unobserved", &[headers]);
+    place.write("sweetspot.toml", "[[rule]]\nfile = \"mine.*\"\npromise = \"unobserved\"\n");
+    let (output, profile) = place.profile(&["./unobserved", "silent"]);
+    assert!(output.status.success(), "{output:?}");
+    let reason = Value::from("the process shares writable memory with another");
+    for (name, is_refused) in [("mine.dat", false), ("mine.1", false), ("seen.1", true)] {
+        let file = file(&profile, &place.work().join(name));
+        let is_said = file["reasons"].as_array().unwrap().contains(&reason);
+        assert_eq!(is_said, is_refused, "{file:#}");
+    }
+    // It is no reason that would hold for all files of a process.
+    for process in profile["processes"].as_array().unwrap() {
+        assert!(!process["reasons"].as_array().unwrap().contains(&reason), "{process:#}");
+    }
+}
