@@ -28,6 +28,11 @@ const SYSTEM_CALLS_A_FOLDER: usize = 4;
 /// the library asks for seccomp filters, and blocks signals while the process ends.
 const SYSTEM_CALLS_MORE_MAX: usize = 12;
 
+/// System calls that a program makes more before it becomes another one: 2 ask for limits, 2 whether the
+/// library can be opened, 6 look at the other program, 2 block signals meanwhile, and a few ask which pages
+/// of the environment can be read. None maps memory: that would take longer than all of these.
+const SYSTEM_CALLS_TO_START_MAX: usize = 15;
+
 /// The system calls of a command and of the program that it becomes, in order. `None`: no strace.
 fn system_calls(folder: &Path, command: &[&str]) -> Option<Vec<String>> {
     let trace = folder.join("trace");
@@ -117,6 +122,21 @@ fn few_system_calls_more_of_each_process() {
         buffered.iter().skip_while(|call| !is_start_of_program(call)).collect();
     let more = of_program.len().saturating_sub(native.len());
     assert!((1..=SYSTEM_CALLS_MORE_MAX).contains(&more), "{more} more of {of_program:#?}");
+}
+
+#[test]
+fn few_system_calls_more_to_start_another_program() {
+    let _others = with_others();
+    let folder = tempfile::tempdir().unwrap();
+    let shell = ["sh", "-c", "exec /bin/true"];
+    let command = [&RUN[..3], &shell].concat();
+    let Some(calls) = system_calls(folder.path(), &command) else { return };
+    let of_shell = calls.iter().skip_while(|call| !call.contains("\"exec /bin/true\"], "));
+    // First the environment is looked at.
+    let looks = of_shell.skip_while(|call| !call.contains(" rt_sigprocmask(0xffffffff"));
+    let looks: Vec<_> = looks.take_while(|call| !is_start_of_program(call)).collect();
+    assert!((8..=SYSTEM_CALLS_TO_START_MAX).contains(&looks.len()), "{looks:#?}");
+    assert!(!looks.iter().any(|call| call.contains(" mmap(")), "{looks:#?}");
 }
 
 #[test]

@@ -8,13 +8,17 @@
 //! told of that (`flush` in FUSE), so what can be looked at before there are threads is looked at then.
 //!
 //! A process that has one thread, no record lock, and its table for itself, cannot notice: it looks by
-//! itself, on the same stack. That saves each start of a program two turns of the scheduler.
+//! itself. That saves each start of a program two turns of the scheduler.
 //!
 //! The program cannot meet it: it is no child that could be waited for, all signals are blocked in
-//! it, and the caller goes on only when it is gone. It has a stack of its own, so that a look needs
-//! little of the program's, which may be an alternate one and small.
+//! it, and the caller goes on only when it is gone. A look has a stack of its own, so that it needs
+//! little of the program's, which may be an alternate one and small. One that the process makes by itself
+//! has the stack of the library, if no other look is on it: to map one and to let it go takes longer than all
+//! calls of a look.
 #![allow(unsafe_code)]
 
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::arch;
@@ -23,8 +27,20 @@ use crate::floor::backoff::Backoff;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
-/// The stack of the thread; what is not touched costs nothing.
+/// A stack of this size; what is not touched costs nothing.
 const STACK_BYTES: usize = 64 << 10;
+
+#[repr(C, align(4096))]
+struct Stack(UnsafeCell<MaybeUninit<[u8; STACK_BYTES]>>);
+
+// SAFETY: only the look that has set `TAKEN` is on it.
+unsafe impl Sync for Stack {}
+
+static STACK: Stack = Stack(UnsafeCell::new(MaybeUninit::uninit()));
+/// A look is on the stack: of a process that shares this memory, as one thread makes one look at a time. A
+/// child of a vfork that is killed there leaves it taken; then others map theirs.
+#[unsafe(link_section = ".data")]
+static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The caller asks again this often, should nothing wake it.
 const WAIT_MS: u64 = 10;
@@ -82,28 +98,48 @@ pub fn look<T>(keep: i32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         // Nothing of the program runs that could notice anything.
         return look();
     }
-    let stack = sys::map_memory(STACK_BYTES)?;
-    let top = stack as usize + STACK_BYTES;
     let mut job = Job { look, keep, answer: None };
-    let at = (&raw mut job) as usize;
     if single_threaded() && !NOTICEABLE.load(Ordering::Relaxed) {
-        // SAFETY: fresh memory, and a job that lives meanwhile.
-        unsafe { arch::call_on(top, make_for(&job), at) };
+        on_stack(&mut job);
     }
     if job.answer.is_none() && !CLOSING_NOTICEABLE.load(Ordering::Relaxed) {
-        let running = AtomicU32::new(1);
-        // SAFETY: fresh memory; the job lives until the thread is gone.
-        let answer = unsafe { arch::run_thread(FLAGS, top, begin_for(&job), at, &running) };
-        if let Ok(thread) = sys::result(answer) {
-            while running.load(Ordering::Acquire) != 0 {
-                sys::futex_wait(&running, 1, WAIT_MS);
-            }
-            wait_for_end(thread);
+        in_thread(&mut job);
+    }
+    job.answer
+}
+
+/// This thread makes the look.
+fn on_stack<F: FnMut() -> Option<T>, T>(job: &mut Job<F, T>) {
+    let (function, at) = (make_for(job), (&raw mut *job) as usize);
+    if !TAKEN.swap(true, Ordering::Acquire) {
+        // SAFETY: nobody else is on it, and the job lives meanwhile.
+        unsafe { arch::call_on(STACK.0.get() as usize + STACK_BYTES, function, at) };
+        TAKEN.store(false, Ordering::Release);
+    } else if let Some(stack) = sys::map_memory(STACK_BYTES) {
+        // SAFETY: fresh memory, and a job that lives meanwhile; then nobody is on it any more.
+        unsafe {
+            arch::call_on(stack as usize + STACK_BYTES, function, at);
+            sys::syscall!(SYS_munmap, stack, STACK_BYTES);
         }
+    }
+}
+
+/// A thread with a table of its own makes the look.
+fn in_thread<F: FnMut() -> Option<T>, T>(job: &mut Job<F, T>) {
+    let Some(stack) = sys::map_memory(STACK_BYTES) else { return };
+    let (function, at) = (begin_for(job), (&raw mut *job) as usize);
+    let running = AtomicU32::new(1);
+    // SAFETY: fresh memory; the job lives until the thread is gone.
+    let answer =
+        unsafe { arch::run_thread(FLAGS, stack as usize + STACK_BYTES, function, at, &running) };
+    if let Ok(thread) = sys::result(answer) {
+        while running.load(Ordering::Acquire) != 0 {
+            sys::futex_wait(&running, 1, WAIT_MS);
+        }
+        wait_for_end(thread);
     }
     // SAFETY: nobody is on it any more, or ever was.
     unsafe { sys::syscall!(SYS_munmap, stack, STACK_BYTES) };
-    job.answer
 }
 
 /// The kernel clears a word when the thread has let go of the memory, and the caller waits for that.

@@ -111,7 +111,7 @@ fn is_address_sanitizer(path: &[u8]) -> bool {
 /// another root. `None`: at present no file can be.
 fn can_be_read(path: &'static [u8]) -> Option<bool> {
     // SAFETY: it was made of a C string.
-    match unsafe { File::open(libc::AT_FDCWD, path.as_ptr().cast()) } {
+    match unsafe { File::open_any(libc::AT_FDCWD, path.as_ptr().cast()) } {
         Ok(_) => Some(true),
         Err(sys::Errno(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR)) => None,
         Err(_) => Some(false),
@@ -142,6 +142,15 @@ impl File {
             // No program; and anyone who waits at the other end of a pipe would be woken.
             return Err(sys::Errno(libc::EACCES));
         }
+        // SAFETY: as the caller says.
+        unsafe { File::open_any(folder, path) }
+    }
+
+    /// What is known to be a file of a program.
+    ///
+    /// # Safety
+    /// As `openat`: a bad address is an error.
+    unsafe fn open_any(folder: i32, path: *const c_char) -> Result<File, sys::Errno> {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
         // SAFETY: as the caller says.
         let fd = unsafe { sys::syscall!(SYS_openat, folder as isize, path, flags, 0) };
@@ -209,33 +218,41 @@ impl File {
         &buffer[..sys::result(answer).unwrap_or(0).min(buffer.len())]
     }
 
+    /// As `read`, where the start of the file is known already: most of what is asked for is there.
+    fn read_beyond<'a>(&self, head: &[u8], at: u64, buffer: &'a mut [u8]) -> &'a [u8] {
+        let known = usize::try_from(at).ok().and_then(|at| head.get(at..)?.get(..buffer.len()));
+        let Some(known) = known else { return self.read(at, buffer) };
+        buffer.copy_from_slice(known);
+        buffer
+    }
+
     /// Whether this program, or what runs this script, would be harmed.
     fn is_harmed(&self, interpreters: u32) -> bool {
-        let mut start = Head([0; HEAD_BYTES]);
-        let start = self.read(0, &mut start.0);
-        if let Some(line) = start.strip_prefix(b"#!") {
+        let mut head = Head([0; HEAD_BYTES]);
+        let head = self.read(0, &mut head.0);
+        if let Some(line) = head.strip_prefix(b"#!") {
             return interpreters > 0
                 && interpreter(line).is_some_and(|file| file.is_harmed(interpreters - 1));
         }
-        if !start.starts_with(b"\x7fELF") || start.len() < size_of::<Elf64_Ehdr>() {
+        if !head.starts_with(b"\x7fELF") || head.len() < size_of::<Elf64_Ehdr>() {
             return false;
         }
         // SAFETY: aligned, long enough, and any bytes are a header.
-        let header = unsafe { &*start.as_ptr().cast::<Elf64_Ehdr>() };
+        let header = unsafe { &*head.as_ptr().cast::<Elf64_Ehdr>() };
         let same_kind = header.e_ident[4..6] == [2, 1] && header.e_machine == crate::arch::MACHINE;
-        !same_kind || self.needs_what_harms(header)
+        !same_kind || self.needs_what_harms(header, head)
     }
 
     /// Whether it has a C library that is not known, or AddressSanitizer. (Never inlined: scripts that name
-    /// scripts come here with several frames of `is_harmed` on a stack that may be small.)
+    /// scripts come here with several frames of `is_harmed`.)
     #[inline(never)]
-    fn needs_what_harms(&self, header: &Elf64_Ehdr) -> bool {
+    fn needs_what_harms(&self, header: &Elf64_Ehdr, head: &[u8]) -> bool {
         let mut segments = [EMPTY_SEGMENT; SEGMENTS_MAX];
         let count = usize::from(header.e_phnum).min(SEGMENTS_MAX);
         let bytes = count * size_of::<Elf64_Phdr>();
         // SAFETY: the bytes of the segments, any of which are valid.
         let raw = unsafe { core::slice::from_raw_parts_mut(segments.as_mut_ptr().cast(), bytes) };
-        if self.read(header.e_phoff, raw).len() != bytes {
+        if self.read_beyond(head, header.e_phoff, raw).len() != bytes {
             return false;
         }
         let segments = &segments[..count];
@@ -243,7 +260,7 @@ impl File {
         if let Some(linker) = of_type(libc::PT_INTERP) {
             let mut name = [0; LINKER_BYTES_MAX];
             let bytes = (linker.p_filesz as usize).min(name.len());
-            let name = self.read(linker.p_offset, &mut name[..bytes]);
+            let name = self.read_beyond(head, linker.p_offset, &mut name[..bytes]);
             // A path that is longer is not looked at to its end.
             if bytes < LINKER_BYTES_MAX && !linkers::is_known(name) {
                 return true;
@@ -283,8 +300,8 @@ impl File {
 /// The path of a dynamic linker is looked at up to here.
 const LINKER_BYTES_MAX: usize = 256;
 
-/// The start of a file: as much as the kernel reads of a script's first line.
-const HEAD_BYTES: usize = 256;
+/// The start of a file: the headers of nearly all programs, and the name of their linker.
+const HEAD_BYTES: usize = 1024;
 #[repr(align(8))]
 struct Head([u8; HEAD_BYTES]);
 
@@ -302,11 +319,15 @@ const EMPTY_SEGMENT: Elf64_Phdr = Elf64_Phdr {
     p_align: 0,
 };
 
+/// As much of a script the kernel reads for its first line.
+const LINE_BYTES_MAX: usize = 256;
+
 /// The file that the first line of a script names, after `#!`.
 fn interpreter(line: &[u8]) -> Option<File> {
+    let line = &line[..line.len().min(LINE_BYTES_MAX - b"#!".len())];
     let line = line.split(|byte| *byte == b'\n').next()?;
     let word = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty())?;
-    let mut path = [0; HEAD_BYTES];
+    let mut path = [0; LINE_BYTES_MAX];
     path[..word.len()].copy_from_slice(word);
     // SAFETY: a string that ends with zero: the line is shorter than the buffer.
     unsafe { File::open(libc::AT_FDCWD, path.as_ptr().cast()) }.ok()

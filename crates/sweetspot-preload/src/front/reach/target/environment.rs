@@ -42,10 +42,13 @@ impl Names {
 /// An address of the program's where nothing can be read.
 struct BadAddress;
 
-/// Which page was last found to be readable: texts lie beside each other.
+/// Pages that were found to be readable, the last one in each place: the texts of an environment lie on a few.
 struct Readable {
-    page: usize,
+    pages: [usize; PAGES],
 }
+
+/// As many pages are remembered.
+const PAGES: usize = 8;
 
 /// No page that is asked for.
 const NO_PAGE: usize = usize::MAX;
@@ -54,13 +57,18 @@ const NO_PAGE: usize = usize::MAX;
 const PAGE_BYTES: usize = 4096;
 
 impl Readable {
+    fn new() -> Readable {
+        Readable { pages: [NO_PAGE; PAGES] }
+    }
+
     /// Whether this address can be read.
     fn is(&mut self, address: usize) -> bool {
         let page = address / PAGE_BYTES;
-        if page != self.page && sys::is_readable(address) {
-            self.page = page;
+        let known = &mut self.pages[page % PAGES];
+        if *known != page && sys::is_readable(address) {
+            *known = page;
         }
-        page == self.page
+        *known == page
     }
 
     /// The text that begins here, if all of it can be read.
@@ -88,19 +96,19 @@ impl Readable {
 
 /// A text of the program's; `None`: it cannot be read.
 pub(super) fn readable_text(text: *const c_char) -> Option<&'static [u8]> {
-    Readable { page: NO_PAGE }.text(text).ok()
+    Readable::new().text(text).ok()
 }
 
 /// The texts of an environment, up to the first bad address.
 fn entries(given: Environment) -> impl Iterator<Item = Result<&'static [u8], BadAddress>> {
-    let mut readable = [Readable { page: NO_PAGE }, Readable { page: NO_PAGE }];
+    let mut readable = Readable::new();
     let mut ended = given.is_null();
     (0..).map_while(move |index| {
         if ended {
             return None;
         }
         let place = given.wrapping_add(index);
-        if !place.is_aligned() || !readable[0].is(place as usize) {
+        if !place.is_aligned() || !readable.is(place as usize) {
             ended = true;
             return Some(Err(BadAddress));
         }
@@ -109,7 +117,7 @@ fn entries(given: Environment) -> impl Iterator<Item = Result<&'static [u8], Bad
         if entry.is_null() {
             return None;
         }
-        let text = readable[1].text(entry);
+        let text = readable.text(entry);
         ended = text.is_err();
         Some(text)
     })
