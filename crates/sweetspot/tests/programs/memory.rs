@@ -94,6 +94,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("unheard", "$RUN $BIN/c/unheard signal"),
     ("unsaid", "$RUN $BIN/c/unsaid"),
     ("vfork_child", "$RUN $BIN/c/vfork_child"),
+    ("vfork_killed", "$RUN $BIN/c/vfork_killed"),
     ("walk", "mkdir tree; $RUN $BIN/c/walk tree"),
     ("watched_writer", "$RUN $BIN/c/watched_writer"),
     ("watchers", "$RUN $BIN/c/watchers"),

@@ -73,6 +73,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c_sharing", "stdio through the engine, by a rule"),
     ("c_sharing", "streams that map their file"),
     ("c_sharing", "streams that read what a descriptor wrote"),
+    ("c_sharing", "the child of a vfork is killed before it is another program"),
     ("c_sharing", "the end of a file that grows, asked through a stream"),
     ("c_sharing", "the offset from outside, after a kill"),
     ("c_sharing", "threads that the C library does not know of"),

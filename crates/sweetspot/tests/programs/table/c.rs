@@ -486,6 +486,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "the child of a vfork is killed before it is another program",
+        build: &[C("vfork_killed")],
+        command: "$RUN $BIN/c/vfork_killed",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "the child of a vfork and its parent's files",
         build: &[C("vfork_child")],
         command: "$RUN $BIN/c/vfork_child",
