@@ -1,7 +1,8 @@
 /* Makes the same calls again and again, so that their instructions can be counted: those of the second
  * `measured` less those of the first, which is as much shorter.
  * Usage: instructions CALLS SHORT LONG     CALLS: one of the names below
- * In the present folder: `large`, which is read, and `small`; `out` is written. */
+ * In the present folder: `large`, which is read, `small`, and folders `aa` to `hh`, each with small files `a` to
+ * `p`; `out` is written. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,10 +63,20 @@ static void random_seek_and_read(void) {
     if (lseek(fd, ++turn * FAR % SPAN, SEEK_SET) < 0 || read(fd, bytes, 200) != 200) failed();
 }
 
-static void small_file(void) {
-    int small = open("small", O_RDONLY);
+static void read_small(const char *path) {
+    int small = open(path, O_RDONLY);
     if (read(small, bytes, sizeof bytes) != 100 || read(small, bytes, sizeof bytes) != 0) failed();
     if (close(small) != 0) failed();
+}
+
+static void small_file(void) { read_small("small"); }
+
+/* All files of a folder, then those of the next one. */
+static void file_of_tree(void) {
+    static int turn;
+    char path[] = {(char)('a' + turn / 128 % 8), (char)('a' + turn / 16 % 8), '/', (char)('a' + turn % 16), 0};
+    turn++;
+    read_small(path);
 }
 
 static void one_fstat(void) {
@@ -95,6 +106,7 @@ static const struct {
     {"pread", random_pread, "large", NULL},
     {"seek", random_seek_and_read, "large", NULL},
     {"small", small_file, "large", NULL},
+    {"tree", file_of_tree, "large", NULL},
     {"fstat", one_fstat, "large", NULL},
     {"unbuffered", unbuffered_read, "large", NULL},
     {"fread8", fread8, "large", "r"},

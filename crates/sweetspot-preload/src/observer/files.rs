@@ -205,7 +205,7 @@ pub(super) fn opened_beside(fd: i32, flags: i32, base: Option<&Record>, given: &
     if !atomic::single_threaded() || flags & libc::O_DIRECTORY != 0 || is_borrowed() {
         return false;
     }
-    let beside = BESIDE.find(base, given).filter(|(_, name)| !may_be_apart(name));
+    let beside = BESIDE.find(base, given).filter(|(_, name)| !BESIDE.may_be_apart(name));
     let Some((record, _)) = beside else { return false };
     count_in_folder(seen, fd, record, close_on_exec(flags));
     true
@@ -220,6 +220,8 @@ pub(super) struct Beside {
     pub(super) base: AtomicPtr<Record>,
     pub(super) len: AtomicU32,
     pub(super) given: UnsafeCell<[u8; TEXT_BYTES_MAX]>,
+    /// The end of its path: see [`apart_bit`].
+    pub(super) folder_end: AtomicU64,
 }
 // SAFETY: only threads that are alone touch it. A handler in the middle of a change may leave the one's
 // text and the other's record: what is counted is wrong then, and no memory.
@@ -229,6 +231,7 @@ pub(super) static BESIDE: Beside = Beside {
     base: AtomicPtr::new(core::ptr::null_mut()),
     len: AtomicU32::new(0),
     given: UnsafeCell::new([0; TEXT_BYTES_MAX]),
+    folder_end: AtomicU64::new(0),
 };
 
 impl Beside {
@@ -257,9 +260,18 @@ impl Beside {
             // SAFETY: see above.
             unsafe { (&mut *self.given.get())[..folder.len()].copy_from_slice(folder) };
             self.len.store(folder.len() as u32, Relaxed);
+            let mut text = [0; TEXT_BYTES_MAX];
+            self.folder_end.store(end_of(record.path.load(&mut text)), Relaxed);
             self.base.store(base.map_or(core::ptr::null_mut(), address), Relaxed);
             self.record.store(address(record), Relaxed);
         }
+    }
+
+    /// Whether a file in it may have a record of its own.
+    #[inline]
+    fn may_be_apart(&self, name: &[u8]) -> bool {
+        let (word, bit) = apart_bit(self.folder_end.load(Relaxed), name);
+        word.load(Relaxed) & bit != 0
     }
 
     pub(super) fn forget(&self) {
@@ -271,8 +283,8 @@ pub(super) fn address(record: &Record) -> *mut Record {
     (&raw const *record).cast_mut()
 }
 
-/// A bit for each name of a file that has a record of its own in this process, or in one that it was
-/// forked from; by chance also for others.
+/// A bit for each file that has a record of its own in this process, or in one that it was forked from; by
+/// chance also for others.
 pub(super) static APART: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
 /// The last eight bytes of a name as a number, the last one highest; of a shorter one, all of them.
@@ -302,22 +314,18 @@ fn has_slash(name: &[u8]) -> bool {
     eights.iter().any(|bytes| among(u64::from_le_bytes(*bytes))) || among(end_of(name))
 }
 
-/// The bit of a file's name: where it is. Names that are counted through differ in their ends.
+/// The bit of a file: where it is. Names that are counted through differ in their ends.
 #[inline]
-fn apart_bit(name: &[u8]) -> (&'static AtomicU64, u64) {
-    let bit = (end_of(name) ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+fn apart_bit(folder_end: u64, name: &[u8]) -> (&'static AtomicU64, u64) {
+    let file = end_of(name) ^ name.len() as u64 ^ folder_end.rotate_left(32);
+    let bit = file.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
     (&APART[bit as usize / 64], 1 << (bit % 64))
-}
-
-#[inline]
-fn may_be_apart(name: &[u8]) -> bool {
-    let (word, bit) = apart_bit(name);
-    word.load(Relaxed) & bit != 0
 }
 
 /// A file has a record of its own from now on.
 fn set_apart(path: &[u8]) {
-    let (word, bit) = apart_bit(&path[folder_of(path).len()..]);
+    let (folder, name) = path.split_at(folder_of(path).len());
+    let (word, bit) = apart_bit(end_of(folder), name);
     word.fetch_or(bit, Relaxed);
 }
 

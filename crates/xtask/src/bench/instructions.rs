@@ -11,7 +11,7 @@
 
 use crate::fuzz::kit::{Kit, compiler_options};
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
@@ -53,6 +53,7 @@ const CALLS: &[Calls] = &[
     profiled("read200", "read of 200 bytes, under profile", 125, 125),
     profiled("write200", "write of 200 bytes, under profile", 125, 125),
     profiled("seek", "lseek and read, under profile", 225, 225),
+    profiled("tree", "open, two reads, close, under profile", 850, 850),
 ];
 
 /// The start of a process: the instructions that the library adds to it.
@@ -99,7 +100,8 @@ fn count_all(kit: &Kit) -> Result<Vec<Counted>, String> {
     let large = fs::File::create(counter.folder.path().join("large"));
     large.and_then(|file| file.set_len(17 << 20)).map_err(|error| error.to_string())?;
     let small = counter.folder.path().join("small");
-    fs::write(small, [b'x'; 100]).map_err(|error| error.to_string())?;
+    fs::write(&small, [b'x'; 100]).map_err(|error| error.to_string())?;
+    tree_of(&small, counter.folder.path()).map_err(|error| error.to_string())?;
     let mut counted = Vec::new();
     for calls in CALLS {
         let native = counter.of_a_call(calls.name, Under::Nothing)?;
@@ -115,6 +117,17 @@ fn count_all(kit: &Kit) -> Result<Vec<Counted>, String> {
     }
     counted.push(count_start(&counter)?);
     Ok(counted)
+}
+
+/// Makes folders `aa` to `hh`, each with files `a` to `p`.
+fn tree_of(file: &Path, within: &Path) -> io::Result<()> {
+    for (first, second) in (b'a'..=b'h').flat_map(|one| (b'a'..=b'h').map(move |two| (one, two))) {
+        let folder = within.join(format!("{}{}", char::from(first), char::from(second)));
+        fs::create_dir(&folder)?;
+        (b'a'..=b'p')
+            .try_for_each(|name| fs::hard_link(file, folder.join(char::from(name).to_string())))?;
+    }
+    Ok(())
 }
 
 fn count_start(counter: &Counter) -> Result<Counted, String> {
