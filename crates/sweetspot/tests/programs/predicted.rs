@@ -73,7 +73,6 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c_sharing", "stdio through the engine, by a rule"),
     ("c_sharing", "streams that map their file"),
     ("c_sharing", "streams that read what a descriptor wrote"),
-    ("c_sharing", "the child of a vfork is killed before it is another program"),
     ("c_sharing", "the end of a file that grows, asked through a stream"),
     ("c_sharing", "the offset from outside, after a kill"),
     ("c_sharing", "threads that the C library does not know of"),
@@ -229,6 +228,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "signals of faults that are ignored", FAULTS),
     ("c_sharing", "small stacks, coroutines, jumps out of handlers", TIMING),
     ("c_sharing", "the child of a vfork and its parent's files", LOOKS),
+    ("c_sharing", "the child of a vfork is killed before it is another program", TIMING),
     (
         "c_sharing",
         "the right to write is taken away, then kill",
