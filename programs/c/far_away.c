@@ -11,6 +11,7 @@
  *   far_away pause                 the same, and computes for a while before it closes
  *   far_away open NAME             to a file that it opens, and computes
  *   far_away append NAME           the same, at its end
+ *   far_away one NAME              the same, but a single record at its beginning
  *   far_away twice NAME            the same by two descriptors, of which the second is closed first
  *   far_away until NAME            to a file that it opens, until it is told of an error
  *   far_away whole NAME            the same, and what the file is then
@@ -32,7 +33,7 @@ enum { RECORD = 100, RECORDS = 30000, BROKEN = 1000050, QUIET_MS = 600 };
 
 static off_t size;
 static bool is_late, is_once, is_silent, is_renumbered, is_unsaid, is_said;
-static int open_files, asked, described;
+static int open_files, asked, described, records = RECORDS;
 /* Writes that did not begin where the last one ended: told as the time of the file. */
 static long misplaced;
 /* When the last write came: told as the time at which it was read. */
@@ -144,7 +145,7 @@ static int write_to(int fd, bool is_quiet, bool is_twice) {
     char record[RECORD];
     int second = is_twice ? dup(fd) : -1;
     memset(record, 'l', RECORD);
-    for (int i = 0; i < RECORDS; i++)
+    for (int i = 0; i < records; i++)
         if (write(fd, record, RECORD) != RECORD) say("record %d: %d\n", i, errno);
     if (is_quiet) be_quiet();
     say("close: %d\n", close(is_twice ? second : fd) == 0 ? 0 : errno);
@@ -234,6 +235,7 @@ int main(int count, char **arguments) {
     if (!strcmp(way, "until")) return write_until(name);
     if (!strcmp(way, "whole") || !strcmp(way, "quiet")) return write_whole(name, way[0] == 'q');
     if (!strncmp(way, "read", 4)) return read_until(name, way[4]);
+    if (!strcmp(way, "one")) records = 1;
     int fd = open(name, O_WRONLY | (strcmp(way, "append") ? O_TRUNC : O_APPEND));
     return write_to(fd, true, !strcmp(way, "twice"));
 }

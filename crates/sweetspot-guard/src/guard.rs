@@ -63,9 +63,9 @@ pub(crate) fn start(
     // Before the copy is made: the number cannot have passed to another process yet.
     let program_pidfd = sys::pidfd_open(program)?;
     let file = file.try_clone()?;
-    sys::detach(move || {
+    sys::detach([file.into(), program_pidfd], |[file, program_pidfd]| {
         // Whatever happens in here, the program runs: writes just do not wait.
-        match prepare(file, path, program, program_pidfd, states) {
+        match prepare(file.into(), path, program, program_pidfd, states) {
             Ok(guard) => drop(Handles::new(guard).live()),
             // Nothing ever waited, and nobody else would remove it.
             Err(_) => drop(std::fs::remove_file(path)),
@@ -87,7 +87,6 @@ fn prepare(
     let path = path.to_owned();
     sys::set_signals();
     sys::set_private_umask();
-    let [file, program_pidfd] = sys::keep_only([file.into(), program_pidfd])?;
     sys::rename_process(NAME, arguments);
     // It holds what others wrote: it should be the last to go. Both may be refused.
     for score in ["-900", "0"] {
@@ -99,11 +98,9 @@ fn prepare(
     for resource in [Resource::Descriptors, Resource::FileBytes, Resource::CpuSeconds] {
         let _ = resource.raise();
     }
-    std::env::set_current_dir("/")?;
     // A guard that lost a thread would be worse than none.
     std::panic::set_hook(Box::new(|_| sys::exit_now(1)));
 
-    let file = File::from(file);
     // Leaked: both threads use it until the process ends.
     let guard: &'static Guard = Box::leak(Box::new(Guard {
         ledger: Mapping::new(&file)?,

@@ -14,9 +14,7 @@ mod own_process;
 mod waiting;
 
 pub(crate) use mapping::{Mapped, Mapping, read_ledger};
-pub(crate) use own_process::{
-    detach, exit_now, keep_only, rename_process, set_private_umask, set_signals,
-};
+pub(crate) use own_process::{detach, exit_now, rename_process, set_private_umask, set_signals};
 use std::ffi::{CStr, CString, OsStr, c_int, c_long};
 use std::fs::File;
 use std::io;

@@ -370,7 +370,10 @@ impl FarAway {
 
     /// What a program says that uses it, with a buffer of a size.
     fn output(&self, how: &str, size: &str, stdout: Stdio) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sweetspot"));
+        self.output_under(Command::new(env!("CARGO_BIN_EXE_sweetspot")), how, size, stdout)
+    }
+
+    fn output_under(&self, mut command: Command, how: &str, size: &str, stdout: Stdio) -> Output {
         // Quiet for so long that the guard writes what waits.
         command.args(["run", "--max-age", "100", "--buffer-size", size, "--"]).arg(&self.program);
         command.arg(how).stdout(stdout);
@@ -410,6 +413,23 @@ fn what_a_file_system_says_only_at_a_close_is_heard() {
             check("twice", size, appends);
         }
     }
+}
+
+/// What it inherits it closes before the program begins, however late it comes to its work.
+#[test]
+fn a_guard_that_is_late_hears_nothing_that_is_for_the_program() {
+    const LATE: &str = "inject=clock_nanosleep:delay_enter=300000";
+    let _turn = turn();
+    if Command::new("strace").arg("-V").output().is_err() {
+        return test_start::skip("strace is not installed");
+    }
+    let Some(far_away) = FarAway::serve("late") else { return };
+    let mut strace = Command::new("strace");
+    strace.args(["--seccomp-bpf", "-fqqo", "/dev/null", "-e", "trace=clock_nanosleep"]);
+    strace.args(["-e", LATE, env!("CARGO_BIN_EXE_sweetspot")]);
+    let outside = fs::OpenOptions::new().write(true).open(far_away.out()).expect("opened");
+    let output = far_away.output_under(strace, "one", "auto", outside.into());
+    assert_eq!(output.stderr, b"close: 28\n", "{output:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Much less than the victim is quiet, and than anything takes on a busy machine.
@@ -188,4 +188,33 @@ fn guard_of(program: &str) -> Pid {
     };
     assert!(Path::new(&format!("/proc/{guard}")).exists());
     Pid::from_raw(guard).unwrap()
+}
+
+/// What the guard inherits it lets go of before the program begins, however late it comes to its work.
+#[test]
+fn a_guard_that_is_late_holds_nothing_of_the_programs() {
+    const LATE_US: &str = "inject=clock_nanosleep:delay_enter=500000";
+    // Whoever has them still: the shell itself has let go of both.
+    const HOLDERS: &str = "cd / && exec 7>&- && pgrep -l sweetspot
+        ls -l /proc/[0-9]*/cwd /proc/[0-9]*/fd 2> /dev/null | grep -F \"$0\"";
+    if Command::new("strace").arg("-V").output().is_err() {
+        return test_start::skip("strace is not installed");
+    }
+    let place = Place::new();
+    let begin = "cd \"$2\" && exec 7> held && exec \"$0\" run -- sh -c \"$1\" \"$2\"";
+    let mut strace = Command::new("strace");
+    strace.args([
+        "--seccomp-bpf",
+        "-fqqo",
+        "/dev/null",
+        "-e",
+        "trace=clock_nanosleep",
+        "-e",
+        LATE_US,
+    ]);
+    strace.args(["sh", "-c", begin, env!("CARGO_BIN_EXE_sweetspot"), HOLDERS]).arg(place.work());
+    let said = String::from_utf8(strace.output().unwrap().stdout).unwrap();
+    let (guards, holders): (Vec<_>, Vec<_>) = said.lines().partition(|line| !line.contains('/'));
+    assert!(!guards.is_empty(), "the guard is not there yet");
+    assert!(holders.is_empty(), "{holders:#?}");
 }

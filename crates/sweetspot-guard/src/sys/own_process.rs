@@ -16,11 +16,21 @@ use super::{Resource, check, retry};
 /// Stack of the process that [`detach`] makes.
 const DETACHED_STACK_BYTES: usize = 512 << 10;
 
-/// Runs `task` in a new process that is no child of the caller and has a session of its own.
+/// What [`detach`] makes a process for.
+struct Job<const N: usize, Task> {
+    kept: [RawFd; N],
+    task: Option<Task>,
+}
+
+/// Runs `task` in a new process that is no child of the caller and has a session of its own, the root as its
+/// folder, and no descriptors but copies of `kept`, which it is given.
 ///
 /// The caller sees no signal, no child and no descriptor of it. It must have one thread only, as
 /// the new process is a copy of it that goes on without exec. All signals are blocked in `task`.
-pub(crate) fn detach<Task: FnOnce()>(task: Task) -> io::Result<()> {
+pub(crate) fn detach<const N: usize, Task>(kept: [OwnedFd; N], task: Task) -> io::Result<()>
+where
+    Task: FnOnce([OwnedFd; N]),
+{
     // Where the caller adopts orphans (an attribute that survives exec), it would adopt this one.
     let mut adopts: c_int = 0;
     // SAFETY: the kernel stores one int.
@@ -37,7 +47,8 @@ pub(crate) fn detach<Task: FnOnce()>(task: Task) -> io::Result<()> {
         libc::sigfillset(all.as_mut_ptr());
         libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
-    let result = detach_now(task);
+    let job = Job { kept: kept.each_ref().map(AsRawFd::as_raw_fd), task: Some(task) };
+    let result = detach_now(job);
     // SAFETY: the set was filled by the call above.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     if adopts != 0 {
@@ -48,28 +59,41 @@ pub(crate) fn detach<Task: FnOnce()>(task: Task) -> io::Result<()> {
 }
 
 /// The middle process: makes the last one, which does the task, and ends.
-extern "C" fn middle_process<Task: FnOnce()>(task: *mut c_void) -> c_int {
-    // SAFETY: `task` is the option that `detach_now` holds while this process runs. libc's fork is
+///
+/// It lets go of descriptors and of the current folder, before the caller goes on. Later that could be
+/// noticed: a file system may tell an error at whichever close comes first, and then no more; and it cannot be
+/// unmounted before.
+extern "C" fn middle_process<const N: usize, Task>(job: *mut c_void) -> c_int
+where
+    Task: FnOnce([OwnedFd; N]),
+{
+    // SAFETY: `job` is what `detach_now` holds while this process runs. libc's fork is
     // used for the last process so that libc knows its own thread id there. The middle process, which
-    // has the caller's memory, ends at once without running anything of the caller's; the task is
-    // taken in the last one only, in its own copy of the memory.
+    // has the caller's memory but not its descriptors, ends at once without running anything of the caller's;
+    // the task is taken in the last one only, in its own copy of the memory, where nobody else has the
+    // descriptors that were kept.
     unsafe {
+        let job = &mut *job.cast::<Job<N, Task>>();
         libc::setsid();
-        match libc::fork() {
-            -1 => libc::_exit(io::Error::last_os_error().raw_os_error().unwrap_or(255)),
-            0 => {
-                if let Some(task) = (*task.cast::<Option<Task>>()).take() {
-                    task();
+        let let_go = keep_only(&job.kept).and_then(|()| check(libc::chdir(c"/".as_ptr())));
+        match let_go.and_then(|_| check(libc::fork())) {
+            Err(error) => libc::_exit(error.raw_os_error().unwrap_or(255)),
+            Ok(0) => {
+                let kept = |index| OwnedFd::from_raw_fd(FIRST_KEPT + index as RawFd);
+                if let Some(task) = job.task.take() {
+                    task(std::array::from_fn(kept));
                 }
                 libc::_exit(0)
             }
-            _ => libc::_exit(0),
+            Ok(_) => libc::_exit(0),
         }
     }
 }
 
-fn detach_now<Task: FnOnce()>(task: Task) -> io::Result<()> {
-    let mut task = Some(task);
+fn detach_now<const N: usize, Task>(mut job: Job<N, Task>) -> io::Result<()>
+where
+    Task: FnOnce([OwnedFd; N]),
+{
     // SAFETY: a new private mapping for a stack, given back below. The middle process shares memory
     // with this one, which the kernel stops until it has ended (CLONE_VFORK), so that one copy of
     // the memory is made and not two. Its end raises no signal (exit signal 0). The caller has one
@@ -87,10 +111,10 @@ fn detach_now<Task: FnOnce()>(task: Task) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
         let middle = check(libc::clone(
-            middle_process::<Task>,
+            middle_process::<N, Task>,
             stack.byte_add(DETACHED_STACK_BYTES),
             libc::CLONE_VM | libc::CLONE_VFORK,
-            ptr::from_mut(&mut task).cast(),
+            ptr::from_mut(&mut job).cast(),
         ));
         let mut status: c_int = 0;
         // __WALL: also children whose end raises no SIGCHLD. Such a child is never reaped by an
@@ -110,30 +134,19 @@ fn detach_now<Task: FnOnce()>(task: Task) -> io::Result<()> {
 /// First number that [`keep_only`] gives: 0, 1 and 2 are /dev/null.
 const FIRST_KEPT: RawFd = 3;
 
-/// Closes every descriptor of the process but `kept`, which are moved and returned in order.
-pub(crate) fn keep_only<const N: usize>(kept: [OwnedFd; N]) -> io::Result<[OwnedFd; N]> {
+/// Closes every descriptor of the process but `kept`, which get the numbers from [`FIRST_KEPT`] on.
+fn keep_only(kept: &[RawFd]) -> io::Result<()> {
     // First out of the way of the places where they belong.
-    let high = FIRST_KEPT + N as RawFd;
-    let mut moved = [-1; N];
-    for (place, fd) in moved.iter_mut().zip(&kept) {
-        // SAFETY: only values are passed.
-        *place = unsafe { check(libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, high))? };
-    }
-    // Not closed here but below, with all others.
-    kept.into_iter().for_each(std::mem::forget);
-    // SAFETY: this process is a fresh copy in which nothing else uses its descriptors: anyone who owned
-    // them stayed behind in the original. Only values and a constant string are passed.
+    let high = FIRST_KEPT + kept.len() as RawFd;
+    // SAFETY: only values and a constant string are passed. This process has a table of its own, of which
+    // nothing else uses a descriptor: anyone who owned them stayed behind in the original.
     unsafe {
-        for (index, fd) in moved.iter().enumerate() {
-            check(libc::dup3(*fd, FIRST_KEPT + index as RawFd, libc::O_CLOEXEC))?;
+        let move_away = |fd: &RawFd| check(libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, high));
+        let moved = kept.iter().map(move_away).collect::<io::Result<Vec<_>>>()?;
+        for (place, fd) in (FIRST_KEPT..).zip(moved) {
+            check(libc::dup3(fd, place, libc::O_CLOEXEC))?;
         }
-        if libc::syscall(libc::SYS_close_range, high, u32::MAX, 0) == -1 {
-            // Linux before 5.9. Pidfds are as old, but a sandbox may refuse the call.
-            let (soft, _) = Resource::Descriptors.limit()?;
-            (high..soft.min(1 << 20) as RawFd).for_each(|fd| {
-                libc::close(fd);
-            });
-        }
+        close_from(high)?;
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         // Without /dev/null something that cannot be written takes its place, so that no message of
         // a library can ever land in a user's file that got number 2.
@@ -144,8 +157,26 @@ pub(crate) fn keep_only<const N: usize>(kept: [OwnedFd; N]) -> io::Result<[Owned
         if null > FIRST_KEPT {
             libc::close(null);
         }
-        Ok(std::array::from_fn(|index| OwnedFd::from_raw_fd(FIRST_KEPT + index as RawFd)))
+        Ok(())
     }
+}
+
+/// Closes all descriptors from one on.
+fn close_from(first: RawFd) -> io::Result<()> {
+    // SAFETY: only values are passed.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) } == 0 {
+        return Ok(());
+    }
+    // Linux before 5.9. Pidfds are as old, but a sandbox may refuse the call.
+    let open: Vec<RawFd> = match std::fs::read_dir("/proc/self/fd") {
+        Ok(list) => list.flatten().filter_map(|fd| fd.file_name().to_str()?.parse().ok()).collect(),
+        Err(_) => (0..Resource::Descriptors.limit()?.0.min(1 << 20) as RawFd).collect(),
+    };
+    for fd in open.into_iter().filter(|fd| *fd >= first) {
+        // SAFETY: only values are passed.
+        unsafe { libc::close(fd) };
+    }
+    Ok(())
 }
 
 /// Default for every signal but those that a terminal, a shutdown or a limit sends: these are
