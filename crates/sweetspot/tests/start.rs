@@ -33,6 +33,10 @@ const SYSTEM_CALLS_MORE_MAX: usize = 12;
 /// of the environment can be read. None maps memory: that would take longer than all of these.
 const SYSTEM_CALLS_TO_START_MAX: usize = 15;
 
+/// Page faults that a forked child has more than without the library: what it changes of the library's data. It
+/// looks up nothing: that reads the symbols of all libraries.
+const CHILD_FAULTS_MORE_MAX: u64 = 4;
+
 /// The system calls of a command and of the program that it becomes, in order. `None`: no strace.
 fn system_calls(folder: &Path, command: &[&str]) -> Option<Vec<String>> {
     let trace = folder.join("trace");
@@ -137,6 +141,22 @@ fn few_system_calls_more_to_start_another_program() {
     let looks: Vec<_> = looks.take_while(|call| !is_start_of_program(call)).collect();
     assert!((8..=SYSTEM_CALLS_TO_START_MAX).contains(&looks.len()), "{looks:#?}");
     assert!(!looks.iter().any(|call| call.contains(" mmap(")), "{looks:#?}");
+}
+
+#[test]
+fn few_page_faults_more_of_each_forked_child() {
+    let _others = with_others();
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("child_faults");
+    compiler::compile("child_faults", &[], &program);
+    let faults = |command: &mut Command| -> u64 {
+        let said = command.arg(&program).output().unwrap().stdout;
+        String::from_utf8(said).unwrap().trim().parse().unwrap()
+    };
+    let native = faults(&mut Command::new("env"));
+    let buffered = faults(Command::new(RUN[0]).args(&RUN[1..3]));
+    let most = native + CHILD_FAULTS_MORE_MAX;
+    assert!(buffered <= most, "{buffered} page faults, {native} without the library");
 }
 
 #[test]

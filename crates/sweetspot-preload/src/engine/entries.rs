@@ -52,6 +52,7 @@ struct Idle {
     write_buffer: AtomicU64,
     write_buffer_bytes: AtomicU64,
 }
+#[unsafe(link_section = ".data")]
 static IDLE: [Idle; IDLE_MAX] = [const {
     Idle {
         entry: AtomicPtr::new(core::ptr::null_mut()),

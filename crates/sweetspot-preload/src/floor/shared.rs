@@ -17,6 +17,7 @@ use crate::floor::{aside, sys};
 #[unsafe(link_section = ".data")]
 static PATH: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 /// Where its beginning is mapped; 0: nowhere.
+#[unsafe(link_section = ".data")]
 static BEGINNING: AtomicU64 = AtomicU64::new(0);
 /// Device, inode and bytes of the file that is mapped.
 static IDENTITY: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];

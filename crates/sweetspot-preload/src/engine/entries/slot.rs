@@ -128,6 +128,7 @@ pub fn wake_guard(ledger: &Ledger) {
 }
 
 /// This process among openers of files; 0: a new one, when it is asked for next.
+#[unsafe(link_section = ".data")]
 static OPENER: AtomicU32 = AtomicU32::new(0);
 
 /// As whom this process opens files.

@@ -21,6 +21,8 @@ use crate::front::reach::target::{self, Environment, Target};
 macro_rules! forks {
     ($($name:ident)*) => {$(hook! {
         fn $name() -> c_int, next => {
+            // What a child calls next. They are looked up here once, and not in each child.
+            let _ = (execve::next(), _exit::next());
             before_fork();
             let child = next();
             after_fork(child);
