@@ -135,14 +135,16 @@ where
 const FIRST_KEPT: RawFd = 3;
 
 /// Closes every descriptor of the process but `kept`, which get the numbers from [`FIRST_KEPT`] on.
-fn keep_only(kept: &[RawFd]) -> io::Result<()> {
+fn keep_only<const N: usize>(kept: &[RawFd; N]) -> io::Result<()> {
     // First out of the way of the places where they belong.
-    let high = FIRST_KEPT + kept.len() as RawFd;
+    let high = FIRST_KEPT + N as RawFd;
+    let mut moved = [-1; N];
     // SAFETY: only values and a constant string are passed. This process has a table of its own, of which
     // nothing else uses a descriptor: anyone who owned them stayed behind in the original.
     unsafe {
-        let move_away = |fd: &RawFd| check(libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, high));
-        let moved = kept.iter().map(move_away).collect::<io::Result<Vec<_>>>()?;
+        for (place, fd) in moved.iter_mut().zip(kept) {
+            *place = check(libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, high))?;
+        }
         for (place, fd) in (FIRST_KEPT..).zip(moved) {
             check(libc::dup3(fd, place, libc::O_CLOEXEC))?;
         }

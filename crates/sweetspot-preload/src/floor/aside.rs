@@ -37,8 +37,8 @@ struct Stack(UnsafeCell<MaybeUninit<[u8; STACK_BYTES]>>);
 unsafe impl Sync for Stack {}
 
 static STACK: Stack = Stack(UnsafeCell::new(MaybeUninit::uninit()));
-/// A look is on the stack: of a process that shares this memory, as one thread makes one look at a time. A
-/// child of a vfork that is killed there leaves it taken; then others map theirs.
+/// A look is on the stack. It can meet another one only in a process that shares this memory. A child of a
+/// vfork that is killed there leaves the stack taken; then others map theirs.
 #[unsafe(link_section = ".data")]
 static TAKEN: AtomicBool = AtomicBool::new(false);
 

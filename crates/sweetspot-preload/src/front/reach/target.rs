@@ -146,7 +146,7 @@ impl File {
         unsafe { File::open_any(folder, path) }
     }
 
-    /// What is known to be a file of a program.
+    /// Opens what is known to be a regular file.
     ///
     /// # Safety
     /// As `openat`: a bad address is an error.
