@@ -111,12 +111,6 @@ pub fn status(fd: i32) -> Option<Status> {
     (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))
 }
 
-/// `ftruncate`.
-pub fn truncate(fd: i32, len: i64) -> isize {
-    // SAFETY: no memory of ours is handed over.
-    unsafe { syscall!(SYS_ftruncate, fd as isize, len as isize) }
-}
-
 /// `truncate`, of what is at a path that ends in a zero.
 pub fn truncate_at(path: &CStr, len: i64) -> isize {
     // SAFETY: a string that ends in a zero.
