@@ -51,6 +51,7 @@ const ENGINE: &[&str] = &[
     "file",
     "inodes",
     "ledger",
+    "patience",
     "pool",
     "records",
     "rules",

@@ -62,7 +62,10 @@ pub fn before_spawn(actions: usize) {
     release_point();
     entries::await_let_go();
     quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
-    spawns::begin(actions, after_spawn);
+    if !spawns::begin(actions, after_spawn) {
+        // Its child would be taken for this process.
+        ending::end_because(Why::SharedMemory);
+    }
 }
 
 /// After a spawn, in the parent.

@@ -35,6 +35,7 @@ pub mod mapping;
 pub mod others;
 pub mod own_files;
 pub mod pass;
+mod patience;
 pub mod pool;
 pub mod process;
 pub mod quiesce;

@@ -14,6 +14,7 @@ use sweetspot_core::ledger::{
 use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting_of};
 
 use super::file::{self, Placement};
+use super::patience::Patience;
 use super::{entries, ledger};
 use crate::floor::clock::now_ms;
 use crate::floor::{proc, sys};
@@ -91,8 +92,8 @@ pub fn write_all_out(ledger: &Ledger) {
 
 /// The same, without waiting long for all of them.
 pub fn write_all_out_quickly(ledger: &Ledger) {
-    let until_ms = now_ms() + QUICK_MS_MAX;
-    waiting(ledger).for_each(|(index, _)| write_out_until(ledger, index, until_ms));
+    let mut patience = Patience::new(QUICK_MS_MAX);
+    waiting(ledger).for_each(|(index, _)| write_out_within(ledger, index, &mut patience));
 }
 
 /// The slot of a process.
@@ -118,15 +119,20 @@ pub fn is_stopped(process: u32) -> bool {
 /// Waits until the guard has finished a process that is known to end: what it left is written, and its
 /// files are free.
 pub fn wait_until_finished(ledger: &Ledger, process: u32) {
-    let begun_ms = now_ms();
+    let mut until_written = Patience::new(FINISH_MS_MAX);
+    let mut until_free = Patience::new(QUICK_MS_MAX);
     while let Some((index, slot)) = slot_of(ledger, process) {
         let done = slot.done.load(SeqCst);
         let is_pending = |entry: &Entry| waiting_of(entry.word.load(SeqCst)) > 0;
         let any =
             |is_it: fn(&Entry) -> bool| entries_of(ledger, index).any(|(_, entry)| is_it(entry));
-        let ms_max = if any(is_pending) { FINISH_MS_MAX } else { QUICK_MS_MAX };
-        let is_over = !any(is_seen_to) || slot.pid.load(SeqCst) != process;
-        if is_over || !may_go_on(ledger, begun_ms, ms_max) {
+        let goes_on = if any(is_pending) {
+            until_free = Patience::new(QUICK_MS_MAX);
+            may_go_on(ledger, &mut until_written)
+        } else {
+            any(is_seen_to) && may_go_on(ledger, &mut until_free)
+        };
+        if !goes_on || slot.pid.load(SeqCst) != process {
             break;
         }
         sys::futex_wait(&slot.done, done, 100);
@@ -136,17 +142,17 @@ pub fn wait_until_finished(ledger: &Ledger, process: u32) {
 
 /// The guard frees the slot of a dead process first, and then closes what it held.
 fn wait_until_let_go(ledger: &Ledger) {
-    let begun_ms = now_ms();
+    let mut patience = Patience::new(QUICK_MS_MAX);
     while let Some((entry, given_back)) = let_go(ledger)
-        && may_go_on(ledger, begun_ms, QUICK_MS_MAX)
+        && may_go_on(ledger, &mut patience)
     {
         sys::futex_wait(&entry.given_back, given_back, 1);
     }
 }
 
 /// Whether to go on waiting for the guard.
-fn may_go_on(ledger: &Ledger, begun_ms: u64, ms_max: u64) -> bool {
-    entries::is_guard_alive(ledger) && now_ms().saturating_sub(begun_ms) <= ms_max
+fn may_go_on(ledger: &Ledger, patience: &mut Patience) -> bool {
+    entries::is_guard_alive(ledger) && patience.lasts(entries::guard_thread(ledger))
 }
 
 /// Whether the guard has anything to do for an entry when its process has died.
@@ -175,16 +181,16 @@ fn let_go(ledger: &Ledger) -> Option<(&Entry, u32)> {
 /// Has the guard write what waits, at this moment, of a process that lives. One that works may be held
 /// up for a moment, as by any flush of its own.
 pub fn write_out(ledger: &Ledger, index: usize) {
-    write_out_until(ledger, index, u64::MAX);
+    write_out_within(ledger, index, &mut Patience::new(u64::MAX));
 }
 
-fn write_out_until(ledger: &Ledger, index: usize, until_ms: u64) {
+fn write_out_within(ledger: &Ledger, index: usize, patience: &mut Patience) {
     if ledger.slots[index].waiting.load(SeqCst) == 0 {
         return;
     }
     let mut last = 0;
     while let Some((entry, word)) = waiting_from(ledger, index, last) {
-        wait_for(ledger, index, (entry, word), until_ms);
+        wait_for(ledger, index, (entry, word), patience);
         last = entry + 1;
     }
 }
@@ -281,13 +287,13 @@ pub fn reading(ledger: &Ledger, fd: i32) {
 /// Has the guard write what waits in processes that have something waiting for a file, without waiting long.
 fn write_inode_out(ledger: &Ledger, device: u64, inode: u64) {
     let own = entries::slot() as usize;
-    let until_ms = now_ms() + QUICK_MS_MAX;
+    let mut patience = Patience::new(QUICK_MS_MAX);
     for entry in used(ledger) {
         let index = entry.slot.load(SeqCst) as usize;
         let is_it = (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
         let waits = is_it && waiting_of(entry.word.load(SeqCst)) > 0;
         if waits && index != own && index < ledger.slots.len() {
-            write_out_until(ledger, index, until_ms);
+            write_out_within(ledger, index, &mut patience);
         }
     }
 }
@@ -421,13 +427,13 @@ fn waiting_from(ledger: &Ledger, index: usize, from: usize) -> Option<(usize, u6
 }
 
 /// Asks until what a word said to wait is written.
-fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), until_ms: u64) {
+fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), patience: &mut Patience) {
     let entry = &ledger.entries[entry];
     let begun_ms = now_ms();
     while entries::is_guard_alive(ledger) {
         let given_back = entry.given_back.load(SeqCst);
         let word = entry.word.load(SeqCst);
-        let patience_ms = match owner_of(word) {
+        let ms_max = match owner_of(word) {
             _ if generation_of(word) != generation_of(seen) => return,
             Owner::Returned => return,
             Owner::Program if is_stopped(ledger.slots[index].pid.load(SeqCst)) => FLUSH_MS_MAX,
@@ -442,7 +448,8 @@ fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), until_ms
                 if is_busy { FINISH_MS_MAX } else { BEGIN_MS_MAX }
             }
         };
-        if now_ms() > until_ms.min(begun_ms + patience_ms) {
+        let is_late = now_ms().saturating_sub(begun_ms) > ms_max;
+        if is_late || !patience.lasts(entries::guard_thread(ledger)) {
             return;
         }
         sys::futex_wait(&entry.given_back, given_back, 1);

@@ -13,7 +13,6 @@ use super::concerns;
 use super::process::{
     PASSIVE_SPAWN, clear_passive, passive_reasons, set_passive, set_under_seccomp, under_seccomp,
 };
-use crate::floor::backoff::Backoff;
 use crate::floor::sys;
 
 /// Whether hooks must pass calls through without touching any state. The one test at the head of every
@@ -67,24 +66,19 @@ static SPAWNING: AtomicU32 = AtomicU32::new(0);
 static GOES_ON: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 /// This thread is about to wait in a vfork or spawn, by a list of file actions (0: none). It takes part in
-/// nothing until `goes_on` has been called, which calls [`ended`] and [`end`].
-pub fn begin(actions: usize, goes_on: fn()) {
+/// nothing until `goes_on` has been called, which calls [`ended`] and [`end`]. False: more of them wait than are
+/// known here, and each may wait for all others.
+pub fn begin(actions: usize, goes_on: fn()) -> bool {
     GOES_ON.store(goes_on as *mut (), Relaxed);
     let me = sys::thread_pointer();
-    let process = sys::process_id();
-    let mut backoff = Backoff::default();
-    loop {
-        for spawner in &SPAWNERS {
-            if spawner.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok() {
-                spawner.process.store(process, Relaxed);
-                spawner.actions.store(actions, Relaxed);
-                SPAWNING.fetch_add(1, Relaxed);
-                set_passive(PASSIVE_SPAWN);
-                return;
-            }
-        }
-        backoff.wait();
-    }
+    let is_free =
+        |spawner: &&Spawner| spawner.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
+    let Some(spawner) = SPAWNERS.iter().find(is_free) else { return false };
+    spawner.process.store(sys::process_id(), Relaxed);
+    spawner.actions.store(actions, Relaxed);
+    SPAWNING.fetch_add(1, Relaxed);
+    set_passive(PASSIVE_SPAWN);
+    true
 }
 
 /// A vfork or spawn of this thread is over: takes note of that, and returns the list of file actions. `None`:

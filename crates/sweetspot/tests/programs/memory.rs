@@ -107,6 +107,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("fetched", "it takes descriptors by pidfds, which valgrind does not know"),
     ("ends_beside", "one of its ways to end is a write to an address that is nobody's"),
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
+    ("vforks_at_once", "valgrind makes a fork of each vfork, and its children wait for each other"),
     ("parent", "one call, which says a process number, another one each time"),
     ("spawn_stack", "it paints the stack below its own frame, to see how much of it is used"),
     ("stops", "it learns of stops by pidfds, too, which valgrind does not know"),

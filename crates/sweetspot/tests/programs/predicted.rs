@@ -229,6 +229,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "small stacks, coroutines, jumps out of handlers", TIMING),
     ("c_sharing", "the child of a vfork and its parent's files", LOOKS),
     ("c_sharing", "the child of a vfork is killed before it is another program", TIMING),
+    ("c_sharing", "many threads wait in a vfork at the same time", TIMING),
     (
         "c_sharing",
         "the right to write is taken away, then kill",

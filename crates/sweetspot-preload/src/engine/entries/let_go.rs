@@ -9,9 +9,10 @@ use core::sync::atomic::{
 
 use sweetspot_core::ledger::Entry;
 
-use super::{KEEPING, guarded};
+use super::{KEEPING, guard_thread, guarded};
+use crate::engine::ledger;
+use crate::engine::patience::Patience;
 use crate::floor::backoff::Backoff;
-use crate::floor::clock;
 use crate::floor::lock::hold;
 use crate::floor::signals::SignalsBlocked;
 
@@ -75,17 +76,18 @@ fn await_all() {
     LET_GO_COUNT.store(0, Relaxed);
 }
 
-/// How long the guard may take to give a copy back, in milliseconds.
+/// How long a guard that does nothing may take to give a copy back, in milliseconds.
 const GIVE_BACK_MS_MAX: u64 = 1000;
 
 /// Waits until the guard has closed its copy of a description: anyone who closes it after us is the last
 /// one, to locks, to watchers, and to anyone who wants to run the file.
 pub(super) fn wait_given_back(entry: &Entry, left: u64) {
-    let begun_ms = clock::now_ms();
+    let guard = ledger::ledger().map_or(0, guard_thread);
+    let mut patience = Patience::new(GIVE_BACK_MS_MAX);
     let mut backoff = Backoff::default();
     while entry.state.load(Acquire) == left && guarded() {
         backoff.wait();
-        if clock::now_ms().saturating_sub(begun_ms) > GIVE_BACK_MS_MAX {
+        if !patience.lasts(guard) {
             return;
         }
     }

@@ -11,9 +11,10 @@ use sweetspot_core::pending::{Owner, owner_of};
 
 use crate::arch::OwnPage;
 use crate::engine::ledger;
+use crate::engine::patience::Patience;
 use crate::engine::process::{begin_concurrency, passive_reasons, under_seccomp};
 use crate::floor::signals::SignalsBlocked;
-use crate::floor::{aside, clock, proc, sys};
+use crate::floor::{aside, proc, sys};
 
 /// The kernel's marks on a robust futex: its owner died; somebody waits for it.
 pub(super) const OWNER_DIED: u32 = 0x4000_0000;
@@ -57,8 +58,8 @@ fn is_alive(guard: u32) -> bool {
     (guard & !WAITERS).wrapping_sub(1) < OWNER_DIED - 1
 }
 
-/// How long the guard may have what it took of a file, in milliseconds. It has at most what fits into a
-/// buffer; only somebody who stops it keeps it that long, or a file system that hangs.
+/// How long a guard that does nothing may have what it took of a file, in milliseconds. It has at most what fits
+/// into a buffer; only somebody who stops it keeps it that long, or a file system that hangs.
 const TAKEN_MS_MAX: u64 = 1000;
 
 /// How long is waited between two looks at whether it still lives.
@@ -67,15 +68,16 @@ const TAKEN_LOOK_MS: u64 = 50;
 /// Waits until the guard has given back what it took of an entry. Afterwards either it has, or it is
 /// dead. One that was stopped in the middle is killed: nobody else could go on.
 pub fn wait_until_given_back(entry: &Entry) {
-    let begun_ms = clock::now_ms();
+    let Some(ledger) = ledger::ledger() else { return };
+    let mut patience = Patience::new(TAKEN_MS_MAX);
     let is_taken = || owner_of(entry.word.load(Acquire)) == Owner::Guard;
     while is_taken() && guarded() {
         let seen = entry.given_back.load(Acquire);
         if is_taken() {
             sys::futex_wait(&entry.given_back, seen, TAKEN_LOOK_MS);
         }
-        if clock::now_ms().saturating_sub(begun_ms) > TAKEN_MS_MAX {
-            kill_guard();
+        if !patience.lasts(guard_thread(ledger)) {
+            kill_guard(ledger);
         }
     }
 }
@@ -83,18 +85,17 @@ pub fn wait_until_given_back(entry: &Entry) {
 /// The bits of the guard's word that are its number.
 const THREAD: u32 = 0x3fff_ffff;
 
-/// The number of the guard, while it lives.
+/// The number of the guard, while it lives; 0: it would mean another process here.
 pub fn guard_thread(ledger: &Ledger) -> u32 {
-    ledger.header.guard.load(SeqCst) & THREAD
+    if ledger::knows_processes() { ledger.header.guard.load(SeqCst) & THREAD } else { 0 }
 }
 
 /// Kills the guard by its number, which is its own as long as its word says that it lives.
-fn kill_guard() {
-    // SAFETY: the word is a static or in the ledger, which stays mapped.
-    let guard = unsafe { (*GUARD.load(Relaxed)).load(Acquire) };
-    if guard & OWNER_DIED == 0 && guard & THREAD != 0 {
+fn kill_guard(ledger: &Ledger) {
+    let guard = guard_thread(ledger);
+    if guard != 0 && is_guard_alive(ledger) {
         // SAFETY: no memory is handed over.
-        unsafe { sys::syscall!(SYS_kill, (guard & THREAD) as isize, libc::SIGKILL) };
+        unsafe { sys::syscall!(SYS_kill, guard as isize, libc::SIGKILL) };
     }
 }
 

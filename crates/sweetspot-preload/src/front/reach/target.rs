@@ -93,9 +93,8 @@ fn is_harmed(target: Target, names: &Names) -> bool {
         Target::InPath(_) | Target::Open(_) => -1,
     };
     let look = || {
-        let harmed = |file: File| file.is_harmed(INTERPRETERS_MAX);
         let can_be_read = can_be_read(names.ours)?;
-        Some(!can_be_read || File::of(target).is_some_and(harmed))
+        Some(!can_be_read || File::of(target).is_some_and(File::starts_what_is_harmed))
     };
     // Where nobody can look: as given.
     aside::look(keep, look).unwrap_or(false)
@@ -218,61 +217,69 @@ impl File {
         &buffer[..sys::result(answer).unwrap_or(0).min(buffer.len())]
     }
 
-    /// As `read`, where the start of the file is known already: most of what is asked for is there.
-    fn read_beyond<'a>(&self, head: &[u8], at: u64, buffer: &'a mut [u8]) -> &'a [u8] {
-        let known = usize::try_from(at).ok().and_then(|at| head.get(at..)?.get(..buffer.len()));
-        let Some(known) = known else { return self.read(at, buffer) };
-        buffer.copy_from_slice(known);
-        buffer
+    /// Calls `then` with `bytes` at `at`, at most [`PART_BYTES_MAX`], or as many as there are: where they lie in
+    /// the start of the file, which is known, they need no room of their own.
+    fn with<R>(&self, head: &[u8], at: u64, bytes: usize, then: impl FnOnce(&[u8]) -> R) -> R {
+        let start = usize::try_from(at).unwrap_or(usize::MAX);
+        match head.get(start..).and_then(|rest| rest.get(..bytes)) {
+            Some(known) => then(known),
+            None => self.with_read(at, bytes, then),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn with_read<R>(&self, at: u64, bytes: usize, then: impl FnOnce(&[u8]) -> R) -> R {
+        let mut part = [0; PART_BYTES_MAX];
+        then(self.read(at, &mut part[..bytes]))
     }
 
     /// Whether this program, or what runs this script, would be harmed.
-    fn is_harmed(&self, interpreters: u32) -> bool {
-        let mut head = Head([0; HEAD_BYTES]);
-        let head = self.read(0, &mut head.0);
-        if let Some(line) = head.strip_prefix(b"#!") {
-            return interpreters > 0
-                && interpreter(line).is_some_and(|file| file.is_harmed(interpreters - 1));
+    fn starts_what_is_harmed(mut self) -> bool {
+        let mut head = [0; HEAD_BYTES];
+        for _ in 0..=INTERPRETERS_MAX {
+            let head = self.read(0, &mut head);
+            let Some(line) = head.strip_prefix(b"#!") else { return self.needs_what_harms(head) };
+            let Some(file) = interpreter(line) else { return false };
+            self = file;
         }
+        false
+    }
+
+    /// Whether a program that begins so is of another machine, or has a C library that is not known, or
+    /// AddressSanitizer.
+    fn needs_what_harms(&self, head: &[u8]) -> bool {
         if !head.starts_with(b"\x7fELF") || head.len() < size_of::<Elf64_Ehdr>() {
             return false;
         }
-        // SAFETY: aligned, long enough, and any bytes are a header.
-        let header = unsafe { &*head.as_ptr().cast::<Elf64_Ehdr>() };
+        // SAFETY: long enough, and any bytes are a header.
+        let header = unsafe { head.as_ptr().cast::<Elf64_Ehdr>().read_unaligned() };
         let same_kind = header.e_ident[4..6] == [2, 1] && header.e_machine == crate::arch::MACHINE;
-        !same_kind || self.needs_what_harms(header, head)
+        let bytes = usize::from(header.e_phnum).min(SEGMENTS_MAX) * size_of::<Elf64_Phdr>();
+        let have_what_harms = |segments: &[u8]| {
+            segments.len() == bytes && self.has_segments_that_harm(segments, head)
+        };
+        !same_kind || self.with(head, header.e_phoff, bytes, have_what_harms)
     }
 
-    /// Whether it has a C library that is not known, or AddressSanitizer. (Never inlined: scripts that name
-    /// scripts come here with several frames of `is_harmed`.)
-    #[inline(never)]
-    fn needs_what_harms(&self, header: &Elf64_Ehdr, head: &[u8]) -> bool {
-        let mut segments = [EMPTY_SEGMENT; SEGMENTS_MAX];
-        let count = usize::from(header.e_phnum).min(SEGMENTS_MAX);
-        let bytes = count * size_of::<Elf64_Phdr>();
-        // SAFETY: the bytes of the segments, any of which are valid.
-        let raw = unsafe { core::slice::from_raw_parts_mut(segments.as_mut_ptr().cast(), bytes) };
-        if self.read_beyond(head, header.e_phoff, raw).len() != bytes {
-            return false;
-        }
-        let segments = &segments[..count];
-        let of_type = |wanted| segments.iter().find(|segment| segment.p_type == wanted);
-        if let Some(linker) = of_type(libc::PT_INTERP) {
-            let mut name = [0; LINKER_BYTES_MAX];
-            let bytes = (linker.p_filesz as usize).min(name.len());
-            let name = self.read_beyond(head, linker.p_offset, &mut name[..bytes]);
-            // A path that is longer is not looked at to its end.
-            if bytes < LINKER_BYTES_MAX && !linkers::is_known(name) {
-                return true;
-            }
-        }
-        of_type(libc::PT_DYNAMIC).is_some_and(|dynamic| self.needs_sanitizer(dynamic, segments))
+    /// The same of its segments.
+    fn has_segments_that_harm(&self, segments: &[u8], head: &[u8]) -> bool {
+        let of_type = |wanted| each_segment(segments).find(|segment| segment.p_type == wanted);
+        // A path that is longer is not looked at to its end.
+        let is_unknown = |name: &[u8]| name.len() < LINKER_BYTES_MAX && !linkers::is_known(name);
+        let has_unknown = |linker: Elf64_Phdr| {
+            let bytes = (linker.p_filesz as usize).min(LINKER_BYTES_MAX);
+            self.with(head, linker.p_offset, bytes, is_unknown)
+        };
+        of_type(libc::PT_INTERP).is_some_and(has_unknown)
+            || of_type(libc::PT_DYNAMIC)
+                .is_some_and(|dynamic| self.needs_sanitizer(&dynamic, segments))
     }
 
     /// Whether a library that the program names is AddressSanitizer's. Where it is part of the
     /// program itself (`-static-libasan`), it does not mind.
     #[inline(never)]
-    fn needs_sanitizer(&self, dynamic: &Elf64_Phdr, segments: &[Elf64_Phdr]) -> bool {
+    fn needs_sanitizer(&self, dynamic: &Elf64_Phdr, segments: &[u8]) -> bool {
         const DT_NEEDED: u64 = 1;
         const DT_STRTAB: u64 = 5;
         let mut table = [[0u64; 2]; DYNAMIC_MAX];
@@ -282,11 +289,11 @@ impl File {
         let len = self.read(dynamic.p_offset, raw).len();
         let table = &table[..len / 16];
         let names = table.iter().find(|entry| entry[0] == DT_STRTAB).and_then(|entry| {
-            let holds = |segment: &&Elf64_Phdr| {
+            let holds = |segment: &Elf64_Phdr| {
                 segment.p_type == libc::PT_LOAD
                     && entry[1].wrapping_sub(segment.p_vaddr) < segment.p_filesz
             };
-            let segment = segments.iter().find(holds)?;
+            let segment = each_segment(segments).find(holds)?;
             Some((entry[1] - segment.p_vaddr).wrapping_add(segment.p_offset))
         });
         let Some(names) = names else { return false };
@@ -297,27 +304,25 @@ impl File {
     }
 }
 
+/// The headers of segments in these bytes.
+fn each_segment(bytes: &[u8]) -> impl Iterator<Item = Elf64_Phdr> {
+    // SAFETY: as many bytes as a header has, any of which are one.
+    let segment = |bytes: &[u8]| unsafe { bytes.as_ptr().cast::<Elf64_Phdr>().read_unaligned() };
+    bytes.chunks_exact(size_of::<Elf64_Phdr>()).map(segment)
+}
+
 /// The path of a dynamic linker is looked at up to here.
 const LINKER_BYTES_MAX: usize = 256;
 
 /// The start of a file: the headers of nearly all programs, and the name of their linker.
 const HEAD_BYTES: usize = 1024;
-#[repr(align(8))]
-struct Head([u8; HEAD_BYTES]);
+
+/// What is looked at elsewhere in a file at once: the headers of its segments.
+const PART_BYTES_MAX: usize = SEGMENTS_MAX * size_of::<Elf64_Phdr>();
 
 /// Segments and dynamic entries that are looked at: more than linkers make.
 const SEGMENTS_MAX: usize = 32;
 const DYNAMIC_MAX: usize = 96;
-const EMPTY_SEGMENT: Elf64_Phdr = Elf64_Phdr {
-    p_type: 0,
-    p_flags: 0,
-    p_offset: 0,
-    p_vaddr: 0,
-    p_paddr: 0,
-    p_filesz: 0,
-    p_memsz: 0,
-    p_align: 0,
-};
 
 /// As much of a script the kernel reads for its first line.
 const LINE_BYTES_MAX: usize = 256;

@@ -493,6 +493,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "many threads wait in a vfork at the same time",
+        build: &[C("vforks_at_once")],
+        command: "$RUN $BIN/c/vforks_at_once",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "the child of a vfork and its parent's files",
         build: &[C("vfork_child")],
         command: "$RUN $BIN/c/vfork_child",

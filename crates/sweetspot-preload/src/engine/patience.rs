@@ -1,0 +1,94 @@
+//! How long is waited for the guard.
+//!
+//! Somebody may have stopped it, or a file system may keep it for which this very process would have to do
+//! something: so there is a limit on each wait. But a guard that wants to run and does not come to it is only one
+//! of many processes on a busy machine, and what a program must not see meanwhile it would see.
+
+use crate::floor::clock::now_ms;
+use crate::floor::proc;
+
+/// A guard that runs, or would if it came to it, is waited for up to here, in milliseconds.
+const BUSY_MS_MAX: u64 = 10_000;
+
+/// What is left of a wait.
+pub struct Patience {
+    /// Since when the guard was not seen to run.
+    since_ms: u64,
+    ms_max: u64,
+    /// At this time it ends, whatever the guard does.
+    until_ms: u64,
+}
+
+impl Patience {
+    /// For a guard that does nothing for `ms_max` milliseconds.
+    pub fn new(ms_max: u64) -> Patience {
+        let now_ms = now_ms();
+        Patience { since_ms: now_ms, ms_max, until_ms: now_ms.saturating_add(BUSY_MS_MAX) }
+    }
+
+    /// Whether the guard, of this number, is worth waiting for.
+    pub fn lasts(&mut self, guard: u32) -> bool {
+        let now_ms = now_ms();
+        if now_ms.saturating_sub(self.since_ms) <= self.ms_max {
+            return true;
+        }
+        if now_ms < self.until_ms && is_running(guard) {
+            self.since_ms = now_ms;
+            return true;
+        }
+        false
+    }
+}
+
+/// Whether the kernel says that it runs, or waits for nothing but a processor.
+fn is_running(guard: u32) -> bool {
+    state_of(guard) == Some(b'R')
+}
+
+fn state_of(process: u32) -> Option<u8> {
+    const STATE: usize = 3;
+    let mut buffer = [0; 1024];
+    let text = proc::stat_of(process as i32, &mut buffer)?;
+    proc::stat_field(text, STATE)?.first().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    const MS_MAX: u64 = 20;
+
+    /// Whether a wait for a process in this state lasts ten times as long as for one that does nothing.
+    fn lasts_long(state: u8, program: &str) -> bool {
+        let mut command = Command::new("sh");
+        let mut child = command.args(["-c", program]).stdin(Stdio::piped()).spawn().unwrap();
+        // Not the one in which it starts.
+        std::thread::sleep(Duration::from_millis(MS_MAX));
+        while state_of(child.id()) != Some(state) {}
+        let (begun, mut patience) = (Instant::now(), Patience::new(MS_MAX));
+        let mut lasts = true;
+        while lasts && begun.elapsed() < Duration::from_millis(10 * MS_MAX) {
+            std::thread::sleep(Duration::from_millis(1));
+            lasts = patience.lasts(child.id());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        lasts
+    }
+
+    #[test]
+    fn who_wants_to_run_is_waited_for_longer() {
+        assert!(lasts_long(b'R', "while :; do :; done"));
+        assert!(!lasts_long(b'S', "read word"));
+        assert!(!lasts_long(b'T', "kill -STOP $$"));
+    }
+
+    #[test]
+    fn who_is_not_there_is_not_waited_for() {
+        let mut patience = Patience::new(0);
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(!patience.lasts(0));
+    }
+}
