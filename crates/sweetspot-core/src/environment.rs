@@ -6,6 +6,9 @@ pub const BUFFER: &str = "IO_BUFFER_SIZE";
 pub const SWITCH: &str = "SWEETSPOT";
 /// Where the ledger is. Set by `run` for the library.
 pub const LEDGER: &str = "SWEETSPOT_LEDGER";
+/// How many seccomp filters `run` was under that allow all that the library does; not set where there is none.
+/// Set by `run` for the library, which may not be allowed to look into the ledger under another one.
+pub const FILTERS: &str = "SWEETSPOT_FILTERS";
 /// Asks each process to announce itself in the ledger. Set by `run` for the library.
 pub const SUMMARY: &str = "SWEETSPOT_SUMMARY";
 /// Asks each process to buffer the calls of C's stdio: `all`, or `rules` where only rules of

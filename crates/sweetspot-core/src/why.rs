@@ -52,6 +52,8 @@ pub enum Why {
     SpecialUse,
     /// The process counts writes (inotify, fanotify, F_NOTIFY).
     Watched,
+    /// The file system keeps the time of each read (strictatime).
+    ReadsNoted,
     /// A pending write failed earlier.
     WriteFailed,
     /// A read that was to fill a window failed.
@@ -101,6 +103,7 @@ impl Why {
         Why::IoUring,
         Why::SpecialUse,
         Why::Watched,
+        Why::ReadsNoted,
         Why::WriteFailed,
         Why::ReadFailed,
         Why::Seccomp,
@@ -149,6 +152,7 @@ impl Why {
             Why::IoUring => "the process uses io_uring",
             Why::SpecialUse => "locked, leased or used asynchronously",
             Why::Watched => "the process is told of each write (inotify)",
+            Why::ReadsNoted => "the file system keeps the time of each read (strictatime)",
             Why::WriteFailed => "an earlier write failed",
             Why::ReadFailed => "a read ahead failed",
             Why::Seccomp => "a seccomp filter is in force that was not there when `run` started",

@@ -92,6 +92,7 @@ unsafe fn call_files(space: *mut u8) {
         syscall(SYS_kcmp, 0, 0, 0, 0, 0);
         syscall(SYS_utimensat, NO_FILE, NONE, NONE, 0);
         syscall(SYS_newfstatat, AT_FDCWD, c"/proc/self/ns/pid".as_ptr(), space, 0);
+        syscall(SYS_statx, NO_FILE, c"".as_ptr(), libc::AT_EMPTY_PATH, 0, space);
         syscall(SYS_readlinkat, AT_FDCWD, c"/proc/self/exe".as_ptr(), space, PAGE);
         syscall(SYS_faccessat, AT_FDCWD, c"/".as_ptr(), X_OK);
         syscall(SYS_close, fd);

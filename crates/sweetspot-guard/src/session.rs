@@ -152,6 +152,11 @@ impl OwnedLedger {
         &self.path
     }
 
+    /// How many seccomp filters are in force that allow what the library does.
+    pub fn allowed_filters(&self) -> u32 {
+        self.ledger.header.seccomp_filters.load(Relaxed)
+    }
+
     /// The ledger itself.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger

@@ -17,7 +17,7 @@ mod session;
 pub mod stored;
 
 use crate::arguments::Bench;
-use crate::experiment::watch_for_interrupts;
+use crate::experiment::Interrupts;
 use crate::failure::{Failure, say};
 use crate::print::print;
 use data::{Inventory, Proof};
@@ -63,7 +63,8 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
         programs::build(&plan, &place, &skipped, &bar)?;
         inventory.make(&place, proof, &bar)?
     };
-    let interrupted = watch_for_interrupts(vec![place.runs.path().to_path_buf()])?;
+    let interrupts = Interrupts::watch()?;
+    interrupts.remove_at_end([place.runs.path().to_path_buf()]);
     let prepared = Prepared { arguments, plan: &plan, place: &place, inventory, data, skipped };
     let queue = Queue::of(arguments, &place);
     let until = match &queue {
@@ -72,9 +73,9 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
         Some(_) => Until::OneRun,
     };
     if let (Some(queue), Until::OneRun) = (&queue, until) {
-        queue.settle(&interrupted);
+        queue.settle(&interrupts.asked);
     }
-    let mut session = BenchSession::open(prepared, bar, interrupted)?;
+    let mut session = BenchSession::open(prepared, bar, interrupts.asked)?;
     // Whether the unit can be written is better known before the machine has worked for an hour.
     queue.iter().try_for_each(Queue::install)?;
     let ran = session.run(until);

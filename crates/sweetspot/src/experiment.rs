@@ -8,8 +8,8 @@ use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use sweetspot_core::environment as names;
 use sweetspot_lab::environment::Environment;
@@ -47,26 +47,49 @@ pub fn seed_by_lot() -> u64 {
     since_epoch.map_or(0, |time| time.as_secs())
 }
 
-/// The first Ctrl-C (or SIGTERM, or SIGHUP when the terminal goes) asks for an end after the current run.
-/// The second removes the folders `scratches` and ends this process; the launcher then ends the run.
-pub fn watch_for_interrupts(scratches: Vec<PathBuf>) -> Result<Arc<AtomicBool>, Failure> {
-    let asked = Arc::new(AtomicBool::new(false));
-    // Under `nohup` the terminal's end is to be ignored.
-    let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-    let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))
-        .map_err(|error| Failure::own(format!("signals cannot be watched: {error}")))?;
-    let flag = asked.clone();
-    std::thread::spawn(move || {
-        for signal in signals.forever() {
-            if flag.swap(true, Relaxed) {
-                for scratch in &scratches {
-                    let _ = std::fs::remove_dir_all(scratch);
+/// Somebody may want an end: by Ctrl-C, by SIGTERM, or by SIGHUP when the terminal goes.
+pub struct Interrupts {
+    /// Set by the first one: the current run is to be the last.
+    pub asked: Arc<AtomicBool>,
+    scratches: Arc<Mutex<Vec<PathBuf>>>,
+}
+
+impl Interrupts {
+    /// Listens from now on. The second one removes the scratch folders and ends this process; the launcher then
+    /// ends the run. To be called before there are any.
+    ///
+    /// # Errors
+    /// Where the system does not let it.
+    pub fn watch() -> Result<Interrupts, Failure> {
+        let (asked, scratches) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
+        // Under `nohup` the terminal's end is to be ignored.
+        let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+        let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))
+            .map_err(|error| Failure::own(format!("signals cannot be watched: {error}")))?;
+        let interrupts =
+            Interrupts { asked: Arc::clone(&asked), scratches: Arc::clone(&scratches) };
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                if asked.swap(true, Relaxed) {
+                    let scratches: Vec<PathBuf> = lock(&scratches).clone();
+                    for scratch in scratches {
+                        let _ = std::fs::remove_dir_all(scratch);
+                    }
+                    std::process::exit(128 + signal);
                 }
-                std::process::exit(128 + signal);
             }
-        }
-    });
-    Ok(asked)
+        });
+        Ok(interrupts)
+    }
+
+    /// Folders that are in nobody's way later.
+    pub fn remove_at_end(&self, scratches: impl IntoIterator<Item = PathBuf>) {
+        lock(&self.scratches).extend(scratches);
+    }
+}
+
+fn lock(scratches: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
+    scratches.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether this process was started with a signal ignored.

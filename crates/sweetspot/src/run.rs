@@ -158,9 +158,12 @@ fn put_underneath(
             let mut session = RunSession::create(settings);
             session.start_guard();
             session.keep_if_useful(settings);
-            match session.path() {
-                Some(path) => set(environment, names::LEDGER, path.into()),
-                None => environment.retain(|(name, _)| name != names::LEDGER),
+            environment.retain(|(name, _)| name != names::LEDGER && name != names::FILTERS);
+            if let Some(path) = session.path() {
+                set(environment, names::LEDGER, path.into());
+            }
+            if let Some(count) = session.allowed_filters() {
+                set(environment, names::FILTERS, count.to_string().into());
             }
             if settings.summary {
                 set(environment, names::SUMMARY, "1".into());

@@ -188,6 +188,11 @@ impl RunSession {
         self.ledger.as_ref().map(guarded::OwnedLedger::path)
     }
 
+    /// How many seccomp filters are in force that allow what the library does; `None`: none.
+    pub fn allowed_filters(&self) -> Option<u32> {
+        self.ledger.as_ref().map(guarded::OwnedLedger::allowed_filters).filter(|count| *count > 0)
+    }
+
     /// Starts the guard beside the program: this process, or a child of it.
     pub fn start_guard(&mut self) {
         if let Some(ledger) = &mut self.ledger

@@ -21,7 +21,7 @@ pub mod stored;
 mod trial;
 
 use crate::arguments::Tune;
-use crate::experiment::{lab, watch_for_interrupts};
+use crate::experiment::{Interrupts, lab};
 use crate::failure::Failure;
 use crate::print::print;
 use crate::probe;
@@ -58,7 +58,7 @@ pub fn tune(arguments: &Tune) -> Result<u8, Failure> {
     match (&arguments.machine, &arguments.from) {
         (Some(folder), _) => machine::tune(arguments, folder),
         (None, Some(path)) if arguments.command.is_empty() => tell_from(arguments, path),
-        (None, _) => tune_command(arguments, None),
+        (None, _) => tune_command(arguments, None, Interrupts::watch()?),
     }
 }
 
@@ -104,12 +104,12 @@ struct Kept {
     pattern: String,
 }
 
-fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
+fn tune_command(arguments: &Tune, kept: Option<Kept>, ends: Interrupts) -> Result<u8, Failure> {
     let program = reachable(arguments)?;
     let mut recorded =
         arguments.from.as_deref().map(|path| Recorded::read(arguments, path)).transpose()?;
     let mut trial = Trial::new(arguments)?;
-    let interrupted = watch_for_interrupts(trial.scratches())?;
+    ends.remove_at_end(trial.scratches());
     let rules_at = rules_file(arguments, &trial, kept.as_ref())?;
     let bar = progress(arguments);
     bar.set_message("learning what it reads and writes");
@@ -121,12 +121,12 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
     trial.learn_rest(&first, recorded.as_ref().map(|recorded| &recorded.recording.profile))?;
     if arguments.dry_run {
         bar.finish_and_clear();
-        print(&lines(&report::dry_run(&trial, arguments, first.seconds, &rules_at.path)))?;
-        return Ok(0);
+        let would = report::dry_run(&trial, arguments, first.seconds, &rules_at.path);
+        return print(&lines(&would)).map(|()| 0);
     }
     if let Some(Recorded { predicted, .. }) = &recorded {
         bar.set_message("confirming what was predicted");
-        match confirm(arguments, predicted, &mut trial, first.seconds, &interrupted)? {
+        match confirm(arguments, predicted, &mut trial, first.seconds, &ends.asked)? {
             None => {
                 bar.finish_and_clear();
                 tell_predicted(arguments, predicted, trial.runs, trial.notes.clone())?;
@@ -137,13 +137,14 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>) -> Result<u8, Failure> {
                     bar.finish_and_clear();
                     return tell_confirmed(arguments, predicted, &confirmed, &trial, &rules_at);
                 }
-                Some(missed) => trial
-                    .notes
-                    .push(format!("the prediction missed, so measuring decided: {missed}")),
+                Some(missed) => {
+                    let note = format!("the prediction missed, so measuring decided: {missed}");
+                    trial.notes.push(note);
+                }
             },
         }
     }
-    let mut bench = Bench::open(arguments, &program, trial, bar, interrupted)?;
+    let mut bench = Bench::open(arguments, &program, trial, bar, ends.asked)?;
     let mut stopped = bench.measure()?;
     let found = bench.found()?;
     let rules = rules_from(&mut bench, &found, kept.as_ref(), &mut stopped)?;

@@ -13,7 +13,7 @@ use super::dirty::release_point;
 use super::process::{PASSIVE_FOR_GOOD, acquire_point, set_passive};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{self, forking, passive};
-use super::{changes, dirty, ending, entries, file, handle, lane, ledger, pool, unseen};
+use super::{changes, dirty, ending, entries, file, handle, handlers, lane, ledger, pool, unseen};
 
 /// Before a fork. To be followed by `after_fork` in both processes.
 pub fn before_fork() {
@@ -31,7 +31,12 @@ pub fn before_fork() {
 /// After a fork, in the parent (`child` > 0 or an error) and in the child (0).
 pub fn after_fork(child: i32) {
     if child == 0 {
+        if spawns::is_spawned_child() {
+            // The child of a vfork has forked: what is kept here is of its parent's parent.
+            set_passive(PASSIVE_FOR_GOOD);
+        }
         ledger::leave_to_parent();
+        handlers::after_fork();
     }
     if passive() {
         return;
@@ -40,7 +45,7 @@ pub fn after_fork(child: i32) {
         forget_all();
         file::release_all_locks();
         pool::release_lock();
-        spawns::forget_forks();
+        spawns::forget_all();
     }
     // What another thread opened meanwhile is shared too.
     quiesce_all(Sharing::All, Some(Why::Shared));

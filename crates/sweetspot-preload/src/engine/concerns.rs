@@ -7,6 +7,7 @@
 //! | `PASSIVE_*` | why every hook passes its call through |
 //! | `SUMMARY` | each call is counted for a summary |
 //! | `PASSED_ON` | the engine takes no part, but what stands behind a hook does |
+//! | `LETS_GO` | the guard may still hold a file that was closed, which others can notice |
 //! | `PENDING` | how many files have pending bytes |
 //!
 //! Invariants: each part is changed by an addition of its own, so that none loses another's change;
@@ -38,6 +39,8 @@ pub const SUMMARY: u32 = 1 << 8;
 /// Hooks of calls that come by the million jump to what stands behind them, as for a process that is passive
 /// for good: it asks by itself whether that is so.
 pub const PASSED_ON: u32 = 1 << 9;
+/// The guard may still hold files that were closed here, on mounts that others may be waiting to unmount.
+pub const LETS_GO: u32 = 1 << 10;
 /// Files with pending bytes: a count, of which there are fewer than open files.
 const PENDING: u32 = 0xffff << 16;
 const ONE_PENDING: u32 = 1 << 16;
@@ -79,6 +82,13 @@ pub fn set(bits: u32) {
 /// Clears bits.
 pub fn clear(bits: u32) {
     CONCERNS.fetch_and(!bits, SeqCst);
+}
+
+/// Whether there is anything that must be done before others are told anything: pending bytes, or files that
+/// are closed and not free.
+#[inline(always)]
+pub fn is_anything_due() -> bool {
+    of(PENDING | LETS_GO) != 0
 }
 
 /// Whether any file has pending bytes.

@@ -13,8 +13,8 @@ use super::process::under_seccomp;
 use super::{ledger, others};
 use crate::floor::backoff::Backoff;
 use crate::floor::clock::now_ms;
-use crate::floor::proc;
 use crate::floor::sys::{self, Life};
+use crate::floor::{errno, proc};
 
 /// Whether there may be a descriptor that tells of deaths: of a process, or of signals.
 #[unsafe(link_section = ".data")]
@@ -79,6 +79,14 @@ pub fn learned() {
             Life::Lives if !is_ending(process as i32) => {}
             _ => others::wait_until_finished(ledger, process),
         }
+    }
+}
+
+/// A transfer found the end of a pipe or a connection, as `answer` and the error say.
+#[cold]
+pub fn heard_an_end(answer: isize) {
+    if answer == 0 || matches!(errno::errno(), libc::EPIPE | libc::ECONNRESET) {
+        learned();
     }
 }
 

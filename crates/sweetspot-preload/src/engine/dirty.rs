@@ -50,13 +50,21 @@ static LEFT_LAST_IN: AtomicU64 = AtomicU64::new(0);
 #[unsafe(link_section = ".data")]
 static OBSERVED: AtomicU32 = AtomicU32::new(0);
 
-/// A release point: others may come to know of what was written before, or the program sleeps. All that
-/// waits is written out first. Its counterpart is [`process::acquire_point`].
+/// A release point: others may come to know of what was done before, or the program sleeps. All that
+/// waits is written out first, and what was closed is free. Its counterpart is [`process::acquire_point`].
 #[inline(always)]
 pub fn release_point() {
+    if concerns::is_anything_due() {
+        release();
+    }
+}
+
+#[inline(never)]
+fn release() {
     if is_pending() {
         flush_all();
     }
+    entries::await_let_go();
 }
 
 /// Before others can see something else of this process alone, as its descriptors: files that were closed

@@ -58,6 +58,9 @@ pub fn may_have_window(fd: i32) -> Result<Trust, Refusal> {
     if file_system.is_made_up() {
         return Err(Refusal::Final(Why::NotRegular));
     }
+    if file_system.notes_reads() {
+        return Err(Refusal::Final(Why::ReadsNoted));
+    }
     let acquires_unseen = unseen::shares_memory() || unseen::may_acquire();
     if acquires_unseen && !rules::is_unobserved(fd) {
         return Err(Refusal::Final(Why::SharedMemory));

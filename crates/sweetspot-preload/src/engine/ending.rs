@@ -10,7 +10,7 @@ use super::handlers::Uncovered;
 use super::process::{PASSIVE_FOR_GOOD, passive_reasons, set_passive};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{is_spawned_child, passive};
-use super::{dirty, entries, handle, handlers, ledger, pool, streams};
+use super::{dirty, entries, handle, handlers, ledger, pool, spawns, streams};
 use crate::floor::atomic::single_threaded;
 use crate::floor::{next, proc, sys};
 
@@ -109,26 +109,30 @@ fn end_with(why: Option<Why>) {
     }
 }
 
+/// A seccomp filter is asked for, by which calls of ours may be the end of the process: none is made any more.
+pub fn filtering() {
+    handlers::leave();
+    spawns::filtering();
+}
+
 /// Whether a seccomp filter is in force at the start that may kill for a call of ours. Not the ones
 /// that `run` started under: it has tried what the library does, and a filter can neither be taken
-/// away nor exchanged, so as many filters as then are the same ones.
+/// away nor exchanged, so as many filters as then are the same ones. `allowed` is what `run` says of their number:
+/// the ledger is not looked into before it is known that no call of that kills.
 ///
 /// A kernel without seccomp, and an emulator of another machine, answer the call with an error; so
 /// may a filter. What the kernel says about the process in /proc tells them apart, and opening a file
 /// is no call that a filter could kill for: the dynamic linker has just done it. Where nothing can be
 /// read there, a filter is taken to be in force.
-pub fn confined() -> bool {
+pub fn confined(allowed: impl FnOnce() -> Option<&'static [u8]>) -> bool {
     // SAFETY: no memory is handed over.
     let mode = unsafe { sys::syscall!(SYS_prctl, libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
     if mode == 0 || mode < 0 && status_number(b"Seccomp:\t") == Some(0) {
         return false;
     }
-    ledger::ledger().is_none_or(|ledger| {
-        let allowed = ledger.header.seccomp_filters.load(Relaxed);
-        // No number before Linux 5.9.
-        let count = status_number(b"Seccomp_filters:\t").unwrap_or(0);
-        allowed == 0 || u64::from(allowed) != count
-    })
+    let allowed = allowed().and_then(sys::decimal).unwrap_or_else(ledger::allowed_filters);
+    // No number before Linux 5.9.
+    allowed == 0 || status_number(b"Seccomp_filters:\t") != Some(allowed)
 }
 
 /// A number that the kernel says about this process; `None`: not all of it can be read (a process in

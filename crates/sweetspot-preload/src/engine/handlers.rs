@@ -27,9 +27,10 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::process::{acquire_point, begin_concurrency};
-use super::spawns::{is_spawned_child, passive};
+use super::spawns::{is_filtered, is_spawned_child, passive};
 use super::{deaths, ledger};
 use crate::arch;
+use crate::floor::atomic::single_threaded;
 use crate::floor::backoff::Backoff;
 use crate::floor::signals::{self, is_fault, is_programs, set_of};
 use crate::floor::{careful, copy, next, sys};
@@ -135,6 +136,27 @@ fn kernel_action(signal: c_int, new: Option<&Action>) -> Option<Action> {
     (answer == 0).then(|| unsafe { old.assume_init() })
 }
 
+/// After a question for what a signal does: the program's action is shown in the place of ours, in libc's
+/// structure.
+pub fn show(signal: c_int, into: *const c_void) {
+    let into = into.cast_mut().cast::<libc::sigaction>();
+    if into.is_null() || !is_programs(signal) {
+        return;
+    }
+    // SAFETY: libc has just written there. Of its set of signals the kernel has the first word.
+    unsafe {
+        if (*into).sa_sigaction != on_signal as *const () as usize {
+            return;
+        }
+        let program = PROGRAM[signal as usize].load();
+        (*into).sa_sigaction = program.handler;
+        (*into).sa_flags = program.flags as c_int;
+        (&raw mut (*into).sa_mask).cast::<u64>().write(program.mask);
+        (*into).sa_restorer =
+            core::mem::transmute::<usize, Option<extern "C" fn()>>(program.restorer);
+    }
+}
+
 /// Puts our handler in front of the program's, once. Called before the first copy.
 pub fn install() {
     if INSTALLED.swap(true, Relaxed) {
@@ -207,6 +229,31 @@ fn put_aside(signal: c_int) {
     }
 }
 
+/// In the child of a fork, which may have begun while another thread had uncovered an action: that thread is not
+/// here, and would not cover it. Its lock does not tell: the kernel copies actions before it copies memory.
+pub fn after_fork() {
+    LOCK.store(0, Relaxed);
+    if single_threaded() {
+        return;
+    }
+    let (asked, is_installed) = (signals::asked_set(), INSTALLED.load(Relaxed));
+    for signal in 1..signals::COUNT as c_int {
+        let is_asked = asked & set_of(signal) != 0 && (is_installed || tells_of_death(signal));
+        if is_asked || is_installed && is_fault(signal) {
+            put_in_front(signal);
+        }
+    }
+}
+
+/// For good: the process is about to be allowed few calls, and none of ours. The child of a vfork has actions of
+/// its own; what is kept here is its parent's.
+pub fn leave() {
+    (1..signals::COUNT as c_int).for_each(put_aside);
+    if !is_spawned_child() {
+        INSTALLED.store(false, Relaxed);
+    }
+}
+
 /// What `uncover` did, for `cover`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Uncovered {
@@ -243,12 +290,16 @@ pub fn uncover(signal: c_int) -> Uncovered {
     }
     signals::asked(signal);
     begin_concurrency();
-    // A program that buffers nothing itself may have children that do.
-    let tells_of_death = signal == libc::SIGCHLD && ledger::is_given();
-    match INSTALLED.load(Relaxed) || tells_of_death {
+    match INSTALLED.load(Relaxed) || tells_of_death(signal) {
         true => uncover_followed(signal),
         false => Uncovered::No,
     }
+}
+
+/// Whether it matters also in a program that buffers nothing itself: it may have children that do.
+#[inline(always)]
+fn tells_of_death(signal: c_int) -> bool {
+    signal == libc::SIGCHLD && ledger::is_given() && !is_filtered()
 }
 
 #[cold]
@@ -399,76 +450,4 @@ pub fn peek<T: Copy>(from: *const T) -> Option<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::floor::signals::SignalsBlocked;
-
-    static VALUE: AtomicUsize = AtomicUsize::new(0);
-
-    extern "C" fn note(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-        // SAFETY: the kernel hands over valid information, of a signal that was sent with a value.
-        VALUE.store(unsafe { (*info).si_value() }.sival_ptr as usize, Relaxed);
-    }
-
-    fn handle(signal: c_int, flags: u64) {
-        let restorer = arch::restorer();
-        let flags = flags | libc::SA_SIGINFO as u64 | restorer.map_or(0, |_| SA_RESTORER);
-        let handler = note as *const () as usize;
-        signals::asked(signal);
-        kernel_action(
-            signal,
-            Some(&Action { handler, flags, restorer: restorer.unwrap_or(0), mask: 0 }),
-        );
-        put_in_front(signal);
-    }
-
-    /// To this thread, with a value.
-    fn send(signal: c_int, value: usize) {
-        // SAFETY: zeroed, it is information of the kernel's; the fields are those of a value.
-        unsafe {
-            let mut info: [usize; 16] = [0; 16];
-            info[0] = signal as usize;
-            info[1] = libc::SI_QUEUE as u32 as usize;
-            info[3] = value;
-            signals::send_again(signal, info.as_mut_ptr().cast());
-        }
-    }
-
-    #[test]
-    fn a_signal_in_a_transition_is_handled_after_it_as_it_came() {
-        handle(libc::SIGUSR1, 0);
-        handle(libc::SIGUSR2, libc::SA_NODEFER as u64);
-        let mask = sys::change_signal_mask(libc::SIG_BLOCK, 0);
-        send(libc::SIGUSR1, 7);
-        assert_eq!(VALUE.load(Relaxed), 7, "at once");
-        let transition = SignalsBlocked::defer_handlers();
-        let inside = SignalsBlocked::defer_handlers();
-        send(libc::SIGUSR2, 8);
-        send(libc::SIGUSR1, 9);
-        drop(inside);
-        assert_eq!(VALUE.load(Relaxed), 7, "in a transition");
-        drop(transition);
-        // Of two that wait, the kernel begins the handler of the lower one first, and it is interrupted.
-        assert_eq!(VALUE.load(Relaxed), 9);
-        assert_eq!(sys::change_signal_mask(libc::SIG_BLOCK, 0), mask);
-        VALUE.store(0, Relaxed);
-        send(libc::SIGUSR2, 10);
-        assert_eq!(VALUE.load(Relaxed), 10, "at once again");
-    }
-
-    #[test]
-    fn what_would_not_come_as_it_came_is_blocked() {
-        let is_deferrable = |signal, flags| {
-            handle(signal, flags);
-            signals::is_deferrable(signal)
-        };
-        assert!(is_deferrable(libc::SIGHUP, 0));
-        assert!(!is_deferrable(libc::SIGHUP, libc::SA_RESETHAND as u32 as u64));
-        assert!(!is_deferrable(libc::SIGCONT, 0));
-        assert!(!is_deferrable(libc::SIGTSTP, 0));
-        assert!(!is_deferrable(libc::SIGRTMIN(), 0));
-        signals::asked(libc::SIGRTMAX());
-        put_in_front(libc::SIGRTMAX());
-        assert!(signals::is_deferrable(libc::SIGRTMAX()), "no handler");
-    }
-}
+mod tests;

@@ -66,9 +66,7 @@ impl Pass {
     pub fn finish(self, answer: isize) -> isize {
         match self.kind {
             Kind::Nothing => {}
-            Kind::Acquire => {
-                acquire_point();
-            }
+            Kind::Acquire => heard(answer),
             Kind::Death => {
                 acquire_point();
                 deaths::learned();
@@ -88,7 +86,7 @@ impl Pass {
     pub fn finish_alone(self, answer: isize) -> isize {
         match self.kind {
             Kind::Acquire => {
-                acquire_point();
+                heard(answer);
                 answer
             }
             _ if self.learn_alone(answer) => answer,
@@ -99,7 +97,12 @@ impl Pass {
     /// Tidies up after a call whose answer is no length.
     #[inline(always)]
     pub fn done(self) {
-        self.finish(0);
+        match self.kind {
+            Kind::Acquire => acquire_point(),
+            _ => {
+                self.finish(0);
+            }
+        }
     }
 
     /// Keeps in mind where the next call would follow on; true for a seek that goes elsewhere.
@@ -205,6 +208,16 @@ impl Pass {
     #[inline(always)]
     fn learn_fully(self, answer: isize) -> isize {
         learn_fully(self.kind, self.fd, self.len, answer)
+    }
+}
+
+/// A call has brought news; without anything to read, or where nobody reads any more, perhaps that somebody has
+/// died.
+#[inline(always)]
+fn heard(answer: isize) {
+    acquire_point();
+    if answer <= 0 && ledger::any_waits() {
+        deaths::heard_an_end(answer);
     }
 }
 

@@ -56,6 +56,8 @@ static LISTS: [AtomicUsize; NAMED_MAX] = [const { AtomicUsize::new(0) }; NAMED_M
 
 /// In the place of a descriptor: the list opens files for writing.
 pub const OPENS: i32 = -2;
+/// The same: it begins in another folder.
+pub const MOVES: i32 = -3;
 
 /// A list of file actions is going to duplicate a descriptor.
 pub fn named_in_actions(actions: usize, fd: i32) {

@@ -39,9 +39,15 @@ pub fn count_fork(begins: bool) {
     };
 }
 
-/// In the child of a fork none is in progress.
-pub fn forget_forks() {
+/// In the child of a fork none is in progress, and none of the threads is there that wait in a vfork or spawn:
+/// others may get their stacks, and with them their thread pointers.
+pub fn forget_all() {
     FORKING.store(0, Relaxed);
+    if SPAWNING.swap(0, Relaxed) != 0 {
+        SPAWNERS.iter().for_each(|spawner| spawner.thread.store(0, Relaxed));
+        FILTERED.store(false, Relaxed);
+        clear_passive(PASSIVE_SPAWN);
+    }
 }
 
 /// Threads that wait in a vfork or spawn, and their process.

@@ -11,6 +11,7 @@ pub mod environment;
 pub mod errno;
 pub mod lock;
 pub mod next;
+pub mod presence;
 pub mod proc;
 pub mod shared;
 pub mod signals;

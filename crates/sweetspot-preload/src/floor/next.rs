@@ -153,6 +153,16 @@ pub fn take_objects() {
     COUNT.store(count, Relaxed);
 }
 
+/// What valgrind puts in front of everything.
+const VALGRIND: &[u8] = b"vgpreload_";
+
+/// Whether valgrind runs this program: it takes a question for a bad address for the use of one.
+pub fn is_under_valgrind() -> bool {
+    let before_us = loaded().take_while(|map| map.dynamic != own_dynamic());
+    let mut names = before_us.filter_map(LinkMap::path).map(file_name);
+    names.any(|name| name.starts_with(VALGRIND))
+}
+
 /// The C libraries, by the names of their files.
 const GLIBC: &[u8] = b"libc.so.6";
 const MUSL: &[u8] = b"ld-musl-";

@@ -5,7 +5,7 @@
 //! Not here: what is in it (`ledger`, `entries`).
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::ledger::{Ledger, MAGIC};
 use sweetspot_core::policy;
@@ -13,9 +13,13 @@ use sweetspot_core::policy;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{aside, sys};
 
-/// The path from the environment: a string of the environment block, zero at its end.
+/// The path from the environment, zero at its end: kept here, for programs write titles over that memory. Only
+/// one that is longer is a string of the environment block.
 #[unsafe(link_section = ".data")]
 static PATH: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+const KEPT_BYTES: usize = 200;
+#[unsafe(link_section = ".data")]
+static KEPT: [AtomicU8; KEPT_BYTES] = [const { AtomicU8::new(0) }; KEPT_BYTES];
 /// Where its beginning is mapped; 0: nowhere.
 #[unsafe(link_section = ".data")]
 static BEGINNING: AtomicU64 = AtomicU64::new(0);
@@ -24,9 +28,14 @@ static IDENTITY: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
 /// Keeps the path for later.
 pub fn remember(path: Option<&'static [u8]>) {
-    if let Some(path) = path {
-        PATH.store(path.as_ptr().cast_mut(), Relaxed);
-    }
+    let Some(path) = path else { return };
+    let kept = if path.len() < KEPT_BYTES {
+        KEPT.iter().zip(path).for_each(|(kept, byte)| kept.store(*byte, Relaxed));
+        KEPT.as_ptr().cast()
+    } else {
+        path.as_ptr()
+    };
+    PATH.store(kept.cast_mut(), Relaxed);
 }
 
 /// Whether the environment names a ledger.
@@ -164,7 +173,7 @@ fn with_opened<T>(
     mut action: impl FnMut(i32, &libc::stat) -> Option<T>,
 ) -> Option<T> {
     let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NOCTTY;
-    // SAFETY: the path is a string of the environment.
+    // SAFETY: the path is a string of ours, or of the environment.
     let fd = unsafe { sys::syscall!(SYS_openat, libc::AT_FDCWD as isize, path, flags, 0) };
     let fd = sys::result(fd).ok()? as i32;
     let done = status_if_ours(fd).and_then(|stat| action(fd, &stat));

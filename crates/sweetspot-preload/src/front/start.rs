@@ -57,7 +57,7 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
     if variable(b"SWEETSPOT_SUMMARY").is_some() && ledger::announce() {
         observer::start(engine::streams::are_seen);
     }
-    if engine::ending::confined() {
+    if engine::ending::confined(|| variable(b"SWEETSPOT_FILTERS")) {
         process::set_under_seccomp();
         ledger::note(Why::Seccomp);
         process::set_passive(process::PASSIVE_OFF);

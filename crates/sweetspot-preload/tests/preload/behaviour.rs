@@ -113,6 +113,23 @@ fn check_starts(target: &Path, words: &[&str], others: &str) {
     }
 }
 
+/// A spawn may begin in another folder, in which a path means something else.
+fn check_spawn_elsewhere(sanitized: &Path) {
+    let victims = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/victims");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("elsewhere");
+    assert!(make(&program, gcc().arg("-o").arg(&program).arg(victims.join("elsewhere.c"))));
+    let said = [false, true].map(|with| {
+        let mut command = Command::new(&program);
+        command.arg(sanitized.parent().unwrap()).arg(sanitized.file_name().unwrap());
+        command.current_dir("/").env("IO_BUFFER_SIZE", "64K");
+        if with {
+            command.env("LD_PRELOAD", library::path());
+        }
+        told(&command.output().expect("it starts"))
+    });
+    assert_eq!(said[0], said[1]);
+}
+
 /// Runs a compiler; whether it made its program, and whether that can be executed.
 fn make(program: &Path, command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
@@ -130,6 +147,7 @@ fn programs_that_would_be_harmed_start_without_it() {
         true => check_starts(&sanitized, &["", "many"], ""),
         false => test_start::skip("gcc -fsanitize=address"),
     }
+    check_spawn_elsewhere(&sanitized);
     let script = made.join("script");
     let text = format!("#! {} argument\n", sanitized.display());
     std::fs::write(&script, text).expect("written");

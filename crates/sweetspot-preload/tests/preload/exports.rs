@@ -11,8 +11,16 @@ use sweetspot_core::glob;
 use crate::library;
 
 /// Hooks that newer releases of glibc export than the oldest one that is supported.
-const NEWER: [&str; 6] =
-    ["openat2", "pidfd_spawn", "pidfd_spawnp", "pidfd_getpid", "sched_getattr", "sched_setattr"];
+const NEWER: [&str; 8] = [
+    "openat2",
+    "pidfd_spawn",
+    "pidfd_spawnp",
+    "pidfd_getpid",
+    "sched_getattr",
+    "sched_setattr",
+    "posix_spawn_file_actions_addchdir",
+    "posix_spawn_file_actions_addfchdir",
+];
 
 /// Hooks of functions that only musl has.
 const OF_MUSL: [&str; 4] = ["getdents", "posix_close", "tcgetwinsize", "tcsetwinsize"];

@@ -22,7 +22,7 @@ const STDIO_FULL_BYTES: u64 = 2 << 10;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
-const SENTENCES: [Why; 20] = [
+const SENTENCES: [Why; 21] = [
     Why::NoGuard,
     Why::HandleRefused,
     Why::NotNoted,
@@ -33,6 +33,7 @@ const SENTENCES: [Why; 20] = [
     Why::SharedMemory,
     Why::IoUring,
     Why::Watched,
+    Why::ReadsNoted,
     Why::WriteFailed,
     Why::ReadFailed,
     Why::Seccomp,

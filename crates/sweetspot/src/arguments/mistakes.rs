@@ -50,6 +50,26 @@ fn no_verb(typed: &str, meant: Option<String>) -> (String, String) {
     (format!(": no verb '{typed}'"), next)
 }
 
+fn nothing_to_do(at: &str, help: String) -> (String, String) {
+    match at {
+        "" => (
+            ": no command".to_owned(),
+            "try: sweetspot run -- ./program, or: sweetspot --help".to_owned(),
+        ),
+        at => (format!("{at}: nothing says what to do"), help),
+    }
+}
+
+fn missing(verb: &str, at: &str, missing: &str, help: String) -> (String, String) {
+    match WANTED.iter().find(|(name, ..)| *name == verb) {
+        // An option that wants another one is no missing command.
+        Some((_, missing_command, example)) if missing.starts_with('<') => {
+            (format!("{at}: {missing_command}"), format!("try: {example}"))
+        }
+        _ => (format!("{at}: {missing} is missing"), help),
+    }
+}
+
 /// What was wrong with what was typed, and what to type next. `None`: clap says it best.
 fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
     let context = |kind: ContextKind| match error.get(kind) {
@@ -57,24 +77,21 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
         Some(ContextValue::Strings(texts)) => texts.first().cloned(),
         _ => None,
     };
-    let help = format!("all options: sweetspot {verb} --help");
+    // Where an option comes first there is no verb.
+    let at = if verb.is_empty() || verb.starts_with('-') { "" } else { &format!(" {verb}") };
+    let help = format!("all options: sweetspot{at} --help");
     // `--budget <TIME>`: people type the name.
     let named = |option: Option<String>| {
         option.map(|option| option.split([' ', '=', '[']).next().unwrap_or_default().to_owned())
     };
     let invalid = named(context(ContextKind::InvalidArg));
     Some(match error.kind() {
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => (
-            ": no command".to_owned(),
-            "try: sweetspot run -- ./program, or: sweetspot --help".to_owned(),
-        ),
-        ErrorKind::MissingRequiredArgument => {
-            let (_, missing, example) = WANTED.iter().find(|(name, ..)| *name == verb)?;
-            // An option that wants another one is no missing command.
-            if !invalid?.starts_with('<') {
-                return None;
-            }
-            (format!(" {verb}: {missing}"), format!("try: {example}"))
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            nothing_to_do(at, help)
+        }
+        ErrorKind::MissingRequiredArgument => missing(verb, at, &invalid?, help),
+        ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
+            (format!("{at}: {} needs more than that", invalid?), help)
         }
         ErrorKind::InvalidSubcommand => {
             let typed = context(ContextKind::InvalidSubcommand).unwrap_or_default();
@@ -85,7 +102,7 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
                 Some(option) => format!("did you mean: {option}; {help}"),
                 None => help,
             };
-            (format!(" {verb}: no option '{}'", invalid?), next)
+            (format!("{at}: no option '{}'", invalid?), next)
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             let (option, value) =
@@ -95,12 +112,12 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
                 "" => format!("{option} needs a value"),
                 value => format!("{option} cannot be '{value}'{}", why.unwrap_or_default()),
             };
-            (format!(" {verb}: {what}"), help)
+            (format!("{at}: {what}"), help)
         }
         ErrorKind::ArgumentConflict => {
             let other = named(context(ContextKind::PriorArg))?;
             let both = format!("{} and {other} cannot be used together", invalid?);
-            (format!(" {verb}: {both}"), format!("leave one of them out; {help}"))
+            (format!("{at}: {both}"), format!("leave one of them out; {help}"))
         }
         _ => return None,
     })

@@ -6,6 +6,7 @@
 use super::{Kept, tune_command};
 use crate::arguments::Tune;
 use crate::config;
+use crate::experiment::Interrupts;
 use crate::failure::Failure;
 use std::io::Write;
 use std::path::Path;
@@ -39,10 +40,12 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
         Failure::own(format!("{}: this name cannot be used in a rule", shown(&folder)))
             .next("name a folder above it")
     })?;
+    let interrupts = Interrupts::watch()?;
     let scratch = tempfile::Builder::new()
         .prefix("sweetspot-machine-")
         .tempdir_in(&folder)
         .map_err(|error| failure(error).next("it must be a folder in which you may make files"))?;
+    interrupts.remove_at_end([scratch.path().to_owned()]);
     let records = records(scratch.path())?;
     make(&scratch.path().join("in"), records).map_err(failure)?;
     if let Some(parent) = at.parent() {
@@ -58,7 +61,7 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
         smallest: true,
         ..arguments.clone()
     };
-    let ended = tune_command(&arguments, Some(Kept { at, pattern }));
+    let ended = tune_command(&arguments, Some(Kept { at, pattern }), interrupts);
     // A folder that is in use cannot be removed everywhere.
     let _ = std::env::set_current_dir("/");
     ended

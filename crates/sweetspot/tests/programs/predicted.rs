@@ -46,6 +46,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c_fuzz", "streams"),
     ("c_fuzz", "wild"),
     ("c_sharing", "a child in namespaces of its own"),
+    ("c_sharing", "a title over the memory of the environment"),
+    ("c_sharing", "the function of a clone returns"),
+    ("c_sharing", "fewer system calls are allowed from now on"),
+    ("c_sharing", "the end of a pipe or a connection tells of a death"),
     ("c_sharing", "a file is free when its writer's death is known"),
     ("c_sharing", "a forked child has nothing of its parent's ledger"),
     ("c_sharing", "a handler forks in the middle of writes"),
@@ -230,6 +234,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "the child of a vfork and its parent's files", LOOKS),
     ("c_sharing", "the child of a vfork is killed before it is another program", TIMING),
     ("c_sharing", "many threads wait in a vfork at the same time", TIMING),
+    ("c_sharing", "a fork beside threads in the middle of something", TIMING),
     (
         "c_sharing",
         "the right to write is taken away, then kill",

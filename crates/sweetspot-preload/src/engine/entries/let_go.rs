@@ -10,10 +10,12 @@ use core::sync::atomic::{
 use sweetspot_core::ledger::Entry;
 
 use super::{KEEPING, guard_thread, guarded};
+use crate::engine::concerns::{self, LETS_GO};
 use crate::engine::ledger;
 use crate::engine::patience::Patience;
 use crate::floor::backoff::Backoff;
 use crate::floor::lock::hold;
+use crate::floor::presence::Presence;
 use crate::floor::signals::SignalsBlocked;
 
 /// An entry whose file the guard may still hold, which keeps the file system busy and the space taken.
@@ -36,8 +38,12 @@ static LET_GO: [Unanswered; LET_GO_MAX] = [const {
 #[unsafe(link_section = ".data")]
 static LET_GO_COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Keeps in mind that an entry was let go of. `KEEPING` is held.
+/// An entry was let go of, and is kept in mind; but a file that has no name any more is waited for: its space is
+/// free when it is closed, and its number. `KEEPING` is held.
 pub(super) fn note_let_go(entry: &Entry, left: u64) {
+    let Some(file) = presence(entry).filter(|file| file.has_name) else {
+        return wait_given_back(entry, left);
+    };
     if LET_GO_COUNT.load(Relaxed) as usize == LET_GO_MAX {
         await_all();
     }
@@ -46,10 +52,19 @@ pub(super) fn note_let_go(entry: &Entry, left: u64) {
     release.entry.store((&raw const *entry).cast_mut(), Relaxed);
     release.left.store(left, Relaxed);
     LET_GO_COUNT.store(count + 1, Relaxed);
+    if !file.is_on_root() {
+        concerns::set(LETS_GO);
+    }
 }
 
-/// Waits until what was closed is free: before somebody unmounts its file system, asks for free space,
-/// removes a name, or learns that it was closed.
+/// The file of an entry, if its descriptor still means it.
+fn presence(entry: &Entry) -> Option<Presence> {
+    let file = Presence::of(entry.fd.load(Relaxed))?;
+    (file.inode == entry.inode.load(Relaxed)).then_some(file)
+}
+
+/// Waits until what was closed is free: before somebody unmounts its file system, asks for free space or
+/// takes it, removes a name, or learns that it was closed.
 #[inline(always)]
 pub fn await_let_go() {
     if LET_GO_COUNT.load(Relaxed) != 0 {
@@ -73,7 +88,7 @@ fn await_all() {
             wait_given_back(entry, release.left.load(Relaxed));
         }
     }
-    LET_GO_COUNT.store(0, Relaxed);
+    forget_let_go();
 }
 
 /// How long a guard that does nothing may take to give a copy back, in milliseconds.
@@ -93,7 +108,8 @@ pub(super) fn wait_given_back(entry: &Entry, left: u64) {
     }
 }
 
-/// In the child of a fork: it has let go of nothing here.
+/// All of them are answered; or this is the child of a fork, which has let go of nothing.
 pub(super) fn forget_let_go() {
     LET_GO_COUNT.store(0, Relaxed);
+    concerns::clear(LETS_GO);
 }

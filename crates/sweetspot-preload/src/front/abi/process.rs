@@ -11,7 +11,9 @@ use crate::engine::ending::end_status;
 use crate::engine::entries::before_threads;
 use crate::engine::handlers;
 use crate::engine::life::is_for_writing;
-use crate::engine::sharing::{OPENS, begin_actions, forget_actions, named_in_actions};
+use crate::engine::sharing::{
+    MOVES, OPENS, begin_actions, forget_actions, is_named, named_in_actions,
+};
 use crate::floor::aside;
 use crate::front::dispatch::{
     self, after_fork, before_exec, before_fork, before_spawn, end, end_because,
@@ -122,6 +124,10 @@ fn starting<R>(
     spawn: impl FnOnce(Environment) -> R,
 ) -> R {
     before_spawn(actions as usize);
+    let target = match is_named(actions as usize, MOVES) {
+        true => target.beyond_a_change_of_folder(),
+        false => target,
+    };
     let answer =
         target::start(target, environment, |changed| spawn(changed.unwrap_or(environment)));
     after_spawn();
@@ -251,6 +257,24 @@ hook! {
     }
 }
 
+macro_rules! moves {
+    ($(fn $name:ident($arg:ident: $type:ty);)*) => {$(hook! {
+        fn $name(actions: *mut c_void, $arg: $type) -> c_int, next => {
+            let answer = next(actions, $arg);
+            if answer == 0 {
+                named_in_actions(actions as usize, MOVES);
+            }
+            answer
+        }
+    })*};
+}
+moves! {
+    fn posix_spawn_file_actions_addchdir(path: *const c_char);
+    fn posix_spawn_file_actions_addchdir_np(path: *const c_char);
+    fn posix_spawn_file_actions_addfchdir(fd: c_int);
+    fn posix_spawn_file_actions_addfchdir_np(fd: c_int);
+}
+
 hook! {
     fn posix_spawn_file_actions_init(actions: *mut c_void) -> c_int, next => {
         begin_actions(actions as usize);
@@ -333,8 +357,14 @@ struct Started {
 extern "C" fn start(started: *mut c_void) -> c_int {
     after_fork(0);
     // SAFETY: the child has a copy of the parent's stack, on which this lies.
-    let started = unsafe { &*started.cast::<Started>() };
-    (started.function)(started.argument)
+    run_to_its_end(unsafe { &*started.cast::<Started>() })
+}
+
+/// Where the function returns, libc ends the process by a system call of its own.
+fn run_to_its_end(started: &Started) -> c_int {
+    let status = (started.function)(started.argument);
+    end();
+    end_status(status)
 }
 
 /// The same in other namespaces.
@@ -342,8 +372,7 @@ extern "C" fn start_apart(started: *mut c_void) -> c_int {
     after_fork(0);
     end_because(Why::Confined);
     // SAFETY: as in `start`.
-    let started = unsafe { &*started.cast::<Started>() };
-    (started.function)(started.argument)
+    run_to_its_end(unsafe { &*started.cast::<Started>() })
 }
 
 /// How the process that a `clone` makes is related to this one.
@@ -357,7 +386,8 @@ pub(super) enum Kin {
     Vfork,
     /// It shares everything that we keep: a thread.
     Thread,
-    /// It shares the memory, but not the descriptors or the thread's register.
+    /// It shares the memory, but not the descriptors or the thread's register; or it borrows the memory, and
+    /// shares what signals do.
     Other,
 }
 
@@ -373,7 +403,11 @@ pub(super) fn kin(flags: u64) -> Kin {
         | libc::CLONE_NEWCGROUP;
     match (has(libc::CLONE_VM), has(libc::CLONE_FILES)) {
         (true, true) if has(libc::CLONE_THREAD) && has(libc::CLONE_SETTLS) => Kin::Thread,
-        (true, false) if has(libc::CLONE_VFORK) && !has(libc::CLONE_SETTLS) => Kin::Vfork,
+        (true, false)
+            if has(libc::CLONE_VFORK) && !has(libc::CLONE_SETTLS | libc::CLONE_SIGHAND) =>
+        {
+            Kin::Vfork
+        }
         (false, false) if has(namespaces) => Kin::Apart,
         (false, false) => Kin::Fork,
         _ => Kin::Other,

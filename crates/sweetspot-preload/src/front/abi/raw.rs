@@ -10,7 +10,9 @@ use core::ffi::{c_char, c_int, c_long, c_uint};
 
 use sweetspot_core::why::Why;
 
-use self::numbers::{CloneArguments, FCHMODAT2, confines, is_silent};
+use self::numbers::{
+    CloneArguments, FCHMODAT2, FILE_SETATTR, REMOVEXATTRAT, SETXATTRAT, confines, is_silent,
+};
 use super::process::{Kin, at, becoming, begun, kin};
 use super::read_write::follow;
 use super::waiting::watching;
@@ -18,7 +20,7 @@ use super::{dup, metadata, rights, signals, system, threads, transfer};
 use crate::arch::old;
 use crate::engine::entries::before_threads;
 use crate::engine::table::DESCRIPTORS_MAX;
-use crate::engine::{self, changes, deaths, ending, handlers, life, mapping, spawns};
+use crate::engine::{self, changes, deaths, ending, handlers, life, mapping};
 use crate::floor::aside;
 use crate::front::dispatch;
 use crate::front::reach::target::{Environment, Target};
@@ -239,7 +241,8 @@ fn on_rights(call: &Call) -> Option<isize> {
         }
         libc::SYS_fchmodat => sets(changes::rights_changing_at, (fd, b, 0), next),
         FCHMODAT2 => sets(changes::rights_changing_at, (fd, b, d), next),
-        libc::SYS_fchownat => sets(changes::rights_changing_at, (fd, b, e), next),
+        SETXATTRAT | REMOVEXATTRAT => sets(changes::rights_changing_at, (fd, b, c), next),
+        libc::SYS_fchownat | FILE_SETATTR => sets(changes::rights_changing_at, (fd, b, e), next),
         old::CHMOD | old::CHOWN | libc::SYS_setxattr | libc::SYS_removexattr => {
             sets(changes::rights_changing_at, (libc::AT_FDCWD, a, 0), next)
         }
@@ -404,7 +407,7 @@ fn of_processes(call: &Call) -> Option<isize> {
         _ if confines(number) => {
             dispatch::end_because(Why::Confined);
             if number == libc::SYS_seccomp {
-                spawns::filtering();
+                ending::filtering();
             }
             next()
         }

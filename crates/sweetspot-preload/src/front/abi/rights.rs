@@ -8,8 +8,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::engine::spawns::filtering;
-use crate::engine::{deaths, others};
+use crate::engine::{deaths, ending, others};
 use crate::front::dispatch;
 
 /// Functions before which buffering ends for good.
@@ -55,7 +54,7 @@ pub(super) fn confining(operation: c_int) {
         dispatch::end_because(Why::Confined);
     }
     if operation == libc::PR_SET_SECCOMP {
-        filtering();
+        ending::filtering();
     }
     if operation == libc::PR_SET_TSC {
         crate::floor::clock::fine_clock_may_change();

@@ -124,8 +124,6 @@ macro_rules! dispositions {
     })*};
 }
 dispositions! {
-    fn sigaction(signal: c_int, new: Pointer, old: Pointer) -> c_int, first_word(new);
-    fn __sigaction(signal: c_int, new: Pointer, old: Pointer) -> c_int, first_word(new);
     fn signal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
     fn bsd_signal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
     fn ssignal(signal: c_int, handler: Pointer) -> Pointer, Some(handler as usize);
@@ -135,6 +133,26 @@ dispositions! {
     fn siginterrupt(signal: c_int, interrupt: c_int) -> c_int, None;
     fn sigvec(signal: c_int, new: Pointer, old: Pointer) -> c_int, first_word(new);
 }
+
+macro_rules! actions {
+    ($($name:ident)*) => {$(hook! {
+        fn $name(signal: c_int, new: Pointer, old: Pointer) -> c_int, next => {
+            if new.is_null() {
+                let answer = next(signal, new, old);
+                if answer == 0 {
+                    handlers::show(signal, old);
+                }
+                return answer;
+            }
+            disposition_changing(signal, || first_word(new));
+            let uncovered = handlers::uncover(signal);
+            let answer = next(signal, new, old);
+            ending::cover(uncovered);
+            answer
+        }
+    })*};
+}
+actions! { sigaction __sigaction }
 
 hook! {
     /// It changes the signal mask, too, and tells from it whether the signal was held.

@@ -44,6 +44,32 @@ pub enum Target {
     InPath(*const c_char),
     /// An open descriptor.
     Open(i32),
+    /// Where it depends on a folder that is not known.
+    Unknown,
+}
+
+impl Target {
+    /// The same target, for a process that goes to another folder first.
+    pub fn beyond_a_change_of_folder(self) -> Target {
+        let is_whole = |path: &[u8]| path.starts_with(b"/");
+        let is_known = match self {
+            Target::At(_, path) => readable_text(path).is_some_and(is_whole),
+            Target::InPath(name) => {
+                let name = readable_text(name).unwrap_or_default();
+                let mut folders = own_path_folders();
+                is_whole(name) || !name.contains(&b'/') && folders.all(is_whole)
+            }
+            Target::Open(_) | Target::Unknown => true,
+        };
+        if is_known { self } else { Target::Unknown }
+    }
+}
+
+/// The folders in which programs are looked for.
+fn own_path_folders() -> impl Iterator<Item = &'static [u8]> {
+    let mut own = sound_entries(own_environment());
+    let given = own.find_map(|entry| entry.strip_prefix(b"PATH="));
+    given.unwrap_or(b"/bin:/usr/bin").split(|byte| *byte == b':')
 }
 
 /// Calls `start` with the environment in which the program is to be started; `None`: as given.
@@ -52,6 +78,10 @@ pub fn start<R>(
     given: Environment,
     start: impl FnOnce(Option<Environment>) -> R,
 ) -> R {
+    if is_filtered() {
+        // It may not be allowed to look.
+        return start(None);
+    }
     match Names::of(given) {
         Some(names) if is_harmed(target, &names) => without(given, &names, start),
         _ => start(None),
@@ -77,10 +107,6 @@ pub fn start_shell<R>(shell: impl FnOnce() -> R) -> R {
 /// Whether the program is one that must start without us.
 #[inline(never)]
 fn is_harmed(target: Target, names: &Names) -> bool {
-    if is_filtered() {
-        // It may not be allowed to open files.
-        return false;
-    }
     if sys::address_or_data_bytes_max() < policy::ADDRESS_BYTES_MIN {
         // The linker would print an error where there is no room for us.
         return true;
@@ -91,6 +117,8 @@ fn is_harmed(target: Target, names: &Names) -> bool {
     let keep = match target {
         Target::At(folder, _) => folder.max(-1),
         Target::InPath(_) | Target::Open(_) => -1,
+        // It may be one that would be.
+        Target::Unknown => return true,
     };
     let look = || {
         let can_be_read = can_be_read(names.ours)?;
@@ -161,6 +189,7 @@ impl File {
             // SAFETY: what the program hands to exec.
             Target::At(folder, path) => unsafe { File::open(folder, path) }.ok(),
             Target::InPath(name) => File::in_path(name),
+            Target::Unknown => None,
             Target::Open(fd) => {
                 let link = proc::link_of(fd);
                 // SAFETY: a string that ends with zero. (The descriptor itself may be of the kind
@@ -179,10 +208,8 @@ impl File {
             // SAFETY: a C string.
             return unsafe { File::open(libc::AT_FDCWD, name) }.ok();
         }
-        let mut own = sound_entries(own_environment());
-        let given = own.find_map(|entry| entry.strip_prefix(b"PATH="));
         let mut path = [0u8; BYTES];
-        for folder in given.unwrap_or(b"/bin:/usr/bin").split(|byte| *byte == b':') {
+        for folder in own_path_folders() {
             let len = folder.len() + 1 + text.len();
             if len >= BYTES {
                 continue;

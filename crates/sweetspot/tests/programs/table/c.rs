@@ -493,6 +493,41 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a fork beside threads in the middle of something",
+        build: &[C("beside_forks")],
+        command: "for way in vfork action reads; do $RUN $BIN/c/beside_forks $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a title over the memory of the environment",
+        build: &[C("titled")],
+        command: "$RUN $BIN/c/titled changes; $RUN $BIN/c/titled dies",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "the function of a clone returns",
+        build: &[C("clone_returns")],
+        command: "$RUN $BIN/c/clone_returns",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "fewer system calls are allowed from now on",
+        build: &[C("filtered")],
+        command: "$RUN $BIN/c/filtered",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "the end of a pipe or a connection tells of a death",
+        build: &[C("ends_of_pipes")],
+        command: "for way in recv read write send; do $RUN $BIN/c/ends_of_pipes $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "many threads wait in a vfork at the same time",
         build: &[C("vforks_at_once")],
         command: "$RUN $BIN/c/vforks_at_once",

@@ -7,6 +7,11 @@ use crate::arch::old;
 /// `fchmodat2` (Linux 6.6).
 pub(super) const FCHMODAT2: c_long = 452;
 
+/// Linux 6.13 and 6.17.
+pub(super) const SETXATTRAT: c_long = 463;
+pub(super) const REMOVEXATTRAT: c_long = 466;
+pub(super) const FILE_SETATTR: c_long = 469;
+
 /// The head of the kernel's struct clone_args.
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -17,7 +17,7 @@ pub(super) struct Names {
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
 /// Variables of ours, which mean nothing without the library.
-const LEFT_OUT: [&[u8]; 2] = [b"SWEETSPOT_LEDGER=", b"SWEETSPOT_SUMMARY="];
+const LEFT_OUT: [&[u8]; 3] = [b"SWEETSPOT_LEDGER=", b"SWEETSPOT_SUMMARY=", b"SWEETSPOT_FILTERS="];
 
 impl Names {
     /// None: the environment does not name our library, or there is a bad address in it: then the

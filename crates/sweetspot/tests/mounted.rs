@@ -1,0 +1,52 @@
+//! Files on a mount of their own, natively and with each size: when it can be unmounted, when their room is there
+//! again, whether reads show.
+//!
+//! Needs root, to mount in a namespace of mounts; without it the skip is printed, and with `CI` set a skip is a
+//! failure.
+
+use test_start as _;
+
+mod compiler;
+
+use std::fs;
+use std::process::Command;
+
+fn check(way: &str) {
+    let place = tempfile::tempdir().unwrap();
+    let [program, folder, work, cache] =
+        ["mounted", "mnt", "work", "cache"].map(|name| place.path().join(name));
+    compiler::compile("mounted", &[], &program);
+    fs::create_dir(&work).unwrap();
+    let said = |run: Option<&str>| {
+        let mut command = Command::new("unshare");
+        command.arg("-m").current_dir(&work);
+        if let Some(size) = run {
+            command.env("SWEETSPOT_CACHE", &cache).arg(env!("CARGO_BIN_EXE_sweetspot"));
+            command.args(["run", "--buffer-size", size, "--"]);
+        }
+        let output = command.arg(&program).arg(way).arg(&folder).output().unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    };
+    let Some(natively) = said(None) else {
+        return test_start::skip("mounting a file system needs root");
+    };
+    for size in ["auto", "512", "1M"] {
+        assert_eq!(said(Some(size)).as_ref(), Some(&natively), "{way}, {size}");
+    }
+}
+
+/// Another process that is told of a close by a name, or by rights, may unmount at once.
+#[test]
+fn a_mount_is_free_when_anything_tells_of_the_close() {
+    check("told");
+}
+
+#[test]
+fn what_has_no_name_is_free_when_it_is_closed() {
+    check("nameless");
+}
+
+#[test]
+fn each_read_shows_where_its_time_is_kept() {
+    check("reads");
+}
