@@ -8,13 +8,13 @@ job() {
             $until = time + 0.1 * $ENV{SLOWER};
             1 while time < $until;
         }
-        $until = time + 0.5 * $ENV{SLOWER};
+        $until = time + 0.9 * $ENV{SLOWER};
         1 while time < $until;'
 }
 
 while_it_computes() {
     i=0
-    while [ $i -lt $SLOWER ]; do sleep .6; i=$((i + 1)); done
+    while [ $i -lt $SLOWER ]; do sleep .9; i=$((i + 1)); done
 }
 
 job >added & while_it_computes; echo second >>added; wait
