@@ -75,6 +75,8 @@ int main(void) {
                 alarm(20);
                 write_and_read();
                 forbid(call, hows[j % 2]);
+                /* A second time, under the first one. */
+                forbid(SYS_acct, hows[j % 2]);
                 things[i].act();
                 _exit(7);
             }

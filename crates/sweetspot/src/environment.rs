@@ -26,3 +26,11 @@ pub fn set(environment: &mut Environment, name: &str, value: OsString) {
         None => environment.push((name.into(), value)),
     }
 }
+
+/// Sets a variable in its place, or sees that there is none.
+pub fn set_or_remove(environment: &mut Environment, name: &str, value: Option<OsString>) {
+    match value {
+        Some(value) => set(environment, name, value),
+        None => environment.retain(|(known, _)| known != name),
+    }
+}

@@ -4,12 +4,12 @@
 //! the program's own. Only where there is something to do at the end (`--summary`, `--wait`) a
 //! parent stays, as `time` does. The environment is changed in three variables: `LD_PRELOAD`,
 //! `IO_BUFFER_SIZE` and `SWEETSPOT_LEDGER`; where they are asked for, also in `SWEETSPOT_SUMMARY` and
-//! `SWEETSPOT_STDIO`.
+//! `SWEETSPOT_STDIO`; under seccomp filters, in `SWEETSPOT_FILTERS`.
 
 use crate::arguments::Run;
 use crate::buffer::{self, Asked};
 use crate::config;
-use crate::environment::{Environment, SWITCHED_OFF, is_switched_off, set, value};
+use crate::environment::{Environment, SWITCHED_OFF, is_switched_off, set, set_or_remove, value};
 use crate::failure::{Failure, say};
 use crate::preload::{self, Refusal};
 use crate::probe::{self, Obstacle};
@@ -158,13 +158,9 @@ fn put_underneath(
             let mut session = RunSession::create(settings);
             session.start_guard();
             session.keep_if_useful(settings);
-            environment.retain(|(name, _)| name != names::LEDGER && name != names::FILTERS);
-            if let Some(path) = session.path() {
-                set(environment, names::LEDGER, path.into());
-            }
-            if let Some(count) = session.allowed_filters() {
-                set(environment, names::FILTERS, count.to_string().into());
-            }
+            set_or_remove(environment, names::LEDGER, session.path().map(Into::into));
+            let filters = session.allowed_filters().map(|count| count.to_string().into());
+            set_or_remove(environment, names::FILTERS, filters);
             if settings.summary {
                 set(environment, names::SUMMARY, "1".into());
             }
@@ -172,10 +168,7 @@ fn put_underneath(
         }
     };
     // What an outer `run` asked for is not meant for this one.
-    environment.retain(|(name, _)| name != names::STDIO);
-    if let Some(text) = settings.stdio_text() {
-        set(environment, names::STDIO, text.into());
-    }
+    set_or_remove(environment, names::STDIO, settings.stdio_text().map(Into::into));
     session
 }
 

@@ -111,7 +111,9 @@ fn end_with(why: Option<Why>) {
 
 /// A seccomp filter is asked for, by which calls of ours may be the end of the process: none is made any more.
 pub fn filtering() {
-    handlers::leave();
+    if !spawns::is_filtered() {
+        handlers::leave();
+    }
     spawns::filtering();
 }
 
@@ -130,7 +132,8 @@ pub fn confined(allowed: impl FnOnce() -> Option<&'static [u8]>) -> bool {
     if mode == 0 || mode < 0 && status_number(b"Seccomp:\t") == Some(0) {
         return false;
     }
-    let allowed = allowed().and_then(sys::decimal).unwrap_or_else(ledger::allowed_filters);
+    let said = || allowed().and_then(sys::decimal);
+    let allowed = ledger::allowed_filters().or_else(said).unwrap_or(0);
     // No number before Linux 5.9.
     allowed == 0 || status_number(b"Seccomp_filters:\t") != Some(allowed)
 }

@@ -11,9 +11,9 @@
 //! restart and the return from the handler are the kernel's work as ever. Ours jumps to the program's
 //! and leaves nothing on the stack, whether that returns, jumps away or is unwound.
 //!
-//! The program's own action is shown to anyone who asks: around each function that sets or asks it,
-//! the kernel has the program's action (`uncover`), and afterwards ours again, in front of whatever
-//! the program has set (`cover`).
+//! The program's own action is shown to anyone who asks: `sigaction` by putting it into the answer (`show`).
+//! Around each function that sets it, or tells it otherwise, the kernel has the program's action (`uncover`),
+//! and afterwards ours again, in front of whatever the program has set (`cover`).
 //!
 //! A process that ignores one of those two is not buffered: with a handler in front a signal that somebody
 //! sends would interrupt what it waits in, and without one a bad address would be its end.
@@ -164,12 +164,16 @@ pub fn install() {
     }
     arch::choose_copy(next::lookup);
     careful::blocking(sys::change_signal_mask(libc::SIG_BLOCK, 0));
-    let asked = signals::asked_set();
-    for signal in 1..signals::COUNT as c_int {
-        if is_fault(signal) || asked & set_of(signal) != 0 {
-            put_in_front(signal);
-        }
-    }
+    covered().for_each(put_in_front);
+}
+
+/// The signals for which a handler of ours stands in front where there is one of the program's, or always.
+fn covered() -> impl Iterator<Item = c_int> {
+    let (asked, is_installed) = (signals::asked_set(), INSTALLED.load(Relaxed));
+    (1..signals::COUNT as c_int).filter(move |&signal| match asked & set_of(signal) {
+        0 => is_installed && is_fault(signal),
+        _ => is_installed || tells_of_death(signal),
+    })
 }
 
 /// In a child that `clone3` made with these flags, which may have set all handlers back.
@@ -236,19 +240,13 @@ pub fn after_fork() {
     if single_threaded() {
         return;
     }
-    let (asked, is_installed) = (signals::asked_set(), INSTALLED.load(Relaxed));
-    for signal in 1..signals::COUNT as c_int {
-        let is_asked = asked & set_of(signal) != 0 && (is_installed || tells_of_death(signal));
-        if is_asked || is_installed && is_fault(signal) {
-            put_in_front(signal);
-        }
-    }
+    covered().for_each(put_in_front);
 }
 
 /// For good: the process is about to be allowed few calls, and none of ours. The child of a vfork has actions of
 /// its own; what is kept here is its parent's.
 pub fn leave() {
-    (1..signals::COUNT as c_int).for_each(put_aside);
+    covered().for_each(put_aside);
     if !is_spawned_child() {
         INSTALLED.store(false, Relaxed);
     }

@@ -73,9 +73,9 @@ pub fn memory_bytes_max() -> u64 {
     mapped().map_or(u64::MAX, |ledger| ledger.header.budget_bytes.load(Relaxed))
 }
 
-/// How many seccomp filters `run` was under that allow all that is done here, as far as the ledger is mapped.
-pub fn allowed_filters() -> u64 {
-    mapped().map_or(0, |ledger| ledger.header.seccomp_filters.load(Relaxed).into())
+/// How many seccomp filters `run` was under that allow all that is done here; `None`: the ledger is not mapped.
+pub fn allowed_filters() -> Option<u64> {
+    mapped().map(|ledger| ledger.header.seccomp_filters.load(Relaxed).into())
 }
 
 /// What is known of file systems.
