@@ -15,17 +15,6 @@ static int fd;
 /* What the compiler does not know to be one. */
 static void *volatile bad_address = (void *)8;
 
-static int write_records(const char *name) {
-    int out = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
-    for (int i = 0; i < RECORDS; i++) {
-        char record[32];
-        int length = snprintf(record, sizeof record, "record %06d\n", i);
-        if (i > 65 && i < 400) give_time(out);
-        if (write(out, record, (size_t)length) != length) say("short write\n");
-    }
-    return out;
-}
-
 static void *wait_in_vfork(void *unused) {
     pid_t child = vfork();
     if (child == 0) {
@@ -54,7 +43,7 @@ static void beside_a_vfork(void) {
     if (child == 0) {
         pthread_t writer;
         pthread_create(&writer, NULL, write_a_vector, NULL);
-        fd = write_records("out");
+        fd = file_of_records("out", RECORDS);
         turn = 1;
         while (turn != 2) continue;
         if (write(fd, "the main one\n", 13) != 13) say("short write\n");
@@ -93,7 +82,7 @@ static int reads_well(int in) {
 }
 
 static void beside_an_action(void *(*what)(void *)) {
-    close(write_records("in"));
+    close(file_of_records("in", RECORDS));
     pthread_t thread;
     pthread_create(&thread, NULL, what, NULL);
     int bad = 0;
@@ -110,7 +99,7 @@ static void beside_an_action(void *(*what)(void *)) {
 }
 
 static void read_beside_an_action(void) {
-    int out = write_records("out"), in = open("out", O_RDONLY), bad = 0;
+    int out = file_of_records("out", RECORDS), in = open("out", O_RDONLY), bad = 0;
     pthread_t thread;
     pthread_create(&thread, NULL, ask, NULL);
     for (int i = 0; i < TRIES; i++) {

@@ -99,6 +99,18 @@ __attribute__((unused)) static void give_time(int fd) {
     *position = kernel_position(fd);
 }
 
+/* Makes a file of records, of which the last ones wait where there is a buffer. */
+__attribute__((unused)) static int file_of_records(const char *name, int count) {
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    for (int i = 0; i < count; i++) {
+        char record[32];
+        int length = snprintf(record, sizeof record, "record %06d\n", i);
+        if (i > 65 && i < 400) give_time(fd);
+        if (write(fd, record, (size_t)length) != length) say("short write\n");
+    }
+    return fd;
+}
+
 /* Deterministic numbers. */
 static unsigned long random_state = 88172645463325252ul;
 __attribute__((unused)) static unsigned long random_next(void) {

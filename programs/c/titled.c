@@ -23,17 +23,6 @@ static void set_title(char **words) {
     strcpy(start, "server: idle");
 }
 
-static int write_records(const char *name) {
-    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    for (int i = 0; i < RECORDS; i++) {
-        char record[32];
-        int length = snprintf(record, sizeof record, "record %06d\n", i);
-        if (i > 65 && i < 400) give_time(fd);
-        if (write(fd, record, (size_t)length) != length) say("short write\n");
-    }
-    return fd;
-}
-
 /* A process that computes has used so much of a processor: it is known without a word of its own. */
 static void wait_until_it_computes(pid_t process) {
     char path[64], text[1024];
@@ -67,7 +56,7 @@ static void change(void) {
         if (pwrite(fd, "CHANGED", 7, 6986) != 7 || close(fd) || truncate("out", 6993)) _exit(3);
         _exit(0);
     }
-    int fd = write_records("out");
+    int fd = file_of_records("out", RECORDS);
     compute();
     say("position %ld\n", (long)lseek(fd, 0, SEEK_CUR));
     close(fd);
@@ -97,12 +86,12 @@ int main(int count, char **words) {
     if (readlink("/proc/self/exe", program, sizeof program - 1) < 0) return 1;
     int changes = count > 1 && !strcmp(words[1], "changes");
     if (count > 1 && !strcmp(words[1], "victim")) {
-        write_records("out");
+        file_of_records("out", RECORDS);
         volatile int *volatile nowhere = NULL;
         *nowhere = 1;
     }
     /* It knows what it shares with others before that. */
-    if (changes) close(write_records("first"));
+    if (changes) close(file_of_records("first", RECORDS));
     set_title(words);
     if (changes) change(); else start_and_look(program);
     log_out();

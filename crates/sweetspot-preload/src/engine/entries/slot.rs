@@ -90,9 +90,10 @@ pub fn guard_thread(ledger: &Ledger) -> u32 {
     if ledger::knows_processes() { ledger.header.guard.load(SeqCst) & THREAD } else { 0 }
 }
 
-/// Kills the guard by its number, which is its own as long as its word says that it lives.
+/// Kills the guard by its number, which is its own as long as its word says that it lives. It means the same here:
+/// else this process had no slot.
 fn kill_guard(ledger: &Ledger) {
-    let guard = guard_thread(ledger);
+    let guard = ledger.header.guard.load(SeqCst) & THREAD;
     if guard != 0 && is_guard_alive(ledger) {
         // SAFETY: no memory is handed over.
         unsafe { sys::syscall!(SYS_kill, guard as isize, libc::SIGKILL) };
