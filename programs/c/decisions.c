@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 enum { RECORD = 100, RECORDS = 3000, LARGE = 40000, WAITS_AT = 64, GUARD_US = 100000, BORROWED = 9 };
+/* A file with a few more calls than earn a buffer, and one with many. */
+enum { SHORT_READS = 20, LONG_READS = 300, SHORT_WRITES = 75 };
 
 static char record[RECORD], large[LARGE];
 static int in, out, writes;
@@ -45,11 +47,33 @@ static void ask(void) {
         err(1, "stat");
 }
 
+/* The file is closed, and read or written from its beginning. */
+static int anew(int fd, const char *name, int flags) {
+    if (close(fd) != 0)
+        err(1, "close");
+    int opened = open(name, flags);
+    if (opened < 0)
+        err(1, "open");
+    return opened;
+}
+
 static int one(const char *way, int n) {
     struct iovec pieces[2] = {{record, 10}, {record, 20}};
     if (is(way, "read")) {
         get();
     } else if (is(way, "write") || is(way, "append") || is(way, "refused")) {
+        put();
+    } else if (is(way, "short-reads")) {
+        if (n % SHORT_READS == 0)
+            in = anew(in, "in.dat", O_RDONLY);
+        get();
+    } else if (is(way, "short-and-long-reads")) {
+        if (n % LONG_READS <= 2 * SHORT_READS && n % SHORT_READS == 0)
+            in = anew(in, "in.dat", O_RDONLY);
+        get();
+    } else if (is(way, "short-writes")) {
+        if (n % SHORT_WRITES == 0)
+            out = anew(out, "out.dat", O_WRONLY);
         put();
     } else if (is(way, "copy")) {
         get();

@@ -23,7 +23,7 @@
 
 use crate::policy::{
     AUTO_BYTES_MAX, AUTO_BYTES_USUAL, DEAR_CALL_NS, LARGER_FILLS, READ_AHEAD_BYTES,
-    READ_AHEAD_FILLS, WINDOW_BYTES_MIN,
+    READ_AHEAD_FILLS, WAIT_NS, WINDOW_BYTES_MIN,
 };
 
 /// Within this part of the best: one in twenty, 5 %.
@@ -148,7 +148,7 @@ impl Timed {
 }
 
 /// What the transfers of one open file in one direction have shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meter {
     /// The one that took the least time.
     least: Timed,
@@ -157,6 +157,8 @@ pub struct Meter {
     /// The least that the program took for 64 KiB between two; 0: not known.
     program_unit_ns: u32,
     transfers: u32,
+    /// What the shortest one took, however small it was, in nanoseconds; 0: there was none.
+    shortest_ns: u32,
     /// When the last one ended; 0: there was none.
     ended_ns: u64,
     /// Those of [`READ_AHEAD_BYTES`].
@@ -200,6 +202,7 @@ impl Meter {
         cheapest: Timed { ns: 0, bytes: 0 },
         program_unit_ns: 0,
         transfers: 0,
+        shortest_ns: 0,
         ended_ns: 0,
         ahead: Sum::NONE,
         larger: 0,
@@ -223,11 +226,14 @@ impl Meter {
     pub fn end(&mut self, began_ns: u64, now_ns: u64, bytes: u64) {
         self.ended_ns = now_ns;
         let took_ns = now_ns.saturating_sub(began_ns);
+        let clamped = |value: u64| value.min(u64::from(u32::MAX)) as u32;
+        if self.shortest_ns == 0 || clamped(took_ns) < self.shortest_ns {
+            self.shortest_ns = clamped(took_ns).max(1);
+        }
         if bytes < BYTES_MIN || took_ns == 0 {
             return;
         }
         self.transfers = self.transfers.saturating_add(1);
-        let clamped = |value: u64| value.min(u64::from(u32::MAX)) as u32;
         let timed = Timed { ns: clamped(took_ns), bytes: clamped(bytes) };
         if bytes > READ_AHEAD_BYTES {
             self.larger = self.larger.saturating_add(1);
@@ -253,6 +259,11 @@ impl Meter {
             (_, Some(told)) if !self.is_sure() => Some(told),
             _ => Some(self.own()),
         }
+    }
+
+    /// Whether each transfer waits for something; `None`: there was none.
+    pub fn is_dear(&self) -> Option<bool> {
+        (self.shortest_ns != 0).then_some(u64::from(self.shortest_ns) >= WAIT_NS)
     }
 
     /// What may be told to others, if anything.

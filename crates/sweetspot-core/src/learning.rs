@@ -13,7 +13,9 @@
 //! ```
 
 use crate::append::is_small;
-use crate::policy::{ALONE_BYTES_MIN, BACKOFF_MAX, JUMP_PENALTY, NEAR_BYTES, READS_TO_EARN};
+use crate::policy::{
+    ALONE_BYTES_MIN, BACKOFF_MAX, JUMP_PENALTY, NEAR_BYTES, READS_TO_EARN, WRITES_TO_EARN,
+};
 
 /// The word. Cheap to copy; changed by compare-and-swap where it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,9 @@ const MANY_IN_FLIGHT: u64 = 1 << 15;
 const READS_AT: u32 = 16;
 const SCORE: u64 = 0xffff << READS_AT;
 const WRITES_AT: u32 = 32;
+const WRITES: u64 = 0xffff << WRITES_AT;
 const BACKOFF_AT: u32 = 48;
+const BACKOFF: u64 = 15 << BACKOFF_AT;
 
 impl Learning {
     /// The descriptor is closed at exec.
@@ -115,11 +119,13 @@ impl Learning {
         }
     }
 
-    /// Bits of a word, of which `EARNS_NOTHING` are clear after a small read that earns nothing yet, so that
-    /// nobody needs to look what became of it: those from which on a file may earn a window.
-    pub const EARNS_NOTHING: u64 = Self::JUMPED | SCORE & !((READS_TO_EARN as u64 - 1) << READS_AT);
+    /// Bits of a word that are clear after a small read that earns nothing yet, so that nobody needs to look what
+    /// became of it: those from which on a file may earn a window.
+    pub const fn earns_nothing(step: u32) -> u64 {
+        Self::JUMPED | SCORE & !((((READS_TO_EARN as u64) << step) - 1) << READS_AT)
+    }
 
-    /// The same before a jump that takes all the score there is.
+    /// Bits of a word that are clear before a jump that takes all the score there is.
     pub const JUMPS_TO_NOTHING: u64 = Self::JUMPED | SCORE & !((JUMP_PENALTY as u64) << READS_AT);
 
     /// After a small read that follows the one before, while the score is far from its end.
@@ -168,13 +174,31 @@ impl Learning {
         self.with_field(READS_AT, self.score().saturating_add(more))
     }
 
-    /// Whether reads have earned a window.
-    pub fn earned(self) -> bool {
-        self.score() >= READS_TO_EARN << self.backoff()
+    /// Whether reads have earned a window. How many it needs is doubled `step` times
+    /// ([`threshold`](crate::threshold)).
+    pub fn earned(self, step: u32) -> bool {
+        self.score() >= READS_TO_EARN << self.backoff().max(step)
     }
 
+    /// The reads in order that a file has made, and those for which a window was refused it.
+    pub fn reads_in_order(self) -> u32 {
+        let refused = if self.has_backed_off() { READS_TO_EARN << (self.backoff() - 1) } else { 0 };
+        refused + self.score()
+    }
+
+    /// Whether this ended a row of reads that may have been worth a window: it is `next` now.
+    pub fn ends_reads(self, next: Learning) -> bool {
+        self.score() >= READS_TO_EARN && next.has_no_score()
+    }
+
+    /// The bits that are clear where a file has made so few small calls that it tells nothing of how many others
+    /// will make.
+    pub const MANY_CALLS: u64 = SCORE & !((READS_TO_EARN as u64 - 1) << READS_AT)
+        | WRITES & !((WRITES_TO_EARN as u64 - 1) << WRITES_AT)
+        | BACKOFF;
+
     fn backoff(self) -> u32 {
-        (self.0 >> BACKOFF_AT) as u32 & 15
+        ((self.0 & BACKOFF) >> BACKOFF_AT) as u32
     }
 
     /// Whether a window was earned before, and could not be had or did not pay.
@@ -190,14 +214,14 @@ impl Learning {
 
     /// Asks for as much as at first.
     pub fn without_backoff(self) -> Self {
-        Learning(self.0 & !(15 << BACKOFF_AT))
+        Learning(self.0 & !BACKOFF)
     }
 
     /// A window did not pay, or could not be had: starts again and asks for twice as much.
     pub fn back_off(self) -> Self {
         let backoff = u64::from((self.backoff() + 1).min(BACKOFF_MAX));
         let cleared = self.with_field(READS_AT, 0).with_field(WRITES_AT, 0).0;
-        Learning((cleared & !(15 << BACKOFF_AT)) | (backoff << BACKOFF_AT))
+        Learning((cleared & !BACKOFF) | (backoff << BACKOFF_AT))
     }
 
     /// Starts again and asks for as much as before.
@@ -245,7 +269,7 @@ mod tests {
                 }
                 word = word.small_read();
             }
-            word.earned()
+            word.earned(0)
         };
         assert!(!run(0, READS_TO_EARN as usize - 1));
         assert!(run(0, READS_TO_EARN as usize));
@@ -288,11 +312,11 @@ mod tests {
                 one = one.small_read();
                 let next = other.small_read_in_order();
                 let is_free =
-                    other.0 & Learning::JUMPED == 0 && next.0 & Learning::EARNS_NOTHING == 0;
-                assert!(!is_free || !next.earned());
+                    other.0 & Learning::JUMPED == 0 && next.0 & Learning::earns_nothing(0) == 0;
+                assert!(!is_free || !next.earned(0));
                 other = if is_free { next } else { other.small_read() };
             }
-            assert_eq!(one.earned(), other.earned(), "runs of {run}");
+            assert_eq!(one.earned(0), other.earned(0), "runs of {run}");
         }
     }
 
@@ -302,10 +326,10 @@ mod tests {
         for step in 0..20 {
             let reads = READS_TO_EARN << step.min(BACKOFF_MAX);
             for read in 0..reads {
-                assert!(!word.earned(), "step {step} read {read}");
+                assert!(!word.earned(0), "step {step} read {read}");
                 word = word.small_read();
             }
-            assert!(word.earned(), "step {step}");
+            assert!(word.earned(0), "step {step}");
             word = word.back_off();
         }
     }

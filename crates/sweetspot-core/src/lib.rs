@@ -21,6 +21,7 @@ pub mod shadow;
 pub mod shown;
 pub mod size;
 pub mod stamps;
+pub mod threshold;
 pub mod trace;
 pub mod unwritten;
 pub mod why;

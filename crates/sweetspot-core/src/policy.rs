@@ -52,9 +52,13 @@ pub const AUTO_WINDOW_BYTES_LEAST: u64 = 16 << 10;
 /// [`HITS_WORTH`].
 pub const READS_HELD: u64 = 4;
 
-/// Small sequential reads that a file needs before it gets a window. Opening one costs some 2 us
-/// (fstat, fstatfs, F_GETFL, lseek, signal mask), as much as five reads.
+/// Small sequential reads that a file needs before it gets a window, at least (`threshold`): as many as a window
+/// costs, so that no file takes more than twice as long for it.
 pub const READS_TO_EARN: u32 = 16;
+
+/// What a window costs before it answers its first read, in reads: to be opened (fstat, fstatfs, F_GETFL, lseek,
+/// signal masks), filled and given back.
+pub const WINDOW_CALLS: u32 = 16;
 
 /// What is left at least of a file from outside when the guard is asked whether it is the process' alone, in
 /// bytes. It looks at every descriptor that it may see: some milliseconds of its own, beside the program.
@@ -113,9 +117,13 @@ pub const BUDGET_ADDRESSES: u64 = 16;
 /// See [`BUDGET_ADDRESSES`].
 pub const ADDRESS_BYTES_MIN: u64 = 256 << 20;
 
-/// Small writes after which a file asks the guard for a handle. A handle costs the program some 15 us:
-/// as much as 30 writes; files that end earlier pay nothing.
+/// Small writes after which a file asks the guard for a handle, at least (`threshold`); files that end earlier pay
+/// nothing.
 pub const WRITES_TO_EARN: u32 = 64;
+
+/// What a handle costs before the first write waits by it, in writes: it is asked for, answered by the guard, mapped
+/// and given back, and what waited is flushed.
+pub const WRITE_BUFFER_CALLS: u32 = 64;
 
 /// Small writes after which a file with a handle begins to let its writes wait again.
 pub const WRITES_TO_EARN_AGAIN: u32 = 8;

@@ -27,6 +27,7 @@ use crate::auto::{Windows, append_bytes_first, append_bytes_wanted};
 use crate::cost::{Cost, Meter};
 use crate::learning::{Learning, Near};
 use crate::ledger::BUFFER_AUTO;
+use crate::threshold::Run;
 use crate::why::Why;
 use crate::window::{self, Decision, Miss};
 
@@ -89,14 +90,11 @@ pub struct Shadow {
     passed_writes: u64,
     /// `World::releases` when the first byte began to wait.
     releases: u64,
+    /// Reads answered from windows, and writes that waited, all in all.
+    hits: u32,
+    appends: u32,
     /// Reasons for which calls passed through, as bits of [`Why`].
     why: u64,
-}
-
-impl Default for Shadow {
-    fn default() -> Self {
-        Shadow::NEW
-    }
 }
 
 impl Shadow {
@@ -133,6 +131,8 @@ impl Shadow {
         carried: 0,
         passed_writes: 0,
         releases: 0,
+        hits: 0,
+        appends: 0,
         why: 0,
     };
 
@@ -198,6 +198,7 @@ impl Shadow {
             wish = Wish::Times;
         }
         self.now_ns += PROGRAM_NS;
+        self.hits = self.hits.saturating_add(1);
         count(Would::Hit, 1);
         count(Would::HitBytes, read.done);
         wish
@@ -216,11 +217,15 @@ impl Shadow {
         } else {
             self.last_end = self.last_end.moved(read.done);
         }
-        self.learning = self.learning.after_read(read.len, read.done);
+        let before = self.learning;
+        self.learning = before.after_read(read.len, read.done);
+        if before.ends_reads(self.learning) {
+            world.ended.reads = Run { calls: before.reads_in_order(), is_dear: None };
+        }
         if !append::is_small(read.len) {
             self.why |= Why::LargeTransfers.bit();
         }
-        if self.learning.earned() { Wish::Window } else { Wish::Nothing }
+        if self.learning.earned(world.steps.reads) { Wish::Window } else { Wish::Nothing }
     }
 
     /// A read that the window cannot answer. Whether a new one answers it.
@@ -332,6 +337,7 @@ impl Shadow {
         }
         self.pending_len += write.done;
         self.carried += 1;
+        self.appends = self.appends.saturating_add(1);
         self.now_ns += PROGRAM_NS;
         self.size = self.size.max(write.at + write.done);
         count(Would::Append, 1);
@@ -348,8 +354,9 @@ impl Shadow {
             self.why |= Why::LargeTransfers.bit();
             return Wish::Nothing;
         }
+        let is_earned = self.handle.is_earned(self.learning.small_writes(), world.steps.writes);
         match self.handle {
-            handle if !handle.is_earned(self.learning.small_writes()) => Wish::Nothing,
+            _ if !is_earned => Wish::Nothing,
             Handle::None => Wish::Handle,
             _ => {
                 self.begin_to_wait();
@@ -454,8 +461,9 @@ impl Shadow {
     }
 
     /// The file is closed, or the program ends.
-    pub fn close(&mut self, mut count: impl FnMut(Would, u64)) {
+    pub fn close(&mut self, world: &mut World, mut count: impl FnMut(Would, u64)) {
         self.flush(&mut count);
+        world.ended = self.ended();
     }
 
     /// After a release point since bytes began to wait: they were written before it.

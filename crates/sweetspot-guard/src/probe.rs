@@ -47,8 +47,8 @@ pub enum Constructors {
 
 /// How long all of it may take: the library itself waits two seconds for the guard at most.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often is looked whether the process has ended.
-const LOOK: Duration = Duration::from_micros(200);
+/// The time between two looks whether the process has ended, at first and at last.
+const LOOK: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(50));
 /// What the dynamic linker may have to say; the rest is cut off.
 const SAID_BYTES_MAX: u64 = 4096;
 /// An instruction that the processor does not have: the process ends by SIGILL, whatever is done
@@ -165,6 +165,11 @@ fn memory_file() -> io::Result<File> {
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from(crate::sys::owned(fd))) }
 }
 
+/// Until the next look at what began then. Where it takes long, looking takes no processor from it.
+fn pause(began: Instant) {
+    std::thread::sleep((began.elapsed() / 8).clamp(LOOK.0, LOOK.1));
+}
+
 /// What `ptrace` is asked for, as the C library declares it.
 #[cfg(not(target_env = "musl"))]
 type Request = libc::c_uint;
@@ -276,7 +281,7 @@ impl Stopped {
             match self.next(libc::WNOHANG)? {
                 Some(State::Stopped(signal)) => return Ok(Some(signal)),
                 Some(State::Ended(_)) => return Ok(None),
-                None => std::thread::sleep(LOOK),
+                None => pause(started),
             }
         }
         Ok(None)
@@ -293,7 +298,7 @@ impl Stopped {
         while started.elapsed() < PATIENCE {
             match self.next(libc::WNOHANG) {
                 Ok(Some(State::Ended(ended))) => return Some(ended),
-                Ok(_) => std::thread::sleep(LOOK),
+                Ok(_) => pause(started),
                 Err(_) => break,
             }
         }

@@ -56,6 +56,7 @@ const ENGINE: &[&str] = &[
     "records",
     "rules",
     "auto",
+    "thresholds",
     "entries",
     "others",
     // What it does.
@@ -95,7 +96,7 @@ const ENGINE: &[&str] = &[
 const LAST_KNOWN: &str = "others";
 
 /// What the observer uses of what the engine knows: it takes no part in anything that the engine does.
-const OBSERVER_USES: &[&str] = &["inodes", "ledger", "process", "rules"];
+const OBSERVER_USES: &[&str] = &["inodes", "ledger", "process", "rules", "thresholds"];
 
 /// Where the front chooses between the two, and where it starts the observer. Nobody else names it.
 const DISPATCH: &str = "front/dispatch.rs";

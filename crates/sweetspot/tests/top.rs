@@ -55,16 +55,17 @@ fn programs(line: &str) -> Vec<String> {
 
 #[test]
 fn five_offenders_among_a_hundred_are_found_at_no_cost() {
-    // The last number is the kernel's own count of what `top` used, in nanoseconds.
+    // The last number is the kernel's own count of what `top` used, in nanoseconds. The first time that it sees a
+    // program it asks whether that can be buffered, which may take long on a busy machine.
     let script = format!(
         "{HUNDRED}
 start=$(date +%s%N); $TOP top > table; end=$(date +%s%N)
-$TOP top --json > tables & top=$!
-sleep 14
-used=$(cut -d' ' -f1 /proc/$top/schedstat)
+begun=$(date +%s%N); $TOP top --json > tables & top=$!
+for second in $(seq 60); do sleep 1; [ $(wc -l < tables) -ge 6 ] && break; done
+used=$(cut -d' ' -f1 /proc/$top/schedstat); lasted=$(($(date +%s%N) - begun))
 kill $top %96 %97 %98 %99 %100
 rm -f out.*
-cat table; echo; cat tables; echo $((end - start)) $used"
+cat table; echo; cat tables; echo $((end - start)) $lasted $used"
     );
     let output = in_namespace(&script);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -87,9 +88,9 @@ cat table; echo; cat tables; echo $((end - start)) $used"
     let numbers = text.lines().last().unwrap().split(' ');
     let times: Vec<Duration> =
         numbers.map(|number| Duration::from_nanos(number.parse().unwrap())).collect();
-    assert!(times[0] < Duration::from_secs(5), "the first table took {:?}", times[0]);
-    let limit = Duration::from_secs(14).mul_f64(0.005);
-    assert!(times[1] < limit, "{:?} of processor time in 14 s; {limit:?} is allowed", times[1]);
+    let [first, lasted, used] = times[..] else { panic!("{text}") };
+    assert!(first < Duration::from_secs(30), "the first table took {first:?}");
+    assert!(used < lasted.mul_f64(0.005), "{used:?} of processor time in {lasted:?}");
 }
 
 #[test]

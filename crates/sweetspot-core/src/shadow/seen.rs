@@ -1,6 +1,7 @@
 //! What others see of a shadow.
 
 use super::{Shadow, Use, World};
+use crate::threshold::{Ended, Run};
 
 impl Shadow {
     /// Whether it was open before the program started: others share its offset.
@@ -31,6 +32,16 @@ impl Shadow {
     /// Whether a window of it would be found to be old when its file is asked.
     pub fn is_recent(&self) -> bool {
         self.is_recent
+    }
+
+    /// What its calls were, now that they have come to an end.
+    pub(super) fn ended(&self) -> Ended {
+        let reads = self.learning.reads_in_order().saturating_add(self.hits);
+        let writes = self.learning.small_writes().saturating_add(self.appends);
+        Ended {
+            reads: Run { calls: reads, is_dear: self.reads.is_dear() },
+            writes: Run { calls: writes, is_dear: self.writes.is_dear() },
+        }
     }
 
     /// What it has of its file now.

@@ -1,6 +1,7 @@
 //! What a shadow is told and asked, and what it answers.
 
 use crate::cost::Cost;
+use crate::threshold::{Ended, Steps};
 
 /// What would have been done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Would {
     pub const COUNT: usize = Would::AskedSeeks as usize + 1;
 }
 
-/// The acquire points and release points of a process, as far as buffers depend on them.
+/// What all files of a process have in common, as far as buffers depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct World {
     /// Acquire points: whatever may have brought news. A window is asked again after each.
@@ -46,6 +47,10 @@ pub struct World {
     pub releases: u64,
     /// What other open file descriptions of this process have of the file that is asked about.
     pub beside: Use,
+    /// What files must do before they get buffers.
+    pub steps: Steps,
+    /// What this call has brought to an end.
+    pub ended: Ended,
 }
 
 /// What an open file description has of its file.

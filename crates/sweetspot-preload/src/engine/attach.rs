@@ -4,6 +4,7 @@
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
+use sweetspot_core::append::Handle;
 use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{BUFFER_OFF, Counter, Entry};
@@ -17,6 +18,7 @@ use super::flush::is_recalled;
 use super::handle::{give_up, note_asked};
 use super::space::{PAGE_BYTES, append_bytes_max, has_space, look_for_space};
 use super::spawns::forking;
+use super::thresholds::thresholds;
 use super::{
     auto, ending, handle, handlers, inodes, others, quiesce, records, rules, table, transition,
     unseen,
@@ -245,11 +247,14 @@ pub fn is_known_by(learning: Learning) -> bool {
 /// Whether a learning descriptor has made enough small writes for `earn`.
 pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
     let writes = learning.small_writes();
+    let step = thresholds().writes_step();
     let Some(file) = file else {
+        // Once for each so many, as long as nothing can be had.
         return writes >= WRITES_TO_BE_KNOWN && inodes::any_window()
-            || writes == policy::WRITES_TO_EARN;
+            || Handle::None.is_earned(writes, step)
+                && writes.is_multiple_of(policy::WRITES_TO_EARN);
     };
-    handle::stand(file).is_earned(writes)
+    handle::stand(file).is_earned(writes, step)
 }
 
 /// Small writes were seen: learns the inode, so that they disturb only windows of their own file; asks
@@ -257,17 +262,17 @@ pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
 pub fn earn(fd: i32) {
     let Some(word) = file::learning_word(fd) else { return };
     let writes = Learning(word.load(Relaxed)).small_writes();
-    let wanted = writes >= policy::WRITES_TO_EARN || inodes::any_window();
-    if !wanted && file::open_file(fd).is_none() {
+    let asks = Handle::None.is_earned(writes, thresholds().writes_step());
+    if !asks && !inodes::any_window() && file::open_file(fd).is_none() {
         return;
     }
-    if writes >= policy::WRITES_TO_EARN && !ending::can_buffer() {
+    if asks && !ending::can_buffer() {
         return;
     }
     let signals = SignalsBlocked::new();
     let registry = file::hold_registry();
     let Some(file) = transition::make_known(fd, &registry) else { return };
-    if file.attachment.get() == Attachment::None && writes >= policy::WRITES_TO_EARN {
+    if file.attachment.get() == Attachment::None && asks {
         ask(file, fd);
         if file.attachment.get() == Attachment::None {
             // The guard is still starting: after as many writes once more.

@@ -66,6 +66,11 @@ pub fn end(
     records::tell_cost(file, way, cost, chosen_bytes);
 }
 
+/// Whether each transfer of a file waits for something; `None`: there was none. Its lock is held.
+pub fn is_dear(file: &OpenFile, way: Way) -> Option<bool> {
+    with_meter(file, way, |meter| meter.is_dear())
+}
+
 /// How large the windows of a file may be. Its lock is held.
 pub fn windows(file: &OpenFile) -> Windows {
     let (buffer, told) = (file.buffer.load(Relaxed), told(file, Way::Read));

@@ -11,7 +11,7 @@ use super::process::acquire_point;
 use super::spawns::{is_spawned_child, passive};
 use super::{
     alone, changes, concerns, deaths, dirty, ending, failing, flush, handle, ledger, others, pool,
-    process, quiesce, table, transition,
+    process, quiesce, table, thresholds, transition,
 };
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -202,9 +202,14 @@ pub fn closing(fd: i32) -> i32 {
 /// The same where nothing concerns it and nothing is kept: false, if that is not so.
 #[inline(always)]
 pub fn closes_alone(fd: i32) -> bool {
+    let Some(word) = table::word(fd) else { return false };
     let is_alone = !concerns::any() && is_plain(fd);
-    if is_alone && let Some(word) = table::word(fd) {
+    if is_alone {
+        let learning = Learning(word.load(Relaxed));
         word.store(table::UNKNOWN, Relaxed);
+        if learning.0 & Learning::MANY_CALLS != 0 {
+            thresholds::closed(learning);
+        }
     }
     is_alone
 }
@@ -218,8 +223,12 @@ pub fn forget(fd: i32) -> i32 {
     {
         known.store(0, Relaxed);
     }
-    if table::tag(word.load(Relaxed)) != table::OPEN {
+    let value = word.load(Relaxed);
+    if table::tag(value) != table::OPEN {
         word.store(table::UNKNOWN, Relaxed);
+        if table::tag(value) == table::LEARNING {
+            thresholds::closed(Learning(value));
+        }
         return 0;
     }
     // In order with what other files have pending; what is pending after this cannot be written.
@@ -245,6 +254,7 @@ pub fn forget(fd: i32) -> i32 {
     flush::drain_held(file, &held);
     dirty::take_off(file);
     file.close_cursor();
+    thresholds::open_file_closed(file);
     pool::drop_window(file, &held);
     handle::let_go(file);
     drop(held);

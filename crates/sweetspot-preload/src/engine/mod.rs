@@ -48,6 +48,7 @@ pub mod space;
 pub mod spawns;
 pub mod streams;
 pub mod table;
+pub mod thresholds;
 pub mod transition;
 pub mod unseen;
 pub mod write;

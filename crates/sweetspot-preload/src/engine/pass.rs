@@ -13,7 +13,10 @@ use super::dirty::release_point;
 use super::file::{Attachment, OpenFile};
 use super::process::acquire_point;
 use super::spawns::passive;
-use super::{attach, concerns, deaths, file, inodes, ledger, quiesce, space, table, transition};
+use super::thresholds::thresholds;
+use super::{
+    attach, concerns, deaths, file, inodes, ledger, quiesce, space, table, thresholds, transition,
+};
 use crate::floor::atomic::swap;
 use crate::floor::sys;
 
@@ -184,7 +187,10 @@ impl Pass {
         };
         let earns = match self.kind {
             // After a jump there is less than there was before.
-            Kind::Read => !learning.has(Learning::JUMPED) && next.earned(),
+            Kind::Read => {
+                !learning.has(Learning::JUMPED) && next.earned(thresholds().reads_step())
+                    || learning.ends_reads(next)
+            }
             Kind::Write => attach::earned(next, None),
             _ => false,
         };
@@ -258,7 +264,10 @@ impl Pass {
             let next = next.leave();
             if swap(word, value, next.0) {
                 let quiet = next.in_flight() == 0 && !next.has(Learning::STDIO);
-                earned_window = quiet && reads && next.earned();
+                earned_window = quiet && reads && next.earned(thresholds().reads_step());
+                if reads && learning.ends_reads(next) && !next.has(Learning::STDIO) {
+                    thresholds::reads_ended(learning);
+                }
                 // Where one was refused, the next ones may be: none begins to wait by it.
                 earned_more = quiet && writes && done > 0 && attach::earned(next, known);
                 break;

@@ -11,6 +11,7 @@ use sweetspot_core::observe::{
 };
 use sweetspot_core::shadow::{self, Transfer, Use, Wish, World, Would};
 use sweetspot_core::stamps::would_show_a_change;
+use sweetspot_core::threshold::Ended;
 use sweetspot_core::trace::Told;
 use sweetspot_core::why::Why;
 
@@ -22,6 +23,7 @@ use super::{
     ACQUIRES, PID, RELEASES, TICKS, beside, clock_ns, count_point, is_on, log, observations,
     places, world_now,
 };
+use crate::engine::thresholds::thresholds;
 use crate::engine::{inodes, ledger, rules};
 use crate::floor::{clock, sys};
 
@@ -432,5 +434,8 @@ fn look_at_times(status: &sys::Status, state: &mut State, counts: &Counts, world
 fn keep(world: &World) {
     ACQUIRES.store(world.acquires, Relaxed);
     RELEASES.store(world.releases, Relaxed);
+    if world.ended != Ended::default() {
+        thresholds().ended(world.ended);
+    }
     log::know(world);
 }

@@ -8,10 +8,12 @@
 use super::recording::Recording;
 use super::{gather, model};
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use sweetspot_core::cost::Cost;
 use sweetspot_core::ledger::BUFFER_AUTO;
 use sweetspot_core::shadow::{self, Shadow, Transfer, Use, Wish, World, Would};
 use sweetspot_core::size::BufferSize;
+use sweetspot_core::threshold::Thresholds;
 use sweetspot_core::trace::{
     ACQUIRED, BY_STDIO, FROM_OUTSIDE, HANDED, Line, POSITIONED, RELEASED, RESUMED, Told,
 };
@@ -106,7 +108,7 @@ fn counts(
         BufferSize::Bytes(bytes) => bytes,
     };
     let answers = answers(lines);
-    let mut worlds: HashMap<u32, World> = HashMap::new();
+    let mut processes: HashMap<u32, (World, Thresholds)> = HashMap::new();
     let mut streams = Streams::default();
     let mut all: HashMap<usize, Counts> = HashMap::new();
     for line in lines {
@@ -115,7 +117,9 @@ fn counts(
             continue;
         }
         let Some(stream) = streams.all.get(&line.stream) else { continue };
-        let world = worlds.entry(stream.process).or_default();
+        let process = processes.entry(stream.process);
+        let (world, thresholds) = process.or_insert_with(|| (World::default(), Thresholds::NEW));
+        world.steps = thresholds.steps();
         world.beside = match is_folder(stream.record) {
             true => Use::default(),
             false => streams.beside(line.stream, world),
@@ -124,6 +128,7 @@ fn counts(
         let counted = all.entry(stream.record).or_insert([0; Would::COUNT]);
         let answers = answers.get(&line.stream).copied().unwrap_or_default();
         tell(line, stream, world, counted, &answers);
+        thresholds.ended(mem::take(&mut world.ended));
         let is_written = line.told == Told::Write && world.beside.window;
         if is_written {
             streams.written(line.stream);
@@ -201,7 +206,7 @@ fn tell(
         Told::Seek => shadow.seek(line.at, !is_handed, world, count),
         Told::HandOver => shadow.hand_over(world, count),
         Told::Refuse => shadow.refuse(reason(line.value), world, count),
-        Told::End => shadow.close(count),
+        Told::End => shadow.close(world, count),
         Told::Placed => shadow.place(line.value != 0),
         Told::Times => shadow.note_times(line.value != 0),
         // Answers: given where they were wished for.
