@@ -27,7 +27,7 @@ use crate::auto::{Windows, append_bytes_first, append_bytes_wanted};
 use crate::cost::{Cost, Meter};
 use crate::learning::{Learning, Near};
 use crate::ledger::BUFFER_AUTO;
-use crate::threshold::Run;
+use crate::threshold::Ended;
 use crate::why::Why;
 use crate::window::{self, Decision, Miss};
 
@@ -220,12 +220,12 @@ impl Shadow {
         let before = self.learning;
         self.learning = before.after_read(read.len, read.done);
         if before.ends_reads(self.learning) {
-            world.ended.reads = Run { calls: before.reads_in_order(), is_dear: None };
+            world.ended_reads = before.reads_in_order();
         }
         if !append::is_small(read.len) {
             self.why |= Why::LargeTransfers.bit();
         }
-        if self.learning.earned(world.steps.reads) { Wish::Window } else { Wish::Nothing }
+        if self.learning.earned(world.steps.reads.into()) { Wish::Window } else { Wish::Nothing }
     }
 
     /// A read that the window cannot answer. Whether a new one answers it.
@@ -354,7 +354,8 @@ impl Shadow {
             self.why |= Why::LargeTransfers.bit();
             return Wish::Nothing;
         }
-        let is_earned = self.handle.is_earned(self.learning.small_writes(), world.steps.writes);
+        let is_earned =
+            self.handle.is_earned(self.learning.small_writes(), world.steps.writes.into());
         match self.handle {
             _ if !is_earned => Wish::Nothing,
             Handle::None => Wish::Handle,
@@ -461,9 +462,9 @@ impl Shadow {
     }
 
     /// The file is closed, or the program ends.
-    pub fn close(&mut self, world: &mut World, mut count: impl FnMut(Would, u64)) {
+    pub fn close(&mut self, mut count: impl FnMut(Would, u64)) -> Ended {
         self.flush(&mut count);
-        world.ended = self.ended();
+        self.ended()
     }
 
     /// After a release point since bytes began to wait: they were written before it.

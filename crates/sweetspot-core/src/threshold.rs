@@ -6,10 +6,9 @@
 //! would have been cheapest is asked for. A file that ends early then pays nothing, and one that goes on
 //! pays for a few calls more.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use crate::learning::Learning;
-use crate::policy::{READS_TO_EARN, WINDOW_CALLS, WRITE_BUFFER_CALLS, WRITES_TO_EARN};
+use crate::policy::{READS_TO_EARN, WINDOW_CALLS, WRITE_BUFFER_CALLS, WRITE_NS, WRITES_TO_EARN};
 
 /// Numbers that can be asked for: the least one, twice as many, and so on.
 const STEPS: usize = 7;
@@ -26,40 +25,45 @@ pub struct Run {
     pub is_dear: Option<bool>,
 }
 
-/// What a call has brought to an end of one file.
+/// What has come to an end of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     pub reads: Run,
     pub writes: Run,
 }
 
+impl Ended {
+    /// So many reads of a file that goes on without a buffer.
+    pub fn reads(calls: u32) -> Ended {
+        Ended { reads: Run { calls, is_dear: None }, writes: Run::default() }
+    }
+}
+
 /// How often the least number of calls is doubled before a file earns a buffer, for reads and for writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    pub reads: u32,
-    pub writes: u32,
+    pub reads: u8,
+    pub writes: u8,
 }
 
 /// What the files of a process have shown. Threads may tell it at once: what gets lost is one file of many.
 #[derive(Debug)]
 pub struct Thresholds {
-    /// What the most frequent calls ask.
-    earns_nothing: AtomicU64,
     reads: Threshold,
     writes: Threshold,
 }
 
 impl Thresholds {
-    /// There were no files yet.
+    /// There were no files yet. To be put into a static, or a value of its own.
+    #[allow(clippy::declare_interior_mutable_const)]
     pub const NEW: Thresholds = Thresholds {
-        earns_nothing: AtomicU64::new(Learning::earns_nothing(0)),
         reads: Threshold::new(READS_TO_EARN, WINDOW_CALLS),
         writes: Threshold::new(WRITES_TO_EARN, WRITE_BUFFER_CALLS),
     };
 
     /// What is asked for now.
     pub fn steps(&self) -> Steps {
-        Steps { reads: self.reads_step(), writes: self.writes_step() }
+        Steps { reads: self.reads_step() as u8, writes: self.writes_step() as u8 }
     }
 
     /// How often the number of reads is doubled.
@@ -68,31 +72,41 @@ impl Thresholds {
         self.reads.step.load(Relaxed)
     }
 
-    /// [`Learning::earns_nothing`] with that.
-    #[inline(always)]
-    pub fn reads_earn_nothing(&self) -> u64 {
-        self.earns_nothing.load(Relaxed)
-    }
-
     /// How often the number of writes is doubled.
     #[inline(always)]
     pub fn writes_step(&self) -> u32 {
         self.writes.step.load(Relaxed)
     }
 
-    /// Calls on a file have come to an end.
-    pub fn ended(&self, ended: Ended) {
-        self.reads.ended(ended.reads);
-        self.writes.ended(ended.writes);
-        self.earns_nothing.store(Learning::earns_nothing(self.reads_step()), Relaxed);
+    /// The program has waited until a handle was given back.
+    pub fn waited_for_handle(&self, ns: u64) {
+        self.writes.waited(ns / WRITE_NS);
+    }
+
+    /// Calls on a file have come to an end. Whether that tells anything.
+    #[inline]
+    pub fn ended(&self, Ended { reads, writes }: Ended) -> bool {
+        let tells = (reads.calls >= READS_TO_EARN, writes.calls >= WRITES_TO_EARN);
+        if tells.0 {
+            self.reads.ended(reads);
+        }
+        if tells.1 {
+            self.writes.ended(writes);
+        }
+        tells.0 || tells.1
     }
 }
+
+/// Waits that are longer say nothing of the next one, in calls.
+const WAITED_CALLS_MAX: u64 = 1 << 12;
 
 #[derive(Debug)]
 struct Threshold {
     /// The least number of calls that is asked for, and what a buffer costs, in calls.
     least: u32,
     buffer_calls: u32,
+    /// What the program has waited for one besides, in calls, lately.
+    waited_calls: AtomicU32,
     /// What the files would have taken, in calls, by what was asked for.
     taken: [AtomicU32; STEPS],
     step: AtomicU32,
@@ -104,20 +118,27 @@ impl Threshold {
         Threshold {
             least,
             buffer_calls,
+            waited_calls: AtomicU32::new(0),
             taken: [const { AtomicU32::new(0) }; STEPS],
             step: AtomicU32::new(0),
             is_dear: AtomicBool::new(false),
         }
     }
 
+    fn waited(&self, calls: u64) {
+        let calls = calls.min(WAITED_CALLS_MAX) as u32;
+        let mean = (3 * self.waited_calls.load(Relaxed) + calls) / 4;
+        self.waited_calls.store(mean, Relaxed);
+    }
+
+    /// A run of no fewer than the least number of calls.
     fn ended(&self, run: Run) {
         if let Some(is_dear) = run.is_dear {
             self.is_dear.store(is_dear, Relaxed);
         }
-        if run.calls < self.least {
-            return;
-        }
-        let buffer_calls = if self.is_dear.load(Relaxed) { 1 } else { self.buffer_calls };
+        let waited_calls = self.waited_calls.load(Relaxed);
+        let buffer_calls =
+            if self.is_dear.load(Relaxed) { 1 } else { self.buffer_calls + waited_calls };
         let halved = u32::from(self.taken[0].load(Relaxed) >= CALLS_MAX);
         let (mut best, mut fewest) = (0, u32::MAX);
         for (step, taken) in (0..).zip(&self.taken) {
@@ -138,15 +159,11 @@ impl Threshold {
 mod tests {
     use super::*;
 
-    fn reads(calls: u32) -> Ended {
-        Ended { reads: Run { calls, is_dear: None }, ..Ended::default() }
-    }
-
     /// The least number of reads asked for after files of so many.
     fn after(files: &[u32]) -> u32 {
         let thresholds = Thresholds::NEW;
         for calls in files {
-            thresholds.ended(reads(*calls));
+            assert_eq!(thresholds.ended(Ended::reads(*calls)), *calls >= READS_TO_EARN);
         }
         READS_TO_EARN << thresholds.reads_step()
     }
@@ -172,20 +189,36 @@ mod tests {
     #[test]
     fn a_program_may_do_something_else_later() {
         let thresholds = Thresholds::NEW;
-        (0..1_000_000).for_each(|_| thresholds.ended(reads(20)));
+        (0..1_000_000).for_each(|_| assert!(thresholds.ended(Ended::reads(20))));
         assert_eq!(thresholds.reads_step(), 1);
         let files = (1..).find(|_| {
-            thresholds.ended(reads(u32::MAX));
+            thresholds.ended(Ended::reads(u32::MAX));
             thresholds.reads_step() == 0
         });
         assert!(files.unwrap() < 3000, "{files:?}");
     }
 
     #[test]
+    fn what_is_waited_for_counts() {
+        let thresholds = Thresholds::NEW;
+        let step_after = |waited_calls: u64, calls: u32| {
+            (0..20).for_each(|_| thresholds.waited_for_handle(waited_calls * WRITE_NS));
+            let writes = Run { calls, is_dear: Some(false) };
+            (0..5000).for_each(|_| _ = thresholds.ended(Ended { writes, ..Ended::default() }));
+            thresholds.writes_step()
+        };
+        assert_eq!(step_after(0, 250), 0);
+        assert_eq!(step_after(200, 250), 2, "256 calls");
+        assert_eq!(step_after(u64::MAX / WRITE_NS, 3000), 6, "4096 calls");
+        assert_eq!(step_after(0, 250), 0);
+    }
+
+    #[test]
     fn where_calls_are_dear_a_buffer_costs_one() {
         let thresholds = Thresholds::NEW;
         let write = |calls, is_dear| {
-            thresholds.ended(Ended { writes: Run { calls, is_dear }, ..Ended::default() });
+            let writes = Run { calls, is_dear };
+            assert!(thresholds.ended(Ended { writes, ..Ended::default() }));
         };
         (0..100).for_each(|_| write(WRITES_TO_EARN + 2, Some(true)));
         assert_eq!(thresholds.steps(), Steps::default());

@@ -1,7 +1,7 @@
 //! What a shadow is told and asked, and what it answers.
 
 use crate::cost::Cost;
-use crate::threshold::{Ended, Steps};
+use crate::threshold::Steps;
 
 /// What would have been done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,8 @@ pub struct World {
     pub beside: Use,
     /// What files must do before they get buffers.
     pub steps: Steps,
-    /// What this call has brought to an end.
-    pub ended: Ended,
+    /// Reads in order that this one has brought to an end.
+    pub ended_reads: u32,
 }
 
 /// What an open file description has of its file.

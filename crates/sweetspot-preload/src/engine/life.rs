@@ -57,7 +57,9 @@ fn close_on_exec(flags: i32) -> u64 {
 #[inline(always)]
 pub fn opened_alone(fd: i32, flags: i32) -> i32 {
     acquire_point();
-    if concerns::any() || !is_plain(fd) || is_for_writing(flags) || ledger::any_waits() {
+    let has_open_file = || table::word(fd).is_none_or(|word| table::is_open(word.load(Relaxed)));
+    let is_alone = !concerns::any() && !has_open_file() && !has_stdio_rules();
+    if !is_alone || is_for_writing(flags) || ledger::any_waits() {
         return opened_after_all(fd, flags);
     }
     table::opened(fd, close_on_exec(flags));
@@ -70,11 +72,10 @@ extern "C" fn opened_after_all(fd: i32, flags: i32) -> i32 {
     fd
 }
 
-/// Whether nothing is kept for a descriptor but its word.
+/// Whether rules decide for which descriptors stdio's calls are buffered, which is kept for each.
 #[inline(always)]
-fn is_plain(fd: i32) -> bool {
-    table::word(fd).is_some_and(|word| !table::is_open(word.load(Relaxed)))
-        && process::stdio() != process::STDIO_BY_RULE
+fn has_stdio_rules() -> bool {
+    process::stdio() == process::STDIO_BY_RULE
 }
 
 /// A descriptor was made that is no file opened by path: it is never buffered.
@@ -202,14 +203,13 @@ pub fn closing(fd: i32) -> i32 {
 /// The same where nothing concerns it and nothing is kept: false, if that is not so.
 #[inline(always)]
 pub fn closes_alone(fd: i32) -> bool {
+    if concerns::any() || has_stdio_rules() {
+        return false;
+    }
     let Some(word) = table::word(fd) else { return false };
-    let is_alone = !concerns::any() && is_plain(fd);
+    let is_alone = word.load(Relaxed) & (table::OPEN | Learning::MANY_CALLS) == 0;
     if is_alone {
-        let learning = Learning(word.load(Relaxed));
         word.store(table::UNKNOWN, Relaxed);
-        if learning.0 & Learning::MANY_CALLS != 0 {
-            thresholds::closed(learning);
-        }
     }
     is_alone
 }
@@ -218,7 +218,7 @@ pub fn closes_alone(fd: i32) -> bool {
 /// as an error number; 0: nothing.
 pub fn forget(fd: i32) -> i32 {
     let Some(word) = table::word(fd) else { return 0 };
-    if process::stdio() == process::STDIO_BY_RULE
+    if has_stdio_rules()
         && let Some(known) = table::stdio(fd)
     {
         known.store(0, Relaxed);

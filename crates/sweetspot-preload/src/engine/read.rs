@@ -16,10 +16,9 @@ use super::file::{self, CLOSED, Hit, OpenFile};
 use super::fill::{Step, Target, miss};
 use super::process::{EPOCH, acquire_point_ahead, passive_for_good};
 use super::spawns::passive;
-use super::thresholds::thresholds;
 use super::{
     AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, eligible, enter, enter_alone,
-    inodes, ledger, life, public_sync_point, quiesce, release_point, table, transition,
+    inodes, ledger, life, public_sync_point, quiesce, release_point, table, thresholds, transition,
 };
 use crate::arch;
 use crate::floor::errno::fail;
@@ -35,8 +34,7 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
         return AtOnce::Kept(value);
     }
     let next = Learning(value).small_read_in_order();
-    let asked = next.0 & (table::FREE | thresholds().reads_earn_nothing());
-    if concerns::with(asked) != table::LEARNING || !is_small(len as u64) {
+    if concerns::with(next.0 & thresholds::not_free()) != table::LEARNING || !is_small(len as u64) {
         return AtOnce::otherwise();
     }
     word.store(next.0, Relaxed);

@@ -1,16 +1,19 @@
 //! After how many calls the files of this process earn buffers: what `core::threshold` is told, and has said.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::ledger::{Counter, Way};
 use sweetspot_core::threshold::{Ended, Run, Thresholds};
 
-use super::auto;
 use super::file::OpenFile;
+use super::{auto, table};
 
 #[unsafe(link_section = ".data")]
 static THRESHOLDS: Thresholds = Thresholds::NEW;
+/// See [`not_free`].
+#[unsafe(link_section = ".data")]
+static NOT_FREE: AtomicU64 = AtomicU64::new(table::FREE | Learning::earns_nothing(0));
 
 /// Those of this process.
 #[inline(always)]
@@ -18,15 +21,27 @@ pub fn thresholds() -> &'static Thresholds {
     &THRESHOLDS
 }
 
+/// The bits of a word, after a small read in order, that are those of `LEARNING` where that read has earned
+/// nothing, and nothing has to be known of it.
+#[inline(always)]
+pub fn not_free() -> u64 {
+    NOT_FREE.load(Relaxed)
+}
+
+/// Calls on a file have come to an end.
+pub fn ended(ended: Ended) {
+    if THRESHOLDS.ended(ended) {
+        let earns_nothing = Learning::earns_nothing(THRESHOLDS.reads_step());
+        NOT_FREE.store(table::FREE | earns_nothing, Relaxed);
+    }
+}
+
 /// Reads of a file that is still learning have come to an end.
 pub fn reads_ended(learning: Learning) {
-    let reads = Run { calls: learning.reads_in_order(), is_dear: None };
-    THRESHOLDS.ended(Ended { reads, writes: Run::default() });
+    ended(Ended::reads(learning.reads_in_order()));
 }
 
 /// A file is closed that has no open file.
-#[cold]
-#[inline(never)]
 pub fn closed(learning: Learning) {
     tell(learning, [Run::default(); 2]);
 }
@@ -48,7 +63,7 @@ fn tell(learning: Learning, [reads, writes]: [Run; 2]) {
         return;
     }
     let more = |run: Run, calls: u32| Run { calls: run.calls.saturating_add(calls), ..run };
-    THRESHOLDS.ended(Ended {
+    ended(Ended {
         reads: more(reads, learning.reads_in_order()),
         writes: more(writes, learning.small_writes()),
     });

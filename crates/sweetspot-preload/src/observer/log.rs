@@ -96,9 +96,9 @@ impl State {
 }
 
 /// The description is closed.
-pub fn end(state: &mut State, counts: &Counts, world: &World) {
+pub fn end(state: &mut State, counts: &Counts, world: impl Fn() -> World) {
     if state.stream != 0 {
-        tell(state, counts, world, Told::End, 0, 0);
+        tell(state, counts, &world(), Told::End, 0, 0);
     }
 }
 

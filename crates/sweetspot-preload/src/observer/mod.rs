@@ -30,7 +30,6 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 pub use sweetspot_core::observe::Kind;
 use sweetspot_core::observe::{Observations, PROCESSES_MAX, Process, Tally};
 use sweetspot_core::shadow::{Use, World, Would};
-use sweetspot_core::threshold::Ended;
 use sweetspot_core::trace::{Told, Trace};
 use sweetspot_core::why::Why;
 
@@ -39,7 +38,7 @@ pub use files::{moved, opened_at};
 use state::{CLOSE_ON_EXEC, Counts, FOLDED, SEEN, Seen, State};
 pub use watch::{ANY, Watch, call, libc_call};
 
-use crate::engine::thresholds::thresholds;
+use crate::engine::thresholds::{self, thresholds};
 use crate::engine::{inodes, ledger, process, rules};
 use crate::floor::{atomic, environment, proc, sys};
 
@@ -195,7 +194,7 @@ fn world_now() -> World {
         releases: RELEASES.load(Relaxed),
         beside: Use::default(),
         steps: thresholds().steps(),
-        ended: Ended::default(),
+        ended_reads: 0,
     }
 }
 
@@ -241,11 +240,10 @@ fn finish_file(seen: &'static Seen, fd: i32) {
     }
     let Some(counts) = Counts::of(seen, fd) else { return };
     seen.with_state(counts.exclusive, |state| {
-        let mut world = world_now();
-        log::end(state, &counts, &world);
+        log::end(state, &counts, world_now);
         let State { shadow, would, .. } = state;
-        shadow.close(&mut world, |kind: Would, amount| would[kind as usize] += amount);
-        thresholds().ended(world.ended);
+        let ended = shadow.close(|kind: Would, amount| would[kind as usize] += amount);
+        thresholds::ended(ended);
         state.save(&counts);
     });
 }

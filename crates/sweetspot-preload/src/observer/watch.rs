@@ -23,8 +23,7 @@ use super::{
     ACQUIRES, PID, RELEASES, TICKS, beside, clock_ns, count_point, is_on, log, observations,
     places, world_now,
 };
-use crate::engine::thresholds::thresholds;
-use crate::engine::{inodes, ledger, rules};
+use crate::engine::{inodes, ledger, rules, thresholds};
 use crate::floor::{clock, sys};
 
 /// A call in flight.
@@ -434,8 +433,8 @@ fn look_at_times(status: &sys::Status, state: &mut State, counts: &Counts, world
 fn keep(world: &World) {
     ACQUIRES.store(world.acquires, Relaxed);
     RELEASES.store(world.releases, Relaxed);
-    if world.ended != Ended::default() {
-        thresholds().ended(world.ended);
+    if world.ended_reads > 0 {
+        thresholds::ended(Ended::reads(world.ended_reads));
     }
     log::know(world);
 }

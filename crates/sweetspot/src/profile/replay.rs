@@ -13,7 +13,7 @@ use sweetspot_core::cost::Cost;
 use sweetspot_core::ledger::BUFFER_AUTO;
 use sweetspot_core::shadow::{self, Shadow, Transfer, Use, Wish, World, Would};
 use sweetspot_core::size::BufferSize;
-use sweetspot_core::threshold::Thresholds;
+use sweetspot_core::threshold::{Ended, Thresholds};
 use sweetspot_core::trace::{
     ACQUIRED, BY_STDIO, FROM_OUTSIDE, HANDED, Line, POSITIONED, RELEASED, RESUMED, Told,
 };
@@ -127,8 +127,9 @@ fn counts(
         let Some(stream) = streams.all.get_mut(&line.stream) else { continue };
         let counted = all.entry(stream.record).or_insert([0; Would::COUNT]);
         let answers = answers.get(&line.stream).copied().unwrap_or_default();
-        tell(line, stream, world, counted, &answers);
-        thresholds.ended(mem::take(&mut world.ended));
+        let ended = tell(line, stream, world, counted, &answers);
+        thresholds.ended(Ended::reads(mem::take(&mut world.ended_reads)));
+        thresholds.ended(ended);
         let is_written = line.told == Told::Write && world.beside.window;
         if is_written {
             streams.written(line.stream);
@@ -162,13 +163,14 @@ fn answers(lines: &[Line]) -> HashMap<u32, Answers> {
     all
 }
 
+/// Tells a shadow one line. What has come to an end by it, if that was a close.
 fn tell(
     line: &Line,
     stream: &mut Stream,
     world: &mut World,
     counted: &mut Counts,
     answers: &Answers,
-) {
+) -> Ended {
     if line.flags & ACQUIRED != 0 {
         world.acquire_point();
     }
@@ -179,12 +181,7 @@ fn tell(
         stream.shadow.resume(line.at, world, line.weight.saturating_sub(1));
     }
     let weight = u64::from(line.weight);
-    let transfer = Transfer {
-        at: line.at,
-        len: line.value & 0xffff_ffff,
-        done: line.value >> 32,
-        is_positioned: line.flags & POSITIONED != 0,
-    };
+    let transfer = transfer(line);
     let is_handed = line.flags & HANDED != 0;
     let shadow = &mut stream.shadow;
     if let Some(asked) = asked(line.told) {
@@ -193,7 +190,7 @@ fn tell(
     let count = |kind: Would, amount: u64| {
         add(&mut counted[kind as usize], amount.saturating_mul(weight));
     };
-    let mut wish = Wish::Nothing;
+    let (mut wish, mut ended) = (Wish::Nothing, Ended::default());
     match line.told {
         _ if line.flags & BY_STDIO != 0 => {
             world.release_point();
@@ -206,7 +203,7 @@ fn tell(
         Told::Seek => shadow.seek(line.at, !is_handed, world, count),
         Told::HandOver => shadow.hand_over(world, count),
         Told::Refuse => shadow.refuse(reason(line.value), world, count),
-        Told::End => shadow.close(world, count),
+        Told::End => ended = shadow.close(count),
         Told::Placed => shadow.place(line.value != 0),
         Told::Times => shadow.note_times(line.value != 0),
         // Answers: given where they were wished for.
@@ -219,6 +216,17 @@ fn tell(
     }
     if wish != Wish::Nothing && grant(wish, shadow, answers) {
         add(&mut counted[Would::Open as usize], weight);
+    }
+    ended
+}
+
+/// The read or write that a line tells.
+fn transfer(line: &Line) -> Transfer {
+    Transfer {
+        at: line.at,
+        len: line.value & 0xffff_ffff,
+        done: line.value >> 32,
+        is_positioned: line.flags & POSITIONED != 0,
     }
 }
 

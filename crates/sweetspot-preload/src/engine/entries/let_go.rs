@@ -13,7 +13,9 @@ use super::{KEEPING, guard_thread, guarded};
 use crate::engine::concerns::{self, LETS_GO};
 use crate::engine::ledger;
 use crate::engine::patience::Patience;
+use crate::engine::thresholds::thresholds;
 use crate::floor::backoff::Backoff;
+use crate::floor::clock;
 use crate::floor::lock::hold;
 use crate::floor::presence::Presence;
 use crate::floor::signals::SignalsBlocked;
@@ -100,12 +102,14 @@ pub(super) fn wait_given_back(entry: &Entry, left: u64) {
     let guard = ledger::ledger().map_or(0, guard_thread);
     let mut patience = Patience::new(GIVE_BACK_MS_MAX);
     let mut backoff = Backoff::default();
+    let began_ns = clock::now_ns();
     while entry.state.load(Acquire) == left && guarded() {
         backoff.wait();
         if !patience.lasts(guard) {
-            return;
+            break;
         }
     }
+    thresholds().waited_for_handle(clock::now_ns().saturating_sub(began_ns));
 }
 
 /// All of them are answered; or this is the child of a fork, which has let go of nothing.
