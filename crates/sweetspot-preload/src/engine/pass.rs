@@ -236,6 +236,19 @@ extern "C" fn learn_fully(kind: Kind, fd: i32, len: u64, answer: isize) -> isize
 }
 
 impl Pass {
+    /// Counts a call that has moved so many bytes.
+    fn count_in(self, file: &OpenFile, done: u64) {
+        let (calls, also) = match self.kind {
+            Kind::Read | Kind::ReadAt => (Counter::PassedReads, (Counter::PassedReadBytes, done)),
+            Kind::Write | Kind::WriteAt => {
+                (Counter::PassedWrites, (Counter::PassedWriteBytes, done))
+            }
+            _ => (Counter::Seeks, (Counter::KernelCalls, 1)),
+        };
+        file.count(calls, 1);
+        file.count(also.0, also.1);
+    }
+
     fn learn_all(self, answer: isize) {
         let Some(word) = file::learning_word(self.fd) else { return };
         let known = file::open_file(self.fd).map(|(file, _)| file);
@@ -276,13 +289,7 @@ impl Pass {
         // For the summary a file is known from its first call on, so that this one is counted, too.
         let file = known.or_else(|| transition::make_listed(self.fd));
         if let Some(file) = file {
-            let (calls, also) = match (reads, writes) {
-                (true, _) => (Counter::PassedReads, (Counter::PassedReadBytes, done)),
-                (_, true) => (Counter::PassedWrites, (Counter::PassedWriteBytes, done)),
-                _ => (Counter::Seeks, (Counter::KernelCalls, 1)),
-            };
-            file.count(calls, 1);
-            file.count(also.0, also.1);
+            self.count_in(file, done);
             if (reads || writes) && ledger::wants_summary() {
                 transition::list(self.fd, file, self.why_passed_through());
             }
