@@ -2,7 +2,7 @@
  * `measured` less those of the first, which is as much shorter.
  * Usage: instructions CALLS SHORT LONG     CALLS: one of the names below
  * In the present folder: `large`, which is read, `small`, and folders `aa` to `hh`, each with small files `a` to
- * `p`; `out` is written. */
+ * `p`; `out` and `new` are written. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -71,6 +71,21 @@ static void read_small(const char *path) {
 
 static void small_file(void) { read_small("small"); }
 
+/* Files that end soon after others have earned a buffer by as many reads, or before they earn one. */
+static void file_of_reads(void) {
+    int small = open("small", O_RDONLY);
+    for (int reads = 0; reads < 20; reads++)
+        if (read(small, bytes, 5) != 5) failed();
+    if (close(small) != 0) failed();
+}
+
+static void file_of_writes(void) {
+    int new = open("new", O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    for (int writes = 0; writes < 60; writes++)
+        if (write(new, bytes, 200) != 200) failed();
+    if (close(new) != 0) failed();
+}
+
 /* All files of a folder, then those of the next one. */
 static void file_of_tree(void) {
     static int turn;
@@ -106,6 +121,8 @@ static const struct {
     {"pread", random_pread, "large", NULL},
     {"seek", random_seek_and_read, "large", NULL},
     {"small", small_file, "large", NULL},
+    {"reads", file_of_reads, "large", NULL},
+    {"writes", file_of_writes, "large", NULL},
     {"tree", file_of_tree, "large", NULL},
     {"fstat", one_fstat, "large", NULL},
     {"unbuffered", unbuffered_read, "large", NULL},

@@ -153,6 +153,16 @@ impl Learning {
         self.with_field(WRITES_AT, self.field(WRITES_AT) + 1)
     }
 
+    /// After a small write, while there are few: see [`Learning::WRITES_BETWEEN`].
+    #[inline(always)]
+    pub fn small_write_ahead(self) -> Self {
+        Learning(self.0 + (1 << WRITES_AT))
+    }
+
+    /// The bits of which one is set after a small write that earns nothing, so that nobody needs to look what
+    /// became of it.
+    pub const WRITES_BETWEEN: u64 = (WRITES_TO_EARN as u64 - 1) << WRITES_AT;
+
     /// Small writes seen since the last try.
     pub fn small_writes(self) -> u32 {
         self.field(WRITES_AT)
@@ -317,6 +327,21 @@ mod tests {
                 other = if is_free { next } else { other.small_read() };
             }
             assert_eq!(one.earned(0), other.earned(0), "runs of {run}");
+        }
+    }
+
+    /// Those that nobody looks at are counted as others are, and do not run into the next field.
+    #[test]
+    fn writes_that_nobody_looks_at_count() {
+        const { assert!(WRITES_TO_EARN.is_power_of_two()) };
+        let (mut one, mut other) = (Learning(2), Learning(2));
+        for write in 1..200_000_u32 {
+            one = one.small_write();
+            let next = other.small_write_ahead();
+            let is_between = next.0 & Learning::WRITES_BETWEEN != 0;
+            assert_eq!(is_between, write < 65_536 && !write.is_multiple_of(WRITES_TO_EARN));
+            other = if is_between { next } else { other.small_write() };
+            assert_eq!(one, other, "write {write}");
         }
     }
 

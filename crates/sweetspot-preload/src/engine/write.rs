@@ -8,7 +8,8 @@
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use sweetspot_core::append::may_wait;
+use sweetspot_core::append::{is_small, may_wait};
+use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::{Counter, Entry, write_buffer_start};
 use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::why::Why;
@@ -25,9 +26,9 @@ use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::spawns::passive;
 use super::{
-    AtOnce, Kind, Outcome, Pass, age, dirty, disturbed, enter, enter_alone, enter_given_up,
-    entries, flush, inodes, is_followed, lane, ledger, life, others, public_sync_point, quiesce,
-    release_point, table, transition,
+    AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone,
+    enter_given_up, entries, flush, inodes, is_followed, lane, ledger, life, others,
+    public_sync_point, quiesce, release_point, table, transition,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
@@ -41,10 +42,25 @@ enum Source {
     Vector,
 }
 
-/// What can be done with a `write` at once.
+/// What can be done with a `write` at once. One that passes through here earns nothing, whatever becomes of it, and
+/// concerns no other file that is open: so it is learned from before it is made.
 #[inline(always)]
-pub fn at_once(fd: i32) -> AtOnce {
-    table::open_word(fd).map_or_else(AtOnce::otherwise, AtOnce::Kept)
+pub fn at_once(fd: i32, len: usize) -> AtOnce {
+    let Some((word, end)) = table::word_and_end(fd) else { return AtOnce::otherwise() };
+    let value = word.load(Relaxed);
+    if table::is_open(value) {
+        return AtOnce::Kept(value);
+    }
+    let next = Learning(value).small_write_ahead();
+    let is_free = concerns::with(next.0 & table::FREE) == table::LEARNING && is_small(len as u64);
+    let is_between = next.0 & Learning::WRITES_BETWEEN != 0;
+    if !is_free || !is_between || ledger::any_waits() || inodes::any_window() {
+        return AtOnce::otherwise();
+    }
+    word.store(next.0, Relaxed);
+    end.store(Near(end.load(Relaxed)).moved(len as u64).0, Relaxed);
+    written_through(len as u64);
+    AtOnce::Pass
 }
 
 /// Lets a write wait where nothing has to be done but to copy it behind what waits already, for the

@@ -47,6 +47,8 @@ const CALLS: &[Calls] = &[
     calls("pread", "pread, passed through", 20, 20),
     calls("seek", "lseek and read, passed through", 50, 47),
     calls("small", "open, two reads, close of a small file", 200, 112),
+    calls("reads", "open, 20 reads, close", 800, 700),
+    calls("writes", "open, 60 writes, close", 3000, 2650),
     calls("fstat", "fstat", 15, 16),
     calls("unbuffered", "read in a process that is not buffered", 25, 25),
     // Which calls are followed is chance: these counts scatter a little. Later fewer are.

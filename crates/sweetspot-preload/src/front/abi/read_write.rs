@@ -154,7 +154,7 @@ reads! { read __read }
 macro_rules! writes {
     ($($name:ident)*) => {$(in_steps! {
         fn $name(fd: c_int, buffer: *const c_void, len: usize) -> isize;
-        at once engine::write::at_once(fd);
+        at once engine::write::at_once(fd, len);
         kept(word) engine::write::waits(word, fd, buffer.cast(), len);
         before that engine::write::waits_alone(word, buffer.cast(), len);
         passes engine::write::passes(fd, len);
