@@ -225,7 +225,7 @@ impl Shadow {
         if !append::is_small(read.len) {
             self.why |= Why::LargeTransfers.bit();
         }
-        if self.learning.earned(world.steps.reads.into()) { Wish::Window } else { Wish::Nothing }
+        if self.learning.earned(world.steps.reads()) { Wish::Window } else { Wish::Nothing }
     }
 
     /// A read that the window cannot answer. Whether a new one answers it.
@@ -354,8 +354,7 @@ impl Shadow {
             self.why |= Why::LargeTransfers.bit();
             return Wish::Nothing;
         }
-        let is_earned =
-            self.handle.is_earned(self.learning.small_writes(), world.steps.writes.into());
+        let is_earned = self.handle.is_earned(self.learning.small_writes(), world.steps.writes());
         match self.handle {
             _ if !is_earned => Wish::Nothing,
             Handle::None => Wish::Handle,

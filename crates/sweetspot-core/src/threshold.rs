@@ -6,7 +6,7 @@
 //! would have been cheapest is asked for. A file that ends early then pays nothing, and one that goes on
 //! pays for a few calls more.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use crate::policy::{READS_TO_EARN, WINDOW_CALLS, WRITE_BUFFER_CALLS, WRITE_NS, WRITES_TO_EARN};
 
@@ -39,11 +39,27 @@ impl Ended {
     }
 }
 
-/// How often the least number of calls is doubled before a file earns a buffer, for reads and for writes.
+/// How often the least number of calls is doubled before a file earns a buffer. In one word, as `profile` takes it
+/// along to each call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Steps {
-    pub reads: u8,
-    pub writes: u8,
+pub struct Steps(u16);
+
+impl Steps {
+    fn new(reads: u32, writes: u32) -> Steps {
+        Steps((reads | writes << 8) as u16)
+    }
+
+    /// For reads.
+    #[inline(always)]
+    pub fn reads(self) -> u32 {
+        u32::from(self.0 & 0xff)
+    }
+
+    /// For writes.
+    #[inline(always)]
+    pub fn writes(self) -> u32 {
+        u32::from(self.0 >> 8)
+    }
 }
 
 /// What the files of a process have shown. Threads may tell it at once: what gets lost is one file of many.
@@ -51,6 +67,8 @@ pub struct Steps {
 pub struct Thresholds {
     reads: Threshold,
     writes: Threshold,
+    /// What follows from both.
+    steps: AtomicU16,
 }
 
 impl Thresholds {
@@ -59,23 +77,13 @@ impl Thresholds {
     pub const NEW: Thresholds = Thresholds {
         reads: Threshold::new(READS_TO_EARN, WINDOW_CALLS),
         writes: Threshold::new(WRITES_TO_EARN, WRITE_BUFFER_CALLS),
+        steps: AtomicU16::new(0),
     };
 
     /// What is asked for now.
+    #[inline(always)]
     pub fn steps(&self) -> Steps {
-        Steps { reads: self.reads_step() as u8, writes: self.writes_step() as u8 }
-    }
-
-    /// How often the number of reads is doubled.
-    #[inline(always)]
-    pub fn reads_step(&self) -> u32 {
-        self.reads.step.load(Relaxed)
-    }
-
-    /// How often the number of writes is doubled.
-    #[inline(always)]
-    pub fn writes_step(&self) -> u32 {
-        self.writes.step.load(Relaxed)
+        Steps(self.steps.load(Relaxed))
     }
 
     /// The program has waited until a handle was given back.
@@ -86,14 +94,14 @@ impl Thresholds {
     /// Calls on a file have come to an end. Whether that tells anything.
     #[inline]
     pub fn ended(&self, Ended { reads, writes }: Ended) -> bool {
-        let tells = (reads.calls >= READS_TO_EARN, writes.calls >= WRITES_TO_EARN);
-        if tells.0 {
-            self.reads.ended(reads);
+        let tells = reads.calls >= READS_TO_EARN || writes.calls >= WRITES_TO_EARN;
+        if tells {
+            let now = self.steps();
+            let reads = self.reads.ended(reads).unwrap_or(now.reads());
+            let writes = self.writes.ended(writes).unwrap_or(now.writes());
+            self.steps.store(Steps::new(reads, writes).0, Relaxed);
         }
-        if tells.1 {
-            self.writes.ended(writes);
-        }
-        tells.0 || tells.1
+        tells
     }
 }
 
@@ -109,7 +117,6 @@ struct Threshold {
     waited_calls: AtomicU32,
     /// What the files would have taken, in calls, by what was asked for.
     taken: [AtomicU32; STEPS],
-    step: AtomicU32,
     is_dear: AtomicBool,
 }
 
@@ -120,7 +127,6 @@ impl Threshold {
             buffer_calls,
             waited_calls: AtomicU32::new(0),
             taken: [const { AtomicU32::new(0) }; STEPS],
-            step: AtomicU32::new(0),
             is_dear: AtomicBool::new(false),
         }
     }
@@ -131,8 +137,11 @@ impl Threshold {
         self.waited_calls.store(mean, Relaxed);
     }
 
-    /// A run of no fewer than the least number of calls.
-    fn ended(&self, run: Run) {
+    /// The step that is best from now on; `None`: the run was so short that it tells nothing.
+    fn ended(&self, run: Run) -> Option<u32> {
+        if run.calls < self.least {
+            return None;
+        }
         if let Some(is_dear) = run.is_dear {
             self.is_dear.store(is_dear, Relaxed);
         }
@@ -151,7 +160,7 @@ impl Threshold {
                 (best, fewest) = (step, all);
             }
         }
-        self.step.store(best, Relaxed);
+        Some(best)
     }
 }
 
@@ -165,7 +174,7 @@ mod tests {
         for calls in files {
             assert_eq!(thresholds.ended(Ended::reads(*calls)), *calls >= READS_TO_EARN);
         }
-        READS_TO_EARN << thresholds.reads_step()
+        READS_TO_EARN << thresholds.steps().reads()
     }
 
     #[test]
@@ -190,10 +199,10 @@ mod tests {
     fn a_program_may_do_something_else_later() {
         let thresholds = Thresholds::NEW;
         (0..1_000_000).for_each(|_| assert!(thresholds.ended(Ended::reads(20))));
-        assert_eq!(thresholds.reads_step(), 1);
+        assert_eq!(thresholds.steps().reads(), 1);
         let files = (1..).find(|_| {
             thresholds.ended(Ended::reads(u32::MAX));
-            thresholds.reads_step() == 0
+            thresholds.steps().reads() == 0
         });
         assert!(files.unwrap() < 3000, "{files:?}");
     }
@@ -205,7 +214,7 @@ mod tests {
             (0..20).for_each(|_| thresholds.waited_for_handle(waited_calls * WRITE_NS));
             let writes = Run { calls, is_dear: Some(false) };
             (0..5000).for_each(|_| _ = thresholds.ended(Ended { writes, ..Ended::default() }));
-            thresholds.writes_step()
+            thresholds.steps().writes()
         };
         assert_eq!(step_after(0, 250), 0);
         assert_eq!(step_after(200, 250), 2, "256 calls");
@@ -225,6 +234,6 @@ mod tests {
         (0..100).for_each(|_| write(WRITES_TO_EARN + 2, None));
         assert_eq!(thresholds.steps(), Steps::default(), "still as it was last seen");
         (0..200).for_each(|_| write(WRITES_TO_EARN + 2, Some(false)));
-        assert_eq!(thresholds.steps(), Steps { reads: 0, writes: 1 });
+        assert_eq!(thresholds.steps(), Steps::new(0, 1));
     }
 }

@@ -247,7 +247,7 @@ pub fn is_known_by(learning: Learning) -> bool {
 /// Whether a learning descriptor has made enough small writes for `earn`.
 pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
     let writes = learning.small_writes();
-    let step = thresholds().writes_step();
+    let step = thresholds().steps().writes();
     let Some(file) = file else {
         // Once for each so many, as long as nothing can be had.
         return writes >= WRITES_TO_BE_KNOWN && inodes::any_window()
@@ -262,7 +262,7 @@ pub fn earned(learning: Learning, file: Option<&OpenFile>) -> bool {
 pub fn earn(fd: i32) {
     let Some(word) = file::learning_word(fd) else { return };
     let writes = Learning(word.load(Relaxed)).small_writes();
-    let asks = Handle::None.is_earned(writes, thresholds().writes_step());
+    let asks = Handle::None.is_earned(writes, thresholds().steps().writes());
     if !asks && !inodes::any_window() && file::open_file(fd).is_none() {
         return;
     }

@@ -188,7 +188,7 @@ impl Pass {
         let earns = match self.kind {
             // After a jump there is less than there was before.
             Kind::Read => {
-                !learning.has(Learning::JUMPED) && next.earned(thresholds().reads_step())
+                !learning.has(Learning::JUMPED) && next.earned(thresholds().steps().reads())
                     || learning.ends_reads(next)
             }
             Kind::Write => attach::earned(next, None),
@@ -277,7 +277,7 @@ impl Pass {
             let next = next.leave();
             if swap(word, value, next.0) {
                 let quiet = next.in_flight() == 0 && !next.has(Learning::STDIO);
-                earned_window = quiet && reads && next.earned(thresholds().reads_step());
+                earned_window = quiet && reads && next.earned(thresholds().steps().reads());
                 if reads && learning.ends_reads(next) && !next.has(Learning::STDIO) {
                     thresholds::reads_ended(learning);
                 }

@@ -31,7 +31,7 @@ pub fn not_free() -> u64 {
 /// Calls on a file have come to an end.
 pub fn ended(ended: Ended) {
     if THRESHOLDS.ended(ended) {
-        let earns_nothing = Learning::earns_nothing(THRESHOLDS.reads_step());
+        let earns_nothing = Learning::earns_nothing(THRESHOLDS.steps().reads());
         NOT_FREE.store(table::FREE | earns_nothing, Relaxed);
     }
 }
