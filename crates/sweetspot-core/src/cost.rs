@@ -261,7 +261,7 @@ impl Meter {
         }
     }
 
-    /// Whether each transfer waits for something; `None`: there was none.
+    /// Whether each transfer waits for a device or a server; `None`: there was none.
     pub fn is_dear(&self) -> Option<bool> {
         (self.shortest_ns != 0).then_some(u64::from(self.shortest_ns) >= WAIT_NS)
     }

@@ -57,7 +57,7 @@ pub const READS_HELD: u64 = 4;
 pub const READS_TO_EARN: u32 = 16;
 
 /// What a window costs before it answers its first read, in reads: to be opened (fstat, fstatfs, F_GETFL, lseek,
-/// signal masks), filled and given back.
+/// signal masks), filled and given back. 5 us on tmpfs, where a read of 512 bytes takes 330 ns.
 pub const WINDOW_CALLS: u32 = 16;
 
 /// What is left at least of a file from outside when the guard is asked whether it is the process' alone, in

@@ -1,10 +1,9 @@
 //! After how many small calls a file earns a buffer, by the files that this process has closed.
 //!
 //! A buffer costs as much as so many calls before it answers the first one. A file that ends soon after it got
-//! one has taken longer than without, and where there is one such file there may be a thousand. So for each number
-//! of calls that could be asked for first it is reckoned what the files so far would have taken, and the one that
-//! would have been cheapest is asked for. A file that ends early then pays nothing, and one that goes on
-//! pays for a few calls more.
+//! one has taken longer than without, and where there is one such file there may be a thousand. So each number of
+//! calls that may be asked for first is given what the files so far would have taken with it, and the cheapest one
+//! is asked for. A file that ends early then pays nothing, and one that goes on pays for a few calls more.
 
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 
@@ -20,8 +19,8 @@ const CALLS_MAX: u32 = 1 << 16;
 pub struct Run {
     /// How many there were, answered by the kernel or by a buffer.
     pub calls: u32,
-    /// Whether transfers wait for something there, so that the buffer's own are all that it costs; `None`: it
-    /// has made none.
+    /// Whether each transfer there waits for a device or a server: then a buffer costs no more than a call.
+    /// `None`: it has made no transfer.
     pub is_dear: Option<bool>,
 }
 

@@ -254,3 +254,15 @@ fn nothing_overflows() {
         }
     }
 }
+
+#[test]
+fn one_transfer_that_does_not_wait_tells_that_none_has_to() {
+    let mut meter = Meter::NEW;
+    assert_eq!(meter.is_dear(), None);
+    // However small it is.
+    meter.end(1, 1 + WAIT_NS, 100);
+    assert_eq!(meter.is_dear(), Some(true));
+    meter.end(1, WAIT_NS, 1 << 16);
+    meter.end(1, 1 + 2 * WAIT_NS, 100);
+    assert_eq!(meter.is_dear(), Some(false));
+}

@@ -66,7 +66,7 @@ pub fn end(
     records::tell_cost(file, way, cost, chosen_bytes);
 }
 
-/// Whether each transfer of a file waits for something; `None`: there was none. Its lock is held.
+/// Whether each transfer of a file waits for a device or a server; `None`: there was none. Its lock is held.
 pub fn is_dear(file: &OpenFile, way: Way) -> Option<bool> {
     with_meter(file, way, |meter| meter.is_dear())
 }

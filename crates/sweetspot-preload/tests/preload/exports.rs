@@ -254,3 +254,12 @@ fn a_process_that_buffers_nothing_pays_little() {
     assert!(written > 0 && written <= WRITTEN_BYTES_MAX, "{written} bytes");
     assert!(hooks().len() <= HOOKS_MAX, "{} hooks", hooks().len());
 }
+
+/// The tables of files and descriptors take several MiB, all of it zeros, which have no place in the file. One value in
+/// them that is not zero would bring all of that into it.
+#[test]
+fn the_tables_take_no_room_in_the_file() {
+    const BYTES_MAX: u64 = 3 << 19;
+    let bytes = std::fs::metadata(library::path()).unwrap().len();
+    assert!(bytes < BYTES_MAX, "{bytes} bytes");
+}
