@@ -4,6 +4,7 @@
 #include "log.h"
 #include "newer.h"
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -146,13 +147,38 @@ static void said(const char *what, long answer) { say("%s: %ld errno %d\n", what
 
 static void addresses(void) {
     char *arguments[] = {"true", NULL}, *bad[] = {"A=1", (char *)8, "B=2", NULL};
-    char *volatile nowhere = (char *)16;
+    char *volatile nowhere = (char *)16, *volatile nothing = NULL;
     int child;
     said("a bad text", execve("/bin/true", arguments, bad));
     said("a bad list", execve("/bin/true", arguments, (char **)nowhere));
     said("a bad path", execve(nowhere, arguments, environ));
     said("a bad text, by syscall", syscall(SYS_execve, "/bin/true", arguments, bad));
     say("a spawn: %d\n", posix_spawn(&child, "/bin/true", NULL, NULL, arguments, bad));
+    posix_spawn_file_actions_t elsewhere;
+    posix_spawn_file_actions_init(&elsewhere);
+    posix_spawn_file_actions_addchdir_np(&elsewhere, "/");
+    say("a spawn of nothing: %d\n", posix_spawn(&child, nothing, &elsewhere, NULL, arguments, environ));
+    posix_spawn_file_actions_destroy(&elsewhere);
+}
+
+/* The same of a program for another machine, which would get a list of its own, and behind LD_PRELOAD. */
+static void addresses_behind(void) {
+    char *preload = getenv("LD_PRELOAD"), *arguments[] = {"foreign", NULL};
+    preload = preload ? preload - strlen("LD_PRELOAD=") : "LD_PRELOAD_=";
+    unsigned char header[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1, [18] = 0xff, [19] = 0xff};
+    int fd = open("foreign", O_WRONLY | O_CREAT, 0755);
+    write(fd, header, sizeof header), close(fd);
+    char *sound[] = {"A=1", preload, "B=2", NULL}, *bad[] = {"A=1", preload, (char *)8, NULL};
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(pages + 4096, 4096);
+    char **torn = (char **)(pages + 4096) - 2;
+    torn[0] = preload, torn[1] = "A=1";
+    said("foreign", execve("./foreign", arguments, sound));
+    said("a bad text behind it", execve("./foreign", arguments, bad));
+    said("a list that ends in nothing", execve("./foreign", arguments, torn));
+    said("the same for a program of ours", execve("/bin/true", arguments, torn));
+    said("and a bad text", execve("/bin/true", arguments, bad));
+    munmap(pages, 4096);
 }
 
 int main(void) {
@@ -161,6 +187,7 @@ int main(void) {
     fetched(), taken();
     locks();
     addresses();
+    addresses_behind();
     say_file("warm");
     log_out();
     return 0;

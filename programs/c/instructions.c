@@ -5,6 +5,7 @@
  * `p`; `out` and `new` are written. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,13 @@ static void one_fstat(void) {
     if (fstat(fd, &status) != 0) failed();
 }
 
+/* As a shell does around each of its children. */
+static void masks_signals(void) {
+    sigset_t one, before;
+    sigemptyset(&one), sigaddset(&one, SIGCHLD);
+    if (sigprocmask(SIG_BLOCK, &one, &before) != 0 || sigprocmask(SIG_SETMASK, &before, NULL) != 0) failed();
+}
+
 /* Rights are given up once, so nothing is buffered from then on. */
 static void unbuffered_read(void) {
     static int confined;
@@ -125,6 +133,7 @@ static const struct {
     {"writes", file_of_writes, "large", NULL},
     {"tree", file_of_tree, "large", NULL},
     {"fstat", one_fstat, "large", NULL},
+    {"masks", masks_signals, "large", NULL},
     {"unbuffered", unbuffered_read, "large", NULL},
     {"fread8", fread8, "large", "r"},
     {"fread200", fread200, "large", "r"},

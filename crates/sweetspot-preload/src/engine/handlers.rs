@@ -431,6 +431,15 @@ pub fn glance(from: *const u64) -> Option<u64> {
     is_sound.then(|| unsafe { *from })
 }
 
+/// The same for what glibc looks at by itself before the kernel does: there a bad address faults here instead.
+pub fn glance_like_libc(from: *const u64) -> Option<u64> {
+    if next::has_glibc() {
+        // SAFETY: null, or an address that is the program's to answer for.
+        return (!from.is_null()).then(|| unsafe { from.read_unaligned() });
+    }
+    glance(from)
+}
+
 /// Reads a value of the program's, who may have handed over a bad address.
 pub fn peek<T: Copy>(from: *const T) -> Option<T> {
     if from.is_null() || passive() {

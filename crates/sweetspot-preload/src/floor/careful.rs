@@ -49,6 +49,17 @@ pub fn blocking(mask: u64) {
     }
 }
 
+/// Whether a change of the signal mask by `sigprocmask` with these arguments may be one that counts here,
+/// whatever the mask is.
+pub fn concerns(how: c_int, set: u64) -> bool {
+    let names = set & signals::fault_set() != 0;
+    match how {
+        libc::SIG_UNBLOCK => names && MASKED.load(Relaxed) != 0,
+        libc::SIG_SETMASK => names || MASKED.load(Relaxed) != 0,
+        _ => names,
+    }
+}
+
 /// The signal mask of this thread is about to change.
 pub fn mask_changing(change: MaskChange) {
     let blocks = |mask: u64| mask & signals::fault_set() != 0;

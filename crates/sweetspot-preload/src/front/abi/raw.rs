@@ -334,7 +334,7 @@ fn among_processes(call: &Call) -> Option<isize> {
         libc::SYS_futex if b & libc::FUTEX_PRIVATE_FLAG as usize == 0 => at_public_sync_point(next),
         libc::SYS_futex => next(),
         libc::SYS_rt_sigprocmask => {
-            signals::mask_changing(fd, b as *const u64);
+            signals::mask_changing(fd, || handlers::glance(b as *const u64));
             next()
         }
         libc::SYS_rt_sigaction => {

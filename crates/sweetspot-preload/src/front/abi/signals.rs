@@ -63,14 +63,14 @@ pub(super) fn disposition_changing(signal: c_int, handler: impl FnOnce() -> Opti
     }
 }
 
-/// Before the signal mask changes (or not): others can see it.
-pub(super) fn mask_changing(how: c_int, set: *const u64) {
-    if set.is_null() || passive() && !dispatch::release_point_matters() {
+/// Before the signal mask changes (or not) by a set that the program hands over: others can see it.
+pub(super) fn mask_changing(how: c_int, set: impl FnOnce() -> Option<u64>) {
+    let matters = dispatch::release_point_matters();
+    if passive() && !matters {
         return;
     }
-    let Some(set) = handlers::glance(set) else { return };
-    let matters = dispatch::release_point_matters();
-    if !matters && how != libc::SIG_SETMASK && set & crate::floor::signals::fault_set() == 0 {
+    let Some(set) = set() else { return };
+    if !matters && !careful::concerns(how, set) {
         return;
     }
     let change = MaskChange::by(how, set);
@@ -83,7 +83,7 @@ pub(super) fn mask_changing(how: c_int, set: *const u64) {
 macro_rules! masks {
     ($($name:ident)*) => {$(hook! {
         fn $name(how: c_int, set: *const u64, old: Pointer) -> c_int, next => {
-            mask_changing(how, set);
+            mask_changing(how, || handlers::glance_like_libc(set));
             next(how, set, old)
         }
     })*};

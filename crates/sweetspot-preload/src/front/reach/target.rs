@@ -17,7 +17,7 @@ use core::ffi::c_char;
 use libc::{Elf64_Ehdr, Elf64_Phdr};
 use sweetspot_core::{linkers, policy};
 
-use self::environment::{Names, elements, readable_text, sound_entries, without};
+use self::environment::{Names, elements, readable_text, variable, without};
 use crate::engine::spawns::is_filtered;
 use crate::floor::atomic::single_threaded;
 use crate::floor::{aside, proc, sys};
@@ -67,8 +67,8 @@ impl Target {
 
 /// The folders in which programs are looked for.
 fn own_path_folders() -> impl Iterator<Item = &'static [u8]> {
-    let mut own = sound_entries(own_environment());
-    let given = own.find_map(|entry| entry.strip_prefix(b"PATH="));
+    const NAME: &[u8] = b"PATH=";
+    let given = variable(own_environment(), NAME).map(|path| &path[NAME.len()..]);
     given.unwrap_or(b"/bin:/usr/bin").split(|byte| *byte == b':')
 }
 

@@ -1,6 +1,7 @@
 //! Environments that others hand over: whether they name our library, and copies without it.
 #![allow(unsafe_code)]
 
+use core::cell::Cell;
 use core::ffi::c_char;
 use core::mem::MaybeUninit;
 
@@ -20,21 +21,11 @@ const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const LEFT_OUT: [&[u8]; 3] = [b"SWEETSPOT_LEDGER=", b"SWEETSPOT_SUMMARY=", b"SWEETSPOT_FILTERS="];
 
 impl Names {
-    /// None: the environment does not name our library, or there is a bad address in it: then the
-    /// kernel must say so.
+    /// None: the environment does not name our library, or there is a bad address before the place where it
+    /// would: then the kernel must say so.
     pub(super) fn of(given: Environment) -> Option<Names> {
         let ours = next::own_path()?;
-        let (mut preload, mut sound) = (None, true);
-        for entry in entries(given) {
-            match entry {
-                Ok(entry) if preload.is_none() && entry.starts_with(PRELOAD) => {
-                    preload = Some(entry);
-                }
-                Ok(_) => {}
-                Err(BadAddress) => sound = false,
-            }
-        }
-        let preload = preload.filter(|_| sound)?;
+        let preload = variable(given, PRELOAD)?;
         elements(preload).any(|element| element == ours).then_some(Names { preload, ours })
     }
 }
@@ -44,7 +35,7 @@ struct BadAddress;
 
 /// Pages that were found to be readable, the last one in each place: the texts of an environment lie on a few.
 struct Readable {
-    pages: [usize; PAGES],
+    pages: [Cell<usize>; PAGES],
 }
 
 /// As many pages are remembered.
@@ -58,39 +49,66 @@ const PAGE_BYTES: usize = 4096;
 
 impl Readable {
     fn new() -> Readable {
-        Readable { pages: [NO_PAGE; PAGES] }
+        Readable { pages: [const { Cell::new(NO_PAGE) }; PAGES] }
     }
 
     /// Whether this address can be read.
-    fn is(&mut self, address: usize) -> bool {
+    fn is(&self, address: usize) -> bool {
         let page = address / PAGE_BYTES;
-        let known = &mut self.pages[page % PAGES];
-        if *known != page && sys::is_readable(address) {
-            *known = page;
+        let known = &self.pages[page % PAGES];
+        if known.get() != page && sys::is_readable(address) {
+            known.set(page);
         }
-        *known == page
+        known.get() == page
     }
 
-    /// The text that begins here, if all of it can be read.
-    fn text(&mut self, text: *const c_char) -> Result<&'static [u8], BadAddress> {
-        let start = text as usize;
-        let mut end = start;
+    /// Whether the text at an address begins so.
+    fn begins(&self, text: *const c_char, with: &[u8]) -> bool {
+        with.iter().enumerate().all(|(index, byte)| {
+            let at = text.wrapping_add(index).cast::<u8>();
+            // SAFETY: it can be read, and is the caller's until the program has started.
+            self.is(at as usize) && unsafe { *at } == *byte
+        })
+    }
+
+    /// The text at an address, if all of it can be read.
+    fn text(&self, text: *const c_char) -> Result<&'static [u8], BadAddress> {
+        let start = text.cast::<u8>();
+        let mut len = 0;
         loop {
-            if !self.is(end) {
+            let at = start.wrapping_add(len);
+            if !self.is(at as usize) {
                 return Err(BadAddress);
             }
-            let page_end = (end / PAGE_BYTES + 1).saturating_mul(PAGE_BYTES);
-            while end < page_end {
-                // SAFETY: the page can be read, and is the caller's until the program has started.
-                if unsafe { *(end as *const u8) } == 0 {
-                    // SAFETY: as above, from the first byte to this one.
-                    return Ok(unsafe {
-                        core::slice::from_raw_parts(start as *const u8, end - start)
-                    });
+            // SAFETY: as in `begins`, from the first byte to this one.
+            unsafe {
+                if *at == 0 {
+                    return Ok(core::slice::from_raw_parts(start, len));
                 }
-                end += 1;
             }
+            len += 1;
         }
+    }
+
+    /// The words of an environment: where its texts are. The first bad address among the words' own ends it.
+    fn entries(
+        &self,
+        given: Environment,
+    ) -> impl Iterator<Item = Result<*const c_char, BadAddress>> {
+        let mut bad = given.is_null();
+        (0..).map_while(move |index| {
+            if bad {
+                return None;
+            }
+            let place = given.wrapping_add(index);
+            bad = !place.is_aligned() || !self.is(place as usize);
+            if bad {
+                return Some(Err(BadAddress));
+            }
+            // SAFETY: it can be read, and is aligned, so it lies in one page.
+            let entry = unsafe { *place };
+            (!entry.is_null()).then_some(Ok(entry))
+        })
     }
 }
 
@@ -99,33 +117,11 @@ pub(super) fn readable_text(text: *const c_char) -> Option<&'static [u8]> {
     Readable::new().text(text).ok()
 }
 
-/// The texts of an environment, up to the first bad address.
-fn entries(given: Environment) -> impl Iterator<Item = Result<&'static [u8], BadAddress>> {
-    let mut readable = Readable::new();
-    let mut ended = given.is_null();
-    (0..).map_while(move |index| {
-        if ended {
-            return None;
-        }
-        let place = given.wrapping_add(index);
-        if !place.is_aligned() || !readable.is(place as usize) {
-            ended = true;
-            return Some(Err(BadAddress));
-        }
-        // SAFETY: it can be read, and is aligned, so it lies in one page.
-        let entry = unsafe { *place };
-        if entry.is_null() {
-            return None;
-        }
-        let text = readable.text(entry);
-        ended = text.is_err();
-        Some(text)
-    })
-}
-
-/// The texts of an environment that has none.
-pub(super) fn sound_entries(given: Environment) -> impl Iterator<Item = &'static [u8]> {
-    entries(given).map_while(Result::ok)
+/// The text of the first variable that begins so; `None`: there is none, or it cannot be read.
+pub(super) fn variable(given: Environment, begin: &[u8]) -> Option<&'static [u8]> {
+    let readable = Readable::new();
+    let mut entries = readable.entries(given).map_while(Result::ok);
+    readable.text(entries.find(|entry| readable.begins(*entry, begin))?).ok()
 }
 
 /// The libraries that a text `LD_PRELOAD=...` names.
@@ -143,7 +139,8 @@ pub(super) fn without<R>(
     names: &Names,
     start: impl FnOnce(Option<Environment>) -> R,
 ) -> R {
-    let count = sound_entries(given).count() + 1;
+    // One with a bad address is the kernel's to refuse.
+    let Some(count) = words(given) else { return start(None) };
     let bytes = (count + names.preload.len() / 8 + 1) * size_of::<usize>();
     let Some(memory) = sys::map_memory(bytes) else {
         return match bytes <= SMALL_BYTES {
@@ -156,6 +153,11 @@ pub(super) fn without<R>(
     // SAFETY: mapped above, and nobody's any more.
     unsafe { sys::syscall!(SYS_munmap, memory, bytes) };
     answer
+}
+
+/// How many words an environment has, with the one that ends it; `None`: there is a bad address among theirs.
+fn words(given: Environment) -> Option<usize> {
+    Readable::new().entries(given).try_fold(1, |count, entry| entry.ok().map(|_| count + 1))
 }
 
 /// An environment that is put on the stack where no memory is to be had: under a limit on addresses
@@ -190,13 +192,15 @@ unsafe fn copy_without(
         let list = memory.cast::<*const c_char>();
         let text = memory.add(count * size_of::<usize>());
         let others = write_without(names, text);
+        let readable = Readable::new();
         let mut kept = 0;
-        for (index, entry) in sound_entries(given).take(count - 1).enumerate() {
-            let is_preload = entry.starts_with(PRELOAD);
-            if is_preload && !others || LEFT_OUT.iter().any(|name| entry.starts_with(name)) {
+        for entry in readable.entries(given).map_while(Result::ok).take(count - 1) {
+            let begins = |name: &[u8]| readable.begins(entry, name);
+            let is_preload = begins(PRELOAD);
+            if is_preload && !others || LEFT_OUT.into_iter().any(begins) {
                 continue;
             }
-            list.add(kept).write(if is_preload { text.cast() } else { *given.add(index) });
+            list.add(kept).write(if is_preload { text.cast() } else { entry });
             kept += 1;
         }
         list.add(kept).write(core::ptr::null());
