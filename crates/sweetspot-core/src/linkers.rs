@@ -6,6 +6,7 @@ const KNOWN: [&[u8]; 6] = [b"ld-linux", b"ld-musl-", b"ld-lsb", b"ld.so.", b"ld6
 
 /// Whether the dynamic linker at this path is one of a C library that the preload library knows. A zero
 /// ends the path.
+#[inline(always)]
 pub fn is_known(path: &[u8]) -> bool {
     let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();

@@ -35,6 +35,7 @@ pub enum Parsed {
 }
 
 /// Reads a buffer size. Surrounding ASCII white space is ignored.
+#[inline(always)]
 pub fn parse(text: &[u8]) -> Parsed {
     let text = text.trim_ascii();
     if text.eq_ignore_ascii_case(b"auto") {

@@ -25,6 +25,7 @@ pub(super) fn note_asked(file: &OpenFile, by: Option<&Mapped>) {
 }
 
 /// Lets go of a file's entry: nothing is pending, or what is cannot be written.
+#[unsafe(link_section = ".text.startup")]
 pub fn let_go(file: &OpenFile) {
     if let Some((entry, (write_buffer, write_buffer_bytes))) = file.attachment.let_go() {
         if waiting_of(entry.word.load(Relaxed)) > 0 {

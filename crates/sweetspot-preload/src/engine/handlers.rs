@@ -190,6 +190,7 @@ fn is_ours(action: &Action) -> bool {
 }
 
 /// Puts our handler in front of what the kernel has now.
+#[unsafe(link_section = ".text.startup")]
 fn put_in_front(signal: c_int) {
     let Some(program) = kernel_action(signal, None) else { return };
     let is_handler = program.handler != libc::SIG_DFL && program.handler != libc::SIG_IGN;
@@ -301,6 +302,7 @@ fn tells_of_death(signal: c_int) -> bool {
 }
 
 #[cold]
+#[unsafe(link_section = ".text.startup")]
 fn uncover_followed(signal: c_int) -> Uncovered {
     if is_spawned_child() {
         // Its actions are its own, but this memory is its parent's: it goes without ours.

@@ -18,6 +18,7 @@ const TRANSITION: u64 = 1;
 
 impl OpenFile {
     /// Takes its lock. Signals must be blocked. See the module documentation for who may hold it.
+    #[unsafe(link_section = ".text.startup")]
     pub fn hold(&'static self) -> Held {
         lane::close();
         let me = sys::thread_pointer();

@@ -216,6 +216,7 @@ pub fn closes_alone(fd: i32) -> bool {
 
 /// Ends what is known of a descriptor, whose number may now mean something else. What a close of it is still to say,
 /// as an error number; 0: nothing.
+#[unsafe(link_section = ".text.startup")]
 pub fn forget(fd: i32) -> i32 {
     let Some(word) = table::word(fd) else { return 0 };
     if has_stdio_rules()
@@ -443,6 +444,7 @@ pub fn hand_over_content(fd: i32) -> Option<i32> {
 }
 
 /// The same for a descriptor, unless it means another file by now.
+#[unsafe(link_section = ".text.startup")]
 pub fn failing_descriptor(fd: i32) -> Option<i32> {
     if !flush::any_failed() {
         return None;

@@ -29,6 +29,7 @@ pub enum Next {
 }
 
 /// Quiesces the open file of a descriptor, if it has one.
+#[unsafe(link_section = ".text.startup")]
 pub fn quiesce(fd: i32, next: Next) {
     let (file, word) = loop {
         wait_for_transition(fd);
@@ -77,6 +78,7 @@ pub fn wait_for_transition(fd: i32) {
 const TRIES_MAX: u32 = 16;
 
 /// Quiesces a file whose lock is held.
+#[unsafe(link_section = ".text.startup")]
 pub fn quiesce_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
     if file.is_buffered() {
         let is_ours = file.is_on();

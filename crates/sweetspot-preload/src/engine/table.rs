@@ -131,18 +131,25 @@ pub fn opened(fd: i32, flags: u64) {
 #[inline(always)]
 pub fn all() -> impl Iterator<Item = i32> {
     const GROUP: usize = 8;
-    let groups = TABLE.words.as_chunks::<GROUP>().0;
-    let used = (HIGHEST.load(Relaxed) as usize).div_ceil(GROUP);
-    let word_of = |word: &AtomicU64| word.load(Relaxed);
-    (0..)
-        .step_by(GROUP)
-        .zip(&groups[..used.min(groups.len())])
-        .filter(move |(_, group)| {
-            group.iter().map(word_of).fold(UNKNOWN, |all, word| all | word) != UNKNOWN
-        })
-        .flat_map(|(first, group)| (first..).zip(group))
-        .filter(move |(_, word)| word_of(word) != UNKNOWN)
-        .map(|(fd, _)| fd)
+    let is_known = |word: &AtomicU64| word.load(Relaxed) != UNKNOWN;
+    let known_in = move |fd, count| {
+        TABLE.words.get(fd..fd + count).is_some_and(|words| words.iter().any(is_known))
+    };
+    let (mut next, end) = (0, HIGHEST.load(Relaxed) as usize);
+    core::iter::from_fn(move || {
+        while next < end {
+            let fd = next;
+            if fd % GROUP == 0 && !known_in(fd, GROUP) {
+                next += GROUP;
+                continue;
+            }
+            next += 1;
+            if known_in(fd, 1) {
+                return Some(fd as i32);
+            }
+        }
+        None
+    })
 }
 
 /// The bits of a word, and of all that concerns its calls, that are those of `LEARNING` where nothing has to

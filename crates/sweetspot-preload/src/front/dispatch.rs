@@ -258,6 +258,7 @@ pub fn perhaps_made(fd: i32) {
 }
 
 /// Before a descriptor is closed; the error with which that is to fail after it was done, or 0.
+#[unsafe(link_section = ".text.startup")]
 pub fn closing(fd: i32) -> i32 {
     if is_observed() {
         observer::closed(fd);
@@ -390,6 +391,7 @@ pub fn syncs() {
 }
 
 /// Before a fork. To be followed by `after_fork` in both processes.
+#[unsafe(link_section = ".text.startup")]
 pub fn before_fork() {
     if !is_observed() {
         return children::before_fork();
@@ -401,6 +403,7 @@ pub fn before_fork() {
 }
 
 /// After a fork, in the parent (`child` > 0 or an error) and in the child (0).
+#[unsafe(link_section = ".text.startup")]
 pub fn after_fork(child: i32) {
     children::after_fork(child);
     if child == 0 {
@@ -421,6 +424,7 @@ pub fn before_spawn(actions: usize) {
 }
 
 /// Before this process becomes another program; it goes on if that fails.
+#[unsafe(link_section = ".text.startup")]
 pub fn before_exec() {
     if is_observed() { observer::ending(None) } else { children::before_exec() }
 }

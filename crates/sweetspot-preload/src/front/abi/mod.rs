@@ -70,12 +70,15 @@ macro_rules! hook {
 /// is saved for what is rare.
 macro_rules! hook_in_two {
     (
+        $(#[$doc:meta])*
         fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty, $next:ident
         if $first:pat = $condition:expr => $body:block
         else $otherwise:block
     ) => {
         hook! {
+            $(#[$doc])*
             fn $name($($arg: $type),*) -> $ret, _any => {
+                $(#[$doc])*
                 #[inline(never)]
                 unsafe extern "C" fn otherwise($($arg: $type),*) -> $ret {
                     let $next = calls!($name::next() => ($($arg: $type),*) -> $ret);

@@ -90,6 +90,7 @@ creats! { creat creat64 }
 
 macro_rules! closes {
     ($($name:ident)*) => {$(hook_in_two! {
+        #[unsafe(link_section = ".text.startup")]
         fn $name(fd: c_int) -> c_int, next
         if true = life::closes_alone(fd) => { next(fd) } else {
             match dispatch::closing(fd) {

@@ -22,6 +22,7 @@ use crate::front::reach::target::{self, Environment, Target};
 
 macro_rules! forks {
     ($($name:ident)*) => {$(hook! {
+        #[unsafe(link_section = ".text.startup")]
         fn $name() -> c_int, next => {
             // What a child calls next. They are looked up here once, and not in each child.
             let _ = (execve::next(), _exit::next());
@@ -49,6 +50,7 @@ pub(super) fn becoming<R>(
 
 macro_rules! execs {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $environment:ident, $target:expr;)*) => {$(hook! {
+        #[unsafe(link_section = ".text.startup")]
         fn $name($($arg: $type,)* $environment: Environment) -> c_int, next => {
             becoming($target, $environment, |changed| {
                 next($($arg,)* changed.unwrap_or($environment))

@@ -64,6 +64,7 @@ pub(super) fn disposition_changing(signal: c_int, handler: impl FnOnce() -> Opti
 }
 
 /// Before the signal mask changes (or not) by a set that the program hands over: others can see it.
+#[unsafe(link_section = ".text.startup")]
 pub(super) fn mask_changing(how: c_int, set: impl FnOnce() -> Option<u64>) {
     let matters = dispatch::release_point_matters();
     if passive() && !matters {
@@ -82,6 +83,7 @@ pub(super) fn mask_changing(how: c_int, set: impl FnOnce() -> Option<u64>) {
 
 macro_rules! masks {
     ($($name:ident)*) => {$(hook! {
+        #[unsafe(link_section = ".text.startup")]
         fn $name(how: c_int, set: *const u64, old: Pointer) -> c_int, next => {
             mask_changing(how, || handlers::glance_like_libc(set));
             next(how, set, old)
@@ -136,6 +138,7 @@ dispositions! {
 
 macro_rules! actions {
     ($($name:ident)*) => {$(hook! {
+        #[unsafe(link_section = ".text.startup")]
         fn $name(signal: c_int, new: Pointer, old: Pointer) -> c_int, next => {
             if new.is_null() {
                 let answer = next(signal, new, old);

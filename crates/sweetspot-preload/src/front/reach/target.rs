@@ -106,6 +106,7 @@ pub fn start_shell<R>(shell: impl FnOnce() -> R) -> R {
 
 /// Whether the program is one that must start without us.
 #[inline(never)]
+#[unsafe(link_section = ".text.startup")]
 fn is_harmed(target: Target, names: &Names) -> bool {
     if sys::address_or_data_bytes_max() < policy::ADDRESS_BYTES_MIN {
         // The linker would print an error where there is no room for us.
@@ -120,12 +121,16 @@ fn is_harmed(target: Target, names: &Names) -> bool {
         // It may be one that would be.
         Target::Unknown => return true,
     };
-    let look = || {
-        let can_be_read = can_be_read(names.ours)?;
-        Some(!can_be_read || File::of(target).is_some_and(File::starts_what_is_harmed))
-    };
     // Where nobody can look: as given.
-    aside::look(keep, look).unwrap_or(false)
+    aside::look(keep, || has_harmed_file(target, names)).unwrap_or(false)
+}
+
+/// The same of its file. `None`: nothing can be opened now.
+#[unsafe(link_section = ".text.startup")]
+#[inline(never)]
+fn has_harmed_file(target: Target, names: &Names) -> Option<bool> {
+    let can_be_read = can_be_read(names.ours)?;
+    Some(!can_be_read || File::of(target).is_some_and(File::starts_what_is_harmed))
 }
 
 /// Whether a library is AddressSanitizer's, which must be the first.
@@ -306,6 +311,7 @@ impl File {
     /// Whether a library that the program names is AddressSanitizer's. Where it is part of the
     /// program itself (`-static-libasan`), it does not mind.
     #[inline(never)]
+    #[unsafe(link_section = ".text.startup")]
     fn needs_sanitizer(&self, dynamic: &Elf64_Phdr, segments: &[u8]) -> bool {
         const DT_NEEDED: u64 = 1;
         const DT_STRTAB: u64 = 5;

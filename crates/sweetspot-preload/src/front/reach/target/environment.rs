@@ -23,6 +23,7 @@ const LEFT_OUT: [&[u8]; 3] = [b"SWEETSPOT_LEDGER=", b"SWEETSPOT_SUMMARY=", b"SWE
 impl Names {
     /// None: the environment does not name our library, or there is a bad address before the place where it
     /// would: then the kernel must say so.
+    #[unsafe(link_section = ".text.startup")]
     pub(super) fn of(given: Environment) -> Option<Names> {
         let ours = next::own_path()?;
         let preload = variable(given, PRELOAD)?;
@@ -118,6 +119,7 @@ pub(super) fn readable_text(text: *const c_char) -> Option<&'static [u8]> {
 }
 
 /// The text of the first variable that begins so; `None`: there is none, or it cannot be read.
+#[unsafe(link_section = ".text.startup")]
 pub(super) fn variable(given: Environment, begin: &[u8]) -> Option<&'static [u8]> {
     let readable = Readable::new();
     let mut entries = readable.entries(given).map_while(Result::ok);
