@@ -37,7 +37,9 @@ impl Sharing {
 struct Named {
     /// The address of the list; 0: free.
     actions: AtomicUsize,
-    fd: AtomicI32,
+    /// Each bit the other way, so that none is zero: the table takes no room in the file, nor in the page that is
+    /// written at the start.
+    not_fd: AtomicI32,
 }
 
 /// More than all the lists that a program keeps at a time have; beyond, every spawn by a list counts
@@ -45,7 +47,7 @@ struct Named {
 const NAMED_MAX: usize = 256;
 
 static NAMED: [Named; NAMED_MAX] =
-    [const { Named { actions: AtomicUsize::new(0), fd: AtomicI32::new(-1) } }; NAMED_MAX];
+    [const { Named { actions: AtomicUsize::new(0), not_fd: AtomicI32::new(0) } }; NAMED_MAX];
 
 #[unsafe(link_section = ".data")]
 static NAMED_TOO_MANY: AtomicBool = AtomicBool::new(false);
@@ -64,7 +66,7 @@ pub fn named_in_actions(actions: usize, fd: i32) {
     let is_free =
         |named: &&Named| named.actions.compare_exchange(0, actions, Relaxed, Relaxed).is_ok();
     match NAMED.iter().find(is_free) {
-        Some(named) => named.fd.store(fd, Relaxed),
+        Some(named) => named.not_fd.store(!fd, Relaxed),
         None => NAMED_TOO_MANY.store(true, Relaxed),
     }
 }
@@ -83,7 +85,7 @@ pub fn forget_actions(actions: usize) {
     }
     for named in &NAMED {
         if named.actions.load(Relaxed) == actions {
-            named.fd.store(-1, Relaxed);
+            named.not_fd.store(0, Relaxed);
             named.actions.store(0, Relaxed);
         }
     }
@@ -92,7 +94,7 @@ pub fn forget_actions(actions: usize) {
 /// Whether a list of file actions duplicates a descriptor.
 pub fn is_named(actions: usize, fd: i32) -> bool {
     let is_it =
-        |named: &Named| named.actions.load(Relaxed) == actions && named.fd.load(Relaxed) == fd;
+        |named: &Named| named.actions.load(Relaxed) == actions && named.not_fd.load(Relaxed) == !fd;
     let is_copy = || LISTS.iter().all(|list| list.load(Relaxed) != actions);
     actions != 0 && (NAMED_TOO_MANY.load(Relaxed) || NAMED.iter().any(is_it) || is_copy())
 }

@@ -17,8 +17,8 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use self::names::{gnu_hash, lookup_in};
-use self::objects::{LinkMap, loaded, own_dynamic};
 pub use self::objects::{Object, whole_pages};
+use self::objects::{loaded, own_dynamic};
 
 /// The address of a function behind ours, found when first asked for.
 ///
@@ -94,11 +94,11 @@ unsafe extern "C" fn missing() -> isize {
 /// Objects that are looked through: those after ours in the order of loading. Of more than these,
 /// only the C library is looked through, in the last place. That many, because the list is written at
 /// the start and lies in the page that is written then.
-const OBJECTS_MAX: usize = 160;
+const OBJECTS_MAX: usize = 256;
 
 #[unsafe(link_section = ".data")]
-static OBJECTS: [Object; OBJECTS_MAX] =
-    [const { Object { base: AtomicUsize::new(0), dynamic: AtomicUsize::new(0) } }; OBJECTS_MAX];
+static OBJECTS: [AtomicPtr<Object>; OBJECTS_MAX] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; OBJECTS_MAX];
 #[unsafe(link_section = ".data")]
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// See `needs_uring`.
@@ -109,7 +109,7 @@ static NEEDS_URING: AtomicBool = AtomicBool::new(false);
 static HAS_GLIBC: AtomicBool = AtomicBool::new(false);
 /// This library, as the loader keeps it.
 #[unsafe(link_section = ".data")]
-static OWN: AtomicPtr<LinkMap> = AtomicPtr::new(core::ptr::null_mut());
+static OWN: AtomicPtr<Object> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The path by which this library was loaded; `None` before the start.
 pub fn own_path() -> Option<&'static [u8]> {
@@ -117,7 +117,7 @@ pub fn own_path() -> Option<&'static [u8]> {
 }
 
 /// This library; `None` before the start.
-fn own() -> Option<&'static LinkMap> {
+fn own() -> Option<&'static Object> {
     // SAFETY: null, or the loader's record, which stays: it never unloads us.
     unsafe { OWN.load(Relaxed).as_ref() }
 }
@@ -146,8 +146,7 @@ pub fn take_objects() {
         if is_uring(name) {
             NEEDS_URING.store(true, Relaxed);
         }
-        OBJECTS[place].base.store(map.base, Relaxed);
-        OBJECTS[place].dynamic.store(map.dynamic, Relaxed);
+        OBJECTS[place].store(core::ptr::from_ref(map).cast_mut(), Relaxed);
         count = place + 1;
     }
     COUNT.store(count, Relaxed);
@@ -159,7 +158,7 @@ const VALGRIND: &[u8] = b"vgpreload_";
 /// Whether valgrind runs this program: it takes a question for a bad address for the use of one.
 pub fn is_under_valgrind() -> bool {
     let before_us = loaded().take_while(|map| map.dynamic != own_dynamic());
-    let mut names = before_us.filter_map(LinkMap::path).map(file_name);
+    let mut names = before_us.filter_map(Object::path).map(file_name);
     names.any(|name| name.starts_with(VALGRIND))
 }
 
@@ -202,13 +201,15 @@ pub fn data_is_libcs() -> bool {
 
 /// Whether an address lies in the C library.
 pub fn is_in_libc(address: usize) -> bool {
-    objects().iter().any(|object| object.holds(address) && object.is_libcs())
+    objects().any(|object| object.holds(address) && object.is_libcs())
 }
 
 /// What stands in front of libc's function of this name: the address of our own; 0: nothing.
 pub fn hook(name: &CStr) -> usize {
-    // Where this is asked before our constructor.
-    objects();
+    if COUNT.load(Relaxed) == 0 {
+        // Before our constructor.
+        take_objects();
+    }
     // SAFETY: the loader's record of this library.
     own().map_or(0, |own| unsafe { lookup_in(own.base, own.dynamic, name, gnu_hash(name)) })
 }
@@ -227,16 +228,16 @@ pub enum After {
 /// Asks for the next definition of `name` behind the code at `address`. Ours have no versions: where
 /// one is asked for they are passed over.
 pub fn after(address: usize, name: &CStr, has_version: bool) -> After {
-    let asks = objects().iter().position(|object| object.holds(address));
-    let is_before = |map: &&LinkMap| map.dynamic != own_dynamic();
-    if asks.is_none() && !loaded().take_while(is_before).any(|map| Object::of(map).holds(address)) {
+    let asks = objects().position(|object| object.holds(address));
+    let is_before = |object: &&Object| object.dynamic != own_dynamic();
+    if asks.is_none() && !loaded().take_while(is_before).any(|object| object.holds(address)) {
         return After::Unknown;
     }
-    let behind = asks.map_or(objects(), |asks| &objects()[asks + 1..]);
-    let is_behind = |found: Found| behind.iter().any(|each| core::ptr::eq(each, found.object));
+    let mut behind = objects().skip(asks.map_or(0, |asks| asks + 1));
+    let mut is_behind = |found: Found| behind.any(|each| core::ptr::eq(each, found.object));
     match asks.is_some() || has_version {
         // Nobody stands between them.
-        true if is_libcs(name) && find(name).is_some_and(is_behind) => After::Libcs,
+        true if is_libcs(name) && find(name).is_some_and(&mut is_behind) => After::Libcs,
         _ => After::Other,
     }
 }
@@ -267,23 +268,23 @@ pub fn lookup(name: &CStr) -> usize {
 }
 
 /// The objects behind ours.
-fn objects() -> &'static [Object] {
+fn objects() -> impl Iterator<Item = &'static Object> {
     if COUNT.load(Relaxed) == 0 {
         // Called before our constructor, by another library's.
         take_objects();
     }
-    &OBJECTS[..COUNT.load(Relaxed)]
+    // SAFETY: null, or the loader's record, which stays: it never unloads what was there at the start.
+    let object = |place: &AtomicPtr<Object>| unsafe { place.load(Relaxed).as_ref() };
+    OBJECTS[..COUNT.load(Relaxed)].iter().filter_map(object)
 }
 
 /// The first definition of `name` behind ours.
 pub fn find(name: &CStr) -> Option<Found> {
     let hash = gnu_hash(name);
-    objects().iter().find_map(|object| {
+    objects().find_map(|object| {
         // SAFETY: the object is a loaded library, kept loaded because the program was linked
         // against it.
-        let address = unsafe {
-            lookup_in(object.base.load(Relaxed), object.dynamic.load(Relaxed), name, hash)
-        };
+        let address = unsafe { lookup_in(object.base, object.dynamic, name, hash) };
         (address != 0).then_some(Found { address, object })
     })
 }

@@ -3,7 +3,6 @@
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use libc::{Elf64_Ehdr, Elf64_Phdr};
 
@@ -11,31 +10,25 @@ use super::names::Names;
 use super::{find, lookup};
 use crate::arch;
 
-/// A loaded library.
-pub struct Object {
-    pub(super) base: AtomicUsize,
-    pub(super) dynamic: AtomicUsize,
-}
-
-/// What a loader keeps of an object for debuggers (`<link.h>`): the same with glibc and musl.
+/// A loaded library: what a loader keeps of it for debuggers (`<link.h>`), the same with glibc and musl.
 #[repr(C)]
-pub(super) struct LinkMap {
+pub struct Object {
     pub(super) base: usize,
     path: *const c_char,
     pub(super) dynamic: usize,
-    next: *const LinkMap,
+    next: *const Object,
 }
 
 /// Where debuggers find the list.
 #[repr(C)]
 struct Debug {
     _version: c_int,
-    first: *const LinkMap,
+    first: *const Object,
 }
 
 /// All loaded objects, the program first, in the order of loading. What was there at the start stays
 /// where it is.
-pub(super) fn loaded() -> impl Iterator<Item = &'static LinkMap> {
+pub(super) fn loaded() -> impl Iterator<Item = &'static Object> {
     let debug = match arch::address_if_any!("_r_debug") {
         0 => match arch::address_if_any!("_dl_debug_addr") {
             0 => core::ptr::null(),
@@ -47,11 +40,11 @@ pub(super) fn loaded() -> impl Iterator<Item = &'static LinkMap> {
     // SAFETY: the loader's record, which it fills before any code of the program runs.
     let first = unsafe { debug.as_ref() }.map_or(core::ptr::null(), |debug| debug.first);
     // SAFETY: an object of its list, or the end of that.
-    let object = |at: *const LinkMap| unsafe { at.as_ref() };
-    core::iter::successors(object(first), move |map| object(map.next))
+    let next = |at: *const Object| unsafe { at.as_ref() };
+    core::iter::successors(next(first), move |object| next(object.next))
 }
 
-impl LinkMap {
+impl Object {
     pub(super) fn path(&self) -> Option<&'static [u8]> {
         // SAFETY: a string of the loader's, which keeps it as long as the object.
         (!self.path.is_null()).then(|| unsafe { CStr::from_ptr(self.path) }.to_bytes())
@@ -67,10 +60,6 @@ pub(super) fn own_dynamic() -> usize {
 }
 
 impl Object {
-    pub(super) fn of(map: &LinkMap) -> Object {
-        Object { base: AtomicUsize::new(map.base), dynamic: AtomicUsize::new(map.dynamic) }
-    }
-
     /// Whether it is the C library, or one of the parts of which glibc consisted before 2.34.
     pub(super) fn is_libcs(&self) -> bool {
         // A function that nobody stands in front of.
@@ -86,12 +75,12 @@ impl Object {
     /// The name that it gives itself.
     fn name(&self) -> &'static [u8] {
         // SAFETY: a loaded library that stays.
-        unsafe { Names::of(self.base.load(Relaxed), self.dynamic.load(Relaxed)).own_name() }
+        unsafe { Names::of(self.base, self.dynamic).own_name() }
     }
 
     /// Its program headers; none where its first page does not hold them.
     fn segments(&self) -> &'static [Elf64_Phdr] {
-        let base = self.base.load(Relaxed);
+        let base = self.base;
         if base == 0 {
             // A program that is at a place of its own.
             return program_headers();
@@ -109,7 +98,7 @@ impl Object {
     }
 
     fn addresses(&self, segment: &Elf64_Phdr) -> Range<usize> {
-        let start = self.base.load(Relaxed).wrapping_add(segment.p_vaddr as usize);
+        let start = self.base.wrapping_add(segment.p_vaddr as usize);
         start..start.wrapping_add(segment.p_memsz as usize)
     }
 

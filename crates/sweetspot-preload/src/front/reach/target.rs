@@ -133,6 +133,14 @@ fn has_harmed_file(target: Target, names: &Names) -> Option<bool> {
     Some(!can_be_read || File::of(target).is_some_and(File::starts_what_is_harmed))
 }
 
+/// Whether a dynamic linker is one of a C library that is not known. A path that is longer is not looked at to its
+/// end.
+#[unsafe(link_section = ".text.startup")]
+#[inline(never)]
+fn is_unknown(linker: &[u8]) -> bool {
+    linker.len() < LINKER_BYTES_MAX && !linkers::is_known(linker)
+}
+
 /// Whether a library is AddressSanitizer's, which must be the first.
 fn is_address_sanitizer(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
@@ -251,6 +259,7 @@ impl File {
 
     /// Calls `then` with `bytes` at `at`, at most [`PART_BYTES_MAX`], or as many as there are: where they lie in
     /// the start of the file, which is known, they need no room of their own.
+    #[inline(always)]
     fn with<R>(&self, head: &[u8], at: u64, bytes: usize, then: impl FnOnce(&[u8]) -> R) -> R {
         let start = usize::try_from(at).unwrap_or(usize::MAX);
         match head.get(start..).and_then(|rest| rest.get(..bytes)) {
@@ -297,8 +306,6 @@ impl File {
     /// The same of its segments.
     fn has_segments_that_harm(&self, segments: &[u8], head: &[u8]) -> bool {
         let of_type = |wanted| each_segment(segments).find(|segment| segment.p_type == wanted);
-        // A path that is longer is not looked at to its end.
-        let is_unknown = |name: &[u8]| name.len() < LINKER_BYTES_MAX && !linkers::is_known(name);
         let has_unknown = |linker: Elf64_Phdr| {
             let bytes = (linker.p_filesz as usize).min(LINKER_BYTES_MAX);
             self.with(head, linker.p_offset, bytes, is_unknown)
