@@ -278,6 +278,7 @@ fn what_is_written_at_the_start_lies_in_one_page() {
     });
     let (written, none) = (pages.next().expect("data"), pages.next());
     assert!(none.is_none(), "one segment of data");
-    assert!(written.p_vaddr(endian) % PAGE_BYTES == 0, "it begins with a page");
-    assert!(written.p_filesz(endian) <= PAGE_BYTES, "{} bytes", written.p_filesz(endian));
+    let (begin, bytes) = (written.p_vaddr(endian), written.p_filesz(endian));
+    let page_of = |address| address / PAGE_BYTES;
+    assert_eq!(page_of(begin), page_of(begin + bytes - 1), "{bytes} bytes at {begin:#x}");
 }
