@@ -17,8 +17,8 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use self::names::{gnu_hash, lookup_in};
+use self::objects::loaded;
 pub use self::objects::{Object, whole_pages};
-use self::objects::{loaded, own_dynamic};
 
 /// The address of a function behind ours, found when first asked for.
 ///
@@ -77,9 +77,10 @@ fn lookup_without_64(name: &CStr) -> usize {
 /// with another one after its start.
 fn lookup_later(name: &CStr) -> usize {
     let hash = gnu_hash(name);
-    let behind = loaded().skip_while(|map| map.dynamic != own_dynamic()).skip(1);
+    let behind = loaded().skip_while(|object| !object.is_ours()).skip(1);
     // SAFETY: a loaded library; the caller's, or one that it needs.
-    let mut found = behind.map(|map| unsafe { lookup_in(map.base, map.dynamic, name, hash) });
+    let look = |object: &Object| unsafe { lookup_in(object.base, object.dynamic, name, hash) };
+    let mut found = behind.map(look);
     found.find(|address| *address != 0).unwrap_or(0)
 }
 
@@ -127,12 +128,12 @@ fn own() -> Option<&'static Object> {
 /// stands in front of.
 #[unsafe(link_section = ".text.startup")]
 pub fn take_objects() {
-    let mut objects = loaded().skip_while(|map| map.dynamic != own_dynamic());
+    let mut objects = loaded().skip_while(|object| !object.is_ours());
     let Some(own) = objects.next() else { return };
     OWN.store(core::ptr::from_ref(own).cast_mut(), Relaxed);
     let mut count = 0;
-    for map in objects.filter(|map| map.dynamic != 0) {
-        let name = map.path().map_or(b"".as_slice(), file_name);
+    for object in objects.filter(|object| object.dynamic != 0) {
+        let name = object.path().map_or(b"".as_slice(), file_name);
         let is_glibc = name == GLIBC;
         // Without libc every call would fail, and it may come late in a program of many libraries.
         let place = match count < OBJECTS_MAX {
@@ -146,7 +147,7 @@ pub fn take_objects() {
         if is_uring(name) {
             NEEDS_URING.store(true, Relaxed);
         }
-        OBJECTS[place].store(core::ptr::from_ref(map).cast_mut(), Relaxed);
+        OBJECTS[place].store(core::ptr::from_ref(object).cast_mut(), Relaxed);
         count = place + 1;
     }
     COUNT.store(count, Relaxed);
@@ -157,7 +158,7 @@ const VALGRIND: &[u8] = b"vgpreload_";
 
 /// Whether valgrind runs this program: it takes a question for a bad address for the use of one.
 pub fn is_under_valgrind() -> bool {
-    let before_us = loaded().take_while(|map| map.dynamic != own_dynamic());
+    let before_us = loaded().take_while(|object| !object.is_ours());
     let mut names = before_us.filter_map(Object::path).map(file_name);
     names.any(|name| name.starts_with(VALGRIND))
 }
@@ -206,10 +207,7 @@ pub fn is_in_libc(address: usize) -> bool {
 
 /// What stands in front of libc's function of this name: the address of our own; 0: nothing.
 pub fn hook(name: &CStr) -> usize {
-    if COUNT.load(Relaxed) == 0 {
-        // Before our constructor.
-        take_objects();
-    }
+    count();
     // SAFETY: the loader's record of this library.
     own().map_or(0, |own| unsafe { lookup_in(own.base, own.dynamic, name, gnu_hash(name)) })
 }
@@ -229,8 +227,8 @@ pub enum After {
 /// one is asked for they are passed over.
 pub fn after(address: usize, name: &CStr, has_version: bool) -> After {
     let asks = objects().position(|object| object.holds(address));
-    let is_before = |object: &&Object| object.dynamic != own_dynamic();
-    if asks.is_none() && !loaded().take_while(is_before).any(|object| object.holds(address)) {
+    let mut before_us = loaded().take_while(|object| !object.is_ours());
+    if asks.is_none() && !before_us.any(|object| object.holds(address)) {
         return After::Unknown;
     }
     let mut behind = objects().skip(asks.map_or(0, |asks| asks + 1));
@@ -267,15 +265,20 @@ pub fn lookup(name: &CStr) -> usize {
     find(name).map_or(0, |found| found.address)
 }
 
-/// The objects behind ours.
-fn objects() -> impl Iterator<Item = &'static Object> {
+/// How many objects there are behind ours.
+fn count() -> usize {
     if COUNT.load(Relaxed) == 0 {
         // Called before our constructor, by another library's.
         take_objects();
     }
+    COUNT.load(Relaxed)
+}
+
+/// The objects behind ours.
+fn objects() -> impl Iterator<Item = &'static Object> {
     // SAFETY: null, or the loader's record, which stays: it never unloads what was there at the start.
     let object = |place: &AtomicPtr<Object>| unsafe { place.load(Relaxed).as_ref() };
-    OBJECTS[..COUNT.load(Relaxed)].iter().filter_map(object)
+    OBJECTS.iter().take(count()).filter_map(object)
 }
 
 /// The first definition of `name` behind ours.

@@ -45,6 +45,11 @@ pub(super) fn loaded() -> impl Iterator<Item = &'static Object> {
 }
 
 impl Object {
+    /// Whether it is this library.
+    pub(super) fn is_ours(&self) -> bool {
+        self.dynamic == own_dynamic()
+    }
+
     pub(super) fn path(&self) -> Option<&'static [u8]> {
         // SAFETY: a string of the loader's, which keeps it as long as the object.
         (!self.path.is_null()).then(|| unsafe { CStr::from_ptr(self.path) }.to_bytes())
@@ -52,7 +57,7 @@ impl Object {
 }
 
 /// The address of our own dynamic section, which the linker makes.
-pub(super) fn own_dynamic() -> usize {
+fn own_dynamic() -> usize {
     unsafe extern "C" {
         static _DYNAMIC: [u64; 2];
     }
