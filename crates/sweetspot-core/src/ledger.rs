@@ -38,19 +38,25 @@
 //! what came of that write, and writes only the rest.
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicI32, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
+pub use self::text::Text;
 use crate::cost::Cost;
 use crate::openers::{Openers, Sent};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot08");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot09");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
 pub const FILES_MAX: usize = 4096;
 /// Files with pending bytes at the same time, over all processes.
 pub const ENTRIES_MAX: usize = 2048;
+/// Entries that have memory from the guard's start on.
+pub const ENTRIES_FIRST: u32 = 128;
 /// Rules of `sweetspot.toml` that can be in force.
 pub const RULES_MAX: usize = 64;
 /// Bytes of a path or pattern that are kept; a longer one is cut (paths are for display only).
@@ -59,7 +65,9 @@ pub const TEXT_BYTES_MAX: usize = 256;
 pub const PID_NAMESPACE_OF_MACHINE: u64 = 0xefff_fffc;
 /// How names of ledgers begin; the user's number and 16 hexadecimal digits follow.
 pub const NAME_PREFIX: &str = "sweetspot-";
-/// Where the records of files begin, in bytes from the start of the file.
+/// Where the rules begin, in bytes from the start of the file.
+pub const RULES_AT: usize = offset_of!(Ledger, rules);
+/// Where the records of files begin.
 pub const FILES_AT: usize = offset_of!(Ledger, files);
 /// Where the entries begin.
 pub const ENTRIES_AT: usize = offset_of!(Ledger, entries);
@@ -69,59 +77,6 @@ pub const WRITE_BUFFERS_AT: u64 = (size_of::<Ledger>() as u64).next_multiple_of(
 pub const WRITE_BUFFERS_BYTES_MAX: u64 = 4 << 30;
 /// File systems whose costs are kept; on others each file finds out by itself.
 pub const DEVICES_MAX: usize = 16;
-
-/// A short text in shared memory.
-#[repr(C)]
-pub struct Text {
-    len: AtomicU32,
-    _reserved: AtomicU32,
-    bytes: [AtomicU64; TEXT_BYTES_MAX / 8],
-}
-
-impl Text {
-    /// An empty one.
-    #[allow(clippy::new_without_default, reason = "texts lie in shared memory, which is zero")]
-    pub const fn new() -> Text {
-        Text {
-            len: AtomicU32::new(0),
-            _reserved: AtomicU32::new(0),
-            bytes: [const { AtomicU64::new(0) }; TEXT_BYTES_MAX / 8],
-        }
-    }
-
-    /// Stores as much of `text` as fits: its end, which says more than the start of a path.
-    pub fn store(&self, text: &[u8]) {
-        let text = &text[text.len().saturating_sub(TEXT_BYTES_MAX)..];
-        for (word, bytes) in self.bytes.iter().zip(text.chunks(8)) {
-            let mut buffer = [0; 8];
-            buffer[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_ne_bytes(buffer), Relaxed);
-        }
-        self.len.store(text.len() as u32, Relaxed);
-    }
-
-    /// Whether [`Text::store`] of `text` left what is there.
-    pub fn is(&self, text: &[u8]) -> bool {
-        let kept = &text[text.len().saturating_sub(TEXT_BYTES_MAX)..];
-        let word = |bytes: &[u8]| {
-            let mut buffer = [0; 8];
-            buffer[..bytes.len()].copy_from_slice(bytes);
-            u64::from_ne_bytes(buffer)
-        };
-        self.len.load(Relaxed) as usize == kept.len()
-            && kept.chunks(8).zip(&self.bytes).all(|(bytes, own)| word(bytes) == own.load(Relaxed))
-    }
-
-    /// Copies the text into `buffer` and returns it.
-    pub fn load<'a>(&self, buffer: &'a mut [u8; TEXT_BYTES_MAX]) -> &'a [u8] {
-        let len = (self.len.load(Relaxed) as usize).min(TEXT_BYTES_MAX);
-        let words = &self.bytes[..len.div_ceil(8)];
-        for (bytes, word) in buffer.chunks_mut(8).zip(words) {
-            bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
-        }
-        &buffer[..len]
-    }
-}
 
 /// Settings, the guard's words, and what is found where.
 #[repr(C)]
@@ -158,6 +113,8 @@ pub struct Header {
     pub boot: AtomicU64,
     /// Inode of the maker's pid namespace.
     pub pid_namespace: AtomicU64,
+    /// Entries that have memory: the first ones. The guard doubles them when half of them are in use.
+    pub entries_ready: AtomicU32,
     /// Of each entry that is not free, one bit (and of some that are): so that nobody has to look at all.
     pub used_bits: [AtomicU64; ENTRIES_MAX / 64],
     /// Of each entry that waits for the guard, one bit.
@@ -484,13 +441,24 @@ pub fn next_state(word: u64, state: u8) -> u64 {
 #[repr(C)]
 pub struct Ledger {
     pub header: Header,
-    pub rules: [Rule; RULES_MAX],
     pub slots: [Slot; SLOTS_MAX],
     pub openers: Openers,
     pub sent: Sent,
+    pub rules: [Rule; RULES_MAX],
     pub files: [FileRecord; FILES_MAX],
-    pub entries: [Entry; ENTRIES_MAX],
+    entries: [Entry; ENTRIES_MAX],
 }
+
+impl Ledger {
+    /// The entries that have memory. A look at any other could end the process that looks: where the
+    /// memory file system is full, there is none to be had.
+    pub fn entries(&self) -> &[Entry] {
+        let ready = self.header.entries_ready.load(SeqCst) as usize;
+        &self.entries[..ready.min(ENTRIES_MAX)]
+    }
+}
+
+mod text;
 
 #[cfg(test)]
 mod tests;

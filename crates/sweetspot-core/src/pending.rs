@@ -108,9 +108,7 @@ pub fn waiting_of(word: u64) -> u64 {
 
 /// Whether any entry of a ledger has bytes that are not in their file.
 pub fn is_anything_pending(ledger: &Ledger) -> bool {
-    // Before there is a guard nothing waits, and entries may have no memory.
-    let has_guard = ledger.header.guard.load(SeqCst) != 0;
-    has_guard && ledger.entries.iter().any(|entry| waiting_of(entry.word.load(SeqCst)) > 0)
+    ledger.entries().iter().any(|entry| waiting_of(entry.word.load(SeqCst)) > 0)
 }
 
 /// The word with another owner.

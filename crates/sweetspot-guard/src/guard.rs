@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use sweetspot_core::ledger::{ENTRIES_AT, ENTRIES_MAX, Entry, Ledger};
+use sweetspot_core::ledger::{ENTRIES_AT, ENTRIES_FIRST, ENTRIES_MAX, Entry};
 
 use self::deaths::{Watch, Watched};
 use self::handles::Handles;
@@ -125,8 +125,7 @@ fn prepare(
         Watched { pid: program, slot: 0, start_ticks: 0 },
         program_pidfd,
     )?;
-    // What the maker has not done already; processes touch it once they see the guard's word.
-    sys::allocate(&guard.file, ENTRIES_AT as u64, (size_of::<Ledger>() - ENTRIES_AT) as u64)?;
+    guard.make_entries(ENTRIES_FIRST)?;
     sys::own_until_death(&guard.ledger.header.guard)?;
     Ok(guard)
 }
@@ -182,6 +181,31 @@ impl Guard {
     }
 
     fn entries(&self) -> impl Iterator<Item = (usize, &Entry)> {
-        self.ledger.entries.iter().enumerate()
+        self.ledger.entries().iter().enumerate()
+    }
+
+    /// Gives memory to the first `count` entries. A page of it takes a microsecond, so there are few
+    /// until they are needed.
+    ///
+    /// # Errors
+    /// The memory file system is full; there are as many as before then.
+    fn make_entries(&self, count: u32) -> io::Result<()> {
+        let ready = &self.ledger.header.entries_ready;
+        let [begin, end] = [ready.load(SeqCst), count]
+            .map(|count| (ENTRIES_AT + count as usize * size_of::<Entry>()) as u64);
+        sys::allocate(&self.file, begin, end - begin)?;
+        ready.store(count, SeqCst);
+        Ok(())
+    }
+
+    /// Doubles the entries that have memory where half of them are in use.
+    fn make_more_entries(&self) {
+        let header = &self.ledger.header;
+        let ready = header.entries_ready.load(SeqCst);
+        let used: u32 = header.used_bits.iter().map(|bits| bits.load(SeqCst).count_ones()).sum();
+        if used >= ready / 2 && (ready as usize) < ENTRIES_MAX {
+            // Where that fails, a file gets its entry when another one is closed.
+            let _ = self.make_entries((ready * 2).min(ENTRIES_MAX as u32));
+        }
     }
 }

@@ -88,14 +88,14 @@ impl Version {
             let text = std::fs::read_to_string(folder.join(name)).ok()?;
             text.trim().parse().ok().filter(|number| *number < NO_LIMIT)
         };
-        let (limits, used, unused) = match self {
+        let (limits, used, unused): (&[&str], _, _) = match self {
             Version::One => {
-                (["memory.limit_in_bytes"; 2], "memory.usage_in_bytes", "total_inactive_file ")
+                (&["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file ")
             }
             // Beyond `high` it is not killed, but slowed down so that it hardly goes on.
-            Version::Two => (["memory.max", "memory.high"], "memory.current", "inactive_file "),
+            Version::Two => (&["memory.max", "memory.high"], "memory.current", "inactive_file "),
         };
-        let limit = limits.into_iter().filter_map(number).min()?;
+        let limit = limits.iter().filter_map(|name| number(name)).min()?;
         let stat = std::fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
         let unused = stat.lines().find_map(|line| line.strip_prefix(unused)?.trim().parse().ok());
         let used = number(used)?.saturating_sub(unused.unwrap_or(0));

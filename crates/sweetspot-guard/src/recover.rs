@@ -23,8 +23,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sweetspot_core::ledger::{
-    Entry, Header, Ledger, MAGIC, NAME_PREFIX, PLACE_END, PLACE_OFFSET, Slot, TEXT_BYTES_MAX,
-    WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
+    ENTRIES_AT, Entry, Header, Ledger, MAGIC, NAME_PREFIX, PLACE_END, PLACE_OFFSET, Slot,
+    TEXT_BYTES_MAX, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX, write_buffer_start,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
 use sweetspot_core::unwritten::FLUSH_BEGUN;
@@ -166,7 +166,7 @@ fn take(path: &Path, mode: Mode, noted: Option<&Noted>) -> Result<Vec<Piece>, Er
         return remove().map(|()| Vec::new());
     };
     let mut pending: Vec<(usize, &Entry)> = ledger
-        .entries
+        .entries()
         .iter()
         .enumerate()
         .filter(|(_, entry)| extent(&file, entry).is_some())
@@ -443,7 +443,7 @@ impl Target {
 /// Writes a piece, or saves it beside, and takes it out of the ledger.
 fn finish_piece(path: &Path, file: &File, ledger: &Ledger, found: Found<'_>) -> Fate {
     let Found { index, entry, target, path: original, .. } = found;
-    let entry_at = (offset_of!(Ledger, entries) + index * size_of::<Entry>()) as u64;
+    let entry_at = (ENTRIES_AT + index * size_of::<Entry>()) as u64;
     let Some((base, extent)) = extent(file, entry) else {
         return Fate::Stuck("the ledger is damaged".to_owned());
     };

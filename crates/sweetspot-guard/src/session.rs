@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use sweetspot_core::ledger::{
     BUFFER_AUTO, BUFFER_OFF, BUFFER_UNSET, ENTRIES_AT, FILES_AT, FLAG_GUARD, FLAG_STDIO,
-    FLAG_SUMMARY, Ledger, MAGIC, NAME_PREFIX, RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED, RULES_MAX,
-    TEXT_BYTES_MAX, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX,
+    FLAG_SUMMARY, Ledger, MAGIC, NAME_PREFIX, RULE_AUTO, RULE_STDIO, RULE_UNOBSERVED, RULES_AT,
+    RULES_MAX, TEXT_BYTES_MAX, WRITE_BUFFERS_AT, WRITE_BUFFERS_BYTES_MAX,
 };
 use sweetspot_core::pending::{is_anything_pending, waiting_of};
 use sweetspot_core::policy::{MAX_AGE_MS, MAX_AGE_NAMESPACE_MS};
@@ -225,7 +225,7 @@ impl OwnedLedger {
                 return true;
             };
             let done = slot.done.load(SeqCst);
-            let pending = self.ledger.entries.iter().any(|entry| {
+            let pending = self.ledger.entries().iter().any(|entry| {
                 entry.slot.load(SeqCst) == index as u32 && waiting_of(entry.word.load(SeqCst)) > 0
             });
             if !pending {
@@ -342,8 +342,12 @@ pub(crate) fn fill(
     // All that processes touch is allocated before they may touch it: a full memory file system is
     // an error here and now, and can never be a SIGBUS later. A page costs a microsecond, so what is
     // not needed yet is left to the guard, which starts beside the program. Records of files are needed
-    // only where a summary is wanted.
-    let needed_bytes = if settings.summary { ENTRIES_AT } else { FILES_AT };
+    // only where a summary is wanted, and rules where there are any.
+    let needed_bytes = match (settings.summary, settings.rules.is_empty()) {
+        (true, _) => ENTRIES_AT,
+        (false, false) => FILES_AT,
+        (false, true) => RULES_AT,
+    };
     sys::allocate(file, 0, needed_bytes as u64)?;
     let missing_bytes = (size_of::<Ledger>() - ENTRIES_AT) as u64;
     if settings.guard && has_write_buffers && sys::free_bytes(file)? < missing_bytes {

@@ -65,7 +65,7 @@ impl Looker {
 fn answer_all(guard: &'static Guard, asked: &Receiver<Question>) {
     for question in asked {
         let begun = Instant::now();
-        let entry = &guard.ledger.entries[question.index];
+        let Some(entry) = guard.ledger.entries().get(question.index) else { continue };
         // What lies in a socket is asked last: it may have been sent during the look.
         let is_alone = is_asked_for(entry, &question)
             && is_alone(question.pid, question.fd)

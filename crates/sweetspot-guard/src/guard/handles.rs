@@ -35,10 +35,10 @@ const SWEEP_AGE: Duration = Duration::from_secs(1);
 const REAPER_STACK_BYTES: usize = 1 << 20;
 /// Until the reaper starts, the guard looks for deaths at intervals of its age divided by this. So it
 /// ends soon after a short program, and does not keep the machine awake beside a long one.
-const LIFE_PER_LOOK: u32 = 8;
+const LIFE_PER_LOOK: u32 = 4;
 /// At most, and at least.
 const LOOK_MAX: Duration = Duration::from_secs(1);
-const LOOK_MIN: Duration = Duration::from_millis(1);
+const LOOK_MIN: Duration = Duration::from_millis(4);
 
 /// The thread that answers asks.
 pub(super) struct Handles {
@@ -86,6 +86,7 @@ impl Handles {
         loop {
             let asks = header.asks.load(SeqCst);
             let answered = self.answer_all();
+            self.guard.make_more_entries();
             if answered > 0 {
                 answered_to = asks;
                 continue;
@@ -96,10 +97,7 @@ impl Handles {
                 answered_to = asks;
                 self.sweep();
             }
-            // Windows, which nobody asks for, keep to it too; and who asks for more than usual.
-            let room_bytes = self.room.bytes(self.guard, &self.write_buffers);
-            let left_bytes = room_bytes.saturating_sub(self.write_buffers.taken_bytes());
-            header.write_buffer_bytes_left.store(left_bytes, SeqCst);
+            self.tell_room();
             header.guard_naps.store(1, SeqCst);
             // Anyone who asked before the line above did not wake us, but has advanced `asks`; anyone who
             // asks after it wakes us.
@@ -110,6 +108,17 @@ impl Handles {
             self.advance_clock();
             self.look_for_deaths()?;
         }
+    }
+
+    /// Tells how much memory there is: windows, which nobody asks for, keep to it too, and so does who asks
+    /// for more than usual. A program that is over at once is not held up by the look.
+    fn tell_room(&mut self) {
+        if self.begun.elapsed() < LOOK_MIN {
+            return;
+        }
+        let room_bytes = self.room.bytes(self.guard, &self.write_buffers);
+        let left_bytes = room_bytes.saturating_sub(self.write_buffers.taken_bytes());
+        self.guard.ledger.header.write_buffer_bytes_left.store(left_bytes, SeqCst);
     }
 
     /// How long this thread may sleep, should nobody wake it.
@@ -210,7 +219,7 @@ impl Handles {
     }
 
     fn answer(&mut self, index: usize) {
-        let entry = &self.guard.ledger.entries[index];
+        let Some(entry) = self.guard.ledger.entries().get(index) else { return };
         let word = entry.state.load(SeqCst);
         let is_pending = waiting_of(entry.word.load(SeqCst)) > 0;
         match state_of(word) {

@@ -82,16 +82,15 @@ impl Guard {
     fn take(&self, take: &quiet::Take) {
         let mut taken: Vec<(&Entry, usize, u64)> = Vec::new();
         for (index, word) in take {
-            let entry = &self.ledger.entries[*index];
-            let is_there = match length_of(*word) {
+            let is_there = |entry: &&Entry| match length_of(*word) {
                 0 => entry.word.load(SeqCst) == *word,
                 _ => pending::take(&entry.word, *word),
             };
-            if !is_there {
+            let Some(entry) = self.ledger.entries().get(*index).filter(is_there) else {
                 // It has gone on meanwhile, and sees to it by itself, or anyone who asked asks again.
                 taken.iter().for_each(|(entry, _, word)| give_back(entry, *word, false));
                 return;
-            }
+            };
             if length_of(*word) > 0 {
                 taken.push((entry, *index, *word));
             }

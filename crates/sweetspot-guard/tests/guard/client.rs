@@ -275,7 +275,8 @@ impl Client {
 
     /// Claims an entry and asks for a handle on `file`.
     pub fn ask(&self, file: File, path: &Path, write_buffer_bytes: u64, lie: Lie) -> Writer<'_> {
-        let (index, entry) = (self.ledger.entries.iter().enumerate())
+        self.guard();
+        let (index, entry) = (self.ledger.entries().iter().enumerate())
             .find(|(_, entry)| {
                 let word = entry.state.load(SeqCst);
                 let next = next_state(word, STATE_OWNED);
@@ -283,6 +284,7 @@ impl Client {
                     && entry.state.compare_exchange(word, next, SeqCst, SeqCst).is_ok()
             })
             .unwrap();
+        self.ledger.header.used_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
         entry.slot.store(if lie == Lie::Slot { 0 } else { self.slot as u32 }, SeqCst);
         entry.word.store(flushed(entry.word.load(SeqCst)), SeqCst);
         let metadata = file.metadata().unwrap();

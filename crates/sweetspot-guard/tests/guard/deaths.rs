@@ -67,7 +67,7 @@ fn kill_9_loses_nothing_that_was_accepted() {
         until("nothing is pending", || {
             client.ledger.slots.iter().enumerate().all(|(index, slot)| {
                 slot.pid.load(SeqCst) != child
-                    || client.ledger.entries.iter().all(|entry| {
+                    || client.ledger.entries().iter().all(|entry| {
                         entry.slot.load(SeqCst) != index as u32
                             || length_of(entry.word.load(SeqCst)) == 0
                     })
@@ -98,7 +98,7 @@ fn kill_9_loses_nothing_that_was_accepted() {
     );
     assert!(finished > KILLS as u64, "the guard had something to do: {finished}");
     until("every write buffer is free", || {
-        client.ledger.entries.iter().all(|entry| entry.write_buffer_at.load(SeqCst) == 0)
+        client.ledger.entries().iter().all(|entry| entry.write_buffer_at.load(SeqCst) == 0)
     });
     program.end();
 }

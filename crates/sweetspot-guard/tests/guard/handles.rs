@@ -1,6 +1,6 @@
 //! Which files the guard holds, and how long.
 
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
 use sweetspot_core::ledger::*;
@@ -96,7 +96,7 @@ fn a_handle_outlives_names_and_a_write_buffer_outlives_its_handle() {
     let unlinked_file = open_new(&unlinked);
     let client = Client::look(&program.ledger);
     let taken =
-        || client.ledger.entries.iter().filter(|e| e.write_buffer_at.load(SeqCst) != 0).count();
+        || client.ledger.entries().iter().filter(|e| e.write_buffer_at.load(SeqCst) != 0).count();
     let child = fork(|| {
         let client = Client::join(&program.ledger);
         client.introduce(Lie::None);
@@ -145,4 +145,42 @@ fn a_handle_outlives_names_and_a_write_buffer_outlives_its_handle() {
     assert_eq!(&buffer[..len], b"nameless");
     until("all write buffers are free", || taken() == 0);
     program.end();
+}
+
+#[test]
+fn entries_get_memory_as_they_are_used() {
+    let _alone = alone();
+    let folder = Folder::new();
+    let program = Program::start(&folder.0, &Settings::default());
+    let ledger_bytes = || std::fs::metadata(&program.ledger).unwrap().blocks() * 512;
+    in_child(|| {
+        let client = Client::join(&program.ledger);
+        client.introduce(Lie::None);
+        let ready = || client.ledger.header.entries_ready.load(SeqCst);
+        client.guard();
+        assert_eq!(ready(), ENTRIES_FIRST);
+        let bytes_first = ledger_bytes();
+        let mut writers = Vec::new();
+        for index in 0..3 * ENTRIES_FIRST {
+            let path = folder.join(&index.to_string());
+            let writer = client.ask(open_new(&path), &path, 1, Lie::None);
+            assert_eq!(writer.state(), STATE_HELD, "{index}");
+            writers.push(writer);
+        }
+        let expected = 8 * ENTRIES_FIRST;
+        until("the guard has looked", || ready() == expected);
+        let entries_bytes = u64::from(expected - ENTRIES_FIRST) * size_of::<Entry>() as u64;
+        assert!(ledger_bytes() >= bytes_first + entries_bytes, "there is memory behind them");
+        for writer in &writers {
+            writer.append(b"x");
+        }
+        drop(writers);
+        // SAFETY: dies here, as a program that is killed does.
+        unsafe { libc::_exit(0) };
+    });
+    program.end();
+    for index in 0..3 * ENTRIES_FIRST {
+        let path = folder.join(&index.to_string());
+        until("the guard has written it", || std::fs::read(&path).unwrap() == b"x");
+    }
 }

@@ -234,7 +234,7 @@ fn only_ledgers_and_files_that_the_guard_noted_are_believed() {
     let wreck = Wreck::noted("data");
     let victim = wreck.folder.join("victim");
     std::fs::write(&victim, b"before ").unwrap();
-    let entry = std::mem::offset_of!(Ledger, entries);
+    let entry = ENTRIES_AT;
     let inode = std::fs::metadata(&victim).unwrap().ino();
     let path = victim.to_str().unwrap().as_bytes();
     wreck.change(entry + std::mem::offset_of!(Entry, inode), &inode.to_ne_bytes());

@@ -239,10 +239,11 @@ fn settings_arrive_and_limits_of_rules_hold() {
     assert_eq!(first.why, [Why::Mapped, Why::Shared]);
     assert_eq!(summary.files[1].buffer, Some(BufferSize::Auto));
 
-    ledger.entries[5].word.store(100, SeqCst);
+    header.entries_ready.store(ENTRIES_FIRST, SeqCst);
+    ledger.entries()[5].word.store(100, SeqCst);
     header.guard.store(OWNER_DIED, SeqCst);
     assert_eq!(session.remove().unwrap_err().kind, ErrorKind::InUse, "something is pending");
-    ledger.entries[5].word.store(0, SeqCst);
+    ledger.entries()[5].word.store(0, SeqCst);
     session.remove().unwrap();
     session.remove().unwrap();
 }
@@ -318,7 +319,7 @@ fn a_full_memory_file_system_refuses_handles_and_raises_no_signal() {
         for record in &client.ledger.files {
             record.device.store(1, SeqCst);
         }
-        for entry in &client.ledger.entries {
+        for entry in client.ledger.entries() {
             entry.birth_ns.store(1, SeqCst);
         }
         small.append(&[7; 4096]);

@@ -15,9 +15,8 @@ use core::sync::atomic::{
 };
 
 use sweetspot_core::ledger::{
-    ENTRIES_MAX, Entry, FLAG_GUARD, Ledger, PLACE_NOWHERE, PLACE_OFFSET, STATE_ASKED,
-    STATE_DISCARD, STATE_FREE, STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE, next_state,
-    state_of,
+    Entry, FLAG_GUARD, Ledger, PLACE_NOWHERE, PLACE_OFFSET, STATE_ASKED, STATE_DISCARD, STATE_FREE,
+    STATE_HELD, STATE_OWNED, STATE_REFUSED, STATE_RELEASE, next_state, state_of,
 };
 use sweetspot_core::pending::{flushed, waiting_of};
 use sweetspot_core::unwritten::FLUSH_FAILED;
@@ -159,7 +158,7 @@ static ANY_FAILED: AtomicBool = AtomicBool::new(false);
 pub fn unwritten() -> impl Iterator<Item = &'static Entry> {
     let slot = slot();
     let entries = match (slot, ledger::ledger()) {
-        (1.., Some(ledger)) => &ledger.entries[..],
+        (1.., Some(ledger)) => ledger.entries(),
         _ => &[],
     };
     entries.iter().filter(move |entry| {
@@ -287,11 +286,10 @@ fn take_idle(write_buffer_bytes: u64) -> Option<Mapped> {
 
 fn claim_entry(ledger: &'static Ledger) -> Option<Mapped> {
     let slot = slot();
+    let entries = ledger.entries();
     // Processes begin at different places, so that they rarely meet.
-    let start = slot as usize * 7;
-    for step in 0..ENTRIES_MAX {
-        let index = (start + step) % ENTRIES_MAX;
-        let entry = &ledger.entries[index];
+    let (before, after) = entries.split_at((slot as usize * 7).checked_rem(entries.len())?);
+    for entry in after.iter().chain(before) {
         let word = entry.state.load(Relaxed);
         if state_of(word) == STATE_FREE
             && entry
@@ -299,6 +297,7 @@ fn claim_entry(ledger: &'static Ledger) -> Option<Mapped> {
                 .compare_exchange(word, next_state(word, STATE_OWNED), SeqCst, Relaxed)
                 .is_ok()
         {
+            let index = index_of(ledger, entry);
             ledger.header.used_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
             entry.slot.store(slot, SeqCst);
             entry.flushing.store(0, SeqCst);
@@ -306,11 +305,13 @@ fn claim_entry(ledger: &'static Ledger) -> Option<Mapped> {
             return Some(Mapped { entry, write_buffer: 0, write_buffer_bytes: 0 });
         }
     }
+    // The guard makes more when it sees how many are in use.
+    wake_guard(ledger);
     None
 }
 
 fn index_of(ledger: &Ledger, entry: &Entry) -> usize {
-    let first = ledger.entries.as_ptr() as usize;
+    let first = ledger.entries().as_ptr() as usize;
     ((&raw const *entry) as usize - first) / size_of::<Entry>()
 }
 
@@ -344,7 +345,7 @@ pub fn leave() {
         }
     }
     let mine = |entry: &&Entry| entry.slot.load(Relaxed) as usize == index;
-    if ledger.entries.iter().filter(mine).any(|entry| waiting_of(entry.word.load(Relaxed)) > 0) {
+    if ledger.entries().iter().filter(mine).any(|entry| waiting_of(entry.word.load(Relaxed)) > 0) {
         // Something could not be written: the guard must find us when we are dead.
         return;
     }

@@ -104,7 +104,7 @@ pub fn slot_of(ledger: &Ledger, process: u32) -> Option<(usize, &Slot)> {
 
 /// The entries of a slot.
 pub fn entries_of(ledger: &Ledger, index: usize) -> impl Iterator<Item = (usize, &Entry)> {
-    let entries = ledger.entries.iter().enumerate();
+    let entries = ledger.entries().iter().enumerate();
     entries.filter(move |(_, entry)| entry.slot.load(SeqCst) as usize == index)
 }
 
@@ -390,7 +390,7 @@ fn is_held(entry: &Entry) -> bool {
 fn used(ledger: &Ledger) -> impl Iterator<Item = &Entry> {
     let words = ledger.header.used_bits.iter().map(|bits| bits.load(SeqCst));
     words.enumerate().flat_map(move |(word, bits)| {
-        set_bits(bits).map(move |bit| &ledger.entries[word * 64 + bit])
+        set_bits(bits).filter_map(move |bit| ledger.entries().get(word * 64 + bit))
     })
 }
 
@@ -428,7 +428,7 @@ fn waiting_from(ledger: &Ledger, index: usize, from: usize) -> Option<(usize, u6
 
 /// Asks until what a word said to wait is written.
 fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), patience: &mut Patience) {
-    let entry = &ledger.entries[entry];
+    let Some(entry) = ledger.entries().get(entry) else { return };
     let begun_ms = now_ms();
     while entries::is_guard_alive(ledger) {
         let given_back = entry.given_back.load(SeqCst);
