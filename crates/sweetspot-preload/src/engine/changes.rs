@@ -41,6 +41,31 @@ pub unsafe fn changing_at(path: *const core::ffi::c_char) {
     changing_of(|| unsafe { status_at(libc::AT_FDCWD, path, 0) });
 }
 
+/// Whether a file that is opened with these flags is cut.
+#[inline(always)]
+pub fn cuts(flags: i32) -> bool {
+    flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0
+}
+
+/// Before a file is opened by path, relative to a folder: what others have waiting for it comes before it is cut.
+/// What they write while it is cut may come after that, as without us.
+///
+/// # Safety
+/// As of `openat`: a bad address is an error.
+#[inline(always)]
+pub unsafe fn opening(folder: i32, path: *const core::ffi::c_char, flags: i32) {
+    if cuts(flags) {
+        // SAFETY: as the caller says.
+        unsafe { cutting_at(folder, path) };
+    }
+}
+
+#[inline(never)]
+unsafe fn cutting_at(folder: i32, path: *const core::ffi::c_char) {
+    // SAFETY: as the caller of `opening` says.
+    changing_of(|| unsafe { status_at(folder, path, 0) });
+}
+
 fn changing_of(status: impl FnOnce() -> Option<sys::Status>) {
     if do_others_write()
         && let Some(status) = status()

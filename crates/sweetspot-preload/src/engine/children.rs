@@ -80,6 +80,10 @@ pub fn after_spawn() {
         quiesce_all(Sharing::Spawned(actions), Some(Why::Shared));
         spawns::end();
         acquire_point();
+        if spawns::is_left_behind() {
+            // What it was, and what it means for which file, only a process that goes on could have asked.
+            ending::end_because(Why::SharedMemory);
+        }
     }
 }
 

@@ -138,6 +138,7 @@ pub fn sent(signal: i32, to: i32) {
         return;
     }
     let Some(ledger) = ledger::ledger().filter(|ledger| others::any_waits(ledger)) else { return };
+    let to = others::process_of(ledger, to);
     let begun_ms = now_ms();
     for (index, process) in others::waiting(ledger) {
         if to > 0 && process != to as u32 {

@@ -99,6 +99,10 @@ fn end_with(why: Option<Why>) {
         }
         handle::leave();
     }
+    if matches!(why, Some(Why::SharedMemory | Why::IoUring | Why::MemoryLocked)) {
+        // Of its memory, which is the parent's.
+        spawns::leave_behind();
+    }
     // Also where buffering had ended before; but the child of a vfork has its parent's memory.
     let lets_go = matches!(why, Some(Why::Confined | Why::MemoryLocked));
     if lets_go && passive_reasons() & PASSIVE_FOR_GOOD != 0 && !is_spawned_child() {
@@ -141,7 +145,7 @@ pub fn confined(allowed: impl FnOnce() -> Option<&'static [u8]>) -> bool {
 /// A number that the kernel says about this process; `None`: not all of it can be read (a process in
 /// many groups has a long line of them). A kernel without such a thing has no line of it.
 fn status_number(name: &[u8]) -> Option<u64> {
-    proc::number_in(c"/proc/self/status", name)
+    proc::number_in(c"/proc/thread-self/status", name)
 }
 
 /// At the end of the process: says which files have bytes that could not be written.

@@ -201,9 +201,15 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
     let fd = file.fd.load(Relaxed);
     let status = status_if_of(fd, file);
     let is_unchanged = status.is_some_and(|status| entry.is_left_as(status.left()));
-    let is_written = !is_unchanged && status.is_some() && holds_pending(file, entry, fd, word);
-    if !is_unchanged && !is_written {
-        entries::mark_failed(entry);
+    let now = status.filter(|now| !is_unchanged && holds_pending(file, entry, now, word));
+    let is_written = now.is_some();
+    match now {
+        Some(now) => {
+            entry.note_left(now.left());
+            entry.flushing.store(0, SeqCst);
+        }
+        None if !is_unchanged => entries::mark_failed(entry),
+        None => {}
     }
     pending::take_back(&entry.word, word, is_written);
     match is_unchanged || is_written {
@@ -212,20 +218,31 @@ fn wait_for_guard(file: &OpenFile, entry: &Entry) -> Result<(), i32> {
     }
 }
 
-/// Whether a file holds its pending bytes where they belong.
-fn holds_pending(file: &OpenFile, entry: &Entry, fd: i32, word: u64) -> bool {
-    if Placement::of_entry(entry).is_append() {
-        return false;
+/// Whether a file holds its pending bytes where they belong: what is added, where the guard said that it was about
+/// to write it.
+fn holds_pending(file: &OpenFile, entry: &Entry, now: &sys::Status, word: u64) -> bool {
+    let (fd, is_append) = (file.fd.load(Relaxed), Placement::of_entry(entry).is_append());
+    let (at, mut done) = match is_append {
+        false => (entry.base.load(Relaxed), 0),
+        true if entry.flushing.load(Relaxed) == FLUSH_BEGUN => {
+            let arrived = entry.arrived.load(Relaxed);
+            (entry.before.load(Relaxed).wrapping_sub(arrived), arrived)
+        }
+        true => return false,
+    };
+    let (start, len) = (write_buffer_start(entry.base.load(Relaxed)), length_of(word));
+    let write_buffer = file.attachment.mapped().0 + start;
+    let is_write_only = |flags| flags & libc::O_ACCMODE == libc::O_WRONLY;
+    if is_append && sys::open_flags(fd).is_some_and(is_write_only) {
+        // It may not be read: what came was the guard's, if nobody else wrote.
+        return shared_offset(file).unwrap_or(now.size) == at.wrapping_add(len);
     }
-    let (base, len) = (entry.base.load(Relaxed), length_of(word));
-    let write_buffer = file.attachment.mapped().0 + write_buffer_start(base);
-    let mut done = 0;
     while done < len {
         let mut there = [0u8; 512];
         let wanted = (len - done).min(there.len() as u64) as usize;
         // SAFETY: a buffer of that size; the write buffer holds `len` bytes.
         let same = unsafe {
-            let answer = sys::read_at(fd, there.as_mut_ptr(), wanted, base + done);
+            let answer = sys::read_at(fd, there.as_mut_ptr(), wanted, at.wrapping_add(done));
             let ours = core::slice::from_raw_parts((write_buffer + done) as *const u8, wanted);
             answer == wanted as isize && there[..wanted] == *ours
         };

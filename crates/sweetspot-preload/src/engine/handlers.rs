@@ -145,10 +145,8 @@ pub fn show(signal: c_int, into: *const c_void) {
     }
     // SAFETY: libc has just written there. Of its set of signals the kernel has the first word.
     unsafe {
-        if (*into).sa_sigaction != on_signal as *const () as usize {
-            return;
-        }
-        let program = PROGRAM[signal as usize].load();
+        let (handler, flags) = ((*into).sa_sigaction, (*into).sa_flags as u32 as u64);
+        let Some(program) = of_program(signal, handler, flags) else { return };
         (*into).sa_sigaction = program.handler;
         (*into).sa_flags = program.flags as c_int;
         (&raw mut (*into).sa_mask).cast::<u64>().write(program.mask);
@@ -159,7 +157,7 @@ pub fn show(signal: c_int, into: *const c_void) {
 
 /// Puts our handler in front of the program's, once. Called before the first copy.
 pub fn install() {
-    if INSTALLED.swap(true, Relaxed) {
+    if HAS_LEFT.load(Relaxed) || INSTALLED.swap(true, Relaxed) {
         return;
     }
     arch::choose_copy(next::lookup);
@@ -229,8 +227,23 @@ fn put_in_front(signal: c_int) {
 
 /// Gives the kernel the program's action, if it has ours now.
 fn put_aside(signal: c_int) {
-    if kernel_action(signal, None).is_some_and(|now| is_ours(&now)) {
-        kernel_action(signal, Some(&PROGRAM[signal as usize].load()));
+    let now = kernel_action(signal, None);
+    if let Some(program) = now.and_then(|now| of_program(signal, now.handler, now.flags)) {
+        kernel_action(signal, Some(&program));
+    }
+}
+
+/// The program's action, where the kernel has ours, or what it leaves of ours once a handler for one time has run:
+/// the flags.
+fn of_program(signal: c_int, handler: usize, flags: u64) -> Option<Action> {
+    let program = PROGRAM.get(signal as usize)?.load();
+    let for_once = program.flags & libc::SA_RESETHAND as u32 as u64 != 0;
+    let ours = program.flags | libc::SA_SIGINFO as u64 | SA_RESTORER;
+    match handler {
+        libc::SIG_DFL if for_once && flags | SA_RESTORER == ours => {
+            Some(Action { handler: libc::SIG_DFL, ..program })
+        }
+        _ => (handler == on_signal as *const () as usize).then_some(program),
     }
 }
 
@@ -244,11 +257,17 @@ pub fn after_fork() {
     covered().for_each(put_in_front);
 }
 
-/// For good: the process is about to be allowed few calls, and none of ours. The child of a vfork has actions of
-/// its own; what is kept here is its parent's.
+/// Whether no handler of ours stands in front any more, nor ever will.
+#[unsafe(link_section = ".data")]
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// For good: the process is about to be allowed few calls, and none of ours; or to share its memory, and with it
+/// what is kept here, with a process that has actions of its own. The child of a vfork has actions of its own, too;
+/// what is kept here is its parent's.
 pub fn leave() {
     covered().for_each(put_aside);
     if !is_spawned_child() {
+        HAS_LEFT.store(true, Relaxed);
         INSTALLED.store(false, Relaxed);
     }
 }
@@ -298,7 +317,7 @@ pub fn uncover(signal: c_int) -> Uncovered {
 /// Whether it matters also in a program that buffers nothing itself: it may have children that do.
 #[inline(always)]
 fn tells_of_death(signal: c_int) -> bool {
-    signal == libc::SIGCHLD && ledger::is_given() && !is_filtered()
+    signal == libc::SIGCHLD && ledger::is_given() && !is_filtered() && !HAS_LEFT.load(Relaxed)
 }
 
 #[cold]
@@ -391,6 +410,11 @@ fn before_fault(
     context: *mut c_void,
     by_kernel: bool,
 ) -> Option<usize> {
+    if !by_kernel && careful::has_unblocked() {
+        // SAFETY: with what the kernel handed over.
+        unsafe { signals::keep_back(signal, info, context) };
+        return None;
+    }
     // SAFETY: the kernel hands over a valid context.
     let instruction = unsafe { arch::instruction_pointer(context) };
     // SAFETY: as above; the landing is an instruction of ours.
@@ -408,7 +432,11 @@ fn before_fault(
         }
         handler => {
             if program.flags.load(Relaxed) & libc::SA_RESETHAND as u32 as u64 != 0 {
-                program.handler.store(libc::SIG_DFL, Relaxed);
+                match is_spawned_child() {
+                    // What is kept here is its parent's.
+                    true => set_default(signal),
+                    false => program.handler.store(libc::SIG_DFL, Relaxed),
+                }
             }
             handler_begins();
             Some(handler)
@@ -416,10 +444,14 @@ fn before_fault(
     }
 }
 
-/// The default action: the instruction faults again, or the signal is sent again, without us.
-fn end_by(signal: c_int, info: *mut libc::siginfo_t, by_kernel: bool) {
+fn set_default(signal: c_int) {
     let default = Action { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
     kernel_action(signal, Some(&default));
+}
+
+/// The default action: the instruction faults again, or the signal is sent again, without us.
+fn end_by(signal: c_int, info: *mut libc::siginfo_t, by_kernel: bool) {
+    set_default(signal);
     if !by_kernel {
         // SAFETY: with what the kernel handed over; it takes effect at the return of the handler at the latest.
         unsafe { signals::send_again(signal, info) };

@@ -33,10 +33,11 @@ pub fn opened(fd: i32, flags: i32) {
     }
 }
 
-/// Whether a file that is opened with these flags may be written, or is cut.
+/// Whether a file that is opened with these flags may be written, or is cut. With `O_PATH` the kernel looks at
+/// neither flag.
 #[inline(always)]
 pub fn is_for_writing(flags: i32) -> bool {
-    flags & (libc::O_ACCMODE | libc::O_TRUNC) != 0
+    flags & (libc::O_ACCMODE | libc::O_TRUNC) != 0 && flags & libc::O_PATH == 0
 }
 
 /// A descriptor was made, and gets its word.

@@ -9,7 +9,7 @@ use sweetspot_core::why::Why;
 use super::changes::mapping_shared;
 use super::life::incomplete;
 use super::process::acquire_point;
-use super::spawns::passive;
+use super::spawns::{self, passive};
 use super::{file, inodes, quiesce, release_point, table, unseen};
 use crate::floor::proc;
 use crate::floor::sys::{self, Status};
@@ -77,6 +77,9 @@ pub fn mapping(fd: i32, protection: i32, flags: i32) -> Option<i32> {
         false => MAPPED.store(true, Relaxed),
         true if flags & libc::MAP_FIXED != 0 => unmapping(),
         true => {}
+    }
+    if !is_anonymous || flags & libc::MAP_TYPE != libc::MAP_PRIVATE {
+        spawns::leave_behind();
     }
     if is_anonymous || !passive() {
         let meaning = meaning_of(fd, protection, flags);

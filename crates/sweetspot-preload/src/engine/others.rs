@@ -199,11 +199,12 @@ fn write_out_within(ledger: &Ledger, index: usize, patience: &mut Patience) {
 /// told of it: what waits there is written, the offset is where that ends, and nothing waits there any
 /// more as soon as its owner writes again.
 pub fn fetched(pidfd: i32, fd: i32) {
-    let path = proc::name(b"/proc/self/fdinfo/", pidfd, b"");
+    let path = proc::name(b"/proc/thread-self/fdinfo/", pidfd, b"");
     let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() else { return };
     let Some(status) = sys::status(fd).filter(|status| status.regular) else { return };
     let path = CStr::from_bytes_until_nul(&path).unwrap_or(c"");
     let Some(process @ 1..) = proc::number_in(path, b"Pid:\t") else { return };
+    let process = process_of(ledger, process as i32);
     let Some((index, _)) = slot_of(ledger, process as u32) else { return };
     let is_it = |entry: &Entry| {
         (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (status.device, status.inode)
@@ -229,11 +230,21 @@ fn recall(ledger: &Ledger, index: usize, is_it: impl Fn(&Entry) -> bool) {
     write_out(ledger, index);
 }
 
-/// Another process, found in the ledger by its number.
+/// Another process, found in the ledger by its number, or by that of one of its threads.
 fn other(process: i32) -> Option<(&'static Ledger, usize)> {
     let ledger = ledger::is_given().then(ledger::ledger).flatten()?;
-    let (index, _) = slot_of(ledger, u32::try_from(process).ok().filter(|process| *process != 0)?)?;
+    let process =
+        u32::try_from(process_of(ledger, process)).ok().filter(|process| *process != 0)?;
+    let (index, _) = slot_of(ledger, process)?;
     (index != entries::slot() as usize).then_some((ledger, index))
+}
+
+/// The process that a call means by a number: most calls take that of any thread.
+pub fn process_of(ledger: &Ledger, number: i32) -> i32 {
+    match u32::try_from(number).map(|number| slot_of(ledger, number)) {
+        Ok(None) if number != 0 => proc::leader_of(number).unwrap_or(number),
+        _ => number,
+    }
 }
 
 /// This process has set a limit on the size of files of another one: its writes are to meet it.
@@ -258,22 +269,15 @@ pub fn moving(status: &sys::Status) {
 
 /// A file was opened for writing, with these flags. What others have waiting for it comes before what this
 /// process writes there, and nothing of them waits there any more, lest it come over that. What is only added
-/// at the end, by all of them, may wait.
+/// at the end, by all of them, may wait. (Where it was cut, all of that has come before, see `changes::opening`.)
 pub fn opened(ledger: &Ledger, fd: i32, flags: i32) {
     let Some(status) = sys::status(fd).filter(|status| status.regular) else { return };
     ledger.openers.note(status.device, status.inode, entries::opener(ledger));
     if !any_asked(ledger) {
         return;
     }
-    let cuts = flags & libc::O_TRUNC != 0;
     let is_placed = flags & libc::O_APPEND == 0;
-    let concerned = |entry: &Entry| cuts || is_placed || !only_adds(entry);
-    if recall_inode(status.device, status.inode, concerned) && cuts {
-        // It came after the cut that it was to come before. By its name, since also who may only read
-        // through this descriptor has cut it.
-        let name = proc::name(b"/proc/self/fd/", fd, b"");
-        sys::truncate_at(CStr::from_bytes_until_nul(&name).unwrap_or(c""), 0);
-    }
+    recall_inode(status.device, status.inode, |entry| is_placed || !only_adds(entry));
 }
 
 /// A file was opened for reading: what others have waiting for it is there before it is read, for this

@@ -11,6 +11,7 @@ use sweetspot_core::append::is_small;
 use sweetspot_core::auto::usual_bytes;
 use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
+use sweetspot_core::why::Why;
 
 use super::file::{self, CLOSED, Hit, OpenFile};
 use super::fill::{Step, Target, miss};
@@ -178,9 +179,12 @@ fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec>
 }
 
 fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
-    let _care = careful::take();
+    let care = careful::take();
     if passive() {
         return Outcome::PassThrough(Pass::NOTHING);
+    }
+    if care.is_err() {
+        quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::SpecialUse));
     }
     let kind = if offset.is_some() { Kind::ReadAt } else { Kind::Read };
     let mut turn = 0;
@@ -202,8 +206,7 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
             table::LEARNING | table::OPEN => {}
             _ => break,
         }
-        let open = table::tag(word) == table::OPEN;
-        let file = open.then(|| OpenFile::from_word(word));
+        let file = (table::tag(word) == table::OPEN).then(|| OpenFile::from_word(word));
         if let Some(errno) = life::failing_descriptor(fd) {
             // The kernel does not know what the program wrote.
             return Outcome::Done(fail(errno));

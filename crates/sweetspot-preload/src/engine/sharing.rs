@@ -1,7 +1,7 @@
 //! What a new process will share with this one, and what becomes of it: every file is quiesced, and calls on
 //! those that will be shared pass through from then on.
 
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::why::Why;
@@ -52,9 +52,31 @@ static NAMED: [Named; NAMED_MAX] =
 #[unsafe(link_section = ".data")]
 static NAMED_TOO_MANY: AtomicBool = AtomicBool::new(false);
 
-/// Lists that were begun where they are. A list that is not among them is a copy of another one, byte by
-/// byte, and may name anything.
-static LISTS: [AtomicUsize; NAMED_MAX] = [const { AtomicUsize::new(0) }; NAMED_MAX];
+/// A list that was begun where it is, and how it began when it was last added to. Any other list is a copy of
+/// another one, byte by byte, and may name anything.
+struct List {
+    actions: AtomicUsize,
+    content: AtomicU64,
+}
+
+static LISTS: [List; NAMED_MAX] =
+    [const { List { actions: AtomicUsize::new(0), content: AtomicU64::new(0) } }; NAMED_MAX];
+
+/// What tells a list from a copy that was put into its place: the first words of libc's structure, with how many
+/// actions there are and where.
+fn content(actions: usize) -> u64 {
+    let words = actions as *const [u64; 2];
+    // SAFETY: a list of the program's, which libc has just looked at, or is about to.
+    let [counts, place] = unsafe { words.read_unaligned() };
+    counts.rotate_left(32) ^ place
+}
+
+/// A list of file actions has been begun, or added to.
+pub fn noted_actions(actions: usize) {
+    if let Some(list) = LISTS.iter().find(|list| list.actions.load(Relaxed) == actions) {
+        list.content.store(content(actions), Relaxed);
+    }
+}
 
 /// In the place of a descriptor: the list opens files for writing.
 pub const OPENS: i32 = -2;
@@ -75,13 +97,15 @@ pub fn named_in_actions(actions: usize, fd: i32) {
 pub fn begin_actions(actions: usize) {
     forget_actions(actions);
     // Where there is no room, it counts as a copy.
-    let _ = LISTS.iter().find(|list| list.compare_exchange(0, actions, Relaxed, Relaxed).is_ok());
+    let is_free =
+        |list: &&List| list.actions.compare_exchange(0, actions, Relaxed, Relaxed).is_ok();
+    let _ = LISTS.iter().find(is_free);
 }
 
 /// A list of file actions has ended.
 pub fn forget_actions(actions: usize) {
     for list in &LISTS {
-        let _ = list.compare_exchange(actions, 0, Relaxed, Relaxed);
+        let _ = list.actions.compare_exchange(actions, 0, Relaxed, Relaxed);
     }
     for named in &NAMED {
         if named.actions.load(Relaxed) == actions {
@@ -95,7 +119,10 @@ pub fn forget_actions(actions: usize) {
 pub fn is_named(actions: usize, fd: i32) -> bool {
     let is_it =
         |named: &Named| named.actions.load(Relaxed) == actions && named.not_fd.load(Relaxed) == !fd;
-    let is_copy = || LISTS.iter().all(|list| list.load(Relaxed) != actions);
+    let is_known = |list: &List| {
+        list.actions.load(Relaxed) == actions && list.content.load(Relaxed) == content(actions)
+    };
+    let is_copy = || !LISTS.iter().any(is_known);
     actions != 0 && (NAMED_TOO_MANY.load(Relaxed) || NAMED.iter().any(is_it) || is_copy())
 }
 

@@ -88,10 +88,13 @@ pub fn begin(actions: usize, goes_on: fn()) -> bool {
 }
 
 /// A vfork or spawn of this thread is over: takes note of that, and returns the list of file actions. `None`:
-/// there is none.
+/// there is none, or this is the child, after a spawn of its own.
 pub fn ended() -> Option<usize> {
     let me = sys::thread_pointer();
     let spawner = SPAWNERS.iter().find(|spawner| spawner.thread.load(Relaxed) == me)?;
+    if spawner.process.load(Relaxed) != sys::process_id() {
+        return None;
+    }
     let actions = spawner.actions.load(Relaxed);
     spawner.thread.store(0, Relaxed);
     Some(actions)
@@ -125,6 +128,24 @@ fn still_passive() -> bool {
             false
         }
     }
+}
+
+/// Whether the child of a vfork has done something that its parent, whose memory and descriptions it uses, must be
+/// told of when it goes on.
+#[unsafe(link_section = ".data")]
+static LEAVES_BEHIND: AtomicBool = AtomicBool::new(false);
+
+/// In the child of a vfork: memory was mapped, or somebody is told of writes, or the like. In any other process it
+/// does nothing.
+pub fn leave_behind() {
+    if is_spawned_child() {
+        LEAVES_BEHIND.store(true, Relaxed);
+    }
+}
+
+/// In the parent that goes on: whether there is such a thing, once.
+pub fn is_left_behind() -> bool {
+    LEAVES_BEHIND.load(Relaxed) && LEAVES_BEHIND.swap(false, Relaxed)
 }
 
 /// Whether the child of a vfork has asked for a seccomp filter, which its parent is not under.

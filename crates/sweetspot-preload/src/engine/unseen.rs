@@ -11,7 +11,7 @@ use sweetspot_core::why::Why;
 use super::dirty::release_point;
 use super::ending::end_because;
 use super::quiesce::{self, Next, quiesce};
-use super::spawns::passive;
+use super::spawns::{self, passive};
 use super::{file, rules, table};
 
 /// Whether there is a writable mapping that a child of a fork would share.
@@ -45,7 +45,10 @@ pub fn may_acquire() -> bool {
 /// Another process may write to memory that this one reads: a load there is an acquire point that is
 /// not seen. Reads pass through for good.
 pub fn acquires() {
-    if passive() || MAY_ACQUIRE.swap(true, SeqCst) {
+    if passive() {
+        return spawns::leave_behind();
+    }
+    if MAY_ACQUIRE.swap(true, SeqCst) {
         return;
     }
     for fd in table::all() {
@@ -64,7 +67,10 @@ pub fn syncs() {
         end_because(Why::SharedMemory);
         return;
     }
-    if passive() || SHARES_MEMORY.swap(true, SeqCst) {
+    if passive() {
+        return spawns::leave_behind();
+    }
+    if SHARES_MEMORY.swap(true, SeqCst) {
         return;
     }
     release_point();
@@ -92,7 +98,10 @@ pub fn counts_writes() -> bool {
 /// leave as one. Only the kernel knows which file that is, so no writes wait any more, but for files
 /// that, as a rule promises, nobody looks at.
 pub fn will_count_writes() {
-    if passive() || COUNTS_WRITES.swap(true, Relaxed) {
+    if passive() {
+        return spawns::leave_behind();
+    }
+    if COUNTS_WRITES.swap(true, Relaxed) {
         return;
     }
     release_point();

@@ -168,13 +168,16 @@ fn len_of(source: Source) -> u64 {
 }
 
 fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
-    let _care = careful::take();
+    let care = careful::take();
     if passive() {
         return Outcome::PassThrough(Pass::NOTHING);
     }
     if entries::is_fork_unseen() {
         super::children::forked_unseen();
         return Outcome::PassThrough(Pass::NOTHING);
+    }
+    if care.is_err() {
+        quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::SpecialUse));
     }
     let len = len_of(source);
     let is_worth_asking = inodes::any_window() || ledger::is_given();

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::floor::atomic::single_threaded;
 use crate::floor::next::Next;
@@ -93,33 +93,59 @@ pub fn handler_begins(mask: u64) {
 pub struct Care {
     /// The signal mask before, where it was changed.
     mask: Option<u64>,
+    /// Where it says that this thread has changed it.
+    place: Option<&'static AtomicU64>,
 }
 
-/// At the head of the slow path of each call: afterwards a bad address can be met.
-#[inline(always)]
-pub fn take() -> Option<Care> {
-    if is_needed() { Some(take_now()) } else { None }
+/// Threads that have unblocked the signals of faults for a call, by their thread pointers; 0: free.
+static CARERS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+/// Whether this thread has unblocked the signals of faults for a call: one that somebody sends is not for it.
+pub fn has_unblocked() -> bool {
+    let me = sys::thread_pointer();
+    CARERS.iter().any(|carer| carer.load(Relaxed) == me)
 }
+
+/// At the head of the slow path of each call: afterwards a bad address can be met. An error: somebody has sent one of
+/// the signals by which it would show, and it waits, blocked, for whoever takes it; so the kernel must answer.
+#[inline(always)]
+pub fn take() -> Result<Option<Care>, FaultWaits> {
+    if is_needed() { take_now().map(Some) } else { Ok(None) }
+}
+
+/// A signal of a fault is blocked and has come.
+pub struct FaultWaits;
 
 #[cold]
-fn take_now() -> Care {
+fn take_now() -> Result<Care, FaultWaits> {
     if REASONS.load(Relaxed) & (REASON_MASK | REASON_HANDLER) == 0 {
-        return Care { mask: None };
+        return Ok(Care { mask: None, place: None });
     }
+    let waiting = signals::waiting() & signals::fault_set();
+    if waiting != 0 && sys::change_signal_mask(libc::SIG_BLOCK, 0) & waiting != 0 {
+        return Err(FaultWaits);
+    }
+    let me = sys::thread_pointer();
+    let is_free = |place: &&AtomicU64| place.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
+    let mut care = Care { mask: None, place: CARERS.iter().find(is_free) };
     let mask = sys::change_signal_mask(libc::SIG_UNBLOCK, signals::fault_set());
     if mask & signals::fault_set() != 0 {
-        return Care { mask: Some(mask) };
+        care.mask = Some(mask);
+        return Ok(care);
     }
     // Here they are not blocked (any more). With several threads one that has blocked them may go on.
     let over = if single_threaded() { REASON_MASK | REASON_HANDLER } else { REASON_HANDLER };
     REASONS.fetch_and(!over, Relaxed);
-    Care { mask: None }
+    Ok(care)
 }
 
 impl Drop for Care {
     fn drop(&mut self) {
         if let Some(mask) = self.mask {
             sys::set_signal_mask(mask);
+        }
+        if let Some(place) = self.place {
+            place.store(0, Relaxed);
         }
         if is_needed() {
             clock::end_short_way();

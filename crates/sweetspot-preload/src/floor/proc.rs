@@ -29,9 +29,10 @@ pub fn name(before: &[u8], number: i32, after: &[u8]) -> Name {
     path
 }
 
-/// The link in /proc to what a descriptor is: a string that ends with zero.
+/// The link in /proc to what a descriptor of this thread is: a string that ends with zero. Another thread may have
+/// another table of descriptors; and of a first thread that has ended the kernel shows none.
 pub fn link_of(fd: i32) -> Name {
-    name(b"/proc/self/fd/", fd, b"")
+    name(b"/proc/thread-self/fd/", fd, b"")
 }
 
 /// Space for what /proc says a descriptor is.
@@ -88,7 +89,14 @@ pub fn stat_of(process: i32, buffer: &mut [u8; 1024]) -> Option<&[u8]> {
     Some(&buffer[..len])
 }
 
-/// A field of it, from the third on, counted as its manual does.
+/// The process that a thread belongs to, by `/proc/TID/status`.
+pub fn leader_of(thread: i32) -> Option<i32> {
+    let path = name(b"/proc/", thread, b"/status");
+    let process = number_in(CStr::from_bytes_until_nul(&path).ok()?, b"Tgid:\t")?;
+    i32::try_from(process).ok().filter(|process| *process != 0)
+}
+
+/// A field of `stat`, from the third on, counted as its manual does.
 pub fn stat_field(text: &[u8], number: usize) -> Option<&[u8]> {
     // The second field is the name in brackets, which may hold anything.
     let after_name = text.iter().rposition(|byte| *byte == b')')? + 2;
@@ -106,7 +114,7 @@ pub fn start_ticks() -> Option<u64> {
 /// Inode of this process' pid namespace.
 pub fn pid_namespace() -> Option<u64> {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
-    let path = c"/proc/self/ns/pid";
+    let path = c"/proc/thread-self/ns/pid";
     // SAFETY: a string and a struct of the right size.
     let (answer, stat) = unsafe {
         let answer = sys::syscall!(

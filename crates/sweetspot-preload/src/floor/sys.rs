@@ -8,11 +8,13 @@
 //! here are `unsafe` where memory is handed over, and safe where the kernel checks all arguments.
 #![allow(unsafe_code)]
 
-use core::ffi::CStr;
 use core::ops::Range;
 
 use sweetspot_core::unwritten::Left;
 
+mod flags;
+
+pub use self::flags::{closes_at_exec, open_flags};
 pub use crate::arch::{call, stack_pointer, thread_pointer};
 
 /// A negated errno from the kernel, made positive.
@@ -109,12 +111,6 @@ pub fn status(fd: i32) -> Option<Status> {
     }
     // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
     (answer == 0).then(|| status_of(&unsafe { stat.assume_init() }))
-}
-
-/// `truncate`, of what is at a path that ends in a zero.
-pub fn truncate_at(path: &CStr, len: i64) -> isize {
-    // SAFETY: a string that ends in a zero.
-    unsafe { syscall!(SYS_truncate, path.as_ptr(), len as isize) }
 }
 
 /// `fstatat`.
@@ -244,13 +240,6 @@ fn statistics(fd: i32) -> Option<libc::statfs64> {
 pub fn is_synchronous(fd: i32) -> bool {
     const ST_SYNCHRONOUS: i64 = 16;
     statistics(fd).is_some_and(|stat| stat.f_flags & ST_SYNCHRONOUS != 0)
-}
-
-/// `fcntl(F_GETFL)`.
-pub fn open_flags(fd: i32) -> Option<i32> {
-    // SAFETY: no memory is handed over.
-    let answer = unsafe { syscall!(SYS_fcntl, fd as isize, libc::F_GETFL) };
-    (answer >= 0).then_some(answer as i32)
 }
 
 /// Anonymous private memory, zeroed and not yet touched.

@@ -214,6 +214,17 @@ pub fn flush() -> Result<(), i32> {
     embed::flush()
 }
 
+/// Before a file is opened by path, relative to a folder.
+#[inline(always)]
+pub fn opening(folder: i32, path: *const c_char, flags: i32) -> Pass {
+    let pass = pass_through();
+    if !is_observed() {
+        // SAFETY: the program hands the path over, and the kernel alone reads it.
+        unsafe { changes::opening(folder, path, flags) };
+    }
+    pass
+}
+
 /// A descriptor was opened, with these open flags; by what path is not known. `fd` may be an error.
 pub fn opened(fd: i32, flags: i32) {
     if is_observed() { observer::made(fd) } else { life::opened(fd, flags) }

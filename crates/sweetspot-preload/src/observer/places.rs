@@ -42,7 +42,7 @@ const LINES_BYTES: usize = 1024;
 /// Finds the file of which an address of code is, and where in it.
 fn with_module(address: u64, found: impl FnOnce(&[u8], u64)) {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    let path = c"/proc/self/maps".as_ptr();
+    let path = c"/proc/thread-self/maps".as_ptr();
     // SAFETY: a string.
     let fd = unsafe { sys::syscall!(SYS_openat, libc::AT_FDCWD as isize, path, flags, 0) };
     let Ok(fd) = sys::result(fd) else { return };

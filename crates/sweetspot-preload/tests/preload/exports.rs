@@ -11,7 +11,7 @@ use sweetspot_core::glob;
 use crate::library;
 
 /// Hooks that newer releases of glibc export than the oldest one that is supported.
-const NEWER: [&str; 8] = [
+const NEWER: [&str; 10] = [
     "openat2",
     "pidfd_spawn",
     "pidfd_spawnp",
@@ -20,6 +20,8 @@ const NEWER: [&str; 8] = [
     "sched_setattr",
     "posix_spawn_file_actions_addchdir",
     "posix_spawn_file_actions_addfchdir",
+    "posix_spawn_file_actions_addclosefrom_np",
+    "posix_spawn_file_actions_addtcsetpgrp_np",
 ];
 
 /// Hooks of functions that only musl has.

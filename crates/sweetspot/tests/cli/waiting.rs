@@ -314,3 +314,26 @@ fn of_a_limit_on_processes_the_guard_takes_one_and_another_while_it_holds_files(
     let counts = [forks(1, &run, ""), forks(2, &run, WRITES)];
     assert!(counts[0] >= plain - 1 && counts[1] >= plain - 2, "{plain}, {counts:?}");
 }
+
+/// It has written what waited, and cannot say so any more.
+#[test]
+fn a_guard_that_is_killed_at_the_end_of_a_write_leaves_each_byte_once() {
+    let place = Place::new();
+    let program = compile_program(&place, "guard_killed");
+    let program = program.to_str().unwrap();
+    let expected: String = (0..1000).map(|number| format!("record {number:08}\n")).collect();
+    for way in ["readable", "adds", "positions", "outside"] {
+        let name = format!("out-{way}");
+        let file = place.work().join(&name);
+        let mut run =
+            place.run(&["--max-age", "300", "--buffer-size", "64K"], &[program, way, &name]);
+        if way == "outside" {
+            run.stdout(fs::File::create(&file).unwrap());
+        }
+        let mut run = run.spawn().unwrap();
+        let watch = Command::new(program).args(["watch", &name]).status().unwrap();
+        assert!(run.wait().unwrap().success(), "{way}");
+        assert!(watch.success(), "{way}: the guard was not met in a write");
+        assert_eq!(fs::read_to_string(&file).unwrap(), expected, "{way}");
+    }
+}

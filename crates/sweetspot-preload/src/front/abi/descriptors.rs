@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::engine::deaths;
+use crate::engine::{changes, deaths};
 use crate::front::dispatch;
 
 makes! {
@@ -23,7 +23,6 @@ makes! {
     fn inotify_init1(flags: c_int);
     fn fanotify_init(flags: c_uint, file_flags: c_uint);
     fn memfd_create(name: *const c_char, flags: c_uint);
-    fn shm_open(name: *const c_char, flags: c_int, mode: c_uint);
     fn mq_open(name: *const c_char, flags: c_int, mode: c_uint, attributes: Pointer);
     fn __mq_open_2(name: *const c_char, flags: c_int);
     fn posix_openpt(flags: c_int);
@@ -67,7 +66,27 @@ hook! {
 }
 
 hook! {
+    /// A file like any other to who opens it by its path, but memory to who opens it so.
+    fn shm_open(name: *const c_char, flags: c_int, mode: c_uint) -> c_int, next => {
+        if changes::cuts(flags) {
+            // Where libc looks for the name is its own affair.
+            changes::spawn_opens();
+        }
+        let pass = dispatch::pass_through();
+        let fd = next(name, flags, mode);
+        dispatch::opened(fd, flags | libc::O_CLOEXEC);
+        dispatch::special_use(fd, Why::SharedMemory);
+        pass.done();
+        fd
+    }
+}
+
+hook! {
     fn open_by_handle_at(mount: c_int, handle: Pointer, flags: c_int) -> c_int, next => {
+        if changes::cuts(flags) {
+            // Which file it is, is not known beforehand.
+            changes::spawn_opens();
+        }
         let pass = dispatch::pass_through();
         let fd = next(mount, handle, flags);
         dispatch::opened(fd, flags);

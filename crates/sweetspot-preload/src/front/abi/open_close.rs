@@ -2,16 +2,16 @@
 
 use core::ffi::{c_char, c_int, c_uint};
 
-use crate::engine::{concerns, handlers, life};
+use crate::engine::{changes, concerns, handlers, life};
 use crate::front::dispatch;
 
 macro_rules! opens {
     ($($name:ident)*) => {$(hook_in_two! {
         fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next
-        if false = concerns::any() => {
+        if false = concerns::any() || changes::cuts(flags) => {
             life::opened_alone(next(path, flags, mode), flags)
         } else {
-            let pass = dispatch::pass_through();
+            let pass = dispatch::opening(libc::AT_FDCWD, path, flags);
             let fd = next(path, flags, mode);
             dispatch::opened_at(libc::AT_FDCWD, fd, flags, path);
             pass.done();
@@ -24,7 +24,7 @@ opens! { open open64 __open __open64 }
 macro_rules! checked_opens {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, flags: c_int) -> c_int, next => {
-            let pass = dispatch::pass_through();
+            let pass = dispatch::opening(libc::AT_FDCWD, path, flags);
             let fd = next(path, flags);
             dispatch::opened_at(libc::AT_FDCWD, fd, flags, path);
             pass.done();
@@ -37,10 +37,10 @@ checked_opens! { __open_2 __open64_2 }
 macro_rules! openats {
     ($($name:ident)*) => {$(hook_in_two! {
         fn $name(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int, next
-        if false = concerns::any() => {
+        if false = concerns::any() || changes::cuts(flags) => {
             life::opened_alone(next(folder, path, flags, mode), flags)
         } else {
-            let pass = dispatch::pass_through();
+            let pass = dispatch::opening(folder, path, flags);
             let fd = next(folder, path, flags, mode);
             dispatch::opened_at(folder, fd, flags, path);
             pass.done();
@@ -53,7 +53,7 @@ openats! { openat openat64 }
 macro_rules! checked_openats {
     ($($name:ident)*) => {$(hook! {
         fn $name(folder: c_int, path: *const c_char, flags: c_int) -> c_int, next => {
-            let pass = dispatch::pass_through();
+            let pass = dispatch::opening(folder, path, flags);
             let fd = next(folder, path, flags);
             dispatch::opened_at(folder, fd, flags, path);
             pass.done();
@@ -67,7 +67,7 @@ hook! {
     fn openat2(folder: c_int, path: *const c_char, how: *const u64, size: usize) -> c_int, next => {
         // The structure begins with the flags.
         let flags = handlers::peek(how).unwrap_or(0) as c_int;
-        let pass = dispatch::pass_through();
+        let pass = dispatch::opening(folder, path, flags);
         let fd = next(folder, path, how, size);
         dispatch::opened_at(folder, fd, flags, path);
         pass.done();
@@ -78,9 +78,10 @@ hook! {
 macro_rules! creats {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, mode: c_uint) -> c_int, next => {
-            let pass = dispatch::pass_through();
+            const FLAGS: c_int = libc::O_WRONLY | libc::O_TRUNC;
+            let pass = dispatch::opening(libc::AT_FDCWD, path, FLAGS);
             let fd = next(path, mode);
-            dispatch::opened_at(libc::AT_FDCWD, fd, libc::O_WRONLY | libc::O_TRUNC, path);
+            dispatch::opened_at(libc::AT_FDCWD, fd, FLAGS, path);
             pass.done();
             fd
         }

@@ -12,7 +12,7 @@ use crate::engine::entries::before_threads;
 use crate::engine::handlers;
 use crate::engine::life::is_for_writing;
 use crate::engine::sharing::{
-    MOVES, OPENS, begin_actions, forget_actions, is_named, named_in_actions,
+    MOVES, OPENS, begin_actions, forget_actions, is_named, named_in_actions, noted_actions,
 };
 use crate::floor::aside;
 use crate::front::dispatch::{
@@ -242,6 +242,7 @@ hook! {
         let answer = next(actions, fd, new);
         if answer == 0 {
             named_in_actions(actions as usize, fd);
+            noted_actions(actions as usize);
         }
         answer
     }
@@ -255,22 +256,33 @@ hook! {
         if answer == 0 && is_for_writing(flags) {
             named_in_actions(actions as usize, OPENS);
         }
+        if answer == 0 {
+            noted_actions(actions as usize);
+        }
         answer
     }
 }
 
-macro_rules! moves {
-    ($(fn $name:ident($arg:ident: $type:ty);)*) => {$(hook! {
+macro_rules! adds {
+    ($also:expr; $(fn $name:ident($arg:ident: $type:ty);)*) => {$(hook! {
         fn $name(actions: *mut c_void, $arg: $type) -> c_int, next => {
             let answer = next(actions, $arg);
             if answer == 0 {
-                named_in_actions(actions as usize, MOVES);
+                $also(actions as usize);
+                noted_actions(actions as usize);
             }
             answer
         }
     })*};
 }
-moves! {
+adds! {
+    |_| ();
+    fn posix_spawn_file_actions_addclose(fd: c_int);
+    fn posix_spawn_file_actions_addclosefrom_np(first: c_int);
+    fn posix_spawn_file_actions_addtcsetpgrp_np(fd: c_int);
+}
+adds! {
+    |actions| named_in_actions(actions, MOVES);
     fn posix_spawn_file_actions_addchdir(path: *const c_char);
     fn posix_spawn_file_actions_addchdir_np(path: *const c_char);
     fn posix_spawn_file_actions_addfchdir(fd: c_int);
@@ -280,7 +292,9 @@ moves! {
 hook! {
     fn posix_spawn_file_actions_init(actions: *mut c_void) -> c_int, next => {
         begin_actions(actions as usize);
-        next(actions)
+        let answer = next(actions);
+        noted_actions(actions as usize);
+        answer
     }
 }
 
@@ -416,6 +430,17 @@ pub(super) fn kin(flags: u64) -> Kin {
     }
 }
 
+/// Before a process is made that shares more, or less, with this one than those that are followed.
+pub(super) fn before_sharing(flags: u64) {
+    aside::descriptors_are_noticed();
+    end_because(Why::Shared);
+    let shares = |flag: c_int| flags & flag as u32 as u64 != 0;
+    if shares(libc::CLONE_VM) && !shares(libc::CLONE_SIGHAND) {
+        // What is kept of handlers would be that of both.
+        handlers::leave();
+    }
+}
+
 /// In a child that a call made with these flags, which runs on in memory of its own.
 pub(super) fn begun(flags: u64) {
     handlers::after_clone(flags);
@@ -457,8 +482,7 @@ macro_rules! clones {
                     answer
                 }
                 Kin::Other => {
-                    aside::descriptors_are_noticed();
-                    end_because(Why::Shared);
+                    before_sharing(flags as u32 as u64);
                     next(function, stack, flags, argument, parent, local, child)
                 }
             }

@@ -13,7 +13,7 @@ use sweetspot_core::why::Why;
 use self::numbers::{
     CloneArguments, FCHMODAT2, FILE_SETATTR, REMOVEXATTRAT, SETXATTRAT, confines, is_silent,
 };
-use super::process::{Kin, at, becoming, begun, kin};
+use super::process::{Kin, at, becoming, before_sharing, begun, kin};
 use super::read_write::follow;
 use super::waiting::watching;
 use super::{dup, metadata, rights, signals, system, threads, transfer};
@@ -21,7 +21,6 @@ use crate::arch::old;
 use crate::engine::entries::before_threads;
 use crate::engine::table::DESCRIPTORS_MAX;
 use crate::engine::{self, changes, deaths, ending, handlers, life, mapping};
-use crate::floor::aside;
 use crate::front::dispatch;
 use crate::front::reach::target::{Environment, Target};
 
@@ -49,10 +48,7 @@ extern "C" fn before_syscall(number: c_long, a: usize, b: usize) -> usize {
             before_threads();
         }
         Kin::Vfork => dispatch::before_spawn(0),
-        Kin::Fork | Kin::Other => {
-            aside::descriptors_are_noticed();
-            dispatch::end_because(Why::Shared);
-        }
+        Kin::Fork | Kin::Other => before_sharing(flags),
         // It begins where nothing of ours is called: it inherits what this process has.
         Kin::Apart => dispatch::end_because(Why::Confined),
     }
@@ -135,10 +131,10 @@ fn on_files(call: &Call) -> Option<isize> {
             passed_through(next)
         }
         libc::SYS_lseek => follow!(dispatch::seek(fd, b as i64, c as c_int), next()),
-        libc::SYS_openat => opened(c as c_int, next),
-        libc::SYS_openat2 => opened(handlers::peek(c as *const u64).unwrap_or(0) as c_int, next),
-        old::OPEN => opened(b as c_int, next),
-        old::CREAT => opened(libc::O_WRONLY | libc::O_TRUNC, next),
+        libc::SYS_openat => opened(fd, b, c as c_int, next),
+        libc::SYS_openat2 => opened(fd, b, open_flags(c), next),
+        old::OPEN => opened(libc::AT_FDCWD, a, b as c_int, next),
+        old::CREAT => opened(libc::AT_FDCWD, a, libc::O_WRONLY | libc::O_TRUNC, next),
         libc::SYS_close => dispatch::close(fd, || next() as c_int) as isize,
         libc::SYS_close_range => {
             dispatch::range(a as c_uint, b as c_uint, c as c_uint);
@@ -488,10 +484,15 @@ fn sent(signal: usize, to: c_int, next: impl FnOnce() -> isize) -> isize {
     answer
 }
 
+/// The open flags of `openat2`, with which its structure begins.
+fn open_flags(how: usize) -> c_int {
+    handlers::peek(how as *const u64).unwrap_or(0) as c_int
+}
+
 /// Opens by path.
 #[inline(always)]
-fn opened(flags: c_int, next: impl FnOnce() -> isize) -> isize {
-    let pass = dispatch::pass_through();
+fn opened(folder: c_int, path: usize, flags: c_int, next: impl FnOnce() -> isize) -> isize {
+    let pass = dispatch::opening(folder, path as *const c_char, flags);
     let fd = next();
     dispatch::opened(fd as c_int, flags);
     pass.done();

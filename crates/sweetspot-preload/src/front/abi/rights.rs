@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
-use crate::engine::{deaths, ending, others};
+use crate::engine::{deaths, ending, others, spawns};
 use crate::front::dispatch;
 
 /// Functions before which buffering ends for good.
@@ -94,6 +94,10 @@ limits! {
 pub(super) fn limits_set(process: c_int, resource: c_int, new: Pointer, answer: c_int) {
     crate::engine::changes::limits_changed();
     let is_size = resource == libc::RLIMIT_FSIZE as c_int;
+    if answer == 0 && is_size && !new.is_null() {
+        // The child of a vfork may have set its parent's.
+        spawns::leave_behind();
+    }
     if answer == 0 && is_size && !new.is_null() && deaths::can_wait() {
         others::limited(process);
     }

@@ -6,9 +6,11 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use super::Pointer;
 use super::process::starting_shell;
-use crate::engine::{deaths, life};
+use crate::engine::pass::Pass;
+use crate::engine::{changes, deaths, life};
 use crate::floor::errno::{errno, set_errno};
 use crate::floor::next::Next;
+use crate::floor::sys;
 use crate::front::dispatch;
 use crate::front::reach::streams::{self, Stream, glibc};
 
@@ -35,7 +37,7 @@ fn descriptor(stream: *mut c_void) -> c_int {
 fn opened(stream: *mut c_void, mode: &[u8], path: *const c_char) {
     if !stream.is_null() {
         let fd = descriptor(stream);
-        let flags = flags_of(letters(mode));
+        let flags = flags_of(mode) | closed_by_exec(fd, mode);
         match path.is_null() {
             // Without a name, or the stream's file again.
             true => dispatch::opened(fd, flags),
@@ -68,16 +70,32 @@ fn letters(mode: &[u8]) -> &[u8] {
     mode.split(|byte| *byte == b',').next().unwrap_or_default()
 }
 
-/// The open flags of a mode.
-fn flags_of(letters: &[u8]) -> c_int {
-    let has = |letter| letters.contains(&letter);
-    let (access, also) = match letters.first() {
+/// The open flags of a mode. How many letters count is libc's own affair: a file that is not written after all is
+/// only looked at more closely.
+fn flags_of(mode: &[u8]) -> c_int {
+    let (access, also) = match mode.first() {
         Some(b'w') => (libc::O_WRONLY, libc::O_TRUNC),
         Some(b'a') => (libc::O_WRONLY, libc::O_APPEND),
         _ => (libc::O_RDONLY, 0),
     };
-    let access = if has(b'+') { libc::O_RDWR } else { access };
-    access | also | if has(b'e') { libc::O_CLOEXEC } else { 0 }
+    let access = if mode.contains(&b'+') { libc::O_RDWR } else { access };
+    access | also
+}
+
+/// Whether a new stream's descriptor closes at exec, as an "e" in the mode may ask for: only the kernel knows
+/// whether libc has seen that letter.
+fn closed_by_exec(fd: c_int, mode: &[u8]) -> c_int {
+    let closes = mode.contains(&b'e') && sys::closes_at_exec(fd);
+    if closes { libc::O_CLOEXEC } else { 0 }
+}
+
+/// Before a stream is opened by path.
+fn opening(path: *const c_char, mode: *const c_char) -> Pass {
+    if !path.is_null() && !mode.is_null() {
+        dispatch::opening(libc::AT_FDCWD, path, flags_of(mode_of(mode)))
+    } else {
+        dispatch::pass_through()
+    }
 }
 
 /// Whether glibc may read the stream from a mapping: it looks for an "m" among so many letters, also
@@ -91,7 +109,7 @@ fn may_map(mode: &[u8]) -> bool {
 macro_rules! fopens {
     ($($name:ident)*) => {$(hook! {
         fn $name(path: *const c_char, mode: *const c_char) -> *mut c_void, next => {
-            let pass = dispatch::pass_through();
+            let pass = opening(path, mode);
             let stream = next(path, mode);
             opened(stream, mode_of(mode), path);
             pass.done();
@@ -134,7 +152,11 @@ macro_rules! freopens {
             path: *const c_char, mode: *const c_char, stream: *mut c_void,
         ) -> *mut c_void, next => {
             life::stream_ending(descriptor(stream));
-            let pass = dispatch::pass_through();
+            if path.is_null() && changes::cuts(flags_of(mode_of(mode))) {
+                // libc opens the same file again.
+                changes::changing(descriptor(stream));
+            }
+            let pass = opening(path, mode);
             let stream = next(path, mode, stream);
             opened(stream, mode_of(mode), path);
             pass.done();
