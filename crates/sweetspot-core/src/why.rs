@@ -72,6 +72,8 @@ pub enum Why {
     MemoryLocked,
     /// The process ignores SIGSEGV or SIGBUS.
     FaultsIgnored,
+    /// The process answers by itself for files that it uses, or for its memory (FUSE, fanotify, a freeze, userfaultfd).
+    AnswersItself,
     /// A rule, or the size, says off.
     Off,
 }
@@ -113,6 +115,7 @@ impl Why {
         Why::OtherLibrary,
         Why::MemoryLocked,
         Why::FaultsIgnored,
+        Why::AnswersItself,
         Why::Off,
     ];
 
@@ -166,6 +169,9 @@ impl Why {
             Why::OtherLibrary => "a library reads or writes in place of the C library",
             Why::MemoryLocked => "the process locks its memory (mlockall)",
             Why::FaultsIgnored => "the process ignores SIGSEGV or SIGBUS",
+            Why::AnswersItself => {
+                "the process may keep its own calls waiting (FUSE, fanotify, userfaultfd, a freeze)"
+            }
             Why::Off => "a rule or the size switches it off",
         }
     }

@@ -76,6 +76,7 @@ const ENGINE: &[&str] = &[
     "unseen",
     "eligible",
     "alone",
+    "answers",
     "transition",
     "attach",
     "pass",

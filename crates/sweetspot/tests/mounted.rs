@@ -1,5 +1,5 @@
 //! Files on a mount of their own, natively and with each size: when it can be unmounted, when their room is there
-//! again, whether reads show.
+//! again, whether reads show, and which a thread of the program itself serves or keeps waiting.
 //!
 //! Needs root, to mount in a namespace of mounts; without it the skip is printed, and with `CI` set a skip is a
 //! failure.
@@ -12,10 +12,14 @@ use std::fs;
 use std::process::Command;
 
 fn check(way: &str) {
+    check_program("mounted", way);
+}
+
+fn check_program(name: &str, way: &str) {
     let place = tempfile::tempdir().unwrap();
     let [program, folder, work, cache] =
-        ["mounted", "mnt", "work", "cache"].map(|name| place.path().join(name));
-    compiler::compile("mounted", &[], &program);
+        [name, "mnt", "work", "cache"].map(|name| place.path().join(name));
+    compiler::compile(name, &[], &program);
     fs::create_dir(&work).unwrap();
     let said = |run: Option<&str>| {
         let mut command = Command::new("unshare");
@@ -31,7 +35,7 @@ fn check(way: &str) {
         return test_start::skip("mounting a file system needs root");
     };
     for size in ["auto", "512", "1M"] {
-        assert_eq!(said(Some(size)).as_ref(), Some(&natively), "{way}, {size}");
+        assert_eq!(said(Some(size)).as_ref(), Some(&natively), "{name} {way}, {size}");
     }
 }
 
@@ -49,4 +53,24 @@ fn what_has_no_name_is_free_when_it_is_closed() {
 #[test]
 fn each_read_shows_where_its_time_is_kept() {
     check("reads");
+}
+
+#[test]
+fn a_program_uses_the_file_system_that_it_serves() {
+    check_program("answers", "fuse");
+}
+
+#[test]
+fn a_program_thaws_what_it_has_frozen() {
+    check_program("answers", "freeze");
+}
+
+#[test]
+fn a_program_is_asked_about_its_own_reads() {
+    check_program("answers", "fanotify");
+}
+
+#[test]
+fn a_program_brings_the_memory_into_which_it_reads() {
+    check_program("answers", "userfaultfd");
 }

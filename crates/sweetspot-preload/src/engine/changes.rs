@@ -13,7 +13,7 @@ use sweetspot_core::why::Why;
 use super::file::{self, Attachment};
 use super::quiesce::give_handle_back;
 use super::spawns::{is_filtered, passive};
-use super::{entries, handle, ledger, others, table};
+use super::{answers, entries, handle, ledger, others, table};
 use crate::floor::sys;
 
 /// The ledger, by which others are told what this process does to files: also where it is not buffered
@@ -196,6 +196,14 @@ pub fn syncing_all() {
     }
 }
 
+/// A file system is about to stop taking writes: what others have waiting comes first, and what they write later
+/// waits in the kernel, where it keeps nothing else of theirs waiting.
+pub fn freezing() {
+    if told().is_some_and(others::any_asked) {
+        others::opening();
+    }
+}
+
 /// A descriptor is about to be sent to another process.
 pub fn sending(fd: i32) {
     if let Some(ledger) = told()
@@ -208,10 +216,8 @@ pub fn sending(fd: i32) {
 /// A descriptor came from another process, perhaps one by which a file can be written.
 pub fn received(fd: i32) {
     let flags = sys::open_flags(fd).unwrap_or(libc::O_RDONLY);
-    if flags & libc::O_ACCMODE != libc::O_RDONLY
-        && let Some(ledger) = told()
-    {
-        others::opened(ledger, fd, flags);
+    if flags & libc::O_ACCMODE != libc::O_RDONLY {
+        answers::opened(told(), fd, flags);
     }
 }
 

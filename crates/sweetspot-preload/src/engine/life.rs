@@ -10,8 +10,8 @@ use super::file::{self, OpenFile};
 use super::process::acquire_point;
 use super::spawns::{is_spawned_child, passive};
 use super::{
-    alone, changes, concerns, deaths, dirty, ending, failing, flush, handle, ledger, others, pool,
-    process, quiesce, table, thresholds, transition,
+    alone, answers, changes, concerns, deaths, dirty, ending, failing, flush, handle, ledger,
+    others, pool, process, quiesce, table, thresholds, transition,
 };
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -23,9 +23,7 @@ pub fn opened(fd: i32, flags: i32) {
         return;
     }
     if is_for_writing(flags) {
-        if let Some(ledger) = changes::told() {
-            others::opened(ledger, fd, flags);
-        }
+        answers::opened(changes::told(), fd, flags);
     } else if ledger::any_waits()
         && let Some(ledger) = changes::told().filter(|ledger| others::any_waits(ledger))
     {

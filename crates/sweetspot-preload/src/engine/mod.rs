@@ -8,6 +8,7 @@
 
 pub mod age;
 pub mod alone;
+mod answers;
 pub mod append;
 pub mod attach;
 pub mod auto;

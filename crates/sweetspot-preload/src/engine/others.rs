@@ -270,8 +270,7 @@ pub fn moving(status: &sys::Status) {
 /// A file was opened for writing, with these flags. What others have waiting for it comes before what this
 /// process writes there, and nothing of them waits there any more, lest it come over that. What is only added
 /// at the end, by all of them, may wait. (Where it was cut, all of that has come before, see `changes::opening`.)
-pub fn opened(ledger: &Ledger, fd: i32, flags: i32) {
-    let Some(status) = sys::status(fd).filter(|status| status.regular) else { return };
+pub fn opened(ledger: &Ledger, status: &sys::Status, flags: i32) {
     ledger.openers.note(status.device, status.inode, entries::opener(ledger));
     if !any_asked(ledger) {
         return;

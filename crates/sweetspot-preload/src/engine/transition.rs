@@ -11,7 +11,7 @@ use super::eligible::{NOTICED, Refusal, Trust, may_have_window, may_wait};
 use super::file::{self, OpenFile};
 use super::spawns::{self, passive};
 use super::table::is_locked;
-use super::{alone, deaths, ending, handlers, inodes, ledger, records, rules, table};
+use super::{alone, answers, deaths, ending, handlers, inodes, ledger, records, rules, table};
 use crate::floor::atomic::swap;
 use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
@@ -144,6 +144,7 @@ pub fn classify(fd: i32) {
     if let (Some(word), Some(status)) = (unknown, sys::status(fd))
         && !status.regular
     {
+        answers::look_at(&status);
         if status.is_nameless {
             // It may tell of deaths: this process was given it, by an exec, say.
             deaths::descriptor_made();

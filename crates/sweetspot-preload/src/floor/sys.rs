@@ -87,6 +87,8 @@ pub struct Status {
     pub is_noticed: bool,
     /// It has no name in any file system: a descriptor that stands for a process, or for signals, say.
     pub is_nameless: bool,
+    /// It is the device by which programs serve files.
+    pub is_fuse_device: bool,
     /// What may be done with it, and by whom: as `st_mode`.
     pub mode: u32,
     pub owner: u32,
@@ -151,6 +153,7 @@ fn status_of(stat: &libc::stat) -> Status {
             _ => true,
         },
         is_nameless: stat.st_mode & libc::S_IFMT == 0,
+        is_fuse_device: stat.st_rdev == libc::makedev(10, 229),
         mode: stat.st_mode,
         owner: stat.st_uid,
         mtime_ns: (stat.st_mtime as u64).wrapping_mul(1_000_000_000) + stat.st_mtime_nsec as u64,

@@ -22,7 +22,7 @@ const STDIO_FULL_BYTES: u64 = 2 << 10;
 /// If more than that part of the kernel's calls was out of sight, the sentence is about those.
 const UNSEEN_MOST: f64 = 0.5;
 /// Reasons that are sentences of their own; the others follow the word "is".
-const SENTENCES: [Why; 21] = [
+const SENTENCES: [Why; 22] = [
     Why::NoGuard,
     Why::HandleRefused,
     Why::NotNoted,
@@ -43,6 +43,7 @@ const SENTENCES: [Why; 21] = [
     Why::OtherLibrary,
     Why::MemoryLocked,
     Why::FaultsIgnored,
+    Why::AnswersItself,
     Why::Off,
 ];
 

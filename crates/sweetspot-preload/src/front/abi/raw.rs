@@ -386,20 +386,14 @@ fn of_processes(call: &Call) -> Option<isize> {
             call.make_with([ending::end_status(a as c_int) as usize, b, c, d, e, f])
         }
         libc::SYS_mq_notify => threads::asks_a_queue(next),
-        libc::SYS_io_uring_setup => {
-            dispatch::end_because(Why::IoUring);
-            next()
-        }
-        // Pages that others read as they are at that time, faults that others see, answers that the
-        // kernel stores.
-        libc::SYS_shmat | libc::SYS_vmsplice | libc::SYS_userfaultfd | libc::SYS_io_setup => {
+        libc::SYS_io_uring_setup => ending_for(Why::IoUring, next),
+        // Pages that others read as they are at that time, answers that the kernel stores.
+        libc::SYS_shmat | libc::SYS_vmsplice | libc::SYS_io_setup => {
             dispatch::syncs();
             unknown(call)
         }
-        libc::SYS_mlockall => {
-            dispatch::end_because(Why::MemoryLocked);
-            next()
-        }
+        libc::SYS_userfaultfd => ending_for(Why::AnswersItself, || unknown(call)),
+        libc::SYS_mlockall => ending_for(Why::MemoryLocked, next),
         _ if confines(number) => {
             dispatch::end_because(Why::Confined);
             if number == libc::SYS_seccomp {
@@ -409,6 +403,12 @@ fn of_processes(call: &Call) -> Option<isize> {
         }
         _ => return None,
     })
+}
+
+/// After this call nothing can be buffered any more.
+fn ending_for(why: Why, call: impl FnOnce() -> isize) -> isize {
+    dispatch::end_because(why);
+    call()
 }
 
 /// Any other call: each argument may be a descriptor, and so may the answer.

@@ -2,6 +2,8 @@
 
 use core::ffi::{c_char, c_int, c_uint};
 
+use sweetspot_core::why::Why;
+
 use super::Pointer;
 use crate::engine::process::acquire_point;
 use crate::engine::{self, changes, deaths, handlers, unseen};
@@ -262,10 +264,21 @@ const FICLONE: usize = 0x4004_9409;
 const SET_FLAGS: usize = 0x4008_6602;
 const SET_ATTRIBUTES: usize = 0x401c_5820;
 
+/// `FIFREEZE`, and `DM_DEV_SUSPEND` of the device mapper: who writes there waits until this process, mostly, ends it.
+const FREEZE: usize = 0xc004_5877;
+const SUSPEND: usize = 0xc138_fd06;
+/// `USERFAULTFD_IOC_NEW`: as the system call `userfaultfd`.
+const NEW_USERFAULTFD: usize = 0xaa00;
+
 /// Before `ioctl`: what it does to files is known for few requests.
 fn before_ioctl(fd: c_int, request: usize, argument: usize) {
     match request as u32 as usize {
         SET_FLAGS | SET_ATTRIBUTES => changes::rights_changing(fd),
+        FREEZE | SUSPEND => {
+            dispatch::end_because(Why::AnswersItself);
+            changes::freezing();
+        }
+        NEW_USERFAULTFD => dispatch::end_because(Why::AnswersItself),
         FICLONE => dispatch::hand_over(argument as c_int),
         FICLONERANGE => {
             if let Some(from) = handlers::peek(argument as *const i64) {

@@ -2,6 +2,8 @@
 
 use core::ffi::{c_int, c_uint};
 
+use sweetspot_core::why::Why;
+
 use super::Pointer;
 use crate::engine::{deaths, unseen};
 use crate::floor::careful;
@@ -63,10 +65,18 @@ hook! {
     }
 }
 
+/// Events of fanotify that are questions: whoever opens or reads waits for the answer of this process.
+const ASKED: u64 =
+    libc::FAN_OPEN_PERM | libc::FAN_OPEN_EXEC_PERM | libc::FAN_ACCESS_PERM | FAN_PRE_ACCESS;
+const FAN_PRE_ACCESS: u64 = 0x10_0000;
+
 /// What the process is told of from now on is in `mask`; this bit of it (`DN_MODIFY`, too) means the
 /// same to all who watch.
 pub(super) fn watching(mask: u64, next: impl FnOnce() -> isize) -> isize {
     const { assert!(libc::IN_MODIFY as u64 == libc::FAN_MODIFY) };
+    if mask & ASKED != 0 {
+        dispatch::end_because(Why::AnswersItself);
+    }
     if mask & libc::FAN_MODIFY != 0 {
         unseen::will_count_writes();
     }

@@ -1,0 +1,279 @@
+/* A program of which one thread answers for what another one does: what that does waits for the answer.
+ *   fuse FOLDER         it serves a file system there, which it uses itself
+ *   freeze FOLDER       it freezes the file system there, and thaws it
+ *   fanotify FOLDER     it is asked whether a file may be read
+ *   userfaultfd FOLDER  it brings the memory into which a file is read
+ * Another process ends it if it stands still. Root can do all of it. */
+#include "log.h"
+#include <linux/fs.h>
+#include <linux/fuse.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/fanotify.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { RECORD = 100, RECORDS = 3000, LARGE = 20000000, PAGE = 4096, STILL_MS = 10000 };
+
+static char record[RECORD];
+static char content[1 << 20];
+
+static _Noreturn void cannot(const char *what) {
+    perror(what);
+    _exit(3);
+}
+
+/* Ends this process if it stands still, and what it waits for: the file system in that folder is given up, or thawed by
+ * a descriptor. */
+static void be_watched(const char *folder, int frozen) {
+    int ends[2];
+    pid_t watched = getpid();
+    if (pipe2(ends, O_CLOEXEC)) cannot("pipe");
+    if (fork()) {
+        close(ends[0]);
+        return;
+    }
+    close(ends[1]);
+    struct pollfd end = {ends[0], POLLIN, 0};
+    if (poll(&end, 1, STILL_MS) == 0) {
+        kill(watched, SIGKILL);
+        if (frozen >= 0) ioctl(frozen, FITHAW, 0);
+        umount2(folder, MNT_FORCE);
+    }
+    _exit(0);
+}
+
+static void beside(void *(*what)(void *), void *with) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, what, with)) cannot("thread");
+}
+
+static void spin(int us) {
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do clock_gettime(CLOCK_MONOTONIC, &to);
+    while ((to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000 < us);
+}
+
+static int opened(const char *path) {
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0) cannot(path);
+    return fd;
+}
+
+/* Writes records, until writes wait if they can, and reads them. */
+static void use(int fd) {
+    for (int i = 0; i < RECORDS; i++) {
+        if (i > 65 && i < 200) give_time(fd);
+        if (write(fd, record, RECORD) != RECORD) say("short write\n");
+    }
+    lseek(fd, 0, SEEK_SET);
+    char read_back[RECORD];
+    for (int i = 0; i < RECORDS; i++)
+        if (read(fd, read_back, RECORD) != RECORD || memcmp(read_back, record, RECORD)) say("record %d\n", i);
+}
+
+/* Lets records wait, and reads so much elsewhere in the same file. */
+static void write_and_read(int fd, char *into, size_t len) {
+    for (int i = 0; i < 30; i++) {
+        lseek(fd, i * 1000, SEEK_SET);
+        for (int k = 0; k < 5; k++)
+            if (write(fd, record, RECORD) != RECORD) say("short write\n");
+        spin(2000);
+        lseek(fd, 10000000 + i * 150000, SEEK_SET);
+        for (int k = 0; k < 3; k++)
+            if (read(fd, into, len) != (ssize_t)len) say("short read\n");
+    }
+}
+
+static int device;
+static struct fuse_attr attributes = {.ino = 2, .mode = S_IFREG | 0644, .nlink = 1, .blksize = PAGE};
+
+static void reply(const struct fuse_in_header *to, int error, const void *with, size_t len) {
+    static char text[1 << 20];
+    struct fuse_out_header head = {sizeof head + len, -error, to->unique};
+    memcpy(text, &head, sizeof head);
+    if (len) memcpy(text + sizeof head, with, len);
+    if (write(device, text, head.len) < 0 && errno != ENOENT) _exit(4);
+}
+
+static void reply_to(const struct fuse_in_header *to, const void *asked) {
+    const struct fuse_read_in *read_in = asked;
+    const struct fuse_write_in *write_in = asked;
+    struct fuse_init_out init = {.major = 7, .minor = 31, .max_write = 131072, .time_gran = 1};
+    struct fuse_entry_out entry = {.nodeid = 2, .entry_valid = 100, .attr = attributes};
+    struct fuse_attr_out attr = {.attr = attributes};
+    struct fuse_open_out open_out = {0};
+    struct fuse_write_out write_out = {0};
+    struct fuse_statfs_out room = {.st = {.blocks = 1 << 22, .bfree = 1 << 21, .bavail = 1 << 21, .bsize = PAGE}};
+    room.st.frsize = PAGE, room.st.namelen = 255;
+    switch (to->opcode) {
+    case FUSE_INIT: return reply(to, 0, &init, sizeof init);
+    case FUSE_LOOKUP: return strcmp(asked, "file") ? reply(to, ENOENT, 0, 0) : reply(to, 0, &entry, sizeof entry);
+    case FUSE_GETATTR:
+    case FUSE_SETATTR:
+        if (to->nodeid == 1) attr.attr = (struct fuse_attr){.ino = 1, .mode = S_IFDIR | 0755, .nlink = 2};
+        return reply(to, 0, &attr, sizeof attr);
+    case FUSE_OPEN: return reply(to, 0, &open_out, sizeof open_out);
+    case FUSE_READ: return reply(to, 0, content + read_in->offset, read_in->size);
+    case FUSE_WRITE:
+        memcpy(content + write_in->offset, write_in + 1, write_in->size);
+        if (attributes.size < write_in->offset + write_in->size) attributes.size = write_in->offset + write_in->size;
+        write_out.size = write_in->size;
+        return reply(to, 0, &write_out, sizeof write_out);
+    case FUSE_STATFS: return reply(to, 0, &room, sizeof room);
+    case FUSE_FLUSH:
+    case FUSE_RELEASE:
+    case FUSE_FSYNC: return reply(to, 0, 0, 0);
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_INTERRUPT: return;
+    default: return reply(to, ENOSYS, 0, 0);
+    }
+}
+
+static void *serve(void *unused) {
+    static struct fuse_in_header request[1 << 16];
+    for (;;)
+        if (read(device, request, sizeof request) > 0) reply_to(request, request + 1);
+    return unused;
+}
+
+static void serve_and_use(const char *folder, const char *path) {
+    char options[128];
+    device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", device);
+    if (device < 0 || mount("own", folder, "fuse", 0, options)) cannot("fuse");
+    beside(serve, NULL);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) cannot(path);
+    use(fd);
+    fsync(fd);
+    say("%llu bytes\n", (unsigned long long)attributes.size);
+    close(fd);
+    umount2(folder, MNT_DETACH);
+}
+
+static volatile int is_frozen_next, is_over;
+
+static void *append(void *path) {
+    int fd = opened(path);
+    for (int i = 0; !is_over; i++) {
+        if (write(fd, record, RECORD) != RECORD) say("short write\n");
+        if (i > 65 && i < 200) give_time(fd);
+        is_frozen_next = i > RECORDS;
+        spin(20);
+    }
+    is_over = close(fd) ? -1 : 2;
+    return NULL;
+}
+
+static void freeze_and_thaw(const char *folder, char *path) {
+    char make[256];
+    snprintf(make, sizeof make, "truncate -s 400M image && mkfs.ext4 -q -F image && mount -o loop image %s", folder);
+    if (system(make)) cannot(make);
+    int top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    be_watched(folder, top);
+    beside(append, path);
+    while (!is_frozen_next) usleep(1000);
+    if (ioctl(top, FIFREEZE, 0)) cannot("freeze");
+    for (int i = 0; i < 30; i++) {
+        int fd = opened("other");
+        if (write(fd, record, RECORD) != RECORD) say("short write\n");
+        close(fd);
+        spin(4000);
+    }
+    if (ioctl(top, FITHAW, 0)) cannot("thaw");
+    is_over = 1;
+    while (is_over == 1) usleep(1000);
+    say("close: %d\n", is_over == 2);
+    close(top);
+    umount2(folder, MNT_DETACH);
+    remove("image");
+}
+
+static void *allow(void *group) {
+    int fd = *(int *)group;
+    struct fanotify_event_metadata events[8], *event;
+    for (;;) {
+        ssize_t len = read(fd, events, sizeof events);
+        for (event = events; FAN_EVENT_OK(event, len); event = FAN_EVENT_NEXT(event, len)) {
+            struct fanotify_response answer = {event->fd, FAN_ALLOW};
+            if (write(fd, &answer, sizeof answer) < 0) _exit(4);
+            close(event->fd);
+        }
+    }
+    return NULL;
+}
+
+static int large_file(const char *path) {
+    int fd = opened(path);
+    for (int i = 0; i < LARGE; i += sizeof content)
+        if (write(fd, content, sizeof content) != sizeof content) say("short write\n");
+    lseek(fd, 0, SEEK_SET);
+    return fd;
+}
+
+static void ask_and_answer(const char *path) {
+    static int group;
+    group = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY | O_CLOEXEC);
+    close(opened(path));
+    if (group < 0 || fanotify_mark(group, FAN_MARK_ADD, FAN_ACCESS_PERM, AT_FDCWD, path)) cannot("fanotify");
+    beside(allow, &group);
+    int fd = large_file(path);
+    use(fd);
+    write_and_read(fd, content, RECORD);
+    close(fd);
+}
+
+static void *bring(void *faults) {
+    static char page[PAGE];
+    for (struct uffd_msg fault;;) {
+        if (read(*(int *)faults, &fault, sizeof fault) != sizeof fault) continue;
+        struct uffdio_copy copy = {.dst = fault.arg.pagefault.address & -(unsigned long)PAGE,
+                                   .src = (unsigned long)page, .len = PAGE};
+        ioctl(*(int *)faults, UFFDIO_COPY, &copy);
+    }
+    return NULL;
+}
+
+static void read_into_what_is_brought(const char *path) {
+    enum { BYTES = 200 * PAGE };
+    static int faults;
+    struct uffdio_api api = {.api = UFFD_API};
+    faults = ioctl(open("/dev/userfaultfd", O_RDWR | O_CLOEXEC), USERFAULTFD_IOC_NEW, O_CLOEXEC);
+    char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register all = {.range = {(unsigned long)memory, BYTES}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    if (faults < 0 || ioctl(faults, UFFDIO_API, &api) || ioctl(faults, UFFDIO_REGISTER, &all)) cannot("userfaultfd");
+    beside(bring, &faults);
+    int fd = large_file(path);
+    use(fd);
+    write_and_read(fd, memory, BYTES / 4);
+    madvise(memory, BYTES, MADV_DONTNEED);
+    write_and_read(fd, memory, BYTES / 2);
+    close(fd);
+}
+
+int main(int count, char **words) {
+    if (count < 3) return 2;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/file", words[2]);
+    memset(record, 'x', RECORD);
+    mkdir(words[2], 0700);
+    if (!strcmp(words[1], "freeze")) {
+        freeze_and_thaw(words[2], path);
+    } else {
+        be_watched(words[2], -1);
+        if (!strcmp(words[1], "fuse")) serve_and_use(words[2], path);
+        if (!strcmp(words[1], "fanotify")) ask_and_answer(path);
+        if (!strcmp(words[1], "userfaultfd")) read_into_what_is_brought(path);
+    }
+    say("done\n");
+    log_out();
+    _exit(0);
+}
