@@ -1,7 +1,9 @@
 /* What a file on a small file system of its own shows. Root mounts it in the folder that is named.
  *   told FOLDER    it is closed, which another process is told in a way of its own, and unmounts it: is it busy?
  *   nameless FOLDER  it is removed and then closed: can its room be had at once?
- *   reads FOLDER   it keeps the time of each read: do the reads show? */
+ *   reads FOLDER   it keeps the time of each read: do the reads show?
+ *   copied FOLDER  it lies below an overlayfs, is open for reading, and is then opened for writing there, by this
+ *                  process or by another: are the reads what was written? */
 #include "log.h"
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -105,6 +107,82 @@ static void look_at_times(const char *folder, const char *path) {
     umount2(folder, MNT_DETACH);
 }
 
+/* Makes an overlayfs, in which a file with two names has another number when it was copied up. */
+static void overlay(const char *folder, const char *path) {
+    char text[3 * 4096];
+    if (!mounted(folder, "size=100m", 0) || chdir(folder)) abort();
+    mkdir("low", 0700), mkdir("up", 0700), mkdir("work", 0700), mkdir("top", 0700);
+    close(written("low/file"));
+    if (link("low/file", "low/other")) abort();
+    if (mount("none", "top", "overlay", 0, "lowerdir=low,upperdir=up,workdir=work")) {
+        perror(path);
+        _exit(3);
+    }
+    snprintf(text, sizeof text, "%s/top", folder);
+    if (chdir(text)) abort();
+    /* A file that has just changed is asked about again and again. */
+    usleep(1500000);
+}
+
+static int read_records(int fd, char with, long at, int count) {
+    int wrong = 0;
+    char record[RECORD], wanted[RECORD];
+    memset(wanted, with, RECORD);
+    lseek(fd, at, SEEK_SET);
+    for (int i = 0; i < count; i++)
+        wrong += read(fd, record, RECORD) != RECORD || memcmp(record, wanted, RECORD);
+    for (int i = 0; i < count; i++)
+        wrong += pread(fd, record, RECORD, at + i * RECORD) != RECORD || memcmp(record, wanted, RECORD);
+    return wrong;
+}
+
+static void write_records(int fd, char with, long at, int count) {
+    char record[RECORD];
+    memset(record, with, RECORD);
+    lseek(fd, at, SEEK_SET);
+    for (int i = 0; i < count; i++) {
+        if (count > 200 && i > 65 && i < 200) give_time(fd);
+        if (write(fd, record, RECORD) != RECORD) say("short write\n");
+    }
+}
+
+static void read_copies(const char *folder, const char *path) {
+    overlay(folder, path);
+    int reader = open("file", O_RDONLY | O_CLOEXEC), twice = dup(reader), wrong = read_records(reader, 'x', 0, 500);
+    int writer = open("file", O_RDWR | O_CLOEXEC);
+    write_records(writer, 'z', 0, 500);
+    wrong += read_records(reader, 'z', 0, 500);
+    for (int round = 0; round < ROUNDS; round++) {
+        write_records(writer, 'a' + round, round * 2000, 10);
+        wrong += read_records(round % 2 ? twice : reader, 'a' + round, round * 2000, 10);
+    }
+    say("%d wrong\n", wrong);
+    close(twice), close(reader), close(writer);
+    if (chdir(folder)) abort();
+    umount2("top", MNT_DETACH);
+    umount2(folder, MNT_DETACH);
+}
+
+static void read_copies_of_another(const char *folder, const char *path) {
+    overlay(folder, path);
+    int reader = open("file", O_RDONLY | O_CLOEXEC), wrong = read_records(reader, 'x', 0, 500);
+    for (int round = 0; round < ROUNDS; round++) {
+        pid_t child = fork();
+        if (child == 0) {
+            int writer = open("file", O_RDWR | O_CLOEXEC);
+            write_records(writer, 'a' + round, 0, 300);
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+        wrong += read_records(reader, 'a' + round, 0, 300);
+    }
+    say("%d wrong of another's\n", wrong);
+    close(reader);
+    if (chdir(folder)) abort();
+    umount2("top", MNT_DETACH);
+    umount2(folder, MNT_DETACH);
+}
+
 int main(int count, char **words) {
     if (count < 3) return 2;
     char path[4096];
@@ -112,6 +190,10 @@ int main(int count, char **words) {
     if (!strcmp(words[1], "told"))
         for (int way = 0; way < 5; way++) see_who_is_busy(words[2], path, way);
     if (!strcmp(words[1], "nameless")) take_the_room(words[2], path);
+    if (!strcmp(words[1], "copied")) {
+        read_copies(words[2], path);
+        read_copies_of_another(words[2], path);
+    }
     if (!strcmp(words[1], "reads")) look_at_times(words[2], path);
     log_out();
     return 0;

@@ -77,6 +77,7 @@ const ENGINE: &[&str] = &[
     "eligible",
     "alone",
     "answers",
+    "copied_up",
     "transition",
     "attach",
     "pass",

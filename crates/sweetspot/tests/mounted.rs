@@ -1,5 +1,5 @@
 //! Files on a mount of their own, natively and with each size: when it can be unmounted, when their room is there
-//! again, whether reads show, and which a thread of the program itself serves or keeps waiting.
+//! again, whether reads show, whose number changes, and which a thread of the program itself serves or keeps waiting.
 //!
 //! Needs root, to mount in a namespace of mounts; without it the skip is printed, and with `CI` set a skip is a
 //! failure.
@@ -53,6 +53,11 @@ fn what_has_no_name_is_free_when_it_is_closed() {
 #[test]
 fn each_read_shows_where_its_time_is_kept() {
     check("reads");
+}
+
+#[test]
+fn a_file_that_is_copied_up_is_one_file() {
+    check("copied");
 }
 
 #[test]

@@ -148,7 +148,7 @@ pub struct OpenFile {
     pub unobserved: AtomicU32,
     /// 1 where it was open before the program started.
     pub outside: AtomicU32,
-    pub traits: AtomicU32, // `SERVED_LATE`; `UNTIMED`, `NOTICED` of `eligible`
+    pub traits: AtomicU32, // also `UNTIMED`, `NOTICED` of `eligible`, `NUMBER_STAYS`
     pub device: AtomicU64,
     pub inode: AtomicU64,
     /// Bytes that the window's buffer was taken for; 0: none taken.

@@ -10,7 +10,7 @@ use super::changes::mapping_shared;
 use super::life::incomplete;
 use super::process::acquire_point;
 use super::spawns::{self, passive};
-use super::{file, inodes, quiesce, release_point, table, unseen};
+use super::{copied_up, file, inodes, quiesce, release_point, table, unseen};
 use crate::floor::proc;
 use crate::floor::sys::{self, Status};
 
@@ -135,6 +135,7 @@ const NONE: i32 = -1;
 fn quiesce_mapped(fd: i32, status: &Status) {
     release_point();
     inodes::mapped(status.device, status.inode);
+    copied_up::mapping(status);
     for other in table::all() {
         quiesce::wait_for_transition(other);
         let same = file::open_file(other).is_some_and(|(file, _)| {

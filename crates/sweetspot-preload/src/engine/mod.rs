@@ -15,6 +15,7 @@ pub mod auto;
 pub mod changes;
 pub mod children;
 pub mod concerns;
+mod copied_up;
 pub mod deaths;
 pub mod dirty;
 pub mod eligible;

@@ -11,7 +11,9 @@ use super::eligible::{NOTICED, Refusal, Trust, may_have_window, may_wait};
 use super::file::{self, OpenFile};
 use super::spawns::{self, passive};
 use super::table::is_locked;
-use super::{alone, answers, deaths, ending, handlers, inodes, ledger, records, rules, table};
+use super::{
+    alone, answers, copied_up, deaths, ending, handlers, inodes, ledger, records, rules, table,
+};
 use crate::floor::atomic::swap;
 use crate::floor::lock::Held;
 use crate::floor::signals::SignalsBlocked;
@@ -41,7 +43,7 @@ pub fn open_window(fd: i32) {
     let from_outside = known.is_some_and(OpenFile::is_from_outside);
     let outcome = examine(fd, known, Learning(value)).and_then(|facts| {
         let file = known.or_else(|| file::allocate(&registry)).ok_or(Refusal::Later)?;
-        prepare(file, &facts, fd);
+        prepare(file, &facts, fd, &registry);
         Ok(file)
     });
     if let (Err(Refusal::Final(why)), Some(file)) = (&outcome, known) {
@@ -100,6 +102,7 @@ pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
         file.traits.store(NOTICED, Relaxed);
     }
     if swap(word, value, file.to_word()) {
+        copied_up::known(file, fd, registry);
         Some(file)
     } else {
         file.free(registry);
@@ -172,6 +175,7 @@ pub fn classify(fd: i32) {
     file.outside.store(1, Relaxed);
     file.state.store(table::LEARNING, Relaxed);
     table::set(fd, file.to_word());
+    copied_up::known(file, fd, &registry);
 }
 
 struct Facts {
@@ -217,7 +221,7 @@ fn examine(fd: i32, known: Option<&OpenFile>, learned: Learning) -> Result<Facts
 }
 
 /// Prepares a file for its position to become ours.
-fn prepare(file: &'static OpenFile, facts: &Facts, fd: i32) {
+fn prepare(file: &'static OpenFile, facts: &Facts, fd: i32, registry: &Held<'_>) {
     handlers::install();
     file.device.store(facts.status.device, Relaxed);
     file.inode.store(facts.status.inode, Relaxed);
@@ -232,5 +236,6 @@ fn prepare(file: &'static OpenFile, facts: &Facts, fd: i32) {
     file.buffer.store(facts.buffer, Relaxed);
     facts.trust.keep(file);
     records::begin(file, fd);
+    copied_up::known(file, fd, registry);
     file.close_cursor();
 }
