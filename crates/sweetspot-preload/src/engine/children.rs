@@ -9,16 +9,32 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::why::Why;
 
+use super::concerns::{self, COMPANY};
 use super::dirty::release_point;
 use super::process::{PASSIVE_FOR_GOOD, acquire_point, set_passive};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{self, forking, passive};
-use super::{changes, dirty, ending, entries, file, handle, handlers, lane, ledger, pool, unseen};
+use super::{
+    changes, dirty, ending, entries, file, handle, handlers, lane, ledger, pool, streams, unseen,
+};
+
+/// From now on this process may hear of the death of another one: also one that buffers nothing itself, by its
+/// streams and its handlers.
+pub fn begin_company() {
+    let is_known = concerns::of(COMPANY) != 0;
+    if is_known || spawns::is_spawned_child() || changes::told().is_none() {
+        return;
+    }
+    concerns::begin_company();
+    handlers::begin_to_hear();
+    streams::are_taken();
+}
 
 /// Before a fork. To be followed by `after_fork` in both processes.
 pub fn before_fork() {
     unseen::before_fork();
     changes::starting();
+    begin_company();
     if passive() {
         return;
     }
@@ -60,6 +76,7 @@ pub fn after_fork(child: i32) {
 pub fn before_spawn(actions: usize) {
     // The child of a vfork, which may need the ledger, maps nothing into its parent's memory.
     changes::starting();
+    begin_company();
     if passive() {
         return;
     }

@@ -6,7 +6,8 @@
 //! | `CONCURRENT` | a handler or another thread may come in between two instructions of a hook |
 //! | `PASSIVE_*` | why every hook passes its call through |
 //! | `SUMMARY` | each call is counted for a summary |
-//! | `PASSED_ON` | the engine takes no part, but what stands behind a hook does |
+//! | `PASSED_ON` | the engine takes no part, and there is nothing to hear; what stands behind a hook may take part |
+//! | `COMPANY` | the end of another process may be heard of |
 //! | `LETS_GO` | the guard may still hold a file that was closed, which others can notice |
 //! | `PENDING` | how many files have pending bytes |
 //!
@@ -36,11 +37,14 @@ pub const PASSIVE_SPAWN: u32 = 1 << 7;
 pub const PASSIVE: u32 = PASSIVE_BEFORE_START | PASSIVE_OFF | PASSIVE_FOR_GOOD | PASSIVE_SPAWN;
 /// A summary is wanted, and its ledger is mapped.
 pub const SUMMARY: u32 = 1 << 8;
-/// Hooks of calls that come by the million jump to what stands behind them, as for a process that is passive
-/// for good: it asks by itself whether that is so.
+/// Hooks of calls that come by the million jump to what stands behind them, which asks by itself whether it is to do
+/// anything: in a process that is passive for good, unless it is in company, and in one that is observed.
 pub const PASSED_ON: u32 = 1 << 9;
 /// The guard may still hold files that were closed here, on mounts that others may be waiting to unmount.
 pub const LETS_GO: u32 = 1 << 10;
+/// This process, or the one that forked it, has had a child: what tells of an end may tell of a death, so the answer of
+/// each transfer is looked at. It concerns nothing before a call.
+pub const COMPANY: u32 = 1 << 11;
 /// Files with pending bytes: a count, of which there are fewer than open files.
 const PENDING: u32 = 0xffff << 16;
 const ONE_PENDING: u32 = 1 << 16;
@@ -50,10 +54,10 @@ pub const PENDING_MAX: usize = (PENDING / ONE_PENDING) as usize;
 #[unsafe(link_section = ".data")]
 static CONCERNS: AtomicU32 = AtomicU32::new(PASSIVE_BEFORE_START);
 
-/// Whether there is anything at all, but that somebody may come in between.
+/// Whether there is anything at all, but that somebody may come in between, or that there is somebody.
 #[inline(always)]
 pub fn any() -> bool {
-    CONCERNS.load(Relaxed) & !CONCURRENT != 0
+    CONCERNS.load(Relaxed) & !(CONCURRENT | COMPANY) != 0
 }
 
 /// The low half of the word of a descriptor, and all that concerns its calls, for one comparison.
@@ -72,6 +76,26 @@ pub fn is_concurrent() -> bool {
 #[inline(always)]
 pub fn of(bits: u32) -> u32 {
     CONCERNS.load(Relaxed) & bits
+}
+
+/// From now on every call passes through for good: at once, unless in company.
+pub fn passes_for_good() {
+    set(PASSIVE_FOR_GOOD | PASSED_ON);
+    if of(COMPANY) != 0 {
+        clear(PASSED_ON);
+    }
+}
+
+/// From now on ends may be heard of. In this order: another thread may be at the same in [`passes_for_good`].
+pub fn begin_company() {
+    set(COMPANY);
+    clear(PASSED_ON);
+}
+
+/// From now on nothing is heard in a process that is passive for good.
+pub fn end_company() {
+    clear(COMPANY);
+    set(PASSED_ON);
 }
 
 /// Sets bits.

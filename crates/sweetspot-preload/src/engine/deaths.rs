@@ -40,10 +40,12 @@ pub fn told() {
 
 /// Whether others may be waited for, and told something.
 pub fn can_wait() -> bool {
-    ledger::is_given()
-        && !under_seccomp()
-        && !super::spawns::is_spawned_child()
-        && ledger::knows_processes()
+    may_ask() && ledger::knows_processes()
+}
+
+/// Whether there may be others, and this process may make calls of ours.
+fn may_ask() -> bool {
+    ledger::is_given() && !under_seccomp() && !super::spawns::is_spawned_child()
 }
 
 /// A wait returned this child, or an error.
@@ -82,11 +84,55 @@ pub fn learned() {
     }
 }
 
-/// A transfer found the end of a pipe or a connection, as `answer` and the error say.
-#[cold]
-pub fn heard_an_end(answer: isize) {
-    if answer == 0 || matches!(errno::errno(), libc::EPIPE | libc::ECONNRESET) {
+/// The same, by what may have told it whatever it answered.
+#[inline(always)]
+pub fn may_have_learned() {
+    if ledger::may_wait() {
         learned();
+    }
+}
+
+/// After a transfer by a descriptor (-1: one that is none of a file, or that is not known): without anything to read,
+/// or where nobody reads any more, it may tell that whoever was at the other end has died.
+#[inline(always)]
+pub fn answered(fd: i32, answer: isize) {
+    if answer <= 0 && ledger::may_wait() {
+        heard_an_end(fd, answer);
+    }
+}
+
+#[cold]
+fn heard_an_end(fd: i32, answer: isize) {
+    let is_of_file = || fd >= 0 && sys::status(fd).is_some_and(|status| status.regular);
+    if !may_ask() || is_of_file() {
+        return;
+    }
+    // What there is to transfer later, and what the program did wrong, tells nothing of anybody. Every other error
+    // may: that of a terminal whose other end is closed is EIO, that of a datagram ECONNREFUSED.
+    let is_of_nobody =
+        |errno| matches!(errno, libc::EAGAIN | libc::EINTR | libc::EFAULT | libc::EBADF);
+    if answer == 0 || !is_of_nobody(errno::errno()) {
+        learned();
+    }
+}
+
+/// Whether a program was found in use when it was to be opened for writing.
+#[unsafe(link_section = ".data")]
+static WAS_IN_USE: AtomicBool = AtomicBool::new(false);
+
+/// An `open` has failed.
+#[cold]
+pub fn not_opened() {
+    if errno::errno() == libc::ETXTBSY {
+        WAS_IN_USE.store(true, Relaxed);
+    }
+}
+
+/// A file was opened for writing: if it is the program that was in use before, it runs no more.
+#[inline(always)]
+pub fn opened_for_writing() {
+    if WAS_IN_USE.load(Relaxed) {
+        may_have_learned();
     }
 }
 

@@ -5,7 +5,8 @@
 //! always for SIGSEGV and SIGBUS. A fault inside the copy routine goes on at its landing; every other
 //! one is the program's, and reaches its handler, or has the effect that it has natively. Any other
 //! signal may be a word from somebody: windows must ask again, and what a dead child left is waited
-//! for, before the program's handler begins.
+//! for, before the program's handler begins. So ours stand in front of all but those two from the first child
+//! on, too.
 //!
 //! The kernel's action has our handler, but the program's mask and flags: mask, alternate stack,
 //! restart and the return from the handler are the kernel's work as ever. Ours jumps to the program's
@@ -165,6 +166,23 @@ pub fn install() {
     covered().for_each(put_in_front);
 }
 
+/// Whether handlers of ours stand in front of the program's also where nothing is buffered, but for the two.
+#[unsafe(link_section = ".data")]
+static HEARS: AtomicBool = AtomicBool::new(false);
+
+/// Puts our handler in front of the program's, as this process is about to have a child: any signal may tell of its
+/// death.
+pub fn begin_to_hear() {
+    if HAS_LEFT.load(Relaxed) || HEARS.swap(true, Relaxed) || INSTALLED.load(Relaxed) {
+        return;
+    }
+    let mask = sys::set_signal_mask(!signals::fault_set());
+    lock();
+    covered().for_each(put_in_front);
+    LOCK.store(0, Relaxed);
+    sys::set_signal_mask(mask);
+}
+
 /// The signals for which a handler of ours stands in front where there is one of the program's, or always.
 fn covered() -> impl Iterator<Item = c_int> {
     let (asked, is_installed) = (signals::asked_set(), INSTALLED.load(Relaxed));
@@ -317,7 +335,8 @@ pub fn uncover(signal: c_int) -> Uncovered {
 /// Whether it matters also in a program that buffers nothing itself: it may have children that do.
 #[inline(always)]
 fn tells_of_death(signal: c_int) -> bool {
-    signal == libc::SIGCHLD && ledger::is_given() && !is_filtered() && !HAS_LEFT.load(Relaxed)
+    let may_tell = signal == libc::SIGCHLD || HEARS.load(Relaxed) && !is_fault(signal);
+    may_tell && ledger::is_given() && !is_filtered() && !HAS_LEFT.load(Relaxed)
 }
 
 #[cold]

@@ -15,7 +15,7 @@ use sweetspot_core::observe::{OBSERVATIONS_AT, Observations};
 use sweetspot_core::trace::{TRACE_AT, Trace};
 use sweetspot_core::why::Why;
 
-use super::concerns::{self, SUMMARY};
+use super::concerns::{self, COMPANY, SUMMARY};
 use super::{file, process};
 use crate::floor::clock;
 use crate::floor::proc;
@@ -68,6 +68,16 @@ pub fn any_waits() -> bool {
     mapped().is_some_and(|ledger| ledger.header.waiting.load(Relaxed) != 0)
 }
 
+/// Whether anything may wait of others that this process has to do with: as far as is known; and where a fork has
+/// unmapped it, somebody should look.
+#[inline(always)]
+pub fn may_wait() -> bool {
+    match mapped() {
+        Some(ledger) => ledger.header.waiting.load(Relaxed) != 0,
+        None => concerns::of(COMPANY) != 0,
+    }
+}
+
 /// The most memory that this process may use, whatever sizes are in force, in bytes.
 pub fn memory_bytes_max() -> u64 {
     mapped().map_or(u64::MAX, |ledger| ledger.header.budget_bytes.load(Relaxed))
@@ -92,6 +102,7 @@ pub fn write_buffer_bytes_left() -> u64 {
 /// then control it must not reach what others have pending. Private zeros take its place, because
 /// counters and entries are still pointed to. What could not be written keeps its write buffer.
 pub fn let_go() {
+    concerns::end_company();
     let mapped = unmapped();
     if mapped.is_null() {
         return;

@@ -20,9 +20,11 @@ use crate::floor::sys;
 pub fn opened(fd: i32, flags: i32) {
     began(fd, |fd| table::opened(fd, close_on_exec(flags)));
     if fd < 0 {
+        deaths::not_opened();
         return;
     }
     if is_for_writing(flags) {
+        deaths::opened_for_writing();
         answers::opened(changes::told(), fd, flags);
     } else if ledger::any_waits()
         && let Some(ledger) = changes::told().filter(|ledger| others::any_waits(ledger))

@@ -8,7 +8,7 @@ use sweetspot_core::ledger::Counter;
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
-use super::concerns::{PASSED_ON, PASSIVE_FOR_GOOD};
+use super::concerns::PASSED_ON;
 use super::dirty::release_point;
 use super::file::{Attachment, OpenFile};
 use super::process::acquire_point;
@@ -64,21 +64,33 @@ impl Pass {
     /// The same, and the news may be that of a death.
     pub const DEATH: Pass = Pass { kind: Kind::Death, fd: -1, len: 0 };
 
+    /// The hook takes no part in this transfer.
+    pub(super) fn nothing_by(fd: i32) -> Pass {
+        Pass { fd, ..Pass::NOTHING }
+    }
+
+    /// The transfer is an acquire point.
+    pub(super) fn acquire_by(fd: i32) -> Pass {
+        Pass { fd, ..Pass::ACQUIRE }
+    }
+
     /// Tidies up after the call that gave `answer`, and hands the answer back.
     #[inline(always)]
     pub fn finish(self, answer: isize) -> isize {
         match self.kind {
-            Kind::Nothing => {}
-            Kind::Acquire => heard(answer),
-            Kind::Death => {
-                acquire_point();
-                deaths::learned();
+            Kind::Read | Kind::ReadAt | Kind::Write | Kind::WriteAt | Kind::Seek => {
+                return self.learn(answer);
             }
+            Kind::Nothing => deaths::answered(self.fd, answer),
+            Kind::Acquire => {
+                acquire_point();
+                deaths::answered(self.fd, answer);
+            }
+            Kind::Death => self.done(),
             Kind::SeekAcquire => {
                 self.learn(answer);
                 acquire_point();
             }
-            _ => return self.learn(answer),
         }
         answer
     }
@@ -89,7 +101,8 @@ impl Pass {
     pub fn finish_alone(self, answer: isize) -> isize {
         match self.kind {
             Kind::Acquire => {
-                heard(answer);
+                acquire_point();
+                deaths::answered(self.fd, answer);
                 answer
             }
             _ if self.learn_alone(answer) => answer,
@@ -101,10 +114,13 @@ impl Pass {
     #[inline(always)]
     pub fn done(self) {
         match self.kind {
-            Kind::Acquire => acquire_point(),
-            _ => {
-                self.finish(0);
+            Kind::Nothing => {}
+            Kind::Death => {
+                acquire_point();
+                deaths::learned();
             }
+            // Other calls than reads, writes and seeks are not counted.
+            _ => acquire_point(),
         }
     }
 
@@ -201,6 +217,9 @@ impl Pass {
         match self.kind {
             Kind::Read => {
                 acquire_point();
+                if answer == 0 {
+                    deaths::answered(self.fd, 0);
+                }
             }
             Kind::Write => {
                 space::written_through(answer);
@@ -217,21 +236,14 @@ impl Pass {
     }
 }
 
-/// A call has brought news; without anything to read, or where nobody reads any more, perhaps that somebody has
-/// died.
-#[inline(always)]
-fn heard(answer: isize) {
-    acquire_point();
-    if answer <= 0 && ledger::any_waits() {
-        deaths::heard_an_end(answer);
-    }
-}
-
 /// Everything that may have to be done after a call; returns its answer. Its arguments are few, so that
 /// none is handed over in memory.
 #[inline(never)]
 extern "C" fn learn_fully(kind: Kind, fd: i32, len: u64, answer: isize) -> isize {
     Pass { kind, fd, len }.learn_all(answer);
+    if !matches!(kind, Kind::Seek | Kind::SeekAcquire) {
+        deaths::answered(fd, answer);
+    }
     answer
 }
 
@@ -424,10 +436,10 @@ pub enum AtOnce {
 
 impl AtOnce {
     /// Where the two words leave it open: a process that passes everything through for good has nothing
-    /// to ask.
+    /// to ask, and unless it is in company nothing to hear.
     #[inline(always)]
     pub(super) fn otherwise() -> AtOnce {
-        let is_over = concerns::of(PASSIVE_FOR_GOOD | PASSED_ON) != 0;
+        let is_over = concerns::of(PASSED_ON) != 0;
         if is_over { AtOnce::Pass } else { AtOnce::Ask }
     }
 }
@@ -454,7 +466,7 @@ fn note_stdio(fd: i32) {
 /// may have a window: at the kernel's offset, and what stdio uses earns no window.
 pub fn libc_call(fd: i32, written: u64) -> Pass {
     if passive() {
-        return Pass::NOTHING;
+        return Pass::nothing_by(fd);
     }
     space::written_through(written);
     if ledger::wants_summary() {
@@ -468,5 +480,5 @@ pub fn libc_call(fd: i32, written: u64) -> Pass {
         }
     }
     release_point();
-    Pass::ACQUIRE
+    Pass::acquire_by(fd)
 }

@@ -27,7 +27,10 @@ pub fn passive_reasons() -> u32 {
 
 /// Adds a reason.
 pub fn set_passive(reason: u32) {
-    concerns::set(reason);
+    match reason {
+        PASSIVE_FOR_GOOD => concerns::passes_for_good(),
+        _ => concerns::set(reason),
+    }
 }
 
 /// From now on hooks of calls that come by the million jump to what stands behind them.

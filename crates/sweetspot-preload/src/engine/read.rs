@@ -90,13 +90,13 @@ pub fn passes(fd: i32, len: usize) -> Option<Pass> {
 /// The other reads.
 pub fn not_hit(fd: i32, buffer: *mut u8, len: usize) -> Outcome {
     if passive_for_good() {
-        return Outcome::PassThrough(Pass::NOTHING);
+        return Outcome::PassThrough(Pass::nothing_by(fd));
     }
     if let Some(pass) = passes(fd, len) {
         return Outcome::PassThrough(pass);
     }
     if passes_for_good(fd) {
-        return Outcome::PassThrough(Pass::ACQUIRE);
+        return Outcome::PassThrough(Pass::acquire_by(fd));
     }
     slowly(fd, Target::Buffer(buffer), len, None)
 }
@@ -181,7 +181,7 @@ fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec>
 fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
     let care = careful::take();
     if passive() {
-        return Outcome::PassThrough(Pass::NOTHING);
+        return Outcome::PassThrough(Pass::nothing_by(fd));
     }
     if care.is_err() {
         quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::SpecialUse));

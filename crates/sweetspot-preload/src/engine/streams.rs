@@ -2,7 +2,8 @@
 //! whether they are buffered like any others.
 //!
 //! How they are made to be seen is the front's (`reach::streams`), which leaves its function here: it
-//! is called when the first buffer is about to open, so that a process without one pays nothing.
+//! is called when the first buffer is about to open, or the first child to be made, so that a process without
+//! one and without the other pays nothing.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
@@ -34,8 +35,18 @@ pub fn take_by(take: Take) {
     TAKE.store(take as *mut (), Relaxed);
 }
 
-/// Whether the calls of streams are seen; has that arranged when first asked.
+/// Whether the calls of streams are seen, as the first buffer is about to open; has that arranged when first asked.
 pub fn are_seen() -> bool {
+    let seen = are_taken();
+    if seen {
+        // And with it the first copy.
+        handlers::install();
+    }
+    seen
+}
+
+/// Whether the calls of streams are seen; has that arranged when first asked.
+pub fn are_taken() -> bool {
     match STATE.load(Relaxed) {
         SEEN => return true,
         UNTRIED => {}
@@ -48,10 +59,8 @@ pub fn are_seen() -> bool {
     // SAFETY: stored by `take_by` alone.
     let take: Take = unsafe { core::mem::transmute(take) };
     let taken = take();
-    match taken {
-        // The first buffer is about to open, and with it the first copy.
-        Ok(()) => handlers::install(),
-        Err(why) => ledger::note(why),
+    if let Err(why) = taken {
+        ledger::note(why);
     }
     STATE.store(if taken.is_ok() { SEEN } else { UNSEEN }, Relaxed);
     taken.is_ok()

@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sweetspot_core::why::Why;
 
 use super::{Stream, UNKNOWN, ask};
+use crate::engine::deaths;
 use crate::floor::{careful, next, sys};
 use crate::front::dispatch::{self, Kind, Outcome};
 
@@ -190,7 +191,11 @@ pub unsafe extern "C" fn write(stream: Stream, buffer: *const c_void, len: isize
             let answer = unsafe {
                 original!(WRITE as fn(Stream, *const c_void, isize) -> isize)(stream, rest, left)
             };
-            return done + outcome.finish(answer);
+            outcome.finish(answer);
+            if answer < left {
+                deaths::answered(fd, -1);
+            }
+            return done + answer;
         };
         // SAFETY: the stream is locked, or its user sees to it that nobody else uses it.
         let file = unsafe { &mut *stream.cast::<File>() };

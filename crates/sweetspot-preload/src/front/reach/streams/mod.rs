@@ -2,7 +2,7 @@
 //!
 //! They go to the kernel inside libc, where preloading does not reach. But each libc calls them through
 //! pointers that lie in data: glibc in tables that all streams share ([`glibc`]), musl in each stream
-//! ([`musl`]). Ours stand there from the first buffer on (with `--stdio`: from the start). They do what
+//! ([`musl`]). Ours stand there from the first buffer or child on (with `--stdio`: from the start). They do what
 //! the engine wants and go on to the original.
 //!
 //! No instruction is decoded or changed, so this holds where code may not be made writable

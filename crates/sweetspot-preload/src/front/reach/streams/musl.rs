@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use sweetspot_core::why::Why;
 
 use super::{Stream, UNKNOWN, ask};
+use crate::engine::deaths;
 use crate::floor::next;
 use crate::front::dispatch::{self, Kind, Outcome};
 
@@ -217,6 +218,9 @@ unsafe extern "C" fn write(stream: *mut File, source: *const u8, len: usize) -> 
                 )
             };
             outcome.finish((held + answer) as isize);
+            if answer < len - done {
+                deaths::answered(fd, -1);
+            }
             if first_write != 0 {
                 // It has put the usual function there.
                 take(stream.cast());
