@@ -27,6 +27,9 @@ use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+mod peek;
+
+pub use self::peek::{glance, glance_like_libc, peek};
 use super::process::{acquire_point, begin_concurrency};
 use super::spawns::{is_filtered, is_spawned_child, passive};
 use super::{deaths, ledger};
@@ -88,9 +91,9 @@ impl Program {
 #[unsafe(link_section = ".data")]
 static IGNORES: AtomicBool = AtomicBool::new(false);
 
-/// See `IGNORES`; known once [`install`] has been called.
+/// See `IGNORES`; or no handler of ours stands in front any more. Known once [`install`] has been called.
 pub fn ignores() -> bool {
-    IGNORES.load(Relaxed)
+    IGNORES.load(Relaxed) || HAS_LEFT.load(Relaxed)
 }
 
 /// Whether handlers of ours stand in front.
@@ -475,38 +478,6 @@ fn end_by(signal: c_int, info: *mut libc::siginfo_t, by_kernel: bool) {
         // SAFETY: with what the kernel handed over; it takes effect at the return of the handler at the latest.
         unsafe { signals::send_again(signal, info) };
     }
-}
-
-/// The same for what is looked at also in programs that buffer nothing: no handler is needed for it.
-pub fn glance(from: *const u64) -> Option<u64> {
-    let is_sound = from.is_aligned() && sys::is_readable(from as usize);
-    // SAFETY: it can be read, and is aligned, so it lies in one page.
-    is_sound.then(|| unsafe { *from })
-}
-
-/// The same for what glibc looks at by itself before the kernel does: there a bad address faults here instead.
-pub fn glance_like_libc(from: *const u64) -> Option<u64> {
-    if next::has_glibc() {
-        // SAFETY: null, or an address that is the program's to answer for.
-        return (!from.is_null()).then(|| unsafe { from.read_unaligned() });
-    }
-    glance(from)
-}
-
-/// Reads a value of the program's, who may have handed over a bad address.
-pub fn peek<T: Copy>(from: *const T) -> Option<T> {
-    if from.is_null() || passive() {
-        return None;
-    }
-    install();
-    if ignores() {
-        return None;
-    }
-    let mut value = MaybeUninit::<T>::uninit();
-    // SAFETY: our side is a local of that size.
-    let bad = unsafe { copy::copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()) };
-    // SAFETY: all its bytes were copied from a value of the same C type.
-    (!bad).then(|| unsafe { value.assume_init() })
 }
 
 #[cfg(test)]

@@ -413,6 +413,13 @@ pub fn before_fork() {
     }
 }
 
+/// Before a process is made that nobody follows, whose death this one may hear of.
+pub fn before_other_kin() {
+    if !is_observed() {
+        children::begin_company();
+    }
+}
+
 /// After a fork, in the parent (`child` > 0 or an error) and in the child (0).
 #[unsafe(link_section = ".text.startup")]
 pub fn after_fork(child: i32) {

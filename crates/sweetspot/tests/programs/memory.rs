@@ -109,6 +109,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("ends_beside", "one of its ways to end is a write to an address that is nobody's"),
     ("errors_vector", "vectors of thousands of bad pieces take minutes, as each is reported"),
     ("ends_of_pipes", "its child ends by a write to an address that is nobody's"),
+    ("ends_heard", "its children end by a write to an address that is nobody's"),
     ("beside_forks", "valgrind makes a fork of each vfork, and its children wait for the parent"),
     ("filtered", "the calls that it forbids itself are valgrind's, too"),
     ("titled", "where the environment lies, valgrind has put it elsewhere"),

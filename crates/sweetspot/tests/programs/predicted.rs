@@ -50,6 +50,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c_sharing", "the function of a clone returns"),
     ("c_sharing", "fewer system calls are allowed from now on"),
     ("c_sharing", "the end of a pipe or a connection tells of a death"),
+    ("c_sharing", "whatever tells of an end tells of a death"),
     ("c_sharing", "a file is free when its writer's death is known"),
     ("c_sharing", "a forked child has nothing of its parent's ledger"),
     ("c_sharing", "a handler forks in the middle of writes"),

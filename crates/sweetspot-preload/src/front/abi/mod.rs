@@ -167,16 +167,28 @@ macro_rules! learns_of_deaths {
     };
 }
 
+/// C functions that pass through likewise, and may tell of a death if anybody's bytes wait.
+macro_rules! may_tell_of_deaths {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;)*) => {
+        $(hook! {
+            fn $name($($arg: $type),*) -> $ret, next => {
+                let pass = $crate::front::dispatch::pass_through();
+                let answer = next($($arg),*);
+                $crate::engine::deaths::may_have_learned();
+                pass.done();
+                answer
+            }
+        })*
+    };
+}
+
 /// The same, for functions whose first argument is a descriptor at whose position, or with whose
 /// content, something is done: the kernel must know both.
 macro_rules! hand_over {
     ($(fn $name:ident($fd:ident: c_int $(, $arg:ident: $type:ty)* $(,)?) -> $ret:ty;)*) => {
-        hand_over! { hand_over; $(fn $name($fd: c_int $(, $arg: $type)*) -> $ret;)* }
-    };
-    ($how:ident; $(fn $name:ident($fd:ident: c_int $(, $arg:ident: $type:ty)* $(,)?) -> $ret:ty;)*) => {
         $(hook! {
             fn $name($fd: c_int $(, $arg: $type)*) -> $ret, next => {
-                $crate::front::dispatch::$how($fd);
+                $crate::front::dispatch::hand_over($fd);
                 let pass = $crate::front::dispatch::pass_through();
                 let answer = next($fd $(, $arg)*);
                 pass.done();

@@ -12,6 +12,13 @@ learns_of_deaths! {
     fn connect(fd: c_int, address: Pointer, len: c_uint);
     fn __connect(fd: c_int, address: Pointer, len: c_uint);
     fn bind(fd: c_int, address: Pointer, len: c_uint);
+    fn listen(fd: c_int, waiting: c_int);
+}
+
+// Whether there is anybody at the other end.
+may_tell_of_deaths! {
+    fn shutdown(fd: c_int, how: c_int) -> c_int;
+    fn getpeername(fd: c_int, into: Pointer, len: Pointer) -> c_int;
 }
 
 hook! {
@@ -25,6 +32,8 @@ hook! {
             dispatch::made(unsafe { *into.cast::<c_int>() });
             deaths::descriptor_made();
         }
+        // The error that a transfer would have met.
+        deaths::may_have_learned();
         pass.done();
         answer
     }
@@ -65,11 +74,8 @@ transfers! {
 
 public_sync_point! {
     fn bindresvport(fd: c_int, address: Pointer) -> c_int;
-    fn listen(fd: c_int, waiting: c_int) -> c_int;
-    fn shutdown(fd: c_int, how: c_int) -> c_int;
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: Pointer, len: c_uint) -> c_int;
     fn getsockname(fd: c_int, into: Pointer, len: Pointer) -> c_int;
-    fn getpeername(fd: c_int, into: Pointer, len: Pointer) -> c_int;
     fn sockatmark(fd: c_int) -> c_int;
     fn getipv4sourcefilter(
         fd: c_int, interface: c_uint, group: c_uint, mode: Pointer, count: Pointer, list: Pointer

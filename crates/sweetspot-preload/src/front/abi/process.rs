@@ -433,6 +433,7 @@ pub(super) fn kin(flags: u64) -> Kin {
 /// Before a process is made that shares more, or less, with this one than those that are followed.
 pub(super) fn before_sharing(flags: u64) {
     aside::descriptors_are_noticed();
+    dispatch::before_other_kin();
     end_because(Why::Shared);
     let shares = |flag: c_int| flags & flag as u32 as u64 != 0;
     if shares(libc::CLONE_VM) && !shares(libc::CLONE_SIGHAND) {

@@ -290,13 +290,7 @@ fn on_messages(call: &Call) -> Option<isize> {
             }
             passed_through(next)
         }
-        libc::SYS_recvmmsg => {
-            let answer = passed_through(next);
-            for index in 0..answer.max(0) as u32 {
-                transfer::received(transfer::header(b as *const _, index));
-            }
-            answer
-        }
+        libc::SYS_recvmmsg => transfer::received_several(b as *const _, passed_through(next)),
         _ => return None,
     })
 }
@@ -462,15 +456,13 @@ fn at_public_sync_point(next: impl FnOnce() -> isize) -> isize {
     answer
 }
 
-/// Releases, calls, acquires.
+/// Releases, calls, acquires; it may be a transfer.
 #[inline(always)]
 fn passed_through(next: impl FnOnce() -> isize) -> isize {
     let pass = dispatch::pass_through();
     // It may be any call.
     engine::before_it_is_seen_free();
-    let answer = next();
-    pass.done();
-    answer
+    pass.finish(next())
 }
 
 /// Sends a signal, to a process or to several (0, or less).

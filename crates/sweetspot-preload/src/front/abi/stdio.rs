@@ -35,7 +35,9 @@ fn descriptor(stream: *mut c_void) -> c_int {
 
 /// A stream was opened by path; null: it was not.
 fn opened(stream: *mut c_void, mode: &[u8], path: *const c_char) {
-    if !stream.is_null() {
+    if stream.is_null() {
+        deaths::not_opened();
+    } else {
         let fd = descriptor(stream);
         let flags = flags_of(mode) | closed_by_exec(fd, mode);
         match path.is_null() {
@@ -127,6 +129,8 @@ macro_rules! closes {
             let failed = life::stream_closing(descriptor(stream));
             let pass = dispatch::pass_through();
             let answer = next(stream);
+            // That of `popen` has waited for the child.
+            deaths::may_have_learned();
             pass.done();
             // The end of a stream, too, is told by -1.
             dispatch::failing_with(failed, answer)
@@ -158,6 +162,7 @@ macro_rules! freopens {
             }
             let pass = opening(path, mode);
             let stream = next(path, mode, stream);
+            deaths::may_have_learned();
             opened(stream, mode_of(mode), path);
             pass.done();
             stream
@@ -228,11 +233,18 @@ macro_rules! ends_of_mounts {
 }
 ends_of_mounts! { endmntent __endmntent }
 
-hand_over! { writes_unseen;
-    fn vdprintf(fd: c_int, format: *const c_char, arguments: Pointer) -> c_int;
-    fn __vdprintf_chk(
-        fd: c_int, flag: c_int, format: *const c_char, arguments: Pointer
-    ) -> c_int;
+macro_rules! prints {
+    ($(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*);)*) => {$(hook! {
+        fn $name(fd: c_int $(, $arg: $type)*) -> c_int, next => {
+            dispatch::writes_unseen(fd);
+            let pass = dispatch::pass_through();
+            pass.finish(next(fd $(, $arg)*) as isize) as c_int
+        }
+    })*};
+}
+prints! {
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: Pointer);
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: Pointer);
 }
 
 jump! { dprintf, before_dprintf }

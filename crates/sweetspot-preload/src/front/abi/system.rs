@@ -43,7 +43,8 @@ hook! {
     }
 }
 
-pass_through! {
+// A terminal tells whether anybody has its other end, and which processes it belongs to.
+may_tell_of_deaths! {
     fn tcgetattr(fd: c_int, into: Pointer) -> c_int;
     fn tcsetattr(fd: c_int, when: c_int, from: Pointer) -> c_int;
     fn tcdrain(fd: c_int) -> c_int;
@@ -60,12 +61,15 @@ pass_through! {
     fn ttyname(fd: c_int) -> Pointer;
     fn ttyname_r(fd: c_int, into: Pointer, len: usize) -> c_int;
     fn __ttyname_r_chk(fd: c_int, into: Pointer, len: usize, size: usize) -> c_int;
-    fn ttyslot() -> c_int;
     fn ptsname(fd: c_int) -> Pointer;
     fn ptsname_r(fd: c_int, into: Pointer, len: usize) -> c_int;
     fn __ptsname_r_chk(fd: c_int, into: Pointer, len: usize, size: usize) -> c_int;
     fn grantpt(fd: c_int) -> c_int;
     fn unlockpt(fd: c_int) -> c_int;
+}
+
+pass_through! {
+    fn ttyslot() -> c_int;
     fn vhangup() -> c_int;
     fn revoke(path: *const c_char) -> c_int;
 
@@ -145,8 +149,9 @@ learns_of_deaths! {
 #[inline(always)]
 pub(super) fn asked<R>(next: impl FnOnce() -> R) -> R {
     let answer = next();
-    if !dispatch::takes_no_part() {
-        deaths::learned();
+    let takes_part = !dispatch::takes_no_part();
+    deaths::learned();
+    if takes_part {
         acquire_point();
     }
     answer
@@ -315,6 +320,8 @@ pub(super) fn control(
     before_ioctl(fd, request, argument);
     let pass = dispatch::pass_through();
     let answer = next();
+    // As of the functions that ask a terminal.
+    deaths::may_have_learned();
     pass.done();
     answer
 }

@@ -19,8 +19,7 @@ macro_rules! between {
                 return crate::floor::errno::fail(errno);
             }
             let pass = dispatch::pass_through();
-            let answer = next($($arg),*);
-            pass.done();
+            let answer = pass.finish(next($($arg),*));
             dispatch::transferred($from, $to, answer);
             answer
         }
@@ -46,9 +45,7 @@ hook! {
         dispatch::syncs();
         dispatch::hand_over(fd);
         let pass = dispatch::pass_through();
-        let answer = next(fd, vector, count, flags);
-        pass.done();
-        answer
+        pass.finish(next(fd, vector, count, flags))
     }
 }
 
@@ -100,6 +97,8 @@ macro_rules! lists {
             }
             let pass = dispatch::pass_through();
             let answer = next(mode, list, count, event);
+            // It may have waited.
+            deaths::may_have_learned();
             pass.done();
             answer
         }
@@ -107,7 +106,8 @@ macro_rules! lists {
 }
 lists! { lio_listio lio_listio64 }
 
-pass_through! {
+// What was transferred meanwhile.
+may_tell_of_deaths! {
     fn aio_error(block: Pointer) -> c_int;
     fn aio_error64(block: Pointer) -> c_int;
     fn aio_return(block: Pointer) -> isize;
@@ -206,9 +206,7 @@ hook! {
     fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize, next => {
         sending(message);
         let pass = dispatch::pass_through();
-        let answer = next(fd, message, flags);
-        pass.done();
-        answer
+        pass.finish(next(fd, message, flags))
     }
 }
 
@@ -219,14 +217,25 @@ hook! {
         if answer >= 0 {
             received(message);
         }
-        pass.done();
-        answer
+        pass.finish(answer)
     }
 }
 
 /// The header of the message `index` of several.
 pub(super) fn header(list: *const libc::mmsghdr, index: u32) -> *const libc::msghdr {
     list.wrapping_add(index as usize).cast()
+}
+
+/// After several messages came, or an error: gives the answer back. An empty one may be the end of a connection.
+pub(super) fn received_several(list: *const libc::mmsghdr, answer: isize) -> isize {
+    for index in 0..answer.max(0) as u32 {
+        received(header(list, index));
+        // SAFETY: the call that wrote there has succeeded.
+        if unsafe { (*list.wrapping_add(index as usize)).msg_len } == 0 {
+            deaths::answered(-1, 0);
+        }
+    }
+    answer
 }
 
 macro_rules! sends_several {
@@ -236,9 +245,7 @@ macro_rules! sends_several {
         ) -> c_int, next => {
             (0..count.min(libc::UIO_MAXIOV as c_uint)).for_each(|index| sending(header(list, index)));
             let pass = dispatch::pass_through();
-            let answer = next(fd, list, count, flags);
-            pass.done();
-            answer
+            pass.finish(next(fd, list, count, flags) as isize) as c_int
         }
     })*};
 }
@@ -250,8 +257,6 @@ hook! {
     ) -> c_int, next => {
         let pass = dispatch::pass_through();
         let answer = next(fd, list, count, flags, timeout);
-        (0..answer.max(0) as u32).for_each(|index| received(header(list, index)));
-        pass.done();
-        answer
+        pass.finish(received_several(list, answer as isize)) as c_int
     }
 }

@@ -528,6 +528,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "whatever tells of an end tells of a death",
+        build: &[C("ends_heard")],
+        command: "$RUN $BIN/c/ends_heard",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "many threads wait in a vfork at the same time",
         build: &[C("vforks_at_once")],
         command: "$RUN $BIN/c/vforks_at_once",
