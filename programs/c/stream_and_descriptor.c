@@ -1,9 +1,10 @@
 /* One file through a descriptor and through streams, and files that libc opens by itself: what was
  * written is there, however libc asks.
- * Usage: stream_and_descriptor ends | reads | mapped | own-files | library */
+ * Usage: stream_and_descriptor ends | reads | mapped | own-files | leaves | modes | library */
 #define _GNU_SOURCE
 #include "log.h"
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <time.h>
@@ -178,8 +179,48 @@ static void leaves(void) {
 #endif
 }
 
+/* Reads after a word. */
+static int inherits(int fd, int word) {
+    char byte, record[10];
+    int count = 0;
+    read(word, &byte, 1);
+    while (count < 5 && read(fd, record, sizeof record) > 0) count++;
+    return count;
+}
+
+/* Whether a stream's descriptor is another program's, too, an "e" in the mode may say; libc looks at the first
+ * letters alone, and the name of a character set is another thing. */
+static void mode_of(const char *program, const char *mode, int again) {
+    char record[10], number[12], number_of_word[12];
+    int word[2], status = -1;
+    FILE *stream = fopen("in", mode);
+    if (again) stream = freopen("in", mode, stream);
+    if (pipe(word)) exit(2);
+    fcntl(word[1], F_SETFD, FD_CLOEXEC);
+    int fd = fileno(stream);
+    for (int i = 0; i < 300; i++) read(fd, record, sizeof record);
+    snprintf(number, sizeof number, "%d", fd);
+    snprintf(number_of_word, sizeof number_of_word, "%d", word[0]);
+    pid_t child = vfork();
+    if (child == 0) execl(program, program, "inherits", number, number_of_word, NULL), _exit(9);
+    for (int i = 0; i < 300; i++) read(fd, record, sizeof record);
+    write(word[1], "w", 1);
+    waitpid(child, &status, 0);
+    say("%s: %d, %x, at %ld\n", mode, fcntl(fd, F_GETFD), status, (long)lseek(fd, 0, SEEK_CUR));
+    fclose(stream), close(word[0]), close(word[1]);
+}
+
+static void modes(const char *program) {
+    const char *all[] = {"r", "re", "rbbbbbe", "rbbbbbbe", "rbbbbbbbe", "r+bbbbbbe", "r,e",
+                         "r,ccs=UTF-8", "re,ccs=UTF-8", "r,ccs=UTF-8,e", "r+,ccs=UTF-8"};
+    make_file("in", 60000);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int again = 0; again < 2; again++) mode_of(program, all[i], again);
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
+    if (argc > 3) return inherits(atoi(argv[2]), atoi(argv[3]));
     if (!strcmp(argv[1], "ends")) {
         ends("r", 1);
         ends("r+", 0);
@@ -196,6 +237,8 @@ int main(int argc, char **argv) {
         own_files();
     } else if (!strcmp(argv[1], "leaves")) {
         leaves();
+    } else if (!strcmp(argv[1], "modes")) {
+        modes(argv[0]);
     } else {
         struct link_map *map;
         void *libm = dlopen("libm.so.6", RTLD_NOW);

@@ -752,6 +752,63 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "opens that cut what another process writes",
+        build: &[C("opens_that_cut")],
+        command: "for way in path table first header; do $RUN $BIN/c/opens_that_cut $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what the child of a vfork leaves behind",
+        build: &[C("vfork_leaves")],
+        command: "for way in spawn system popen 'map read' 'map write' 'map nothing' attach watch 'raw watch' limit; do \
+                  $RUN $BIN/c/vfork_leaves \"$way\"; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "lists of file actions that were copied",
+        build: &[C("action_lists")],
+        command: "$RUN $BIN/c/action_lists copied",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "lists of file actions that only close",
+        build: &[C("action_lists")],
+        command: "$RUN $BIN/c/action_lists closes",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "signals of faults that somebody sends",
+        build: &[C("sent_faults")],
+        command: "for way in wait signalfd thread handler storm; do $RUN $BIN/c/sent_faults $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what signals do is a process's own",
+        build: &[C("other_actions")],
+        command: "for way in memory waiting fault once; do $RUN $BIN/c/other_actions $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a process is meant by the number of a thread",
+        build: &[C("by_threads")],
+        command: "$RUN $BIN/c/by_threads",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "letters of a stream's mode",
+        build: &[C("stream_and_descriptor")],
+        command: "$RUN $BIN/c/stream_and_descriptor modes",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a process whose first thread has ended",
         build: &[C("first_ended")],
         command: "$RUN $BIN/c/first_ended",

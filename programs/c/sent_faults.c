@@ -1,0 +1,156 @@
+/* SIGSEGV and SIGBUS that somebody sends while they are blocked wait, as any signal does, for whoever takes them,
+ * however much is read and written meanwhile.
+ *
+ *   wait      by sigwaitinfo
+ *   signalfd  by a descriptor
+ *   thread    by another thread, which inherits the mask
+ *   handler   they have a handler: it runs when they are let in
+ *   storm     another process sends one after the other, at any moment */
+#include "log.h"
+#include <pthread.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { RECORD = 10, STORM = 2000 };
+static const int signals[] = {SIGSEGV, SIGBUS};
+static int in, out;
+static sigset_t all;
+
+static void open_files(void) {
+    in = open("in", O_RDONLY | O_CLOEXEC), out = open("out", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+}
+
+static void records(int count) {
+    char record[RECORD];
+    long wrong = 0;
+    for (int i = 0; i < count; i++) {
+        wrong += read(in, record, RECORD) != RECORD;
+        wrong += write(out, record, RECORD) != RECORD;
+        if (i % 10 == 0) give_time(out);
+    }
+    if (wrong) say("%ld wrong\n", wrong);
+}
+
+/* An address of nobody's is an error meanwhile, too. */
+static void bad_addresses(void) {
+    char *volatile nowhere = (char *)16;
+    ssize_t written = write(out, nowhere, RECORD);
+    say("write %zd errno %d", written, errno);
+    ssize_t got = read(in, nowhere, RECORD);
+    say(", read %zd errno %d\n", got, errno);
+}
+
+static void work(void) { records(300), bad_addresses(), records(100); }
+
+static int is_pending(int signal) {
+    sigset_t pending;
+    sigemptyset(&pending);
+    sigpending(&pending);
+    return sigismember(&pending, signal);
+}
+
+static void wait_for(int signal) {
+    siginfo_t info;
+    kill(getpid(), signal);
+    work();
+    say("pending %d", is_pending(signal));
+    say(", taken %d", sigwaitinfo(&all, &info));
+    say(" code %d of us %d\n", info.si_code, info.si_pid == getpid());
+}
+
+static void by_descriptor(int signal) {
+    struct signalfd_siginfo info;
+    int taker = signalfd(-1, &all, SFD_CLOEXEC);
+    kill(getpid(), signal);
+    work();
+    read(taker, &info, sizeof info);
+    say("taken %u code %d\n", info.ssi_signo, info.ssi_code);
+    close(taker);
+}
+
+static void *takes(void *taken) {
+    sigwait(&all, taken);
+    return NULL;
+}
+
+static void by_thread(int signal) {
+    pthread_t thread;
+    int taken = 0;
+    kill(getpid(), signal);
+    work();
+    pthread_create(&thread, NULL, takes, &taken), pthread_join(thread, NULL);
+    work();
+    say("taken %d\n", taken);
+}
+
+static volatile sig_atomic_t is_let_in, early, heard;
+
+static void on_signal(int signal) {
+    (void)signal;
+    heard++, early += !is_let_in;
+}
+
+static void by_handler(int number) {
+    sigset_t one;
+    sigemptyset(&one), sigaddset(&one, number);
+    signal(number, on_signal);
+    is_let_in = early = heard = 0;
+    kill(getpid(), number), raise(number);
+    work();
+    say("heard %d", heard);
+    is_let_in = 1;
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+    say(", then %d, early %d\n", heard, early);
+    is_let_in = 0;
+    sigprocmask(SIG_BLOCK, &one, NULL);
+    signal(number, SIG_DFL);
+}
+
+/* Each one is taken by who writes, and the next one is sent then. */
+static void storm(void) {
+    int sent = 0, wrong = 0, status = -1, next[2];
+    sigset_t faults;
+    sigemptyset(&faults), sigaddset(&faults, SIGSEGV), sigaddset(&faults, SIGBUS);
+    if (pipe(next)) exit(2);
+    pid_t us = getpid(), child = fork();
+    if (child == 0) {
+        char byte;
+        close(next[1]);
+        for (int i = 0; i < STORM && read(next[0], &byte, 1) == 1; i++) kill(us, signals[i % 2]);
+        _exit(0);
+    }
+    /* Files that the child does not share. */
+    open_files();
+    records(600);
+    for (; sent < STORM; sent++) {
+        siginfo_t info = {0};
+        struct timespec none = {0, 0};
+        char record[RECORD];
+        write(next[1], "n", 1);
+        while (sigtimedwait(&faults, &info, &none) < 0)
+            for (int i = 0; i < 20; i++) pread(in, record, RECORD, i), pwrite(out, record, RECORD, i);
+        wrong += info.si_signo != signals[sent % 2] || info.si_code != SI_USER || info.si_pid != child;
+    }
+    waitpid(child, &status, 0);
+    say("%d sent, %d otherwise, status %x\n", sent, wrong, status);
+}
+
+int main(int count, char **arguments) {
+    const char *way = count > 1 ? arguments[1] : "";
+    make_file("in", 100000);
+    open_files(), records(600);
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    for (int i = 0; i < 2; i++) {
+        if (!strcmp(way, "wait")) wait_for(signals[i]);
+        if (!strcmp(way, "signalfd")) by_descriptor(signals[i]);
+        if (!strcmp(way, "thread")) by_thread(signals[i]);
+        if (!strcmp(way, "handler")) by_handler(signals[i]);
+    }
+    if (!strcmp(way, "storm")) storm(), unlink("out");
+    else close(out), say_file("out");
+    log_out();
+    return 0;
+}
