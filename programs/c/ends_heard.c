@@ -2,7 +2,6 @@
  * end, and looks at the file. */
 #include "log.h"
 #include <aio.h>
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -187,13 +186,13 @@ static void by_datagram(void) {
     theirs[0] = theirs[1] = -1;
     other = socket(AF_UNIX, SOCK_DGRAM, 0);
     if (bind(other, (void *)&name, sizeof name)) exit(98);
-    begin();
     file = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
     if (connect(file, (void *)&name, sizeof name)) exit(98);
+    begin();
     while (write(file, "x", 1) == 1 || errno == EAGAIN) usleep(50);
 }
 static void by_address(void) {
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in name = {.sin_family = AF_INET};
     socklen_t length = sizeof name;
     int on = 1;
     theirs[0] = theirs[1] = -1;
