@@ -70,7 +70,6 @@ const CHECKED: &[(&str, &str)] = &[
     ("relay", "$RUN $BIN/c/relay in.txt out fork cat in.txt"),
     ("rights", "$RUN $BIN/c/rights"),
     ("rewrite", "$RUN $BIN/c/rewrite in.txt 61 2"),
-    ("sent_faults", "$RUN $BIN/c/sent_faults handler"),
     ("shared_offset", "$RUN $BIN/c/shared_offset"),
     (
         "signals_between",
@@ -116,6 +115,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("beside_forks", "valgrind makes a fork of each vfork, and its children wait for the parent"),
     ("by_threads", "it fetches a descriptor by a pidfd, which valgrind does not know"),
     ("other_actions", "clone() with flags that are neither a fork's nor a thread's"),
+    ("sent_faults", "valgrind takes the signals that are sent here for faults of its own"),
     ("filtered", "the calls that it forbids itself are valgrind's, too"),
     ("titled", "where the environment lies, valgrind has put it elsewhere"),
     ("vfork_leaves", "valgrind makes a fork of each vfork, whose memory is its own"),
