@@ -5,7 +5,9 @@
  *   signalfd  by a descriptor
  *   thread    by another thread, which inherits the mask
  *   handler   they have a handler: it runs when they are let in
- *   storm     another process sends one after the other, at any moment */
+ *   storm     another process sends one after the other, at any moment
+ *   taken     the same, and another thread takes them, as they were sent to the process
+ *   beside    the same, to a thread that has them open while another one has not: its handler hears them */
 #include "log.h"
 #include <pthread.h>
 #include <signal.h>
@@ -137,6 +139,76 @@ static void storm(void) {
     say("%d sent, %d otherwise, status %x\n", sent, wrong, status);
 }
 
+static int back[2];
+
+static void *takes_each(void *nothing) {
+    int signal;
+    while (sigwait(&all, &signal) == 0) write(back[1], "t", 1);
+    return nothing;
+}
+
+/* Sends many, each when the last one was taken; waits at most a second for each. */
+static int sends_each(pid_t process) {
+    char byte;
+    fcntl(back[0], F_SETFL, O_NONBLOCK);
+    for (int i = 0; i < STORM / 4; i++) {
+        kill(process, SIGSEGV);
+        for (int turn = 0; read(back[0], &byte, 1) != 1; turn++) {
+            if (turn == 1000) return 1;
+            if (turn > 100) usleep(1000);
+        }
+    }
+    return 0;
+}
+
+static void write_beside(pid_t child) {
+    int status = -1;
+    open_files();
+    records(600);
+    while (waitpid(child, &status, WNOHANG) == 0)
+        for (int i = 0; i < 200; i++) pwrite(out, "0123456789", RECORD, 0);
+    say("status %x, pending %d\n", status, is_pending(SIGSEGV));
+}
+
+static void taken(void) {
+    pthread_t thread;
+    if (pipe(back)) exit(2);
+    pid_t us = getpid(), child = fork();
+    if (child == 0) usleep(100000), _exit(sends_each(us));
+    pthread_create(&thread, NULL, takes_each, NULL);
+    write_beside(child);
+}
+
+static void *waits(void *end) {
+    char byte;
+    read(*(int *)end, &byte, 1);
+    return NULL;
+}
+
+static void beside(void) {
+    int end[2];
+    pthread_t thread;
+    sigset_t now;
+    if (pipe(end)) exit(2);
+    signal(SIGSEGV, on_signal);
+    pthread_create(&thread, NULL, waits, &end[0]);
+    usleep(20000);
+    sigprocmask(SIG_UNBLOCK, &all, NULL);
+    pid_t us = getpid(), child = fork();
+    if (child == 0) {
+        usleep(100000);
+        for (int i = 0; i < STORM; i++) {
+            kill(us, SIGSEGV);
+            for (volatile int turn = 0; turn < 5000;) turn++;
+        }
+        _exit(0);
+    }
+    write_beside(child);
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    say("blocked %d, heard %d\n", sigismember(&now, SIGSEGV), heard > 0);
+    write(end[1], "e", 1), pthread_join(thread, NULL);
+}
+
 int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "";
     make_file("in", 100000);
@@ -150,6 +222,8 @@ int main(int count, char **arguments) {
         if (!strcmp(way, "handler")) by_handler(signals[i]);
     }
     if (!strcmp(way, "storm")) storm(), unlink("out");
+    else if (!strcmp(way, "taken")) taken(), unlink("out");
+    else if (!strcmp(way, "beside")) beside(), unlink("out");
     else close(out), say_file("out");
     log_out();
     return 0;

@@ -133,6 +133,7 @@ unsafe fn call_processes(space: *mut u8) {
     unsafe {
         syscall(SYS_rt_sigprocmask, SIG_SETMASK, NONE, space, 8);
         syscall(SYS_rt_sigpending, space, 8);
+        syscall(SYS_rt_sigqueueinfo, 0, 0, NONE);
         syscall(SYS_rt_sigaction, SIGSEGV, NONE, space, 8);
         syscall(SYS_sigaltstack, NONE, space);
         let thread = syscall(SYS_gettid);

@@ -432,7 +432,7 @@ fn before_fault(
     context: *mut c_void,
     by_kernel: bool,
 ) -> Option<usize> {
-    if !by_kernel && careful::has_unblocked() {
+    if !by_kernel && careful::has_unblocked(signal) {
         // SAFETY: with what the kernel handed over.
         unsafe { signals::keep_back(signal, info, context) };
         return None;

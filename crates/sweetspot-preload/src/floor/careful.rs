@@ -94,16 +94,36 @@ pub struct Care {
     /// The signal mask before, where it was changed.
     mask: Option<u64>,
     /// Where it says that this thread has changed it.
-    place: Option<&'static AtomicU64>,
+    place: Option<&'static Carer>,
 }
 
-/// Threads that have unblocked the signals of faults for a call, by their thread pointers; 0: free.
-static CARERS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+/// A thread that has unblocked signals of faults for a call: its thread pointer, 0 where the place is free; and those
+/// signals.
+struct Carer {
+    thread: AtomicU64,
+    unblocked: AtomicU64,
+}
 
-/// Whether this thread has unblocked the signals of faults for a call: one that somebody sends is not for it.
-pub fn has_unblocked() -> bool {
+static CARERS: [Carer; 16] =
+    [const { Carer { thread: AtomicU64::new(0), unblocked: AtomicU64::new(0) } }; 16];
+
+impl Carer {
+    /// This thread is about to unblock these; `None`: too many others do.
+    fn enter(unblocked: u64) -> Option<&'static Carer> {
+        let me = sys::thread_pointer();
+        let is_free =
+            |place: &&Carer| place.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
+        let place = CARERS.iter().find(is_free)?;
+        place.unblocked.store(unblocked, Relaxed);
+        Some(place)
+    }
+}
+
+/// Whether this thread has unblocked a signal for a call: one that somebody sends is not for it.
+pub fn has_unblocked(signal: c_int) -> bool {
     let me = sys::thread_pointer();
-    CARERS.iter().any(|carer| carer.load(Relaxed) == me)
+    let carer = CARERS.iter().find(|carer| carer.thread.load(Relaxed) == me);
+    carer.is_some_and(|carer| carer.unblocked.load(Relaxed) & signals::set_of(signal) != 0)
 }
 
 /// At the head of the slow path of each call: afterwards a bad address can be met. An error: somebody has sent one of
@@ -121,21 +141,19 @@ fn take_now() -> Result<Care, FaultWaits> {
     if REASONS.load(Relaxed) & (REASON_MASK | REASON_HANDLER) == 0 {
         return Ok(Care { mask: None, place: None });
     }
-    let waiting = signals::waiting() & signals::fault_set();
-    if waiting != 0 && sys::change_signal_mask(libc::SIG_BLOCK, 0) & waiting != 0 {
+    let mask = sys::change_signal_mask(libc::SIG_BLOCK, 0);
+    let blocked = mask & signals::fault_set();
+    if blocked == 0 {
+        // Not any more. With several threads one that has blocked them may go on.
+        let over = if single_threaded() { REASON_MASK | REASON_HANDLER } else { REASON_HANDLER };
+        REASONS.fetch_and(!over, Relaxed);
+        return Ok(Care { mask: None, place: None });
+    }
+    if signals::waiting() & blocked != 0 {
         return Err(FaultWaits);
     }
-    let me = sys::thread_pointer();
-    let is_free = |place: &&AtomicU64| place.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
-    let mut care = Care { mask: None, place: CARERS.iter().find(is_free) };
-    let mask = sys::change_signal_mask(libc::SIG_UNBLOCK, signals::fault_set());
-    if mask & signals::fault_set() != 0 {
-        care.mask = Some(mask);
-        return Ok(care);
-    }
-    // Here they are not blocked (any more). With several threads one that has blocked them may go on.
-    let over = if single_threaded() { REASON_MASK | REASON_HANDLER } else { REASON_HANDLER };
-    REASONS.fetch_and(!over, Relaxed);
+    let care = Care { mask: Some(mask), place: Carer::enter(blocked) };
+    sys::change_signal_mask(libc::SIG_UNBLOCK, blocked);
     Ok(care)
 }
 
@@ -145,7 +163,7 @@ impl Drop for Care {
             sys::set_signal_mask(mask);
         }
         if let Some(place) = self.place {
-            place.store(0, Relaxed);
+            place.thread.store(0, Relaxed);
         }
         if is_needed() {
             clock::end_short_way();

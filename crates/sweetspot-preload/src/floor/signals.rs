@@ -140,7 +140,7 @@ pub fn waiting() -> u64 {
     set
 }
 
-/// Sends a signal, which this thread blocks but for this moment, to it again, and blocks it from the handler's return
+/// Sends a signal, which this thread blocks but for this moment, again, and blocks it here from the handler's return
 /// on.
 ///
 /// # Safety
@@ -151,7 +151,13 @@ pub unsafe fn keep_back(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     sys::change_signal_mask(libc::SIG_BLOCK, set_of(signal));
     // SAFETY: as the caller says.
     unsafe {
-        send_again(signal, info);
+        match (*info).si_code {
+            // It was for any thread of the process.
+            libc::SI_USER | libc::SI_QUEUE => {
+                sys::syscall!(SYS_rt_sigqueueinfo, sys::process_id() as isize, signal, info);
+            }
+            _ => send_again(signal, info),
+        }
         *arch::signal_mask(context) |= set_of(signal);
     }
 }
