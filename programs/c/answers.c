@@ -5,7 +5,6 @@
  *   userfaultfd FOLDER  it brings the memory into which a file is read
  * Another process ends it if it stands still. Root can do all of it. */
 #include "log.h"
-#include <linux/fs.h>
 #include <linux/fuse.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -15,8 +14,13 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <linux/fs.h>
 #include <sys/stat.h>
 #include <time.h>
+
+#ifndef USERFAULTFD_IOC_NEW
+#define USERFAULTFD_IOC_NEW _IO(0xAA, 0)
+#endif
 
 enum { RECORD = 100, RECORDS = 3000, LARGE = 20000000, PAGE = 4096, STILL_MS = 10000 };
 

@@ -83,10 +83,9 @@ static void starts(const char *how) {
 static char *volatile place;
 
 static void map(int fd) {
-    int flags = fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
     pid_t child = vfork();
     if (child == 0) {
-        place = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
+        place = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
         _exit(place == MAP_FAILED);
     }
     wait_for(child);
