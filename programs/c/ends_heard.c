@@ -24,16 +24,6 @@ static int pair[2], theirs[2], other, file;
 static pid_t child;
 static volatile long seen;
 
-static void write_and_crash(void) {
-    int fd = open("out", O_RDWR | O_CREAT | O_TRUNC, 0644);
-    for (int i = 0; i < RECORDS; i++) {
-        if (i > 65 && i < 1000) give_time(fd);
-        if (write(fd, "x\n", 2) != 2) _exit(1);
-    }
-    volatile int *volatile nowhere = NULL;
-    *nowhere = 1;
-}
-
 static long size_of_file(void) {
     struct stat found;
     return stat("out", &found) ? 0 : (long)found.st_size;
@@ -53,7 +43,7 @@ static void start(void) {
     if (child) return;
     for (int i = 0; i < 2; i++)
         if (theirs[i] >= 0) close(theirs[i]);
-    write_and_crash();
+    write_and_crash("out", RECORDS);
 }
 
 /* By exec, from a parent that has shared memory, and so buffers nothing for good. */
@@ -137,7 +127,7 @@ static void by_fputs(void) {
 }
 static void child_opens(int flags) {
     child = fork();
-    if (child == 0 && open("fifo", flags) >= 0) write_and_crash();
+    if (child == 0 && open("fifo", flags) >= 0) write_and_crash("out", RECORDS);
 }
 static void by_fifo_read(void) {
     with_fifo(), child_opens(O_WRONLY);
@@ -319,7 +309,7 @@ static void by_signal_of_clone(void) {
     theirs[0] = theirs[1] = -1;
     signal(SIGUSR1, look);
     child = (pid_t)syscall(SYS_clone, SIGUSR1, 0L, 0L, 0L, 0L);
-    if (child == 0) write_and_crash();
+    if (child == 0) write_and_crash("out", RECORDS);
     wait_for_handler();
     waitpid(child, NULL, __WALL);
 }
@@ -360,7 +350,7 @@ static void try(int way) {
 
 int main(int count, char **words) {
     static char own[4096];
-    if (count > 1 && strcmp(words[1], "crash") == 0) write_and_crash();
+    if (count > 1 && strcmp(words[1], "crash") == 0) write_and_crash("out", RECORDS);
     if (readlink("/proc/self/exe", own, sizeof own - 1) < 0) return 96;
     program = own;
     signal(SIGPIPE, SIG_IGN);

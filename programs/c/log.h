@@ -99,6 +99,17 @@ __attribute__((unused)) static void give_time(int fd) {
     *position = kernel_position(fd);
 }
 
+/* Writes records of two bytes, which come to wait, and ends by a write to an address that is nobody's. */
+__attribute__((unused)) static void write_and_crash(const char *name, int records) {
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    for (int i = 0; i < records; i++) {
+        if (i > 65 && i < 1000) give_time(fd);
+        if (write(fd, "x\n", 2) != 2) _exit(1);
+    }
+    volatile int *volatile nowhere = NULL;
+    *nowhere = 1;
+}
+
 /* Makes a file of records, of which the last ones wait where there is a buffer. */
 __attribute__((unused)) static int file_of_records(const char *name, int count) {
     int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
