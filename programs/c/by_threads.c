@@ -103,12 +103,7 @@ int main(void) {
         struct told told = begin(&process);
         if (way == 0) stop(process, told);
         if (way == 1) look(told);
-#if __GLIBC_PREREQ(2, 34)
-        /* With an older libc it is at the position before what waits: not mended yet. */
         if (way == 2) fetch(process, told);
-#else
-        (void)fetch;
-#endif
         if (way == 3) limit(told);
         over(process);
     }

@@ -3,6 +3,7 @@
 #include "log.h"
 #include "newer.h"
 #include "raw.h"
+#include <pthread.h>
 #include <sys/wait.h>
 
 enum { RECORD = 100 };
@@ -27,8 +28,15 @@ static void letters(const char *name) {
     close(fd);
 }
 
+static void *waits(void *unused) {
+    pause();
+    return unused;
+}
+
 /* Takes and writes as often as it is told, by calls that no library sees. */
-static void takes(int number, int go, int done) {
+static void takes(int number, int go, int done, int threads) {
+    pthread_t thread;
+    if (threads > 1) pthread_create(&thread, NULL, waits, NULL);
     int parent = (int)syscall(SYS_pidfd_open, getppid(), 0);
     char byte;
     while (raw(SYS_read, go, (long)&byte, 1, 0) == 1) {
@@ -41,10 +49,10 @@ static void takes(int number, int go, int done) {
     _exit(0);
 }
 
-static void with(const char *name, int flags, int number) {
+static void with(const char *name, int flags, int number, int threads) {
     int go[2], done[2];
     pipe2(go, O_CLOEXEC), pipe2(done, O_CLOEXEC);
-    if (fork() == 0) close(go[1]), takes(number, go[0], done[1]);
+    if (fork() == 0) close(go[1]), takes(number, go[0], done[1], threads);
     int fd = open(name, flags | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     dup3(fd, number, O_CLOEXEC), close(fd);
     records(number, 'a', 950);
@@ -61,9 +69,10 @@ static void with(const char *name, int flags, int number) {
 }
 
 int main(void) {
-    with("written", O_RDWR, 41);
-    with("only written", O_WRONLY, 42);
-    with("appended", O_RDWR | O_APPEND, 43);
+    with("written", O_RDWR, 41, 1);
+    with("only written", O_WRONLY, 42, 1);
+    with("appended", O_RDWR | O_APPEND, 43, 1);
+    with("taken beside a thread", O_RDWR, 44, 2);
     log_out();
     return 0;
 }

@@ -4,7 +4,6 @@
 //! one has stopped, or takes a descriptor of one that works, has the guard write what waits of it: it
 //! makes no call at which that could leave by itself.
 
-use core::ffi::CStr;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use sweetspot_core::ledger::{
@@ -199,13 +198,10 @@ fn write_out_within(ledger: &Ledger, index: usize, patience: &mut Patience) {
 /// told of it: what waits there is written, the offset is where that ends, and nothing waits there any
 /// more as soon as its owner writes again.
 pub fn fetched(pidfd: i32, fd: i32) {
-    let path = proc::name(b"/proc/thread-self/fdinfo/", pidfd, b"");
     let Some(ledger) = ledger::is_given().then(ledger::ledger).flatten() else { return };
     let Some(status) = sys::status(fd).filter(|status| status.regular) else { return };
-    let path = CStr::from_bytes_until_nul(&path).unwrap_or(c"");
-    let Some(process @ 1..) = proc::number_in(path, b"Pid:\t") else { return };
-    let process = process_of(ledger, process as i32);
-    let Some((index, _)) = slot_of(ledger, process as u32) else { return };
+    let Some(process) = proc::process_behind(pidfd) else { return };
+    let Some((index, _)) = slot_of(ledger, process_of(ledger, process) as u32) else { return };
     let is_it = |entry: &Entry| {
         (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (status.device, status.inode)
     };

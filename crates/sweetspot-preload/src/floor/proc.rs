@@ -56,6 +56,11 @@ pub fn path_of(fd: i32, buffer: &mut PathBuffer) -> &[u8] {
 
 /// Reads a small file of the kernel's.
 pub fn read_small(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
+    read_small_beside(-1, path, buffer)
+}
+
+/// The same of a file that is about a descriptor, which the table of whoever reads it has to have.
+fn read_small_beside(keep: i32, path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: a string, a buffer of that size, and a descriptor of our own.
     let read = || unsafe {
@@ -65,14 +70,18 @@ pub fn read_small(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
         sys::syscall!(SYS_close, fd);
         sys::result(answer).ok()
     };
-    aside::look(-1, read)
+    aside::look(keep, read)
 }
 
 /// A number behind a name at the beginning of a line of a small file of the kernel's; `None`: not all of
 /// the file can be read. A line that is not there counts as 0.
 pub fn number_in(path: &CStr, name: &[u8]) -> Option<u64> {
+    number_beside(-1, path, name)
+}
+
+fn number_beside(keep: i32, path: &CStr, name: &[u8]) -> Option<u64> {
     let mut buffer = [0; 4096];
-    let len = read_small(path, &mut buffer);
+    let len = read_small_beside(keep, path, &mut buffer);
     let len = len.filter(|len| (1..buffer.len()).contains(len))?;
     let mut lines = buffer[..len].split(|byte| *byte == b'\n');
     let digits = lines.find_map(|line| line.strip_prefix(name)).unwrap_or_default();
@@ -94,6 +103,14 @@ pub fn leader_of(thread: i32) -> Option<i32> {
     let path = name(b"/proc/", thread, b"/status");
     let process = number_in(CStr::from_bytes_until_nul(&path).ok()?, b"Tgid:\t")?;
     i32::try_from(process).ok().filter(|process| *process != 0)
+}
+
+/// The process, or the thread, that a pidfd stands for.
+pub fn process_behind(pidfd: i32) -> Option<i32> {
+    let path = name(b"/proc/thread-self/fdinfo/", pidfd, b"");
+    let path = CStr::from_bytes_until_nul(&path).ok()?;
+    let process = number_beside(pidfd, path, b"Pid:\t")?;
+    i32::try_from(process as i64).ok().filter(|process| *process > 0)
 }
 
 /// A field of `stat`, from the third on, counted as its manual does.
