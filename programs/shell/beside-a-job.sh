@@ -1,23 +1,28 @@
 # What others do to the output of a job while it works: they add to it, put it away, cut it. The job writes
-# records, and then computes without a word to anyone. Where the machine is slow, all of it takes longer.
-export SLOWER=$((1 + ${PATIENCE:-1} / 5))
+# records, and then computes without a word to anyone. How far it is its processor time says, also on a busy machine.
 job() {
-    perl -MTime::HiRes=time -e '
+    perl -e '
+        sub compute { my ($seconds) = @_; do { 1 for 1 .. 10_000 } until (times)[0] >= $seconds }
         for $part (1 .. 3) {
             syswrite STDOUT, sprintf("record %d %03d\n", $part, $_) for 1 .. 200;
-            $until = time + 0.1 * $ENV{SLOWER};
-            1 while time < $until;
+            compute(0.1 * $part);
         }
-        $until = time + 0.9 * $ENV{SLOWER};
-        1 while time < $until;'
+        compute(1.1);'
 }
 
-while_it_computes() {
-    i=0
-    while [ $i -lt $SLOWER ]; do sleep .9; i=$((i + 1)); done
+# Until all records are written, and it has computed since. The shell alone looks: no process begins or ends.
+until_it_computes() {
+    ticks=0
+    until [ "${ticks:-0}" -ge 40 ]; do
+        read -r child rest <"/proc/$!/task/$!/children"
+        [ "$child" ] || continue
+        read -r stat <"/proc/$child/stat"
+        set -- $stat
+        ticks=${14}
+    done
 }
 
-job >added & while_it_computes; echo second >>added; wait
-job >cut & while_it_computes; gzip -nc cut >copy.gz; : >cut; wait
-job >given & while_it_computes; dd if=/dev/null of=given bs=1 seek=3 status=none; wait
+job >added & until_it_computes; echo second >>added; wait
+job >cut & until_it_computes; gzip -nc cut >copy.gz; : >cut; wait
+job >given & until_it_computes; dd if=/dev/null of=given bs=1 seek=3 status=none; wait
 gzip -dc copy.gz | wc -l

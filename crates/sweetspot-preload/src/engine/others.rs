@@ -432,11 +432,14 @@ fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), patience
     while entries::is_guard_alive(ledger) {
         let given_back = entry.given_back.load(SeqCst);
         let word = entry.word.load(SeqCst);
+        let mut worker = entries::guard_thread(ledger);
         let ms_max = match owner_of(word) {
             _ if generation_of(word) != generation_of(seen) => return,
             Owner::Returned => return,
-            Owner::Program if is_stopped(ledger.slots[index].pid.load(SeqCst)) => FLUSH_MS_MAX,
-            Owner::Program => FINISH_MS_MAX,
+            Owner::Program => {
+                worker = ledger.slots[index].pid.load(SeqCst);
+                if is_stopped(worker) { FLUSH_MS_MAX } else { FINISH_MS_MAX }
+            }
             Owner::Guard => FINISH_MS_MAX,
             Owner::Nobody => {
                 ledger.header.take_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
@@ -448,7 +451,7 @@ fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), patience
             }
         };
         let is_late = now_ms().saturating_sub(begun_ms) > ms_max;
-        if is_late || !patience.lasts(entries::guard_thread(ledger)) {
+        if is_late || !patience.lasts(worker) {
             return;
         }
         sys::futex_wait(&entry.given_back, given_back, 1);

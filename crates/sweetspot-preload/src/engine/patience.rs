@@ -2,37 +2,38 @@
 //!
 //! Somebody may have stopped it, or a file system may keep it for which this very process would have to do
 //! something: so there is a limit on each wait. But a guard that wants to run and does not come to it is only one
-//! of many processes on a busy machine, and what a program must not see meanwhile it would see.
+//! of many processes on a busy machine, one that waits for a disk has a slow disk, and what a program must not see
+//! meanwhile it would see. The same is so of the program that writes by itself what is waited for.
 
 use crate::floor::clock::now_ms;
 use crate::floor::proc;
 
-/// A guard that runs, or would if it came to it, is waited for up to here, in milliseconds.
+/// Who runs, or would if it came to it or its disk were faster, is waited for up to here, in milliseconds.
 const BUSY_MS_MAX: u64 = 10_000;
 
 /// What is left of a wait.
 pub struct Patience {
-    /// Since when the guard was not seen to run.
+    /// Since when nobody was seen to run.
     since_ms: u64,
     ms_max: u64,
-    /// At this time it ends, whatever the guard does.
+    /// At this time it ends, whatever anybody does.
     until_ms: u64,
 }
 
 impl Patience {
-    /// For a guard that does nothing for `ms_max` milliseconds.
+    /// For one who does nothing for `ms_max` milliseconds.
     pub fn new(ms_max: u64) -> Patience {
         let now_ms = now_ms();
         Patience { since_ms: now_ms, ms_max, until_ms: now_ms.saturating_add(BUSY_MS_MAX) }
     }
 
-    /// Whether the guard, of this number, is worth waiting for.
-    pub fn lasts(&mut self, guard: u32) -> bool {
+    /// Whether this process (or thread) is worth waiting for.
+    pub fn lasts(&mut self, process: u32) -> bool {
         let now_ms = now_ms();
         if now_ms.saturating_sub(self.since_ms) <= self.ms_max {
             return true;
         }
-        if now_ms < self.until_ms && is_running(guard) {
+        if now_ms < self.until_ms && is_busy(process) {
             self.since_ms = now_ms;
             return true;
         }
@@ -40,9 +41,9 @@ impl Patience {
     }
 }
 
-/// Whether the kernel says that it runs, or waits for nothing but a processor.
-fn is_running(guard: u32) -> bool {
-    state_of(guard) == Some(b'R')
+/// Whether the kernel says that it runs, or waits for nothing but a processor or a disk.
+fn is_busy(process: u32) -> bool {
+    matches!(state_of(process), Some(b'R' | b'D'))
 }
 
 fn state_of(process: u32) -> Option<u8> {
@@ -55,6 +56,7 @@ fn state_of(process: u32) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::format;
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -81,6 +83,12 @@ mod tests {
     #[test]
     fn who_wants_to_run_is_waited_for_longer() {
         assert!(lasts_long(b'R', "while :; do :; done"));
+        // The first of two waits as for a disk, until the second has ended.
+        let (number, flags) = (libc::SYS_clone, libc::CLONE_VFORK | libc::SIGCHLD);
+        let as_for_a_disk = format!(
+            "exec perl -e 'syscall({number}, {flags}, 0, 0, 0, 0) or select undef, undef, undef, 2'"
+        );
+        assert!(lasts_long(b'D', &as_for_a_disk));
         assert!(!lasts_long(b'S', "read word"));
         assert!(!lasts_long(b'T', "kill -STOP $$"));
     }

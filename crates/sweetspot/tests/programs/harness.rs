@@ -3,8 +3,7 @@
 //! Each run gets a fresh copy of the prepared files in a work folder of the same path. The command
 //! line is a shell text in which `$RUN` stands for `sweetspot run --buffer-size N --`, or for
 //! nothing; the shell that reads it is outside of what is buffered, so redirections in it are
-//! descriptors from outside. `$BIN` is the folder of executables, `$SRC` the folder `programs/`, and
-//! `$PATIENCE` how many times as slow as others the machine is, at most.
+//! descriptors from outside. `$BIN` is the folder of executables, `$SRC` the folder `programs/`.
 //!
 //! Nothing is compared loosely: a program that may differ says so in the table, file by file.
 
@@ -304,7 +303,6 @@ impl Place {
         ]);
         command.env("HOME", &self.folder).env("XDG_CACHE_HOME", cache());
         command.env("BIN", build::executables()).env("SRC", build::sources());
-        command.env("PATIENCE", patience().to_string());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
         let mut child = spawn(&mut command).map_err(|error| format!("/bin/sh: {error}"))?;
