@@ -3,6 +3,7 @@
  *
  *   path     O_PATH with O_TRUNC cuts nothing
  *   table    a thread opens that has a descriptor table of its own: the number means another file to all others
+ *   unshare, syscall    the same by other calls
  *   first    a thread opens in a process whose first thread has ended
  *   header   a third process looks at the size, and begins the file anew as soon as it is cut
  *
@@ -11,6 +12,7 @@
 #include "newer.h"
 #include "raw.h"
 #include <pthread.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -84,10 +86,14 @@ static void path(void) {
 }
 
 static int precious;
+static const char *by;
 
 /* Where `precious` was, is then what is cut. */
 static void *with_own_table(void *call) {
-    if (close_range(~0U, ~0U, CLOSE_RANGE_UNSHARE)) return NULL;
+    int answer = !strcmp(by, "unshare")   ? unshare(CLONE_FILES)
+                 : !strcmp(by, "syscall") ? (int)syscall(SYS_unshare, CLONE_FILES)
+                                          : close_range(~0U, ~0U, CLOSE_RANGE_UNSHARE);
+    if (answer) return NULL;
     close(precious);
     int fd = cut(call);
     write(fd, "new", 3);
@@ -144,9 +150,10 @@ int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "";
     if (pipe(ready) || pipe(go_on) || pipe(looks) || pipe(go_look)) return 2;
     make_file("precious", 5000);
+    by = way;
     if (!strcmp(way, "path")) path();
     for (int i = 0; i < CALLS; i++) {
-        if (!strcmp(way, "table") || !strcmp(way, "first")) by_thread(way, calls[i]);
+        if (strcmp(way, "path") && strcmp(way, "header")) by_thread(way, calls[i]);
         for (int round = 0; round < HEADER_ROUNDS && !strcmp(way, "header"); round++) header(calls[i]);
     }
     say_file("precious");

@@ -254,6 +254,10 @@ fn on_rights(call: &Call) -> Option<isize> {
             rights::confining(fd);
             at_public_sync_point(next)
         }
+        libc::SYS_unshare => {
+            rights::unsharing(fd);
+            next()
+        }
         libc::SYS_setrlimit => {
             let answer = passed_through(next);
             crate::engine::changes::limits_changed();

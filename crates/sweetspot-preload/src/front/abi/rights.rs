@@ -37,7 +37,25 @@ ends! {
     fn chroot(path: *const c_char) -> c_int;
     fn pivot_root(new: *const c_char, old: *const c_char) -> c_int;
     fn setns(fd: c_int, kind: c_int) -> c_int;
-    fn unshare(flags: c_int) -> c_int;
+}
+
+hook! {
+    fn unshare(flags: c_int) -> c_int, next => {
+        unsharing(flags);
+        next(flags)
+    }
+}
+
+/// Before a thread gets something for itself. What is only its own now confines nobody.
+pub(super) fn unsharing(flags: c_int) {
+    const OF_THREADS: c_int = libc::CLONE_FILES
+        | libc::CLONE_FS
+        | libc::CLONE_SYSVSEM
+        | libc::CLONE_VM
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD;
+    let is_confined = flags & !OF_THREADS != 0;
+    dispatch::end_because(if is_confined { Why::Confined } else { Why::Shared });
 }
 
 /// Before an operation of `prctl`, which may confine the process, or stop its clock.

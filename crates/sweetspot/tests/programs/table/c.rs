@@ -754,7 +754,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "opens that cut what another process writes",
         build: &[C("opens_that_cut")],
-        command: "for way in path table first header; do $RUN $BIN/c/opens_that_cut $way; done",
+        command: "for way in path table unshare syscall first header; do $RUN $BIN/c/opens_that_cut $way; done",
         ..DEFAULT
     },
     Case {

@@ -75,6 +75,5 @@ pub(super) fn confines(number: c_long) -> bool {
             | libc::SYS_chroot
             | libc::SYS_pivot_root
             | libc::SYS_setns
-            | libc::SYS_unshare
     )
 }
