@@ -26,8 +26,13 @@ pub fn may_wait(flags: i32) -> bool {
 
 /// In `OpenFile::traits`: its times say nothing about its content.
 pub const UNTIMED: u32 = 1;
-/// The same: others notice each read of it.
+/// The same: others notice each read of it, and have read what was written before a write returns.
 pub const NOTICED: u32 = 2;
+
+/// Whether it is a FIFO, a terminal or a disk that was opened by its path.
+pub fn is_noticed(file: &OpenFile) -> bool {
+    file.traits.load(Relaxed) & NOTICED != 0
+}
 
 /// By what a window can be confirmed.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -28,8 +28,10 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 mod peek;
+mod seen;
 
 pub use self::peek::{glance, glance_like_libc, peek};
+pub use self::seen::is_seen_to_change;
 use super::process::{acquire_point, begin_concurrency};
 use super::spawns::{is_filtered, is_spawned_child, passive};
 use super::{deaths, ledger};
@@ -96,39 +98,13 @@ pub fn ignores() -> bool {
     IGNORES.load(Relaxed) || HAS_LEFT.load(Relaxed)
 }
 
+/// The signals in front of whose handler ours may stand.
+#[unsafe(link_section = ".data")]
+static FRONTED: AtomicU64 = AtomicU64::new(0);
+
 /// Whether handlers of ours stand in front.
 #[unsafe(link_section = ".data")]
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// What is done with a signal, as others can see it.
-#[derive(PartialEq, Eq)]
-enum Kind {
-    Default,
-    Ignored,
-    Caught,
-}
-
-impl Kind {
-    fn of(handler: usize) -> Kind {
-        match handler {
-            libc::SIG_DFL => Kind::Default,
-            libc::SIG_IGN => Kind::Ignored,
-            _ => Kind::Caught,
-        }
-    }
-}
-
-/// Whether others could see that this handler is set for a signal from now on.
-pub fn is_seen_to_change(signal: c_int, handler: usize) -> bool {
-    if !is_programs(signal) {
-        return false;
-    }
-    let Some(now) = kernel_action(signal, None) else { return false };
-    let program = match is_ours(&now) {
-        true => PROGRAM[signal as usize].handler.load(Relaxed),
-        false => now.handler,
-    };
-    Kind::of(program) != Kind::of(handler)
-}
 
 /// Asks for the kernel's action, and sets it if `new` is given.
 fn kernel_action(signal: c_int, new: Option<&Action>) -> Option<Action> {
@@ -221,7 +197,12 @@ fn put_in_front(signal: c_int) {
         IGNORES.store(true, Relaxed);
         return;
     }
-    if is_ours(&program) || !is_handler && !is_fault(signal) {
+    let is_fronted = is_handler || is_fault(signal);
+    match is_fronted {
+        true => FRONTED.fetch_or(set_of(signal), Relaxed),
+        false => FRONTED.fetch_and(!set_of(signal), Relaxed),
+    };
+    if is_ours(&program) || !is_fronted {
         return;
     }
     PROGRAM[signal as usize].store(&program);
@@ -319,6 +300,23 @@ fn lock() {
         }
     }
     LOCK.store(me, Relaxed);
+}
+
+/// Before a function that sets a signal to what this word of an action says. One that has no handler, and gets
+/// none, needs nothing.
+#[inline(always)]
+pub fn uncover_to_set(signal: c_int, handler: impl FnOnce() -> Option<u64>) -> Uncovered {
+    const NONE: [u64; 2] = [libc::SIG_DFL as u64, libc::SIG_IGN as u64];
+    let is_fronted = is_fault(signal) || FRONTED.load(Relaxed) & set_of(signal) != 0;
+    if !is_programs(signal) || is_fronted || is_spawned_child() {
+        return uncover(signal);
+    }
+    if !handler().is_some_and(|handler| NONE.contains(&handler)) {
+        return uncover(signal);
+    }
+    signals::asked(signal);
+    signals::set_deferrable(signal, true);
+    Uncovered::No
 }
 
 /// Before a function that sets or asks what a signal does: the kernel has the program's action.

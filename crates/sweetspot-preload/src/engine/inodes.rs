@@ -14,6 +14,7 @@ use core::sync::atomic::{
     fence,
 };
 
+use super::eligible::is_noticed;
 use super::file::{self, OpenFile};
 use super::process::{acquire_point, acquire_point_of_window};
 
@@ -83,9 +84,11 @@ pub fn any_window() -> bool {
     WINDOWS.load(Relaxed) != 0
 }
 
-/// A write to a file passed through: windows on it must ask again. `None`: the file is not known.
+/// A write to a file passed through: windows on it must ask again. `None`: the file is not known. One that waited
+/// until somebody had read, or went to a disk, may be news for any window.
 pub fn written(file: Option<&OpenFile>) {
-    if any_window() && file.is_none_or(has_window) {
+    let concerns = |file| is_noticed(file) || has_window(file);
+    if any_window() && file.is_none_or(concerns) {
         acquire_point();
     }
 }

@@ -248,9 +248,10 @@ fn may_be_alone(kind: Kind, len: usize) -> bool {
 fn before_pass_through(file: Option<&OpenFile>, fd: i32, len: usize, offset: Option<i64>) {
     // A FIFO or a terminal that was opened by its path: the process that writes there, or waits to, notices
     // the read.
-    let is_noticed = |file: &OpenFile| file.traits.load(Relaxed) & eligible::NOTICED != 0;
     let is_news = |file| {
-        inodes::others_pending(file) || super::sharing::shows_its_offset(file) || is_noticed(file)
+        inodes::others_pending(file)
+            || super::sharing::shows_its_offset(file)
+            || eligible::is_noticed(file)
     };
     if file.is_none_or(is_news) {
         release_point();

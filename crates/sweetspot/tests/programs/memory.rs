@@ -51,6 +51,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("memory_locked", "cp in.txt in; $RUN $BIN/c/memory_locked"),
     ("neighbours", "$RUN $BIN/c/neighbours apart 0"),
     ("opens_that_cut", "$RUN $BIN/c/opens_that_cut path"),
+    ("taken", "$RUN $BIN/c/taken open"),
     ("order", "$RUN $BIN/c/order pipe; $RUN $BIN/c/order stamp"),
     ("other_masks", "$RUN $BIN/c/other_masks"),
     ("outside", "$RUN $BIN/c/outside both > out 3> said"),

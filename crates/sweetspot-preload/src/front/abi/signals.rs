@@ -6,6 +6,7 @@
 use core::ffi::{c_int, c_uint};
 
 use super::Pointer;
+use crate::engine::handlers::Uncovered;
 use crate::engine::spawns::passive;
 use crate::engine::{deaths, ending, handlers};
 use crate::floor::careful::{self, MaskChange};
@@ -148,9 +149,13 @@ macro_rules! actions {
                 return answer;
             }
             disposition_changing(signal, || first_word(new));
-            let uncovered = handlers::uncover(signal);
+            let uncovered = handlers::uncover_to_set(signal, || handlers::glance_like_libc(new.cast()));
             let answer = next(signal, new, old);
             ending::cover(uncovered);
+            if answer == 0 && uncovered == Uncovered::No {
+                // Another thread may have set a handler meanwhile.
+                handlers::show(signal, old);
+            }
             answer
         }
     })*};

@@ -752,6 +752,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what others did before they took what was written",
+        build: &[C("taken")],
+        command: "for way in fifo both again vector terminal open; do $RUN $BIN/c/taken $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "opens that cut what another process writes",
         build: &[C("opens_that_cut")],
         command: "for way in path table unshare syscall first header; do $RUN $BIN/c/opens_that_cut $way; done",
