@@ -51,6 +51,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c_sharing", "fewer system calls are allowed from now on"),
     ("c_sharing", "the end of a pipe or a connection tells of a death"),
     ("c_sharing", "whatever tells of an end tells of a death"),
+    ("c_sharing", "what others did before they took what was written"),
     ("c_sharing", "lists of file actions that were copied"),
     ("c_sharing", "lists of file actions that only close"),
     ("c_sharing", "what signals do is a process's own"),
