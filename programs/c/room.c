@@ -3,7 +3,8 @@
 
    room HOW FOLDER: a full disk (full, many, append, late), one that is filled
    while records wait, by calls that do not (beside-written, -sent, -allocated, -streamed, -formatted, -flagged,
-   -asynchronous, -unfollowed), or the largest size that the file
+   -asynchronous, -unfollowed) or by another process, made before, which says so or not (beside-told, -untold), or
+   the largest size that the file
    system allows for a file (largest, jump, largest-append); or the last position that it has (positions). */
 #define _GNU_SOURCE
 #include <aio.h>
@@ -22,6 +23,9 @@
 #define FILES_MAX 20
 /* Enough for every disk here, and for two windows of the largest size. */
 #define RECORDS_MAX 400000
+
+/* Bytes that are left on a disk that somebody else fills. */
+#define LEFT 300000
 
 static char record[RECORD];
 
@@ -53,7 +57,6 @@ static ssize_t written_meanwhile(int fd, void *bytes, size_t len, off_t at) {
 /* Fills the disk but for some records by another file, in a way of its own, while those of `fd` wait. */
 static int fill_beside(int fd, const char *way) {
     static char block[1 << 16], text[sizeof block];
-    enum { LEFT = 300000 };
     struct iovec piece = {block, sizeof block};
     memset(text, 'x', sizeof text - 1);
     int other = open("other", O_CREAT | O_RDWR | O_TRUNC, 0644), zeros = open("/dev/zero", O_RDONLY);
@@ -76,6 +79,35 @@ static int fill_beside(int fd, const char *way) {
     }
     struct stat status;
     return fstat(other, &status) || ftruncate(other, status.st_size - LEFT) || close(other) || close(zeros);
+}
+
+static int go[2], done[2];
+
+/* A process that leaves little room as soon as it may. */
+static int begin_worker(void) {
+    char byte;
+    off_t at = 0;
+    if (pipe(go) || pipe(done)) return -1;
+    pid_t worker = fork();
+    if (worker != 0) return worker;
+    int other = open("other", O_CREAT | O_RDWR | O_TRUNC, 0644);
+    if (read(go[0], &byte, 1) != 1) _exit(1);
+    while (fallocate(other, 0, at, 1 << 16) == 0) at += 1 << 16;
+    if (ftruncate(other, at - LEFT) || write(done[1], "x", 1) != 1) _exit(1);
+    _exit(0);
+}
+
+/* Has the worker fill the disk; that it has is said, or only time passes. */
+static int fill_by_worker(int fd, const char *way) {
+    char byte;
+    for (int n = 0; n < 2000; n++) {
+        if (write(fd, record, RECORD) != RECORD) return 1;
+        pause_at(n);
+    }
+    if (write(go[1], "x", 1) != 1) return 1;
+    if (strcmp(way, "told") == 0) return read(done[0], &byte, 1) != 1;
+    usleep(1500000);
+    return 0;
 }
 
 /* What seeks around a place answer, in a file that is read record by record. */
@@ -111,6 +143,8 @@ int main(int count, char **words) {
     long long limit = 0;
     memset(record, 'x', RECORD);
     signal(SIGXFSZ, SIG_IGN);
+    int by_worker = strstr(how, "told") != NULL;
+    if (by_worker && begin_worker() < 0) return 5;
     for (int i = 0; i < files; i++) {
         char name[20];
         snprintf(name, sizeof name, "file%d", i);
@@ -132,7 +166,8 @@ int main(int count, char **words) {
         /* Most of the disk is taken at once by a call of its own. */
         if (ftruncate(fds[0], 0) != 0 || posix_fallocate(fds[0], 4 << 20, 1 << 20) != 0) return 5;
     }
-    if (strncmp(how, "beside-", 7) == 0 && fill_beside(fds[0], how + 7)) return 5;
+    if (by_worker && fill_by_worker(fds[0], how + 7)) return 5;
+    if (!by_worker && strncmp(how, "beside-", 7) == 0 && fill_beside(fds[0], how + 7)) return 5;
     long long taken = 0, held = 0;
     ssize_t answer = 0;
     int n = 0;

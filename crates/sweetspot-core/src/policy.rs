@@ -158,5 +158,9 @@ pub const SPACE_BUFFERS: u64 = 100;
 /// Free space is asked for again after so many bytes of all files of a process: a quarter of what must
 /// be free.
 pub const SPACE_CHECK_BYTES: u64 = SPACE_BYTES_MIN / 4;
+/// Free space is asked for again after so many milliseconds.
+pub const SPACE_CHECK_MS: u64 = 250;
+/// Nobody fills so many bytes in that time: where less is free, it is asked for after whatever may be news.
+pub const SPACE_BYTES_AMPLE: u64 = 1 << 30;
 /// Free space is asked for at the grant and every so many flushes (an fstatfs costs 440 ns).
 pub const FLUSHES_PER_SPACE_CHECK: u32 = 64;

@@ -309,7 +309,7 @@ fn a_small_disk_takes_what_fits_and_refuses_the_rest() {
 }
 
 #[test]
-fn a_disk_that_the_program_fills_beside_takes_what_fits() {
+fn a_disk_that_is_filled_beside_takes_what_fits() {
     let ways = [
         "written",
         "sent",
@@ -319,6 +319,8 @@ fn a_disk_that_the_program_fills_beside_takes_what_fits() {
         "flagged",
         "asynchronous",
         "unfollowed",
+        "told",
+        "untold",
     ];
     let ways = ways.map(|way| format!("beside-{way}"));
     check_room("filled-beside", &ways.each_ref().map(String::as_str), Some(DISK_MEGABYTES));

@@ -10,7 +10,9 @@ use sweetspot_core::why::Why;
 use super::auto;
 use super::file::{Held, OpenFile, SERVED_LATE};
 use super::handle::{detach, give_up};
+use super::process::EPOCH;
 use crate::floor::atomic::count;
+use crate::floor::clock::now_ms;
 use crate::floor::sys;
 
 /// The most that may wait for a file, in bytes.
@@ -61,10 +63,15 @@ pub(super) fn count_flushed(len: u64) {
     WRITTEN.fetch_add(len.max(least), Relaxed);
 }
 
-/// Whether free space is to be asked for: much was written since this file's last question, to whichever
-/// file, as they may share their disk.
+/// Whether free space is to be asked for. Since this file's last question much was written, to whichever file, as
+/// they may share their disk; or time has passed, and others may have written; or where little is free, they may have
+/// said that they have.
 fn is_space_check_due(file: &OpenFile) -> bool {
-    let turn = (WRITTEN.load(Relaxed) / policy::SPACE_CHECK_BYTES) as u32;
+    let is_little = file.space_bytes.load(Relaxed) < policy::SPACE_BYTES_AMPLE;
+    let news = if is_little { EPOCH.load(Relaxed) } else { 0 };
+    let written = WRITTEN.load(Relaxed) / policy::SPACE_CHECK_BYTES;
+    // Each of them only grows.
+    let turn = (written + now_ms() / policy::SPACE_CHECK_MS).wrapping_add(news) as u32;
     file.space_asked.load(Relaxed) != turn && file.space_asked.swap(turn, Relaxed) != turn
 }
 

@@ -362,11 +362,11 @@ fn begin_waiting(file: &'static OpenFile, fd: i32) -> Prepared {
     if wants_more(file) {
         return Prepared::Enlarge;
     }
-    // Since the last flush this process may have filled the disk by writes that did not wait.
     if inodes::others_use(file) {
         file.note(Why::OpenTwice);
         return Prepared::PassThrough;
     }
+    // Since the last flush the disk may have been filled by writes that did not wait, or by others.
     if is_disk_nearly_full(file, &held) {
         return Prepared::PassThrough;
     }
