@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::why::Why;
 
-use super::file::OpenFile;
+use super::file::{self, OpenFile};
 use super::{rules, unseen};
 use crate::floor::sys;
 
@@ -24,16 +24,6 @@ pub fn may_wait(flags: i32) -> bool {
     flags & direct & !libc::O_LARGEFILE == 0
 }
 
-/// In `OpenFile::traits`: its times say nothing about its content.
-pub const UNTIMED: u32 = 1;
-/// The same: others notice each read of it, and have read what was written before a write returns.
-pub const NOTICED: u32 = 2;
-
-/// Whether it is a FIFO, a terminal or a disk that was opened by its path.
-pub fn is_noticed(file: &OpenFile) -> bool {
-    file.traits.load(Relaxed) & NOTICED != 0
-}
-
 /// By what a window can be confirmed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
@@ -47,8 +37,8 @@ impl Trust {
     /// Remembers it for the file.
     pub fn keep(self, file: &OpenFile) {
         match self {
-            Trust::Times => file.traits.fetch_and(!UNTIMED, Relaxed),
-            Trust::Nothing => file.traits.fetch_or(UNTIMED, Relaxed),
+            Trust::Times => file.traits.fetch_and(!file::UNTIMED, Relaxed),
+            Trust::Nothing => file.traits.fetch_or(file::UNTIMED, Relaxed),
         };
     }
 }

@@ -44,6 +44,7 @@
 mod attachment;
 mod hit;
 mod position;
+mod traits;
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{
@@ -57,11 +58,9 @@ use sweetspot_core::pending::waiting_of;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::Pattern;
 
-/// In `OpenFile::traits`: what is written to it reaches a server later.
-pub const SERVED_LATE: u32 = 4;
-
 pub use self::attachment::{Attached, Attachment, Placement};
 pub use self::hit::Hit;
+pub use self::traits::{NOTICED, SERVED_LATE, UNTIMED};
 use super::{concerns, table};
 use crate::floor::atomic::{Threads, count};
 use crate::floor::lock::{self, hold};
@@ -148,7 +147,7 @@ pub struct OpenFile {
     pub unobserved: AtomicU32,
     /// 1 where it was open before the program started.
     pub outside: AtomicU32,
-    pub traits: AtomicU32, // also `UNTIMED`, `NOTICED` of `eligible`, `NUMBER_STAYS`
+    pub traits: AtomicU32, // also `NUMBER_STAYS` of `copied_up`
     pub device: AtomicU64,
     pub inode: AtomicU64,
     /// Bytes that the window's buffer was taken for; 0: none taken.

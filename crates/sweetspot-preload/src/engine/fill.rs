@@ -10,7 +10,7 @@ use sweetspot_core::stamps::would_show_a_change;
 use sweetspot_core::why::Why;
 use sweetspot_core::window::{Decision, Miss};
 
-use super::file::{Held, OpenFile};
+use super::file::{self, Held, OpenFile};
 use super::process::{EPOCH, acquire_point, acquire_point_of_window};
 use super::{auto, eligible, flush, inodes, pool, quiesce};
 use crate::floor::errno::fail;
@@ -296,7 +296,7 @@ fn unchanged(file: &OpenFile, fd: i32, now: u64) -> bool {
     }
     file.count(Counter::KernelCalls, 1);
     let Some(status) = sys::status(fd) else { return false };
-    let same = file.traits.load(Relaxed) & eligible::UNTIMED == 0
+    let same = file.traits.load(Relaxed) & file::UNTIMED == 0
         && status.mtime_ns == file.mtime_ns.load(Relaxed)
         && status.ctime_ns == file.ctime_ns.load(Relaxed)
         && status.size == file.size.load(Relaxed);

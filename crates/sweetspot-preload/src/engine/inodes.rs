@@ -14,7 +14,6 @@ use core::sync::atomic::{
     fence,
 };
 
-use super::eligible::is_noticed;
 use super::file::{self, OpenFile};
 use super::process::{acquire_point, acquire_point_of_window};
 
@@ -87,7 +86,7 @@ pub fn any_window() -> bool {
 /// A write to a file passed through: windows on it must ask again. `None`: the file is not known. One that waited
 /// until somebody had read, or went to a disk, may be news for any window.
 pub fn written(file: Option<&OpenFile>) {
-    let concerns = |file| is_noticed(file) || has_window(file);
+    let concerns = |file: &OpenFile| file.is_noticed() || has_window(file);
     if any_window() && file.is_none_or(concerns) {
         acquire_point();
     }

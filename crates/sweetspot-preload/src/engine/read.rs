@@ -18,8 +18,8 @@ use super::fill::{Step, Target, miss};
 use super::process::{EPOCH, acquire_point_ahead, passive_for_good};
 use super::spawns::passive;
 use super::{
-    AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, eligible, enter, enter_alone,
-    inodes, ledger, life, public_sync_point, quiesce, release_point, table, thresholds, transition,
+    AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone, inodes,
+    ledger, life, public_sync_point, quiesce, release_point, table, thresholds, transition,
 };
 use crate::arch;
 use crate::floor::errno::fail;
@@ -248,10 +248,8 @@ fn may_be_alone(kind: Kind, len: usize) -> bool {
 fn before_pass_through(file: Option<&OpenFile>, fd: i32, len: usize, offset: Option<i64>) {
     // A FIFO or a terminal that was opened by its path: the process that writes there, or waits to, notices
     // the read.
-    let is_news = |file| {
-        inodes::others_pending(file)
-            || super::sharing::shows_its_offset(file)
-            || eligible::is_noticed(file)
+    let is_news = |file: &OpenFile| {
+        inodes::others_pending(file) || super::sharing::shows_its_offset(file) || file.is_noticed()
     };
     if file.is_none_or(is_news) {
         release_point();

@@ -7,7 +7,7 @@ use sweetspot_core::ledger::{BUFFER_OFF, Counter};
 use sweetspot_core::policy;
 use sweetspot_core::why::Why;
 
-use super::eligible::{NOTICED, Refusal, Trust, may_have_window, may_wait};
+use super::eligible::{Refusal, Trust, may_have_window, may_wait};
 use super::file::{self, OpenFile};
 use super::spawns::{self, passive};
 use super::table::is_locked;
@@ -99,7 +99,7 @@ pub fn make_known(fd: i32, registry: &Held<'_>) -> Option<&'static OpenFile> {
     file.inode.store(status.inode, Relaxed);
     file.state.store(value, Relaxed);
     if status.is_noticed {
-        file.traits.store(NOTICED, Relaxed);
+        file.traits.store(file::NOTICED, Relaxed);
     }
     if swap(word, value, file.to_word()) {
         copied_up::known(file, fd, registry);
