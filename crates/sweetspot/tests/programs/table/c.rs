@@ -766,6 +766,14 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what a process that is not buffered does to another one's file",
+        build: &[C("not_buffered")],
+        command: "for way in 'cuts uring' 'cuts ignore' 'received uring' 'sends uring' 'sends ignore'; do \
+                  $RUN $BIN/c/not_buffered $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what the child of a vfork leaves behind",
         build: &[C("vfork_leaves")],
         command: "for way in spawn system popen 'map read' 'map write' 'map nothing' attach watch 'raw watch' limit; do \
