@@ -91,6 +91,7 @@ pub fn fetched(pidfd: i32, fd: i32) {
     if fd >= 0 && !process::under_seccomp() && !is_spawned_child() {
         others::fetched(pidfd, fd);
     }
+    changes::received(fd);
 }
 
 /// Whether the position of a descriptor may be ours.
