@@ -768,7 +768,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "what a process that is not buffered does to another one's file",
         build: &[C("not_buffered")],
-        command: "for way in 'cuts uring' 'cuts ignore' 'received uring' 'opened uring' 'opened ignore' fetched \
+        command: "for way in 'cuts uring' 'cuts ignore' root 'received uring' 'opened uring' 'opened ignore' fetched \
                   'fetched uring' 'sends uring' 'sends ignore'; do $RUN $BIN/c/not_buffered $way; done",
         ..DEFAULT
     },
