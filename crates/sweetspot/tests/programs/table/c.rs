@@ -784,7 +784,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "lists of file actions that were copied",
         build: &[C("action_lists")],
-        command: "$RUN $BIN/c/action_lists copied",
+        command: "for way in copied added; do $RUN $BIN/c/action_lists $way; done",
         ..DEFAULT
     },
     Case {
