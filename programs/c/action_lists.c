@@ -2,6 +2,7 @@
  *
  *   copied   where a list was begun, and nothing was added, lies a copy of another one, byte by byte; and another
  *            copy, as that one has grown. The child reads what it is given after its parent has read on
+ *   added    the same with a copy that is added to
  *   closes   lists that only close share nothing: the parent's reads and writes between the spawns stay few */
 #include "log.h"
 #include <dlfcn.h>
@@ -46,6 +47,18 @@ static void copied(const char *program) {
     posix_spawn_file_actions_destroy(&duplicates);
 }
 
+static void added(const char *program) {
+    posix_spawn_file_actions_t duplicates;
+    int fd = open("in", O_RDONLY | O_CLOEXEC);
+    posix_spawn_file_actions_init(&place);
+    posix_spawn_file_actions_init(&duplicates);
+    posix_spawn_file_actions_adddup2(&duplicates, fd, 0);
+    place = duplicates;
+    posix_spawn_file_actions_addclose(&place, CLOSED);
+    read_on(fd, 300), spawn(program, fd);
+    posix_spawn_file_actions_destroy(&place);
+}
+
 /* Its standard input. */
 static int reads(void) {
     char record[RECORD], byte;
@@ -82,6 +95,7 @@ int main(int count, char **arguments) {
     if (!strcmp(way, "reads")) return reads();
     make_file("in", BYTES);
     if (!strcmp(way, "copied")) copied(arguments[0]);
+    if (!strcmp(way, "added")) added(arguments[0]);
     if (!strcmp(way, "closes")) closes();
     log_out();
     return 0;

@@ -22,6 +22,11 @@ pub(super) fn told() -> Option<&'static Ledger> {
     (ledger::is_given() && !is_filtered()).then(ledger::ledger).flatten()
 }
 
+/// Whether there is anybody to be told.
+pub fn tells() -> bool {
+    told().is_some()
+}
+
 /// Whether anything may wait in other processes of the tree.
 pub(super) fn do_others_write() -> bool {
     told().is_some_and(others::any_waits)
@@ -213,7 +218,7 @@ pub fn sending(fd: i32) {
     }
 }
 
-/// A descriptor came from another process, perhaps one by which a file can be written.
+/// A descriptor came from another process, perhaps one by which a file can be written. Writes to it are not followed.
 pub fn received(fd: i32) {
     let flags = sys::open_flags(fd).unwrap_or(libc::O_RDONLY);
     if flags & libc::O_ACCMODE != libc::O_RDONLY {

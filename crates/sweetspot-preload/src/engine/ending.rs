@@ -10,7 +10,7 @@ use super::handlers::Uncovered;
 use super::process::{PASSIVE_FOR_GOOD, passive_reasons, set_passive};
 use super::sharing::{Sharing, quiesce_all, stop_transitions};
 use super::spawns::{is_spawned_child, passive};
-use super::{dirty, entries, handle, handlers, ledger, pool, spawns, streams};
+use super::{dirty, entries, handle, handlers, ledger, others, pool, spawns, streams};
 use crate::floor::atomic::single_threaded;
 use crate::floor::{next, proc, sys};
 
@@ -31,6 +31,7 @@ pub fn can_buffer() -> bool {
     }
     if streams::are_never_seen() {
         // The reason has been noted where it was found.
+        others::writing_unseen();
         end();
     }
     // Else another thread is finding out.
@@ -89,6 +90,7 @@ fn end_with(why: Option<Why>) {
         quiesce_all(Sharing::All, why);
         if let Some(why) = why {
             ledger::note(why);
+            others::writing_unseen();
         }
         set_passive(PASSIVE_FOR_GOOD);
         if dirty::is_pending() {

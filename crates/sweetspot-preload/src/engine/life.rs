@@ -90,6 +90,7 @@ pub fn fetched(pidfd: i32, fd: i32) {
     deaths::descriptor_made();
     if fd >= 0 && !process::under_seccomp() && !is_spawned_child() {
         others::fetched(pidfd, fd);
+        changes::received(fd);
     }
 }
 

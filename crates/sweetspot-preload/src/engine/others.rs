@@ -14,7 +14,8 @@ use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting
 
 use super::file::{self, Placement};
 use super::patience::Patience;
-use super::{entries, ledger};
+use super::spawns::is_filtered;
+use super::{entries, ledger, table};
 use crate::floor::clock::now_ms;
 use crate::floor::{proc, sys};
 
@@ -273,6 +274,23 @@ pub fn opened(ledger: &Ledger, status: &sys::Status, flags: i32) {
     }
     let is_placed = flags & libc::O_APPEND == 0;
     recall_inode(status.device, status.inode, |entry| is_placed || !only_adds(entry));
+}
+
+/// From here on nobody sees what this process writes. What it can write by descriptors that no call of its own has
+/// opened, as those that it was started with, counts as opened now.
+pub fn writing_unseen() {
+    /// Nobody is started with higher numbers; higher ones that were used are known.
+    const NUMBERS: usize = 1024;
+    let is_told = ledger::is_given() && !is_filtered();
+    let Some(ledger) = is_told.then(ledger::ledger).flatten() else { return };
+    for fd in 0..table::numbers().max(NUMBERS) as i32 {
+        let flags = sys::open_flags(fd).unwrap_or(libc::O_RDONLY);
+        if flags & libc::O_ACCMODE != libc::O_RDONLY
+            && let Some(status) = sys::status(fd).filter(|status| status.regular)
+        {
+            opened(ledger, &status, flags);
+        }
+    }
 }
 
 /// A file was opened for reading: what others have waiting for it is there before it is read, for this

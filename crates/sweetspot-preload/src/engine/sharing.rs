@@ -62,6 +62,13 @@ struct List {
 static LISTS: [List; NAMED_MAX] =
     [const { List { actions: AtomicUsize::new(0), content: AtomicU64::new(0) } }; NAMED_MAX];
 
+impl List {
+    /// Whether this is the list at that address, as it was when it was last added to.
+    fn is_known(&self, actions: usize) -> bool {
+        self.actions.load(Relaxed) == actions && self.content.load(Relaxed) == content(actions)
+    }
+}
+
 /// What tells a list from a copy that was put into its place: the first words of libc's structure, with how many
 /// actions there are and where.
 fn content(actions: usize) -> u64 {
@@ -71,11 +78,22 @@ fn content(actions: usize) -> u64 {
     counts.rotate_left(32) ^ place
 }
 
-/// A list of file actions has been begun, or added to.
-pub fn noted_actions(actions: usize) {
+/// A list of file actions has been begun.
+pub fn begun_actions(actions: usize) {
     if let Some(list) = LISTS.iter().find(|list| list.actions.load(Relaxed) == actions) {
         list.content.store(content(actions), Relaxed);
     }
+}
+
+/// Adds to a list of file actions by `add`, which answers with an error or 0. A copy that was put into its place stays
+/// one.
+pub fn adding_to_actions(actions: usize, add: impl FnOnce() -> i32) -> i32 {
+    let list = LISTS.iter().find(|list| list.is_known(actions));
+    let answer = add();
+    if let Some(list) = list {
+        list.content.store(content(actions), Relaxed);
+    }
+    answer
 }
 
 /// In the place of a descriptor: the list opens files for writing.
@@ -119,10 +137,7 @@ pub fn forget_actions(actions: usize) {
 pub fn is_named(actions: usize, fd: i32) -> bool {
     let is_it =
         |named: &Named| named.actions.load(Relaxed) == actions && named.not_fd.load(Relaxed) == !fd;
-    let is_known = |list: &List| {
-        list.actions.load(Relaxed) == actions && list.content.load(Relaxed) == content(actions)
-    };
-    let is_copy = || !LISTS.iter().any(is_known);
+    let is_copy = || !LISTS.iter().any(|list| list.is_known(actions));
     actions != 0 && (NAMED_TOO_MANY.load(Relaxed) || NAMED.iter().any(is_it) || is_copy())
 }
 

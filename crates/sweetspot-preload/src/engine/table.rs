@@ -126,6 +126,11 @@ pub fn opened(fd: i32, flags: u64) {
     }
 }
 
+/// All descriptors that were ever known have numbers below this.
+pub fn numbers() -> usize {
+    HIGHEST.load(Relaxed) as usize
+}
+
 /// Every descriptor that has a word. A shell has one at 255, far behind all others: those in between are passed
 /// over by groups.
 #[inline(always)]

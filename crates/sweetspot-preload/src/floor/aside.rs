@@ -91,18 +91,24 @@ struct Job<F, T> {
 /// The look may make system calls, and touch memory that is known to be there: a fault would end the
 /// program. It closes what it opens. Where it sees nothing it may be made a second time: the program's
 /// table may be full.
+pub fn look<T>(keep: i32, look: impl FnMut() -> Option<T>) -> Option<T> {
+    look_with(|| keep, look)
+}
+
+/// The same where it takes calls to find out which descriptor that is: only a thread needs to know.
 #[inline(never)]
-pub fn look<T>(keep: i32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub fn look_with<T>(keep: impl FnOnce() -> i32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let _signals = SignalsBlocked::new();
     if !BEGUN.load(Ordering::Relaxed) {
         // Nothing of the program runs that could notice anything.
         return look();
     }
-    let mut job = Job { look, keep, answer: None };
+    let mut job = Job { look, keep: -1, answer: None };
     if single_threaded() && !NOTICEABLE.load(Ordering::Relaxed) {
         on_stack(&mut job);
     }
     if job.answer.is_none() && !CLOSING_NOTICEABLE.load(Ordering::Relaxed) {
+        job.keep = keep();
         in_thread(&mut job);
     }
     job.answer
@@ -176,7 +182,7 @@ extern "C" fn make<F: FnMut() -> Option<T>, T>(job: usize) {
 
 /// Gives this thread a table of its own, with no more in it than `keep`.
 fn has_own_table(keep: i32) -> bool {
-    let first = (keep + 1) as u32;
+    let first = (keep as u32).wrapping_add(1);
     // SAFETY: no memory is handed over; as this thread shares the table, a new one is made.
     unsafe {
         let own = sys::syscall!(SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) == 0;

@@ -63,6 +63,7 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         process::set_passive(process::PASSIVE_OFF);
     } else if next::needs_uring() {
         ledger::note(Why::IoUring);
+        engine::others::writing_unseen();
         process::set_passive(process::PASSIVE_OFF);
     } else if buffer == BUFFER_OFF && !rules::has_rules() {
         process::set_passive(process::PASSIVE_OFF);

@@ -50,6 +50,10 @@ const CHECKED: &[(&str, &str)] = &[
     ("large", "$RUN $BIN/c/large"),
     ("memory_locked", "cp in.txt in; $RUN $BIN/c/memory_locked"),
     ("neighbours", "$RUN $BIN/c/neighbours apart 0"),
+    (
+        "not_buffered",
+        "for way in 'received ignore' 'opened ignore' 'sends ignore'; do $RUN $BIN/c/not_buffered $way; done",
+    ),
     ("opens_that_cut", "$RUN $BIN/c/opens_that_cut path"),
     ("taken", "$RUN $BIN/c/taken open"),
     ("order", "$RUN $BIN/c/order pipe; $RUN $BIN/c/order stamp"),

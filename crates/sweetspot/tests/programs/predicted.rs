@@ -237,6 +237,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "signal masks that come with a wait, a thread or sigset", FAULTS),
     ("c_sharing", "signals of faults that are ignored", FAULTS),
     ("c_sharing", "opens that cut what another process writes", APART),
+    ("c_sharing", "what a process that is not buffered does to another one's file", APART),
     ("c_sharing", "a process is meant by the number of a thread", APART),
     ("c_sharing", "signals of faults that somebody sends", FAULTS),
     ("c_sharing", "what the child of a vfork leaves behind", LOOKS),

@@ -2,17 +2,21 @@
 
 use core::mem::MaybeUninit;
 
-use super::super::spawns::passive;
+use super::super::spawns::{is_filtered, passive};
 use super::{ignores, install};
 use crate::floor::{copy, next, sys};
 
-/// Reads a value of the program's, who may have handed over a bad address.
+/// Reads a value of the program's, who may have handed over a bad address. What others must be told of this
+/// process depends on it also where nothing is buffered: there no handler stands in front, and none is needed.
 pub fn peek<T: Copy>(from: *const T) -> Option<T> {
-    if from.is_null() || passive() {
-        return None;
+    if passive() {
+        return peek_without_handler(from);
     }
     install();
     if ignores() {
+        return peek_without_handler(from);
+    }
+    if from.is_null() {
         return None;
     }
     let mut value = MaybeUninit::<T>::uninit();
@@ -22,11 +26,25 @@ pub fn peek<T: Copy>(from: *const T) -> Option<T> {
     (!bad).then(|| unsafe { value.assume_init() })
 }
 
+#[cold]
+#[inline(never)]
+fn peek_without_handler<T: Copy>(from: *const T) -> Option<T> {
+    // Under a filter no call of ours is made, and nobody is told of anything.
+    if is_filtered() { None } else { glance(from) }
+}
+
 /// The same for what is looked at also in programs that buffer nothing: no handler is needed for it.
-pub fn glance(from: *const u64) -> Option<u64> {
-    let is_sound = from.is_aligned() && sys::is_readable(from as usize);
-    // SAFETY: it can be read, and is aligned, so it lies in one page.
-    is_sound.then(|| unsafe { *from })
+pub fn glance<T: Copy>(from: *const T) -> Option<T> {
+    /// No machine has smaller ones.
+    const PAGE_BYTES: usize = 4096;
+    const { assert!(0 < size_of::<T>() && size_of::<T>() <= PAGE_BYTES) };
+    let first = from as usize;
+    let last = first.checked_add(size_of::<T>() - 1)?;
+    // It lies in two pages at most.
+    let is_in_one = first / PAGE_BYTES == last / PAGE_BYTES;
+    let is_sound = sys::is_readable(first) && (is_in_one || sys::is_readable(last));
+    // SAFETY: it can be read, and its bytes are a value of the same C type.
+    is_sound.then(|| unsafe { from.read_unaligned() })
 }
 
 /// The same for what glibc looks at by itself before the kernel does: there a bad address faults here instead.

@@ -83,16 +83,20 @@ hook! {
 
 hook! {
     fn open_by_handle_at(mount: c_int, handle: Pointer, flags: c_int) -> c_int, next => {
-        if changes::cuts(flags) {
-            // Which file it is, is not known beforehand.
-            changes::spawn_opens();
-        }
-        let pass = dispatch::pass_through();
-        let fd = next(mount, handle, flags);
-        dispatch::opened(fd, flags);
-        pass.done();
-        fd
+        opened_unforeseen(flags, || next(mount, handle, flags) as isize) as c_int
     }
+}
+
+/// Opens a file; which one that is, is not known beforehand.
+pub(super) fn opened_unforeseen(flags: c_int, next: impl FnOnce() -> isize) -> isize {
+    if changes::cuts(flags) {
+        changes::spawn_opens();
+    }
+    let pass = dispatch::pass_through();
+    let fd = next();
+    dispatch::opened(fd as c_int, flags);
+    pass.done();
+    fd
 }
 
 /// Two descriptors, written to where `pair` points.

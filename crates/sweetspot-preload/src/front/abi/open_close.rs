@@ -2,6 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_uint};
 
+use super::descriptors::opened_unforeseen;
 use crate::engine::{changes, concerns, handlers, life};
 use crate::front::dispatch;
 
@@ -63,15 +64,51 @@ macro_rules! checked_openats {
 }
 checked_openats! { __openat_2 __openat64_2 }
 
+/// How `openat2` opens a file: the structure begins so.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct How {
+    flags: u64,
+    mode: u64,
+    /// How the path is followed.
+    resolve: u64,
+}
+
+impl How {
+    /// Whether the path may lead to another file than it does for `openat`. Those that are listed only refuse some.
+    fn leads_elsewhere(self) -> bool {
+        const CACHED: u64 = 0x20;
+        const REFUSE: u64 = libc::RESOLVE_NO_XDEV
+            | libc::RESOLVE_NO_MAGICLINKS
+            | libc::RESOLVE_NO_SYMLINKS
+            | libc::RESOLVE_BENEATH
+            | CACHED;
+        self.resolve & !REFUSE != 0
+    }
+}
+
+/// `openat2`.
+pub(super) fn opened_so(
+    folder: c_int,
+    path: *const c_char,
+    how: *const How,
+    next: impl FnOnce() -> isize,
+) -> isize {
+    let how = handlers::peek(how).unwrap_or_default();
+    let flags = how.flags as c_int;
+    if how.leads_elsewhere() {
+        return opened_unforeseen(flags, next);
+    }
+    let pass = dispatch::opening(folder, path, flags);
+    let fd = next();
+    dispatch::opened_at(folder, fd as c_int, flags, path);
+    pass.done();
+    fd
+}
+
 hook! {
-    fn openat2(folder: c_int, path: *const c_char, how: *const u64, size: usize) -> c_int, next => {
-        // The structure begins with the flags.
-        let flags = handlers::peek(how).unwrap_or(0) as c_int;
-        let pass = dispatch::opening(folder, path, flags);
-        let fd = next(folder, path, how, size);
-        dispatch::opened_at(folder, fd, flags, path);
-        pass.done();
-        fd
+    fn openat2(folder: c_int, path: *const c_char, how: *const How, size: usize) -> c_int, next => {
+        opened_so(folder, path, how, || next(folder, path, how, size) as isize) as c_int
     }
 }
 

@@ -12,7 +12,8 @@ use crate::engine::entries::before_threads;
 use crate::engine::handlers;
 use crate::engine::life::is_for_writing;
 use crate::engine::sharing::{
-    MOVES, OPENS, begin_actions, forget_actions, is_named, named_in_actions, noted_actions,
+    MOVES, OPENS, adding_to_actions, begin_actions, begun_actions, forget_actions, is_named,
+    named_in_actions,
 };
 use crate::floor::aside;
 use crate::front::dispatch::{
@@ -239,10 +240,9 @@ hook! {
     fn posix_spawn_file_actions_adddup2(
         actions: *mut c_void, fd: c_int, new: c_int,
     ) -> c_int, next => {
-        let answer = next(actions, fd, new);
+        let answer = adding_to_actions(actions as usize, || next(actions, fd, new));
         if answer == 0 {
             named_in_actions(actions as usize, fd);
-            noted_actions(actions as usize);
         }
         answer
     }
@@ -252,12 +252,10 @@ hook! {
     fn posix_spawn_file_actions_addopen(
         actions: *mut c_void, fd: c_int, path: *const c_char, flags: c_int, mode: c_uint,
     ) -> c_int, next => {
-        let answer = next(actions, fd, path, flags, mode);
+        let answer =
+            adding_to_actions(actions as usize, || next(actions, fd, path, flags, mode));
         if answer == 0 && is_for_writing(flags) {
             named_in_actions(actions as usize, OPENS);
-        }
-        if answer == 0 {
-            noted_actions(actions as usize);
         }
         answer
     }
@@ -266,10 +264,9 @@ hook! {
 macro_rules! adds {
     ($also:expr; $(fn $name:ident($arg:ident: $type:ty);)*) => {$(hook! {
         fn $name(actions: *mut c_void, $arg: $type) -> c_int, next => {
-            let answer = next(actions, $arg);
+            let answer = adding_to_actions(actions as usize, || next(actions, $arg));
             if answer == 0 {
                 $also(actions as usize);
-                noted_actions(actions as usize);
             }
             answer
         }
@@ -293,7 +290,7 @@ hook! {
     fn posix_spawn_file_actions_init(actions: *mut c_void) -> c_int, next => {
         begin_actions(actions as usize);
         let answer = next(actions);
-        noted_actions(actions as usize);
+        begun_actions(actions as usize);
         answer
     }
 }

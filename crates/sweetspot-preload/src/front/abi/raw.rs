@@ -13,6 +13,8 @@ use sweetspot_core::why::Why;
 use self::numbers::{
     CloneArguments, FCHMODAT2, FILE_SETATTR, REMOVEXATTRAT, SETXATTRAT, confines, is_silent,
 };
+use super::descriptors::opened_unforeseen;
+use super::open_close::opened_so;
 use super::process::{Kin, at, becoming, before_sharing, begun, kin};
 use super::read_write::follow;
 use super::waiting::watching;
@@ -132,7 +134,8 @@ fn on_files(call: &Call) -> Option<isize> {
         }
         libc::SYS_lseek => follow!(dispatch::seek(fd, b as i64, c as c_int), next()),
         libc::SYS_openat => opened(fd, b, c as c_int, next),
-        libc::SYS_openat2 => opened(fd, b, open_flags(c), next),
+        libc::SYS_openat2 => opened_so(fd, b as *const _, c as *const _, next),
+        libc::SYS_open_by_handle_at => opened_unforeseen(c as c_int, next),
         old::OPEN => opened(libc::AT_FDCWD, a, b as c_int, next),
         old::CREAT => opened(libc::AT_FDCWD, a, libc::O_WRONLY | libc::O_TRUNC, next),
         libc::SYS_close => dispatch::close(fd, || next() as c_int) as isize,
@@ -478,11 +481,6 @@ fn sent(signal: usize, to: c_int, next: impl FnOnce() -> isize) -> isize {
         _ => deaths::learned(),
     }
     answer
-}
-
-/// The open flags of `openat2`, with which its structure begins.
-fn open_flags(how: usize) -> c_int {
-    handlers::peek(how as *const u64).unwrap_or(0) as c_int
 }
 
 /// Opens by path.

@@ -7,6 +7,7 @@ use sweetspot_core::why::Why;
 
 use super::Pointer;
 use crate::engine::process::begin_concurrency;
+use crate::engine::spawns::passive;
 use crate::engine::{changes, deaths, handlers};
 use crate::front::dispatch;
 
@@ -185,15 +186,17 @@ fn each_passed(message: *const libc::msghdr, with: fn(c_int)) {
 
 /// Before a message is sent: descriptors in it will be shared.
 pub(super) fn sending(message: *const libc::msghdr) {
-    each_passed(message, changes::sending);
-    if !crate::engine::spawns::passive() {
+    if changes::tells() {
+        each_passed(message, changes::sending);
+    }
+    if !passive() {
         each_passed(message, |fd| dispatch::special_use(fd, Why::Shared));
     }
 }
 
 /// After a message came: descriptors in it are new.
 pub(super) fn received(message: *const libc::msghdr) {
-    if !crate::engine::spawns::passive() {
+    if changes::tells() || !passive() {
         each_passed(message, |fd| {
             dispatch::made(fd);
             changes::received(fd);

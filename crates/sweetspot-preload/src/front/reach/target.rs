@@ -115,14 +115,29 @@ fn is_harmed(target: Target, names: &Names) -> bool {
     if elements(names.preload).any(is_address_sanitizer) {
         return true;
     }
-    let keep = match target {
-        Target::At(folder, _) => folder.max(-1),
-        Target::InPath(_) | Target::Open(_) => -1,
+    if matches!(target, Target::Unknown) {
         // It may be one that would be.
-        Target::Unknown => return true,
-    };
+        return true;
+    }
     // Where nobody can look: as given.
-    aside::look(keep, || has_harmed_file(target, names)).unwrap_or(false)
+    aside::look_with(|| descriptor_of(target), || has_harmed_file(target, names)).unwrap_or(false)
+}
+
+/// The descriptor that is needed to look at a target's file; -1: none.
+fn descriptor_of(target: Target) -> i32 {
+    let fd = match target {
+        Target::At(folder, path) => own_descriptor(path).unwrap_or(folder),
+        Target::InPath(name) => own_descriptor(name).unwrap_or(-1),
+        Target::Open(fd) => fd,
+        Target::Unknown => -1,
+    };
+    fd.max(-1)
+}
+
+/// The descriptor that a path means in the thread that names it: another one may have another table.
+fn own_descriptor(path: *const c_char) -> Option<i32> {
+    let number = readable_text(path)?.strip_prefix(b"/proc/thread-self/fd/")?;
+    sys::decimal(number).and_then(|number| i32::try_from(number).ok())
 }
 
 /// The same of its file. `None`: nothing can be opened now.

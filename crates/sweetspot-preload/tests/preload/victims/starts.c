@@ -1,12 +1,23 @@
 // Starts a program in every way that there is, as itself or (argument "nobody") as a user who may
-// read less, or with more variables than fit on a small stack ("many").
+// read less, or with more variables than fit on a small stack ("many"), or when it has had a thread ("thread").
 #include "common.h"
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 
 extern char **environ;
 static const char *program;
 static char *arguments[] = {"name", NULL};
+
+static void become_open(const char *format) {
+    char path[64];
+    snprintf(path, sizeof path, format, open(program, O_RDONLY | O_CLOEXEC));
+    execv(path, arguments);
+}
+
+static void *nothing(void *unused) {
+    return unused;
+}
 
 static void become(int way) {
     int fd;
@@ -23,6 +34,9 @@ static void become(int way) {
     case 9: fd = open(".", O_RDONLY); execveat(fd, "target", arguments, environ, 0); break;
     case 10: syscall(SYS_execve, program, arguments, environ); break;
     case 11: syscall(SYS_execveat, AT_FDCWD, program, arguments, environ, 0); break;
+    case 12: become_open("/proc/thread-self/fd/%d"); break;
+    case 13: become_open("/proc/self/fd/%d"); break;
+    case 14: become_open("/dev/fd/%d"); break;
     }
     _exit(errno);
 }
@@ -37,8 +51,11 @@ int main(int count, char **words) {
         snprintf(name, sizeof name, "MANY_%d", i);
         setenv(name, "x", 1);
     }
+    pthread_t thread;
+    if (count > 1 && !strcmp(words[1], "thread") && !pthread_create(&thread, NULL, nothing, NULL))
+        pthread_join(thread, NULL);
     if (count > 1 && !strcmp(words[1], "nobody") && setuid(65534)) return 1;
-    for (int way = 0; way < 12; way++) {
+    for (int way = 0; way < 15; way++) {
         say("way %d", way);
         child = fork();
         if (child == 0) become(way);

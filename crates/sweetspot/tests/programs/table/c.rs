@@ -766,6 +766,14 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what a process that is not buffered does to another one's file",
+        build: &[C("not_buffered")],
+        command: "for way in 'cuts uring' 'cuts ignore' root 'received uring' 'opened uring' 'opened ignore' fetched \
+                  'fetched uring' 'sends uring' 'sends ignore'; do $RUN $BIN/c/not_buffered $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what the child of a vfork leaves behind",
         build: &[C("vfork_leaves")],
         command: "for way in spawn system popen 'map read' 'map write' 'map nothing' attach watch 'raw watch' limit; do \
@@ -776,7 +784,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "lists of file actions that were copied",
         build: &[C("action_lists")],
-        command: "$RUN $BIN/c/action_lists copied",
+        command: "for way in copied added; do $RUN $BIN/c/action_lists $way; done",
         ..DEFAULT
     },
     Case {
