@@ -61,7 +61,7 @@ use sweetspot_core::window::Pattern;
 pub const SERVED_LATE: u32 = 4;
 
 pub use self::attachment::{Attached, Attachment, Placement};
-pub use self::hit::Hit;
+pub use self::hit::{Hit, Way};
 use super::{concerns, table};
 use crate::floor::atomic::{Threads, count};
 use crate::floor::lock::{self, hold};

@@ -17,9 +17,18 @@ pub fn peek<T: Copy>(from: *const T) -> Option<T> {
     }
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: our side is a local of that size.
-    let bad = unsafe { copy::copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()) };
+    let bad = unsafe { copy::fetch(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()) };
+    if bad && copy::is_refused() && is_readable(from as usize, size_of::<T>()) {
+        // SAFETY: it can be read.
+        return Some(unsafe { from.read_unaligned() });
+    }
     // SAFETY: all its bytes were copied from a value of the same C type.
     (!bad).then(|| unsafe { value.assume_init() })
+}
+
+/// Whether so many bytes can be read, asked of the kernel word by word.
+fn is_readable(address: usize, len: usize) -> bool {
+    (address & !7..address.saturating_add(len)).step_by(8).all(sys::is_readable)
 }
 
 /// The same for what is looked at also in programs that buffer nothing: no handler is needed for it.
