@@ -2,8 +2,9 @@
 // kills for (kill) a call of the library's own, or one that refuses what nobody here calls (allow,
 // as containers have it), that a process may mark memory for its children (mark), that
 // anybody learns of the filter from the call that tells (hide), or that the guard may copy a
-// descriptor, as where Yama forbids it (copy); memory that may never become code (code), or memory
-// that may never become writable again (protect), so that nothing of libc's can be.
+// descriptor, as where Yama forbids it (copy), or that the kernel copies memory (by_kernel); memory that
+// may never become code (code), or memory that may never become writable again (protect), so that
+// nothing of libc's can be.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
@@ -66,6 +67,7 @@ int main(int count, char **words) {
                  : !strcmp(how, "mark") ? filter_word(SYS_madvise, 2, MADV_WIPEONFORK, SECCOMP_RET_ERRNO | ENOMEM)
                  : !strcmp(how, "hide") ? filter_word(SYS_prctl, 0, PR_GET_SECCOMP, SECCOMP_RET_ERRNO | EINVAL)
                  : !strcmp(how, "copy") ? filter(SYS_pidfd_getfd, SECCOMP_RET_ERRNO | EPERM)
+                 : !strcmp(how, "by_kernel") ? filter(SYS_process_vm_readv, SECCOMP_RET_ERRNO | EPERM)
                  : !strcmp(how, "protect") ? filter_writable(SECCOMP_RET_ERRNO | EACCES)
                  : !strcmp(how, "deny") ? filter(SYS_preadv, SECCOMP_RET_ERRNO | EPERM)
                  : !strcmp(how, "kill") ? filter(SYS_preadv, SECCOMP_RET_KILL_PROCESS)

@@ -1,5 +1,6 @@
 /* Signal masks that come otherwise than by sigprocmask: with a wait, with a thread, by `sigset`. A bad address
- * stays an error under each, and what `sigset` answers and holds is as ever. */
+ * stays an error under each, and what `sigset` answers and holds is as ever. So it is where one of two threads with
+ * the same mask opens it, and a third one ends meanwhile. */
 #include "log.h"
 #include <dlfcn.h>
 #include <poll.h>
@@ -46,9 +47,49 @@ static void hold(int signal) {
     say(", then %s\n", name_of(set_signal(signal, SIG_DFL)));
 }
 
-int main(void) {
+static sigset_t faults;
+static int go[2], end[2];
+
+static void *ends_on_word(void *argument) {
+    char byte;
+    read(end[0], &byte, 1);
+    return argument;
+}
+
+/* It has the mask of the thread that made it. */
+static void *inherits(void *opens) {
+    char byte;
+    read(go[0], &byte, 1);
+    if (opens) pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+    else tries("with an inherited mask");
+    return NULL;
+}
+
+static void one_of_two_opens(int new_one) {
+    pthread_t third, heir;
+    if (pipe(go) || pipe(end)) exit(2);
+    pthread_create(&third, NULL, ends_on_word, NULL);
+    pthread_sigmask(SIG_BLOCK, &faults, NULL);
+    pthread_create(&heir, NULL, inherits, new_one ? &faults : NULL);
+    write(end[1], "e", 1), pthread_join(third, NULL);
+    /* The kernel counts it for a moment longer. */
+    usleep(20000);
+    if (!new_one) pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+    write(go[1], "g", 1), pthread_join(heir, NULL);
+    if (new_one) tries("with a mask that was inherited");
+    pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+}
+
+int main(int count, char **arguments) {
     make_file("in", 100000);
     in = open("in", O_RDONLY), out = open("out", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    if (count > 1) {
+        sigemptyset(&faults), sigaddset(&faults, SIGSEGV), sigaddset(&faults, SIGBUS);
+        tries("open to all");
+        one_of_two_opens(!strcmp(arguments[1], "new"));
+        log_out();
+        return 0;
+    }
     set_signal = (Handler * (*)(int, Handler *)) dlsym(RTLD_DEFAULT, "sigset");
     hold(SIGCHLD);
     tries("open to all");

@@ -7,11 +7,15 @@
  *   handler   they have a handler: it runs when they are let in
  *   storm     another process sends one after the other, at any moment
  *   taken     the same, and another thread takes them, as they were sent to the process
- *   beside    the same, to a thread that has them open while another one has not: its handler hears them */
+ *   beside    the same, to a thread that has them open while another one has not: its handler hears them
+ *   many      many threads write meanwhile, and the first one takes them
+ *   jump      a handler looks at the mask, and jumps out of calls; later one that is sent and let in is heard */
 #include "log.h"
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -209,6 +213,69 @@ static void beside(void) {
     write(end[1], "e", 1), pthread_join(thread, NULL);
 }
 
+enum { WRITERS = 30, TAKEN = 100 };
+static volatile int is_over;
+
+static void *writes(void *number) {
+    char name[20], record[RECORD] = "";
+    sprintf(name, "own%d", *(int *)number);
+    int own = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    while (!is_over) {
+        for (int i = 0; i < 200 && !is_over; i++) write(own, record, RECORD);
+        lseek(own, 0, SEEK_SET);
+    }
+    close(own), unlink(name);
+    return NULL;
+}
+
+static void many(void) {
+    pthread_t threads[WRITERS];
+    int numbers[WRITERS], taken = 0;
+    struct timespec second = {1, 0}, moment = {0, 300000};
+    for (int i = 0; i < WRITERS; i++) numbers[i] = i, pthread_create(&threads[i], NULL, writes, &numbers[i]);
+    usleep(100000);
+    for (int i = 0; i < TAKEN; i++) {
+        kill(getpid(), SIGSEGV), nanosleep(&moment, NULL);
+        taken += sigtimedwait(&all, NULL, &second) == SIGSEGV;
+    }
+    is_over = 1;
+    for (int i = 0; i < WRITERS; i++) pthread_join(threads[i], NULL);
+    say("%d of %d taken\n", taken, TAKEN);
+}
+
+static jmp_buf before;
+static volatile sig_atomic_t is_armed, jumps, seen_open;
+
+static void on_tick(int signal) {
+    sigset_t now;
+    (void)signal;
+    pthread_sigmask(SIG_BLOCK, NULL, &now);
+    seen_open += !sigismember(&now, SIGSEGV);
+    if (is_armed) is_armed = 0, jumps++, longjmp(before, 1);
+}
+
+static void jump(void) {
+    enum { JUMPS = 3000 };
+    char record[RECORD] = "";
+    sigset_t one, now;
+    struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_NODEFER | SA_RESTART};
+    struct itimerval every = {{0, 150}, {0, 150}}, never = {{0, 0}, {0, 0}};
+    sigemptyset(&one), sigaddset(&one, SIGALRM);
+    sigaction(SIGALRM, &action, NULL), signal(SIGSEGV, on_signal);
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    while (jumps < JUMPS) {
+        if (setjmp(before)) continue;
+        for (is_armed = 1;;) write(out, record, RECORD), lseek(out, 0, SEEK_SET);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    say("seen open %d, blocked %d", seen_open, sigismember(&now, SIGSEGV));
+    is_let_in = 1, sigprocmask(SIG_UNBLOCK, &all, NULL);
+    kill(getpid(), SIGSEGV);
+    say(", heard %d, early %d\n", heard, early);
+}
+
 int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "";
     make_file("in", 100000);
@@ -222,6 +289,8 @@ int main(int count, char **arguments) {
         if (!strcmp(way, "handler")) by_handler(signals[i]);
     }
     if (!strcmp(way, "storm")) storm(), unlink("out");
+    else if (!strcmp(way, "many")) many(), unlink("out");
+    else if (!strcmp(way, "jump")) jump(), unlink("out");
     else if (!strcmp(way, "taken")) taken(), unlink("out");
     else if (!strcmp(way, "beside")) beside(), unlink("out");
     else close(out), say_file("out");

@@ -132,13 +132,14 @@ unsafe fn call_processes(space: *mut u8) {
     // SAFETY: as there.
     unsafe {
         syscall(SYS_rt_sigprocmask, SIG_SETMASK, NONE, space, 8);
-        syscall(SYS_rt_sigpending, space, 8);
         syscall(SYS_rt_sigqueueinfo, 0, 0, NONE);
         syscall(SYS_rt_sigaction, SIGSEGV, NONE, space, 8);
         syscall(SYS_sigaltstack, NONE, space);
         let thread = syscall(SYS_gettid);
         let process = syscall(SYS_getpid);
         syscall(SYS_rt_tgsigqueueinfo, process, thread, 0, NONE);
+        syscall(SYS_process_vm_readv, thread, NONE, 0, NONE, 0, 0);
+        syscall(SYS_process_vm_writev, thread, NONE, 0, NONE, 0, 0);
         syscall(SYS_kill, process, 0);
         syscall(SYS_move_pages, process, 0, NONE, NONE, NONE, 0);
         syscall(SYS_waitid, P_PID, process, space, WEXITED | WNOHANG | WNOWAIT, NONE);

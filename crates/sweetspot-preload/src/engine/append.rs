@@ -8,27 +8,27 @@ use sweetspot_core::ledger::{Counter, Entry};
 use sweetspot_core::pending::{self, length_unless_owned};
 use sweetspot_core::size::BUFFER_BYTES_MAX;
 
-use super::file::{AT_END, CLOSED, OpenFile};
+use super::file::{AT_END, CLOSED, OpenFile, Way};
 use super::{entries, lane, ledger, table};
 use crate::floor::atomic::swap;
-use crate::floor::{clock, copy};
+use crate::floor::copy;
 
 /// Whether a write of `len` bytes may wait without a look at anything else than this file.
 #[inline(always)]
-pub(super) fn is_append_due(file: &OpenFile, len: u64) -> bool {
+pub(super) fn is_append_due(file: &OpenFile, len: u64, way: Way) -> bool {
     // Longer ones never wait, and some are longer than any sum.
     let is_small = len.wrapping_sub(1) < BUFFER_BYTES_MAX;
-    is_small && file.attachment.waits() && clock::tick() && entries::guarded()
+    is_small && file.attachment.waits() && way.tick() && entries::guarded()
 }
 
 /// Lets a write wait in the ledger; false: something has to be done first.
-pub(super) fn append(append: Append) -> bool {
+pub(super) fn append(append: Append, way: Way) -> bool {
     let file = append.file;
-    if !is_append_due(file, append.len) || !file.enter_append() {
+    if !is_append_due(file, append.len, way) || !file.enter_append() {
         return false;
     }
     let note_order = |entry: &Entry| note_order(file, entry);
-    let committed = if append.take_place() { append.commit(note_order) } else { None };
+    let committed = if append.take_place() { append.commit(way, note_order) } else { None };
     if let Some(end) = committed
         && file.window_len.load(Relaxed) != 0
     {
@@ -83,7 +83,7 @@ impl Append {
     /// Whatever comes in between (a handler that flushes, a thread that takes the lock over, the
     /// guard) changes the entry's word, which is read before anything that it could change.
     #[inline(always)]
-    pub(super) fn commit(&self, before_it: impl Fn(&Entry)) -> Option<u64> {
+    pub(super) fn commit(&self, way: Way, before_it: impl Fn(&Entry)) -> Option<u64> {
         let file = self.file;
         if !table::means(self.fd, self.word) {
             return None;
@@ -101,7 +101,7 @@ impl Append {
             file.cursor.load(Relaxed) & CLOSED == CLOSED && file.position.load(Relaxed) == AT_END;
         // SAFETY: the write buffer has room, as checked; the program's side may be anything.
         let copy = || unsafe {
-            copy::copy((write_buffer + pending) as *mut u8, self.buffer, self.len as usize)
+            way.fetch((write_buffer + pending) as *mut u8, self.buffer, self.len as usize)
         };
         if !is_at_end || copy() {
             return None;
@@ -157,6 +157,7 @@ fn write_through(file: &'static OpenFile, at: u64, buffer: *const u8, len: u64) 
 
 /// Puts bytes into the window, as far as it holds that part of the file. What lies beyond its end
 /// is read when it is needed. The lock is held and the cursor closed.
+#[inline(never)]
 pub(super) fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u64) {
     let (window_at, window_len) = (file.window_at.load(Relaxed), file.window_len.load(Relaxed));
     let (from, to) = (at.max(window_at), (at + len).min(window_at + window_len));
@@ -166,7 +167,7 @@ pub(super) fn update_window(file: &OpenFile, at: u64, buffer: *const u8, len: u6
     let target = file.window.load(Relaxed) + (from - window_at);
     // SAFETY: the window's side is valid; the program's side has just been read.
     let bad = unsafe {
-        copy::copy(
+        copy::fetch(
             target as *mut u8,
             buffer.wrapping_add((from - at) as usize),
             (to - from) as usize,

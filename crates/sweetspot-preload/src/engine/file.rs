@@ -59,7 +59,7 @@ use sweetspot_core::why::Why;
 use sweetspot_core::window::Pattern;
 
 pub use self::attachment::{Attached, Attachment, Placement};
-pub use self::hit::Hit;
+pub use self::hit::{Hit, Way};
 pub use self::traits::{NOTICED, SERVED_LATE, UNTIMED};
 use super::{concerns, table};
 use crate::floor::atomic::{Threads, count};

@@ -20,7 +20,7 @@
 //! sends would interrupt what it waits in, and without one a bad address would be its end.
 //!
 //! Not here: handlers that are installed by raw system calls other than `syscall`; a bad address while
-//! the program blocks SIGSEGV (`careful`).
+//! the program blocks SIGSEGV (`copy`).
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
@@ -141,7 +141,7 @@ pub fn install() {
         return;
     }
     arch::choose_copy(next::lookup);
-    careful::blocking(sys::change_signal_mask(libc::SIG_BLOCK, 0));
+    careful::handlers_are_seen();
     covered().for_each(put_in_front);
 }
 
@@ -155,7 +155,7 @@ pub fn begin_to_hear() {
     if HAS_LEFT.load(Relaxed) || HEARS.swap(true, Relaxed) || INSTALLED.load(Relaxed) {
         return;
     }
-    let mask = sys::set_signal_mask(!signals::fault_set());
+    let mask = sys::change_signal_mask(libc::SIG_BLOCK, !signals::fault_set());
     lock();
     covered().for_each(put_in_front);
     LOCK.store(0, Relaxed);
@@ -349,7 +349,7 @@ fn uncover_followed(signal: c_int) -> Uncovered {
         return Uncovered::No;
     }
     // Not the two themselves: a fault in the function is the program's, as ever.
-    let mask = sys::set_signal_mask(!signals::fault_set());
+    let mask = sys::change_signal_mask(libc::SIG_BLOCK, !signals::fault_set());
     lock();
     put_aside(signal);
     Uncovered::Yes(signal, mask)
@@ -360,7 +360,10 @@ pub fn with_own_mask<R>(uncovered: Uncovered, call: impl FnOnce() -> R) -> (Unco
     let Uncovered::Yes(signal, mask) = uncovered else { return (uncovered, call()) };
     sys::set_signal_mask(mask);
     let answer = call();
-    (Uncovered::Yes(signal, sys::set_signal_mask(!signals::fault_set())), answer)
+    (
+        Uncovered::Yes(signal, sys::change_signal_mask(libc::SIG_BLOCK, !signals::fault_set())),
+        answer,
+    )
 }
 
 /// After it: our handler is in front again. For `ending::cover`.
@@ -399,7 +402,7 @@ extern "C" fn before_handler(
         return before_fault(signal, info, context, by_kernel).unwrap_or(nothing);
     }
     acquire_point();
-    handler_begins();
+    handler_begins(context);
     let program = PROGRAM.get(signal as usize);
     // Whatever it stands for: a parent's death, a lost terminal, a clone's own signal.
     match signal {
@@ -415,9 +418,11 @@ extern "C" fn before_handler(
 
 /// The program's handler is about to begin, with the mask of this moment: that of the action, and of anyone
 /// who waited with one of its own (`sigsuspend`, `ppoll`).
-fn handler_begins() {
+fn handler_begins(context: *mut c_void) {
     if !passive() {
-        careful::handler_begins(sys::change_signal_mask(libc::SIG_BLOCK, 0));
+        // SAFETY: the kernel hands over a valid context.
+        let returns_to = unsafe { *arch::signal_mask(context) };
+        careful::handler_begins(sys::change_signal_mask(libc::SIG_BLOCK, 0), returns_to);
     }
 }
 
@@ -430,11 +435,6 @@ fn before_fault(
     context: *mut c_void,
     by_kernel: bool,
 ) -> Option<usize> {
-    if !by_kernel && careful::has_unblocked(signal) {
-        // SAFETY: with what the kernel handed over.
-        unsafe { signals::keep_back(signal, info, context) };
-        return None;
-    }
     // SAFETY: the kernel hands over a valid context.
     let instruction = unsafe { arch::instruction_pointer(context) };
     // SAFETY: as above; the landing is an instruction of ours.
@@ -458,7 +458,7 @@ fn before_fault(
                     false => program.handler.store(libc::SIG_DFL, Relaxed),
                 }
             }
-            handler_begins();
+            handler_begins(context);
             Some(handler)
         }
     }

@@ -13,7 +13,7 @@ use sweetspot_core::learning::{Learning, Near};
 use sweetspot_core::ledger::Counter;
 use sweetspot_core::why::Why;
 
-use super::file::{self, CLOSED, Hit, OpenFile};
+use super::file::{self, CLOSED, Hit, OpenFile, Way};
 use super::fill::{Step, Target, miss};
 use super::process::{EPOCH, acquire_point_ahead, passive_for_good};
 use super::spawns::passive;
@@ -22,8 +22,8 @@ use super::{
     ledger, life, public_sync_point, quiesce, release_point, table, thresholds, transition,
 };
 use crate::arch;
+use crate::floor::copy;
 use crate::floor::errno::fail;
-use crate::floor::{careful, copy};
 
 /// What can be done with a `read` at once. A read that passes through here earns no window, whatever
 /// becomes of it: so it is learned from, and its acquire point is passed, before it is made.
@@ -65,7 +65,7 @@ pub fn at_once_at(fd: i32, len: usize, offset: i64) -> AtOnce {
 /// [`not_hit`].
 #[inline(always)]
 pub fn hit(word: u64, fd: i32, buffer: *mut u8, len: usize) -> Option<isize> {
-    match OpenFile::from_word(word).hit(word, fd, buffer, len) {
+    match OpenFile::from_word(word).hit(word, fd, buffer, len, Way::Short) {
         Hit::Done(done) => Some(done as isize),
         _ => None,
     }
@@ -114,7 +114,7 @@ fn passes_for_good(fd: i32) -> bool {
 /// [`not_hit_at`].
 #[inline(always)]
 pub fn hit_at(word: u64, fd: i32, buffer: *mut u8, len: usize, offset: i64) -> Option<isize> {
-    match OpenFile::from_word(word).hit_at(word, fd, buffer, len, offset as u64) {
+    match OpenFile::from_word(word).hit_at(word, fd, buffer, len, offset as u64, Way::Short) {
         Hit::Done(done) => Some(done as isize),
         _ => None,
     }
@@ -174,16 +174,15 @@ fn vector_piece(vector: *const libc::iovec, index: usize) -> Option<libc::iovec>
     let mut piece = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
     let from = vector.wrapping_add(index).cast::<u8>();
     // SAFETY: our side is a local; the program's may be anything.
-    let bad = unsafe { copy::copy((&raw mut piece).cast(), from, size_of::<libc::iovec>()) };
+    let bad = unsafe { copy::fetch((&raw mut piece).cast(), from, size_of::<libc::iovec>()) };
     (!bad).then_some(piece)
 }
 
 fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
-    let care = careful::take();
     if passive() {
         return Outcome::PassThrough(Pass::nothing_by(fd));
     }
-    if care.is_err() {
+    if copy::is_refused() {
         quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::SpecialUse));
     }
     let kind = if offset.is_some() { Kind::ReadAt } else { Kind::Read };
@@ -342,9 +341,9 @@ pub(super) fn answer(
 ) -> Hit {
     loop {
         let hit = match (target, offset) {
-            (Target::Buffer(buffer), None) => file.hit(word, fd, buffer, len),
+            (Target::Buffer(buffer), None) => file.hit(word, fd, buffer, len, Way::Careful),
             (Target::Buffer(buffer), Some(offset)) => {
-                file.hit_at(word, fd, buffer, len, offset as u64)
+                file.hit_at(word, fd, buffer, len, offset as u64, Way::Careful)
             }
             (Target::Vector(..), offset) => {
                 hit_pieces(file, target, len, offset, Fresh::InItsEpoch)
@@ -405,7 +404,7 @@ fn hit_pieces(
         let Some(piece) = vector_piece(vector, index) else { return Hit::BadAddress };
         let len = piece.iov_len.min(left);
         // SAFETY: the window holds what was checked above; the program's side may be anything.
-        if unsafe { copy::copy(piece.iov_base.cast(), source as *const u8, len) } {
+        if unsafe { copy::hand_out(piece.iov_base.cast(), source as *const u8, len) } {
             return Hit::BadAddress;
         }
         source += len as u64;

@@ -18,7 +18,7 @@ use super::append::{Append, LAST_WRITTEN, append, is_append_due, stamp_order, up
 use super::attach::{ask, attach, enlarge, wants_more};
 use super::dirty::{flush_all, take_off};
 use super::failing::may_be_failing;
-use super::file::{self, AT_END, OpenFile};
+use super::file::{self, AT_END, OpenFile, Way};
 use super::flush::{expected_place, follow_offset, is_another, is_recalled};
 use super::handle::{detach, give_up, stand};
 use super::life::failing_descriptor;
@@ -33,7 +33,7 @@ use super::{
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
 use crate::floor::signals::SignalsBlocked;
-use crate::floor::{careful, clock, copy, sys};
+use crate::floor::{clock, copy, sys};
 
 /// The program's side of a write.
 #[derive(Clone, Copy)]
@@ -73,11 +73,11 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
 pub fn waits(word: u64, fd: i32, buffer: *const u8, len: usize) -> Option<isize> {
     let file = OpenFile::from_word(word);
     let is_last_written = core::ptr::eq(LAST_WRITTEN.load(Relaxed), file);
-    if !is_last_written || !is_append_due(file, len as u64) || !file.enter_append() {
+    if !is_last_written || !is_append_due(file, len as u64, Way::Short) || !file.enter_append() {
         return None;
     }
     let append = Append { file, word, fd, buffer, len: len as u64 };
-    if file.window_len.load(Relaxed) != 0 || append.commit(|_| {}).is_none() {
+    if file.window_len.load(Relaxed) != 0 || append.commit(Way::Short, |_| {}).is_none() {
         file.leave_append();
         return None;
     }
@@ -137,7 +137,7 @@ pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
         if is_simple && let Some(pass) = enter_given_up(file, fd, len as u64) {
             return Outcome::PassThrough(pass);
         }
-        if append(Append { file, word, fd, buffer, len: len as u64 }) {
+        if append(Append { file, word, fd, buffer, len: len as u64 }, Way::Short) {
             return Outcome::Done(len as isize);
         }
     }
@@ -168,7 +168,6 @@ fn len_of(source: Source) -> u64 {
 }
 
 fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
-    let care = careful::take();
     if passive() {
         return Outcome::PassThrough(Pass::NOTHING);
     }
@@ -176,7 +175,7 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         super::children::forked_unseen();
         return Outcome::PassThrough(Pass::NOTHING);
     }
-    if care.is_err() {
+    if copy::is_refused() {
         quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::SpecialUse));
     }
     let len = len_of(source);
@@ -224,7 +223,7 @@ fn write_buffered(
         (Kind::Write, Source::Buffer(buffer, len))
             if file.is_append_placed() || !file.appends() =>
         {
-            match append(Append { file, word, fd, buffer, len: len as u64 }) {
+            match append(Append { file, word, fd, buffer, len: len as u64 }, Way::Careful) {
                 true => Some(Outcome::Done(len as isize)),
                 false => write_prepared(file, fd, buffer, len),
             }

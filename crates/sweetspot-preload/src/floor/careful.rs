@@ -1,26 +1,37 @@
 //! Calls that must be made with care: while a thread is to be cancelled, and while a thread may have
-//! blocked the signals by which a bad address shows. Then no call is answered the short way; nobody
-//! else pays for it.
+//! blocked the signals by which a bad address shows. Then no call is answered the short way, and where they are
+//! blocked the kernel copies (`copy`); nobody else pays for it.
 //!
 //! Not here: signal masks that come back with a stack (`siglongjmp`, `setcontext`).
 #![allow(unsafe_code)]
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
 
 use crate::floor::atomic::single_threaded;
 use crate::floor::next::Next;
 use crate::floor::{clock, signals, sys};
 
-/// Why care is needed; bits of `REASON_*`.
+/// Why care is needed: bits, and above them two counts. One word, so that no count of one thread is lost beside a
+/// change by another.
 #[unsafe(link_section = ".data")]
-static REASONS: AtomicU32 = AtomicU32::new(0);
+static REASONS: AtomicU64 = AtomicU64::new(0);
 /// Threads were cancelled and may not have noticed yet.
-const REASON_CANCELLED: u32 = 1;
-/// A thread has blocked the signals of faults.
-const REASON_MASK: u32 = 2;
-/// A handler runs, or has run, while they are blocked.
-const REASON_HANDLER: u32 = 4;
+const CANCELLATION: u64 = 1;
+/// The only thread has blocked the signals of faults, and it was not seen when.
+const SEEN_BLOCKED: u64 = 2;
+/// One of several threads may have blocked them unseen, or has the mask of the one that made it: nothing tells when that
+/// ends.
+const FOR_GOOD: u64 = 4;
+/// One of the threads that have blocked them and not unblocked them since.
+const MASKED: u64 = 1 << 8;
+const ALL_MASKED: u64 = HANDLED - MASKED;
+/// One of the threads of `HANDLING`.
+const HANDLED: u64 = 1 << 32;
 
 /// Whether each call must take the slow path.
 #[inline(always)]
@@ -28,147 +39,158 @@ pub fn is_needed() -> bool {
     REASONS.load(Relaxed) != 0
 }
 
-fn begin(reason: u32) {
+/// Whether this thread has blocked signals by which a bad address shows.
+#[inline(always)]
+pub fn faults_are_blocked() -> bool {
+    REASONS.load(Relaxed) & !CANCELLATION != 0 && ask_whether_blocked()
+}
+
+/// Nobody relies on the only thread's mask any more: a handler has run with another one than it returns to.
+#[unsafe(link_section = ".data")]
+static MASKS_COME_BACK: AtomicBool = AtomicBool::new(false);
+
+#[cold]
+#[inline(never)]
+fn ask_whether_blocked() -> bool {
+    let reasons = REASONS.load(Relaxed);
+    if blocks(sys::change_signal_mask(libc::SIG_BLOCK, 0)) {
+        return true;
+    }
+    if !handler_has_ended() && single_threaded() && !MASKS_COME_BACK.load(Relaxed) {
+        // Not any more; of several threads another one may have blocked them.
+        let left = reasons & !(SEEN_BLOCKED | ALL_MASKED);
+        let _ = REASONS.compare_exchange(reasons, left, Relaxed, Relaxed);
+    }
+    false
+}
+
+fn blocks(mask: u64) -> bool {
+    mask & signals::fault_set() != 0
+}
+
+fn begin(reason: u64) {
     if REASONS.load(Relaxed) & reason == 0 {
         REASONS.fetch_or(reason, Relaxed);
     }
+    end_short_way();
+}
+
+fn end_short_way() {
+    // Another thread that looks at the time meanwhile sees the reason, or this comes after.
+    fence(SeqCst);
     clock::end_short_way();
 }
 
-/// Threads that have blocked the signals of faults and not unblocked them since.
-#[unsafe(link_section = ".data")]
-static MASKED: AtomicU32 = AtomicU32::new(0);
-/// Threads of the process when the first of them did.
-#[unsafe(link_section = ".data")]
-static TASKS: AtomicUsize = AtomicUsize::new(0);
-
-/// A thread has this signal mask already.
-pub fn blocking(mask: u64) {
-    if mask & signals::fault_set() != 0 {
-        begin(REASON_MASK);
+/// After a look at the time, which opens the short way.
+pub fn end_short_way_if_needed() {
+    fence(SeqCst);
+    if is_needed() {
+        clock::end_short_way();
     }
+}
+
+/// A thread has this signal mask already, or will have it.
+pub fn blocking(mask: u64) {
+    if blocks(mask) {
+        begin(if single_threaded() { SEEN_BLOCKED } else { FOR_GOOD });
+    }
+}
+
+/// A thread is about to begin with this mask.
+pub fn thread_begins_with(mask: u64) {
+    if blocks(mask) {
+        begin(FOR_GOOD);
+    }
+}
+
+/// A thread is about to be made, with the mask of this one.
+pub fn making_thread() {
+    if faults_are_blocked() {
+        begin(FOR_GOOD);
+    }
+}
+
+/// From here on it is seen which handlers begin.
+pub fn handlers_are_seen() {
+    let mask = sys::change_signal_mask(libc::SIG_BLOCK, 0);
+    if !blocks(mask) && is_needed() {
+        // Perhaps in a handler already.
+        MASKS_COME_BACK.store(true, Relaxed);
+    }
+    blocking(mask);
 }
 
 /// Whether a change of the signal mask by `sigprocmask` with these arguments may be one that counts here,
 /// whatever the mask is.
 pub fn concerns(how: c_int, set: u64) -> bool {
-    let names = set & signals::fault_set() != 0;
+    let counts = || REASONS.load(Relaxed) >= MASKED;
     match how {
-        libc::SIG_UNBLOCK => names && MASKED.load(Relaxed) != 0,
-        libc::SIG_SETMASK => names || MASKED.load(Relaxed) != 0,
-        _ => names,
+        libc::SIG_UNBLOCK => blocks(set) && counts(),
+        libc::SIG_SETMASK => blocks(set) || counts(),
+        _ => blocks(set),
     }
 }
 
 /// The signal mask of this thread is about to change.
 pub fn mask_changing(change: MaskChange) {
-    let blocks = |mask: u64| mask & signals::fault_set() != 0;
     match (blocks(change.now), blocks(change.after)) {
         (false, true) => {
-            if MASKED.fetch_add(1, Relaxed) == 0 {
-                TASKS.store(sys::tasks(), Relaxed);
-            }
-            begin(REASON_MASK);
+            handler_has_ended();
+            REASONS.fetch_add(MASKED, Relaxed);
+            end_short_way();
         }
+        // It was a handler's own mask.
+        (true, false) if handler_has_ended() => {}
         (true, false) => {
-            let less = |threads: u32| threads.checked_sub(1);
-            let last = MASKED.fetch_update(Relaxed, Relaxed, less) == Ok(1);
-            // A thread that was made meanwhile has the mask of the one that made it.
-            if last && sys::tasks() <= TASKS.load(Relaxed) {
-                REASONS.fetch_and(!REASON_MASK, Relaxed);
-            }
+            let less = |now: u64| (now & ALL_MASKED != 0).then(|| now - MASKED);
+            let _ = REASONS.fetch_update(Relaxed, Relaxed, less);
         }
         _ => {}
     }
 }
 
-/// A handler begins, while these signals are blocked.
-pub fn handler_begins(mask: u64) {
-    if mask & signals::fault_set() != 0 {
-        begin(REASON_HANDLER);
+/// Threads that run, or have run, a handler whose mask blocks signals of faults, which their own does not: their
+/// thread pointers, 0 where the place is free.
+static HANDLING: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+/// A handler begins with one mask, and returns to another.
+pub fn handler_begins(mask: u64, returns_to: u64) {
+    match (blocks(mask), blocks(returns_to)) {
+        (false, true) => MASKS_COME_BACK.store(true, Relaxed),
+        (true, false) => handler_blocks(),
+        // What it unblocks is blocked again when it returns.
+        (true, true) if !single_threaded() => begin(FOR_GOOD),
+        _ => {}
     }
 }
 
-/// Held while a call is answered from memory.
-pub struct Care {
-    /// The signal mask before, where it was changed.
-    mask: Option<u64>,
-    /// Where it says that this thread has changed it.
-    place: Option<&'static Carer>,
-}
-
-/// A thread that has unblocked signals of faults for a call: its thread pointer, 0 where the place is free; and those
-/// signals.
-struct Carer {
-    thread: AtomicU64,
-    unblocked: AtomicU64,
-}
-
-static CARERS: [Carer; 16] =
-    [const { Carer { thread: AtomicU64::new(0), unblocked: AtomicU64::new(0) } }; 16];
-
-impl Carer {
-    /// This thread is about to unblock these; `None`: too many others do.
-    fn enter(unblocked: u64) -> Option<&'static Carer> {
-        let me = sys::thread_pointer();
-        let is_free =
-            |place: &&Carer| place.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
-        let place = CARERS.iter().find(is_free)?;
-        place.unblocked.store(unblocked, Relaxed);
-        Some(place)
-    }
-}
-
-/// Whether this thread has unblocked a signal for a call: one that somebody sends is not for it.
-pub fn has_unblocked(signal: c_int) -> bool {
+fn handler_blocks() {
     let me = sys::thread_pointer();
-    let carer = CARERS.iter().find(|carer| carer.thread.load(Relaxed) == me);
-    carer.is_some_and(|carer| carer.unblocked.load(Relaxed) & signals::set_of(signal) != 0)
+    if HANDLING.iter().any(|place| place.load(Relaxed) == me) {
+        return;
+    }
+    let take = |place: &&AtomicU64| place.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
+    match HANDLING.iter().find(take) {
+        Some(_) => {
+            REASONS.fetch_add(HANDLED, Relaxed);
+            end_short_way();
+        }
+        None => begin(FOR_GOOD),
+    }
 }
 
-/// At the head of the slow path of each call: afterwards a bad address can be met. An error: somebody has sent one of
-/// the signals by which it would show, and it waits, blocked, for whoever takes it; so the kernel must answer.
-#[inline(always)]
-pub fn take() -> Result<Option<Care>, FaultWaits> {
-    if is_needed() { take_now().map(Some) } else { Ok(None) }
-}
-
-/// A signal of a fault is blocked and has come.
-pub struct FaultWaits;
-
-#[cold]
-fn take_now() -> Result<Care, FaultWaits> {
-    if REASONS.load(Relaxed) & (REASON_MASK | REASON_HANDLER) == 0 {
-        return Ok(Care { mask: None, place: None });
+/// This thread has nothing blocked any more, or is about to; whether it was in such a handler.
+fn handler_has_ended() -> bool {
+    if REASONS.load(Relaxed) < HANDLED {
+        return false;
     }
-    let mask = sys::change_signal_mask(libc::SIG_BLOCK, 0);
-    let blocked = mask & signals::fault_set();
-    if blocked == 0 {
-        // Not any more. With several threads one that has blocked them may go on.
-        let over = if single_threaded() { REASON_MASK | REASON_HANDLER } else { REASON_HANDLER };
-        REASONS.fetch_and(!over, Relaxed);
-        return Ok(Care { mask: None, place: None });
+    let me = sys::thread_pointer();
+    let leave = |place: &AtomicU64| place.compare_exchange(me, 0, Relaxed, Relaxed).is_ok();
+    let was_in = HANDLING.iter().any(leave);
+    if was_in {
+        REASONS.fetch_sub(HANDLED, Relaxed);
     }
-    if signals::waiting() & blocked != 0 {
-        return Err(FaultWaits);
-    }
-    let care = Care { mask: Some(mask), place: Carer::enter(blocked) };
-    sys::change_signal_mask(libc::SIG_UNBLOCK, blocked);
-    Ok(care)
-}
-
-impl Drop for Care {
-    fn drop(&mut self) {
-        if let Some(mask) = self.mask {
-            sys::set_signal_mask(mask);
-        }
-        if let Some(place) = self.place {
-            place.thread.store(0, Relaxed);
-        }
-        if is_needed() {
-            clock::end_short_way();
-        }
-    }
+    was_in
 }
 
 /// Threads that can be to be cancelled at the same time; with more, each call is a cancellation point.
@@ -186,17 +208,17 @@ pub fn cancelled(thread: usize) {
     {
         CANCELLED_TOO_MANY.store(true, Relaxed);
     }
-    begin(REASON_CANCELLED);
+    begin(CANCELLATION);
 }
 
 /// A thread has ended.
 pub fn ended(thread: usize) {
     let is_it = |word: &AtomicUsize| word.compare_exchange(thread, 0, Relaxed, Relaxed).is_ok();
-    let was = REASONS.load(Relaxed) & REASON_CANCELLED != 0 && CANCELLED.iter().any(is_it);
+    let was = REASONS.load(Relaxed) & CANCELLATION != 0 && CANCELLED.iter().any(is_it);
     let left =
         CANCELLED_TOO_MANY.load(Relaxed) || CANCELLED.iter().any(|word| word.load(Relaxed) != 0);
     if was && !left {
-        REASONS.fetch_and(!REASON_CANCELLED, Relaxed);
+        REASONS.fetch_and(!CANCELLATION, Relaxed);
     }
 }
 
@@ -207,7 +229,7 @@ static TEST: Next = Next::new();
 /// thread if that was asked for, and it does not put that off. Nothing may be held.
 #[inline(always)]
 pub fn cancellation_point() {
-    if REASONS.load(Relaxed) & REASON_CANCELLED != 0 {
+    if REASONS.load(Relaxed) & CANCELLATION != 0 {
         end_if_cancelled();
     }
 }

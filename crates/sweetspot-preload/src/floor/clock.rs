@@ -202,9 +202,9 @@ pub struct Look {
     pub is_news: bool,
 }
 
-/// Looks at the time, and says when that is due next: at once where each call `is_slow`.
+/// Looks at the time, and says when that is due next.
 #[cold]
-pub fn look(is_slow: bool) -> Look {
+pub fn look() -> Look {
     CLOCK_SEEN.store(clock(), Relaxed);
     want();
     // SAFETY: as in `clock`.
@@ -216,7 +216,7 @@ pub fn look(is_slow: bool) -> Look {
     let max_age = max_age_ms();
     // Where hits are slow each one reads the clock, else one of many does: a reading costs as much as
     // some hits. A guard that moves its own clock may be stopped.
-    let is_slow = is_slow || passed.saturating_mul(16) >= max_age;
+    let is_slow = passed.saturating_mul(16) >= max_age;
     TICKS.store(if is_slow { 2 } else { policy::HITS_PER_CLOCK }, Relaxed);
     let is_aged = now.saturating_sub(AGED_MS.load(Relaxed)).saturating_mul(4) >= max_age;
     if is_aged {

@@ -4,9 +4,17 @@
 //! copies are made by a few instructions (in `arch`), and a section of the library lists where these are:
 //! the fault handler (`engine::handlers`) recognises an instruction pointer there, and lets the copy go on at its
 //! landing, where it is known to have failed.
+//!
+//! Where the program blocks the signal by which a fault shows, a fault would be its end. There the kernel copies, and
+//! answers with an error; the mask stays as it is.
 #![allow(unsafe_code)]
 
 pub use crate::arch::copy;
+
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use crate::floor::careful;
+use crate::floor::sys::syscall;
 
 /// What `arch::copies_between` lists.
 #[repr(C)]
@@ -44,6 +52,104 @@ pub unsafe fn copy_at_once(to: *mut u8, from: *const u8, len: usize) -> bool {
             len == 0 || copy(to, from, len)
         }
     }
+}
+
+/// Copies `len` bytes of the program's to our side, whatever signals it blocks; true if an address was bad (then part
+/// may have been copied), or the kernel refuses.
+///
+/// # Safety
+/// As [`copy`].
+#[inline(always)]
+pub unsafe fn fetch(ours: *mut u8, programs: *const u8, len: usize) -> bool {
+    // SAFETY: as the caller says.
+    unsafe {
+        match careful::faults_are_blocked() {
+            true => kernel_copies(programs.cast_mut(), ours, len, Direction::ToOurs),
+            false => copy(ours, programs, len),
+        }
+    }
+}
+
+/// The same the other way.
+///
+/// # Safety
+/// As [`copy`].
+#[inline(always)]
+pub unsafe fn hand_out(programs: *mut u8, ours: *const u8, len: usize) -> bool {
+    // SAFETY: as the caller says.
+    unsafe {
+        match careful::faults_are_blocked() {
+            true => kernel_copies(programs, ours.cast_mut(), len, Direction::ToPrograms),
+            false => copy(programs, ours, len),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    ToOurs,
+    ToPrograms,
+}
+
+/// Whether the kernel copies within a process, one of `COPIES_*`.
+#[unsafe(link_section = ".data")]
+static KERNEL_COPIES: AtomicU32 = AtomicU32::new(COPIES_UNKNOWN);
+const COPIES_UNKNOWN: u32 = 0;
+const COPIES_DONE: u32 = 1;
+const COPIES_REFUSED: u32 = 2;
+
+/// Whether nothing can be copied here, as the signals of faults are blocked and the kernel refuses to copy: it must
+/// answer the call.
+#[inline(always)]
+pub fn is_refused() -> bool {
+    careful::faults_are_blocked() && !can_kernel_copy()
+}
+
+#[cold]
+#[inline(never)]
+fn can_kernel_copy() -> bool {
+    if KERNEL_COPIES.load(Relaxed) == COPIES_UNKNOWN {
+        let (mut one, mut other) = (0u8, 0u8);
+        for direction in [Direction::ToOurs, Direction::ToPrograms] {
+            // SAFETY: both are locals.
+            unsafe { kernel_copies(&raw mut one, &raw mut other, 1, direction) };
+        }
+    }
+    KERNEL_COPIES.load(Relaxed) == COPIES_DONE
+}
+
+/// To the kernel the program's side is the caller's memory, as in a call that reads or writes: it is checked in the same
+/// way. Ours is "another" process' memory: this thread's, as the first thread may have ended, and the process then
+/// has no memory by its own number.
+///
+/// # Safety
+/// As [`copy`].
+#[cold]
+#[inline(never)]
+unsafe fn kernel_copies(programs: *mut u8, ours: *mut u8, len: usize, to: Direction) -> bool {
+    let piece = |address: *mut u8| libc::iovec { iov_base: address.cast(), iov_len: len };
+    let (programs, ours) = (piece(programs), piece(ours));
+    let (programs, ours) = (&raw const programs, &raw const ours);
+    // SAFETY: as the caller says; the kernel checks both.
+    let answer = unsafe {
+        let thread = syscall!(SYS_gettid);
+        match to {
+            Direction::ToOurs => {
+                syscall!(SYS_process_vm_writev, thread, programs, 1, ours, 1, 0)
+            }
+            Direction::ToPrograms => {
+                syscall!(SYS_process_vm_readv, thread, programs, 1, ours, 1, 0)
+            }
+        }
+    };
+    if answer >= 0 {
+        // What was refused once is not tried for long.
+        let unknown = COPIES_UNKNOWN;
+        let _ = KERNEL_COPIES.compare_exchange(unknown, COPIES_DONE, Relaxed, Relaxed);
+    } else if answer != -(libc::EFAULT as isize) {
+        KERNEL_COPIES.store(COPIES_REFUSED, Relaxed);
+    }
+    answer != len as isize
 }
 
 /// Whether a fault at this instruction is a bad address of the program's: then where to go on.

@@ -132,36 +132,6 @@ unsafe fn defer_now(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_v
     DEFERRED.store(true, Relaxed);
 }
 
-/// Signals that have come, for this thread or the process, and are blocked.
-pub fn waiting() -> u64 {
-    let mut set = 0u64;
-    // SAFETY: a pointer to 8 bytes, the kernel's size of a signal set.
-    unsafe { sys::syscall!(SYS_rt_sigpending, &raw mut set, 8) };
-    set
-}
-
-/// Sends a signal, which this thread blocks but for this moment, again, and blocks it here from the handler's return
-/// on.
-///
-/// # Safety
-/// Only with what the kernel handed over to a handler.
-#[cold]
-pub unsafe fn keep_back(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // Or it would come at once.
-    sys::change_signal_mask(libc::SIG_BLOCK, set_of(signal));
-    // SAFETY: as the caller says.
-    unsafe {
-        match (*info).si_code {
-            // It was for any thread of the process.
-            libc::SI_USER | libc::SI_QUEUE => {
-                sys::syscall!(SYS_rt_sigqueueinfo, sys::process_id() as isize, signal, info);
-            }
-            _ => send_again(signal, info),
-        }
-        *arch::signal_mask(context) |= set_of(signal);
-    }
-}
-
 /// Sends a signal to this very thread, as it came.
 ///
 /// # Safety

@@ -445,17 +445,6 @@ pub fn effective_user() -> u32 {
     unsafe { syscall!(SYS_geteuid) as u32 }
 }
 
-/// A number that is the larger the more threads the process has.
-pub fn tasks() -> usize {
-    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
-    let path = c"/proc/self/task".as_ptr();
-    // SAFETY: a string, and a struct that the kernel fills; zeros are valid.
-    unsafe {
-        syscall!(SYS_newfstatat, libc::AT_FDCWD as isize, path, stat.as_mut_ptr(), 0);
-        stat.assume_init().st_nlink as usize
-    }
-}
-
 /// Whether files may grow without limit.
 pub fn file_size_unlimited() -> bool {
     limit_of(libc::RLIMIT_FSIZE as i32) == u64::MAX

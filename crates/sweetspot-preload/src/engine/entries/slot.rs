@@ -14,7 +14,7 @@ use crate::engine::ledger;
 use crate::engine::patience::Patience;
 use crate::engine::process::{begin_concurrency, passive_reasons, under_seccomp};
 use crate::floor::signals::SignalsBlocked;
-use crate::floor::{aside, proc, sys};
+use crate::floor::{aside, careful, proc, sys};
 
 /// The kernel's marks on a robust futex: its owner died; somebody waits for it.
 pub(super) const OWNER_DIED: u32 = 0x4000_0000;
@@ -193,6 +193,7 @@ fn look_now() {
 pub fn before_threads() {
     look_ahead();
     begin_concurrency();
+    careful::making_thread();
 }
 
 /// Before a descriptor that is there for a moment could be noticed.

@@ -9,7 +9,7 @@ use sweetspot_core::ledger::Counter;
 use crate::engine::file::{CLOSED, OpenFile};
 use crate::engine::{process, table};
 use crate::floor::atomic::Threads;
-use crate::floor::{clock, copy};
+use crate::floor::{careful, clock, copy};
 
 /// What a hit found.
 pub enum Hit {
@@ -23,10 +23,57 @@ pub enum Hit {
     BadAddress,
 }
 
+/// On which way a call looks at the time and copies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The short one, which is closed where care is needed.
+    Short,
+    /// After a look at the time.
+    Careful,
+}
+
+impl Way {
+    /// Whether nothing is due before the call is answered.
+    #[inline(always)]
+    pub fn tick(self) -> bool {
+        clock::tick() || (self == Way::Careful && careful::is_needed())
+    }
+
+    /// As [`copy::copy`], from the program.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn fetch(self, ours: *mut u8, programs: *const u8, len: usize) -> bool {
+        // SAFETY: as the caller says.
+        unsafe {
+            match self {
+                Way::Short => copy::copy(ours, programs, len),
+                Way::Careful => copy::fetch(ours, programs, len),
+            }
+        }
+    }
+
+    /// As [`copy::copy`], to the program.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn hand_out(self, programs: *mut u8, ours: *const u8, len: usize) -> bool {
+        // SAFETY: as the caller says.
+        unsafe {
+            match self {
+                Way::Short => copy::copy(programs, ours, len),
+                Way::Careful => copy::hand_out(programs, ours, len),
+            }
+        }
+    }
+}
+
 impl OpenFile {
     /// Answers a read of `len` bytes at the position out of the window, and moves the position.
     #[inline(always)]
-    pub fn hit(&'static self, word: u64, fd: i32, buffer: *mut u8, len: usize) -> Hit {
+    pub fn hit(&'static self, word: u64, fd: i32, buffer: *mut u8, len: usize, way: Way) -> Hit {
         let at = self.cursor.load(Ordering::Acquire);
         // The descriptor still means this file. If that ends, its cursor is closed.
         if !table::means(fd, word) {
@@ -35,7 +82,7 @@ impl OpenFile {
         let cursor = at & CLOSED;
         let source = self.window.load(Relaxed) + cursor;
         // A closed cursor is larger than any window.
-        if !self.is_in_window(cursor, len) || !self.is_fresh() || !clock::tick() {
+        if !self.is_in_window(cursor, len) || !self.is_fresh() || !way.tick() {
             return Hit::Miss;
         }
         // What was read above belongs together.
@@ -44,7 +91,7 @@ impl OpenFile {
             return Hit::Disturbed;
         }
         // SAFETY: the window holds `window_len` bytes; the program's side may be anything.
-        if unsafe { copy::copy(buffer, source as *const u8, len) } {
+        if unsafe { way.hand_out(buffer, source as *const u8, len) } {
             return Hit::BadAddress;
         }
         let threads = Threads::now();
@@ -64,6 +111,7 @@ impl OpenFile {
         buffer: *mut u8,
         len: usize,
         offset: u64,
+        way: Way,
     ) -> Hit {
         let at = self.cursor.load(Ordering::Acquire);
         if !table::means(fd, word) {
@@ -71,7 +119,7 @@ impl OpenFile {
         }
         let from = offset.wrapping_sub(self.window_at.load(Relaxed));
         let source = self.window.load(Relaxed).wrapping_add(from);
-        if !self.is_in_window(from, len) || !self.is_fresh() || !clock::tick() {
+        if !self.is_in_window(from, len) || !self.is_fresh() || !way.tick() {
             return Hit::Miss;
         }
         let is_same = || self.cursor.load(Relaxed) >> 32 == at >> 32;
@@ -80,7 +128,7 @@ impl OpenFile {
             return Hit::Disturbed;
         }
         // SAFETY: as in `hit`.
-        if unsafe { copy::copy(buffer, source as *const u8, len) } {
+        if unsafe { way.hand_out(buffer, source as *const u8, len) } {
             return Hit::BadAddress;
         }
         fence(Ordering::Acquire);

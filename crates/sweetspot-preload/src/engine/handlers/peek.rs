@@ -21,7 +21,10 @@ pub fn peek<T: Copy>(from: *const T) -> Option<T> {
     }
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: our side is a local of that size.
-    let bad = unsafe { copy::copy(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()) };
+    let bad = unsafe { copy::fetch(value.as_mut_ptr().cast(), from.cast(), size_of::<T>()) };
+    if bad && copy::is_refused() {
+        return glance(from);
+    }
     // SAFETY: all its bytes were copied from a value of the same C type.
     (!bad).then(|| unsafe { value.assume_init() })
 }

@@ -75,8 +75,17 @@ pub(super) fn mask_changing(how: c_int, set: impl FnOnce() -> Option<u64>) {
     if !matters && !careful::concerns(how, set) {
         return;
     }
+    mask_may_change(how, set, matters);
+}
+
+#[cold]
+#[inline(never)]
+fn mask_may_change(how: c_int, set: u64, matters: bool) {
     let change = MaskChange::by(how, set);
-    careful::mask_changing(change);
+    if !passive() {
+        // In the child of a vfork the mask is its own, what is kept is its parent's.
+        careful::mask_changing(change);
+    }
     if matters && change.is_any() {
         dispatch::public_sync_point();
     }
@@ -178,7 +187,7 @@ hook! {
 hook! {
     /// Nothing else shows that a thread begins with this mask.
     fn pthread_attr_setsigmask_np(attributes: Pointer, set: *const u64) -> c_int, next => {
-        careful::blocking(handlers::glance(set).unwrap_or(0));
+        careful::thread_begins_with(handlers::glance(set).unwrap_or(0));
         next(attributes, set)
     }
 }

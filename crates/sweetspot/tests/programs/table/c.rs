@@ -798,7 +798,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "signals of faults that somebody sends",
         build: &[C("sent_faults")],
-        command: "for way in wait signalfd thread handler storm taken beside; do $RUN $BIN/c/sent_faults $way; done",
+        command: "for way in wait signalfd thread handler storm taken beside many jump; do $RUN $BIN/c/sent_faults $way; done",
         ..DEFAULT
     },
     Case {
@@ -857,7 +857,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "signal masks that come with a wait, a thread or sigset",
         build: &[C("other_masks")],
-        command: "$RUN $BIN/c/other_masks",
+        command: "for way in '' old new; do $RUN $BIN/c/other_masks $way; done",
         ..DEFAULT
     },
     Case {
@@ -870,8 +870,8 @@ pub const SHARING: &[Case] = &[
     Case {
         group: "c_sharing",
         name: "bad addresses while their signals are blocked",
-        build: &[C("blocked_faults")],
-        command: "$RUN $BIN/c/blocked_faults",
+        build: &[C("blocked_faults"), C("confined")],
+        command: "$RUN $BIN/c/blocked_faults; $BIN/c/confined by_kernel $RUN $BIN/c/blocked_faults",
         ..DEFAULT
     },
     Case {
