@@ -121,6 +121,7 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("by_threads", "it fetches a descriptor by a pidfd, which valgrind does not know"),
     ("other_actions", "clone() with flags that are neither a fork's nor a thread's"),
     ("sent_faults", "valgrind takes the signals that are sent here for faults of its own"),
+    ("confined", "the calls that it forbids are valgrind's, too"),
     ("filtered", "the calls that it forbids itself are valgrind's, too"),
     ("titled", "where the environment lies, valgrind has put it elsewhere"),
     ("vfork_leaves", "valgrind makes a fork of each vfork, whose memory is its own"),
