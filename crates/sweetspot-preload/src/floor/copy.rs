@@ -102,7 +102,8 @@ const COPIES_REFUSED: u32 = 2;
 /// answer the call.
 #[inline(always)]
 pub fn is_refused() -> bool {
-    careful::faults_are_blocked() && !can_kernel_copy()
+    let is_known_to = KERNEL_COPIES.load(Relaxed) == COPIES_DONE;
+    !is_known_to && careful::faults_are_blocked() && !can_kernel_copy()
 }
 
 #[cold]
