@@ -36,8 +36,15 @@ static void *waits(void *unused) {
 /* Takes and writes as often as it is told, by calls that no library sees. */
 static void takes(int number, int go, int done, int threads) {
     pthread_t thread;
+    pid_t owner = getppid();
+    if (threads == 0) {
+        /* Here it is the child of a vfork. */
+        int status;
+        pid_t child = vfork();
+        if (child > 0) _exit(waitpid(child, &status, 0) < 0);
+    }
     if (threads > 1) pthread_create(&thread, NULL, waits, NULL);
-    int parent = (int)syscall(SYS_pidfd_open, getppid(), 0);
+    int parent = (int)syscall(SYS_pidfd_open, owner, 0);
     char byte;
     while (raw(SYS_read, go, (long)&byte, 1, 0) == 1) {
         int fd = (int)syscall(SYS_pidfd_getfd, parent, number, 0);
@@ -73,6 +80,7 @@ int main(void) {
     with("only written", O_WRONLY, 42, 1);
     with("appended", O_RDWR | O_APPEND, 43, 1);
     with("taken beside a thread", O_RDWR, 44, 2);
+    with("taken by the child of a vfork", O_RDWR, 45, 0);
     log_out();
     return 0;
 }

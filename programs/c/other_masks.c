@@ -1,11 +1,17 @@
 /* Signal masks that come otherwise than by sigprocmask: with a wait, with a thread, by `sigset`. A bad address
- * stays an error under each, and what `sigset` answers and holds is as ever. So it is where one of two threads with
- * the same mask opens it, and a third one ends meanwhile. */
+ * stays an error under each, and what `sigset` answers and holds is as ever.
+ *
+ *   old, new   one of two threads with the same mask opens it, and a third one ends meanwhile
+ *   timer      the thread of a timer, in which libc blocks signals
+ *   started    the program is started with the mask, and makes a thread before it opens it
+ *   beside     a handler opens its own mask while another thread has one
+ *   back       a handler opens its own mask, and returns to one that is not open */
 #include "log.h"
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 enum { RECORD = 50 };
 typedef void Handler(int);
@@ -80,11 +86,72 @@ static void one_of_two_opens(int new_one) {
     pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
 }
 
+static void in_timer(union sigval unused) {
+    (void)unused;
+    tries("in the thread of a timer"), write(go[1], "g", 1);
+}
+
+static void by_timer(void) {
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = in_timer};
+    struct itimerspec soon = {.it_value = {0, 1000000}};
+    timer_t timer;
+    char byte;
+    if (pipe(go) || timer_create(CLOCK_MONOTONIC, &event, &timer)) exit(2);
+    timer_settime(timer, 0, &soon, NULL), read(go[0], &byte, 1);
+}
+
+static void started(char **arguments) {
+    sigset_t now;
+    pthread_t heir;
+    sigprocmask(SIG_SETMASK, NULL, &now);
+    if (!sigismember(&now, SIGSEGV)) {
+        pthread_sigmask(SIG_BLOCK, &faults, NULL), execv("/proc/self/exe", arguments);
+        exit(2);
+    }
+    if (pipe(go)) exit(2);
+    pthread_create(&heir, NULL, inherits, NULL);
+    sigprocmask(SIG_UNBLOCK, &faults, NULL);
+    tries("open to all");
+    write(go[1], "g", 1), pthread_join(heir, NULL);
+}
+
+static void on_signal_opens(int number) { (void)number, pthread_sigmask(SIG_UNBLOCK, &faults, NULL); }
+
+static void *blocks(void *argument) {
+    char byte;
+    pthread_sigmask(SIG_BLOCK, &faults, NULL), write(end[1], "b", 1), read(go[0], &byte, 1);
+    tries("with a mask of its own");
+    return argument;
+}
+
+static void handler_opens(int beside) {
+    pthread_t other;
+    char byte;
+    struct sigaction action = {.sa_handler = on_signal_opens};
+    if (pipe(go) || pipe(end)) exit(2);
+    if (beside) {
+        action.sa_mask = faults;
+        pthread_create(&other, NULL, blocks, NULL), read(end[0], &byte, 1);
+    } else sigprocmask(SIG_BLOCK, &faults, NULL);
+    sigaction(SIGUSR1, &action, NULL), raise(SIGUSR1), raise(SIGUSR1);
+    if (!beside) tries("before"), raise(SIGUSR1);
+    tries("here");
+    if (beside) write(go[1], "g", 1), pthread_join(other, NULL);
+}
+
 int main(int count, char **arguments) {
     make_file("in", 100000);
-    in = open("in", O_RDONLY), out = open("out", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    in = open("in", O_RDONLY | O_CLOEXEC), out = open("out", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (count > 1) {
+        const char *way = arguments[1];
         sigemptyset(&faults), sigaddset(&faults, SIGSEGV), sigaddset(&faults, SIGBUS);
+        if (!strcmp(way, "timer")) by_timer();
+        if (!strcmp(way, "started")) started(arguments);
+        if (!strcmp(way, "beside") || !strcmp(way, "back")) handler_opens(way[1] == 'e');
+        if (log_length) {
+            log_out();
+            return 0;
+        }
         tries("open to all");
         one_of_two_opens(!strcmp(arguments[1], "new"));
         log_out();

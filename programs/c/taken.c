@@ -3,6 +3,7 @@
  *
  *   fifo, both       opened for writing, or for both
  *   again, vector    by a duplicate, or from several places
+ *   handed, owned    it was handed on to a child, or has an owner
  *   terminal         the second end of a pseudoterminal
  *   open             an open that waits for the one of the other end */
 #include "log.h"
@@ -100,6 +101,8 @@ int main(int count, char **arguments) {
     int file = open("count", O_RDONLY);
     int to = open(name, (strcmp(way, "both") ? O_WRONLY : O_RDWR) | O_NOCTTY);
     if (!strcmp(way, "again")) to = dup(to);
+    if (!strcmp(way, "handed")) status = system("true");
+    if (!strcmp(way, "owned")) fcntl(to, F_SETOWN, getpid());
     /* Few enough that they do not fill it. */
     for (int i = 0; i < 10; i++) write(to, "one of few", 10);
     for (int i = 0; i < 300; i++) count_now(file);

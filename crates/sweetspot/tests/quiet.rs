@@ -156,6 +156,29 @@ fn a_guard_that_is_stopped_leaves_no_window_as_it_was() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "nnnnnnnn\n");
 }
 
+/// It could wait for long: what it has stopped does nothing until it lets it.
+#[test]
+fn who_traces_a_program_waits_for_nothing_of_it() {
+    /// Without a wait for what is stopped there are some 5; with one there are 10 a stop, of some hundred in
+    /// the middle of flushes.
+    const WAITS_MAX: usize = 50;
+    let victim = Victim::of("traced");
+    let run = victim.place.sweetspot(&["run", "--buffer-size", "512", "--", &victim.program]);
+    let mut strace = Command::new("strace");
+    // Not of the program that is traced: that has a tracer already.
+    strace.args(["-e", "trace=futex", "-o", "trace"]).arg(run.get_program()).args(run.get_args());
+    strace.current_dir(victim.place.work()).env("SWEETSPOT_CACHE", victim.place.cache());
+    let Ok(ended) = strace.status() else {
+        test_start::skip("strace is not installed");
+        return;
+    };
+    assert!(ended.success());
+    let trace = fs::read_to_string(victim.place.work().join("trace")).unwrap();
+    let waits = trace.lines().filter(|line| line.contains("FUTEX_WAIT")).count();
+    assert!(waits < WAITS_MAX, "{waits} waits");
+    assert_eq!(victim.file().len(), 60_000);
+}
+
 /// The guard that holds the ledger which a program has mapped.
 fn guard_of(program: &str) -> Pid {
     let processes = || {

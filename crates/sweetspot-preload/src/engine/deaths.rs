@@ -198,8 +198,9 @@ pub fn sent(signal: i32, to: i32) {
     }
 }
 
-/// How long a process that has no memory any more may take to be dead, in milliseconds.
-const ENDING_MS_MAX: u64 = 5;
+/// How long a process that has no memory any more may take to be dead, in milliseconds: on a busy machine it waits for
+/// a processor in between.
+const ENDING_MS_MAX: u64 = 100;
 
 /// Whether a process that is not known to be dead has begun to end: then its locks may be free already.
 fn is_ending(process: i32) -> bool {

@@ -25,7 +25,10 @@
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 
 mod peek;
 mod seen;
@@ -142,7 +145,15 @@ pub fn install() {
     }
     arch::choose_copy(next::lookup);
     careful::handlers_are_seen();
+    put_all_in_front();
+}
+
+fn put_all_in_front() {
+    let mask = sys::change_signal_mask(libc::SIG_BLOCK, !signals::fault_set());
+    lock();
     covered().for_each(put_in_front);
+    LOCK.store(0, Relaxed);
+    sys::set_signal_mask(mask);
 }
 
 /// Whether handlers of ours stand in front of the program's also where nothing is buffered, but for the two.
@@ -155,11 +166,7 @@ pub fn begin_to_hear() {
     if HAS_LEFT.load(Relaxed) || HEARS.swap(true, Relaxed) || INSTALLED.load(Relaxed) {
         return;
     }
-    let mask = sys::change_signal_mask(libc::SIG_BLOCK, !signals::fault_set());
-    lock();
-    covered().for_each(put_in_front);
-    LOCK.store(0, Relaxed);
-    sys::set_signal_mask(mask);
+    put_all_in_front();
 }
 
 /// The signals for which a handler of ours stands in front where there is one of the program's, or always.
@@ -187,6 +194,8 @@ fn is_ours(action: &Action) -> bool {
 /// Puts our handler in front of what the kernel has now.
 #[unsafe(link_section = ".text.startup")]
 fn put_in_front(signal: c_int) {
+    // First: a thread that takes the handler away meanwhile sees it, or this sees that there is none.
+    FRONTED.fetch_or(set_of(signal), SeqCst);
     let Some(program) = kernel_action(signal, None) else { return };
     let is_handler = program.handler != libc::SIG_DFL && program.handler != libc::SIG_IGN;
     // A handler that is for one time is not there any more for a signal that is sent again.
@@ -198,10 +207,9 @@ fn put_in_front(signal: c_int) {
         return;
     }
     let is_fronted = is_handler || is_fault(signal);
-    match is_fronted {
-        true => FRONTED.fetch_or(set_of(signal), Relaxed),
-        false => FRONTED.fetch_and(!set_of(signal), Relaxed),
-    };
+    if !is_fronted {
+        FRONTED.fetch_and(!set_of(signal), Relaxed);
+    }
     if is_ours(&program) || !is_fronted {
         return;
     }
@@ -317,6 +325,14 @@ pub fn uncover_to_set(signal: c_int, handler: impl FnOnce() -> Option<u64>) -> U
     signals::asked(signal);
     signals::set_deferrable(signal, true);
     Uncovered::No
+}
+
+/// After a function that set a signal without that: whether another thread has put ours in front meanwhile, perhaps in
+/// front of what the program had before. Then it is to be set again.
+#[inline(always)]
+pub fn is_to_be_set_again(signal: c_int, uncovered: Uncovered) -> bool {
+    let is_fronted = || FRONTED.load(SeqCst) & set_of(signal) != 0 && !is_spawned_child();
+    uncovered == Uncovered::No && is_programs(signal) && is_fronted()
 }
 
 /// Before a function that sets or asks what a signal does: the kernel has the program's action.

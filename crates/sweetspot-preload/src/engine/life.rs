@@ -88,7 +88,8 @@ pub fn made(fd: i32) {
 pub fn fetched(pidfd: i32, fd: i32) {
     made(fd);
     deaths::descriptor_made();
-    if fd >= 0 && !process::under_seccomp() && !is_spawned_child() {
+    // The child of a vfork tells of itself, too: it may write there before it is another program.
+    if fd >= 0 && !process::under_seccomp() {
         others::fetched(pidfd, fd);
         changes::received(fd);
     }

@@ -13,7 +13,7 @@ use sweetspot_core::ledger::{
 use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting_of};
 
 use super::file::{self, Placement};
-use super::patience::Patience;
+use super::patience::{self, Patience};
 use super::spawns::is_filtered;
 use super::{entries, ledger, table};
 use crate::floor::clock::now_ms;
@@ -29,7 +29,7 @@ const BEGIN_MS_MAX: u64 = 1000;
 const QUICK_MS_MAX: u64 = 100;
 /// How long a process that was seen to be stopped in the middle of a flush may take for that, in
 /// milliseconds: it may have been let go on.
-const FLUSH_MS_MAX: u64 = 10;
+const FLUSH_MS_MAX: u64 = 2;
 
 /// Whether anything may wait in another process of the tree.
 pub fn any_waits(ledger: &Ledger) -> bool {
@@ -110,10 +110,13 @@ pub fn entries_of(ledger: &Ledger, index: usize) -> impl Iterator<Item = (usize,
 
 /// Whether the kernel says of a process that it is stopped, or gone.
 pub fn is_stopped(process: u32) -> bool {
-    const STATE: usize = 3;
-    let mut buffer = [0; 1024];
-    let text = proc::stat_of(process as i32, &mut buffer);
-    text.is_none_or(|text| matches!(proc::stat_field(text, STATE), Some(b"T" | b"t")))
+    patience::state_of(process).is_none_or(|state| matches!(state, b'T' | b't'))
+}
+
+/// Whether this process traces another one, and has stopped it: it goes on when this one lets it.
+fn has_stopped(process: u32) -> bool {
+    patience::state_of(process) == Some(b't')
+        && proc::tracer_of(process as i32).and_then(proc::leader_of) == Some(sys::process_id())
 }
 
 /// Waits until the guard has finished a process that is known to end: what it left is written, and its
@@ -457,6 +460,9 @@ fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), patience
             Owner::Returned => return,
             Owner::Program => {
                 worker = ledger.slots[index].pid.load(SeqCst);
+                if has_stopped(worker) {
+                    return;
+                }
                 if is_stopped(worker) { FLUSH_MS_MAX } else { FINISH_MS_MAX }
             }
             Owner::Guard => FINISH_MS_MAX,

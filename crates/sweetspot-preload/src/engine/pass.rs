@@ -261,8 +261,16 @@ impl Pass {
         file.count(also.0, also.1);
     }
 
+    /// After a read or a write: what windows have to ask again for.
+    fn is_news(self, known: Option<&OpenFile>) {
+        match self.kind {
+            Kind::Read | Kind::ReadAt => acquire_point(),
+            Kind::Write | Kind::WriteAt => inodes::written(known),
+            _ => {}
+        }
+    }
+
     fn learn_all(self, answer: isize) {
-        let Some(word) = file::learning_word(self.fd) else { return };
         let known = file::open_file(self.fd).map(|(file, _)| file);
         let done = answer.max(0) as u64;
         let reads = matches!(self.kind, Kind::Read | Kind::ReadAt);
@@ -270,6 +278,11 @@ impl Pass {
         if writes {
             space::written_through(done);
         }
+        let Some(word) = file::learning_word(self.fd) else {
+            // It passes through for good, by now at least: nothing is learned, but what was written is news.
+            self.is_news(known);
+            return;
+        };
         let jumps = self.remember_position(answer);
         let (mut earned_window, mut earned_more) = (false, false);
         loop {
@@ -306,11 +319,7 @@ impl Pass {
                 transition::list(self.fd, file, self.why_passed_through());
             }
         }
-        if reads {
-            acquire_point();
-        } else if writes {
-            inodes::written(known);
-        }
+        self.is_news(known);
         if earned_window {
             transition::open_window(self.fd);
         } else if earned_more {

@@ -46,7 +46,8 @@ fn is_busy(process: u32) -> bool {
     matches!(state_of(process), Some(b'R' | b'D'))
 }
 
-fn state_of(process: u32) -> Option<u8> {
+/// As `/proc/PID/stat` has it.
+pub fn state_of(process: u32) -> Option<u8> {
     const STATE: usize = 3;
     let mut buffer = [0; 1024];
     let text = proc::stat_of(process as i32, &mut buffer)?;

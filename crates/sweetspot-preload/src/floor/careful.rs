@@ -16,8 +16,7 @@ use crate::floor::atomic::single_threaded;
 use crate::floor::next::Next;
 use crate::floor::{clock, signals, sys};
 
-/// Why care is needed: bits, and above them two counts. One word, so that no count of one thread is lost beside a
-/// change by another.
+/// Why care is needed: bits, and above them how many threads are in `BLOCKING`.
 #[unsafe(link_section = ".data")]
 static REASONS: AtomicU64 = AtomicU64::new(0);
 /// Threads were cancelled and may not have noticed yet.
@@ -27,11 +26,12 @@ const SEEN_BLOCKED: u64 = 2;
 /// One of several threads may have blocked them unseen, or has the mask of the one that made it: nothing tells when that
 /// ends.
 const FOR_GOOD: u64 = 4;
-/// One of the threads that have blocked them and not unblocked them since.
-const MASKED: u64 = 1 << 8;
-const ALL_MASKED: u64 = HANDLED - MASKED;
-/// One of the threads of `HANDLING`.
-const HANDLED: u64 = 1 << 32;
+/// One of the threads of `BLOCKING`.
+const BLOCKED: u64 = 1 << 8;
+
+/// Threads that have blocked the signals of faults, or run, or have run, a handler whose mask does: their thread
+/// pointers, 0 where the place is free.
+static BLOCKING: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 
 /// Whether each call must take the slow path.
 #[inline(always)]
@@ -52,14 +52,16 @@ static MASKS_COME_BACK: AtomicBool = AtomicBool::new(false);
 #[cold]
 #[inline(never)]
 fn ask_whether_blocked() -> bool {
-    let reasons = REASONS.load(Relaxed);
     if blocks(sys::change_signal_mask(libc::SIG_BLOCK, 0)) {
         return true;
     }
-    if !handler_has_ended() && single_threaded() && !MASKS_COME_BACK.load(Relaxed) {
-        // Not any more; of several threads another one may have blocked them.
-        let left = reasons & !(SEEN_BLOCKED | ALL_MASKED);
-        let _ = REASONS.compare_exchange(reasons, left, Relaxed, Relaxed);
+    // Not any more; of several threads another one may have blocked them.
+    match single_threaded() && !MASKS_COME_BACK.load(Relaxed) {
+        true => {
+            REASONS.fetch_and(!SEEN_BLOCKED, Relaxed);
+            unblocked(|_| true);
+        }
+        false => unblocked_here(),
     }
     false
 }
@@ -103,15 +105,26 @@ pub fn thread_begins_with(mask: u64) {
     }
 }
 
+/// Whether the mask with which the program was started is no matter any more.
+#[unsafe(link_section = ".data")]
+static FIRST_MASK_IS_KNOWN: AtomicBool = AtomicBool::new(false);
+
 /// A thread is about to be made, with the mask of this one.
 pub fn making_thread() {
-    if faults_are_blocked() {
+    let is_known = FIRST_MASK_IS_KNOWN.load(Relaxed) || FIRST_MASK_IS_KNOWN.swap(true, Relaxed);
+    if if is_known { faults_are_blocked() } else { ask_whether_blocked() } {
         begin(FOR_GOOD);
     }
 }
 
+/// libc is about to make threads in which it blocks signals by itself.
+pub fn libc_makes_threads() {
+    begin(FOR_GOOD);
+}
+
 /// From here on it is seen which handlers begin.
 pub fn handlers_are_seen() {
+    FIRST_MASK_IS_KNOWN.store(true, Relaxed);
     let mask = sys::change_signal_mask(libc::SIG_BLOCK, 0);
     if !blocks(mask) && is_needed() {
         // Perhaps in a handler already.
@@ -123,7 +136,7 @@ pub fn handlers_are_seen() {
 /// Whether a change of the signal mask by `sigprocmask` with these arguments may be one that counts here,
 /// whatever the mask is.
 pub fn concerns(how: c_int, set: u64) -> bool {
-    let counts = || REASONS.load(Relaxed) >= MASKED;
+    let counts = || REASONS.load(Relaxed) >= BLOCKED;
     match how {
         libc::SIG_UNBLOCK => blocks(set) && counts(),
         libc::SIG_SETMASK => blocks(set) || counts(),
@@ -134,63 +147,57 @@ pub fn concerns(how: c_int, set: u64) -> bool {
 /// The signal mask of this thread is about to change.
 pub fn mask_changing(change: MaskChange) {
     match (blocks(change.now), blocks(change.after)) {
-        (false, true) => {
-            handler_has_ended();
-            REASONS.fetch_add(MASKED, Relaxed);
-            end_short_way();
-        }
-        // It was a handler's own mask.
-        (true, false) if handler_has_ended() => {}
-        (true, false) => {
-            let less = |now: u64| (now & ALL_MASKED != 0).then(|| now - MASKED);
-            let _ = REASONS.fetch_update(Relaxed, Relaxed, less);
-        }
+        (false, true) => blocked_here(),
+        (true, false) => unblocked_here(),
         _ => {}
     }
 }
-
-/// Threads that run, or have run, a handler whose mask blocks signals of faults, which their own does not: their
-/// thread pointers, 0 where the place is free.
-static HANDLING: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
 /// A handler begins with one mask, and returns to another.
 pub fn handler_begins(mask: u64, returns_to: u64) {
     match (blocks(mask), blocks(returns_to)) {
         (false, true) => MASKS_COME_BACK.store(true, Relaxed),
-        (true, false) => handler_blocks(),
+        (true, false) => blocked_here(),
         // What it unblocks is blocked again when it returns.
-        (true, true) if !single_threaded() => begin(FOR_GOOD),
-        _ => {}
+        (true, true) => begin(FOR_GOOD),
+        (false, false) => {}
     }
 }
 
-fn handler_blocks() {
+fn blocked_here() {
     let me = sys::thread_pointer();
-    if HANDLING.iter().any(|place| place.load(Relaxed) == me) {
+    if BLOCKING.iter().any(|place| place.load(Relaxed) == me) {
         return;
     }
     let take = |place: &&AtomicU64| place.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
-    match HANDLING.iter().find(take) {
+    match BLOCKING.iter().find(take) {
         Some(_) => {
-            REASONS.fetch_add(HANDLED, Relaxed);
+            REASONS.fetch_add(BLOCKED, Relaxed);
             end_short_way();
         }
         None => begin(FOR_GOOD),
     }
 }
 
-/// This thread has nothing blocked any more, or is about to; whether it was in such a handler.
-fn handler_has_ended() -> bool {
-    if REASONS.load(Relaxed) < HANDLED {
-        return false;
+/// This thread has nothing blocked any more, or is about to.
+fn unblocked_here() {
+    if REASONS.load(Relaxed) >= BLOCKED {
+        let me = sys::thread_pointer();
+        unblocked(|thread| thread == me);
     }
-    let me = sys::thread_pointer();
-    let leave = |place: &AtomicU64| place.compare_exchange(me, 0, Relaxed, Relaxed).is_ok();
-    let was_in = HANDLING.iter().any(leave);
-    if was_in {
-        REASONS.fetch_sub(HANDLED, Relaxed);
+}
+
+/// The threads of which that is so have nothing blocked any more.
+fn unblocked(is_so: impl Fn(u64) -> bool) {
+    for place in &BLOCKING {
+        let thread = place.load(Relaxed);
+        if thread != 0
+            && is_so(thread)
+            && place.compare_exchange(thread, 0, Relaxed, Relaxed).is_ok()
+        {
+            REASONS.fetch_sub(BLOCKED, Relaxed);
+        }
     }
-    was_in
 }
 
 /// Threads that can be to be cancelled at the same time; with more, each call is a cancellation point.

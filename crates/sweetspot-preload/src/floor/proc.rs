@@ -105,6 +105,13 @@ pub fn leader_of(thread: i32) -> Option<i32> {
     i32::try_from(process).ok().filter(|process| *process != 0)
 }
 
+/// The thread that traces a process.
+pub fn tracer_of(process: i32) -> Option<i32> {
+    let path = name(b"/proc/", process, b"/status");
+    let thread = number_in(CStr::from_bytes_until_nul(&path).ok()?, b"TracerPid:\t")?;
+    i32::try_from(thread).ok().filter(|thread| *thread != 0)
+}
+
 /// The process, or the thread, that a pidfd stands for.
 pub fn process_behind(pidfd: i32) -> Option<i32> {
     let path = name(b"/proc/thread-self/fdinfo/", pidfd, b"");

@@ -121,6 +121,14 @@ old_masks! {
     fn sigrelse(signal: c_int) -> c_int;
 }
 
+#[cold]
+#[inline(never)]
+fn set_again<R>(signal: c_int, set: impl FnOnce() -> R) {
+    let uncovered = handlers::uncover(signal);
+    set();
+    ending::cover(uncovered);
+}
+
 /// Functions that set or ask what a signal does; their first argument is the signal.
 macro_rules! dispositions {
     ($(
@@ -131,6 +139,9 @@ macro_rules! dispositions {
             let uncovered = handlers::uncover($signal);
             let answer = next($signal $(, $arg)*);
             ending::cover(uncovered);
+            if handlers::is_to_be_set_again($signal, uncovered) {
+                set_again($signal, || next($signal $(, $arg)*));
+            }
             answer
         }
     })*};
@@ -164,6 +175,9 @@ macro_rules! actions {
             if answer == 0 && uncovered == Uncovered::No {
                 // Another thread may have set a handler meanwhile.
                 handlers::show(signal, old);
+            }
+            if answer == 0 && handlers::is_to_be_set_again(signal, uncovered) {
+                set_again(signal, || next(signal, new, core::ptr::null_mut()));
             }
             answer
         }

@@ -5,9 +5,11 @@
 use core::ffi::c_int;
 
 use super::Pointer;
+use crate::engine::Pass;
 use crate::engine::deaths;
 use crate::engine::entries::before_threads;
-use crate::floor::aside;
+use crate::engine::handlers;
+use crate::floor::{aside, careful};
 use crate::front::dispatch;
 
 macro_rules! makes_threads {
@@ -38,8 +40,17 @@ macro_rules! may_tell_in_a_thread {
     })*};
 }
 may_tell_in_a_thread! {
-    fn timer_create(clock: c_int, event: Pointer, into: Pointer), dispatch::public_sync_point();
+    fn timer_create(clock: c_int, event: Pointer, into: Pointer), before_timer(event);
     fn getaddrinfo_a(mode: c_int, list: Pointer, count: c_int, event: Pointer), dispatch::pass_through();
+}
+
+/// In the thread of a timer the signals stay blocked that libc blocks before it makes it.
+fn before_timer(event: Pointer) -> Pass {
+    let notify = |event: libc::sigevent| event.sigev_notify == libc::SIGEV_THREAD;
+    if handlers::glance(event.cast()).is_some_and(notify) {
+        careful::libc_makes_threads();
+    }
+    dispatch::public_sync_point()
 }
 
 hook! {

@@ -752,9 +752,24 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a program that another one traces",
+        build: &[C("traced")],
+        command: "$RUN $BIN/c/traced",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "what a process has written by a descriptor that was handed on",
+        build: &[C("own_writes")],
+        command: "for way in none fork system popen spawn owner signal sent; do $RUN $BIN/c/own_writes $way; \
+                  $RUN $BIN/c/own_writes $way appends; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what others did before they took what was written",
         build: &[C("taken")],
-        command: "for way in fifo both again vector terminal open; do $RUN $BIN/c/taken $way; done",
+        command: "for way in fifo both again vector handed owned terminal open; do $RUN $BIN/c/taken $way; done",
         ..DEFAULT
     },
     Case {
@@ -857,7 +872,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "signal masks that come with a wait, a thread or sigset",
         build: &[C("other_masks")],
-        command: "for way in '' old new; do $RUN $BIN/c/other_masks $way; done",
+        command: "for way in '' old new timer started beside back; do $RUN $BIN/c/other_masks $way; done",
         ..DEFAULT
     },
     Case {
