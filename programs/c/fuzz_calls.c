@@ -1,12 +1,13 @@
 /* A random program of calls on a few files, from a seed: reads, writes and seeks of every spelling,
  * descriptors made and dropped, sizes changed, names moved. Everything that a call returns is said.
- * Usage: fuzz_calls SEED CALLS [sequential|mixed|wild|appending|outside|input|company]
+ * Usage: fuzz_calls SEED CALLS [sequential|mixed|wild|appending|outside|input|company|handed]
  * `outside` expects a file as descriptor 0, open for both, and `input` one that is open for reading. */
 #include "log.h"
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 #define FDS 6
 #define FILES 3
@@ -70,6 +71,30 @@ static void vectors(int fd, long kind) {
     else n = pwritev2(fd, parts, (int)count, random_below(2) ? at : -1, 0);
     say("vector %ld of %ld at %ld: %ld errno %d %lx\n", kind, total, at, n, n < 0 ? errno : 0,
         n > 0 ? hash_of(bytes, (size_t)n) : 0);
+}
+
+/* Reads by one descriptor what another one, of the same file unless that has changed, has just written there. */
+static void reread(void) {
+    long file = random_below(FILES), is_second = random_below(2), at = random_below(100) * 40, length = size_small() + 1;
+    int writes = fds[is_second ? file + FILES : file], reads = fds[is_second ? file : file + FILES];
+    struct iovec parts[2] = {{bytes, 1}, {bytes + 1, (size_t)length - 1}};
+    long before = pread(reads, bytes, 40, at), way = random_below(4), n;
+    unsigned long hash = hash_of(bytes, before > 0 ? (size_t)before : 0);
+    pattern(bytes, length, at + length);
+    if (way == 0) n = write(writes, bytes, (size_t)length);
+    else if (way == 1) n = writev(writes, parts, 2);
+    else if (way == 2) n = pwritev(writes, parts, 2, at);
+    else n = pwrite(writes, bytes, (size_t)length, at);
+    long after = pread(reads, bytes, 80, at);
+    say("reread %ld at %ld: %ld, %ld, %ld, %lx %lx\n", way, at, before, n, after, hash,
+        hash_of(bytes, after > 0 ? (size_t)after : 0));
+}
+
+/* From here on others may have what is open so far. */
+static void hand_on(void) {
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, NULL, 0);
 }
 
 #include "fuzz_company.h"
@@ -243,8 +268,11 @@ int main(int argc, char **argv) {
     for (int i = 0; i < FILES; i++) make_file(names[i], 5000 + 7000 * i);
     int appends = argc > 3 && !strcmp(argv[3], "appending");
     int outside = argc > 3 && !strcmp(argv[3], "outside");
+    int handed = argc > 3 && !strcmp(argv[3], "handed");
     if (appends || outside) wildness = 24;
+    if (handed) wildness = 20;
     for (int i = 0; i < FDS; i++) {
+        if (handed && i == FILES) hand_on();
         int flags = i < FILES ? O_RDWR : appends ? O_RDWR | O_APPEND : O_RDONLY;
         /* Twice, so that two numbers mean one description that nobody saw being made. */
         int is_given = i > 3 && (outside || (input && (i == 4 || random_below(2))));
@@ -254,6 +282,7 @@ int main(int argc, char **argv) {
     for (long i = 0; i < calls; i++) {
         say("%ld ", i);
         if (is_in_company && random_below(3) == 0) in_company();
+        else if (handed && random_below(3) == 0) reread();
         else one_call(wildness);
         /* A file that is streamed to its end is set back, so that reads find something. */
         if (random_below(6) == 0) {

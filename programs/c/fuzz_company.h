@@ -8,7 +8,6 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 static void one_call(long wildness);
 extern char **environ;

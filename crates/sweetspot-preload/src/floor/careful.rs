@@ -7,7 +7,7 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{
-    AtomicBool, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
     fence,
 };
@@ -16,7 +16,8 @@ use crate::floor::atomic::single_threaded;
 use crate::floor::next::Next;
 use crate::floor::{clock, signals, sys};
 
-/// Why care is needed: bits, and above them how many threads are in `BLOCKING`.
+/// Why care is needed: bits, and above them two counts. One word, so that no count of one thread is lost beside a
+/// change by another.
 #[unsafe(link_section = ".data")]
 static REASONS: AtomicU64 = AtomicU64::new(0);
 /// Threads were cancelled and may not have noticed yet.
@@ -26,12 +27,78 @@ const SEEN_BLOCKED: u64 = 2;
 /// One of several threads may have blocked them unseen, or has the mask of the one that made it: nothing tells when that
 /// ends.
 const FOR_GOOD: u64 = 4;
-/// One of the threads of `BLOCKING`.
-const BLOCKED: u64 = 1 << 8;
+/// One of the threads of `MASKED`.
+const ONE_MASKED: u64 = 1 << 8;
+/// One of the threads of `HANDLING`.
+const ONE_HANDLING: u64 = 1 << 32;
 
-/// Threads that have blocked the signals of faults, or run, or have run, a handler whose mask does: their thread
-/// pointers, 0 where the place is free.
-static BLOCKING: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
+const THREADS_MAX: usize = 16;
+
+/// A few threads, each in a place that only itself takes and leaves.
+struct Threads {
+    /// What one of them adds to `REASONS`.
+    each: u64,
+    /// Their thread pointers, 0 where the place is free.
+    places: [AtomicU64; THREADS_MAX],
+    /// How often each has entered and not left.
+    times: [AtomicU32; THREADS_MAX],
+}
+
+/// Threads that have blocked the signals of faults and not unblocked them since.
+static MASKED: Threads = Threads::new(ONE_MASKED);
+/// Threads that run, or have run, a handler whose mask blocks signals of faults, which their own does not.
+static HANDLING: Threads = Threads::new(ONE_HANDLING);
+
+impl Threads {
+    const fn new(each: u64) -> Threads {
+        Threads {
+            each,
+            places: [const { AtomicU64::new(0) }; THREADS_MAX],
+            times: [const { AtomicU32::new(0) }; THREADS_MAX],
+        }
+    }
+
+    /// The place of this thread.
+    fn mine(&self) -> Option<usize> {
+        let me = sys::thread_pointer();
+        self.places.iter().position(|place| place.load(Relaxed) == me)
+    }
+
+    fn enter(&self) {
+        let me = sys::thread_pointer();
+        let take = |place: &AtomicU64| place.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
+        if let Some(index) = self.mine() {
+            self.times[index].fetch_add(1, Relaxed);
+        } else if let Some(index) = self.places.iter().position(take) {
+            self.times[index].store(1, Relaxed);
+            REASONS.fetch_add(self.each, Relaxed);
+            end_short_way();
+        } else {
+            begin(FOR_GOOD);
+        }
+    }
+
+    /// Whether this thread had entered.
+    fn leave(&self) -> bool {
+        let mine = if self.is_empty() { None } else { self.mine() };
+        if let Some(index) = mine
+            && self.times[index].fetch_sub(1, Relaxed) == 1
+        {
+            self.free(index);
+        }
+        mine.is_some()
+    }
+
+    fn free(&self, index: usize) {
+        if self.places[index].swap(0, Relaxed) != 0 {
+            REASONS.fetch_sub(self.each, Relaxed);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        REASONS.load(Relaxed) < self.each
+    }
+}
 
 /// Whether each call must take the slow path.
 #[inline(always)]
@@ -55,13 +122,10 @@ fn ask_whether_blocked() -> bool {
     if blocks(sys::change_signal_mask(libc::SIG_BLOCK, 0)) {
         return true;
     }
-    // Not any more; of several threads another one may have blocked them.
-    match single_threaded() && !MASKS_COME_BACK.load(Relaxed) {
-        true => {
-            REASONS.fetch_and(!SEEN_BLOCKED, Relaxed);
-            unblocked(|_| true);
-        }
-        false => unblocked_here(),
+    if !HANDLING.leave() && single_threaded() && !MASKS_COME_BACK.load(Relaxed) {
+        // Not any more; of several threads another one may have blocked them.
+        REASONS.fetch_and(!SEEN_BLOCKED, Relaxed);
+        (0..THREADS_MAX).for_each(|index| MASKED.free(index));
     }
     false
 }
@@ -136,7 +200,7 @@ pub fn handlers_are_seen() {
 /// Whether a change of the signal mask by `sigprocmask` with these arguments may be one that counts here,
 /// whatever the mask is.
 pub fn concerns(how: c_int, set: u64) -> bool {
-    let counts = || REASONS.load(Relaxed) >= BLOCKED;
+    let counts = || !MASKED.is_empty();
     match how {
         libc::SIG_UNBLOCK => blocks(set) && counts(),
         libc::SIG_SETMASK => blocks(set) || counts(),
@@ -146,9 +210,16 @@ pub fn concerns(how: c_int, set: u64) -> bool {
 
 /// The signal mask of this thread is about to change.
 pub fn mask_changing(change: MaskChange) {
+    let had_handler = || HANDLING.leave();
     match (blocks(change.now), blocks(change.after)) {
-        (false, true) => blocked_here(),
-        (true, false) => unblocked_here(),
+        (false, true) => {
+            had_handler();
+            MASKED.enter();
+        }
+        // Else it was a handler's own mask.
+        (true, false) if !had_handler() => {
+            MASKED.leave();
+        }
         _ => {}
     }
 }
@@ -157,46 +228,10 @@ pub fn mask_changing(change: MaskChange) {
 pub fn handler_begins(mask: u64, returns_to: u64) {
     match (blocks(mask), blocks(returns_to)) {
         (false, true) => MASKS_COME_BACK.store(true, Relaxed),
-        (true, false) => blocked_here(),
+        (true, false) if HANDLING.mine().is_none() => HANDLING.enter(),
         // What it unblocks is blocked again when it returns.
         (true, true) => begin(FOR_GOOD),
-        (false, false) => {}
-    }
-}
-
-fn blocked_here() {
-    let me = sys::thread_pointer();
-    if BLOCKING.iter().any(|place| place.load(Relaxed) == me) {
-        return;
-    }
-    let take = |place: &&AtomicU64| place.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
-    match BLOCKING.iter().find(take) {
-        Some(_) => {
-            REASONS.fetch_add(BLOCKED, Relaxed);
-            end_short_way();
-        }
-        None => begin(FOR_GOOD),
-    }
-}
-
-/// This thread has nothing blocked any more, or is about to.
-fn unblocked_here() {
-    if REASONS.load(Relaxed) >= BLOCKED {
-        let me = sys::thread_pointer();
-        unblocked(|thread| thread == me);
-    }
-}
-
-/// The threads of which that is so have nothing blocked any more.
-fn unblocked(is_so: impl Fn(u64) -> bool) {
-    for place in &BLOCKING {
-        let thread = place.load(Relaxed);
-        if thread != 0
-            && is_so(thread)
-            && place.compare_exchange(thread, 0, Relaxed, Relaxed).is_ok()
-        {
-            REASONS.fetch_sub(BLOCKED, Relaxed);
-        }
+        _ => {}
     }
 }
 

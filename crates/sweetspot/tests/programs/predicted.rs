@@ -41,6 +41,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c_errors", "vectors"),
     ("c_fuzz", "appending"),
     ("c_fuzz", "company"),
+    ("c_fuzz", "handed"),
     ("c_fuzz", "mixed"),
     ("c_fuzz", "seeds that once differed"),
     ("c_fuzz", "streams"),

@@ -23,6 +23,7 @@ const KINDS: &[(&str, u64)] = &[
     ("outside", 300),
     ("input", 200),
     ("company", 200),
+    ("handed", 300),
 ];
 /// A program that takes longer hangs, unless the machine is said to be slow.
 const LIFE_MAX: Duration = Duration::from_secs(20);

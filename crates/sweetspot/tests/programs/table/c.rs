@@ -154,6 +154,13 @@ pub const FUZZ: &[Case] = &[
     },
     Case {
         group: "c_fuzz",
+        name: "handed",
+        build: &[C("fuzz_calls")],
+        command: "for seed in 71 72 73 74 75 103; do $RUN $BIN/c/fuzz_calls $seed 300 handed; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_fuzz",
         // The end of a file asked past pending bytes of another description, a vector read past
         // pending bytes, appending set on a description whose writes wait.
         name: "seeds that once differed",
