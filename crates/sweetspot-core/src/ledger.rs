@@ -48,7 +48,7 @@ use crate::cost::Cost;
 use crate::openers::{Openers, Sent};
 
 /// First eight bytes of a ledger; the last digits are the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot09");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swspot10");
 /// Processes of one tree that can have pending bytes at the same time.
 pub const SLOTS_MAX: usize = 512;
 /// Files, over all processes, that the summary can tell apart; later ones share the last record.
@@ -103,6 +103,8 @@ pub struct Header {
     pub asks: AtomicU32,
     /// 1 while the guard sleeps on `asks` (so that most asks need no system call).
     pub guard_naps: AtomicU32,
+    /// 1 since somebody has waited in vain for a guard that is stopped. It takes it back when it goes on.
+    pub guard_is_late: AtomicU32,
     /// Processes that loaded the library.
     pub processes: AtomicU32,
     /// File records handed out (may run past [`FILES_MAX`]).

@@ -105,6 +105,9 @@ impl Handles {
                 sys::futex_wait(&header.asks, asks, self.nap());
             }
             header.guard_naps.store(0, SeqCst);
+            if header.guard_is_late.load(SeqCst) != 0 {
+                header.guard_is_late.store(0, SeqCst);
+            }
             self.advance_clock();
             self.look_for_deaths()?;
         }

@@ -10,7 +10,7 @@
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::process::under_seccomp;
-use super::{ledger, others};
+use super::{ledger, others, patience};
 use crate::floor::backoff::Backoff;
 use crate::floor::clock::now_ms;
 use crate::floor::sys::{self, Life};
@@ -191,7 +191,7 @@ pub fn sent(signal: i32, to: i32) {
             continue;
         }
         let mut backoff = Backoff::default();
-        while !others::is_stopped(process) && now_ms().saturating_sub(begun_ms) < STOP_MS_MAX {
+        while !patience::is_stopped(process) && now_ms().saturating_sub(begun_ms) < STOP_MS_MAX {
             backoff.wait();
         }
         others::write_out(ledger, index);

@@ -13,7 +13,7 @@ use sweetspot_core::ledger::{
 use sweetspot_core::pending::{Owner, generation_of, length_of, owner_of, waiting_of};
 
 use super::file::{self, Placement};
-use super::patience::{self, Patience};
+use super::patience::{self, Patience, is_stopped};
 use super::spawns::is_filtered;
 use super::{entries, ledger, table};
 use crate::floor::clock::now_ms;
@@ -92,7 +92,7 @@ pub fn write_all_out(ledger: &Ledger) {
 
 /// The same, without waiting long for all of them.
 pub fn write_all_out_quickly(ledger: &Ledger) {
-    let mut patience = Patience::new(QUICK_MS_MAX);
+    let mut patience = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
     waiting(ledger).for_each(|(index, _)| write_out_within(ledger, index, &mut patience));
 }
 
@@ -108,11 +108,6 @@ pub fn entries_of(ledger: &Ledger, index: usize) -> impl Iterator<Item = (usize,
     entries.filter(move |(_, entry)| entry.slot.load(SeqCst) as usize == index)
 }
 
-/// Whether the kernel says of a process that it is stopped, or gone.
-pub fn is_stopped(process: u32) -> bool {
-    patience::state_of(process).is_none_or(|state| matches!(state, b'T' | b't'))
-}
-
 /// Whether this process traces another one, and has stopped it: it goes on when this one lets it.
 fn has_stopped(process: u32) -> bool {
     patience::state_of(process) == Some(b't')
@@ -122,15 +117,15 @@ fn has_stopped(process: u32) -> bool {
 /// Waits until the guard has finished a process that is known to end: what it left is written, and its
 /// files are free.
 pub fn wait_until_finished(ledger: &Ledger, process: u32) {
-    let mut until_written = Patience::new(FINISH_MS_MAX);
-    let mut until_free = Patience::new(QUICK_MS_MAX);
+    let mut until_written = Patience::with_guard(&ledger.header, FINISH_MS_MAX);
+    let mut until_free = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
     while let Some((index, slot)) = slot_of(ledger, process) {
         let done = slot.done.load(SeqCst);
         let is_pending = |entry: &Entry| waiting_of(entry.word.load(SeqCst)) > 0;
         let any =
             |is_it: fn(&Entry) -> bool| entries_of(ledger, index).any(|(_, entry)| is_it(entry));
         let goes_on = if any(is_pending) {
-            until_free = Patience::new(QUICK_MS_MAX);
+            until_free = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
             may_go_on(ledger, &mut until_written)
         } else {
             any(is_seen_to) && may_go_on(ledger, &mut until_free)
@@ -145,7 +140,7 @@ pub fn wait_until_finished(ledger: &Ledger, process: u32) {
 
 /// The guard frees the slot of a dead process first, and then closes what it held.
 fn wait_until_let_go(ledger: &Ledger) {
-    let mut patience = Patience::new(QUICK_MS_MAX);
+    let mut patience = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
     while let Some((entry, given_back)) = let_go(ledger)
         && may_go_on(ledger, &mut patience)
     {
@@ -308,7 +303,7 @@ pub fn reading(ledger: &Ledger, fd: i32) {
 /// Has the guard write what waits in processes that have something waiting for a file, without waiting long.
 fn write_inode_out(ledger: &Ledger, device: u64, inode: u64) {
     let own = entries::slot() as usize;
-    let mut patience = Patience::new(QUICK_MS_MAX);
+    let mut patience = Patience::with_guard(&ledger.header, QUICK_MS_MAX);
     for entry in used(ledger) {
         let index = entry.slot.load(SeqCst) as usize;
         let is_it = (entry.device.load(SeqCst), entry.inode.load(SeqCst)) == (device, inode);
@@ -451,6 +446,7 @@ fn waiting_from(ledger: &Ledger, index: usize, from: usize) -> Option<(usize, u6
 fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), patience: &mut Patience) {
     let Some(entry) = ledger.entries().get(entry) else { return };
     let begun_ms = now_ms();
+    let mut to_begin = Patience::with_guard(&ledger.header, BEGIN_MS_MAX);
     while entries::is_guard_alive(ledger) {
         let given_back = entry.given_back.load(SeqCst);
         let word = entry.word.load(SeqCst);
@@ -470,9 +466,10 @@ fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), patience
                 ledger.header.take_bits[index / 64].fetch_or(1 << (index % 64), SeqCst);
                 entries::wake_guard(ledger);
                 // One that is only busy with many processes begins in the end.
-                let is_late = now_ms().saturating_sub(begun_ms) >= BEGIN_MS_MAX;
-                let is_busy = is_late && !is_stopped(entries::guard_thread(ledger));
-                if is_busy { FINISH_MS_MAX } else { BEGIN_MS_MAX }
+                match to_begin.lasts(worker) || !is_stopped(worker) {
+                    true => FINISH_MS_MAX,
+                    false => return,
+                }
             }
         };
         let is_late = now_ms().saturating_sub(begun_ms) > ms_max;

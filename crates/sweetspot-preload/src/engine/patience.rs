@@ -5,26 +5,44 @@
 //! of many processes on a busy machine, one that waits for a disk has a slow disk, and what a program must not see
 //! meanwhile it would see. The same is so of the program that writes by itself what is waited for.
 
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use sweetspot_core::ledger::Header;
+
 use crate::floor::clock::now_ms;
 use crate::floor::proc;
 
 /// Who runs, or would if it came to it or its disk were faster, is waited for up to here, in milliseconds.
 const BUSY_MS_MAX: u64 = 10_000;
 
+/// So long is waited for a guard that is stopped and has been waited for in vain, in milliseconds.
+const LATE_MS_MAX: u64 = 10;
+
 /// What is left of a wait.
-pub struct Patience {
+pub struct Patience<'a> {
     /// Since when nobody was seen to run.
     since_ms: u64,
     ms_max: u64,
     /// At this time it ends, whatever anybody does.
     until_ms: u64,
+    /// Where it is said that it was in vain.
+    late: Option<&'a AtomicU32>,
 }
 
-impl Patience {
+impl<'a> Patience<'a> {
     /// For one who does nothing for `ms_max` milliseconds.
-    pub fn new(ms_max: u64) -> Patience {
+    pub fn new(ms_max: u64) -> Patience<'a> {
         let now_ms = now_ms();
-        Patience { since_ms: now_ms, ms_max, until_ms: now_ms.saturating_add(BUSY_MS_MAX) }
+        let until_ms = now_ms.saturating_add(BUSY_MS_MAX);
+        Patience { since_ms: now_ms, ms_max, until_ms, late: None }
+    }
+
+    /// The same for a guard. Once one that is stopped was waited for in vain, everybody waits less until it goes on:
+    /// a tree of many processes would be held up by each of them.
+    pub fn with_guard(header: &'a Header, ms_max: u64) -> Patience<'a> {
+        let late = &header.guard_is_late;
+        let ms_max = if late.load(Relaxed) != 0 { ms_max.min(LATE_MS_MAX) } else { ms_max };
+        Patience { late: Some(late), ..Patience::new(ms_max) }
     }
 
     /// Whether this process (or thread) is worth waiting for.
@@ -37,8 +55,20 @@ impl Patience {
             self.since_ms = now_ms;
             return true;
         }
+        // 0: it has no number here.
+        if let Some(late) = self.late
+            && process != 0
+            && is_stopped(process)
+        {
+            late.store(1, Relaxed);
+        }
         false
     }
+}
+
+/// Whether the kernel says of a process that it is stopped, or gone.
+pub fn is_stopped(process: u32) -> bool {
+    state_of(process).is_none_or(|state| matches!(state, b'T' | b't'))
 }
 
 /// Whether the kernel says that it runs, or waits for nothing but a processor or a disk.

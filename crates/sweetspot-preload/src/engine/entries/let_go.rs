@@ -99,13 +99,13 @@ const GIVE_BACK_MS_MAX: u64 = 1000;
 /// Waits until the guard has closed its copy of a description: anyone who closes it after us is the last
 /// one, to locks, to watchers, and to anyone who wants to run the file.
 pub(super) fn wait_given_back(entry: &Entry, left: u64) {
-    let guard = ledger::ledger().map_or(0, guard_thread);
-    let mut patience = Patience::new(GIVE_BACK_MS_MAX);
+    let Some(ledger) = ledger::ledger() else { return };
+    let mut patience = Patience::with_guard(&ledger.header, GIVE_BACK_MS_MAX);
     let mut backoff = Backoff::default();
     let began_ns = clock::now_ns();
     while entry.state.load(Acquire) == left && guarded() {
         backoff.wait();
-        if !patience.lasts(guard) {
+        if !patience.lasts(guard_thread(ledger)) {
             break;
         }
     }
