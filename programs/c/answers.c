@@ -1,5 +1,6 @@
 /* A program of which one thread answers for what another one does: what that does waits for the answer.
  *   fuse FOLDER         it serves a file system there, which it uses itself
+ *   served FOLDER       a child serves one, and changes another file at each write
  *   freeze FOLDER       it freezes the file system there, and thaws it
  *   fanotify FOLDER     it is asked whether a file may be read
  *   userfaultfd FOLDER  it brings the memory into which a file is read
@@ -16,6 +17,7 @@
 #include <sys/mount.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #ifndef USERFAULTFD_IOC_NEW
@@ -95,7 +97,7 @@ static void write_and_read(int fd, char *into, size_t len) {
     }
 }
 
-static int device;
+static int device, changes = -1;
 static struct fuse_attr attributes = {.ino = 2, .mode = S_IFREG | 0644, .nlink = 1, .blksize = PAGE};
 
 static void reply(const struct fuse_in_header *to, int error, const void *with, size_t len) {
@@ -126,6 +128,7 @@ static void reply_to(const struct fuse_in_header *to, const void *asked) {
     case FUSE_OPEN: return reply(to, 0, &open_out, sizeof open_out);
     case FUSE_READ: return reply(to, 0, content + read_in->offset, read_in->size);
     case FUSE_WRITE:
+        if (changes >= 0 && pwrite(changes, write_in + 1, 1, 100) != 1) _exit(5);
         memcpy(content + write_in->offset, write_in + 1, write_in->size);
         if (attributes.size < write_in->offset + write_in->size) attributes.size = write_in->offset + write_in->size;
         write_out.size = write_in->size;
@@ -160,6 +163,31 @@ static void serve_and_use(const char *folder, const char *path) {
     fsync(fd);
     say("%llu bytes\n", (unsigned long long)attributes.size);
     close(fd);
+    umount2(folder, MNT_DETACH);
+}
+
+static void be_served(const char *folder, const char *path) {
+    enum { ROUNDS = 5 }; /* Too few for any to wait. */
+    char options[128], byte;
+    int old = 0;
+    make_file("data", 100000);
+    device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", device);
+    if (device < 0 || mount("own", folder, "fuse", 0, options)) cannot("fuse");
+    pid_t server = fork();
+    if (server == 0) changes = open("data", O_WRONLY), serve(NULL);
+    close(device);
+    /* With two numbers it is known from the first write on. */
+    int asks = open(path, O_WRONLY), data = open("data", O_RDONLY);
+    if (asks < 0 || dup(asks) < 0) cannot(path);
+    for (int i = 0; i < 300; i++) read(data, &byte, 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        char asked = (char)('a' + round % 26);
+        pread(data, &byte, 1, 50), write(asks, &asked, 1), pread(data, &byte, 1, 100);
+        old += byte != asked;
+    }
+    say("%d of %d times old\n", old, ROUNDS);
+    kill(server, SIGKILL), waitpid(server, NULL, 0);
     umount2(folder, MNT_DETACH);
 }
 
@@ -271,6 +299,8 @@ int main(int count, char **words) {
     mkdir(words[2], 0700);
     if (!strcmp(words[1], "freeze")) {
         freeze_and_thaw(words[2], path);
+    } else if (!strcmp(words[1], "served")) {
+        be_served(words[2], path);
     } else {
         be_watched(words[2], -1);
         if (!strcmp(words[1], "fuse")) serve_and_use(words[2], path);

@@ -66,6 +66,11 @@ fn a_program_uses_the_file_system_that_it_serves() {
 }
 
 #[test]
+fn what_a_server_does_at_a_write_is_seen() {
+    check_program("answers", "served");
+}
+
+#[test]
 fn a_program_thaws_what_it_has_frozen() {
     check_program("answers", "freeze");
 }

@@ -9,7 +9,7 @@
 //! ([`meets_pending`], [`meets_use`]): of the two at least one finds the other.
 
 use core::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
     fence,
 };
@@ -84,10 +84,28 @@ pub fn any_window() -> bool {
 }
 
 /// A write to a file passed through: windows on it must ask again. `None`: the file is not known. One that waited
-/// until somebody had read, or went to a disk, may be news for any window.
-pub fn written(file: Option<&OpenFile>) {
-    let concerns = |file: &OpenFile| file.is_noticed() || has_window(file);
-    if any_window() && file.is_none_or(concerns) {
+/// until somebody had read or served it, or went to a disk, may be news for any window.
+pub fn written(fd: i32, file: Option<&OpenFile>) {
+    let concerns = |file: &OpenFile| has_window(file) || file.tells_others(fd);
+    if any_window() && (file.is_none_or(concerns) || HAVE_FAILED.load(Relaxed)) {
+        HAVE_FAILED.store(false, Relaxed);
+        acquire_point();
+    }
+}
+
+/// Whether the last write that passed through has failed: if the next one does not, somebody has made room, or lifted
+/// a limit.
+#[unsafe(link_section = ".data")]
+static HAVE_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// A write that passed through has failed.
+pub fn not_written() {
+    HAVE_FAILED.store(true, Relaxed);
+}
+
+/// A descriptor of this file is about to be closed.
+pub fn closing(fd: i32, file: &OpenFile) {
+    if any_window() && file.tells_others(fd) {
         acquire_point();
     }
 }
@@ -146,7 +164,7 @@ pub fn meets_use(file: &OpenFile) -> bool {
 pub fn wrote(file: &OpenFile) {
     // A window that opens after this look is filled with them.
     fence(SeqCst);
-    if others_use(file) {
+    if others_use(file) || any_window() && file.tells_others(file.fd.load(Relaxed)) {
         file.epoch.store(acquire_point_of_window(file.epoch.load(Relaxed)), Relaxed);
     }
 }

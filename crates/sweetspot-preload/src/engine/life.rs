@@ -10,8 +10,8 @@ use super::file::{self, OpenFile};
 use super::process::acquire_point;
 use super::spawns::{is_spawned_child, passive};
 use super::{
-    alone, answers, changes, concerns, deaths, dirty, ending, failing, flush, handle, ledger,
-    others, pool, process, quiesce, table, thresholds, transition,
+    alone, answers, changes, concerns, deaths, dirty, ending, failing, flush, handle, inodes,
+    ledger, others, pool, process, quiesce, table, thresholds, transition,
 };
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
@@ -210,7 +210,7 @@ pub fn closes_alone(fd: i32) -> bool {
         return false;
     }
     let Some(word) = table::word(fd) else { return false };
-    let is_alone = word.load(Relaxed) & (table::OPEN | Learning::MANY_CALLS) == 0;
+    let is_alone = word.load(Relaxed) & (table::OPEN | table::LASTS | Learning::MANY_CALLS) == 0;
     if is_alone {
         word.store(table::UNKNOWN, Relaxed);
     }
@@ -230,11 +230,15 @@ pub fn forget(fd: i32) -> i32 {
     let value = word.load(Relaxed);
     if table::tag(value) != table::OPEN {
         word.store(table::UNKNOWN, Relaxed);
-        if table::tag(value) == table::LEARNING {
-            thresholds::closed(Learning(value));
+        match table::tag(value) {
+            table::LEARNING => thresholds::closed(Learning(value)),
+            // A close may wait until somebody has taken what was sent, or has served it.
+            table::OTHER => inodes::written(fd, None),
+            _ => {}
         }
         return 0;
     }
+    inodes::closing(fd, OpenFile::from_word(value));
     // In order with what other files have pending; what is pending after this cannot be written.
     release_point();
     let _signals = SignalsBlocked::deferring();

@@ -176,7 +176,8 @@ const NO_MESSAGE: [&[u8]; 3] = [b"/hsperfdata_", b"/memfd:java_heap", b"/memfd:d
 const NO_MESSAGE_ENDS: [&[u8]; 2] = [b"/lib/modules", b".jsa"];
 
 /// Where a system keeps the files that are its own.
-const OF_THE_SYSTEM: [&[u8]; 3] = [b"/usr/", b"/lib", b"/opt/"];
+const OF_THE_SYSTEM: [&[u8]; 6] =
+    [b"/usr/", b"/opt/", b"/lib/", b"/lib32/", b"/lib64/", b"/libx32/"];
 
 fn news_through(fd: i32, status: &Status) -> News {
     let mut path = [0; 512];

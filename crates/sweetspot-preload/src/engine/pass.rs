@@ -180,7 +180,7 @@ impl Pass {
         let end = table::last_end(self.fd).moved(answer as u64);
         table::set_last_end(self.fd, end);
         space::written_through(answer as u64);
-        inodes::written(Some(file));
+        inodes::written(self.fd, Some(file));
         true
     }
 
@@ -223,7 +223,7 @@ impl Pass {
             }
             Kind::Write => {
                 space::written_through(answer);
-                inodes::written(None);
+                inodes::written(self.fd, None);
             }
             _ => {}
         }
@@ -262,10 +262,11 @@ impl Pass {
     }
 
     /// After a read or a write: what windows have to ask again for.
-    fn is_news(self, known: Option<&OpenFile>) {
+    fn is_news(self, answer: isize, known: Option<&OpenFile>) {
         match self.kind {
             Kind::Read | Kind::ReadAt => acquire_point(),
-            Kind::Write | Kind::WriteAt => inodes::written(known),
+            Kind::Write | Kind::WriteAt if answer < 0 => inodes::not_written(),
+            Kind::Write | Kind::WriteAt => inodes::written(self.fd, known),
             _ => {}
         }
     }
@@ -280,7 +281,7 @@ impl Pass {
         }
         let Some(word) = file::learning_word(self.fd) else {
             // It passes through for good, by now at least: nothing is learned, but what was written is news.
-            self.is_news(known);
+            self.is_news(answer, known);
             return;
         };
         let jumps = self.remember_position(answer);
@@ -319,7 +320,7 @@ impl Pass {
                 transition::list(self.fd, file, self.why_passed_through());
             }
         }
-        self.is_news(known);
+        self.is_news(answer, known);
         if earned_window {
             transition::open_window(self.fd);
         } else if earned_more {

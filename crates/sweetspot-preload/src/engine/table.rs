@@ -27,6 +27,8 @@ pub const OPEN: u64 = 1;
 pub const LEARNING: u64 = 2;
 pub const PASS_THROUGH: u64 = 4;
 pub const OTHER: u64 = 6;
+/// The bit of these two: there is nothing to learn of it.
+pub const LASTS: u64 = PASS_THROUGH & OTHER;
 /// Only in an open file's own word: it has (or may have) a window, its position is ours.
 pub const ON: u64 = 3;
 /// Likewise: its writes wait, and leave by a plain write; its position stays the kernel's.

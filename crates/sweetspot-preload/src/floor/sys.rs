@@ -195,6 +195,15 @@ impl FileSystem {
         self.magic == NFS
     }
 
+    /// Whether another process, here or elsewhere, serves its files.
+    pub fn is_served(&self) -> bool {
+        const PLAN_9: u64 = 0x0102_1997;
+        const CIFS: u64 = 0xff53_4d42;
+        const SMB2: u64 = 0xfe53_4d42;
+        const CEPH: u64 = 0x00c3_6400;
+        self.is_fuse() || self.is_served_late() || [PLAN_9, CIFS, SMB2, CEPH].contains(&self.magic)
+    }
+
     /// Whether each read shows in the times of its files.
     pub fn notes_reads(&self) -> bool {
         const ST_NOATIME: u64 = 1024;

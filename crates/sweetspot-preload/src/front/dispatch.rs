@@ -347,6 +347,8 @@ pub fn hand_over_content(fd: i32) -> Option<i32> {
 pub fn writes_unseen(fd: i32) {
     space::written_unseen();
     hand_over(fd);
+    // What it writes may be news for a window that is read next.
+    pass_through().done();
 }
 
 /// Bytes were moved inside the kernel, from one descriptor to another.

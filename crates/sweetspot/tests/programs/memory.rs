@@ -55,6 +55,7 @@ const CHECKED: &[(&str, &str)] = &[
         "for way in 'received ignore' 'opened ignore' 'sends ignore'; do $RUN $BIN/c/not_buffered $way; done",
     ),
     ("opens_that_cut", "$RUN $BIN/c/opens_that_cut path"),
+    ("told_late", "$RUN $BIN/c/told_late printed"),
     ("own_writes", "$RUN $BIN/c/own_writes system"),
     ("taken", "$RUN $BIN/c/taken open"),
     ("order", "$RUN $BIN/c/order pipe; $RUN $BIN/c/order stamp"),

@@ -219,6 +219,8 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "a program that is told of its own writes", UNSEEN),
     ("c_sharing", "a program that another one traces", APART),
     ("c_sharing", "a program that may not read the clock", LOOKS),
+    ("c_sharing", "calls that wait until others have acted", TIMING),
+    ("musl", "what the C library writes by itself", TIMING),
     ("c_sharing", "a static program", "`run` says nothing of it"),
     ("c_sharing", "a thread writes while another's window is filled", TIMING),
     ("c_sharing", "a window opens while writes of another thread begin to wait", TIMING),

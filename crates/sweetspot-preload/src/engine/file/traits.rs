@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::OpenFile;
+use crate::floor::sys;
 
 /// Its times say nothing about its content.
 pub const UNTIMED: u32 = 1;
@@ -10,8 +11,31 @@ pub const UNTIMED: u32 = 1;
 pub const NOTICED: u32 = 2;
 /// What is written to it reaches a server later.
 pub const SERVED_LATE: u32 = 4;
+/// Another process serves it, and has done what it does when a call returns; or not. Which, is asked once.
+const SERVED: u32 = 16;
+const NOT_SERVED: u32 = 32;
 
 impl OpenFile {
+    /// Whether another process may have acted when a write to it, or a close, returns: the one that reads what is
+    /// written, or that serves the file.
+    pub fn tells_others(&self, fd: i32) -> bool {
+        self.is_noticed() || self.is_served(fd)
+    }
+
+    fn is_served(&self, fd: i32) -> bool {
+        /// Those of file systems that have no disk of their own.
+        const NAMELESS_MAJOR: u64 = 0;
+        match self.traits.load(Relaxed) & (SERVED | NOT_SERVED) {
+            0 if u64::from(libc::major(self.device.load(Relaxed))) != NAMELESS_MAJOR => false,
+            0 => {
+                let is_served = sys::file_system(fd).is_some_and(|fs| fs.is_served());
+                self.traits.fetch_or(if is_served { SERVED } else { NOT_SERVED }, Relaxed);
+                is_served
+            }
+            known => known == SERVED,
+        }
+    }
+
     /// Whether it is a FIFO, a terminal or a disk that was opened by its path.
     pub fn is_noticed(&self) -> bool {
         self.traits.load(Relaxed) & NOTICED != 0

@@ -120,6 +120,8 @@ pass_through! {
     fn adjtimex(by: Pointer) -> c_int;
     fn __adjtimex(by: Pointer) -> c_int;
     fn ntp_adjtime(by: Pointer) -> c_int;
+    fn ntp_gettime(into: Pointer) -> c_int;
+    fn ntp_gettimex(into: Pointer) -> c_int;
 
     fn fmtmsg(
         kind: isize, label: *const c_char, severity: c_int, text: *const c_char,
@@ -251,13 +253,13 @@ jump! { __syslog_chk, before_checked_syslog }
 extern "C" fn before_syslog() -> usize {
     // Where LOG_PERROR says so.
     dispatch::hand_over(libc::STDERR_FILENO);
-    dispatch::pass_through();
+    dispatch::pass_through().done();
     syslog::next()
 }
 
 extern "C" fn before_checked_syslog() -> usize {
     dispatch::hand_over(libc::STDERR_FILENO);
-    dispatch::pass_through();
+    dispatch::pass_through().done();
     __syslog_chk::next()
 }
 

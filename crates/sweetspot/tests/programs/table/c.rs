@@ -759,6 +759,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "calls that wait until others have acted",
+        build: &[C("told_late")],
+        command: "for way in close dup2 dup3 limit printed logged; do $RUN $BIN/c/told_late $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a program that another one traces",
         build: &[C("traced")],
         command: "$RUN $BIN/c/traced",

@@ -94,6 +94,13 @@ pub const ALL: &[Case] = &[
     },
     Case {
         group: "musl",
+        name: "what the C library writes by itself",
+        build: &[Musl("told_late")],
+        command: "for way in close printed logged; do $RUN $BIN/musl/told_late $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
         name: "descriptors that came from outside",
         build: &[Musl("outside"), Musl("stdio")],
         prepare: "seq 3000 > in.txt",

@@ -1,0 +1,122 @@
+/* A call waits until another process has acted, which has changed a file first. So the file is not older.
+ *
+ *   close, dup2, dup3    of a connection that lingers until all is taken
+ *   limit                a write that fails until a limit is lifted
+ *   printed, logged      what libc writes by itself is read again */
+#include "log.h"
+#include "raw.h"
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <syslog.h>
+
+enum { BYTES = 65536, PLACE = 3900, LATER_US = 20000 };
+static char bytes[BYTES];
+
+static void earn_window(int file) {
+    for (int i = 0; i < 300; i++) read(file, bytes, 20);
+    pread(file, bytes, 1, PLACE);
+}
+
+static int opened(void) {
+    int file = open("data", O_RDONLY);
+    earn_window(file);
+    return file;
+}
+
+static void change(void) {
+    usleep(LATER_US);
+    raw(SYS_pwrite64, open("data", O_WRONLY), (long)"N", 1, PLACE);
+}
+
+static void look(int file, const char *way) {
+    char now = 0;
+    pread(file, &now, 1, PLACE);
+    say("%s: %s\n", way, now == 'N' ? "new" : "old");
+}
+
+static void take(int from, int go) {
+    int peer = accept(from, NULL, NULL);
+    char byte;
+    raw(SYS_read, go, (long)&byte, 1, 0);
+    change();
+    while (raw(SYS_read, peer, (long)bytes, BYTES, 0) > 0) continue;
+    _exit(0);
+}
+
+static void lingers(const char *way) {
+    int listens = socket(AF_INET, SOCK_STREAM, 0), sends = socket(AF_INET, SOCK_STREAM, 0), small = 4096, status;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    struct linger lingers = {1, 1};
+    int go[2];
+    setsockopt(listens, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    bind(listens, (struct sockaddr *)&address, length), listen(listens, 1);
+    getsockname(listens, (struct sockaddr *)&address, &length);
+    if (pipe(go)) exit(2);
+    pid_t child = fork();
+    if (child == 0) close(sends), take(listens, go[0]);
+    setsockopt(sends, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    connect(sends, (struct sockaddr *)&address, length);
+    setsockopt(sends, SOL_SOCKET, SO_LINGER, &lingers, sizeof lingers);
+    fcntl(sends, F_SETFL, O_NONBLOCK);
+    /* Until the other end takes no more for a while. */
+    for (int i = 0; i < 5; usleep(LATER_US), i++)
+        while (write(sends, bytes, BYTES) > 0) i = 0;
+    fcntl(sends, F_SETFL, 0);
+    int other = open("/dev/null", O_RDONLY), file = open("data", O_RDONLY);
+    write(go[1], "g", 1), earn_window(file);
+    if (!strcmp(way, "dup2")) dup2(other, sends);
+    else if (!strcmp(way, "dup3")) dup3(other, sends, O_CLOEXEC);
+    else close(sends);
+    look(file, way);
+    waitpid(child, &status, 0);
+}
+
+static void is_limited(const char *way) {
+    struct rlimit limit, little;
+    int log = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0644), status;
+    signal(SIGXFSZ, SIG_IGN), getrlimit(RLIMIT_FSIZE, &limit);
+    little = limit, little.rlim_cur = BYTES;
+    setrlimit(RLIMIT_FSIZE, &little);
+    /* With two numbers it is known from the first write on. */
+    if (dup(log) < 0) exit(2);
+    for (int i = 0; i < 4; i++) write(log, bytes, BYTES);
+    pid_t child = fork();
+    if (child == 0) {
+        change();
+        raw(SYS_prlimit64, getppid(), RLIMIT_FSIZE, (long)&limit, 0);
+        _exit(0);
+    }
+    int file = opened();
+    while (write(log, bytes, BYTES) < 0) continue;
+    look(file, way), waitpid(child, &status, 0);
+}
+
+static void is_written_by_libc(const char *way) {
+    enum { ROUNDS = 20 };
+    int by_log = !strcmp(way, "logged"), writes = open("data", O_RDWR), file = opened(), old = 0;
+    char place[40], found[40];
+    if (by_log) dup2(writes, 2), openlog("told", LOG_PERROR, LOG_USER);
+    for (int round = 0; round < ROUNDS; round++) {
+        snprintf(place, sizeof place, "told: %020d\n", round);
+        lseek(writes, PLACE, SEEK_SET), pread(file, found, sizeof found, PLACE - 10);
+        if (by_log) syslog(LOG_INFO, "%020d", round);
+        else dprintf(writes, "%s", place);
+        pread(file, found, sizeof found, PLACE);
+        old += memcmp(found, place, strlen(place)) != 0;
+    }
+    say("%s: %d of %d times old\n", way, old, ROUNDS);
+}
+
+int main(int count, char **arguments) {
+    const char *way = count > 1 ? arguments[1] : "";
+    make_file("data", BYTES);
+    if (!strcmp(way, "limit")) is_limited(way);
+    else if (!strcmp(way, "printed") || !strcmp(way, "logged")) is_written_by_libc(way);
+    else lingers(way);
+    log_out();
+    return 0;
+}
