@@ -151,11 +151,15 @@ static void *serve(void *unused) {
     return unused;
 }
 
-static void serve_and_use(const char *folder, const char *path) {
+static void mount_on(const char *folder) {
     char options[128];
     device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", device);
     if (device < 0 || mount("own", folder, "fuse", 0, options)) cannot("fuse");
+}
+
+static void serve_and_use(const char *folder, const char *path) {
+    mount_on(folder);
     beside(serve, NULL);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) cannot(path);
@@ -168,18 +172,16 @@ static void serve_and_use(const char *folder, const char *path) {
 
 static void be_served(const char *folder, const char *path) {
     enum { ROUNDS = 5 }; /* Too few for any to wait. */
-    char options[128], byte;
+    char byte;
     int old = 0;
     make_file("data", 100000);
-    device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", device);
-    if (device < 0 || mount("own", folder, "fuse", 0, options)) cannot("fuse");
     pid_t server = fork();
-    if (server == 0) changes = open("data", O_WRONLY), serve(NULL);
-    close(device);
+    /* As a process of somebody else, which tells nobody what it does. */
+    if (server == 0) execle("/proc/self/exe", "answers", "server", folder, NULL, (char *[]){"SWEETSPOT=off", NULL});
+    int asks, data = open("data", O_RDONLY);
+    while ((asks = open(path, O_WRONLY)) < 0 && waitpid(server, NULL, WNOHANG) == 0) usleep(1000);
     /* With two numbers it is known from the first write on. */
-    int asks = open(path, O_WRONLY), data = open("data", O_RDONLY);
-    if (asks < 0 || dup(asks) < 0) cannot(path);
+    if (dup(asks) < 0) cannot(path);
     for (int i = 0; i < 300; i++) read(data, &byte, 1);
     for (int round = 0; round < ROUNDS; round++) {
         char asked = (char)('a' + round % 26);
@@ -294,6 +296,7 @@ static void read_into_what_is_brought(const char *path) {
 int main(int count, char **words) {
     if (count < 3) return 2;
     char path[4096];
+    if (!strcmp(words[1], "server")) mount_on(words[2]), changes = open("data", O_WRONLY), serve(NULL);
     snprintf(path, sizeof path, "%s/file", words[2]);
     memset(record, 'x', RECORD);
     mkdir(words[2], 0700);

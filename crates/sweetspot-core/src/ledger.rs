@@ -368,6 +368,8 @@ pub struct Entry {
     pub birth_ns: AtomicU64,
     /// One of [`FLUSH_*`](crate::unwritten); 0: nobody has tried to write what is pending.
     pub flushing: AtomicU32,
+    /// The thread of the program that has begun the last flush.
+    pub flusher: AtomicU32,
     /// Open flags of the description.
     pub open_flags: AtomicU32,
     /// Who has opened it, as far as its process knows (`openers`).

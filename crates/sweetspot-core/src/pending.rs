@@ -136,16 +136,19 @@ pub enum Found {
     Nothing,
     /// The guard has written them since; they are [`length_of`] this word.
     Returned(u64),
-    /// The guard is writing: wait until it has given them back, and look again.
+    /// The guard is writing, or has written since the caller looked: wait until it has given them back, and look
+    /// again.
     Guard(u64),
 }
 
-/// Begins a flush, by the program. There is one at a time.
-pub fn begin_flush(word: &impl Word) -> Found {
+/// Begins a flush, by the program, that has `seen` this word. There is one at a time. What was returned loses its
+/// length here, so the program has moved its position past it, or looks again.
+pub fn begin_flush(word: &impl Word, seen: u64) -> Found {
     loop {
         let now = word.load();
         let (next, found) = match (owner_of(now), length_of(now)) {
             (Owner::Guard, _) => return Found::Guard(now),
+            (Owner::Returned, _) if now != seen => return Found::Guard(now),
             (Owner::Returned, _) => (flushed(now), Found::Returned(now)),
             (_, 0) => (flushed(now), Found::Nothing),
             // `Program`: a flush whose thread is gone.
@@ -198,6 +201,33 @@ pub fn take_back(word: &impl Word, taken: u64, is_written: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::cell::Cell;
+
+    struct Given(Cell<u64>);
+
+    impl Word for Given {
+        fn load(&self) -> u64 {
+            self.0.get()
+        }
+
+        fn swap(&self, expected: u64, new: u64) -> bool {
+            self.0.get() == expected && self.0.replace(new) == expected
+        }
+    }
+
+    #[test]
+    fn what_the_guard_returns_between_two_looks_is_looked_at_again() {
+        let waiting = 100;
+        let word = Given(Cell::new(waiting));
+        assert!(take(&word, waiting));
+        give_back(&word, waiting, true);
+        let returned = word.load();
+        // Its position would stay before what the guard has written.
+        assert_eq!(begin_flush(&word, waiting), Found::Guard(returned));
+        assert_eq!(word.load(), returned, "it keeps its length");
+        assert_eq!(begin_flush(&word, returned), Found::Returned(returned));
+        assert_eq!(word.load(), flushed(returned));
+    }
 
     #[test]
     fn words_keep_generation_owner_and_length_apart() {

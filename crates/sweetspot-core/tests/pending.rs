@@ -56,18 +56,18 @@ impl Shared {
     /// As the program's flush. False: the guard was writing.
     fn flush(&self) -> bool {
         let _held = self.lock.lock().unwrap();
-        match pending::begin_flush(&self.word) {
+        let seen = pending::Word::load(&self.word);
+        if pending::owner_of(seen) == Owner::Returned {
+            self.base.fetch_add(pending::length_of(seen), SeqCst);
+        }
+        match pending::begin_flush(&self.word, seen) {
             Found::Begun(word) => {
                 self.write(pending::length_of(word));
                 self.base.fetch_add(pending::length_of(word), SeqCst);
                 pending::end_flush(&self.word, word, true);
                 true
             }
-            Found::Returned(word) => {
-                self.base.fetch_add(pending::length_of(word), SeqCst);
-                true
-            }
-            Found::Nothing => true,
+            Found::Returned(_) | Found::Nothing => true,
             Found::Guard(_) => false,
         }
     }
@@ -172,7 +172,9 @@ fn a_death_of_the_program_leaves_what_it_accepted() {
                 if !step() {
                     break 'dead;
                 }
-                if let Found::Begun(word) = pending::begin_flush(&shared.word) {
+                if let Found::Begun(word) =
+                    pending::begin_flush(&shared.word, pending::Word::load(&shared.word))
+                {
                     if !step() {
                         break 'dead;
                     }

@@ -28,12 +28,13 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
     let began_ns = auto::begin(file, Way::Write, length_of(entry.word.load(Relaxed)));
     // What the guard has written in the meantime is behind us, as after a flush of our own. The end of
     // what is pending is about to lose its meaning.
+    entry.flusher.store(sys::thread_id() as u32, Relaxed);
     let word = entry.word.load(Relaxed);
     if owner_of(word) == Owner::Returned {
         moved_past(file, entry, base + length_of(word));
     }
     let mut moved = 0;
-    let len = match pending::begin_flush(&entry.word) {
+    let len = match pending::begin_flush(&entry.word, word) {
         Found::Begun(word) => {
             let len = length_of(word);
             moved = len;
@@ -54,7 +55,8 @@ pub(super) fn flush_held(file: &'static OpenFile, held: &Held) -> Result<(), i32
             entry.arrived.store(0, Relaxed);
             length_of(word)
         }
-        // Taken again since: the process has been quiet all the while, and this is its next call.
+        // Taken since: the process has been quiet all the while and this is its next call, or another one has asked
+        // for what waits.
         Found::Guard(_) => return flush_held(file, held),
         // Nothing is committed yet, but an append that a handler interrupted may be about to, at what
         // is then no longer the position: it starts again.

@@ -108,10 +108,10 @@ pub fn entries_of(ledger: &Ledger, index: usize) -> impl Iterator<Item = (usize,
     entries.filter(move |(_, entry)| entry.slot.load(SeqCst) as usize == index)
 }
 
-/// Whether this process traces another one, and has stopped it: it goes on when this one lets it.
-fn has_stopped(process: u32) -> bool {
-    patience::state_of(process) == Some(b't')
-        && proc::tracer_of(process as i32).and_then(proc::leader_of) == Some(sys::process_id())
+/// Whether this process traces a thread, and has stopped it: it goes on when this one lets it.
+fn has_stopped(thread: u32) -> bool {
+    patience::state_of(thread) == Some(b't')
+        && proc::tracer_of(thread as i32).and_then(proc::leader_of) == Some(sys::process_id())
 }
 
 /// Waits until the guard has finished a process that is known to end: what it left is written, and its
@@ -455,7 +455,7 @@ fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), patience
             _ if generation_of(word) != generation_of(seen) => return,
             Owner::Returned => return,
             Owner::Program => {
-                worker = ledger.slots[index].pid.load(SeqCst);
+                worker = entry.flusher.load(SeqCst);
                 if has_stopped(worker) {
                     return;
                 }

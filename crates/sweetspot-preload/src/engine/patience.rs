@@ -66,14 +66,29 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// Whether the kernel says of a process that it is stopped, or gone.
+/// Whether the kernel says of a process that it is stopped, or frozen, or gone.
 pub fn is_stopped(process: u32) -> bool {
-    state_of(process).is_none_or(|state| matches!(state, b'T' | b't'))
+    match state_of(process) {
+        Some(b'S' | b'D') => is_frozen(process),
+        state => state.is_none_or(|state| matches!(state, b'T' | b't')),
+    }
+}
+
+/// What a process waits in that is frozen by its control group, as kernels of the last years call it.
+const FREEZERS: [&[u8]; 4] =
+    [b"do_freezer_trap", b"get_signal", b"__refrigerator", b"do_signal_stop"];
+
+fn is_frozen(process: u32) -> bool {
+    let mut place = [0; 64];
+    proc::waits_in(process as i32, &mut place).is_some_and(|place| FREEZERS.contains(&place))
 }
 
 /// Whether the kernel says that it runs, or waits for nothing but a processor or a disk.
 fn is_busy(process: u32) -> bool {
-    matches!(state_of(process), Some(b'R' | b'D'))
+    match state_of(process) {
+        Some(b'D') => !is_frozen(process),
+        state => state == Some(b'R'),
+    }
 }
 
 /// As `/proc/PID/stat` has it.

@@ -105,6 +105,13 @@ pub fn leader_of(thread: i32) -> Option<i32> {
     i32::try_from(process).ok().filter(|process| *process != 0)
 }
 
+/// In which function of the kernel a process waits, where that may be known.
+pub fn waits_in(process: i32, buffer: &mut [u8; 64]) -> Option<&[u8]> {
+    let path = name(b"/proc/", process, b"/wchan");
+    let len = read_small(CStr::from_bytes_until_nul(&path).ok()?, buffer)?;
+    Some(&buffer[..len])
+}
+
 /// The thread that traces a process.
 pub fn tracer_of(process: i32) -> Option<i32> {
     let path = name(b"/proc/", process, b"/status");

@@ -404,6 +404,12 @@ pub fn process_id() -> i32 {
     unsafe { syscall!(SYS_getpid) as i32 }
 }
 
+/// The number of this thread, asked of the kernel.
+pub fn thread_id() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { syscall!(SYS_gettid) as i32 }
+}
+
 /// Changes the signal mask, as `sigprocmask`, and returns the former one.
 pub fn change_signal_mask(how: i32, set: u64) -> u64 {
     let mut old = 0u64;

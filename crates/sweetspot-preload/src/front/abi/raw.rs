@@ -267,6 +267,7 @@ fn on_rights(call: &Call) -> Option<isize> {
             answer
         }
         libc::SYS_prlimit64 => {
+            rights::limits_setting(fd, b as c_int, c as *const _);
             let answer = passed_through(next);
             rights::limits_set(fd, b as c_int, c as *const _, answer as c_int);
             answer

@@ -108,6 +108,14 @@ limits! {
     fn vlimit(resource: c_int, value: c_int) -> c_int;
 }
 
+/// Before `prlimit`: what another process has written already does not meet the limit.
+pub(super) fn limits_setting(process: c_int, resource: c_int, new: Pointer) {
+    let is_size = resource == libc::RLIMIT_FSIZE as c_int;
+    if is_size && !new.is_null() && deaths::can_wait() {
+        others::limited(process);
+    }
+}
+
 /// After `prlimit`, of this process (0) or another one.
 pub(super) fn limits_set(process: c_int, resource: c_int, new: Pointer, answer: c_int) {
     crate::engine::changes::limits_changed();
@@ -116,8 +124,8 @@ pub(super) fn limits_set(process: c_int, resource: c_int, new: Pointer, answer: 
         // The child of a vfork may have set its parent's.
         spawns::leave_behind();
     }
-    if answer == 0 && is_size && !new.is_null() && deaths::can_wait() {
-        others::limited(process);
+    if answer == 0 {
+        limits_setting(process, resource, new);
     }
 }
 
@@ -125,6 +133,7 @@ macro_rules! limits_of_any {
     ($($name:ident)*) => {$(hook! {
         fn $name(process: c_int, resource: c_int, new: Pointer, old: Pointer) -> c_int, next => {
             let pass = dispatch::pass_through();
+            limits_setting(process, resource, new);
             let answer = next(process, resource, new, old);
             limits_set(process, resource, new, answer);
             deaths::learned();
