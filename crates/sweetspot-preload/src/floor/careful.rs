@@ -34,10 +34,8 @@ const ONE_HANDLING: u64 = 1 << 32;
 
 const THREADS_MAX: usize = 16;
 
-/// A few threads, each in a place that only itself takes and leaves.
-struct Threads {
-    /// What one of them adds to `REASONS`.
-    each: u64,
+/// A few threads, each in a place that only itself takes and leaves; one of them adds `EACH` to `REASONS`.
+struct Threads<const EACH: u64> {
     /// Their thread pointers, 0 where the place is free.
     places: [AtomicU64; THREADS_MAX],
     /// How often each has entered and not left.
@@ -45,14 +43,13 @@ struct Threads {
 }
 
 /// Threads that have blocked the signals of faults and not unblocked them since.
-static MASKED: Threads = Threads::new(ONE_MASKED);
+static MASKED: Threads<ONE_MASKED> = Threads::new();
 /// Threads that run, or have run, a handler whose mask blocks signals of faults, which their own does not.
-static HANDLING: Threads = Threads::new(ONE_HANDLING);
+static HANDLING: Threads<ONE_HANDLING> = Threads::new();
 
-impl Threads {
-    const fn new(each: u64) -> Threads {
+impl<const EACH: u64> Threads<EACH> {
+    const fn new() -> Threads<EACH> {
         Threads {
-            each,
             places: [const { AtomicU64::new(0) }; THREADS_MAX],
             times: [const { AtomicU32::new(0) }; THREADS_MAX],
         }
@@ -71,7 +68,7 @@ impl Threads {
             self.times[index].fetch_add(1, Relaxed);
         } else if let Some(index) = self.places.iter().position(take) {
             self.times[index].store(1, Relaxed);
-            REASONS.fetch_add(self.each, Relaxed);
+            REASONS.fetch_add(EACH, Relaxed);
             end_short_way();
         } else {
             begin(FOR_GOOD);
@@ -91,12 +88,12 @@ impl Threads {
 
     fn free(&self, index: usize) {
         if self.places[index].swap(0, Relaxed) != 0 {
-            REASONS.fetch_sub(self.each, Relaxed);
+            REASONS.fetch_sub(EACH, Relaxed);
         }
     }
 
     fn is_empty(&self) -> bool {
-        REASONS.load(Relaxed) < self.each
+        REASONS.load(Relaxed) < EACH
     }
 }
 
