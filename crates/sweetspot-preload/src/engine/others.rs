@@ -456,6 +456,10 @@ fn wait_for(ledger: &Ledger, index: usize, (entry, seen): (usize, u64), patience
             Owner::Returned => return,
             Owner::Program => {
                 worker = entry.flusher.load(SeqCst);
+                if patience::state_of(worker).is_none() {
+                    // It has ended with its process.
+                    worker = ledger.slots[index].pid.load(SeqCst);
+                }
                 if has_stopped(worker) {
                     return;
                 }

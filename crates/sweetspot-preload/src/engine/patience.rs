@@ -75,8 +75,7 @@ pub fn is_stopped(process: u32) -> bool {
 }
 
 /// What a process waits in that is frozen by its control group, as kernels of the last years call it.
-const FREEZERS: [&[u8]; 4] =
-    [b"do_freezer_trap", b"get_signal", b"__refrigerator", b"do_signal_stop"];
+const FREEZERS: [&[u8]; 3] = [b"do_freezer_trap", b"get_signal", b"__refrigerator"];
 
 fn is_frozen(process: u32) -> bool {
     let mut place = [0; 64];

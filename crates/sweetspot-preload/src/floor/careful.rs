@@ -172,8 +172,12 @@ static FIRST_MASK_IS_KNOWN: AtomicBool = AtomicBool::new(false);
 
 /// A thread is about to be made, with the mask of this one.
 pub fn making_thread() {
-    let is_known = FIRST_MASK_IS_KNOWN.load(Relaxed) || FIRST_MASK_IS_KNOWN.swap(true, Relaxed);
-    if if is_known { faults_are_blocked() } else { ask_whether_blocked() } {
+    let is_blocked = match FIRST_MASK_IS_KNOWN.load(Relaxed) {
+        true => faults_are_blocked(),
+        false => ask_whether_blocked(),
+    };
+    FIRST_MASK_IS_KNOWN.store(true, Relaxed);
+    if is_blocked {
         begin(FOR_GOOD);
     }
 }

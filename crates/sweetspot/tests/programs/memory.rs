@@ -124,7 +124,6 @@ const NOT_CHECKED: &[(&str, &str)] = &[
     ("other_actions", "clone() with flags that are neither a fork's nor a thread's"),
     ("sent_faults", "valgrind takes the signals that are sent here for faults of its own"),
     ("confined", "the calls that it forbids are valgrind's, too"),
-    ("limited_by_another", "it is too slow there to come to its limit"),
     ("traced", "nobody can trace what valgrind runs"),
     ("filtered", "the calls that it forbids itself are valgrind's, too"),
     ("titled", "where the environment lies, valgrind has put it elsewhere"),

@@ -217,7 +217,6 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "a preloaded library that changes bytes", "another library answers its calls"),
     ("c_sharing", "a process whose first thread has ended", APART),
     ("c_sharing", "a program that is told of its own writes", UNSEEN),
-    ("c_sharing", "a limit that another process sets", APART),
     ("c_sharing", "a program that another one traces", APART),
     ("c_sharing", "a program that may not read the clock", LOOKS),
     ("c_sharing", "calls that wait until others have acted", TIMING),

@@ -766,13 +766,6 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
-        name: "a limit that another process sets",
-        build: &[C("limited_by_another")],
-        command: "$RUN $BIN/c/limited_by_another; $RUN $BIN/c/limited_by_another appends",
-        ..DEFAULT
-    },
-    Case {
-        group: "c_sharing",
         name: "a program that another one traces",
         build: &[C("traced")],
         command: "$RUN $BIN/c/traced; mv file first; $RUN $BIN/c/traced thread",
