@@ -5,7 +5,7 @@
 //! of many processes on a busy machine, one that waits for a disk has a slow disk, and what a program must not see
 //! meanwhile it would see. The same is so of the program that writes by itself what is waited for.
 
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use sweetspot_core::ledger::Header;
 
@@ -25,8 +25,8 @@ pub struct Patience<'a> {
     ms_max: u64,
     /// At this time it ends, whatever anybody does.
     until_ms: u64,
-    /// Where it is said that it was in vain.
-    late: Option<&'a AtomicU32>,
+    /// Where it is said that it was in vain, if it is the guard's.
+    header: Option<&'a Header>,
 }
 
 impl<'a> Patience<'a> {
@@ -34,15 +34,15 @@ impl<'a> Patience<'a> {
     pub fn new(ms_max: u64) -> Patience<'a> {
         let now_ms = now_ms();
         let until_ms = now_ms.saturating_add(BUSY_MS_MAX);
-        Patience { since_ms: now_ms, ms_max, until_ms, late: None }
+        Patience { since_ms: now_ms, ms_max, until_ms, header: None }
     }
 
     /// The same for a guard. Once one that is stopped was waited for in vain, everybody waits less until it goes on:
     /// a tree of many processes would be held up by each of them.
     pub fn with_guard(header: &'a Header, ms_max: u64) -> Patience<'a> {
-        let late = &header.guard_is_late;
-        let ms_max = if late.load(Relaxed) != 0 { ms_max.min(LATE_MS_MAX) } else { ms_max };
-        Patience { late: Some(late), ..Patience::new(ms_max) }
+        let is_late = header.guard_is_late.load(Relaxed) != 0;
+        let ms_max = if is_late { ms_max.min(LATE_MS_MAX) } else { ms_max };
+        Patience { header: Some(header), ..Patience::new(ms_max) }
     }
 
     /// Whether this process (or thread) is worth waiting for.
@@ -55,12 +55,12 @@ impl<'a> Patience<'a> {
             self.since_ms = now_ms;
             return true;
         }
-        // 0: it has no number here.
-        if let Some(late) = self.late
-            && process != 0
+        // It may have been the program that writes by itself.
+        if let Some(header) = self.header
+            && header.guard.load(Relaxed) & libc::FUTEX_TID_MASK == process
             && is_stopped(process)
         {
-            late.store(1, Relaxed);
+            header.guard_is_late.store(1, Relaxed);
         }
         false
     }
