@@ -13,6 +13,10 @@ use serde_json::Value;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
+
+/// How often a disk that others fill, too, is found nearly full in a row.
+const FULL_MAX: usize = 60;
 
 /// What only root can set up is said, and is no failure anywhere.
 fn skip_without_root(what: &str) {
@@ -45,10 +49,23 @@ fn assert_lacks(report: &Value, name: &str, says: &str, mend: &str) {
     assert!(remedy.contains(mend), "{name}: {remedy}");
 }
 
+/// The same once more where the disk was nearly full: others may fill it, too, for a moment.
+fn with_room(asked: impl Fn() -> (Option<i32>, Value)) -> (Option<i32>, Value) {
+    let was_full = |report: &Value| line(report, "writes").1.contains("nearly full");
+    for _ in 0..FULL_MAX {
+        let answer = asked();
+        if !was_full(&answer.1) {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    asked()
+}
+
 #[test]
 fn a_machine_that_runs_the_tests_is_well() {
     let place = Place::new();
-    let (status, report) = doctor(&mut place.sweetspot(&["doctor", "--json"]));
+    let (status, report) = with_room(|| doctor(&mut place.sweetspot(&["doctor", "--json"])));
     assert_eq!(status, Some(0), "{report:#}");
     assert_eq!(report["schema_version"], 1);
     assert_eq!(report["run_works"], true, "{report:#}");
