@@ -108,6 +108,9 @@ static NEEDS_URING: AtomicBool = AtomicBool::new(false);
 /// See `has_glibc`.
 #[unsafe(link_section = ".data")]
 static HAS_GLIBC: AtomicBool = AtomicBool::new(false);
+/// See `is_under_valgrind`.
+#[unsafe(link_section = ".data")]
+static UNDER_VALGRIND: AtomicBool = AtomicBool::new(false);
 /// This library, as the loader keeps it.
 #[unsafe(link_section = ".data")]
 static OWN: AtomicPtr<Object> = AtomicPtr::new(core::ptr::null_mut());
@@ -128,7 +131,13 @@ fn own() -> Option<&'static Object> {
 /// stands in front of.
 #[unsafe(link_section = ".text.startup")]
 pub fn take_objects() {
-    let mut objects = loaded().skip_while(|object| !object.is_ours());
+    let mut objects = loaded().skip_while(|object| {
+        let is_before_us = !object.is_ours();
+        if is_before_us && object.path().is_some_and(is_valgrind) {
+            UNDER_VALGRIND.store(true, Relaxed);
+        }
+        is_before_us
+    });
     let Some(own) = objects.next() else { return };
     OWN.store(core::ptr::from_ref(own).cast_mut(), Relaxed);
     let mut count = 0;
@@ -153,14 +162,14 @@ pub fn take_objects() {
     COUNT.store(count, Relaxed);
 }
 
-/// What valgrind puts in front of everything.
-const VALGRIND: &[u8] = b"vgpreload_";
+/// Whether a path is that of what valgrind puts in front of everything.
+fn is_valgrind(path: &[u8]) -> bool {
+    file_name(path).starts_with(b"vgpreload_")
+}
 
 /// Whether valgrind runs this program: it takes a question for a bad address for the use of one.
 pub fn is_under_valgrind() -> bool {
-    let before_us = loaded().take_while(|object| !object.is_ours());
-    let mut names = before_us.filter_map(Object::path).map(file_name);
-    names.any(|name| name.starts_with(VALGRIND))
+    UNDER_VALGRIND.load(Relaxed)
 }
 
 /// The C libraries, by the names of their files.
