@@ -2,11 +2,12 @@
  * stays an error under each, and what `sigset` answers and holds is as ever.
  *
  *   old, new   one of two threads with the same mask opens it, and a third one ends meanwhile
- *   timer      the thread of a timer, in which libc blocks signals
+ *   timer, aio the thread of a timer, or of an operation that has ended, in which libc blocks signals
  *   started    the program is started with the mask, and makes a thread before it opens it
  *   beside     a handler opens its own mask while another thread has one
  *   back       a handler opens its own mask, and returns to one that is not open */
 #include "log.h"
+#include <aio.h>
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
@@ -88,7 +89,7 @@ static void one_of_two_opens(int new_one) {
 
 static void in_timer(union sigval unused) {
     (void)unused;
-    tries("in the thread of a timer"), write(go[1], "g", 1);
+    tries("in a thread of the C library's"), write(go[1], "g", 1);
 }
 
 static void by_timer(void) {
@@ -98,6 +99,16 @@ static void by_timer(void) {
     char byte;
     if (pipe(go) || timer_create(CLOCK_MONOTONIC, &event, &timer)) exit(2);
     timer_settime(timer, 0, &soon, NULL), read(go[0], &byte, 1);
+}
+
+static void by_operation(void) {
+    char byte, other;
+    struct aiocb operation = {.aio_fildes = open("in", O_RDONLY), .aio_buf = &byte, .aio_nbytes = 1};
+    operation.aio_sigevent.sigev_notify = SIGEV_THREAD;
+    operation.aio_sigevent.sigev_notify_function = in_timer;
+    tries("before");
+    if (pipe(go) || aio_read(&operation)) exit(2);
+    read(go[0], &other, 1);
 }
 
 static void started(char **arguments) {
@@ -146,6 +157,7 @@ int main(int count, char **arguments) {
         const char *way = arguments[1];
         sigemptyset(&faults), sigaddset(&faults, SIGSEGV), sigaddset(&faults, SIGBUS);
         if (!strcmp(way, "timer")) by_timer();
+        if (!strcmp(way, "aio")) by_operation();
         if (!strcmp(way, "started")) started(arguments);
         if (!strcmp(way, "beside") || !strcmp(way, "back")) handler_opens(way[1] == 'e');
         if (log_length) {

@@ -2,6 +2,9 @@
  *
  *   close, dup2, dup3    of a connection that lingers until all is taken
  *   limit                a write that fails until a limit is lifted
+ *   refused, short       one that fails, or is short, as soon as a limit is set
+ *   number               a descriptor that is duplicated until a limit is set
+ *   appended             the position after an append, which others appended before
  *   printed, logged      what libc writes by itself is read again */
 #include "log.h"
 #include "raw.h"
@@ -95,6 +98,47 @@ static void is_limited(const char *way) {
     look(file, way), waitpid(child, &status, 0);
 }
 
+/* The child's own end would be news. */
+static void stays(void) {
+    struct timespec time = {0, 10 * LATER_US * 1000};
+    raw(SYS_nanosleep, (long)&time, 0, 0, 0);
+    _exit(0);
+}
+
+static void until_limited(const char *way) {
+    int by_number = !strcmp(way, "number"), other, status, resource = by_number ? RLIMIT_NOFILE : RLIMIT_FSIZE;
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN), getrlimit(resource, &limit);
+    limit.rlim_cur = by_number ? 3 : BYTES + (strcmp(way, "short") ? 0 : 50);
+    pid_t child = fork();
+    if (child == 0) {
+        change();
+        raw(SYS_prlimit64, getppid(), resource, (long)&limit, 0);
+        stays();
+    }
+    int log = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0644), file = opened();
+    if (dup(log) < 0) exit(2);
+    if (by_number)
+        while ((other = dup(log)) >= 0) close(other);
+    else
+        while (pwrite(log, bytes, 100, BYTES) == 100) continue;
+    look(file, way), waitpid(child, &status, 0);
+}
+
+static void is_appended(const char *way) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        change();
+        raw(SYS_write, open("log", O_WRONLY | O_APPEND), (long)bytes, 1000, 0);
+        stays();
+    }
+    int log = open("log", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644), file = opened();
+    if (dup(log) < 0) exit(2);
+    for (off_t at = 0, before = 0; at <= before + 1; at = lseek(log, 0, SEEK_CUR)) before = at, write(log, "x", 1);
+    look(file, way), waitpid(child, &status, 0), unlink("log");
+}
+
 static void is_written_by_libc(const char *way) {
     enum { ROUNDS = 20 };
     int by_log = !strcmp(way, "logged"), writes = open("data", O_RDWR), file = opened(), old = 0;
@@ -115,6 +159,8 @@ int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "";
     make_file("data", BYTES);
     if (!strcmp(way, "limit")) is_limited(way);
+    else if (!strcmp(way, "refused") || !strcmp(way, "short") || !strcmp(way, "number")) until_limited(way);
+    else if (!strcmp(way, "appended")) is_appended(way);
     else if (!strcmp(way, "printed") || !strcmp(way, "logged")) is_written_by_libc(way);
     else lingers(way);
     log_out();

@@ -33,7 +33,7 @@ use sweetspot_core::ledger::{
 use sweetspot_core::why::Why;
 
 use crate::error::Error;
-use crate::process::{Ended, Image};
+use crate::process::{Ended, Image, die_with};
 use crate::session::{OwnedLedger, Settings};
 
 /// When a C library calls the constructors of libraries.
@@ -204,10 +204,13 @@ impl Stopped {
         let streams = [nothing.as_raw_fd(), nothing.as_raw_fd(), said.as_raw_fd()];
         let (told, tells) = io::pipe()?;
         let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let parent = std::process::id();
         // SAFETY: the child calls only functions that are safe in a signal handler, and then execs or
         // leaves; all it touches was made before.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
+            // Later, init would be the tracer, and nobody would let it go on.
+            die_with(parent as libc::pid_t);
             // SAFETY: as above; each pointer is to a value that lives, or null where that is allowed.
             unsafe {
                 let mut none: libc::sigset_t = std::mem::zeroed();

@@ -162,6 +162,58 @@ fn wait_for_end(pipe: &io::PipeReader, own: io::PipeWriter) {
     {}
 }
 
+/// In the child of a fork: it ends when its parent does, and so does the program that it becomes. One that is given
+/// other rights stays.
+pub(crate) fn die_with(parent: libc::pid_t) {
+    // SAFETY: values only.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != parent {
+            libc::_exit(127);
+        }
+    }
+}
+
+/// The alarms that somebody has set for the program that this process is to be (`alarm`, then exec): a child
+/// inherits none.
+struct Alarms([libc::itimerval; 3]);
+
+const ALARMS: [i32; 3] = [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF];
+
+impl Alarms {
+    /// Nothing rings here any more.
+    fn take() -> Alarms {
+        Alarms(ALARMS.map(|which| {
+            // SAFETY: an all-zero `itimerval` is valid, and means none; both are valid for the call.
+            unsafe {
+                let (none, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+                libc::setitimer(which, &none, &mut before);
+                before
+            }
+        }))
+    }
+
+    /// In the child of a fork: they ring there.
+    fn set(&self) {
+        for (which, alarm) in ALARMS.iter().zip(&self.0) {
+            // SAFETY: values that the kernel gave.
+            unsafe { libc::setitimer(*which, alarm, ptr::null_mut()) };
+        }
+    }
+}
+
+/// Calls what writes a file in a process whose limit on file size may be small: too large a file is an error, and no
+/// signal ends this process. Nothing is started meanwhile.
+pub fn with_size_errors<R>(write: impl FnOnce() -> R) -> R {
+    // SAFETY: a valid signal, and dispositions that are valid or were there before.
+    unsafe {
+        let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        let answer = write();
+        libc::signal(libc::SIGXFSZ, before);
+        answer
+    }
+}
+
 /// In the child of a fork: nothing runs that belongs to the parent.
 fn say_errno_and_end(pipe: &io::PipeWriter) -> ! {
     // SAFETY: errno of this thread; the descriptor is open, and the bytes outlive the call.
@@ -188,15 +240,31 @@ pub struct Child {
     awaited: libc::sigset_t,
 }
 
+/// Signals that are not passed on. The terminal sends SIGINT and SIGQUIT to both, and `time` ignores them, too;
+/// those that stop a process stop each by itself; and the kernel says by SIGCHLD that the program has ended.
+const NOT_FORWARDED: [i32; 8] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGCHLD,
+    // Nobody can take these.
+    libc::SIGKILL,
+    libc::SIGSTOP,
+];
+
 /// Signals that someone who knows only the parent's pid may send and means for the program.
-/// Not SIGINT and SIGQUIT: the terminal sends these to both, and `time` ignores them too.
-const FORWARDED: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+fn is_forwarded(signal: i32) -> bool {
+    !NOT_FORWARDED.contains(&signal)
+}
 
 impl Child {
     /// Starts the program in a process of its own, in the caller's process group: the first of the images whose
     /// format the system knows. From here on this process ignores SIGINT and SIGQUIT, and has no
     /// standard input, also where that failed. `before` is called when only the child has that; the program
-    /// begins afterwards.
+    /// begins afterwards. Who kills this process kills the program, as who knows one pid means both; what an alarm
+    /// was set for is the program, too.
     ///
     /// # Errors
     /// The errno of `fork`, or that of `execve` in the child.
@@ -206,7 +274,8 @@ impl Child {
         let (waits_there, waits_here) = io::pipe()?;
         let mut awaited = empty_set();
         let mut mask = empty_set();
-        for signal in FORWARDED.into_iter().chain([libc::SIGCHLD]) {
+        let forwarded = (1..=libc::SIGRTMAX()).filter(|signal| is_forwarded(*signal));
+        for signal in forwarded.chain([libc::SIGCHLD]) {
             // SAFETY: an initialised set and a valid signal number.
             unsafe { libc::sigaddset(&mut awaited, signal) };
         }
@@ -221,10 +290,14 @@ impl Child {
         // SAFETY: valid signals and dispositions; what was there before is kept for the child.
         .map(|(number, action)| (number, unsafe { libc::signal(number, action) }));
 
+        let alarms = Alarms::take();
+        let parent = std::process::id();
         // SAFETY: the child calls only functions that are safe in a signal handler (see the module).
         let pid = unsafe { libc::fork() };
         if pid == 0 {
+            die_with(parent as i32);
             wait_for_end(&waits_there, waits_here);
+            alarms.set();
             for (signal, action) in changed {
                 // SAFETY: the disposition that this signal had a moment ago.
                 unsafe { libc::signal(signal, action) };
@@ -266,9 +339,9 @@ impl Child {
         self.pid as u32
     }
 
-    /// Waits until the program has ended, and forwards SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 that
-    /// another process sends here. What the terminal sends reaches the program by itself, and a
-    /// stopped program is waited for, as `time` does.
+    /// Waits until the program has ended, and forwards what another process sends here, but for
+    /// [`NOT_FORWARDED`]. What the terminal sends reaches the program by itself, and a stopped program is
+    /// waited for, as `time` does.
     pub fn wait(self) -> Ended {
         const SELDOM: Duration = Duration::from_secs(3600);
         self.wait_with(SELDOM, || {})
@@ -297,12 +370,25 @@ impl Child {
                 -1 => {} // EINTR: stopped and continued.
                 signal => {
                     // SAFETY: for a signal sent by a process (code <= 0) the pid is filled in.
+                    // SAFETY: for a signal sent by a process (code <= 0) the pid is filled in.
                     let sender = (info.si_code <= 0).then(|| unsafe { info.si_pid() });
                     if sender.is_some_and(|sender| sender != self.pid) {
-                        // SAFETY: the child is not reaped yet, so the pid is still its own.
-                        unsafe { libc::kill(self.pid, signal) };
+                        self.send(signal, &info);
                     }
                 }
+            }
+        }
+    }
+
+    /// The program is sent the signal that was sent here, with the value that came with it. The child is not reaped
+    /// yet, so the pid is still its own.
+    fn send(&self, signal: i32, info: &libc::siginfo_t) {
+        // SAFETY: values, and what the kernel has filled in.
+        unsafe {
+            if info.si_code == libc::SI_QUEUE {
+                libc::syscall(libc::SYS_rt_sigqueueinfo, self.pid, signal, info);
+            } else {
+                libc::kill(self.pid, signal);
             }
         }
     }

@@ -22,6 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment::{CACHE, PRELOAD};
+use sweetspot_guard::process::with_size_errors;
 use sweetspot_report::shown::shown;
 
 /// The library's bytes.
@@ -351,7 +352,7 @@ fn check_packaged(library: PathBuf) -> Result<PathBuf, Refusal> {
 
 fn write(folder: &Path, library: &Path) -> std::io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".libsweetspot-").tempfile_in(folder)?;
-    file.write_all(LIBRARY)?;
+    with_size_errors(|| file.write_all(LIBRARY))?;
     fchmod(&file, Mode::from_raw_mode(FILE_MODE))?;
     // After a power failure an empty file under the right name would need a hand to remove it.
     file.as_file().sync_data()?;

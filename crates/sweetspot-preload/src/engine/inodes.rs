@@ -93,14 +93,15 @@ pub fn written(fd: i32, file: Option<&OpenFile>) {
     }
 }
 
-/// Whether the last write that passed through has failed: if the next one does not, somebody has made room, or lifted
-/// a limit.
+/// Whether the last write that passed through has failed, or was short: if the next one is not, somebody has made
+/// room, or lifted a limit.
 #[unsafe(link_section = ".data")]
 static HAVE_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// A write that passed through has failed.
+/// A write that passed through has failed, or was short: somebody may have filled the disk, or set a limit.
 pub fn not_written() {
     HAVE_FAILED.store(true, Relaxed);
+    acquire_point();
 }
 
 /// A descriptor of this file is about to be closed.

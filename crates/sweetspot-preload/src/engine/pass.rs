@@ -170,8 +170,8 @@ impl Pass {
         let Some((file, _)) = file::open_file(self.fd) else { return false };
         let value = file.state.load(Relaxed);
         let is_over = self.kind == Kind::Write && file.attachment.get() == Attachment::Never;
-        if !is_over || !table::is_learning(value) || Learning(value).in_flight() == 0 || answer < 0
-        {
+        let is_whole = answer >= 0 && answer as u64 == self.len;
+        if !is_over || !table::is_learning(value) || Learning(value).in_flight() == 0 || !is_whole {
             return false;
         }
         if !swap(&file.state, value, Learning(value).leave().0) {
@@ -266,6 +266,8 @@ impl Pass {
         match self.kind {
             Kind::Read | Kind::ReadAt => acquire_point(),
             Kind::Write | Kind::WriteAt if answer < 0 => inodes::not_written(),
+            // There was no room for more, or no time.
+            Kind::Write | Kind::WriteAt if (answer as u64) < self.len => inodes::not_written(),
             Kind::Write | Kind::WriteAt => inodes::written(self.fd, known),
             _ => {}
         }

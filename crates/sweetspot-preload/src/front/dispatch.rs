@@ -305,6 +305,10 @@ pub fn duplicating(fd: i32) {
 
 /// `new` is now a duplicate of `old`.
 pub fn duplicated(old: i32, new: i32) {
+    if new < 0 {
+        // Somebody may have set a limit.
+        pass_through().done();
+    }
     if is_observed() { observer::duplicated(old, new) } else { life::duplicated(old, new) }
 }
 

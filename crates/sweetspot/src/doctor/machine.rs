@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use sweetspot_core::environment::CACHE;
+use sweetspot_guard::process::with_size_errors;
 use sweetspot_guard::recover::{Mode, recover, stale_ledgers};
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_lab::{cache, environment::Environment};
@@ -155,7 +156,8 @@ fn cold_cache() -> Finding {
     let tried = || -> Result<PathBuf, String> {
         let here = std::env::current_dir().map_err(|error| error.to_string())?;
         let file = tempfile::NamedTempFile::new_in(&here).map_err(|error| error.to_string())?;
-        fs::write(file.path(), vec![1; CACHED_BYTES]).map_err(|error| error.to_string())?;
+        with_size_errors(|| fs::write(file.path(), vec![1; CACHED_BYTES]))
+            .map_err(|error| error.to_string())?;
         let inputs = [file.path().to_owned()];
         cache::bring(cache::State::Cold, &inputs).map_err(|error| error.to_string())?;
         Ok(here)

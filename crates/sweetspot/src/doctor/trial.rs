@@ -16,6 +16,7 @@ use std::process::{Command, Stdio};
 use sweetspot_core::environment as names;
 use sweetspot_core::size::BufferSize;
 use sweetspot_core::why::Why;
+use sweetspot_guard::process::with_size_errors;
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_report::shown::shown;
 use tempfile::TempDir;
@@ -95,7 +96,7 @@ pub fn of(library: &Path) -> Result<Trial, Failure> {
 fn copy(program: &Path, library: &Path, folder: &Path, records: usize) -> Result<Trial, Failure> {
     let input: Vec<u8> =
         (0..records).flat_map(|number| format!("{number:RECORD_BYTES$}").into_bytes()).collect();
-    fs::write(folder.join("in"), input)
+    with_size_errors(|| fs::write(folder.join("in"), input))
         .map_err(|error| failed("its input cannot be written", &error))?;
     let settings = Settings {
         buffer: BufferSize::Auto,

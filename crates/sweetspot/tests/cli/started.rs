@@ -207,14 +207,22 @@ fn standard_streams_pass_through() {
 }
 
 /// A shell that says which signal it got, and ends.
-const LISTENER: &str = "for s in HUP INT QUIT USR1 USR2 TERM; do \
+const LISTENER: &str = "for s in HUP INT QUIT USR1 USR2 TERM ALRM ABRT PWR; do \
     trap \"echo got $s; exit 7\" $s; done; echo ready; while :; do sleep 0.02; done";
 
 #[test]
 fn signals_sent_to_run_reach_the_program() {
     let place = Place::new();
-    let all = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::TERM];
-    let passed_on = [Signal::HUP, Signal::USR1, Signal::USR2, Signal::TERM];
+    let passed_on = [
+        Signal::HUP,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::TERM,
+        Signal::ALARM,
+        Signal::ABORT,
+        Signal::POWER,
+    ];
+    let all = [&passed_on[..], &[Signal::INT, Signal::QUIT]].concat();
     for (options, signals) in [(&[][..], &all[..]), (&["--wait"], &passed_on)] {
         for signal in signals {
             let mut command = place.run(options, &["sh", "-c", LISTENER]);
@@ -271,4 +279,30 @@ fn a_program_that_stops_itself_is_waited_for() {
     assert_eq!(child.try_wait().unwrap(), None);
     kill_process(pid(program), Signal::CONT).unwrap();
     assert_eq!(wait(&mut child).code(), Some(5));
+}
+
+#[test]
+fn who_kills_the_parent_kills_the_program() {
+    let place = Place::new();
+    let summary = format!("--summary={}", place.work().join("summary").display());
+    for options in [&[][..], &["--wait"], &["--require"], &[&summary]] {
+        let mut command = place.run(options, &["sh", "-c", "echo $$; exec sleep 60"]);
+        let (mut child, _, program) = start(&mut command);
+        kill_process(pid(child.id()), Signal::KILL).unwrap();
+        assert_eq!(wait(&mut child).signal(), Some(9), "{options:?}");
+        let folder = format!("/proc/{program}");
+        wait_until("the program is gone, too", || !Path::new(&folder).exists());
+    }
+}
+
+#[test]
+fn an_alarm_that_was_set_before_rings_in_the_program() {
+    let place = Place::new();
+    for options in WAYS {
+        let command = place.run(options, &["sleep", "60"]);
+        let mut perl = Command::new("perl");
+        perl.args(["-e", "alarm 1; exec @ARGV", "--"]).arg(command.get_program());
+        perl.args(command.get_args()).env("SWEETSPOT_CACHE", place.cache());
+        assert_eq!(wait(&mut perl.spawn().unwrap()).signal(), Some(14), "{options:?}");
+    }
 }

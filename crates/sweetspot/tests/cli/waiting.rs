@@ -170,6 +170,21 @@ fn a_run_without_a_guard_leaves_no_ledger() {
 }
 
 #[test]
+fn a_small_limit_on_file_size_does_not_end_the_first_run() {
+    let place = Place::new();
+    let run = env!("CARGO_BIN_EXE_sweetspot");
+    let command = format!("ulimit -f 100; exec {run} run -- echo started");
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &command]).env("SWEETSPOT_CACHE", place.cache());
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "started\n");
+    assert!(String::from_utf8(output.stderr).unwrap().contains("File too large"));
+    // Nothing half-written stays there.
+    assert_eq!(fs::read_dir(place.cache()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_run_inside_of_a_run_uses_its_ledger() {
     let place = Place::new();
     let run = env!("CARGO_BIN_EXE_sweetspot");

@@ -57,6 +57,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("opens_that_cut", "$RUN $BIN/c/opens_that_cut path"),
     ("told_late", "$RUN $BIN/c/told_late printed"),
     ("own_writes", "$RUN $BIN/c/own_writes system"),
+    ("swapped", "$RUN $BIN/c/swapped"),
     ("taken", "$RUN $BIN/c/taken open"),
     ("order", "$RUN $BIN/c/order pipe; $RUN $BIN/c/order stamp"),
     ("other_masks", "$RUN $BIN/c/other_masks"),

@@ -168,6 +168,8 @@ sets! { of_name;
         path: *const c_char, name: *const c_char, value: Pointer, len: usize, flags: c_int
     ) => path;
     fn removexattr(path: *const c_char, name: *const c_char) => path;
+    // Nobody can write there any more.
+    fn swapon(path: *const c_char, flags: c_int) => path;
 }
 sets! { of_link;
     fn lchmod(path: *const c_char, mode: c_uint) => path;

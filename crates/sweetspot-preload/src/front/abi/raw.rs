@@ -242,7 +242,7 @@ fn on_rights(call: &Call) -> Option<isize> {
         FCHMODAT2 => sets(changes::rights_changing_at, (fd, b, d), next),
         SETXATTRAT | REMOVEXATTRAT => sets(changes::rights_changing_at, (fd, b, c), next),
         libc::SYS_fchownat | FILE_SETATTR => sets(changes::rights_changing_at, (fd, b, e), next),
-        old::CHMOD | old::CHOWN | libc::SYS_setxattr | libc::SYS_removexattr => {
+        old::CHMOD | old::CHOWN | libc::SYS_setxattr | libc::SYS_removexattr | libc::SYS_swapon => {
             sets(changes::rights_changing_at, (libc::AT_FDCWD, a, 0), next)
         }
         old::LCHOWN | libc::SYS_lsetxattr | libc::SYS_lremovexattr => {

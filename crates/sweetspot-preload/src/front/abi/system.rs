@@ -88,7 +88,6 @@ pass_through! {
     fn fsconfig(
         fd: c_int, command: c_uint, key: *const c_char, value: Pointer, more: c_int
     ) -> c_int;
-    fn swapon(path: *const c_char, flags: c_int) -> c_int;
     fn swapoff(path: *const c_char) -> c_int;
     fn quotactl(command: c_int, device: *const c_char, id: c_int, data: Pointer) -> c_int;
     fn acct(path: *const c_char) -> c_int;
@@ -272,7 +271,9 @@ const SET_FLAGS: usize = 0x4008_6602;
 const SET_ATTRIBUTES: usize = 0x401c_5820;
 
 /// `FIFREEZE`, and `DM_DEV_SUSPEND` of the device mapper: who writes there waits until this process, mostly, ends it.
+/// And `FS_IOC_SHUTDOWN`: each write fails.
 const FREEZE: usize = 0xc004_5877;
+const SHUTDOWN: usize = 0x8004_587d;
 const SUSPEND: usize = 0xc138_fd06;
 /// `USERFAULTFD_IOC_NEW`: as the system call `userfaultfd`.
 const NEW_USERFAULTFD: usize = 0xaa00;
@@ -281,7 +282,7 @@ const NEW_USERFAULTFD: usize = 0xaa00;
 fn before_ioctl(fd: c_int, request: usize, argument: usize) {
     match request as u32 as usize {
         SET_FLAGS | SET_ATTRIBUTES => changes::rights_changing(fd),
-        FREEZE | SUSPEND => {
+        FREEZE | SUSPEND | SHUTDOWN => {
             dispatch::end_because(Why::AnswersItself);
             changes::freezing();
         }

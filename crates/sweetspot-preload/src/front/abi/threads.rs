@@ -46,11 +46,16 @@ may_tell_in_a_thread! {
 
 /// In the thread of a timer the signals stay blocked that libc blocks before it makes it.
 fn before_timer(event: Pointer) -> Pass {
+    before_thread(event.cast());
+    dispatch::public_sync_point()
+}
+
+/// The same of any other thread that an event is told in.
+pub(super) fn before_thread(event: *const libc::sigevent) {
     let notify = |event: libc::sigevent| event.sigev_notify == libc::SIGEV_THREAD;
-    if handlers::glance(event.cast()).is_some_and(notify) {
+    if handlers::glance(event).is_some_and(notify) {
         careful::libc_makes_threads();
     }
-    dispatch::public_sync_point()
 }
 
 hook! {

@@ -6,6 +6,7 @@ use core::ffi::{c_int, c_uint};
 use sweetspot_core::why::Why;
 
 use super::Pointer;
+use super::threads::before_thread;
 use crate::engine::process::begin_concurrency;
 use crate::engine::spawns::passive;
 use crate::engine::{changes, deaths, handlers};
@@ -55,8 +56,10 @@ fn asynchronous(block: *const libc::aiocb) {
     begin_concurrency();
     if !block.is_null() {
         // SAFETY: the program hands over a control block, which libc reads likewise.
-        dispatch::special_use(unsafe { (*block).aio_fildes }, Why::SpecialUse);
+        let (fd, event) = unsafe { ((*block).aio_fildes, &raw const (*block).aio_sigevent) };
+        dispatch::special_use(fd, Why::SpecialUse);
         crate::engine::space::written_unseen();
+        before_thread(event);
     }
 }
 
@@ -96,6 +99,7 @@ macro_rules! lists {
                 // SAFETY: the program hands over that many, which libc reads likewise.
                 asynchronous(unsafe { *list.add(index) });
             }
+            before_thread(event.cast());
             let pass = dispatch::pass_through();
             let answer = next(mode, list, count, event);
             // It may have waited.

@@ -761,7 +761,15 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "calls that wait until others have acted",
         build: &[C("told_late")],
-        command: "for way in close dup2 dup3 limit printed logged; do $RUN $BIN/c/told_late $way; done",
+        command: "for way in close dup2 dup3 limit refused short number appended printed logged; do \
+            $RUN $BIN/c/told_late $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a file that becomes swap space",
+        build: &[C("swapped")],
+        command: "$RUN $BIN/c/swapped",
         ..DEFAULT
     },
     Case {
@@ -886,7 +894,7 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "signal masks that come with a wait, a thread or sigset",
         build: &[C("other_masks")],
-        command: "for way in '' old new timer started beside back; do $RUN $BIN/c/other_masks $way; done",
+        command: "for way in '' old new timer aio started beside back; do $RUN $BIN/c/other_masks $way; done",
         ..DEFAULT
     },
     Case {

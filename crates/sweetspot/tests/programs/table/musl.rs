@@ -101,6 +101,13 @@ pub const ALL: &[Case] = &[
     },
     Case {
         group: "musl",
+        name: "threads that the C library makes",
+        build: &[Musl("other_masks")],
+        command: "for way in timer aio; do $RUN $BIN/musl/other_masks $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "musl",
         name: "descriptors that came from outside",
         build: &[Musl("outside"), Musl("stdio")],
         prepare: "seq 3000 > in.txt",
