@@ -27,7 +27,7 @@ enum Way {
     Guard,
     /// Victim and guard; `recover` finishes.
     Both,
-    /// The waiting parent, and the victim later.
+    /// The waiting parent, and with it the victim.
     Parent,
 }
 
@@ -154,11 +154,6 @@ fn end(
         }
         Way::Stopped | Way::Parent => {
             pause(after);
-            if victim.started != victim.pid {
-                signal(victim.started, libc::SIGKILL);
-                reap(victim.started)?;
-                pause(later);
-            }
             victim.stop()?;
             victim.count()?;
             let before = victim.contents();

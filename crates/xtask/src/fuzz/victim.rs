@@ -153,16 +153,19 @@ impl Victim {
         Ok(())
     }
 
-    /// Kills all of it with SIGKILL and waits for the ends.
+    /// Kills all of it with SIGKILL and waits for the ends. Where a parent waits, only that is killed, and takes the
+    /// victim along.
     ///
     /// # Errors
     /// It does not end.
     pub fn kill(&self) -> Result<(), String> {
         let mut processes = self.processes();
-        processes.iter().for_each(|pid| signal(*pid, libc::SIGKILL));
         if self.started != self.pid {
-            processes.push(self.started);
+            signal(self.started, libc::SIGKILL);
+            [self.started, self.pid].into_iter().try_for_each(reap)?;
+            processes.retain(|pid| *pid != self.pid);
         }
+        processes.iter().for_each(|pid| signal(*pid, libc::SIGKILL));
         processes.into_iter().try_for_each(reap)
     }
 
