@@ -80,7 +80,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let reach = reach::inspect(&program, value(&environment, "PATH"));
     let obstacle = obstacle(&reach, &program, &environment);
     let (size, rules) = in_force(&arguments.command[0], record.is_some(), &environment)?;
-    recover::finish_stale();
+    recover::clear_up();
 
     let rules = rules.iter().map(in_ledger).collect();
     let (places, trace) = (arguments.r#where, record.is_some());
