@@ -78,6 +78,36 @@ fn what_cannot_be_printed_is_said() {
     }
 }
 
+/// A device has no end, and a FIFO to which nobody writes has nothing in it; a pipe is as good as a file.
+#[test]
+fn what_is_named_is_not_read_for_good() {
+    let place = Place::new();
+    assert!(Command::new("mkfifo").arg(place.work().join("fifo")).status().unwrap().success());
+    symlink("/dev/full", place.work().join("link")).unwrap();
+    let check = |arguments: &[&str], parts: &[&str]| {
+        assert_fails(&mut place.sweetspot(arguments), 125, &[parts, &["\n  "]].concat());
+    };
+    check(&["bench", "/dev/zero"], &["/dev/zero", "larger than 1 MiB", "plan.toml"]);
+    check(&["run", "--config=/dev/zero", "true"], &["/dev/zero", "larger than 1 MiB"]);
+    check(&["profile", "--compare", "/dev/zero", "fifo"], &["/dev/zero", "larger than 64 MiB"]);
+    check(&["profile", "--compare", "fifo", "fifo"], &["fifo: not a profile"]);
+    check(&["bench", "fifo"], &["fifo"]);
+    check(&["report", "fifo"], &["fifo: report cannot read this kind of file"]);
+    check(&["tune", "--from", "fifo"], &["fifo: no recording"]);
+    for device in ["/dev/full", "link"] {
+        let tune = ["tune", "--keep-rules", "--store", device, "--", "true"];
+        check(&tune, &[device, "no regular file", "--store FILE"]);
+    }
+    assert!(!Path::new("/dev/full-journal").exists() && !place.work().join("link-wal").exists());
+    let profile = ["profile", "--json", "p.json", "--output", "p.txt", "--", "true"];
+    assert!(place.sweetspot(&profile).status().unwrap().success());
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&fs::read(place.work().join("p.json")).unwrap()).unwrap();
+    drop(writer);
+    let piped = place.sweetspot(&["report", "/dev/stdin"]).stdin(reader).output().unwrap();
+    assert!(piped.status.success(), "{}", stderr(&piped));
+}
+
 /// A terminal is written to, but not commanded, by names that others chose.
 #[test]
 fn names_control_no_terminal() {
