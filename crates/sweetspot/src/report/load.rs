@@ -118,12 +118,15 @@ fn add_store(report: &mut Report, path: &Path, wanted: Option<i64>) -> Result<()
             ),
         });
     };
-    let named = |failure: Failure| failure.within(&shown.to_string());
+    let damaged = |failure: Failure| match failure.next_step() {
+        Some(_) => failure,
+        None => failure.next("show another session (--session NUMBER), or measure again"),
+    };
     if tune::stored::is_one(found) {
-        let stored = tune::stored::read(&store, found).map_err(named)?;
+        let stored = tune::stored::read(&store, found, path).map_err(damaged)?;
         report.sessions.push(sessions::tuned(found, &stored).map_err(lab)?);
     } else if bench::stored::is_one(found) {
-        let stored = bench::stored::read(&store, found, path).map_err(named)?;
+        let stored = bench::stored::read(&store, found, path).map_err(damaged)?;
         report.sessions.push(sessions::measured(found, &stored));
     } else {
         return Err(

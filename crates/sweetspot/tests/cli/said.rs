@@ -21,6 +21,12 @@ fn what_was_mistyped() {
     check(&["run", "-DIO-BUFFER-SIZE=1073741825", "true"], 125, &["'1073741825'"]);
     check(&["run", "-DBUFFERS=1", "true"], 125, &["-DBUFFERS=1", "-DIO-BUFFER-SIZE=64K"]);
     check(&["run", "-DIO-BUFFER-SIZE=1", "--buffer-size=1", "true"], 125, &["--buffer-size"]);
+    check(&["recover", ""], 2, &["recover: [LEDGER] needs a value"]);
+    check(&["profile", "--compare", "a", "b", "--", "true"], 125, &["--compare and [CMD ARGS]"]);
+    check(&["tune", "--machine", "none"], 125, &["none: No such file", "--machine DIR"]);
+    check(&["summary", "none"], 125, &["none: No such file", "run --summary=DIR/"]);
+    place.write("bad.toml", "[[rule]]\nbufer = 1\n");
+    check(&["tune", "--config", "bad.toml", "--", "true"], 125, &["bad.toml:2: ", "bufer"]);
     check(&["demo", "--records", "0"], 2, &["records"]);
     check(&["demo", "--dir", "/no/such"], 1, &["/no/such", "--dir DIR"]);
 }
@@ -56,6 +62,7 @@ fn what_cannot_be_printed_is_said() {
         (&["recover", "--list"], 125),
         (&["report", "p.json"], 125),
         (&["report", "p.json", "--json"], 125),
+        (&["report", "p.json", "--html", "-"], 125),
         (&["summary", "p.json"], 125),
         (&["profile", "--compare", "p.json", "p.json"], 125),
         (&["top", "--once"], 125),
