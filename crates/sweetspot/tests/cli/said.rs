@@ -226,6 +226,26 @@ fn the_demo_compares_and_cleans_up() {
 }
 
 #[test]
+fn an_interrupted_doctor_cleans_up() {
+    let place = Place::new();
+    let scratch = place.folder.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let left = || fs::read_dir(&scratch).unwrap().count();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::KILL] {
+        let mut doctor = place.sweetspot(&["doctor"]);
+        let doctor = doctor.env("TMPDIR", &scratch).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = doctor.spawn().unwrap();
+        wait_until("the trial begins", || left() > 0);
+        kill_process(pid(child.id()), signal).unwrap();
+        assert_eq!(wait(&mut child).signal(), Some(signal.as_raw()));
+        assert_eq!(left(), usize::from(signal == Signal::KILL), "{signal:?}");
+    }
+    // What none could remove, the next one does.
+    assert!(place.sweetspot(&["doctor"]).env("TMPDIR", &scratch).output().is_ok());
+    assert_eq!(left(), 0);
+}
+
+#[test]
 fn an_interrupted_demo_cleans_up() {
     let place = Place::new();
     let scratch = place.folder.path().join("scratch");
