@@ -140,17 +140,33 @@ pub fn prepare(states: &[PathBuf]) {
     let _ = folders(states).find(|folder| make_folder(folder).is_ok());
 }
 
+/// The first of these folders that is this user's own, made if it is not there.
+///
+/// # Errors
+/// Why the last one is not.
+pub fn own_folder(folders: &[PathBuf]) -> io::Result<&Path> {
+    let mut result = Err(io::Error::other("there is no home folder"));
+    for folder in folders {
+        let failed = |error| io::Error::other(format!("{}: {error}", folder.display()));
+        result = make_folder(folder).map(|()| folder.as_path()).map_err(failed);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
 /// Makes a folder of this user's. Not in that of somebody else, who could then make nothing beside it: root
 /// may have another user's `HOME`.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     let above = folder.ancestors().find_map(|above| std::fs::metadata(above).ok());
     if !above.is_some_and(|above| [0, sys::effective_uid()].contains(&above.uid())) {
-        return Err(io::ErrorKind::PermissionDenied.into());
+        return Err(io::Error::other("somebody else's folder"));
     }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     match is_private(folder) {
         true => Ok(()),
-        false => Err(io::ErrorKind::PermissionDenied.into()),
+        false => Err(io::Error::other("somebody else can write there")),
     }
 }
 

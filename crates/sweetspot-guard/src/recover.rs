@@ -12,6 +12,8 @@
 //! The ledger itself is read into private memory first, so nothing that changes it meanwhile, and no
 //! hole in a full memory file system, matters.
 
+mod leftover;
+
 use std::fs::File;
 use std::io;
 use std::mem::{offset_of, size_of};
@@ -29,6 +31,7 @@ use sweetspot_core::ledger::{
 use sweetspot_core::pending::{flushed, waiting_of};
 use sweetspot_core::unwritten::FLUSH_BEGUN;
 
+pub use self::leftover::{remove_idle, stale_ledgers, stale_ledgers_in};
 use crate::error::{Error, ErrorKind};
 use crate::finish::{self, Extent, Saving};
 use crate::identity::is_same_file;
@@ -37,7 +40,7 @@ use crate::session::FOLDER;
 use crate::sys::Locked;
 use crate::{identity, sys};
 
-/// A file without the magic number is left alone for so long: its maker may be at it.
+/// What was made less long ago is left alone where nothing waits in it: its maker may be at it.
 const MAKING_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// What is to be done with what is pending.
@@ -96,33 +99,8 @@ pub fn noted_ledgers(states: &[PathBuf]) -> Vec<Noted> {
 /// As [`noted_ledgers`], in another folder. Those whose guard lives are left out.
 pub fn noted_ledgers_in(states: &[PathBuf], folder: &Path) -> Vec<Noted> {
     let mut all = notes::noted_in(states, folder);
-    all.retain(|noted| is_unlocked(noted.ledger()));
+    all.retain(|noted| leftover::is_unlocked(noted.ledger()));
     all
-}
-
-/// Ledgers of the user in [`FOLDER`], by name, noted or not: anyone can put files of such a name
-/// there.
-pub fn stale_ledgers(uid: u32) -> Vec<PathBuf> {
-    stale_ledgers_in(Path::new(FOLDER), uid)
-}
-
-/// As [`stale_ledgers`], in another folder. Those whose guard lives are left out.
-pub fn stale_ledgers_in(folder: &Path, uid: u32) -> Vec<PathBuf> {
-    let prefix = format!("{NAME_PREFIX}{uid}-");
-    let Ok(names) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = names
-        .flatten()
-        .filter(|name| name.file_name().as_bytes().starts_with(prefix.as_bytes()))
-        .map(|name| name.path())
-        .filter(|path| is_unlocked(path))
-        .collect();
-    paths.sort();
-    paths
-}
-
-/// Whether no guard holds the lock of what is there.
-fn is_unlocked(path: &Path) -> bool {
-    sys::open(path, OPEN_FLAGS, 0).is_ok_and(|file| Locked::try_new(file.into()).is_ok())
 }
 
 /// O_NONBLOCK: a FIFO in its place must not hold anyone up.
@@ -271,10 +249,8 @@ fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Option<Box<Ledger>>), E
         };
     }
     if magic != MAGIC || metadata.len() < size_of::<Ledger>() as u64 {
-        let is_young = metadata.modified().ok().and_then(|time| time.elapsed().ok());
-        let is_young = is_young.is_none_or(|age| age < MAKING_TIME_MAX);
         let is_empty = holds_nothing(&file);
-        return match (is_empty, is_young, mode) {
+        return match (is_empty, is_young(&metadata), mode) {
             (true, true, _) => fail(ErrorKind::InUse),
             // What a maker left that was killed in the middle.
             (true, false, Mode::Finish | Mode::Discard) if is_called_as_a_ledger(path) => {
@@ -307,6 +283,12 @@ fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Option<Box<Ledger>>), E
 /// Whether a magic number is that of a ledger, of this version or another.
 fn is_of_any_version(magic: u64) -> bool {
     magic.to_le_bytes()[..6] == MAGIC.to_le_bytes()[..6]
+}
+
+/// Whether its maker may still be at it.
+fn is_young(metadata: &std::fs::Metadata) -> bool {
+    let age = metadata.modified().ok().and_then(|time| time.elapsed().ok());
+    age.is_none_or(|age| age < MAKING_TIME_MAX)
 }
 
 /// Whether nothing was ever written there: zeros that somebody wrote are somebody's.

@@ -353,17 +353,21 @@ pub(crate) fn fill(
     if settings.guard && has_write_buffers && sys::free_bytes(file)? < missing_bytes {
         return Err(io::Error::from_raw_os_error(libc::ENOSPC));
     }
-    let ledger = Mapping::new(file)?;
-    let header = &ledger.header;
-    header.uid.store(sys::effective_uid(), Relaxed);
-    header.buffer.store(buffer_word(settings.buffer), Relaxed);
     let age_ms = match settings.max_age {
         Some(age) => u32::try_from(age.as_millis()).unwrap_or(u32::MAX),
         None if identity::is_in_own_pid_namespace().unwrap_or(false) => MAX_AGE_NAMESPACE_MS,
         None => MAX_AGE_MS,
     };
+    let (filters, boot) = (filters::allowed_filters(), identity::boot()?);
+    let pid_namespace = identity::pid_namespace()?;
+    let ledger = Mapping::new(file)?;
+    let header = &ledger.header;
+    // All that takes time has been asked: what is killed before the first store leaves what is known as empty.
+    costs::load(&settings.costs, boot, &header.devices);
+    header.uid.store(sys::effective_uid(), Relaxed);
+    header.buffer.store(buffer_word(settings.buffer), Relaxed);
     header.max_age_ms.store(age_ms, Relaxed);
-    let flag = |wanted: bool, flag: u32| if wanted { flag } else { 0 };
+    let flag = |wanted: bool, flag| if wanted { flag } else { 0 };
     header.flags.store(
         flag(settings.summary, FLAG_SUMMARY)
             | flag(settings.guard && has_write_buffers, FLAG_GUARD)
@@ -372,9 +376,9 @@ pub(crate) fn fill(
     );
     // The guard looks how much memory there is.
     header.budget_bytes.store(u64::MAX, Relaxed);
-    header.seccomp_filters.store(filters::allowed_filters(), Relaxed);
-    header.boot.store(identity::boot()?, Relaxed);
-    header.pid_namespace.store(identity::pid_namespace()?, Relaxed);
+    header.seccomp_filters.store(filters, Relaxed);
+    header.boot.store(boot, Relaxed);
+    header.pid_namespace.store(pid_namespace, Relaxed);
     for (rule, from) in ledger.rules.iter().zip(&settings.rules) {
         rule.program.store(from.program.as_bytes());
         rule.file.store(from.file.as_bytes());
@@ -385,7 +389,6 @@ pub(crate) fn fill(
         rule.flags.store(flags.into_iter().sum(), Relaxed);
     }
     header.rules.store(settings.rules.len() as u32, Relaxed);
-    costs::load(&settings.costs, header.boot.load(Relaxed), &header.devices);
     header.magic.store(MAGIC, SeqCst);
     Ok(ledger)
 }

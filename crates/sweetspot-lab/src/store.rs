@@ -94,6 +94,7 @@ impl Store {
     /// Where that fails, or the file is from a later version, or is no store: then nothing in it was
     /// changed.
     pub fn open(path: &Path) -> Result<Store, Error> {
+        is_file_or_new(path).map_err(Error::system("use", path))?;
         let mut store = Store {
             connection: Connection::open(path).map_err(failed("open", &path.to_string_lossy()))?,
             path: path.to_string_lossy().into_owned(),
@@ -105,12 +106,10 @@ impl Store {
             return Err(Error::system("use", &store.path)(io::Error::other(other)));
         }
         store.prepare().map_err(failed("use", &store.path))?;
-        let version = store.version().map_err(failed("use", &store.path))?;
-        if version != VERSION {
-            let later = io::Error::other("a later version of sweetspot wrote it");
-            return Err(Error::system("use", &store.path)(later));
+        match store.version().map_err(failed("use", &store.path))? {
+            VERSION => Ok(store),
+            version => Err(Error::system("use", &store.path)(unknown(version))),
         }
-        Ok(store)
     }
 
     fn version(&self) -> rusqlite::Result<i64> {
@@ -258,6 +257,22 @@ impl Store {
 
 fn json(value: &impl Serialize) -> io::Result<String> {
     serde_json::to_string(value).map_err(io::Error::from)
+}
+
+/// A device would get a journal beside it, and a FIFO would be waited for.
+fn is_file_or_new(path: &Path) -> io::Result<()> {
+    match path.metadata() {
+        Ok(found) if !found.is_file() => Err(io::Error::other("it is no regular file")),
+        _ => Ok(()),
+    }
+}
+
+/// Why a store whose layout is not known is not used.
+fn unknown(version: i64) -> io::Error {
+    io::Error::other(match version > VERSION {
+        true => "a later version of sweetspot wrote it".to_owned(),
+        false => format!("its layout has the number {version}, which sweetspot never gave"),
+    })
 }
 
 fn failed(operation: &'static str, path: &str) -> impl FnOnce(rusqlite::Error) -> Error {
@@ -420,16 +435,36 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_made_beside_a_device() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/full", &link).unwrap();
+        for path in [Path::new("/dev/full"), &link, folder.path()] {
+            for opened in [Store::open(path), Store::open_to_read(path)] {
+                let message = opened.err().unwrap().to_string();
+                assert!(message.contains("it is no regular file"), "{message}");
+            }
+        }
+        assert!(!Path::new("/dev/full-journal").exists());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
     fn what_cannot_be_used_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("text");
         std::fs::write(&text, "this is no database, but long enough to look like one ".repeat(90))
             .unwrap();
-        let later = folder.path().join("later");
-        Store::open(&later).unwrap().connection.pragma_update(None, "user_version", 99).unwrap();
+        let numbered = |name: &str, number: i64| {
+            let path = folder.path().join(name);
+            let store = Store::open(&path).unwrap();
+            store.connection.pragma_update(None, "user_version", number).unwrap();
+            path
+        };
         for (path, expected) in [
             (text, "file is not a database"),
-            (later, "a later version"),
+            (numbered("later", 99), "a later version"),
+            (numbered("negative", -3), "the number -3"),
             (folder.path().join("no/file"), "cannot open"),
         ] {
             let message = Store::open(&path).err().unwrap().to_string();

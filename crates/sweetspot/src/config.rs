@@ -12,12 +12,13 @@
 use crate::buffer;
 use crate::failure::Failure;
 use crate::home;
+use crate::named;
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 use std::ffi::OsStr;
 use std::fs::Metadata;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub const FILE_NAME: &str = "sweetspot.toml";
 /// The name of the user's own file about folders of this machine.
 const MACHINE_FILE_NAME: &str = "machine.toml";
 /// No sensible file is larger; a mistaken `--config big.dat` ends quickly.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+const FILE_MEBIBYTES_MAX: u64 = 1;
 
 /// What a rule promises about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,7 +231,6 @@ fn read(path: &Path, waiting: Waiting) -> Result<String, Failure> {
         };
         unreadable(&error.to_string(), next)
     };
-    let mut bytes = Vec::new();
     if path.metadata().map_err(io)?.is_dir() {
         let next = format!("name the file in it: --config {shown}/{FILE_NAME}");
         return Err(unreadable("it is a folder", next));
@@ -242,11 +242,7 @@ fn read(path: &Path, waiting: Waiting) -> Result<String, Failure> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| io(errno.into()))?;
     let file = std::fs::File::from(file);
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        let next = "check that it is the right file".to_string();
-        return Err(unreadable("it is larger than 1 MiB", next));
-    }
+    let bytes = named::rest(file, FILE_MEBIBYTES_MAX).map_err(io)?;
     String::from_utf8(bytes).map_err(|error| {
         let line =
             1 + memchr::memchr_iter(b'\n', &error.as_bytes()[..error.utf8_error().valid_up_to()])

@@ -93,7 +93,7 @@ fn lock(scratches: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
 }
 
 /// Whether this process was started with a signal ignored.
-fn is_ignored(signal: i32) -> bool {
+pub fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());

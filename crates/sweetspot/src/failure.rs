@@ -38,11 +38,6 @@ impl Failure {
         self.next.as_deref()
     }
 
-    /// The same failure, of something in a file.
-    pub fn within(self, file: &str) -> Failure {
-        Failure { what: format!("{file}: {}", self.what), ..self }
-    }
-
     /// The same failure with another exit status.
     pub fn status(self, status: u8) -> Failure {
         Failure { status, ..self }

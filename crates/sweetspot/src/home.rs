@@ -23,16 +23,15 @@ pub fn notes() -> Vec<PathBuf> {
     root.into_iter().chain(state()).chain(usual).collect()
 }
 
-/// Where what calls cost is kept: beside the notes. Only a hint, so a variable that names a place comes
-/// first, no matter who asks.
+/// Where what calls cost is kept, and the runs of `tune`: beside the notes. Nothing is written to a file because of
+/// them, so a variable that names a place comes first, no matter who asks.
 pub fn costs() -> Vec<PathBuf> {
     let named = named("XDG_STATE_HOME").and_then(|_| state());
     let others = notes().into_iter().filter(|folder| Some(folder) != named.as_ref());
     named.iter().cloned().chain(others).collect()
 }
 
-/// The runs that `tune` keeps.
-pub fn state() -> Option<PathBuf> {
+fn state() -> Option<PathBuf> {
     folder("XDG_STATE_HOME", ".local/state")
 }
 

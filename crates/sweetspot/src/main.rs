@@ -20,6 +20,7 @@ mod home;
 mod inherited;
 mod ladder;
 mod merge;
+mod named;
 mod origin;
 mod preload;
 mod print;

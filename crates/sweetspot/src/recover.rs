@@ -14,7 +14,8 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use sweetspot_guard::recover::{
-    Fate, Mode, Piece, noted_ledgers, recover, recover_noted, saved_apart, stale_ledgers,
+    Fate, Mode, Piece, noted_ledgers, recover, recover_noted, remove_idle, saved_apart,
+    stale_ledgers,
 };
 use sweetspot_guard::{Error, ErrorKind, Noted};
 use sweetspot_report::shell::quoted;
@@ -46,9 +47,9 @@ impl Candidate {
         match (self, mode) {
             (Candidate::Noted(noted), _) => recover_noted(noted, mode),
             (Candidate::Found(path), Mode::List | Mode::Discard) => recover(path, mode),
-            (Candidate::Found(path), Mode::Finish) => match recover(path, Mode::List)? {
-                pieces if pieces.is_empty() => recover(path, Mode::Finish),
-                pieces => Ok(pieces),
+            (Candidate::Found(path), Mode::Finish) => match remove_idle(path)? {
+                true => Ok(Vec::new()),
+                false => recover(path, Mode::List),
             },
         }
     }
@@ -143,6 +144,17 @@ pub fn finish_stale() {
             Ok(pieces) => pieces.iter().filter_map(|piece| warning(ledger, piece)).for_each(say),
             Err(error) => complaint(&error).into_iter().for_each(say),
         }
+    }
+}
+
+/// As [`finish_stale`], and removes what else dead processes of this user left, where nothing waits in it. For
+/// verbs that stay: this looks at all that lies in shared memory, which a start that becomes its program is
+/// not to pay for. Those that stay leave most of it, too: they look before they start anything.
+pub fn clear_up() {
+    finish_stale();
+    for ledger in stale_ledgers(rustix::process::geteuid().as_raw()) {
+        // What is not removed is in use, or nobody's business here.
+        let _ = remove_idle(&ledger);
     }
 }
 

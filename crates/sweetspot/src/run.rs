@@ -60,8 +60,7 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         tell_what_cannot_be_buffered(&program, &reach);
     }
 
-    // What a killed run of the same job left must be in its files before this one reads them.
-    recover::finish_stale();
+    finish_what_is_left(arguments.wait || arguments.require || target.is_some());
 
     let settings = Settings {
         buffer: asked.size(),
@@ -92,6 +91,14 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
         was_active(session.as_ref(), &program)?;
     }
     end_as(ended)
+}
+
+/// What a killed run of the same job left must be in its files before this one reads them.
+fn finish_what_is_left(stays: bool) {
+    match stays {
+        true => recover::clear_up(),
+        false => recover::finish_stale(),
+    }
 }
 
 /// Starts a program as it is.

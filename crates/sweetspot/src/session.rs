@@ -230,7 +230,7 @@ impl RunSession {
 
     /// Removes the ledger where no guard does it at its end. To be called when the program has
     /// ended, or could not be started: until then it reads the rules there. A program that `run`
-    /// became leaves one with rules behind, with nothing pending in it, for the next `run` to remove.
+    /// became leaves one with rules behind, with nothing pending in it, for [`crate::recover`] to remove.
     pub fn remove_if_unguarded(&mut self) {
         if let Some(ledger) = &self.ledger
             && !ledger.is_guarded()

@@ -95,7 +95,7 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
         say(format_args!("sweetspot: {warning}"));
     }
     // Before anything runs, so that no run finds more to do than the others.
-    recover::finish_stale();
+    recover::clear_up();
     preload::install()?;
 
     let mut runs = Runs::new(arguments, config.path)?;

@@ -16,6 +16,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sweetspot_core::ledger::{Header, Ledger};
+use sweetspot_guard::{OwnedLedger, Settings};
 use tempfile::TempDir;
 
 /// Nothing here takes longer, on a slow machine.
@@ -436,6 +437,28 @@ fn a_ledger_that_cannot_be_used_is_a_clear_error() {
     assert_ends(&output, 1, &["not finished", "in use"], &[]);
     victim.kill();
     wait_until("the guard ends", || !ledger.exists());
+}
+
+/// No guard has noted what was killed before its program began. A start looks at none of it.
+#[test]
+fn what_was_killed_at_its_start_is_removed_by_what_stays() {
+    let _turn = turn();
+    let place = Place::new();
+    for (age_s, command, stays) in [
+        (3600, "recover", false),
+        (30, "recover", true), // it may be about to be used
+        (3600, "recover --list", true),
+        (3600, "run --wait -- true", false),
+        (3600, "profile --output report -- true", false),
+        (3600, "run -- true", true),
+    ] {
+        let left = OwnedLedger::create(&Settings::default()).unwrap().path().to_owned();
+        let time = std::time::SystemTime::now() - Duration::from_secs(age_s);
+        fs::File::options().write(true).open(&left).unwrap().set_modified(time).unwrap();
+        assert!(place.sweetspot(&command.split(' ').collect::<Vec<_>>()).status.success());
+        assert_eq!(left.exists(), stays, "{command} after {age_s} s");
+        let _ = fs::remove_file(left);
+    }
 }
 
 /// Only its place and its name tell that an empty file is a ledger that was never finished.

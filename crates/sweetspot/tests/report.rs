@@ -309,6 +309,11 @@ fn what_cannot_be_shown_is_said_with_what_to_type() {
     fresh.execute_batch("DELETE FROM run").unwrap();
     drop(fresh);
     results.refused(&["fresh.db"], &["fresh.db: no run is finished yet", "sweetspot bench PLAN"]);
+    fs::copy(results.path("tune.db"), results.path("damaged.db")).unwrap();
+    let damaged = rusqlite::Connection::open(results.path("damaged.db")).unwrap();
+    damaged.execute_batch("UPDATE run SET measurement = '{'").unwrap();
+    drop(damaged);
+    results.refused(&["damaged.db"], &["sweetspot: cannot read damaged.db: EOF", "--session"]);
     results.refused(&["tune.db", "--session", "7"], &["no runs of a session 7", "its sessions: 1"]);
     results.place.write("later.json", "{\"sweetspot_report\": 99}");
     results.refused(&["later.json"], &["later.json"]);

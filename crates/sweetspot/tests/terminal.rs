@@ -398,3 +398,16 @@ fn what_cannot_be_buffered_is_said_on_a_terminal_only() {
     terminal.wait_until("true", |this| seen(&this.news()) == ["0"]);
     assert!(!terminal.news().contains("is not buffered"), "{}", terminal.screen());
 }
+
+#[test]
+fn a_recording_is_not_for_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut terminal = Terminal::new(SHELLS[1], folder.path());
+    for place in ["-", "/dev/tty"] {
+        let sweetspot = env!("CARGO_BIN_EXE_sweetspot");
+        let line = format!("{sweetspot} profile --record {place} -- true; echo \"seen: $?\"");
+        terminal.line(&line);
+        terminal.wait_until(&line, |this| seen(&this.news()) == ["125"]);
+        assert!(terminal.news().contains("is not for a terminal"), "{}", terminal.screen());
+    }
+}

@@ -3,7 +3,7 @@
 //! Invariant: everything that is read through one such store is of one instant, and nothing of the
 //! file is changed: not even one of an older layout is brought up to date.
 
-use super::{Store, StoredSession, VERSION, failed};
+use super::{Store, StoredSession, VERSION, failed, is_file_or_new, unknown};
 use crate::{Error, measure::Measurement, search::Phase, search::Round};
 use rusqlite::{Connection, OpenFlags};
 use std::{io, path::Path, time::Duration};
@@ -41,6 +41,7 @@ impl Store {
     /// Where it cannot be read, or is of a later version or none of ours.
     pub fn open_to_read(path: &Path) -> Result<Store, Error> {
         let shown = path.to_string_lossy().into_owned();
+        is_file_or_new(path).map_err(Error::system("read", path))?;
         // Anyone who has it open keeps a log beside it, and the last one removes that. Without a log the
         // file is whole by itself; to read it as others do would make one, and leave it there.
         let how = if beside(path, "-wal").exists() { "" } else { "?immutable=1" };
@@ -48,10 +49,7 @@ impl Store {
         match store.version().map_err(failed("read", &shown))? {
             1..=VERSION => Ok(store),
             0 => Err(Error::system("read", &shown)(io::Error::other("it holds no runs of ours"))),
-            _ => {
-                let later = io::Error::other("a later version of sweetspot wrote it");
-                Err(Error::system("read", &shown)(later))
-            }
+            version => Err(Error::system("read", &shown)(unknown(version))),
         }
     }
 

@@ -94,7 +94,7 @@ pub struct Tune {
     #[arg(long)]
     pub resume: bool,
 
-    /// The file for all runs (~/.local/state/sweetspot/runs.sqlite)
+    /// The file for all runs (~/.local/state/sweetspot/runs.sqlite; for root /var/lib/sweetspot/runs.sqlite)
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
 

@@ -80,9 +80,12 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
     // Where an option comes first there is no verb.
     let at = if verb.is_empty() || verb.starts_with('-') { "" } else { &format!(" {verb}") };
     let help = format!("all options: sweetspot{at} --help");
-    // `--budget <TIME>`: people type the name.
+    // `--budget <TIME>`: people type the name. What is none is a word by its place: `[LEDGER]`.
     let named = |option: Option<String>| {
-        option.map(|option| option.split([' ', '=', '[']).next().unwrap_or_default().to_owned())
+        option.map(|option| match option.starts_with('-') {
+            true => option.split([' ', '=', '[']).next().unwrap_or_default().to_owned(),
+            false => option,
+        })
     };
     let invalid = named(context(ContextKind::InvalidArg));
     Some(match error.kind() {
@@ -176,6 +179,11 @@ mod tests {
             "tune --warm --cold -- ls",
             " tune: --warm and --cold cannot be used together",
             "leave one of them out; all options: sweetspot tune --help",
+        );
+        check(
+            "profile --compare a b -- true",
+            " profile: --compare and [CMD ARGS]... cannot be used together",
+            "leave one of them out; all options: sweetspot profile --help",
         );
     }
 }

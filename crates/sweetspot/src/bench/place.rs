@@ -15,6 +15,7 @@ use crate::arguments::Bench;
 use crate::experiment::lab;
 use crate::failure::Failure;
 use crate::home;
+use crate::named;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ const PLAN_NAME: &str = "plan.toml";
 /// How the names of the folders in `runs` begin.
 const RUN_PREFIX: &str = "sweetspot-run-";
 /// No sensible plan is larger; a mistaken `bench big.dat` ends quickly.
-const PLAN_BYTES_MAX: u64 = 1 << 20;
+const PLAN_MEBIBYTES_MAX: u64 = 1;
 /// Digits of a hash that make a name.
 pub const KEY_DIGITS: usize = 16;
 
@@ -240,11 +241,7 @@ fn read(file: &Path) -> Result<String, Failure> {
         Failure::own(format!("{shown}: the plan cannot be read: {cause}"))
             .next("name a TOML file, or a folder with plan.toml in it: sweetspot bench PLAN")
     };
-    let len = file.metadata().map_err(|error| failure(error.to_string()))?.len();
-    if len > PLAN_BYTES_MAX {
-        return Err(failure("it is larger than 1 MiB".to_owned()));
-    }
-    fs::read_to_string(file).map_err(|error| failure(error.to_string()))
+    named::text(file, PLAN_MEBIBYTES_MAX).map_err(|error| failure(error.to_string()))
 }
 
 fn base(arguments: &Bench) -> Result<PathBuf, Failure> {

@@ -13,6 +13,7 @@ use sweetspot_lab::plan::Plan;
 use sweetspot_lab::store::{CellRun, Kept, Store};
 use sweetspot_report::bench::Skipped;
 use sweetspot_report::bench::{BenchReport, Findings};
+use sweetspot_report::shown::shown;
 
 /// What only the session itself knew.
 #[derive(Default, Deserialize)]
@@ -38,7 +39,8 @@ pub fn is_one(kept: &Kept) -> bool {
 /// # Errors
 /// Where it cannot be read, or is not understood.
 pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> {
-    let unknown = |what: String| Failure::own(format!("session {}: {what}", kept.number));
+    let unknown =
+        |what: String| Failure::own(format!("{}: session {}: {what}", shown(path), kept.number));
     let form = |error: serde_json::Error| unknown(error.to_string());
     let subject: Subject = serde_json::from_str(&kept.session.subject).map_err(form)?;
     let begun: Option<Begun> = serde_json::from_str(&kept.session.circumstances).ok();

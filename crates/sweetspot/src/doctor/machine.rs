@@ -2,7 +2,7 @@
 
 use super::{Finding, Part};
 use crate::home;
-use crate::preload::FOLDER_OF_ROOT;
+use crate::preload::{FOLDER_OF_ROOT, belongs_to_us};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 use std::fs;
@@ -39,7 +39,10 @@ pub fn for_experiments(environment: &Environment) -> Vec<Finding> {
             Finding::lacks(part, "quiet memory", hindrance.cause).mend(as_root(&hindrance.command))
         }
     };
-    let folders = [("answers", home::config()), ("runs", home::state())];
+    let folders = [
+        ("answers", home::config()),
+        ("runs", home::costs().into_iter().find(|folder| belongs_to_us(folder))),
+    ];
     let kept = folders.map(|(name, folder)| writable(name, folder));
     [sandbox(), cold_cache(), cachestat(), quiet].into_iter().chain(kept).collect()
 }
@@ -213,9 +216,9 @@ fn writable(name: &'static str, folder: Option<PathBuf>) -> Finding {
 pub fn yours() -> Vec<Finding> {
     let named = std::env::var_os(CACHE).map(PathBuf::from);
     let of_root = geteuid().is_root().then(|| PathBuf::from(FOLDER_OF_ROOT));
-    let all = [named, home::cache(), of_root, home::config(), home::state()];
+    let all = [named, home::cache(), of_root, home::config()];
     let mut folders: Vec<PathBuf> =
-        all.into_iter().flatten().filter(|folder| folder.is_dir()).collect();
+        all.into_iter().flatten().chain(home::costs()).filter(|folder| folder.is_dir()).collect();
     folders.dedup();
     let says = |folder: &Path| {
         let remove = quoted(folder);

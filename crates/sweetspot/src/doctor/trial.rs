@@ -19,7 +19,7 @@ use sweetspot_core::why::Why;
 use sweetspot_guard::process::with_size_errors;
 use sweetspot_guard::session::FOLDER as SHARED_MEMORY;
 use sweetspot_report::shown::shown;
-use tempfile::TempDir;
+use sweetspot_sandbox::Scratch;
 
 /// The program, and its small records.
 const PROGRAM: &str = "dd";
@@ -125,12 +125,11 @@ fn copy(program: &Path, library: &Path, folder: &Path, records: usize) -> Result
 }
 
 /// The first place where files can be made: in a container that is often one only.
-fn folder() -> io::Result<TempDir> {
+fn folder() -> io::Result<Scratch> {
     let here = std::env::current_dir().unwrap_or_default();
-    let made =
-        |place: PathBuf| tempfile::Builder::new().prefix("sweetspot-doctor-").tempdir_in(place);
-    made(std::env::temp_dir())
-        .or_else(|error| made(here).or_else(|_| made(SHARED_MEMORY.into())).map_err(|_| error))
+    let made = |place: &Path| Scratch::new(place, "sweetspot-doctor-");
+    made(&std::env::temp_dir())
+        .or_else(|error| made(&here).or_else(|_| made(Path::new(SHARED_MEMORY))).map_err(|_| error))
 }
 
 fn failed(what: &str, error: &io::Error) -> Failure {

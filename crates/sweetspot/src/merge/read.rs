@@ -47,7 +47,10 @@ pub fn all(paths: &[PathBuf]) -> Result<Folder, Failure> {
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
-        let failure = |error| Failure::own(format!("{}: {error}", shown(path)));
+        let failure = |error| {
+            Failure::own(format!("{}: {error}", shown(path)))
+                .next("name the folder of run --summary=DIR/ or profile --json DIR/")
+        };
         if !path.metadata().map_err(failure)?.is_dir() {
             files.push(path.clone());
             continue;

@@ -1,6 +1,7 @@
 //! What changed between two profiles: before and after.
 
 use crate::failure::Failure;
+use crate::named;
 use crate::print::print;
 use std::path::Path;
 use sweetspot_report::profile::compare::text;
@@ -19,11 +20,13 @@ pub fn compare(before: &Path, after: &Path) -> Result<u8, Failure> {
 
 fn read(path: &Path) -> Result<Profile, Failure> {
     let shown = format!("--compare {}", shown(path));
-    let content = std::fs::read_to_string(path)
+    let content = named::text(path, MEBIBYTES_MAX)
         .map_err(|error| Failure::own(format!("{shown}: {error}")).next(AGAIN))?;
     understood(&content, &shown)
 }
 
+/// No profile is larger.
+const MEBIBYTES_MAX: u64 = 64;
 const AGAIN: &str = "make it with: sweetspot profile --json FILE -- CMD";
 
 /// The profile in a text; `shown` names the file in messages.

@@ -35,7 +35,7 @@ pub use model::RUN_ERROR;
 use recording::Recording;
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sweetspot_core::environment as names;
 use sweetspot_core::size::BufferSize;
@@ -46,7 +46,7 @@ use sweetspot_report::origin::Origin;
 use sweetspot_report::profile::data::{self, Costs, Obstacle, Profile};
 use sweetspot_report::profile::report::{self, Style};
 use sweetspot_report::profile::{insight, sentence};
-use sweetspot_report::shown::plain;
+use sweetspot_report::shown::{plain, shown};
 use timeline::Timeline;
 
 /// How all reports begin, by which an older one in the file is recognised.
@@ -80,7 +80,7 @@ pub fn profile(arguments: &arguments::Profile) -> Result<u8, Failure> {
     let reach = reach::inspect(&program, value(&environment, "PATH"));
     let obstacle = obstacle(&reach, &program, &environment);
     let (size, rules) = in_force(&arguments.command[0], record.is_some(), &environment)?;
-    recover::finish_stale();
+    recover::clear_up();
 
     let rules = rules.iter().map(in_ledger).collect();
     let (places, trace) = (arguments.r#where, record.is_some());
@@ -133,6 +133,7 @@ struct Targets {
 impl Targets {
     /// Opens them, before the program runs.
     fn open(arguments: &arguments::Profile, origin: &Origin) -> Result<Targets, Failure> {
+        differ(arguments)?;
         let folder = arguments.json.as_deref().filter(|path| origin::is_folder(path));
         let json = match (&arguments.json, folder) {
             (_, Some(folder)) => {
@@ -151,7 +152,41 @@ impl Targets {
         let record = record
             .map(|path| Target::open_file("--record ", path, recording::START))
             .transpose()?;
+        if record.as_ref().is_some_and(Target::is_terminal) {
+            return Err(Failure::own("--record: a recording is not for a terminal")
+                .next("name a file: --record FILE"));
+        }
         Ok(Targets { json, report, record })
+    }
+}
+
+/// One file has room for one result: the second would find that somebody has written the first. What is no file
+/// takes any number, as `/dev/null` does.
+fn differ(arguments: &arguments::Profile) -> Result<(), Failure> {
+    let arguments::Profile { json, output, record, .. } = arguments;
+    let mut taken: Vec<(&str, PathBuf)> = Vec::new();
+    for (option, path) in [("--json", json), ("--output", output), ("--record", record)] {
+        let Some(whole) = path.as_deref().and_then(place_of_file) else { continue };
+        if let Some((other, _)) = taken.iter().find(|(_, place)| *place == whole) {
+            return Err(Failure::own(format!(
+                "{}: {other} and {option} name one file",
+                shown(&whole)
+            ))
+            .next("name a file for each of them"));
+        }
+        taken.push((option, whole));
+    }
+    Ok(())
+}
+
+/// The path of a file from the root, without links, also where there is none yet. `None`: it is no file.
+fn place_of_file(path: &Path) -> Option<PathBuf> {
+    match path.canonicalize() {
+        Ok(whole) => whole.is_file().then_some(whole),
+        Err(_) => {
+            let path = std::path::absolute(path).ok()?;
+            Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
+        }
     }
 }
 

@@ -5,11 +5,11 @@
 //! them the same as before.
 
 use crate::failure::Failure;
+use crate::named;
 use flate2::read::GzDecoder;
 use flate2::{Compression, GzBuilder};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use sweetspot_core::trace::{Line, Told};
@@ -116,7 +116,7 @@ impl Recording {
             Failure::own(format!("{shown}: {cause}"))
                 .next(format!("make one: sweetspot profile --record {shown} -- CMD"))
         };
-        let file = File::open(path).map_err(|error| failure(error.to_string()))?;
+        let file = named::open(path).map_err(|error| failure(error.to_string()))?;
         let mut reader = BufReader::new(file);
         let mut start = [0; START.len()];
         if reader.read_exact(&mut start).is_err() || start != START {

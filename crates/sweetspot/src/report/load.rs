@@ -5,10 +5,10 @@ use super::sessions;
 use crate::arguments;
 use crate::experiment::lab;
 use crate::failure::Failure;
+use crate::named;
 use crate::profile::compare;
 use crate::summary;
 use crate::{bench, tune};
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use sweetspot_lab::store::{Kept, Store};
@@ -18,7 +18,7 @@ use sweetspot_report::shown::shown;
 /// How every database begins.
 const DATABASE: &[u8] = b"SQLite format 3\0";
 /// No profile or report is larger; `report big.dat` ends quickly.
-const TEXT_BYTES_MAX: u64 = 256 << 20;
+const TEXT_MEBIBYTES_MAX: u64 = 256;
 /// Sessions that are named one by one.
 const LISTED_MAX: usize = 8;
 
@@ -30,10 +30,14 @@ pub fn report(arguments: &arguments::Report) -> Result<Report, Failure> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let mut report = Report { sweetspot_report: SCHEMA, version, ..Report::default() };
     for path in &arguments.files {
-        if starts(path)?.starts_with(DATABASE) {
+        let file = named::open(path).map_err(|error| unread(path, &error))?;
+        let mut start = Vec::new();
+        let read = (&file).take(DATABASE.len() as u64).read_to_end(&mut start);
+        read.map_err(|error| unread(path, &error))?;
+        if start == DATABASE {
             add_store(&mut report, path, arguments.session)?;
         } else {
-            add_text(&mut report, path)?;
+            add_text(&mut report, path, start.chain(file))?;
         }
         // A report of several files has said where each session came from.
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -47,22 +51,14 @@ pub fn report(arguments: &arguments::Report) -> Result<Report, Failure> {
 const WANTED: &str = "what it takes: the file that tune or bench keeps its runs in (--store), or what \
                       profile --json or run --summary wrote";
 
-fn starts(path: &Path) -> Result<Vec<u8>, Failure> {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut start = Vec::new();
-        File::open(path)?.take(DATABASE.len() as u64).read_to_end(&mut start)?;
-        Ok(start)
-    };
-    read().map_err(|error| Failure::own(format!("{}: {error}", shown(path))).next(WANTED))
+fn unread(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::own(format!("{}: {error}", shown(path))).next(WANTED)
 }
 
-fn add_text(report: &mut Report, path: &Path) -> Result<(), Failure> {
+fn add_text(report: &mut Report, path: &Path, content: impl Read) -> Result<(), Failure> {
     let shown = shown(path);
     let failure = |what: &str| Failure::own(format!("{shown}: {what}")).next(WANTED);
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| failure(&error.to_string()))?;
-    let read = file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes);
-    read.map_err(|error| failure(&error.to_string()))?;
+    let bytes = named::rest(content, TEXT_MEBIBYTES_MAX).map_err(|error| unread(path, &error))?;
     let Ok(text) = String::from_utf8(bytes) else {
         return Err(failure("report cannot read this kind of file"));
     };
@@ -122,12 +118,15 @@ fn add_store(report: &mut Report, path: &Path, wanted: Option<i64>) -> Result<()
             ),
         });
     };
-    let named = |failure: Failure| failure.within(&shown.to_string());
+    let damaged = |failure: Failure| match failure.next_step() {
+        Some(_) => failure,
+        None => failure.next("show another session (--session NUMBER), or measure again"),
+    };
     if tune::stored::is_one(found) {
-        let stored = tune::stored::read(&store, found).map_err(named)?;
+        let stored = tune::stored::read(&store, found, path).map_err(damaged)?;
         report.sessions.push(sessions::tuned(found, &stored).map_err(lab)?);
     } else if bench::stored::is_one(found) {
-        let stored = bench::stored::read(&store, found, path).map_err(named)?;
+        let stored = bench::stored::read(&store, found, path).map_err(damaged)?;
         report.sessions.push(sessions::measured(found, &stored));
     } else {
         return Err(

@@ -2,10 +2,11 @@
 
 use super::TITLE;
 use crate::failure::Failure;
+use crate::print::printed;
 use rustix::fs::{Mode, OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{IsTerminal, Read, Seek, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -76,6 +77,16 @@ impl Target {
         Ok(Target::File(Own { was, ..own }))
     }
 
+    /// Whether people look at it.
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            Target::Stderr => std::io::stderr().is_terminal(),
+            Target::Stdout => std::io::stdout().is_terminal(),
+            Target::File(own) => own.file.is_terminal(),
+            Target::New(_) => false,
+        }
+    }
+
     /// Writes the summary. The program has ended: a failure is said, and changes nothing else.
     pub fn write(self, text: impl AsRef<[u8]>) {
         if let Err(failure) = self.try_write(text) {
@@ -89,7 +100,10 @@ impl Target {
     /// Where not everything could be written; never for stderr.
     pub fn try_write(self, text: impl AsRef<[u8]>) -> Result<(), Failure> {
         let text = text.as_ref();
-        let failure = |place: &str, error| Failure::own(format!("{place}: {error}"));
+        let failure = |place: &str, error| {
+            Failure::own(format!("{place}: {error}"))
+                .next("not all of it was written; name a file where there is room")
+        };
         match self {
             Target::Stderr => {
                 let _ = std::io::stderr().write_all(text);
@@ -97,11 +111,15 @@ impl Target {
             }
             Target::Stdout => {
                 let mut stdout = std::io::stdout();
-                let written = stdout.write_all(text).and_then(|()| stdout.flush());
-                written.map_err(|error| failure("stdout", error))
+                printed(stdout.write_all(text).and_then(|()| stdout.flush()))
             }
             Target::File(own) if !own.is_as_it_was() => {
                 let cause = "somebody has written to it meanwhile, so it is left alone";
+                // A recording is for no terminal.
+                if std::str::from_utf8(text).is_err() {
+                    let failure = Failure::own(format!("{}: {cause}", own.shown()));
+                    return Err(failure.next("name a file of its own, and do it again"));
+                }
                 let instead = "what was meant for it follows here";
                 crate::failure::say(format_args!("sweetspot: {}: {cause}; {instead}", own.shown()));
                 let _ = std::io::stderr().write_all(text);

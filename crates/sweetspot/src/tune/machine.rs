@@ -29,7 +29,10 @@ const RECORDS_MAX: u64 = 500_000;
 /// # Errors
 /// As `tune`; and where nothing can be made in `folder`.
 pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
-    let failure = |error: std::io::Error| Failure::own(format!("{}: {error}", shown(folder)));
+    let failure = |error: std::io::Error| {
+        Failure::own(format!("{}: {error}", shown(folder)))
+            .next("name a folder in which you may make files: --machine DIR")
+    };
     let folder = folder.canonicalize().map_err(failure)?;
     let at = config::machine_place().ok_or_else(|| {
         Failure::own("there is no home folder to keep the answer in")
@@ -44,7 +47,7 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
     let scratch = tempfile::Builder::new()
         .prefix("sweetspot-machine-")
         .tempdir_in(&folder)
-        .map_err(|error| failure(error).next("it must be a folder in which you may make files"))?;
+        .map_err(failure)?;
     interrupts.remove_at_end([scratch.path().to_owned()]);
     let records = records(scratch.path())?;
     make(&scratch.path().join("in"), records).map_err(failure)?;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use sweetspot_core::size::BufferSize;
+use sweetspot_guard::notes::own_folder;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::measure::Measurement;
 use sweetspot_lab::paired::{self, Observation, Options, Stop, Verdict};
@@ -23,7 +24,6 @@ use sweetspot_lab::search::{self, Answer, Phase, Plan, Round, Setting, Step};
 use sweetspot_lab::statistics;
 use sweetspot_lab::store::{self, Store, StoredSession};
 use sweetspot_report::numbers::typed;
-use sweetspot_report::shown::shown;
 
 /// Everything that a session needs.
 pub(super) struct Bench<'a> {
@@ -345,13 +345,9 @@ fn store_path(arguments: &Tune) -> Result<PathBuf, Failure> {
     if let Some(path) = &arguments.store {
         return Ok(path.clone());
     }
-    let folder = home::state().ok_or_else(|| {
-        Failure::own("there is no home folder to keep the runs in")
+    let own = own_folder(&home::costs()).map(|folder| folder.join("runs.sqlite"));
+    own.map_err(|error| {
+        Failure::own(format!("there is no folder of yours to keep the runs in: {error}"))
             .next("name a file: --store FILE")
-    })?;
-    std::fs::create_dir_all(&folder).map_err(|error| {
-        Failure::own(format!("{}: {error}", shown(&folder)))
-            .next("keep the runs elsewhere: --store FILE")
-    })?;
-    Ok(folder.join("runs.sqlite"))
+    })
 }

@@ -63,9 +63,12 @@ impl RulesFile {
     /// The one that is in force here, or a new one here.
     ///
     /// # Errors
-    /// Where the one in force cannot be read.
+    /// Where the one in force cannot be read or understood: each run would fail by it.
     pub fn of(explicit: Option<&Path>, folder: &Path) -> Result<RulesFile, Failure> {
         if let Some(path) = config::named(explicit) {
+            if path.is_file() {
+                config::load(Some(&path), None, &mut Vec::new())?;
+            }
             return Ok(RulesFile::named(&path));
         }
         let found = config::load(None, Some(folder), &mut Vec::new())?;

@@ -6,9 +6,11 @@ use super::{CURVE_ROUNDS, lab};
 use crate::failure::Failure;
 use crate::ladder::{self, Ladder};
 use serde::Deserialize;
+use std::path::Path;
 use sweetspot_lab::environment::Environment;
 use sweetspot_lab::search::{Plan, Round};
 use sweetspot_lab::store::{self, Kept, Ran, Store};
+use sweetspot_report::shown::shown;
 
 /// What was asked for; `rounds` writes it.
 #[derive(Deserialize)]
@@ -62,8 +64,9 @@ pub fn is_one(kept: &Kept) -> bool {
 ///
 /// # Errors
 /// Where it cannot be read, or is not understood.
-pub fn read(store: &Store, kept: &Kept) -> Result<Stored, Failure> {
-    let unknown = |what: String| Failure::own(format!("session {}: {what}", kept.number));
+pub fn read(store: &Store, kept: &Kept, path: &Path) -> Result<Stored, Failure> {
+    let unknown =
+        |what: String| Failure::own(format!("{}: session {}: {what}", shown(path), kept.number));
     let form = |error: serde_json::Error| unknown(error.to_string());
     let subject: Subject = serde_json::from_str(&kept.session.subject).map_err(form)?;
     let begun: Begun = serde_json::from_str(&kept.session.circumstances).map_err(form)?;

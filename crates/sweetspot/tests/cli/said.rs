@@ -21,6 +21,12 @@ fn what_was_mistyped() {
     check(&["run", "-DIO-BUFFER-SIZE=1073741825", "true"], 125, &["'1073741825'"]);
     check(&["run", "-DBUFFERS=1", "true"], 125, &["-DBUFFERS=1", "-DIO-BUFFER-SIZE=64K"]);
     check(&["run", "-DIO-BUFFER-SIZE=1", "--buffer-size=1", "true"], 125, &["--buffer-size"]);
+    check(&["recover", ""], 2, &["recover: [LEDGER] needs a value"]);
+    check(&["profile", "--compare", "a", "b", "--", "true"], 125, &["--compare and [CMD ARGS]"]);
+    check(&["tune", "--machine", "none"], 125, &["none: No such file", "--machine DIR"]);
+    check(&["summary", "none"], 125, &["none: No such file", "run --summary=DIR/"]);
+    place.write("bad.toml", "[[rule]]\nbufer = 1\n");
+    check(&["tune", "--config", "bad.toml", "--", "true"], 125, &["bad.toml:2: ", "bufer"]);
     check(&["demo", "--records", "0"], 2, &["records"]);
     check(&["demo", "--dir", "/no/such"], 1, &["/no/such", "--dir DIR"]);
 }
@@ -56,6 +62,7 @@ fn what_cannot_be_printed_is_said() {
         (&["recover", "--list"], 125),
         (&["report", "p.json"], 125),
         (&["report", "p.json", "--json"], 125),
+        (&["report", "p.json", "--html", "-"], 125),
         (&["summary", "p.json"], 125),
         (&["profile", "--compare", "p.json", "p.json"], 125),
         (&["top", "--once"], 125),
@@ -76,6 +83,36 @@ fn what_cannot_be_printed_is_said() {
         assert_eq!(stderr(&gone), "", "{arguments:?}");
         assert!(gone.status.code().is_some_and(|status| status <= 3), "{arguments:?}: {gone:?}");
     }
+}
+
+/// A device has no end, and a FIFO to which nobody writes has nothing in it; a pipe is as good as a file.
+#[test]
+fn what_is_named_is_not_read_for_good() {
+    let place = Place::new();
+    assert!(Command::new("mkfifo").arg(place.work().join("fifo")).status().unwrap().success());
+    symlink("/dev/full", place.work().join("link")).unwrap();
+    let check = |arguments: &[&str], parts: &[&str]| {
+        assert_fails(&mut place.sweetspot(arguments), 125, &[parts, &["\n  "]].concat());
+    };
+    check(&["bench", "/dev/zero"], &["/dev/zero", "larger than 1 MiB", "plan.toml"]);
+    check(&["run", "--config=/dev/zero", "true"], &["/dev/zero", "larger than 1 MiB"]);
+    check(&["profile", "--compare", "/dev/zero", "fifo"], &["/dev/zero", "larger than 64 MiB"]);
+    check(&["profile", "--compare", "fifo", "fifo"], &["fifo: not a profile"]);
+    check(&["bench", "fifo"], &["fifo"]);
+    check(&["report", "fifo"], &["fifo: report cannot read this kind of file"]);
+    check(&["tune", "--from", "fifo"], &["fifo: no recording"]);
+    for device in ["/dev/full", "link"] {
+        let tune = ["tune", "--keep-rules", "--store", device, "--", "true"];
+        check(&tune, &[device, "no regular file", "--store FILE"]);
+    }
+    assert!(!Path::new("/dev/full-journal").exists() && !place.work().join("link-wal").exists());
+    let profile = ["profile", "--json", "p.json", "--output", "p.txt", "--", "true"];
+    assert!(place.sweetspot(&profile).status().unwrap().success());
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&fs::read(place.work().join("p.json")).unwrap()).unwrap();
+    drop(writer);
+    let piped = place.sweetspot(&["report", "/dev/stdin"]).stdin(reader).output().unwrap();
+    assert!(piped.status.success(), "{}", stderr(&piped));
 }
 
 /// A terminal is written to, but not commanded, by names that others chose.
@@ -186,6 +223,26 @@ fn the_demo_compares_and_cleans_up() {
     if free.f_bavail * free.f_frsize < 400_000_000_000 {
         assert_fails(&mut place.sweetspot(&much), 1, &[" are free", "--dir DIR"]);
     }
+}
+
+#[test]
+fn an_interrupted_doctor_cleans_up() {
+    let place = Place::new();
+    let scratch = place.folder.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let left = || fs::read_dir(&scratch).unwrap().count();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::KILL] {
+        let mut doctor = place.sweetspot(&["doctor"]);
+        let doctor = doctor.env("TMPDIR", &scratch).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = doctor.spawn().unwrap();
+        wait_until("the trial begins", || left() > 0);
+        kill_process(pid(child.id()), signal).unwrap();
+        assert_eq!(wait(&mut child).signal(), Some(signal.as_raw()));
+        assert_eq!(left(), usize::from(signal == Signal::KILL), "{signal:?}");
+    }
+    // What none could remove, the next one does.
+    assert!(place.sweetspot(&["doctor"]).env("TMPDIR", &scratch).output().is_ok());
+    assert_eq!(left(), 0);
 }
 
 #[test]

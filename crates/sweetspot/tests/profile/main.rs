@@ -163,6 +163,31 @@ fn a_file_that_holds_something_else_is_not_overwritten() {
 }
 
 #[test]
+fn results_that_would_go_to_one_file_are_refused() {
+    let place = Place::new();
+    for options in [
+        &["--json", "one", "--record", "one"][..],
+        &["--output", "../work/one", "--json", "one"],
+        &["--output", "-", "--record", "-"],
+    ] {
+        let output = place.sweetspot(&["profile"]).args(options).args(["--", "true"]).output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains("name one file"), "{said}");
+        assert!(output.stdout.is_empty() && !place.work().join("one").exists(), "{said}");
+    }
+    let null = ["profile", "--output", "/dev/null", "--json", "/dev/null", "--", "true"];
+    assert!(place.sweetspot(&null).status().unwrap().success());
+    // Nor is a recording printed where the program has written to its file.
+    let script = "echo mine >one";
+    let record = ["profile", "--output", "../report", "--record", "one", "--", "sh", "-c", script];
+    let said = place.sweetspot(&record).output().unwrap().stderr;
+    let said = String::from_utf8(said).expect("a message alone");
+    assert!(said.contains("one: somebody has written to it"), "{said}");
+}
+
+#[test]
 fn nothing_is_left_behind() {
     let place = Place::new();
     let count = || {

@@ -152,3 +152,24 @@ fn an_interrupt_ends_a_confirmation() {
     assert!(text(&output).contains("interrupted, so nothing confirms it"), "{}", text(&output));
     assert!(ran() < 8 && !place.path("sweetspot.toml").exists());
 }
+
+/// `su` and `sudo` may keep the variables of the user who calls them.
+#[test]
+fn no_runs_are_kept_in_a_folder_of_somebody_else() {
+    let place = Place::new();
+    let state = place.folder.path().join("state/sweetspot");
+    fs::create_dir_all(&state).unwrap();
+    let led_to = place.folder.path().join("led to");
+    std::os::unix::fs::symlink(&led_to, state.join("runs.sqlite")).unwrap();
+    for folder in [&state, state.parent().unwrap()] {
+        if std::os::unix::fs::chown(folder, Some(54321), None).is_err() {
+            return println!("skipped: only root can give a folder away");
+        }
+    }
+    let home = place.folder.path().join("home");
+    let options = [&EASY[..], &["--patience", "2", "--budget", "1s", "--keep-rules"]].concat();
+    let mut tune = place.tune(&options, &["sh", "-c", "exec sleep 0.02"]);
+    let output = tune.env("HOME", &home).output().unwrap();
+    assert!(!led_to.exists(), "{}", text(&output));
+    assert!(!home.exists() && Path::new("/var/lib/sweetspot/runs.sqlite").exists());
+}
