@@ -258,6 +258,12 @@ impl Near {
         Near(self.0.wrapping_add(bytes))
     }
 
+    /// Whether they are those about this very position.
+    #[inline(always)]
+    pub fn is(self, position: u64) -> bool {
+        self == Near::to(position)
+    }
+
     /// Whether a position is one of them.
     #[inline(always)]
     pub fn has(self, position: u64) -> bool {

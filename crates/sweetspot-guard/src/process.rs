@@ -259,21 +259,17 @@ fn is_forwarded(signal: i32) -> bool {
     !NOT_FORWARDED.contains(&signal)
 }
 
-impl Child {
-    /// Starts the program in a process of its own, in the caller's process group: the first of the images whose
-    /// format the system knows. From here on this process ignores SIGINT and SIGQUIT, and has no
-    /// standard input, also where that failed. `before` is called when only the child has that; the program
-    /// begins afterwards. Who kills this process kills the program, as who knows one pid means both; what an alarm
-    /// was set for is the program, too.
-    ///
-    /// # Errors
-    /// The errno of `fork`, or that of `execve` in the child.
-    pub fn start(images: &[&Image], before: impl FnOnce(u32)) -> io::Result<Child> {
-        let pointers: Vec<_> = images.iter().map(|image| image.pointers()).collect();
-        let (said_here, said_there) = io::pipe()?;
-        let (waits_there, waits_here) = io::pipe()?;
-        let mut awaited = empty_set();
-        let mut mask = empty_set();
+/// What a parent that waits does to signals, and what they were before.
+struct Signals {
+    awaited: libc::sigset_t,
+    mask: libc::sigset_t,
+    changed: [(i32, libc::sighandler_t); 3],
+}
+
+impl Signals {
+    /// Those that are passed on wait until they are taken out one by one.
+    fn take() -> Signals {
+        let (mut awaited, mut mask) = (empty_set(), empty_set());
         let forwarded = (1..=libc::SIGRTMAX()).filter(|signal| is_forwarded(*signal));
         for signal in forwarded.chain([libc::SIGCHLD]) {
             // SAFETY: an initialised set and a valid signal number.
@@ -289,7 +285,35 @@ impl Child {
         ]
         // SAFETY: valid signals and dispositions; what was there before is kept for the child.
         .map(|(number, action)| (number, unsafe { libc::signal(number, action) }));
+        Signals { awaited, mask, changed }
+    }
 
+    /// In the child of a fork: as the caller gave them.
+    fn give_back(&self) {
+        for (signal, action) in self.changed {
+            // SAFETY: the disposition that this signal had a moment ago.
+            unsafe { libc::signal(signal, action) };
+        }
+        give_back_sigpipe();
+        // SAFETY: the mask that the caller gave us.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.mask, ptr::null_mut()) };
+    }
+}
+
+impl Child {
+    /// Starts the program in a process of its own, in the caller's process group: the first of the images whose
+    /// format the system knows. From here on this process ignores SIGINT and SIGQUIT, and has no
+    /// standard input, also where that failed. `before` is called when only the child has that; the program
+    /// begins afterwards. Who kills this process kills the program, as who knows one pid means both; what an alarm
+    /// was set for is the program, too.
+    ///
+    /// # Errors
+    /// The errno of `fork`, or that of `execve` in the child.
+    pub fn start(images: &[&Image], before: impl FnOnce(u32)) -> io::Result<Child> {
+        let pointers: Vec<_> = images.iter().map(|image| image.pointers()).collect();
+        let (said_here, said_there) = io::pipe()?;
+        let (waits_there, waits_here) = io::pipe()?;
+        let signals = Signals::take();
         let alarms = Alarms::take();
         let parent = std::process::id();
         // SAFETY: the child calls only functions that are safe in a signal handler (see the module).
@@ -298,13 +322,7 @@ impl Child {
             die_with(parent as i32);
             wait_for_end(&waits_there, waits_here);
             alarms.set();
-            for (signal, action) in changed {
-                // SAFETY: the disposition that this signal had a moment ago.
-                unsafe { libc::signal(signal, action) };
-            }
-            give_back_sigpipe();
-            // SAFETY: the mask that the caller gave us.
-            unsafe { libc::sigprocmask(libc::SIG_SETMASK, &mask, ptr::null_mut()) };
+            signals.give_back();
             give_back_descriptors();
             for (image, (arguments, environment)) in images.iter().zip(&pointers) {
                 image.execute(arguments, environment);
@@ -322,7 +340,7 @@ impl Child {
         before(pid as u32);
         // The child goes on.
         drop(waits_here);
-        let child = Child { pid, awaited };
+        let child = Child { pid, awaited: signals.awaited };
         let mut bytes = [0; 4];
         match io::Read::read_exact(&mut &said_here, &mut bytes) {
             // The pipe closed without a word: execve has succeeded.

@@ -133,6 +133,9 @@ impl Pass {
                 false
             }
             Kind::Seek | Kind::SeekAcquire if answer >= 0 => {
+                if self.len != 0 && !before.is(answer as u64) {
+                    acquire_point();
+                }
                 table::set_last_end(self.fd, Near::to(answer as u64));
                 !before.has(answer as u64)
             }
@@ -225,6 +228,7 @@ impl Pass {
                 space::written_through(answer);
                 inodes::written(self.fd, None);
             }
+            Kind::Seek if self.len != 0 && !before.is(answer) => acquire_point(),
             _ => {}
         }
         true

@@ -11,7 +11,7 @@ use sweetspot_core::ledger::Counter;
 use super::file::{self, AT_END, CLOSED, OpenFile};
 use super::spawns::passive;
 use super::{
-    AtOnce, Kind, Outcome, Pass, changes, concerns, disturbed, enter, enter_alone, inodes,
+    AtOnce, Kind, Outcome, Pass, changes, concerns, disturbed, enter, enter_alone,
     is_append_placed, is_followed, quiesce, release_point, sharing, table,
 };
 use crate::floor::atomic::{single_threaded, swap};
@@ -56,7 +56,7 @@ pub fn moved(word: u64, fd: i32, offset: i64, whence: i32) -> Option<isize> {
 /// Whether a seek passes through, as nothing concerns it; `None`: go on with [`not_moved`].
 #[inline(always)]
 pub fn passes(fd: i32, whence: i32) -> Option<Pass> {
-    if is_news(whence) || asks(whence) { None } else { enter_alone(fd, Kind::Seek, 0) }
+    if is_news(whence) { None } else { enter_alone(fd, Kind::Seek, asks(whence)) }
 }
 
 /// Whether others may have changed the answer: where a file ends, or has data. The position of a description
@@ -67,10 +67,12 @@ fn is_news(whence: i32) -> bool {
     whence as u32 > libc::SEEK_CUR as u32
 }
 
-/// Whether a position that is asked for may show what others have appended before this process appended more.
+/// A position that is asked for, and is another one than this process has left, shows what others have appended. As the
+/// length of a pass ([`Pass`]): 1 for such a question, 0 for a move.
 #[inline(always)]
-fn asks(whence: i32) -> bool {
-    whence == libc::SEEK_CUR && inodes::any_window()
+fn asks(whence: i32) -> u64 {
+    const { assert!(libc::SEEK_CUR == 1) };
+    whence as u64
 }
 
 /// The other seeks.
@@ -98,13 +100,12 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
     // number of the same description is to go.
     let is_shared = file::open_file(fd)
         .is_some_and(|(file, _)| file.is_from_outside() || sharing::shows_its_offset(file));
-    let is_asked_only = offset == 0 && whence == libc::SEEK_CUR;
-    let is_news = is_shared || is_news(whence) || is_asked_only && asks(whence);
-    let kind = if is_news { Kind::SeekAcquire } else { Kind::Seek };
+    let kind = if is_shared || is_news(whence) { Kind::SeekAcquire } else { Kind::Seek };
     // The size counts, and it may wait in another open file of the same inode.
     if kind == Kind::SeekAcquire {
         release_point();
     }
+    let is_asked_only = offset == 0 && whence == libc::SEEK_CUR;
     if !is_asked_only && (is_shared || !is_followed(fd)) {
         changes::moving(fd);
     }
@@ -115,7 +116,7 @@ fn slowly(fd: i32, offset: i64, whence: i32) -> Outcome {
         if !is_append_placed(fd) {
             quiesce::quiesce(fd, quiesce::Next::Learn);
         }
-        if let Some(pass) = enter(fd, kind, 0) {
+        if let Some(pass) = enter(fd, kind, asks(whence)) {
             return Outcome::PassThrough(pass);
         }
     }
