@@ -86,7 +86,7 @@ impl ErrorKind {
             ErrorKind::TextTooLong => "a pattern is too long; shorten it in sweetspot.toml",
             ErrorKind::Threads => "the process that starts it has more than one thread",
             ErrorKind::InitProcess => {
-                "process 1 would take it along; in a container, start it with `docker run --init`"
+                "process 1 would take it along, or it would be that itself; start it with `docker run --init`, or `unshare --fork`"
             }
             ErrorKind::InUse => "it is in use; try again when the program has ended",
             ErrorKind::NotYours => {

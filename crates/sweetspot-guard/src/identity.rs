@@ -57,6 +57,16 @@ pub(crate) fn pid_namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
+/// Whether the next child of this process is the first one of a pid namespace (`unshare --pid` without `--fork`): when
+/// it ends, there can be no others.
+pub(crate) fn begins_a_pid_namespace() -> io::Result<bool> {
+    let path = "/proc/self/ns/pid_for_children";
+    let own = pid_namespace()?;
+    // Where there is no process in it yet, the kernel has nothing to show. Before 4.12 it has no such file.
+    Ok(fs::metadata(path)
+        .map_or_else(|_| fs::symlink_metadata(path).is_ok(), |theirs| theirs.ino() != own))
+}
+
 /// Whether this process lives in a pid namespace other than that of the machine.
 pub(crate) fn is_in_own_pid_namespace() -> io::Result<bool> {
     Ok(pid_namespace()? != PID_NAMESPACE_OF_MACHINE)

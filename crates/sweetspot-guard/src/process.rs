@@ -168,7 +168,8 @@ pub(crate) fn die_with(parent: libc::pid_t) {
     // SAFETY: values only.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() != parent {
+        // 0: in a pid namespace of its own the parent has no number.
+        if ![0, parent].contains(&libc::getppid()) {
             libc::_exit(127);
         }
     }
@@ -241,13 +242,15 @@ pub struct Child {
 }
 
 /// Signals that are not passed on. The terminal sends SIGINT and SIGQUIT to both, and `time` ignores them, too;
-/// those that stop a process stop each by itself; and the kernel says by SIGCHLD that the program has ended.
-const NOT_FORWARDED: [i32; 8] = [
+/// those that stop a process, or let it go on, are for each by itself, as a shell sends them to both; and the kernel
+/// says by SIGCHLD that the program has ended.
+const NOT_FORWARDED: [i32; 9] = [
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGTSTP,
     libc::SIGTTIN,
     libc::SIGTTOU,
+    libc::SIGCONT,
     libc::SIGCHLD,
     // Nobody can take these.
     libc::SIGKILL,
@@ -387,7 +390,6 @@ impl Child {
                 -1 if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => beat(),
                 -1 => {} // EINTR: stopped and continued.
                 signal => {
-                    // SAFETY: for a signal sent by a process (code <= 0) the pid is filled in.
                     // SAFETY: for a signal sent by a process (code <= 0) the pid is filled in.
                     let sender = (info.si_code <= 0).then(|| unsafe { info.si_pid() });
                     if sender.is_some_and(|sender| sender != self.pid) {

@@ -191,7 +191,7 @@ impl OwnedLedger {
         if !self.is_guarded() {
             return Err(Error::new(START, &target, ErrorKind::FileSizeLimit, None));
         }
-        if std::process::id() == 1 {
+        if std::process::id() == 1 || identity::begins_a_pid_namespace().map_err(system)? {
             return Err(Error::new(START, &target, ErrorKind::InitProcess, None));
         }
         if identity::thread_count().map_err(system)? != 1 {

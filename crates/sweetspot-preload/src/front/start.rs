@@ -61,6 +61,11 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         process::set_under_seccomp();
         ledger::note(Why::Seccomp);
         process::set_passive(process::PASSIVE_OFF);
+    } else if variable(b"LD_AUDIT").is_some() {
+        // What watches the loader has a C library of its own, whose calls are not seen.
+        ledger::note(Why::DeepBind);
+        engine::others::writing_unseen();
+        process::set_passive(process::PASSIVE_OFF);
     } else if next::needs_uring() {
         ledger::note(Why::IoUring);
         engine::others::writing_unseen();

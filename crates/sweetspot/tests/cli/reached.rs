@@ -405,3 +405,14 @@ fn with_little_room_a_program_starts_without_the_library() {
         assert!(stderr(&output).contains(&mend), "{}", stderr(&output));
     }
 }
+
+/// What watches the loader has a C library of its own: nothing of its calls is seen.
+#[test]
+fn what_watches_the_loader_ends_buffering() {
+    let place = Place::new();
+    let copy = ["dd", "if=/dev/zero", "of=out", "bs=10", "count=300", "status=none"];
+    let mut command = place.run(&["--summary"], &copy);
+    let said = command.env("LD_AUDIT", "/dev/null").output().unwrap().stderr;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("a library was loaded whose calls are not seen"), "{said}");
+}

@@ -306,3 +306,50 @@ fn an_alarm_that_was_set_before_rings_in_the_program() {
         assert_eq!(wait(&mut perl.spawn().unwrap()).signal(), Some(14), "{options:?}");
     }
 }
+
+/// A shell lets a whole group go on: what is passed on besides would wake the program once more.
+#[test]
+fn a_group_goes_on_once() {
+    const STOPS: usize = 5;
+    let place = Place::new();
+    let script = format!("for i in $(seq {STOPS}); do kill -STOP $$; done");
+    for options in WAYS {
+        let script = format!("echo $$; {script}");
+        let mut command = place.run(options, &["sh", "-c", &script]);
+        let (mut child, _, program) = start(command.process_group(0));
+        let stat = format!("/proc/{program}/stat");
+        let is_stopped = || fs::read_to_string(&stat).unwrap_or_default().contains(") T ");
+        for _ in 0..STOPS {
+            wait_until("it stops", is_stopped);
+            // Time for what comes late.
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(is_stopped(), "{options:?}: it has stopped, and goes on by itself");
+            kill_process_group(pid(child.id()), Signal::CONT).unwrap();
+        }
+        assert!(wait(&mut child).success(), "{options:?}");
+    }
+}
+
+/// Where the next process would be the first one of a pid namespace, nothing is started before the program's own.
+#[test]
+fn a_pid_namespace_without_a_process_is_the_programs() {
+    if !is_root() {
+        return skip_without_root("a pid namespace");
+    }
+    let place = Place::new();
+    for options in [&[][..], &["--wait"], &["--summary=summary"]] {
+        let command = place.run(options, &["sh", "-c", "/bin/true && /bin/echo on"]);
+        let mut unshare = Command::new("unshare");
+        unshare.arg("--pid").arg(command.get_program()).args(command.get_args());
+        unshare.env("SWEETSPOT_CACHE", place.cache()).current_dir(place.work());
+        let plain = Command::new("unshare")
+            .args(["--pid", "sh", "-c", "/bin/true && /bin/echo on"])
+            .output();
+        let (plain, output) = (plain.unwrap(), unshare.output().unwrap());
+        if options.is_empty() {
+            assert_eq!(output.stdout, plain.stdout, "{output:?}");
+        } else {
+            assert_eq!(output.stdout, b"on\n", "{options:?}: {output:?}");
+        }
+    }
+}

@@ -71,6 +71,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("own_threads", "$RUN $BIN/c/own_threads"),
     ("unobserved", "$RUN $BIN/c/unobserved ages"),
     ("process", "$RUN $BIN/c/process"),
+    ("profiled", "$RUN $BIN/c/profiled"),
     ("quiesced", "$RUN $BIN/c/quiesced"),
     ("queue", "$RUN $BIN/c/queue"),
     ("read_what_waits", "$RUN $BIN/c/read_what_waits"),

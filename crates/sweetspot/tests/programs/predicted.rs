@@ -164,6 +164,7 @@ const FEW_CALLS: &[(&str, &str)] = &[
     ("c_calls", "synchronous writes"),
     ("c_sharing", "a preloaded library with a time of its own"),
     ("c_sharing", "a spawn on a small stack"),
+    ("c_sharing", "a profile that the C library writes"),
     ("c_sharing", "an unobserved file beside one that is not"),
     ("c_sharing", "files that grow while a tree is walked"),
     ("c_sharing", "stopped at any moment"),

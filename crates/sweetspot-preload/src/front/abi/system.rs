@@ -128,6 +128,11 @@ pass_through! {
     ) -> c_int;
     fn openlog(name: *const c_char, option: c_int, facility: c_int) -> ();
     fn closelog() -> ();
+
+    // These write files of their own.
+    fn mtrace() -> ();
+    fn muntrace() -> ();
+    fn _mcleanup() -> ();
 }
 
 // An error may say that there is no such process any more.

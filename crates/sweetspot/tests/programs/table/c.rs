@@ -767,6 +767,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "a profile that the C library writes",
+        build: &[C("profiled")],
+        command: "$RUN $BIN/c/profiled",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "a file that becomes swap space",
         build: &[C("swapped")],
         command: "$RUN $BIN/c/swapped",
