@@ -361,8 +361,8 @@ impl Child {
     }
 
     /// Waits until the program has ended, and forwards what another process sends here, but for
-    /// [`NOT_FORWARDED`]. What the terminal sends reaches the program by itself, and a stopped program is
-    /// waited for, as `time` does.
+    /// SIGINT, SIGQUIT, and what stops a process or lets it go on. What the terminal sends reaches the program by
+    /// itself, and a stopped program is waited for, as `time` does.
     pub fn wait(self) -> Ended {
         const SELDOM: Duration = Duration::from_secs(3600);
         self.wait_with(SELDOM, || {})

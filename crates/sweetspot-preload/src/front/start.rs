@@ -61,13 +61,8 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
         process::set_under_seccomp();
         ledger::note(Why::Seccomp);
         process::set_passive(process::PASSIVE_OFF);
-    } else if variable(b"LD_AUDIT").is_some() {
-        // What watches the loader has a C library of its own, whose calls are not seen.
-        ledger::note(Why::DeepBind);
-        engine::others::writing_unseen();
-        process::set_passive(process::PASSIVE_OFF);
-    } else if next::needs_uring() {
-        ledger::note(Why::IoUring);
+    } else if let Some(why) = unseen(|| variable(b"LD_AUDIT").is_some()) {
+        ledger::note(why);
         engine::others::writing_unseen();
         process::set_passive(process::PASSIVE_OFF);
     } else if buffer == BUFFER_OFF && !rules::has_rules() {
@@ -95,6 +90,15 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
     let asked = variable(b"SWEETSPOT_PROBE").filter(|_| !off);
     if asked.is_some() && asked == variable(b"SWEETSPOT_LEDGER") {
         probe::run(ledger::probed());
+    }
+}
+
+/// Why calls are made from the first moment on that are not seen. What watches the loader has a C library of its own.
+#[unsafe(link_section = ".text.startup")]
+fn unseen(is_watched: impl FnOnce() -> bool) -> Option<Why> {
+    match next::needs_uring() {
+        true => Some(Why::IoUring),
+        false => is_watched().then_some(Why::DeepBind),
     }
 }
 
