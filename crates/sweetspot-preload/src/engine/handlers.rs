@@ -24,15 +24,16 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
-use core::mem::MaybeUninit;
 use core::sync::atomic::{
-    AtomicBool, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 
+mod action;
 mod peek;
 mod seen;
 
+use self::action::{Action, PROGRAM, SA_RESTORER, kernel_action};
 pub use self::peek::{glance, glance_like_libc, peek};
 pub use self::seen::is_seen_to_change;
 use super::process::{acquire_point, begin_concurrency};
@@ -43,54 +44,6 @@ use crate::floor::atomic::single_threaded;
 use crate::floor::backoff::Backoff;
 use crate::floor::signals::{self, is_fault, is_programs, set_of};
 use crate::floor::{careful, copy, next, sys};
-
-/// The kernel's struct sigaction.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Action {
-    handler: usize,
-    flags: u64,
-    restorer: usize,
-    mask: u64,
-}
-
-const SA_RESTORER: u64 = 0x0400_0000;
-
-/// What the program has set for a signal.
-struct Program {
-    handler: AtomicUsize,
-    flags: AtomicU64,
-    restorer: AtomicUsize,
-    mask: AtomicU64,
-}
-
-/// By signal.
-static PROGRAM: [Program; signals::COUNT] = [const {
-    Program {
-        handler: AtomicUsize::new(libc::SIG_DFL),
-        flags: AtomicU64::new(0),
-        restorer: AtomicUsize::new(0),
-        mask: AtomicU64::new(0),
-    }
-}; signals::COUNT];
-
-impl Program {
-    fn load(&self) -> Action {
-        Action {
-            handler: self.handler.load(Relaxed),
-            flags: self.flags.load(Relaxed),
-            restorer: self.restorer.load(Relaxed),
-            mask: self.mask.load(Relaxed),
-        }
-    }
-
-    fn store(&self, action: &Action) {
-        self.flags.store(action.flags, Relaxed);
-        self.restorer.store(action.restorer, Relaxed);
-        self.mask.store(action.mask, Relaxed);
-        self.handler.store(action.handler, Relaxed);
-    }
-}
 
 /// Whether the program ignores a signal by which a bad address shows.
 #[unsafe(link_section = ".data")]
@@ -108,16 +61,6 @@ static FRONTED: AtomicU64 = AtomicU64::new(0);
 /// Whether handlers of ours stand in front.
 #[unsafe(link_section = ".data")]
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-
-/// Asks for the kernel's action, and sets it if `new` is given.
-fn kernel_action(signal: c_int, new: Option<&Action>) -> Option<Action> {
-    let mut old = MaybeUninit::<Action>::zeroed();
-    let new = new.map_or(core::ptr::null(), |new| &raw const *new);
-    // SAFETY: both are the kernel's struct; 8 is the size of its signal set.
-    let answer = unsafe { sys::syscall!(SYS_rt_sigaction, signal, new, old.as_mut_ptr(), 8) };
-    // SAFETY: zeroed, then filled by the kernel.
-    (answer == 0).then(|| unsafe { old.assume_init() })
-}
 
 /// After a question for what a signal does: the program's action is shown in the place of ours, in libc's
 /// structure.

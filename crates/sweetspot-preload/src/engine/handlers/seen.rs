@@ -3,7 +3,8 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{PROGRAM, is_ours, kernel_action};
+use super::action::{PROGRAM, kernel_action};
+use super::is_ours;
 use crate::floor::signals::is_programs;
 
 /// What is done with a signal, as others can see it.

@@ -1,5 +1,7 @@
 #![allow(unsafe_code)]
 
+use core::sync::atomic::AtomicUsize;
+
 use super::*;
 use crate::floor::signals::SignalsBlocked;
 
