@@ -17,7 +17,7 @@ fn sources(folder: &Path, into: &mut String) {
     }
 }
 
-/// The tests that a cell of the table names, between backquotes.
+/// The tests that a rule names, between backquotes.
 fn named(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
@@ -40,21 +40,24 @@ fn every_rule_has_a_test_and_every_test_named_is_there() {
     let mut tests = String::new();
     sources(&root.join("crates"), &mut tests);
     let mut rules = Vec::new();
-    for line in text.lines() {
-        let cells: Vec<&str> = line.split(" | ").collect();
-        let [rule, .., named_tests] = cells[..] else { continue };
-        let rule = rule.trim_start_matches("| ").split(' ').next().unwrap();
+    for section in text.split("\n### ").skip(1) {
+        let rule = section.split(' ').next().unwrap();
         let is_rule = rule.starts_with(['R', 'L', 'D']) && rule[1..].parse::<u32>().is_ok();
-        if is_rule {
-            let (there, missing): (Vec<_>, Vec<_>) =
-                named(named_tests).partition(|name| is_there(name, &tests));
-            assert!(!there.is_empty(), "{rule} names no test: {named_tests}");
-            // Commands, files and variables are named there, too.
-            let is_test = |name: &&str| !name.contains(['/', '=', '.']) && !name.contains("xtask");
-            let missing: Vec<_> = missing.into_iter().filter(is_test).collect();
-            assert!(missing.is_empty(), "{rule} names tests that are not there: {missing:?}");
-            rules.push(rule.to_owned());
+        if !is_rule {
+            continue;
         }
+        let (_, named_tests) = section
+            .split_once("\nTests: ")
+            .unwrap_or_else(|| panic!("{rule} has no line with its tests"));
+        let named_tests = named_tests.split("\n\n").next().unwrap();
+        let (there, missing): (Vec<_>, Vec<_>) =
+            named(named_tests).partition(|name| is_there(name, &tests));
+        assert!(!there.is_empty(), "{rule} names no test: {named_tests}");
+        // Commands, files and variables are named there, too.
+        let is_test = |name: &&str| !name.contains(['/', '=', '.']) && !name.contains("xtask");
+        let missing: Vec<_> = missing.into_iter().filter(is_test).collect();
+        assert!(missing.is_empty(), "{rule} names tests that are not there: {missing:?}");
+        rules.push(rule.to_owned());
     }
     let expected = [("R", 6), ("L", 8), ("D", 22)];
     let expected =
