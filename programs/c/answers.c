@@ -2,6 +2,7 @@
  *   fuse FOLDER         it serves a file system there, which it uses itself
  *   served FOLDER       a child serves one, and changes another file at each write
  *   freeze FOLDER       it freezes the file system there, and thaws it
+ *   shutdown FOLDER     it shuts the file system there down, on which a child writes, too
  *   fanotify FOLDER     it is asked whether a file may be read
  *   userfaultfd FOLDER  it brings the memory into which a file is read
  * Another process ends it if it stands still. Root can do all of it. */
@@ -207,11 +208,16 @@ static void *append(void *path) {
     return NULL;
 }
 
-static void freeze_and_thaw(const char *folder, char *path) {
+/* Mounts a file system of its own. */
+static int make_and_mount(const char *folder) {
     char make[256];
     snprintf(make, sizeof make, "truncate -s 400M image && mkfs.ext4 -q -F image && mount -o loop image %s", folder);
     if (system(make)) cannot(make);
-    int top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void freeze_and_thaw(const char *folder, char *path) {
+    int top = make_and_mount(folder);
     be_watched(folder, top);
     beside(append, path);
     while (!is_frozen_next) usleep(1000);
@@ -227,6 +233,38 @@ static void freeze_and_thaw(const char *folder, char *path) {
     while (is_over == 1) usleep(1000);
     say("close: %d\n", is_over == 2);
     close(top);
+    umount2(folder, MNT_DETACH);
+    remove("image");
+}
+
+/* How many writes a file takes. */
+static int taken(int fd) {
+    int writes = 0;
+    for (int i = 0; i < 100; i++) writes += write(fd, record, RECORD) == RECORD;
+    return writes;
+}
+
+static void shut_down(const char *folder, const char *path) {
+    int top = make_and_mount(folder), words[2], told, flags = 2;
+    char word, theirs[256];
+    snprintf(theirs, sizeof theirs, "%s/theirs", folder);
+    if (pipe(words)) cannot("pipe");
+    pid_t child = fork();
+    int fd = opened(child ? path : theirs);
+    for (int i = 0; i < 3; i++) use(fd);
+    if (child == 0) {
+        told = read(words[0], &word, 1) == 1;
+        say("told: %d, writes that a child's file takes: %d\n", told, taken(fd));
+        log_out();
+        _exit(0);
+    }
+    usleep(200000);
+    /* FS_IOC_SHUTDOWN, without a write of the journal. */
+    if (ioctl(top, _IOR('X', 125, __u32), &flags)) cannot("shutdown");
+    say("writes that a file takes: %d\n", taken(fd));
+    log_out();
+    if (write(words[1], "", 1) != 1 || waitpid(child, NULL, 0) != child) cannot("child");
+    close(fd), close(top);
     umount2(folder, MNT_DETACH);
     remove("image");
 }
@@ -302,6 +340,8 @@ int main(int count, char **words) {
     mkdir(words[2], 0700);
     if (!strcmp(words[1], "freeze")) {
         freeze_and_thaw(words[2], path);
+    } else if (!strcmp(words[1], "shutdown")) {
+        shut_down(words[2], path);
     } else if (!strcmp(words[1], "served")) {
         be_served(words[2], path);
     } else {

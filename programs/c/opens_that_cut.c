@@ -18,8 +18,21 @@
 
 enum { RECORDS = 500, HEADER_ROUNDS = 2, TURNS_MAX = 50000000 };
 
-static const char *const calls[] = {"open", "openat", "creat", "fopen", "freopen", "raw"};
+static const char *const calls[] = {"open", "openat", "creat", "fopen", "freopen", "raw", "handle", "raw handle"};
 enum { CALLS = sizeof calls / sizeof *calls };
+
+/* By its number: where the file system gives none, by its name. */
+static int cut_by_handle(int is_raw) {
+    union {
+        struct file_handle handle;
+        char room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+    } file = {.handle = {.handle_bytes = MAX_HANDLE_SZ}};
+    int mount, fd = -1, flags = O_WRONLY | O_TRUNC;
+    if (name_to_handle_at(AT_FDCWD, "data", &file.handle, &mount, 0) == 0)
+        fd = is_raw ? (int)syscall(SYS_open_by_handle_at, AT_FDCWD, &file, flags)
+                    : open_by_handle_at(AT_FDCWD, &file.handle, flags);
+    return fd < 0 ? open("data", flags) : fd;
+}
 
 static int cut(const char *call) {
     FILE *stream = NULL;
@@ -27,6 +40,7 @@ static int cut(const char *call) {
     if (!strcmp(call, "openat")) return openat(AT_FDCWD, "data", O_RDWR | O_TRUNC);
     if (!strcmp(call, "creat")) return creat("data", 0644);
     if (!strcmp(call, "raw")) return (int)syscall(SYS_openat, AT_FDCWD, "data", O_WRONLY | O_TRUNC);
+    if (strstr(call, "handle")) return cut_by_handle(!strcmp(call, "raw handle"));
     if (!strcmp(call, "fopen")) stream = fopen("data", "w");
     /* The stream takes the first free number, as it closes its own one before. */
     if (!strcmp(call, "freopen")) stream = freopen("data", "w", fopen("/dev/null", "r"));

@@ -76,6 +76,11 @@ fn a_program_thaws_what_it_has_frozen() {
 }
 
 #[test]
+fn a_file_system_that_is_shut_down_takes_nothing() {
+    check_program("answers", "shutdown");
+}
+
+#[test]
 fn a_program_is_asked_about_its_own_reads() {
     check_program("answers", "fanotify");
 }
