@@ -34,7 +34,7 @@ const FILE_NAME: &str = concat!("libsweetspot-", env!("SWEETSPOT_PRELOAD_HASH"),
 /// A folder of the package that ships the library as a file, and its name there.
 const PACKAGE_FOLDER: Option<&str> = option_env!("SWEETSPOT_LIBDIR");
 const PACKAGE_FILE_NAME: &str = "libsweetspot.so";
-/// Where root's library goes when `HOME` is someone else's (`sudo`), or closed to others: a program
+/// Where root's library goes when `HOME` is missing, someone else's (`sudo`), or closed to others: a program
 /// that root starts may give up its rights and start another one, which must be able to load it.
 pub const FOLDER_OF_ROOT: &str = "/var/cache/sweetspot";
 /// Bytes at which the dynamic linker splits `LD_PRELOAD`, and `$`, which it expands.
@@ -142,10 +142,13 @@ fn folder() -> Result<PathBuf, Refusal> {
     }
     // The specification says that a relative XDG_CACHE_HOME is to be ignored.
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
-    let base = variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute).or_else(|| {
-        variable("HOME").map(|home| Path::new(&home).join(".cache")).and_then(absolute)
-    });
     let is_root = rustix::process::geteuid().is_root();
+    // Root could make a home folder that is not there, and must not.
+    let home = || {
+        let home = variable("HOME").map(PathBuf::from).and_then(absolute)?;
+        (!is_root || home.is_dir()).then(|| home.join(".cache"))
+    };
+    let base = variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute).or_else(home);
     match base {
         Some(base) if is_root && !(belongs_to_us(&base) && others_may_reach(&base)) => {
             made_and_safe(Path::new(FOLDER_OF_ROOT), Path::new(FOLDER_OF_ROOT))

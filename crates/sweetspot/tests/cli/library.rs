@@ -40,6 +40,12 @@ fn the_usual_places_of_the_library() {
     fs::rename(home.join(".cache"), home.join("elsewhere")).unwrap();
     symlink("elsewhere", home.join(".cache")).unwrap();
     check(&[], &home.join("elsewhere/sweetspot"));
+    // A home folder that is not there is not made by root, who could.
+    if is_root() {
+        let none = home.join("none");
+        check(&[("HOME", &none)], Path::new("/var/cache/sweetspot"));
+        assert!(!none.exists());
+    }
 }
 
 #[test]
