@@ -74,6 +74,10 @@ pub enum Why {
     FaultsIgnored,
     /// The process answers by itself for files that it uses, or for its memory (FUSE, fanotify, a freeze, userfaultfd).
     AnswersItself,
+    /// A descriptor of it was duplicated, replaced or closed while there were several threads and several descriptors.
+    Duplicated,
+    /// A part of the program was made by Go, whose calls are not seen.
+    Go,
     /// A rule, or the size, says off.
     Off,
 }
@@ -116,6 +120,8 @@ impl Why {
         Why::MemoryLocked,
         Why::FaultsIgnored,
         Why::AnswersItself,
+        Why::Duplicated,
+        Why::Go,
         Why::Off,
     ];
 
@@ -172,6 +178,8 @@ impl Why {
             Why::AnswersItself => {
                 "the process may keep its own calls waiting (FUSE, fanotify, userfaultfd, a freeze)"
             }
+            Why::Duplicated => "one of several descriptors, in a process of several threads",
+            Why::Go => "a part of the program was made by Go",
             Why::Off => "a rule or the size switches it off",
         }
     }

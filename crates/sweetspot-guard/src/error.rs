@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use sweetspot_core::shown::Shown;
+use sweetspot_core::why::Why;
 
 /// Something that could not be done, with the file it was to be done to.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub enum ErrorKind {
     NoProcesses,
     /// The limit on the size of files (`ulimit -f`) is smaller than the ledger.
     FileSizeLimit,
+    /// No folder is known in which to note the ledger.
+    NotNoted,
     /// More rules than a ledger holds.
     TooManyRules,
     /// A pattern of a rule is longer than a ledger holds.
@@ -82,6 +85,7 @@ impl ErrorKind {
             ErrorKind::FileSizeLimit => {
                 "the limit on file size is smaller than it; see `ulimit -f`, try `ulimit -f unlimited`"
             }
+            ErrorKind::NotNoted => Why::NotNoted.text(),
             ErrorKind::TooManyRules => "too many rules; remove some from sweetspot.toml",
             ErrorKind::TextTooLong => "a pattern is too long; shorten it in sweetspot.toml",
             ErrorKind::Threads => "the process that starts it has more than one thread",

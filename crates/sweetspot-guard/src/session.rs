@@ -189,7 +189,9 @@ impl OwnedLedger {
         let target = PathBuf::from(format!("process {program}"));
         let system = |error| Error::system(START, &target, error);
         if !self.is_guarded() {
-            return Err(Error::new(START, &target, ErrorKind::FileSizeLimit, None));
+            let is_noted = !self.notes.is_empty();
+            let why = if is_noted { ErrorKind::FileSizeLimit } else { ErrorKind::NotNoted };
+            return Err(Error::new(START, &target, why, None));
         }
         if std::process::id() == 1 || identity::begins_a_pid_namespace().map_err(system)? {
             return Err(Error::new(START, &target, ErrorKind::InitProcess, None));

@@ -245,7 +245,9 @@ pub(crate) fn free_bytes(file: impl AsFd) -> io::Result<u64> {
         check(libc::fstatfs64(file.as_fd().as_raw_fd(), buffer.as_mut_ptr()))?;
         buffer.assume_init()
     };
-    Ok(found.f_bavail.saturating_mul(found.f_bsize as u64))
+    // Blocks are counted in the one size; the other is what the file system likes best.
+    let block_bytes = if found.f_frsize > 0 { found.f_frsize } else { found.f_bsize };
+    Ok(found.f_bavail.saturating_mul(block_bytes as u64))
 }
 
 /// Whether a lock is waited for.

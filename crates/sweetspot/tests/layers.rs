@@ -84,6 +84,7 @@ const ENGINE: &[&str] = &[
     "changes",
     "children",
     "life",
+    "duplicates",
     "mapping",
     "own_files",
     "append",

@@ -17,6 +17,7 @@ use super::spawns::{self, forking, passive};
 use super::{
     changes, dirty, ending, entries, file, handle, handlers, lane, ledger, pool, streams, unseen,
 };
+use crate::floor::atomic::set_has_threads;
 
 /// From now on this process may hear of the death of another one: also one that buffers nothing itself, by its
 /// streams and its handlers.
@@ -47,6 +48,7 @@ pub fn before_fork() {
 /// After a fork, in the parent (`child` > 0 or an error) and in the child (0).
 pub fn after_fork(child: i32) {
     if child == 0 {
+        set_has_threads(false);
         if spawns::is_spawned_child() {
             // The child of a vfork has forked: what is kept here is of its parent's parent.
             set_passive(PASSIVE_FOR_GOOD);

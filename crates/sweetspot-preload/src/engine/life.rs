@@ -1,4 +1,4 @@
-//! The life of descriptors: opened, duplicated, closed, handed on.
+//! The life of descriptors: opened, closed, handed on. Those that share a file are in `duplicates`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -8,11 +8,12 @@ use sweetspot_core::why::Why;
 use super::dirty::release_point;
 use super::file::{self, OpenFile};
 use super::process::acquire_point;
-use super::spawns::{is_spawned_child, passive};
+use super::spawns::passive;
 use super::{
-    alone, answers, changes, concerns, deaths, dirty, ending, failing, flush, handle, inodes,
-    ledger, others, pool, process, quiesce, table, thresholds, transition,
+    answers, changes, concerns, deaths, dirty, ending, failing, flush, handle, inodes, ledger,
+    others, pool, process, quiesce, table, thresholds, transition,
 };
+use crate::floor::atomic::has_threads;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -148,8 +149,18 @@ pub fn stream_ending(fd: i32) {
     }
 }
 
+/// Before a descriptor is closed: others of its description stay (see `duplicates`).
+fn leaving(fd: i32) {
+    if has_threads()
+        && file::open_file(fd).is_some_and(|(file, _)| file.references.load(Relaxed) > 1)
+    {
+        quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::Duplicated));
+    }
+}
+
 /// Ends what is known of a descriptor. The error with which its close is to fail, or 0.
 fn end(fd: i32) -> i32 {
+    leaving(fd);
     let known = failing_descriptor(fd).or_else(|| late_error(fd));
     let late = forget(fd);
     known.unwrap_or(late)
@@ -157,13 +168,14 @@ fn end(fd: i32) -> i32 {
 
 /// The same in a call that has no way to tell of an error: the end of the process does.
 fn end_unheard(fd: i32) {
+    leaving(fd);
     quiesce::quiesce(fd, quiesce::Next::Learn);
     note_unheard(fd);
     forget(fd);
 }
 
 /// A call may end a descriptor that has no way to tell that its bytes cannot be written.
-fn note_unheard(fd: i32) {
+pub(super) fn note_unheard(fd: i32) {
     let is_last = |(file, _): (&OpenFile, u64)| file.references.load(Relaxed) == 1;
     if file::open_file(fd).is_some_and(is_last) && failing_descriptor(fd).is_some() {
         ending::lose();
@@ -219,8 +231,24 @@ pub fn closes_alone(fd: i32) -> bool {
 
 /// Ends what is known of a descriptor, whose number may now mean something else. What a close of it is still to say,
 /// as an error number; 0: nothing.
-#[unsafe(link_section = ".text.startup")]
 pub fn forget(fd: i32) -> i32 {
+    replace(fd, closed_word(), None)
+}
+
+/// The same, if the descriptor still has this file: another thread may have seen to it.
+pub fn forget_file(fd: i32, file: &'static OpenFile) {
+    replace(fd, closed_word(), Some(file.to_word()));
+}
+
+/// The word of a descriptor that is about to be closed, until it is opened. Another thread that makes calls by it in
+/// between learns nothing of the old file.
+fn closed_word() -> u64 {
+    if has_threads() { table::OTHER } else { table::UNKNOWN }
+}
+
+/// Gives a descriptor another word, and ends what is known of it; `of`: only if it has this one.
+#[unsafe(link_section = ".text.startup")]
+pub(super) fn replace(fd: i32, new: u64, of: Option<u64>) -> i32 {
     let Some(word) = table::word(fd) else { return 0 };
     if has_stdio_rules()
         && let Some(known) = table::stdio(fd)
@@ -228,8 +256,11 @@ pub fn forget(fd: i32) -> i32 {
         known.store(0, Relaxed);
     }
     let value = word.load(Relaxed);
+    if of.is_some_and(|of| of != value) {
+        return 0;
+    }
     if table::tag(value) != table::OPEN {
-        word.store(table::UNKNOWN, Relaxed);
+        table::set(fd, new);
         match table::tag(value) {
             table::LEARNING => thresholds::closed(Learning(value)),
             // A close may wait until somebody has taken what was sent, or has served it.
@@ -244,8 +275,12 @@ pub fn forget(fd: i32) -> i32 {
     let _signals = SignalsBlocked::deferring();
     let _dirty = dirty::hold_dirty();
     let registry = file::hold_registry();
-    let Some((file, open)) = file::open_file(fd) else { return 0 };
-    word.store(table::UNKNOWN, Relaxed);
+    let found = file::open_file(fd);
+    if of.is_some_and(|of| !table::means(fd, of)) {
+        return 0;
+    }
+    table::set(fd, new);
+    let Some((file, open)) = found else { return 0 };
     if file.references.fetch_sub(1, Relaxed) > 1 {
         handle::forget_question(file);
         look_elsewhere(file, fd, open);
@@ -271,22 +306,8 @@ pub fn forget(fd: i32) -> i32 {
     close_error
 }
 
-/// Before a descriptor is duplicated: both will share one open file, and others can see the new number.
-pub fn duplicating(fd: i32) {
-    dirty::before_it_is_shown();
-    if passive() {
-        return;
-    }
-    if table::word(fd).is_some_and(|word| table::tag(word.load(Relaxed)) == table::LEARNING) {
-        let _signals = SignalsBlocked::new();
-        let registry = file::hold_registry();
-        transition::make_known(fd, &registry);
-    }
-    alone::ask_no_more(fd);
-}
-
 /// Another descriptor than `fd` stands for a file from now on, of those with this word. The registry is held.
-fn look_elsewhere(file: &OpenFile, fd: i32, open: u64) {
+pub(super) fn look_elsewhere(file: &OpenFile, fd: i32, open: u64) {
     let is_same = |other: &i32| file::open_file(*other).is_some_and(|(_, word)| word == open);
     if file.fd.load(Relaxed) == fd
         && let Some(other) = table::all().filter(|other| *other != fd).find(is_same)
@@ -294,131 +315,6 @@ fn look_elsewhere(file: &OpenFile, fd: i32, open: u64) {
         file.fd.store(other, Relaxed);
         // The guard, too, looks for it there.
         file.entry().into_iter().for_each(|entry| entry.fd.store(other, Relaxed));
-    }
-}
-
-/// Whether another descriptor of its description keeps what is kept for `fd`; it stands for the file then.
-fn is_kept_elsewhere(fd: i32) -> bool {
-    let Some((file, open)) = file::open_file(fd) else { return false };
-    if file.references.load(Relaxed) < 2 {
-        return false;
-    }
-    if file.fd.load(Relaxed) == fd {
-        let _signals = SignalsBlocked::deferring();
-        let _registry = file::hold_registry();
-        look_elsewhere(file, fd, open);
-    }
-    file.fd.load(Relaxed) != fd
-}
-
-/// Before a descriptor may be replaced by a duplicate (or not, if that fails): the kernel knows its
-/// position, unless the description has other descriptors. A shell does so for each line that it reads or
-/// writes elsewhere (`read line <&3`).
-pub fn may_be_replaced(fd: i32) {
-    if !passive() {
-        alone::ask_no_more(fd);
-        release_point();
-        if !is_kept_elsewhere(fd) {
-            quiesce::quiesce(fd, quiesce::Next::Learn);
-            note_unheard(fd);
-        }
-    }
-}
-
-/// `new` is now a duplicate of `old`.
-pub fn duplicated(old: i32, new: i32) {
-    if new < 0 || old == new {
-        return;
-    }
-    if passive() {
-        kept_by_child(old);
-        return;
-    }
-    if table::word(new).is_none() {
-        // Nobody knows the number yet; anyone who uses it later is not seen to use the same position.
-        special_use(old, Why::Shared);
-        return;
-    }
-    forget(new);
-    let word_of = |fd| table::word(fd).map_or(table::UNKNOWN, |word| word.load(Relaxed));
-    let word = word_of(old);
-    if matches!(table::tag(word), table::OTHER | table::PASS_THROUGH) {
-        // All that is known of it, for good, is this word. (Of an unknown one another thread may be about to
-        // learn more.)
-        table::set(new, word);
-        return;
-    }
-    let _signals = SignalsBlocked::deferring();
-    let _registry = file::hold_registry();
-    match file::open_file(old) {
-        Some((file, word)) => {
-            file.references.fetch_add(1, Relaxed);
-            // The duplicate may outlive an exec, whatever holds for the first.
-            survives_exec(file);
-            table::set(new, word);
-        }
-        None => {
-            let word = word_of(old);
-            // A word that is still learning is never shared: then nothing is known of both.
-            let shared =
-                if table::tag(word) == table::LEARNING { table::PASS_THROUGH } else { word };
-            table::set(old, shared);
-            table::set(new, shared);
-        }
-    }
-}
-
-/// Close-on-exec was set or cleared.
-pub fn set_close_on_exec(fd: i32, flags: i32) {
-    let closed = flags & libc::FD_CLOEXEC != 0;
-    if passive() {
-        if !closed {
-            kept_by_child(fd);
-        }
-        return;
-    }
-    if let Some((file, _)) = file::open_file(fd) {
-        // Set for one of several descriptors, it says nothing about the others.
-        if !closed {
-            survives_exec(file);
-        }
-        return;
-    }
-    let Some(word) = table::word(fd) else { return };
-    let value = word.load(Relaxed);
-    if table::is_learning(value) {
-        let learning = Learning(value);
-        let next = match closed {
-            false => learning.without(Learning::CLOSE_ON_EXEC),
-            true => learning.with(Learning::CLOSE_ON_EXEC),
-        };
-        crate::floor::atomic::swap(word, value, next.0);
-    }
-}
-
-/// Some descriptor of an open file is not closed at exec: a new program will share its offset.
-fn survives_exec(file: &OpenFile) {
-    for word in [&file.learned, &file.state] {
-        loop {
-            let value = word.load(Relaxed);
-            let with = Learning(value).has(Learning::CLOSE_ON_EXEC);
-            if table::tag(value) != table::LEARNING || !with {
-                break;
-            }
-            let without = Learning(value).without(Learning::CLOSE_ON_EXEC);
-            if crate::floor::atomic::swap(word, value, without.0) {
-                break;
-            }
-        }
-    }
-}
-
-/// The child of a vfork duplicated a descriptor or let it survive the exec: then the parent shares
-/// it for good, though it was to be closed. The child's descriptor means the same open file.
-fn kept_by_child(fd: i32) {
-    let was_shared = file::open_file(fd).is_some_and(|(file, _)| file.is_from_outside());
-    if is_spawned_child() && !was_shared {
-        quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::Shared));
     }
 }
 
@@ -460,7 +356,7 @@ pub fn failing_descriptor(fd: i32) -> Option<i32> {
     let errno = failing::failing(file)?;
     if flush::is_another(fd, sys::status(fd).as_ref(), file) {
         // As with `Prepared::Replaced`. What waits for the old file is the guard's.
-        forget(fd);
+        forget_file(fd, file);
         return None;
     }
     Some(errno)

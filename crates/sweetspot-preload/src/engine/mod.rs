@@ -18,6 +18,7 @@ pub mod concerns;
 mod copied_up;
 pub mod deaths;
 pub mod dirty;
+pub mod duplicates;
 pub mod eligible;
 pub mod embed;
 pub mod ending;

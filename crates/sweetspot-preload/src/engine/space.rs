@@ -76,9 +76,9 @@ fn is_space_check_due(file: &OpenFile) -> bool {
 }
 
 /// Ends the waiting where the disk may be full soon. False: it was not asked, or there is room. Nothing
-/// waits, and the lock is held.
+/// waits, and the lock is held. Only the descriptor of an attached file is known.
 pub(super) fn is_disk_nearly_full(file: &OpenFile, held: &Held) -> bool {
-    let is_full = is_space_check_due(file) && !has_space(file);
+    let is_full = file.attachment.waits() && is_space_check_due(file) && !has_space(file);
     if is_full {
         detach(file, held);
         give_up(file, Why::DiskNearlyFull);

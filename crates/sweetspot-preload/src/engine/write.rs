@@ -246,7 +246,7 @@ fn write_prepared(
     match prepare(file, fd, len as u64) {
         Prepared::Append => {}
         Prepared::Replaced => {
-            life::forget(fd);
+            life::forget_file(fd, file);
         }
         Prepared::Shared => {
             let is_limit = !sys::file_size_unlimited();

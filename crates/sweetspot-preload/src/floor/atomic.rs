@@ -5,7 +5,7 @@
 //! more than a plain one, as much as the whole rest of a buffered 8-byte read.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::arch;
 
@@ -31,6 +31,21 @@ pub fn expect_threads() {
 pub fn single_threaded() -> bool {
     // SAFETY: the pointer is to a static of ours or of libc, which is never unloaded.
     unsafe { (*SINGLE_THREADED.load(Ordering::Relaxed)).load(Ordering::Relaxed) != 0 }
+}
+
+/// See `has_threads`.
+#[unsafe(link_section = ".data")]
+static HAS_THREADS: AtomicBool = AtomicBool::new(false);
+
+/// The program is about to make a thread, or a forked child is alone again.
+pub fn set_has_threads(has: bool) {
+    HAS_THREADS.store(has, Ordering::Relaxed);
+}
+
+/// Whether this process was seen to make a thread. Where [`single_threaded`] does not know, it says no.
+#[inline(always)]
+pub fn has_threads() -> bool {
+    HAS_THREADS.load(Ordering::Relaxed)
 }
 
 /// The threads of this process, for callers that do several things at once. A handler that comes in between

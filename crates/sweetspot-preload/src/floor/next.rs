@@ -105,6 +105,9 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// See `needs_uring`.
 #[unsafe(link_section = ".data")]
 static NEEDS_URING: AtomicBool = AtomicBool::new(false);
+/// Whether Go made a library that was loaded after ours.
+#[unsafe(link_section = ".data")]
+static HAS_GO: AtomicBool = AtomicBool::new(false);
 /// See `has_glibc`.
 #[unsafe(link_section = ".data")]
 static HAS_GLIBC: AtomicBool = AtomicBool::new(false);
@@ -156,10 +159,18 @@ pub fn take_objects() {
         if is_uring(name) {
             NEEDS_URING.store(true, Relaxed);
         }
+        if !is_glibc && !name.starts_with(b"ld-") && object.is_of_go() {
+            HAS_GO.store(true, Relaxed);
+        }
         OBJECTS[place].store(core::ptr::from_ref(object).cast_mut(), Relaxed);
         count = place + 1;
     }
     COUNT.store(count, Relaxed);
+}
+
+/// Whether Go made the program, or a library that it was loaded with.
+pub fn has_go() -> bool {
+    HAS_GO.load(Relaxed) || loaded().next().is_some_and(Object::is_of_go)
 }
 
 /// Whether a path is that of what valgrind puts in front of everything.

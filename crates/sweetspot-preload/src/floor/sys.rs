@@ -233,8 +233,13 @@ pub fn file_system(fd: i32) -> Option<FileSystem> {
         magic: stat.f_type as u64,
         blocks: stat.f_blocks,
         flags: stat.f_flags as u64,
-        free_bytes: stat.f_bavail.saturating_mul(stat.f_bsize as u64),
+        free_bytes: stat.f_bavail.saturating_mul(block_bytes(&stat)),
     })
+}
+
+/// In what blocks are counted. The other size is what the file system likes best: many times that, with some.
+fn block_bytes(stat: &libc::statfs64) -> u64 {
+    if stat.f_frsize > 0 { stat.f_frsize as u64 } else { stat.f_bsize as u64 }
 }
 
 fn statistics(fd: i32) -> Option<libc::statfs64> {

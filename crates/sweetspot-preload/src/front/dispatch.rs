@@ -13,9 +13,10 @@ use core::ffi::c_char;
 use sweetspot_core::why::Why;
 
 use crate::engine::{
-    self, Pass, changes, children, dirty, embed, ending, life, mapping, own_files, pass, sharing,
-    space, spawns, table, unseen,
+    self, Pass, changes, children, dirty, duplicates, embed, ending, life, mapping, own_files,
+    pass, sharing, space, spawns, table, unseen,
 };
+use crate::floor::atomic::has_threads;
 use crate::floor::errno::fail;
 use crate::floor::sys;
 use crate::observer::{self, ANY, Sharing, Watch};
@@ -298,18 +299,43 @@ pub fn range(first: u32, last: u32, flags: u32) {
     }
 }
 
-/// Before a descriptor is duplicated.
-pub fn duplicating(fd: i32) {
-    if is_observed() { observer::release_point() } else { life::duplicating(fd) }
+/// Duplicates a descriptor, to a number that was free.
+pub fn duplicate(fd: i32, call: impl FnOnce() -> isize) -> isize {
+    duplicating(fd);
+    let new = call();
+    duplicated(fd, new as i32);
+    new
 }
 
-/// `new` is now a duplicate of `old`.
-pub fn duplicated(old: i32, new: i32) {
+/// Makes a descriptor a duplicate of `old`, whatever it was.
+pub fn replace(old: i32, new: i32, call: impl FnOnce() -> isize) -> isize {
+    if old != new {
+        duplicating(old);
+        duplicates::may_be_replaced(new);
+    }
+    let _handlers = duplicates::without_handlers();
+    let answer = call();
+    duplicated(old, answer as i32);
+    answer
+}
+
+fn duplicating(fd: i32) {
+    match is_observed() {
+        true if has_threads() => observer::special_use(fd, Why::Duplicated),
+        true => observer::release_point(),
+        false => duplicates::duplicating(fd),
+    }
+}
+
+fn duplicated(old: i32, new: i32) {
     if new < 0 {
         // Somebody may have set a limit.
         pass_through().done();
     }
-    if is_observed() { observer::duplicated(old, new) } else { life::duplicated(old, new) }
+    match is_observed() {
+        true => observer::duplicated(old, new),
+        false => duplicates::duplicated(old, new),
+    }
 }
 
 /// Close-on-exec was set or cleared.
@@ -317,7 +343,7 @@ pub fn set_close_on_exec(fd: i32, flags: i32) {
     if is_observed() {
         observer::set_close_on_exec(fd, flags);
     } else {
-        life::set_close_on_exec(fd, flags);
+        duplicates::set_close_on_exec(fd, flags);
     }
 }
 

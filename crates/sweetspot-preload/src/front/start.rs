@@ -96,9 +96,10 @@ extern "C" fn start(_arguments: i32, _argument: Variables, environment: Variable
 /// Why calls are made from the first moment on that are not seen. What watches the loader has a C library of its own.
 #[unsafe(link_section = ".text.startup")]
 fn unseen(is_watched: impl FnOnce() -> bool) -> Option<Why> {
-    match next::needs_uring() {
-        true => Some(Why::IoUring),
-        false => is_watched().then_some(Why::DeepBind),
+    match () {
+        () if next::needs_uring() => Some(Why::IoUring),
+        () if next::has_go() => Some(Why::Go),
+        () => is_watched().then_some(Why::DeepBind),
     }
 }
 

@@ -330,6 +330,39 @@ fn of_a_limit_on_processes_the_guard_takes_one_and_another_while_it_holds_files(
     assert!(counts[0] >= plain - 1 && counts[1] >= plain - 2, "{plain}, {counts:?}");
 }
 
+/// Neither this system nor its environment knows where the user's folders are. The one reason why nothing waits is
+/// true, whatever descriptor 0 is.
+#[test]
+fn a_user_whom_nobody_knows_runs_programs() {
+    if !is_root() {
+        return skip_without_root("a user whom this system does not know");
+    }
+    let place = Place::new();
+    let copy = place.folder.path().join("sweetspot");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_sweetspot")).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    let user = 54_306;
+    for path in [place.folder.path(), &place.work()] {
+        std::os::unix::fs::chown(path, Some(user), None).unwrap();
+    }
+    let cache = format!("SWEETSPOT_CACHE={}", place.folder.path().join("cache").display());
+    let check = |variables: &[&str], input: &str| {
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={user}"), format!("--regid={user}")]).arg("--clear-groups");
+        command.args(["env", "-i", "PATH=/usr/bin:/bin"]).args(variables).arg(&copy);
+        let script = format!("{input}exec dd if=/dev/zero of=out bs=200 count=20000 status=none");
+        command.args(["run", "--summary", "--", "sh", "-c", &script]);
+        let output = command.current_dir(place.work()).output().unwrap();
+        let said = stderr(&output);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(fs::metadata(place.work().join("out")).unwrap().len(), 4_000_000);
+        assert!(!said.contains("nearly full"), "{said}");
+        said
+    };
+    assert!(check(&[], "").contains("HOME is not set"));
+    assert!(check(&[&cache], "exec <&-; ").contains("no folder to note"));
+}
+
 /// It has written what waited, and cannot say so any more.
 #[test]
 fn a_guard_that_is_killed_at_the_end_of_a_write_leaves_each_byte_once() {

@@ -13,6 +13,7 @@ use crate::arch::OwnPage;
 use crate::engine::ledger;
 use crate::engine::patience::Patience;
 use crate::engine::process::{begin_concurrency, passive_reasons, under_seccomp};
+use crate::floor::atomic::set_has_threads;
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::{aside, careful, proc, sys};
 
@@ -192,6 +193,7 @@ fn look_now() {
 /// Before the program makes a thread, itself or by libc.
 pub fn before_threads() {
     look_ahead();
+    set_has_threads(true);
     begin_concurrency();
     careful::making_thread();
 }

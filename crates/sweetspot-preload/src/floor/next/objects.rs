@@ -11,12 +11,22 @@ use super::{find, lookup};
 use crate::arch;
 
 /// A loaded library: what a loader keeps of it for debuggers (`<link.h>`), the same with glibc and musl.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Object {
     pub(super) base: usize,
     path: *const c_char,
     pub(super) dynamic: usize,
     next: *const Object,
+}
+
+/// A note of a linker's, as it begins, with a name of four bytes.
+#[repr(C)]
+struct Note {
+    name_bytes: u32,
+    bytes: u32,
+    _kind: u32,
+    name: [u8; 4],
 }
 
 /// Where debuggers find the list.
@@ -45,6 +55,11 @@ pub(super) fn loaded() -> impl Iterator<Item = &'static Object> {
 }
 
 impl Object {
+    /// Where its first byte lies in memory; 0: where the file says.
+    pub fn base(&self) -> usize {
+        self.base
+    }
+
     /// Whether it is this library.
     pub(super) fn is_ours(&self) -> bool {
         self.dynamic == own_dynamic()
@@ -105,6 +120,27 @@ impl Object {
     fn addresses(&self, segment: &Elf64_Phdr) -> Range<usize> {
         let start = self.base.wrapping_add(segment.p_vaddr as usize);
         start..start.wrapping_add(segment.p_memsz as usize)
+    }
+
+    /// Whether Go made it, by a note that its linker leaves in the first page: then it makes system calls of its own.
+    pub fn is_of_go(&self) -> bool {
+        let segments = self.segments();
+        let page = segments.as_ptr() as usize & !(PAGE_BYTES_MIN - 1);
+        let mut noted = segments.iter().filter(|segment| segment.p_type == libc::PT_NOTE);
+        noted.any(|segment| {
+            let Range { start: mut at, end } = self.addresses(segment);
+            let align = if segment.p_align == 8 { 8 } else { 4 };
+            while page <= at && at + size_of::<Note>() <= end.min(page + PAGE_BYTES_MIN) {
+                // SAFETY: in the page that has the program headers.
+                let note = unsafe { &*(at as *const Note) };
+                if note.name_bytes == 4 && note.name == *b"Go\0\0" {
+                    return true;
+                }
+                let name_end = (12 + note.name_bytes as usize).next_multiple_of(align);
+                at += name_end + (note.bytes as usize).next_multiple_of(align);
+            }
+            false
+        })
     }
 
     /// The data that the loader has made read-only.

@@ -12,23 +12,14 @@ use crate::front::dispatch;
 
 hook! {
     fn dup(fd: c_int) -> c_int, next => {
-        dispatch::duplicating(fd);
-        let new = next(fd);
-        dispatch::duplicated(fd, new);
-        new
+        dispatch::duplicate(fd, || next(fd) as isize) as c_int
     }
 }
 
 macro_rules! dup2s {
     ($($name:ident)*) => {$(hook! {
         fn $name(old: c_int, new: c_int) -> c_int, next => {
-            if old != new {
-                dispatch::duplicating(old);
-                engine::life::may_be_replaced(new);
-            }
-            let answer = next(old, new);
-            dispatch::duplicated(old, answer);
-            answer
+            dispatch::replace(old, new, || next(old, new) as isize) as c_int
         }
     })*};
 }
@@ -36,13 +27,7 @@ dup2s! { dup2 __dup2 }
 
 hook! {
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int, next => {
-        if old != new {
-            dispatch::duplicating(old);
-            engine::life::may_be_replaced(new);
-        }
-        let answer = next(old, new, flags);
-        dispatch::duplicated(old, answer);
-        answer
+        dispatch::replace(old, new, || next(old, new, flags) as isize) as c_int
     }
 }
 
@@ -62,12 +47,7 @@ pub(super) fn control(
     next: impl FnOnce() -> isize,
 ) -> isize {
     match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
-            dispatch::duplicating(fd);
-            let new = next();
-            dispatch::duplicated(fd, new as c_int);
-            new
-        }
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => dispatch::duplicate(fd, next),
         libc::F_SETFD => {
             // Others can see it, as they can see a new number.
             dispatch::before_it_is_shown();

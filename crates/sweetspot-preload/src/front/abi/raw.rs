@@ -22,7 +22,7 @@ use super::{dup, metadata, rights, signals, system, threads, transfer};
 use crate::arch::old;
 use crate::engine::entries::before_threads;
 use crate::engine::table::DESCRIPTORS_MAX;
-use crate::engine::{self, changes, deaths, ending, handlers, life, mapping};
+use crate::engine::{self, changes, deaths, ending, handlers, mapping};
 use crate::front::dispatch;
 use crate::front::reach::target::{Environment, Target};
 
@@ -185,21 +185,8 @@ fn on_descriptors(call: &Call) -> Option<isize> {
     let next = || call.make();
     let fd = a as c_int;
     Some(match number {
-        libc::SYS_dup => {
-            dispatch::duplicating(fd);
-            let new = next();
-            dispatch::duplicated(fd, new as c_int);
-            new
-        }
-        old::DUP2 | libc::SYS_dup3 => {
-            if a != b {
-                dispatch::duplicating(fd);
-                life::may_be_replaced(b as c_int);
-            }
-            let new = next();
-            dispatch::duplicated(fd, new as c_int);
-            new
-        }
+        libc::SYS_dup => dispatch::duplicate(fd, next),
+        old::DUP2 | libc::SYS_dup3 => dispatch::replace(fd, b as c_int, next),
         old::PIPE | libc::SYS_pipe2 | libc::SYS_socketpair => {
             let answer = passed_through(next);
             if answer == 0 {

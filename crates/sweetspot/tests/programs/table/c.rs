@@ -299,6 +299,23 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "what Go made calls the kernel by itself",
+        build: &[C("of_go"), C("calls_go"), CLibrary("of_go_library")],
+        prepare: "cp $BIN/c/of_go_library of_go.so",
+        command: "$RUN $BIN/c/of_go; $RUN $BIN/c/calls_go ./of_go.so; \
+                  LD_PRELOAD=$PWD/of_go.so $RUN $BIN/c/calls_go ./of_go.so",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "descriptors are replaced while others use them",
+        build: &[C("replaced")],
+        command: "for way in capture 'capture append' dup2 'dup2 append' moved reads reads handler; do \
+                  $RUN $BIN/c/replaced $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "descriptors that came from outside",
         build: &[C("outside")],
         command: "for mode in both child flags seek numbers plain; do \
