@@ -53,16 +53,18 @@ fn is_kept_elsewhere(fd: i32) -> bool {
 /// position, unless the description has other descriptors. A shell does so for each line that it reads or
 /// writes elsewhere (`read line <&3`).
 pub fn may_be_replaced(fd: i32) {
-    if !passive() {
-        if has_threads() {
-            return special_use(fd, Why::Duplicated);
-        }
-        alone::ask_no_more(fd);
-        release_point();
-        if !is_kept_elsewhere(fd) {
-            quiesce::quiesce(fd, quiesce::Next::Learn);
-            note_unheard(fd);
-        }
+    if passive() {
+        return;
+    }
+    if has_threads() {
+        special_use(fd, Why::Duplicated);
+        return note_unheard(fd);
+    }
+    alone::ask_no_more(fd);
+    release_point();
+    if !is_kept_elsewhere(fd) {
+        quiesce::quiesce(fd, quiesce::Next::Learn);
+        note_unheard(fd);
     }
 }
 
