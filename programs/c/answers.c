@@ -1,6 +1,7 @@
 /* A program of which one thread answers for what another one does: what that does waits for the answer.
  *   fuse FOLDER         it serves a file system there, which it uses itself
  *   served FOLDER       a child serves one, and changes another file at each write
+ *   small FOLDER        a child serves a small one, which likes to be written by much at a time
  *   freeze FOLDER       it freezes the file system there, and thaws it
  *   shutdown FOLDER     it shuts the file system there down, on which a child writes, too
  *   fanotify FOLDER     it is asked whether a file may be read
@@ -99,6 +100,8 @@ static void write_and_read(int fd, char *into, size_t len) {
 }
 
 static int device, changes = -1;
+/* Bytes that a small file system has; 0: nobody counts. */
+static unsigned long long small_bytes;
 static struct fuse_attr attributes = {.ino = 2, .mode = S_IFREG | 0644, .nlink = 1, .blksize = PAGE};
 
 static void reply(const struct fuse_in_header *to, int error, const void *with, size_t len) {
@@ -119,6 +122,10 @@ static void reply_to(const struct fuse_in_header *to, const void *asked) {
     struct fuse_write_out write_out = {0};
     struct fuse_statfs_out room = {.st = {.blocks = 1 << 22, .bfree = 1 << 21, .bavail = 1 << 21, .bsize = PAGE}};
     room.st.frsize = PAGE, room.st.namelen = 255;
+    if (small_bytes) {
+        room.st.bsize = 1 << 20, room.st.blocks = small_bytes / PAGE;
+        room.st.bfree = room.st.bavail = (small_bytes - attributes.size) / PAGE;
+    }
     switch (to->opcode) {
     case FUSE_INIT: return reply(to, 0, &init, sizeof init);
     case FUSE_LOOKUP: return strcmp(asked, "file") ? reply(to, ENOENT, 0, 0) : reply(to, 0, &entry, sizeof entry);
@@ -130,7 +137,8 @@ static void reply_to(const struct fuse_in_header *to, const void *asked) {
     case FUSE_READ: return reply(to, 0, content + read_in->offset, read_in->size);
     case FUSE_WRITE:
         if (changes >= 0 && pwrite(changes, write_in + 1, 1, 100) != 1) _exit(5);
-        memcpy(content + write_in->offset, write_in + 1, write_in->size);
+        if (small_bytes && write_in->offset + write_in->size > small_bytes) return reply(to, ENOSPC, 0, 0);
+        if (!small_bytes) memcpy(content + write_in->offset, write_in + 1, write_in->size);
         if (attributes.size < write_in->offset + write_in->size) attributes.size = write_in->offset + write_in->size;
         write_out.size = write_in->size;
         return reply(to, 0, &write_out, sizeof write_out);
@@ -171,16 +179,30 @@ static void serve_and_use(const char *folder, const char *path) {
     umount2(folder, MNT_DETACH);
 }
 
+/* A process of somebody else, which tells nobody what it does, and its file. */
+static pid_t begin_server(const char *way, const char *folder, const char *path, int *file) {
+    pid_t server = fork();
+    if (server == 0) execle("/proc/self/exe", "answers", way, folder, NULL, (char *[]){"SWEETSPOT=off", NULL});
+    while ((*file = open(path, O_WRONLY)) < 0 && waitpid(server, NULL, WNOHANG) == 0) usleep(1000);
+    return server;
+}
+
+static void fill_up(const char *folder, const char *path) {
+    int fd, written = 0, last;
+    pid_t server = begin_server("small-server", folder, path, &fd);
+    while ((last = (int)write(fd, content, 1000)) == 1000) written++;
+    say("%d written, then %d; close: %d\n", written, last, close(fd));
+    kill(server, SIGKILL), waitpid(server, NULL, 0);
+    umount2(folder, MNT_DETACH);
+}
+
 static void be_served(const char *folder, const char *path) {
     enum { ROUNDS = 5 }; /* Too few for any to wait. */
     char byte;
-    int old = 0;
+    int asks, old = 0;
     make_file("data", 100000);
-    pid_t server = fork();
-    /* As a process of somebody else, which tells nobody what it does. */
-    if (server == 0) execle("/proc/self/exe", "answers", "server", folder, NULL, (char *[]){"SWEETSPOT=off", NULL});
-    int asks, data = open("data", O_RDONLY);
-    while ((asks = open(path, O_WRONLY)) < 0 && waitpid(server, NULL, WNOHANG) == 0) usleep(1000);
+    pid_t server = begin_server("server", folder, path, &asks);
+    int data = open("data", O_RDONLY);
     /* With two numbers it is known from the first write on. */
     if (dup(asks) < 0) cannot(path);
     for (int i = 0; i < 300; i++) read(data, &byte, 1);
@@ -334,6 +356,7 @@ static void read_into_what_is_brought(const char *path) {
 int main(int count, char **words) {
     if (count < 3) return 2;
     char path[4096];
+    if (!strcmp(words[1], "small-server")) small_bytes = 20 << 20, mount_on(words[2]), serve(NULL);
     if (!strcmp(words[1], "server")) mount_on(words[2]), changes = open("data", O_WRONLY), serve(NULL);
     snprintf(path, sizeof path, "%s/file", words[2]);
     memset(record, 'x', RECORD);
@@ -342,6 +365,8 @@ int main(int count, char **words) {
         freeze_and_thaw(words[2], path);
     } else if (!strcmp(words[1], "shutdown")) {
         shut_down(words[2], path);
+    } else if (!strcmp(words[1], "small")) {
+        fill_up(words[2], path);
     } else if (!strcmp(words[1], "served")) {
         be_served(words[2], path);
     } else {

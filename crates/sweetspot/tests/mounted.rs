@@ -71,6 +71,11 @@ fn what_a_server_does_at_a_write_is_seen() {
 }
 
 #[test]
+fn room_is_counted_in_the_blocks_of_the_file_system() {
+    check_program("answers", "small");
+}
+
+#[test]
 fn a_program_thaws_what_it_has_frozen() {
     check_program("answers", "freeze");
 }
