@@ -224,7 +224,7 @@ pub fn closes_alone(fd: i32) -> bool {
     let Some(word) = table::word(fd) else { return false };
     let is_alone = word.load(Relaxed) & (table::OPEN | table::LASTS | Learning::MANY_CALLS) == 0;
     if is_alone {
-        word.store(table::UNKNOWN, Relaxed);
+        word.store(closed_word(), Relaxed);
     }
     is_alone
 }
@@ -242,6 +242,7 @@ pub fn forget_file(fd: i32, file: &'static OpenFile) {
 
 /// The word of a descriptor that is about to be closed, until it is opened. Another thread that makes calls by it in
 /// between learns nothing of the old file.
+#[inline(always)]
 fn closed_word() -> u64 {
     if has_threads() { table::OTHER } else { table::UNKNOWN }
 }
