@@ -1,5 +1,5 @@
-/* What a program, and a library, is with the note that Go's linker leaves: it writes by the C library and, as Go's runtime does,
- * by a system call of its own, in turns. */
+/* What a program, and a library, is with the note that Go's linker leaves: it writes by the C library and, as Go's
+ * runtime does, by a system call of its own, in turns. */
 #ifndef OF_GO_H
 #define OF_GO_H
 #include "log.h"
