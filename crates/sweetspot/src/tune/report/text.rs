@@ -199,9 +199,9 @@ impl TuneReport {
         if is(&self.buffer) && self.questions.is_some() {
             "<- use this"
         } else if is(&self.buffer) && is(&self.smallest) {
-            "<- the smallest as good, in force"
+            "<- the smallest as good, use this"
         } else if is(&self.buffer) {
-            "<- as good, in force"
+            "<- as good, use this"
         } else if is(&self.smallest) {
             if self.confirmed { "<- the smallest as good" } else { "<- perhaps" }
         } else {
