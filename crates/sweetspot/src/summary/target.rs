@@ -54,6 +54,7 @@ impl Target {
         let kind = path.metadata().ok().map(|metadata| metadata.file_type());
         let special = kind.is_some_and(|kind| !kind.is_file());
         let is_fifo = kind.is_some_and(|kind| kind.is_fifo());
+        let is_new = path.symlink_metadata().is_err();
         let opened = match is_fifo {
             true => open_fifo(path),
             false => OpenOptions::new().write(true).read(!special).create(!special).open(path),
@@ -64,7 +65,8 @@ impl Target {
                 .next(format!("start its reader first, such as: cat {shown} &")),
             false => failure(&error.to_string()).next("name a file in a folder of yours"),
         })?;
-        let own = Own { path: path.to_path_buf(), title: title.to_vec(), was: None, file };
+        let (path, title) = (path.to_path_buf(), title.to_vec());
+        let mut own = Own { path, title, was: None, is_new, file };
         if special {
             return Ok(Target::File(own));
         }
@@ -73,8 +75,8 @@ impl Target {
             return Err(failure("the file holds something else, which is not overwritten")
                 .next(format!("name another one: {option}{shown}.new")));
         }
-        let was = Some(State::of(&own.file.metadata().map_err(io)?));
-        Ok(Target::File(Own { was, ..own }))
+        own.was = Some(State::of(&own.file.metadata().map_err(io)?));
+        Ok(Target::File(own))
     }
 
     /// Whether people look at it.
@@ -173,6 +175,16 @@ pub struct Own {
     title: Vec<u8>,
     /// None: not a regular file, so there is nothing to lose.
     was: Option<State>,
+    /// It was made here, and goes away again if nothing is written.
+    is_new: bool,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if self.is_new && self.is_as_it_was() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// What tells that a file was not written.
