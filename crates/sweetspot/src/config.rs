@@ -26,6 +26,7 @@ use sweetspot_core::environment::RULES;
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{RULES_MAX, TEXT_BYTES_MAX};
 use sweetspot_core::size::BufferSize;
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use toml::Spanned;
 
@@ -176,8 +177,8 @@ fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
     }
     // One for all: an attacker who plants one can plant many.
     if let Some((path, why)) = ignored.first() {
-        let path = shown(path);
-        warnings.push(format!("{path} is ignored: {why}; to use it: --config {path}"));
+        let (name, typed) = (shown(path), quoted(path));
+        warnings.push(format!("{name} is ignored: {why}; to use it: --config {typed}"));
     }
     found
 }
@@ -245,14 +246,14 @@ fn read(path: &Path, waiting: Waiting) -> Result<String, Failure> {
     };
     let io = |error: std::io::Error| {
         let next = match error.kind() {
-            ErrorKind::NotFound => format!("check the name: ls -l {shown}"),
-            ErrorKind::PermissionDenied => format!("try: chmod u+r {shown}"),
+            ErrorKind::NotFound => format!("check the name: ls -l {}", quoted(path)),
+            ErrorKind::PermissionDenied => format!("try: chmod u+r {}", quoted(path)),
             _ => "or take no rules at all: --config /dev/null".to_string(),
         };
         unreadable(&error.to_string(), next)
     };
     if path.metadata().map_err(io)?.is_dir() {
-        let next = format!("name the file in it: --config {shown}/{FILE_NAME}");
+        let next = format!("name the file in it: --config {}", quoted(path.join(FILE_NAME)));
         return Err(unreadable("it is a folder", next));
     }
     let flags = match waiting {

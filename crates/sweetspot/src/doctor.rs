@@ -113,7 +113,8 @@ struct DoctorReport {
 /// # Errors
 /// Where not even the machine can be looked at.
 pub fn doctor(arguments: &Doctor) -> Result<u8, Failure> {
-    let here = std::env::temp_dir();
+    let here = Some(std::env::temp_dir()).filter(|folder| folder.is_dir());
+    let here = here.unwrap_or_else(|| "/".into());
     let environment = Environment::of(&here, &[]).map_err(crate::experiment::lab)?;
     let ends = Ends::watch();
     // First, while this process has one thread: a guard is started.

@@ -23,6 +23,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment::{CACHE, PRELOAD};
 use sweetspot_guard::process::with_size_errors;
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use tempfile::NamedTempFile;
 
@@ -290,7 +291,7 @@ impl Unusable {
             }
         };
         let failure = Failure::own(format!("{shown}: the preload library is not used: {cause}"))
-            .next(format!("try: rm -f {shown}, or: {}", way_out()));
+            .next(format!("try: rm -f {}, or: {}", quoted(library), way_out()));
         match self {
             Unusable::Missing | Unusable::Unreadable(_) => Refusal::NoPlace(failure),
             _ => Refusal::Unsafe(failure),

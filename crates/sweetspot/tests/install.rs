@@ -105,6 +105,9 @@ fn what_stands_in_the_way_is_named_with_its_remedy() {
     assert!(report["sentence"].as_str().unwrap().contains("starts no program"), "{report:#}");
     assert_lacks(&report, "library", "everyone can write there", "SWEETSPOT_CACHE=DIR");
 
+    let (status, _) = doctor(asked().env("TMPDIR", "/no/such/folder"));
+    assert!(status.is_some_and(|status| status < 2), "{status:?}");
+
     // Neither toolchains nor a program for the trial; and with one.
     let empty = place.folder.path().join("programs");
     std::fs::create_dir(&empty).unwrap();

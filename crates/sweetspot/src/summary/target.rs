@@ -10,6 +10,7 @@ use std::io::{IsTerminal, Read, Seek, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use tempfile::NamedTempFile;
 
@@ -62,7 +63,7 @@ impl Target {
         let nobody = Some(Errno::NXIO.raw_os_error());
         let file = opened.map_err(|error| match is_fifo && error.raw_os_error() == nobody {
             true => failure("nobody reads there")
-                .next(format!("start its reader first, such as: cat {shown} &")),
+                .next(format!("start its reader first, such as: cat {} &", quoted(path))),
             false => failure(&error.to_string()).next("name a file in a folder of yours"),
         })?;
         let (path, title) = (path.to_path_buf(), title.to_vec());
@@ -72,8 +73,10 @@ impl Target {
         }
         let io = |error: std::io::Error| failure(&error.to_string());
         if !own.is_replaceable().map_err(io)? {
+            let mut other = own.path.clone().into_os_string();
+            other.push(".new");
             return Err(failure("the file holds something else, which is not overwritten")
-                .next(format!("name another one: {option}{shown}.new")));
+                .next(format!("name another one: {option}{}", quoted(other))));
         }
         own.was = Some(State::of(&own.file.metadata().map_err(io)?));
         Ok(Target::File(own))

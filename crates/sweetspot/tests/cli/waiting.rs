@@ -155,7 +155,7 @@ fn a_run_without_a_guard_leaves_no_ledger() {
         format!("ulimit -f 10000; {run} run --wait -- sh -c 'echo ledger'"),
         // Too few descriptors to start anything.
         format!(
-            "for n in 5 6 7; do (ulimit -n $n; {run} run --summary -- true); done; echo ledger"
+            "for n in 5 6 7; do (ulimit -n $n; {run} run --summary -- true) 2>/dev/null; done; echo ledger"
         ),
     ] {
         let mut shell = Command::new("bash");

@@ -192,8 +192,9 @@ impl Trial<'_> {
                      written to sweetspot.toml"
                 ))
                 .next(
-                    "leave this program unbuffered (SWEETSPOT=off), and please report it: a fault \
-                     in sweetspot, or a program that looks at how its calls are made",
+                    "if nobody else writes to it, such as another tune, leave this program unbuffered \
+                     (SWEETSPOT=off), and please report it: a fault in sweetspot, or a program that looks \
+                     at how its calls are made",
                 ));
             }
             let goes_on = self.arguments.prepare.is_none() && self.apart.is_none();
