@@ -264,8 +264,8 @@ fn open_dead(path: &Path, mode: Mode) -> Result<(Locked, Option<Box<Ledger>>), E
     // at by each `run`.
     let boot = header_word(&file, offset_of!(Header, boot)).map_err(system)?;
     let namespace = header_word(&file, offset_of!(Header, pid_namespace)).map_err(system)?;
-    let is_here = identity::boot().is_ok_and(|own| own == boot)
-        && identity::pid_namespace().is_ok_and(|own| own == namespace);
+    let is_here = identity::boot().map_err(system)? == boot
+        && identity::pid_namespace().map_err(system)? == namespace;
     if !is_here && mode != Mode::Discard {
         return fail(ErrorKind::Elsewhere);
     }
@@ -307,16 +307,24 @@ fn is_called_as_a_ledger(path: &Path) -> bool {
         && path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix.as_bytes()))
 }
 
-/// Whether the process of a slot lives.
+/// Whether the process of a slot lives, or cannot be asked.
 fn is_alive(slot: &Slot, device: u64, inode: u64) -> bool {
     let pid = slot.pid.load(Relaxed);
     if pid == 0 {
         return false;
     }
-    let Ok(pidfd) = sys::pidfd_open(pid) else { return false };
+    // What a limit of ours keeps from being known is no death.
+    let lacks = |error: io::Error| {
+        matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+    };
+    let pidfd = match sys::pidfd_open(pid) {
+        Ok(pidfd) => pidfd,
+        Err(error) => return lacks(error),
+    };
     let is_it = if slot.ready.load(Relaxed) == 1 {
         let start_ticks = slot.start_ticks.load(Relaxed);
-        identity::process_stat(pid).is_ok_and(|stat| stat.start_ticks == start_ticks)
+        let stat = identity::process_stat(pid).map(|stat| stat.start_ticks == start_ticks);
+        stat.unwrap_or_else(lacks)
     } else {
         identity::maps_file(pid, device, inode)
     };

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Runs a command inside a sandbox: started by `verify`, not by people
 #[derive(Debug, Args)]
@@ -33,10 +33,13 @@ impl Step {
     pub const NAME: &str = "sandbox-step";
 }
 
+/// What this program starts itself by. Its name may lead to another file by now, as after an upgrade.
+const OWN_FILE: &str = "/proc/self/exe";
+
 /// The words that start a step, before the program.
-pub fn words(executable: &Path, arguments: &Step) -> Vec<OsString> {
+pub fn words(arguments: &Step) -> Vec<OsString> {
     let mut words: Vec<OsString> =
-        vec![executable.into(), Step::NAME.into(), "--folder".into(), (&arguments.folder).into()];
+        vec![OWN_FILE.into(), Step::NAME.into(), "--folder".into(), (&arguments.folder).into()];
     let shared = arguments.shared_folder.iter().map(|folder| ("--shared-folder", folder));
     for (name, folder) in shared.chain(arguments.top.iter().map(|top| ("--top", top))) {
         words.extend([name.into(), folder.into()]);

@@ -77,7 +77,6 @@ pub enum Refused {
 /// The place, with all that its runs left; removed when dropped.
 pub struct Sandbox {
     isolation: Isolation,
-    executable: PathBuf,
     scratch: Scratch,
     /// What programs leave in shared memory stays in memory.
     shared: Option<Scratch>,
@@ -148,7 +147,6 @@ impl Sandbox {
         };
         let sandbox = Sandbox {
             isolation: wanted.isolation,
-            executable: std::env::current_exe().map_err(no_scratch)?,
             scratch: Scratch::new(place, SCRATCH_PREFIX).map_err(no_scratch)?,
             shared: Scratch::new(Path::new(lay::SHARED_MEMORY), SCRATCH_PREFIX).ok(),
             owners,
@@ -191,16 +189,13 @@ impl Sandbox {
         fs::create_dir_all(folder.join(lay::INSIDE))?;
         let shared_folder = self.shared.as_ref().map(|shared| shared.path().join(run.to_string()));
         shared_folder.iter().try_for_each(fs::create_dir_all)?;
-        Ok(arguments::words(
-            &self.executable,
-            &Step {
-                folder,
-                shared_folder,
-                top: self.owners.tops.iter().cloned().collect(),
-                in_place: self.isolation == Isolation::None,
-                command: command.to_vec(),
-            },
-        ))
+        Ok(arguments::words(&Step {
+            folder,
+            shared_folder,
+            top: self.owners.tops.iter().cloned().collect(),
+            in_place: self.isolation == Isolation::None,
+            command: command.to_vec(),
+        }))
     }
 
     /// A path by which the program of a run can write what is no part of its changes, and the path

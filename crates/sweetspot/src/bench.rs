@@ -27,6 +27,7 @@ use reboot::Queue;
 use session::{BenchSession, Prepared, Until};
 use sweetspot_lab::plan::{Plan, Stop};
 use sweetspot_report::bench::{BenchReport, Stopped};
+use sweetspot_report::shown::lines;
 
 pub use cell::measure;
 
@@ -46,7 +47,7 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
     if arguments.dry_run {
         print(&match arguments.json {
             true => dry::json(&plan, &place, &inventory, &skipped)?,
-            false => dry::describe(arguments, &plan, &place, &inventory, &skipped)?,
+            false => lines(&dry::describe(arguments, &plan, &place, &inventory, &skipped)?),
         })?;
         return Ok(0);
     }
@@ -101,7 +102,7 @@ pub fn bench(arguments: &Bench) -> Result<u8, Failure> {
 fn show(arguments: &Bench, report: &BenchReport) -> Result<(), Failure> {
     match arguments.json {
         true => print(&(serde_json::to_string(report).unwrap_or_default() + "\n")),
-        false => print(&report.text()),
+        false => print(&lines(&report.text())),
     }
 }
 

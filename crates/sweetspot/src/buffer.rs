@@ -14,6 +14,10 @@ use sweetspot_report::shown::shown;
 /// Names after `-D`: the form that COBOL users know, and the variable's own.
 const DEFINED: [&[u8]; 2] = [b"IO-BUFFER-SIZE", b"IO_BUFFER_SIZE"];
 
+/// What is said of a text that is no size.
+pub const NO_SIZE: &str = "is not a size (such as 64K, auto or off)";
+pub const SO_NOTHING: &str = ", so nothing is buffered";
+
 /// A size and who asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -58,9 +62,7 @@ pub fn read(text: &OsStr, origin: &str, warnings: &mut Vec<String>) -> Result<Bu
         Parsed::Size(size) => Ok(size),
         Parsed::NotANumber => {
             let shown = shown(text);
-            warnings.push(format!(
-                "{origin}: '{shown}' is not a size (such as 64K, auto or off), so nothing is buffered"
-            ));
+            warnings.push(format!("{origin}: '{shown}' {NO_SIZE}{SO_NOTHING}"));
             Ok(BufferSize::Off)
         }
         Parsed::TooLarge => Err(Failure::own(format!(

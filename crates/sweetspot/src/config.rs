@@ -26,6 +26,7 @@ use sweetspot_core::environment::RULES;
 use sweetspot_core::glob;
 use sweetspot_core::ledger::{RULES_MAX, TEXT_BYTES_MAX};
 use sweetspot_core::size::BufferSize;
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use toml::Spanned;
 
@@ -136,10 +137,16 @@ pub fn machine_rules(room: usize, warnings: &mut Vec<String>) -> Vec<Rule> {
         }
         Err(_) => return Vec::new(),
     }
-    let rules = read(&path, Waiting::Never).and_then(|text| parse(&text, &path, warnings));
+    let mut mistakes = Vec::new();
+    let rules = read(&path, Waiting::Never).and_then(|text| parse(&text, &path, &mut mistakes));
+    if !mistakes.is_empty() {
+        let ignored =
+            |mistake: String| mistake.replace(buffer::SO_NOTHING, ", so the file is ignored");
+        warnings.extend(mistakes.into_iter().map(ignored));
+        return Vec::new();
+    }
     let rules = rules.unwrap_or_else(|failure| {
-        let failure = failure.to_string();
-        warnings.push(failure.lines().next().unwrap_or_default().to_owned());
+        warnings.push(failure.what().to_owned());
         Vec::new()
     });
     // Whatever else was written there by hand has its place in sweetspot.toml.
@@ -170,29 +177,43 @@ fn search(folder: &Path, warnings: &mut Vec<String>) -> Option<PathBuf> {
     }
     // One for all: an attacker who plants one can plant many.
     if let Some((path, why)) = ignored.first() {
-        let path = shown(path);
-        warnings.push(format!("{path} is ignored: {why}; to use it: --config {path}"));
+        let (name, typed) = (shown(path), quoted(path));
+        warnings.push(format!("{name} is ignored: {why}; to use it: --config {typed}"));
     }
     found
 }
 
-/// Whether there is something at a path at which rules are looked for that does not count, because it
-/// is someone else's.
-pub fn is_passed_over(path: &Path) -> bool {
+/// Why a file of rules does not count, which may be still to be made.
+pub struct InOthersHands {
+    /// It, or its folder.
+    pub what: PathBuf,
+    /// It is the user's own, but can be written by others.
+    pub is_own: bool,
+}
+
+/// What makes a file of rules at this path, at which rules are looked for, one that does not count.
+pub fn in_the_hands_of_others(path: &Path) -> Option<InOthersHands> {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    path.symlink_metadata().is_ok_and(|there| !is_own(&there, folder, path))
+    let what = match path.symlink_metadata() {
+        _ if !is_safe(folder) => folder,
+        Ok(there) if !is_own(&there, folder, path) => path,
+        _ => return None,
+    };
+    let is_own = what.metadata().is_ok_and(|found| is_of_user(&found));
+    Some(InOthersHands { what: what.to_owned(), is_own })
 }
 
 /// Whether what was found there, which may be a link, is the user's own. Where a link of the user's
 /// own leads nowhere, reading it says so.
 fn is_own(there: &Metadata, folder: &Path, path: &Path) -> bool {
-    let is_safe = |folder: Metadata| {
-        // In a sticky folder others can add names, but not change this one.
-        is_of_user(&folder) && !is_open(&folder) || folder.mode() & STICKY != 0
-    };
     is_of_user(there)
-        && folder.metadata().is_ok_and(is_safe)
+        && is_safe(folder)
         && path.metadata().map_or(true, |metadata| is_trusted(&metadata))
+}
+
+/// Whether nobody else can change a name in this folder. In a sticky one others can add some.
+fn is_safe(folder: &Path) -> bool {
+    folder.metadata().is_ok_and(|folder| is_trusted(&folder) || folder.mode() & STICKY != 0)
 }
 
 /// The bit of a folder in which only its owner can remove or rename a file.
@@ -225,14 +246,14 @@ fn read(path: &Path, waiting: Waiting) -> Result<String, Failure> {
     };
     let io = |error: std::io::Error| {
         let next = match error.kind() {
-            ErrorKind::NotFound => format!("check the name: ls -l {shown}"),
-            ErrorKind::PermissionDenied => format!("try: chmod u+r {shown}"),
+            ErrorKind::NotFound => format!("check the name: ls -l {}", quoted(path)),
+            ErrorKind::PermissionDenied => format!("try: chmod u+r {}", quoted(path)),
             _ => "or take no rules at all: --config /dev/null".to_string(),
         };
         unreadable(&error.to_string(), next)
     };
     if path.metadata().map_err(io)?.is_dir() {
-        let next = format!("name the file in it: --config {shown}/{FILE_NAME}");
+        let next = format!("name the file in it: --config {}", quoted(path.join(FILE_NAME)));
         return Err(unreadable("it is a folder", next));
     }
     let flags = match waiting {

@@ -27,6 +27,7 @@ use sweetspot_lab::statistics::{self, Estimate, Interval};
 use sweetspot_report::numbers::{bytes, count};
 use sweetspot_report::shell;
 use sweetspot_report::shown::shown;
+use sweetspot_sandbox::Scratch;
 use watch::Watch;
 
 const SOURCE: &str = include_str!("demo/seqcopy.cob");
@@ -50,12 +51,11 @@ const TUNE_BUDGET: &str = "60s";
 /// # Errors
 /// Where there is no room, a program fails, or a copy differs.
 pub fn demo(arguments: &Demo) -> Result<u8, Failure> {
-    let folder = tempfile::Builder::new()
-        .prefix("sweetspot-demo-")
-        .tempdir_in(arguments.dir.clone().unwrap_or_else(std::env::temp_dir))
-        .map_err(|error| {
-            failure(format!("no temporary folder: {error}")).next("name another place: --dir DIR")
-        })?;
+    let place = arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let folder = Scratch::new(&place, "sweetspot-demo-").map_err(|error| {
+        failure(format!("{}: no temporary folder: {error}", shown(&place)))
+            .next("name another place: --dir DIR")
+    })?;
     let watch = Watch::start(folder.path());
     let ended = in_folder(arguments, folder.path(), &watch);
     watch.let_it_end();
@@ -239,7 +239,7 @@ impl Copy<'_> {
         let cannot_start =
             |error: std::io::Error| failure(format!("{name} cannot be started{how}: {error}"));
         let said = self.folder.join("said");
-        let mut command = self.program.command(verb, input, self.output).map_err(cannot_start)?;
+        let mut command = self.program.command(verb, input, self.output);
         command.current_dir(self.folder).stdout(File::create(&said).map_err(cannot_start)?);
         let started = Instant::now();
         let mut child = command.spawn().map_err(cannot_start)?;

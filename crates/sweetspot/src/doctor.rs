@@ -17,7 +17,7 @@ use crate::arguments::Doctor;
 use crate::environment::is_switched_off;
 use crate::experiment::is_ignored;
 use crate::failure::Failure;
-use crate::preload;
+use crate::preload::{self, Refusal};
 use crate::probe::{self, Answer, Calls};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -113,7 +113,8 @@ struct DoctorReport {
 /// # Errors
 /// Where not even the machine can be looked at.
 pub fn doctor(arguments: &Doctor) -> Result<u8, Failure> {
-    let here = std::env::temp_dir();
+    let here = Some(std::env::temp_dir()).filter(|folder| folder.is_dir());
+    let here = here.unwrap_or_else(|| "/".into());
     let environment = Environment::of(&here, &[]).map_err(crate::experiment::lab)?;
     let ends = Ends::watch();
     // First, while this process has one thread: a guard is started.
@@ -131,7 +132,7 @@ pub fn doctor(arguments: &Doctor) -> Result<u8, Failure> {
         kernel: environment.kernel,
         distribution: environment.distribution,
         architecture: environment.architecture,
-        run_works: sentence != NOTHING,
+        run_works: ![NOTHING, REFUSED].contains(&sentence),
         sentence,
         findings,
     };
@@ -171,6 +172,8 @@ const EVERYTHING: &str = "Programs can be run here: their reads and writes are b
 const READS: &str = "Programs can be run here, but only their reads are buffered.";
 const WRITES: &str = "Programs can be run here, but only their writes are buffered.";
 const NOTHING: &str = "Nothing is buffered here: programs run as they always did.";
+const REFUSED: &str =
+    "Nothing can be run here: `sweetspot run` starts no program with an unsafe library.";
 
 /// What `run` needs, and what it then does to a program.
 fn running() -> (Vec<Finding>, &'static str) {
@@ -182,11 +185,12 @@ fn running() -> (Vec<Finding>, &'static str) {
         let mend = "unset SWEETSPOT".to_owned();
         findings.push(Finding::lacks(part, "switch", says).mend(mend));
     }
-    let library = match preload::install() {
+    let library = match preload::find_or_write() {
         Ok(library) => library,
-        Err(failure) => {
-            findings.push(Finding::failed(part, "library", &failure));
-            return (findings, NOTHING);
+        Err(refusal) => {
+            let is_started = is_off || matches!(refusal, Refusal::NoPlace(_));
+            findings.push(Finding::failed(part, "library", &refusal.into()));
+            return (findings, if is_started { NOTHING } else { REFUSED });
         }
     };
     findings.push(Finding::ok(part, "library", shown(&library)));

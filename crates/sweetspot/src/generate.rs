@@ -87,7 +87,14 @@ fn page(man: &Man, command: &Command, file: &mut File) -> io::Result<()> {
         notes.split("\n\n").partition(|paragraph| paragraph.starts_with(EXIT_STATUS));
     man.render_title(file)?;
     man.render_name_section(file)?;
-    man.render_synopsis_section(file)?;
+    // As `--help` says it: clap_mangen leaves out what options take.
+    let usage = command.clone().render_usage().to_string();
+    let mut synopsis = Roff::new();
+    synopsis.control("SH", ["SYNOPSIS"]).control("nf", []);
+    for line in usage.trim_start_matches("Usage:").lines().filter(|line| !line.trim().is_empty()) {
+        add_lines(&mut synopsis, line.trim());
+    }
+    synopsis.control("fi", []).to_writer(file)?;
     man.render_description_section(file)?;
     let mut behind = Roff::new();
     let notes = notes.iter().filter(|paragraph| !paragraph.is_empty());

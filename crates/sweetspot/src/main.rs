@@ -22,6 +22,7 @@ mod ladder;
 mod merge;
 mod named;
 mod origin;
+mod own;
 mod preload;
 mod print;
 mod probe;
@@ -41,12 +42,23 @@ mod work;
 
 use arguments::{Arguments, Run, Verb};
 use clap::Parser;
+use signal_hook::consts::SIGXFSZ;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Verbs that can do nothing without `/proc` (`verify` says so itself). A program can be run.
 fn looks_at_processes(verb: &Verb) -> bool {
     use Verb::{Bench, Demo, Doctor, Profile, Top, Tune};
     matches!(verb, Bench(_) | Demo(_) | Doctor(_) | Profile(_) | Top(_) | Tune(_))
+}
+
+/// What a limit on the size of files forbids is an error that can be said: the signal that comes with it would
+/// end this process without a word. What it starts has the signal as ever.
+fn say_what_is_too_large(verb: &Verb) {
+    let makes_files = looks_at_processes(verb) || matches!(verb, Verb::Verify(_));
+    if makes_files && !experiment::is_ignored(SIGXFSZ) {
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+    }
 }
 
 /// The process inside a sandbox finds and names programs as `run` does.
@@ -72,6 +84,7 @@ fn main() -> ExitCode {
             Err(error) => return ExitCode::from(arguments::answer(&error)),
         },
     };
+    say_what_is_too_large(&verb);
     let ended = match &verb {
         verb if looks_at_processes(verb) && !failure::has_processes() => {
             Err(failure::no_processes())

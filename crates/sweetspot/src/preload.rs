@@ -23,7 +23,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use sweetspot_core::environment::{CACHE, PRELOAD};
 use sweetspot_guard::process::with_size_errors;
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
+use tempfile::NamedTempFile;
 
 /// The library's bytes.
 const LIBRARY: &[u8] = include_bytes!(env!("SWEETSPOT_PRELOAD_SO"));
@@ -85,14 +87,20 @@ pub fn find_or_write() -> Result<PathBuf, Refusal> {
     }
     let folder = folder()?;
     let library = folder.join(FILE_NAME);
+    let refusal = |unusable: Unusable| unusable.refusal(&library);
     match verify(&library) {
-        Ok(()) => Ok(library),
+        Ok(()) => return Ok(library),
         Err(Unusable::Missing) => {
             write(&folder, &library).map_err(|error| cannot_write(&folder, &error))?;
-            verify(&library).map_err(|unusable| unusable.refusal(&library)).map(|()| library)
         }
-        Err(unusable) => Err(unusable.refusal(&library)),
+        // Nobody but us could change it: it is damaged, and gives way to a whole one.
+        Err(Unusable::OtherContent) => {
+            replace(&folder, &library).map_err(|_| refusal(Unusable::OtherContent))?;
+        }
+        Err(unusable) => return Err(refusal(unusable)),
     }
+    verify(&library).map_err(refusal)?;
+    Ok(library)
 }
 
 /// What `LD_PRELOAD` says without a library of ours; `None`: nothing is left.
@@ -283,7 +291,7 @@ impl Unusable {
             }
         };
         let failure = Failure::own(format!("{shown}: the preload library is not used: {cause}"))
-            .next(format!("try: rm -f {shown}, or: {}", way_out()));
+            .next(format!("try: rm -f {}, or: {}", quoted(library), way_out()));
         match self {
             Unusable::Missing | Unusable::Unreadable(_) => Refusal::NoPlace(failure),
             _ => Refusal::Unsafe(failure),
@@ -354,17 +362,28 @@ fn check_packaged(library: PathBuf) -> Result<PathBuf, Refusal> {
 }
 
 fn write(folder: &Path, library: &Path) -> std::io::Result<()> {
-    let mut file = tempfile::Builder::new().prefix(".libsweetspot-").tempfile_in(folder)?;
-    with_size_errors(|| file.write_all(LIBRARY))?;
-    fchmod(&file, Mode::from_raw_mode(FILE_MODE))?;
-    // After a power failure an empty file under the right name would need a hand to remove it.
-    file.as_file().sync_data()?;
-    match file.persist_noclobber(library) {
+    match whole(folder)?.persist_noclobber(library) {
         Ok(_) => Ok(()),
         // Another `run` was faster; the caller verifies what it wrote.
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error.error),
     }
+}
+
+/// Whoever has loaded the old one keeps that.
+fn replace(folder: &Path, library: &Path) -> std::io::Result<()> {
+    whole(folder)?.persist(library)?;
+    Ok(())
+}
+
+/// All of the library, under another name.
+fn whole(folder: &Path) -> std::io::Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix(".libsweetspot-").tempfile_in(folder)?;
+    with_size_errors(|| file.write_all(LIBRARY))?;
+    fchmod(&file, Mode::from_raw_mode(FILE_MODE))?;
+    // After a power failure an empty file under the right name would need a hand to remove it.
+    file.as_file().sync_data()?;
+    Ok(file)
 }
 
 fn cannot_write(folder: &Path, error: &std::io::Error) -> Refusal {

@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use sweetspot_sandbox::access::may;
 
@@ -79,11 +80,12 @@ pub fn failure(name: &OsStr, missing: &Missing) -> Failure {
             };
             let here = Path::new(".").join(name);
             if name.as_bytes().contains(&b'/') {
-                failure("there is no such file").next(format!("check the path: ls -l {named}"))
+                failure("there is no such file")
+                    .next(format!("check the path: ls -l {}", quoted(name)))
             } else if name.as_bytes().starts_with(b"-") {
                 failure("it is not in PATH").next("options stand before --, the program after it")
             } else if !name.is_empty() && here.is_file() {
-                failure("it is not in PATH").next(format!("did you mean ./{named}"))
+                failure("it is not in PATH").next(format!("did you mean {}", quoted(here)))
             } else {
                 failure("it is not in PATH")
                     .next("check the spelling, or give its path, such as ./program")
@@ -101,13 +103,13 @@ pub fn failure(name: &OsStr, missing: &Missing) -> Failure {
                 .next("check the spelling, and where links on the way lead: ls -l")
         }
         Missing::NotExecutable(file) => {
-            let file = shown(file);
             let (cause, next) = if Path::new(name).is_dir() {
-                ("it is a folder", format!("name a program in it, such as {file}/program"))
+                let inside = quoted(file.join("program"));
+                ("it is a folder", format!("name a program in it, such as {inside}"))
             } else {
-                ("there is no right to execute it", format!("try: chmod +x {file}"))
+                ("there is no right to execute it", format!("try: chmod +x {}", quoted(file)))
             };
-            Failure::own(format!("cannot start '{named}': {cause}: {file}"))
+            Failure::own(format!("cannot start '{named}': {cause}: {}", shown(file)))
                 .status(STATUS_CANNOT_EXECUTE)
                 .next(next)
         }
@@ -120,14 +122,16 @@ pub fn refused(name: &OsString, file: &Path, error: &std::io::Error) -> Failure 
         ErrorKind::NotFound => STATUS_NOT_FOUND,
         _ => STATUS_CANNOT_EXECUTE,
     };
+    let see = format!("file {}", quoted(file));
     let next = match error.kind() {
         ErrorKind::NotFound => {
-            "the interpreter that it names is missing; see its first line, or: file"
+            format!("the interpreter that it names is missing; see its first line, or: {see}")
         }
-        ErrorKind::ArgumentListTooLong => "there are too many arguments; see xargs",
-        _ => "see what it is: file",
+        ErrorKind::ArgumentListTooLong => "there are too many arguments; see xargs".to_owned(),
+        _ if Errno::from_io_error(error) == Some(Errno::MFILE) => {
+            "a limit leaves too few descriptors; try: ulimit -n 1024".to_owned()
+        }
+        _ => format!("see what it is: {see}"),
     };
-    let next =
-        if next.ends_with("file") { format!("{next} {}", shown(file)) } else { next.to_string() };
     Failure::own(format!("cannot start '{}': {error}", shown(name))).status(status).next(next)
 }

@@ -71,12 +71,13 @@ pub fn run(arguments: &Run) -> Result<u8, Failure> {
     };
     // Whether it was active is known when it has ended.
     let waits = arguments.wait || arguments.require;
-    let ledger = match (nothing_can_wait(&asked) && target.is_none(), waits) {
+    let ledger = match (nothing_can_wait(&asked), waits) {
         (true, _) => LedgerOf::Nobody,
         (false, true) => LedgerOf::ThisRun,
         (false, false) => LedgerOf::AnyRun,
     };
     let (library, report) = library_and_preview(reach, &settings, config.path)?;
+    let report = preview_of_off(arguments, &asked).unwrap_or(report);
     let mut session = match library {
         Some(library) => put_underneath(&library, &settings, ledger, &mut environment),
         None => None,
@@ -125,11 +126,11 @@ fn library_and_preview(
         return Ok((None, Preview::new(settings.buffer, rules, reach)));
     }
     if !has_room() {
-        return Ok((None, Preview::without_library(NO_ROOM)));
+        return Ok((None, Preview::unbuffered(NO_ROOM)));
     }
     Ok(match library()? {
         Some(library) => (Some(library), Preview::new(settings.buffer, rules, reach)),
-        None => (None, Preview::without_library("there is no place for the library")),
+        None => (None, Preview::unbuffered("there is no place for the library")),
     })
 }
 
@@ -275,6 +276,21 @@ fn nothing_can_wait(asked: &Asked) -> bool {
     matches!(asked, Asked::Explicitly(BufferSize::Off))
 }
 
+/// What a summary says where the size is off, and by whom.
+fn preview_of_off(arguments: &Run, asked: &Asked) -> Option<Preview> {
+    let why = || format!("the buffer size is off, by {}", by_whom(arguments));
+    nothing_can_wait(asked).then(|| Preview::unbuffered(why()))
+}
+
+/// Who has said a size, where it is not a rule.
+fn by_whom(arguments: &Run) -> &'static str {
+    match (&arguments.define, &arguments.buffer_size) {
+        (Some(_), _) => "-DIO-BUFFER-SIZE",
+        (None, Some(_)) => "--buffer-size",
+        (None, None) => names::BUFFER,
+    }
+}
+
 /// The size that is asked for, and the rules that are left to decide where none is.
 fn what_was_typed(
     arguments: &Run,
@@ -282,11 +298,8 @@ fn what_was_typed(
     warnings: &mut Vec<String>,
 ) -> Result<(Asked, config::Config), Failure> {
     let defined = arguments.define.as_deref().map(buffer::defined).transpose()?;
-    let typed = match (&defined, &arguments.buffer_size) {
-        (Some(text), _) => Some((text.as_os_str(), "-DIO-BUFFER-SIZE")),
-        (None, Some(text)) => Some((text.as_os_str(), "--buffer-size")),
-        (None, None) => None,
-    };
+    let typed = defined.as_deref().or(arguments.buffer_size.as_deref());
+    let typed = typed.map(|text| (text, by_whom(arguments)));
     let named = arguments.config.as_deref();
     sizes_and_rules(&arguments.command[0], typed, named, environment, warnings)
 }
@@ -359,18 +372,18 @@ impl Start<'_> {
         &self,
         target: Option<Wanted>,
         waits: bool,
-        session: Option<&mut RunSession>,
+        mut session: Option<&mut RunSession>,
         preview: Preview,
     ) -> Result<Ended, Failure> {
-        match target {
-            Some(target) => self.and_report(target, session, preview),
-            None if waits => self.and_wait(session),
-            None => {
-                let failure = self.by_becoming_it();
-                session.into_iter().for_each(RunSession::remove_if_unguarded);
-                Err(failure)
-            }
+        let ended = match target {
+            Some(target) => self.and_report(target, session.as_deref_mut(), preview),
+            None if waits => self.and_wait(session.as_deref_mut()),
+            None => Err(self.by_becoming_it()),
+        };
+        if ended.is_err() {
+            session.into_iter().for_each(RunSession::remove_if_unguarded);
         }
+        ended
     }
 
     /// Becomes the program; returns only a failure.

@@ -145,7 +145,7 @@ pub struct Preview {
 
 enum InForce {
     SwitchedOff,
-    WithoutLibrary(&'static str),
+    Unbuffered(String),
     WithLibrary { size: BufferSize, rules: Option<PathBuf>, reach: Reach },
 }
 
@@ -155,9 +155,9 @@ impl Preview {
         Preview { state: InForce::SwitchedOff }
     }
 
-    /// The program is started untouched, for a reason.
-    pub fn without_library(why: &'static str) -> Preview {
-        Preview { state: InForce::WithoutLibrary(why) }
+    /// Nothing is buffered, for a reason.
+    pub fn unbuffered(why: impl Into<String>) -> Preview {
+        Preview { state: InForce::Unbuffered(why.into()) }
     }
 
     /// The program is started with a buffer of `size`, and the rules in a file, if there is one.
@@ -232,7 +232,7 @@ impl Preview {
     fn inactive(&self, ran: &Ran<'_>) -> Option<String> {
         match &self.state {
             InForce::SwitchedOff => Some(SWITCHED_OFF.to_owned()),
-            InForce::WithoutLibrary(why) => Some((*why).to_owned()),
+            InForce::Unbuffered(why) => Some(why.clone()),
             InForce::WithLibrary { reach: Reach::Unreachable(why), .. } => {
                 Some(format!("{} cannot be reached: {why}", shown(ran.program)))
             }
@@ -247,7 +247,7 @@ impl Preview {
 
     fn size(&self) -> BufferSize {
         match self.state {
-            InForce::SwitchedOff | InForce::WithoutLibrary(_) => BufferSize::Off,
+            InForce::SwitchedOff | InForce::Unbuffered(_) => BufferSize::Off,
             InForce::WithLibrary { size, .. } => size,
         }
     }
@@ -256,7 +256,7 @@ impl Preview {
     fn rules(&self) -> Option<&Path> {
         match &self.state {
             InForce::WithLibrary { reach: Reach::Unreachable(_), .. } => None,
-            InForce::SwitchedOff | InForce::WithoutLibrary(_) => None,
+            InForce::SwitchedOff | InForce::Unbuffered(_) => None,
             InForce::WithLibrary { rules, .. } => rules.as_deref(),
         }
     }

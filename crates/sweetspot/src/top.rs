@@ -264,7 +264,7 @@ fn table(shown: &Shown, columns: Option<usize>) -> String {
             let line: String = line.chars().take(columns.unwrap_or(usize::MAX)).collect();
             let _ = writeln!(text, "{line}");
         }
-        text.push_str("\nsaves: of one processor, by a buffer; at least, as writes cost more\n");
+        text.push_str("\nsaves: share of one processor that a buffer would save, at least (writes cost more)\n");
     }
     if shown.hidden_processes > 0 {
         let who = hidden(rustix::process::geteuid().is_root());

@@ -164,15 +164,20 @@ fn tune_command(arguments: &Tune, kept: Option<Kept>, ends: Interrupts) -> Resul
     Ok(if report.confirmed { 0 } else { STATUS_UNDECIDED })
 }
 
+/// The file of rules; a session that would end in vain does not begin.
 fn rules_file(
     arguments: &Tune,
     trial: &Trial<'_>,
     kept: Option<&Kept>,
 ) -> Result<rules::RulesFile, Failure> {
-    match kept {
-        Some(kept) => Ok(rules::RulesFile::usual(&kept.at)),
-        None => rules::RulesFile::of(arguments.config.as_deref(), trial.folder()),
+    let file = match kept {
+        Some(kept) => rules::RulesFile::usual(&kept.at),
+        None => rules::RulesFile::of(arguments.config.as_deref(), trial.folder())?,
+    };
+    if !arguments.keep_rules && !arguments.dry_run {
+        file.check()?;
     }
+    Ok(file)
 }
 
 fn progress(arguments: &Tune) -> ProgressBar {

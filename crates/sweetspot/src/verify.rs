@@ -34,6 +34,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use sweetspot_core::environment as names;
+use sweetspot_core::ledger::RULES_MAX;
 use sweetspot_core::size::{Parsed, parse};
 use sweetspot_report::shown::lines;
 use sweetspot_report::shown::shown;
@@ -86,19 +87,13 @@ fn story(arguments: &Verify) -> Result<Verdict, Failure> {
         let shown = shown(&program);
         return Ok(Verdict::never_run(format!("{shown} cannot be buffered: {obstacle}")));
     }
-    let mut warnings = Vec::new();
-    let here = std::env::current_dir().ok();
-    let named = config::named(arguments.config.as_deref());
-    let config = config::load(named.as_deref(), here.as_deref(), &mut warnings)?;
-    let sizes = sizes(arguments, &mut warnings)?;
-    for warning in warnings {
-        say(format_args!("sweetspot: {warning}"));
-    }
+    let rules = rules(arguments)?;
+    let sizes = sizes(arguments)?;
     // Before anything runs, so that no run finds more to do than the others.
     recover::clear_up();
     preload::install()?;
 
-    let mut runs = Runs::new(arguments, config.path)?;
+    let mut runs = Runs::new(arguments, rules)?;
     let mut noise = Noise::default();
     let mut plain = vec![runs.run(&Way::Plain)?, runs.run(&Way::Plain)?];
     noise.learn(&plain[0], &plain[1]).map_err(cannot_compare)?;
@@ -178,13 +173,30 @@ fn check_environment() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The sizes at which it runs; `None` is the size that `run` chooses.
-fn sizes(arguments: &Verify, warnings: &mut Vec<String>) -> Result<Vec<Option<OsString>>, Failure> {
-    for text in &arguments.sizes {
-        buffer::read(text, "--sizes", warnings)?;
+/// The file of the rules. What is wrong in it `run` would say in each buffered run, and no plain run.
+fn rules(arguments: &Verify) -> Result<Option<PathBuf>, Failure> {
+    let mut warnings = Vec::new();
+    let here = std::env::current_dir().ok();
+    let named = config::named(arguments.config.as_deref());
+    let config = config::load(named.as_deref(), here.as_deref(), &mut warnings)?;
+    let is_mistake = |warning: &String| warning.contains(buffer::NO_SIZE);
+    let (mut mistakes, others): (Vec<_>, Vec<_>) = warnings.into_iter().partition(is_mistake);
+    config::machine_rules(RULES_MAX, &mut mistakes);
+    if let Some(mistake) = mistakes.into_iter().next() {
+        return Err(Failure::own(mistake).next("mend that first: `run` would say it each time"));
     }
-    if let Some(warning) = warnings.iter().find(|warning| warning.starts_with("--sizes")) {
-        return Err(Failure::own(warning.clone()).next("try: --sizes 4K,64K,1M"));
+    others.iter().for_each(|warning| say(format_args!("sweetspot: {warning}")));
+    Ok(config.path)
+}
+
+/// The sizes at which it runs; `None` is the size that `run` chooses.
+fn sizes(arguments: &Verify) -> Result<Vec<Option<OsString>>, Failure> {
+    let mut warnings = Vec::new();
+    for text in &arguments.sizes {
+        buffer::read(text, "--sizes", &mut warnings)?;
+    }
+    if let Some(warning) = warnings.pop() {
+        return Err(Failure::own(warning).next("try: --sizes 4K,64K,1M"));
     }
     let typed: Vec<_> = arguments.sizes.iter().cloned().map(Some).collect();
     Ok(if typed.is_empty() { vec![None] } else { typed })

@@ -10,9 +10,10 @@ mod place;
 use memory_disk::Disk;
 use place::Place;
 use serde_json::Value;
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// How often a disk that others fill, too, is found nearly full in a row.
@@ -96,6 +97,17 @@ fn what_stands_in_the_way_is_named_with_its_remedy() {
     assert_eq!((status, &report["run_works"]), (Some(1), &Value::Bool(false)));
     assert_lacks(&report, "library", "file", "SWEETSPOT_CACHE=DIR");
 
+    let cache = place.folder.path().join("open");
+    std::fs::create_dir(&cache).unwrap();
+    std::fs::set_permissions(&cache, Permissions::from_mode(0o777)).unwrap();
+    let (status, report) = doctor(asked().env("SWEETSPOT_CACHE", &cache));
+    assert_eq!((status, &report["run_works"]), (Some(1), &Value::Bool(false)));
+    assert!(report["sentence"].as_str().unwrap().contains("starts no program"), "{report:#}");
+    assert_lacks(&report, "library", "everyone can write there", "SWEETSPOT_CACHE=DIR");
+
+    let (status, _) = doctor(asked().env("TMPDIR", "/no/such/folder"));
+    assert!(status.is_some_and(|status| status < 2), "{status:?}");
+
     // Neither toolchains nor a program for the trial; and with one.
     let empty = place.folder.path().join("programs");
     std::fs::create_dir(&empty).unwrap();
@@ -124,6 +136,16 @@ fn a_cache_from_which_nothing_can_be_loaded() {
     assert_lacks(&report, "library", "noexec", "SWEETSPOT_CACHE=DIR");
 }
 
+fn in_the_environment_of<'a>(command: &'a mut Command, other: &Command) -> &'a mut Command {
+    for (name, value) in other.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
 #[test]
 fn without_shared_memory_only_reads_are_buffered() {
     let place = Place::new();
@@ -131,12 +153,7 @@ fn without_shared_memory_only_reads_are_buffered() {
     let asked = place.sweetspot(&[]);
     let mut apart = Command::new("unshare");
     apart.args(["--mount", "sh", "-c", script]).arg(asked.get_program());
-    for (name, value) in asked.get_envs() {
-        match value {
-            Some(value) => apart.env(name, value),
-            None => apart.env_remove(name),
-        };
-    }
+    in_the_environment_of(&mut apart, &asked);
     let Output { status, stdout, .. } = apart.output().unwrap();
     let Ok(report) = serde_json::from_slice::<Value>(&stdout) else {
         return skip_without_root("doctor without shared memory");
@@ -145,6 +162,48 @@ fn without_shared_memory_only_reads_are_buffered() {
     assert_eq!(line(&report, "reads").0, "ok", "{report:#}");
     assert_lacks(&report, "writes", "reads are buffered only", "");
     assert_lacks(&report, "/dev/shm", "writes are not buffered", "mount -o remount,rw /dev/shm");
+}
+
+/// Two programs, and two ways to start them.
+const PLAN: &str = r#"
+title = "Copies"
+question = "Which one is faster?"
+rounds = 4
+
+[data.input]
+generate = ["--lines", "50", "--characters", "20"]
+
+[programs]
+plain = { command = ["cp", "{input}", "{output}"] }
+run = { command = ["{sweetspot}", "run", "--", "cp", "{input}", "{output}"] }
+
+[baseline]
+program = "plain"
+"#;
+
+/// As an upgrade does: what began is what goes on.
+#[test]
+fn the_programs_file_may_be_replaced_while_it_runs() {
+    let place = Place::new();
+    place.write("in.dat", "a line of text\n".repeat(5000));
+    place.write("plan.toml", PLAN);
+    let own = place.folder.path().join("sweetspot");
+    let check = |arguments: &[&str], expected: &str| {
+        std::fs::copy(env!("CARGO_BIN_EXE_sweetspot"), &own).unwrap();
+        let asked = place.sweetspot(arguments);
+        let mut copy = Command::new(&own);
+        in_the_environment_of(&mut copy, &asked).current_dir(place.work()).args(arguments);
+        let child = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::fs::remove_file(&own).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    };
+    let copy = ["--", "dd", "if=in.dat", "of=out", "bs=15", "status=none"];
+    check(&[&["verify"], &copy[..]].concat(), "identical");
+    let tune = ["tune", "--smallest", "--sizes=4K..16K", "--within=100%", "--keep-rules"];
+    check(&[&tune, &copy[..]].concat(), "The same in every run: ");
+    check(&["bench", "--dir", "kept", "plan.toml"], "run");
 }
 
 #[test]

@@ -146,10 +146,13 @@ impl<'a> Value<'a> {
 
     /// A whole number from 0 on.
     pub fn whole(self) -> Result<u64, PlanError> {
-        let number = self.value.get_ref().as_integer().filter(|number| number.radix() == 10);
-        number
-            .and_then(|number| number.as_str().parse().ok())
-            .ok_or_else(|| self.wrong("a whole number from 0 on"))
+        const WANTED: &str = "a whole number from 0 on, in decimal digits,";
+        let number = self.value.get_ref().as_integer().ok_or_else(|| self.wrong(WANTED))?;
+        let decimal = Some(number.as_str()).filter(|_| number.radix() == 10);
+        decimal.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+            let what = format!("'{}' cannot be {}", self.key, number.as_str());
+            self.error(what, format!("{WANTED} is wanted"))
+        })
     }
 
     /// What `read` makes of a text, or its complaint.

@@ -96,7 +96,7 @@ pub fn sentence(profile: &Profile, reach: &Reach, mend: Mend) -> String {
         transfers => format!(" of {}", bytes(mean(moved, transfers))),
     };
     let share = 100.0 * profile.file_seconds / busy(profile);
-    let share = if share < 1.0 { "less than 1".to_string() } else { format!("{share:.0}") };
+    let share = if share < 1.0 { "Less than 1".to_string() } else { format!("{share:.0}") };
     let calls = count(all);
     let calls = if all == 1 { "1 system call".into() } else { format!("{calls} system calls") };
     let went = format!("{share} % of {} went into {calls}{each} on {on}", time(profile));

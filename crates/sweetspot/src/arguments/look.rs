@@ -78,8 +78,8 @@ Examples:
   sweetspot recover --unverified /dev/shm/sweetspot-1000-0123456789abcdef";
 
 const RECOVER_NOTES: &str = "\
-If a program is killed, its guard writes the pending bytes at once. recover is for the case that \
-the guard was killed too. The next `sweetspot run` of the same user does the same automatically.
+If a program is killed, its guard writes the pending bytes at once. recover is needed only if the \
+guard was killed as well. The next `sweetspot run` of the same user does the same automatically.
 
 Anybody can put files into /dev/shm. So recover writes only from ledgers that one of your guards \
 has recorded in your state folder ($XDG_STATE_HOME or ~/.local/state; for root, \

@@ -4,6 +4,7 @@ use crate::failure::{STATUS_OWN, say};
 use crate::print::printed;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::io::{self, Write};
+use std::num::ParseIntError;
 
 /// Exit status for what was mistyped, other than after `run`.
 const STATUS_USAGE: u8 = 2;
@@ -105,12 +106,17 @@ fn mistake(error: &clap::Error, verb: &str) -> Option<(String, String)> {
                 Some(option) => format!("did you mean: {option}; {help}"),
                 None => help,
             };
-            (format!("{at}: no option '{}'", invalid?), next)
+            let typed = invalid?;
+            let what = if typed.starts_with('-') { "no option" } else { "unexpected argument" };
+            (format!("{at}: {what} '{typed}'"), next)
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             let (option, value) =
                 (invalid?, context(ContextKind::InvalidValue).unwrap_or_default());
-            let why = std::error::Error::source(error).map(|why| format!(": {why}"));
+            let why = std::error::Error::source(error).map(|why| match why.is::<ParseIntError>() {
+                true => ": a whole number is wanted, such as 1000".to_owned(),
+                false => format!(": {why}"),
+            });
             let what = match value.as_str() {
                 "" => format!("{option} needs a value"),
                 value => format!("{option} cannot be '{value}'{}", why.unwrap_or_default()),
@@ -173,6 +179,16 @@ mod tests {
             "tune --patience 50 ls",
             " tune: --patience cannot be '50': 50 is not in 1..=20",
             tune_help,
+        );
+        check(
+            "tune --seed x ls",
+            " tune: --seed cannot be 'x': a whole number is wanted, such as 1000",
+            tune_help,
+        );
+        check(
+            "doctor x",
+            " doctor: unexpected argument 'x'",
+            "all options: sweetspot doctor --help",
         );
         check("tune --from", " tune: --from needs a value", tune_help);
         check(

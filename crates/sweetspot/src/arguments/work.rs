@@ -25,7 +25,7 @@ Options:
 
 const EXAMPLES: &str = "\
 Examples:
-  sweetspot work lines access.log                     how many lines, as wc -l
+  sweetspot work lines access.log                     how many lines, by LF, CR or CRLF
   sweetspot work copy big.dat copy.dat                appears under its name when it is complete
   sweetspot work compare big.dat copy.dat             exit status 0 equal, 1 different, 2 trouble
   sweetspot work generate --preset small --scale 0.1 data

@@ -5,10 +5,11 @@
 //! state of the page cache that was asked for.
 
 use super::data::{Checked, free_bytes};
-use super::place::{cannot, own_binary, utf8};
+use super::place::{cannot, utf8};
 use crate::arguments::Measure;
 use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
+use crate::own;
 use crate::print::print;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -300,7 +301,7 @@ pub fn launch(launcher: &[OsString], request: &Request) -> Result<Launched, Fail
     fs::write(&file, serde_json::to_vec(request).unwrap_or_default())
         .map_err(cannot("write", &file))?;
     let told = to_hex(file.as_os_str().as_bytes());
-    let measuring = [own_binary()?.into_os_string(), "measure".into(), told.into()];
+    let measuring = [own::running()?.into_os_string(), "measure".into(), told.into()];
     // A launcher is started as what is measured here: it dies with this process, not of a Ctrl-C.
     let mut job = Job::new(launcher.iter().cloned().chain(measuring));
     let (out, err) = (folder.path().join("stdout"), folder.path().join("stderr"));

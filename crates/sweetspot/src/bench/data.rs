@@ -2,9 +2,10 @@
 //!
 //! Invariant: what has its final name is complete: it is made under another name first.
 
-use super::place::{KEY_DIGITS, Workspace, cannot, own_binary, utf8};
+use super::place::{KEY_DIGITS, Workspace, cannot, utf8};
 use crate::experiment::{lab, tail};
 use crate::failure::{Failure, say};
+use crate::own;
 use crate::work;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
@@ -252,7 +253,7 @@ fn run(wanted: &Wanted, place: &Workspace, content: &Path) -> Result<(), Failure
     wanted.bytes()?; // says what is wrong with the arguments, as far as they are ours
     let mut words = wanted.words.clone();
     if wanted.is_generated {
-        let own = own_binary()?.into_os_string();
+        let own = own::running()?.into_os_string();
         words = [own, "work".into(), "generate".into()].into_iter().chain(words).collect();
         words.push(content.into());
     } else {

@@ -16,6 +16,7 @@ use crate::experiment::lab;
 use crate::failure::Failure;
 use crate::home;
 use crate::named;
+use crate::own;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -121,7 +122,7 @@ impl Workspace {
     /// # Errors
     /// Where its path is no text in UTF-8.
     pub fn values(&self) -> Result<Vec<(String, String)>, Failure> {
-        let own = own_binary()?;
+        let own = own::running()?;
         let paths = [("plan", &self.folder), ("build", &self.build), ("sweetspot", &own)];
         paths.iter().map(|(name, path)| Ok(((*name).to_owned(), utf8(path)?.to_owned()))).collect()
     }
@@ -179,15 +180,6 @@ impl Workspace {
             hash.add_tree(path).map_err(lab)
         })
     }
-}
-
-/// This binary, however it was started.
-///
-/// # Errors
-/// Where the system does not tell.
-pub fn own_binary() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::own(format!("sweetspot cannot find itself: {error}")))
 }
 
 /// A path as text, which it must be to stand in commands.

@@ -2,9 +2,10 @@
 //!
 //! Invariant: what is called built was built whole, from the files and by the compilers of now.
 
-use super::place::{KEY_DIGITS, Workspace, cannot, own_binary};
+use super::place::{KEY_DIGITS, Workspace, cannot};
 use crate::experiment::tail;
 use crate::failure::Failure;
+use crate::own;
 use crate::resolve;
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
@@ -114,7 +115,7 @@ fn build_one(program: &Program, place: &Workspace, bar: &ProgressBar) -> Result<
 pub fn files(
     commands: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Result<Vec<PathBuf>, Failure> {
-    let own = own_binary()?;
+    let own = own::running()?;
     let mut found: Vec<PathBuf> =
         commands.into_iter().filter_map(|name| find(&name.to_string_lossy())).collect();
     found.push(own);

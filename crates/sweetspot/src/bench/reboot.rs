@@ -9,10 +9,11 @@
 //!
 //! Invariant: the machine is only restarted after a run was stored. Where anything fails it stays up.
 
-use super::place::{Workspace, own_binary, utf8};
+use super::place::{Workspace, utf8};
 use super::session::store_path;
 use crate::arguments::Bench;
 use crate::failure::{Failure, say};
+use crate::own;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
@@ -114,7 +115,7 @@ impl<'a> Queue<'a> {
         let Bench { reboot_command, settle, accept_changes, .. } = self.arguments;
         let lossy = |text: &std::ffi::OsString| text.to_string_lossy().into_owned();
         let store = folder.join(store_path(self.arguments, self.place));
-        let mut words = vec![utf8(&own_binary()?)?.to_owned(), "bench".to_owned()];
+        let mut words = vec![utf8(&own::name()?)?.to_owned(), "bench".to_owned()];
         let mut add = |name: &str, value: String| words.push(format!("--{name}={value}"));
         add("between", "reboot".to_owned());
         add("settle", format!("{}s", settle.as_secs()));

@@ -2,6 +2,7 @@
 
 use crate::demo::{RECORD_BYTES, SOURCE};
 use crate::failure::say;
+use crate::own;
 use crate::resolve;
 use indicatif::ProgressBar;
 use std::ffi::OsStr;
@@ -44,19 +45,14 @@ impl CopyProgram {
 
     /// The command line, with a verb of sweetspot's in front or none, and the names of the files
     /// where they go into the environment.
-    pub(super) fn command(
-        &self,
-        verb: &[&OsStr],
-        input: &Path,
-        output: &Path,
-    ) -> std::io::Result<Command> {
+    pub(super) fn command(&self, verb: &[&OsStr], input: &Path, output: &Path) -> Command {
         let program = match self {
             CopyProgram::Cobol(program) | CopyProgram::Dd(program) => program,
         };
         let mut command = if verb.is_empty() {
             Command::new(program)
         } else {
-            let mut command = Command::new(std::env::current_exe()?);
+            let mut command = Command::new(own::FILE);
             command.args(verb).arg("--").arg(program);
             command
         };
@@ -82,7 +78,7 @@ impl CopyProgram {
             _ => command.env_remove(names::SWITCH).env_remove(names::BUFFER),
         };
         command.stdin(Stdio::null());
-        Ok(command)
+        command
     }
 }
 

@@ -4,9 +4,11 @@ use super::{FileSum, Folder, Run, SCHEMA, Skipped, merge};
 use crate::failure::Failure;
 use crate::summary::{self, Record};
 use serde::Deserialize;
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use sweetspot_report::profile::data::{self, FileKind, Profile};
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 
 /// A larger file is none of ours: a profile has at most some ten thousand files and processes.
@@ -34,8 +36,8 @@ pub fn all(paths: &[PathBuf]) -> Result<Folder, Failure> {
             Some(first) => format!("no file of a run is in it; {}: {}", first.file, first.why),
         };
         return Err(Failure::own(format!("{}: {why}", shown.join(" "))).next(format!(
-            "each run puts one there with: sweetspot run --summary={}/ -- CMD",
-            shown[0].trim_end_matches('/')
+            "each run puts one there with: sweetspot run --summary={} -- CMD",
+            quoted(paths[0].join(""))
         )));
     }
     folder.summaries = merge(summaries);
@@ -46,11 +48,16 @@ pub fn all(paths: &[PathBuf]) -> Result<Folder, Failure> {
 /// The files that are meant, in the order of their names; without folders in folders.
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
+    let mut seen = HashSet::new();
     for path in paths {
         let failure = |error| {
             Failure::own(format!("{}: {error}", shown(path)))
                 .next("name the folder of run --summary=DIR/ or profile --json DIR/")
         };
+        // The same by another name counts once, too.
+        if !seen.insert(path.canonicalize().map_err(failure)?) {
+            continue;
+        }
         if !path.metadata().map_err(failure)?.is_dir() {
             files.push(path.clone());
             continue;

@@ -6,6 +6,7 @@
 //! here: it is a few nanoseconds of some hundred. A file of at most some megabytes is written, and
 //! removed.
 
+use crate::own;
 use std::ffi::OsString;
 use std::fs::File;
 use std::hint::black_box;
@@ -67,13 +68,12 @@ pub fn costs(folder: &Path, observed: &[(OsString, OsString)]) -> Costs {
 /// What `sweetspot run` adds to the start of a program, and what being observed adds to that of a
 /// process; `None` where the shortest program of all does not run here.
 fn starts(observed: &[(OsString, OsString)]) -> Option<(f64, f64)> {
-    let own = std::env::current_exe().ok()?;
     let mut rounds = [[0.0; 3]; ROUNDS];
     for round in &mut rounds {
         *round = [
             start(&mut Command::new("true"))?,
             start(Command::new("true").envs(observed.iter().cloned()))?,
-            start(Command::new(&own).args(["run", "--", "true"]).env(names::BUFFER, "auto"))?,
+            start(Command::new(own::FILE).args(["run", "--", "true"]).env(names::BUFFER, "auto"))?,
         ];
     }
     let added = |of: usize| {

@@ -14,6 +14,7 @@ use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use sweetspot_core::trace::{Line, Told};
 use sweetspot_report::profile::data::Profile;
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 
 /// How every such file begins: a header of gzip that says what is in it (RFC 1952: a comment, no
@@ -112,9 +113,11 @@ impl Recording {
     /// Where it is none, or one of another version.
     pub fn read(path: &Path) -> Result<Recording, Failure> {
         let shown = shown(path);
+        // What holds something else would not be overwritten.
+        let new = if path.exists() { Path::new("job.recording") } else { path };
         let failure = |cause: String| {
             Failure::own(format!("{shown}: {cause}"))
-                .next(format!("make one: sweetspot profile --record {shown} -- CMD"))
+                .next(format!("make one: sweetspot profile --record {} -- CMD", quoted(new)))
         };
         let file = named::open(path).map_err(|error| failure(error.to_string()))?;
         let mut reader = BufReader::new(file);

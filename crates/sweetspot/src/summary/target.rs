@@ -10,6 +10,7 @@ use std::io::{IsTerminal, Read, Seek, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
 use tempfile::NamedTempFile;
 
@@ -54,6 +55,7 @@ impl Target {
         let kind = path.metadata().ok().map(|metadata| metadata.file_type());
         let special = kind.is_some_and(|kind| !kind.is_file());
         let is_fifo = kind.is_some_and(|kind| kind.is_fifo());
+        let is_new = path.symlink_metadata().is_err();
         let opened = match is_fifo {
             true => open_fifo(path),
             false => OpenOptions::new().write(true).read(!special).create(!special).open(path),
@@ -61,20 +63,23 @@ impl Target {
         let nobody = Some(Errno::NXIO.raw_os_error());
         let file = opened.map_err(|error| match is_fifo && error.raw_os_error() == nobody {
             true => failure("nobody reads there")
-                .next(format!("start its reader first, such as: cat {shown} &")),
+                .next(format!("start its reader first, such as: cat {} &", quoted(path))),
             false => failure(&error.to_string()).next("name a file in a folder of yours"),
         })?;
-        let own = Own { path: path.to_path_buf(), title: title.to_vec(), was: None, file };
+        let (path, title) = (path.to_path_buf(), title.to_vec());
+        let mut own = Own { path, title, was: None, is_new, file };
         if special {
             return Ok(Target::File(own));
         }
         let io = |error: std::io::Error| failure(&error.to_string());
         if !own.is_replaceable().map_err(io)? {
+            let mut other = own.path.clone().into_os_string();
+            other.push(".new");
             return Err(failure("the file holds something else, which is not overwritten")
-                .next(format!("name another one: {option}{shown}.new")));
+                .next(format!("name another one: {option}{}", quoted(other))));
         }
-        let was = Some(State::of(&own.file.metadata().map_err(io)?));
-        Ok(Target::File(Own { was, ..own }))
+        own.was = Some(State::of(&own.file.metadata().map_err(io)?));
+        Ok(Target::File(own))
     }
 
     /// Whether people look at it.
@@ -173,6 +178,16 @@ pub struct Own {
     title: Vec<u8>,
     /// None: not a regular file, so there is nothing to lose.
     was: Option<State>,
+    /// It was made here, and goes away again if nothing is written.
+    is_new: bool,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if self.is_new && self.is_as_it_was() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// What tells that a file was not written.

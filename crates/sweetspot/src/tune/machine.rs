@@ -8,12 +8,14 @@ use crate::arguments::Tune;
 use crate::config;
 use crate::experiment::Interrupts;
 use crate::failure::Failure;
+use crate::preload;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 use sweetspot_core::ledger::TEXT_BYTES_MAX;
 use sweetspot_lab::measure::{self, Job};
 use sweetspot_report::shown::shown;
+use sweetspot_sandbox::Scratch;
 
 const RECORD_BYTES: u64 = 200;
 /// Records of the first look at how slow calls are here.
@@ -34,8 +36,9 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
             .next("name a folder in which you may make files: --machine DIR")
     };
     let folder = folder.canonicalize().map_err(failure)?;
-    let at = config::machine_place().ok_or_else(|| {
-        Failure::own("there is no home folder to keep the answer in")
+    // Root that came with a user's HOME would leave folders there that are not the user's.
+    let at = config::machine_place().filter(|at| preload::belongs_to_us(at)).ok_or_else(|| {
+        Failure::own("there is no home folder of yours to keep the answer in")
             .next("name a folder for it: XDG_CONFIG_HOME=/etc/xdg sweetspot tune --machine ...")
     })?;
     let pattern = folder.to_str().map(|folder| format!("{}/*", folder.trim_end_matches('/')));
@@ -44,10 +47,7 @@ pub fn tune(arguments: &Tune, folder: &Path) -> Result<u8, Failure> {
             .next("name a folder above it")
     })?;
     let interrupts = Interrupts::watch()?;
-    let scratch = tempfile::Builder::new()
-        .prefix("sweetspot-machine-")
-        .tempdir_in(&folder)
-        .map_err(failure)?;
+    let scratch = Scratch::new(&folder, "sweetspot-machine-").map_err(failure)?;
     interrupts.remove_at_end([scratch.path().to_owned()]);
     let records = records(scratch.path())?;
     make(&scratch.path().join("in"), records).map_err(failure)?;

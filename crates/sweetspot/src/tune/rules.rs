@@ -5,15 +5,18 @@
 //! appears whole or not at all. What `run` passes over because it is someone else's stays that: to write
 //! it anew would make its other rules the user's own.
 
-use crate::config;
+use crate::config::{self, InOthersHands};
 use crate::failure::Failure;
+use rustix::fs::Access;
 use std::fs::Metadata;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use sweetspot_core::size::BufferSize;
 use sweetspot_report::numbers::typed;
+use sweetspot_report::shell::quoted;
 use sweetspot_report::shown::shown;
+use tempfile::NamedTempFile;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 /// A rule for the program.
@@ -75,13 +78,68 @@ impl RulesFile {
         Ok(RulesFile::usual(&found.path.unwrap_or_else(|| folder.join(config::FILE_NAME))))
     }
 
+    /// To be asked before a session: whether a rule could be written at its end, and would be used.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.may_be_written()?;
+        let failure = |cause: String| {
+            Failure::own(format!("{}: no rule can be written: {cause}", shown(&self.path)))
+                .next("nothing was run; to tune without writing a rule: --keep-rules")
+        };
+        let before = Before::of(&self.path).map_err(|error| failure(error.to_string()))?;
+        update(&before.text, &Tuned { program: None, date: "", rules: &[] }).map_err(failure)?;
+        begun(&before).map_err(|error| failure(error.to_string()))?;
+        Ok(())
+    }
+
     fn may_be_written(&self) -> Result<(), Failure> {
-        if self.found == Found::ByName || !config::is_passed_over(&self.path) {
-            return Ok(());
+        let others = match self.found {
+            Found::ByName => None,
+            Found::ByLooking => config::in_the_hands_of_others(&self.path),
+        };
+        let Some(InOthersHands { what, is_own }) = others else { return Ok(()) };
+        let mend = match is_own {
+            true => format!("try: chmod go-w {}, or ", quoted(&what)),
+            false => String::new(),
+        };
+        Err(Failure::own(format!(
+            "{}: nothing was written, as `sweetspot run` would ignore it: someone else can write, or owns, {}",
+            shown(&self.path),
+            shown(&what)
+        ))
+        .next(format!(
+            "{mend}name a file to tune and to run with: --config {}",
+            quoted(&self.path)
+        )))
+    }
+}
+
+/// The file as it is.
+struct Before {
+    /// A link stays a link: what it leads to is replaced.
+    target: PathBuf,
+    text: String,
+    /// `None`: it is not there.
+    found: Option<Metadata>,
+}
+
+impl Before {
+    fn of(path: &Path) -> std::io::Result<Before> {
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let found = match target.metadata() {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Before { target, text: String::new(), found: None });
+            }
+            Err(error) => return Err(error),
+        };
+        if !found.is_file() {
+            return Err(std::io::Error::other("it is no regular file"));
         }
-        let shown = shown(&self.path);
-        Err(Failure::own(format!("{shown}: it is someone else's; nothing was written"))
-            .next(format!("to write and to use it all the same: --config {shown}")))
+        rustix::fs::access(&target, Access::WRITE_OK)?;
+        Ok(Before { text: std::fs::read_to_string(&target)?, found: Some(found), target })
     }
 }
 
@@ -99,37 +157,41 @@ pub fn write(place: &RulesFile, tuned: &Tuned) -> Result<Option<String>, Failure
             tuned.rules.last().map_or_else(String::new, |rule| typed(rule.buffer))
         ))
     };
-    // A link stays a link: what it leads to is replaced.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let (text, before) = match std::fs::read_to_string(&target) {
-        Ok(text) => (text, Some(target.metadata().map_err(failure)?)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (String::new(), None),
-        Err(error) => return Err(failure(error)),
-    };
-    let changed = update(&text, tuned)
+    let before = Before::of(path).map_err(failure)?;
+    let changed = update(&before.text, tuned)
         .map_err(|cause| Failure::own(format!("{shown}: {cause}")).next("nothing was changed"))?;
-    replace(&target, &changed, before.as_ref()).map_err(failure)?;
+    replace(&before, &changed).map_err(failure)?;
     shadowed(path, tuned)
 }
 
 /// Puts a file with this text in the place of the one that was there before.
-fn replace(target: &Path, text: &str, before: Option<&Metadata>) -> std::io::Result<()> {
-    let mode = before.map_or(0o644, MetadataExt::mode);
-    let mut file = tempfile::Builder::new()
-        .permissions(PermissionsExt::from_mode(mode & 0o777))
-        .tempfile_in(target.parent().unwrap_or(Path::new(".")))?;
+fn replace(before: &Before, text: &str) -> std::io::Result<()> {
+    let mut file = begun(before)?;
     file.write_all(text.as_bytes())?;
-    if let Some(before) = before {
+    file.as_file().sync_all()?;
+    file.persist(&before.target)?;
+    Ok(())
+}
+
+/// An empty file that may take its place: with its owner and its mode.
+fn begun(before: &Before) -> std::io::Result<NamedTempFile> {
+    let mode = before.found.as_ref().map_or(0o644, MetadataExt::mode);
+    let file = tempfile::Builder::new()
+        .permissions(PermissionsExt::from_mode(mode & 0o777))
+        .tempfile_in(before.target.parent().unwrap_or(Path::new(".")))?;
+    if let Some(before) = &before.found {
         let now = file.as_file().metadata()?;
-        if (now.uid(), now.gid()) != (before.uid(), before.gid()) {
-            fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
+        let (owner, group) = (before.uid(), before.gid());
+        if (now.uid(), now.gid()) != (owner, group) {
+            fchown(file.as_file(), Some(owner), Some(group)).map_err(|error| {
+                let what = format!("a new one cannot have its owner and group, {owner}:{group}");
+                std::io::Error::other(format!("{what}: {error}"))
+            })?;
         }
         // The umask has taken bits away, and a new owner may.
         file.as_file().set_permissions(PermissionsExt::from_mode(mode & 0o7777))?;
     }
-    file.as_file().sync_all()?;
-    file.persist(target).map_err(|error| error.error)?;
-    Ok(())
+    Ok(file)
 }
 
 /// Whether the file at `path` has rules of `tune` about this program. A file that cannot be read or
@@ -146,15 +208,17 @@ pub fn has_own(path: &Path, program: &str) -> bool {
         .is_some_and(|all| all.iter().any(is_own))
 }
 
-/// Says which rule of the user's stands before ours and wins.
+/// Says which rule of the user's stands before one of ours and wins.
 fn shadowed(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
     let Some(name) = tuned.program.map(std::ffi::OsStr::new) else { return Ok(None) };
     let rules = config::load(Some(path), None, &mut Vec::new())?.rules;
-    let first = rules.iter().find(|rule| rule.file.is_none() && rule.is_for_program(name));
-    let ours = tuned.rules.iter().find(|rule| rule.file.is_none()).map(|rule| rule.buffer);
-    let Some(first) = first.filter(|first| ours.is_some() && first.buffer != ours) else {
-        return Ok(None);
+    let wins = |ours: &Rule| {
+        let is_for = |rule: &&config::Rule| {
+            rule.is_for_program(name) && (rule.file.is_none() || rule.file == ours.file)
+        };
+        rules.iter().find(is_for).filter(|first| first.buffer != Some(ours.buffer))
     };
+    let Some(first) = tuned.rules.iter().find_map(wins) else { return Ok(None) };
     let pattern = first.program.as_deref().map_or(String::new(), |p| format!(" for '{p}'"));
     Ok(Some(format!(
         "an earlier rule{pattern} in {} wins over it: move or remove that one",
@@ -162,7 +226,21 @@ fn shadowed(path: &Path, tuned: &Tuned) -> Result<Option<String>, Failure> {
     )))
 }
 
+/// As an editor of the user's has written it: with its mark at the start and its ends of lines.
 fn update(text: &str, tuned: &Tuned) -> Result<String, String> {
+    const MARK: char = '\u{feff}';
+    let changed = updated(text, tuned)?;
+    let mark = if text.starts_with(MARK) { MARK.to_string() } else { String::new() };
+    let is_of_windows =
+        text.contains('\n') && text.split_inclusive('\n').all(|line| line.ends_with("\r\n"));
+    let changed = changed.trim_start_matches(MARK);
+    Ok(match is_of_windows {
+        true => mark + &changed.replace("\r\n", "\n").replace('\n', "\r\n"),
+        false => mark + changed,
+    })
+}
+
+fn updated(text: &str, tuned: &Tuned) -> Result<String, String> {
     let mut document: DocumentMut =
         text.parse().map_err(|error: toml_edit::TomlError| error.message().replace('\n', ", "))?;
     let item = document.entry("rule").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
@@ -218,32 +296,40 @@ mod tests {
         Rule { file: file.map(String::from), buffer: BufferSize::Bytes(bytes) }
     }
 
-    fn updated(text: &str, rules: &[Rule]) -> String {
+    fn changed(text: &str, rules: &[Rule]) -> String {
         update(text, &Tuned { program: Some("job"), date: "2026-11-21", rules }).unwrap()
     }
 
     #[test]
     fn every_other_line_stays() {
-        let once = updated(OTHERS, &[rule(None, 65536)]);
+        let once = changed(OTHERS, &[rule(None, 65536)]);
         let own = "\n[[rule]]\nprogram = \"job\"\nbuffer = \"64K\"\ntuned = \"2026-11-21\"\n";
         assert_eq!(once, format!("{OTHERS}{own}"));
-        let again = updated(&once, &[rule(None, 4096)]);
+        let again = changed(&once, &[rule(None, 4096)]);
         assert_eq!(again, format!("{OTHERS}{}", own.replace("64K", "4K")), "replaced in its place");
         let with_note = format!("{OTHERS}\n# found in November{own}# the end\n");
-        let kept = updated(&with_note, &[rule(None, 4096)]);
+        let kept = changed(&with_note, &[rule(None, 4096)]);
         assert_eq!(kept, with_note.replace("64K", "4K"));
     }
 
     #[test]
+    fn a_file_of_windows_stays_one() {
+        let theirs = format!("\u{feff}{}", OTHERS.replace('\n', "\r\n"));
+        let own =
+            "\r\n[[rule]]\r\nprogram = \"job\"\r\nbuffer = \"64K\"\r\ntuned = \"2026-11-21\"\r\n";
+        assert_eq!(changed(&theirs, &[rule(None, 65536)]), format!("{theirs}{own}"));
+    }
+
+    #[test]
     fn rules_for_files_stand_before_the_rule_for_all() {
-        let once = updated(OTHERS, &[rule(None, 65536)]);
+        let once = changed(OTHERS, &[rule(None, 65536)]);
         let both = [rule(Some("*.idx"), 4096), rule(None, 65536)];
-        let found = updated(&once, &both);
+        let found = changed(&once, &both);
         let file_at = found.find("*.idx").unwrap();
         assert!(found.starts_with(OTHERS) && file_at < found.find("64K").unwrap(), "{found}");
         assert_eq!(found.matches("tuned").count(), 2);
-        assert_eq!(updated(&found, &[rule(None, 65536)]), once, "and go again");
-        assert_eq!(updated(&found, &[]), OTHERS, "as do all where none is wanted");
+        assert_eq!(changed(&found, &[rule(None, 65536)]), once, "and go again");
+        assert_eq!(changed(&found, &[]), OTHERS, "as do all where none is wanted");
     }
 
     #[test]
@@ -271,6 +357,9 @@ mod tests {
         let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
         let warning = write(&RulesFile::usual(&path), &tuned).unwrap().unwrap();
         assert!(warning.contains("rule for 'j*'"), "{warning}");
+        let for_a_file = [rule(Some("*.idx"), 65536)];
+        let tuned = Tuned { rules: &for_a_file, ..tuned };
+        assert!(write(&RulesFile::usual(&path), &tuned).unwrap().is_some());
     }
 
     #[test]
@@ -298,7 +387,7 @@ mod tests {
         let tuned = Tuned { program: Some("job"), date: "2026-11-21", rules: &rules };
         let place = RulesFile::of(None, folder.path()).unwrap();
         let message = write(&place, &tuned).unwrap_err().to_string();
-        assert!(message.contains("someone else's; nothing was written"), "{message}");
+        assert!(message.contains("sweetspot.toml: nothing was written"), "{message}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
 
         write(&RulesFile::named(&path), &tuned).unwrap();

@@ -76,8 +76,11 @@ impl<'a> Trial<'a> {
     /// # Errors
     /// Where there is no room for what it says.
     pub fn new(arguments: &'a Tune) -> Result<Trial<'a>, Failure> {
-        let scratch = Scratch::new(&std::env::temp_dir(), SCRATCH_PREFIX)
-            .map_err(|error| Failure::own(format!("no temporary folder: {error}")))?;
+        let place = std::env::temp_dir();
+        let scratch = Scratch::new(&place, SCRATCH_PREFIX).map_err(|error| {
+            Failure::own(format!("{}: no temporary folder: {error}", shown(&place)))
+                .next("name a folder that is there: TMPDIR=DIR sweetspot tune ...")
+        })?;
         let folder = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())
             .map_err(|error| Failure::own(format!("the current folder is not usable: {error}")))?;
@@ -204,6 +207,8 @@ impl<'a> Trial<'a> {
         let after = Scan::of(&self.folder, named);
         self.files.learn_from_scans(&before, &after);
         self.files.learn_from_names(named);
+        let scratch = self.scratch.path();
+        self.files.written.retain(|path| !path.starts_with(scratch));
         if after.is_partial {
             self.notes.push(format!(
                 "{} holds too many files to look at each; outputs were learned from some of them \

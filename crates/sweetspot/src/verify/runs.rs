@@ -4,6 +4,7 @@ use crate::arguments::Verify;
 use crate::failure::{Failure, STATUS_OWN, say};
 use crate::home;
 use crate::inherited;
+use crate::own;
 use crate::reach::{self};
 use crate::verify::compare::{Elsewhere, Outcome};
 use crate::verify::content::{Pids, Span};
@@ -177,7 +178,7 @@ impl<'a> Runs<'a> {
             let mut summary = OsString::from("--summary=");
             summary.push(self.sandbox.beside(number, "summary").0);
             let rules = self.rules.clone().unwrap_or_else(|| "/dev/null".into());
-            words.push(std::env::current_exe()?.into());
+            words.push(own::FILE.into());
             words.extend(["run".into(), summary, "--config".into(), rules.into()]);
             if let Some(size) = size {
                 words.extend(["--buffer-size".into(), size.clone()]);
@@ -229,12 +230,11 @@ impl<'a> Runs<'a> {
     /// What `run` did in the last run, which had this outcome.
     pub(super) fn figures(&self, outcome: &Outcome) -> Result<Figures, Failure> {
         let (_, path) = self.sandbox.beside(self.count, "summary");
-        let text = fs::read_to_string(&path)
-            .map_err(|error| Failure::own(format!("`run` has left no summary: {error}")))?;
-        if text.is_empty() && outcome.end == End::Exited(STATUS_OWN) {
-            return Err(self.refusal());
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Figures::read(&text)),
+            Err(_) if outcome.end == End::Exited(STATUS_OWN) => Err(self.refusal()),
+            Err(error) => Err(Failure::own(format!("`run` has left no summary: {error}"))),
         }
-        Ok(Figures::read(&text))
     }
 
     /// `run` itself has failed in the last run, and no program has run.

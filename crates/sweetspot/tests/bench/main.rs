@@ -122,6 +122,16 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
+fn a_title_controls_no_terminal() {
+    let title = r#"title = "Sor\u001b]0;ting""#;
+    let bench = Bench::new(&PLAN.replace("title = \"Sorting\"", title));
+    for options in [&["--dry-run"][..], &["--rounds", "2"]] {
+        let shown = text(&bench.run(options));
+        assert!(shown.contains("Sor\\x1b]0;ting") && !shown.contains('\u{1b}'), "{shown}");
+    }
+}
+
+#[test]
 fn the_answer_comes_first() {
     let bench = Bench::new(PLAN);
     let output = bench.run(&[]);

@@ -62,43 +62,6 @@ fn a_library_that_someone_else_could_have_changed_is_not_loaded() {
             assert!(started.elapsed() < PATIENCE, "{what}");
         }
     };
-    let writable = |path: &Path| {
-        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-    };
-    attack(
-        "content of the same length",
-        &|_, library| {
-            writable(library);
-            let mut content = fs::read(library).unwrap();
-            let middle = content.len() / 2;
-            content[middle] ^= 1;
-            fs::write(library, content).unwrap();
-        },
-        &["content", "rm -f"],
-    );
-    attack(
-        "other content, and the times as they were, after it was noted",
-        &|place, library| {
-            std::thread::sleep(Duration::from_secs(3));
-            assert_says(&mut place.run(&[], &["true"]), "");
-            let modified = fs::metadata(library).unwrap().modified().unwrap();
-            writable(library);
-            let mut content = fs::read(library).unwrap();
-            content[100] ^= 1;
-            fs::write(library, content).unwrap();
-            fs::File::open(library).unwrap().set_modified(modified).unwrap();
-            fs::set_permissions(library, Permissions::from_mode(0o555)).unwrap();
-        },
-        &["content"],
-    );
-    attack(
-        "an empty file",
-        &|_, library| {
-            writable(library);
-            fs::write(library, "").unwrap();
-        },
-        &["content"],
-    );
     attack(
         "a symbolic link to the same content",
         &|place, library| {
@@ -141,6 +104,31 @@ fn a_library_that_someone_else_could_have_changed_is_not_loaded() {
     let give_away = |path: &Path| std::os::unix::fs::chown(path, Some(65534), None).unwrap();
     attack("a file of another user", &|_, library| give_away(library), &["someone else"]);
     attack("a folder of another user", &|place, _| give_away(&place.cache()), &["someone else"]);
+}
+
+/// Nobody else could have changed it: a whole one takes its place.
+#[test]
+fn a_damaged_library_is_written_anew() {
+    let place = Place::new();
+    assert_says(&mut place.run(&[], &["true"]), "");
+    let good = fs::read(place.library()).unwrap();
+    let check = |what: &str, bytes: &[u8]| {
+        let library = place.library();
+        let modified = fs::metadata(&library).unwrap().modified().unwrap();
+        fs::set_permissions(&library, Permissions::from_mode(0o755)).unwrap();
+        fs::write(&library, bytes).unwrap();
+        fs::File::open(&library).unwrap().set_modified(modified).unwrap();
+        fs::set_permissions(&library, Permissions::from_mode(0o555)).unwrap();
+        assert_says(&mut place.run(&["--require"], &["echo", what]), &format!("{what}\n"));
+        assert!(fs::read(place.library()).unwrap() == good, "{what}");
+    };
+    let mut changed = good.clone();
+    changed[good.len() / 2] ^= 1;
+    check("other content of the same length", &changed);
+    check("an empty file", b"");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_says(&mut place.run(&[], &["true"]), "");
+    check("other content, and the times as they were, after it was noted", &changed);
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn death_by_signal() {
 fn what_cannot_be_started() {
     let place = Place::new();
     place.write("plain.txt", "text");
+    place.write("two words", "text");
     place.write_program("lost.sh", b"#!/no/such/interpreter\n");
     symlink("loop", place.work().join("loop")).unwrap();
     for options in WAYS.into_iter().chain([&["--summary"][..]]) {
@@ -45,6 +46,8 @@ fn what_cannot_be_started() {
         check("./no-such-program", 127, &["no such file", "ls -l"]);
         check("plain.txt", 127, &["did you mean ./plain.txt"]);
         check("./plain.txt", 126, &["chmod +x ./plain.txt"]);
+        check("./two words", 126, &["chmod +x './two words'"]);
+        check("./no words", 127, &["ls -l './no words'"]);
         check("/", 126, &["folder"]);
         check("./plain.txt/x", 126, &["Not a directory", "./plain.txt/x"]);
         check("./loop", 126, &["symbolic links", "./loop"]);

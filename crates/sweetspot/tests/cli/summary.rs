@@ -26,12 +26,38 @@ fn the_summary_goes_where_it_is_wanted() {
     assert_eq!(output.status.signal(), Some(9));
     assert!(fs::read_to_string(&file).unwrap().contains("ended by signal 9"));
 
+    let new = place.work().join("new.txt");
+    let option = format!("--summary={}", new.display());
+    assert_fails(&mut place.run(&[&option], &["./nowhere"]), 127, &["no such file"]);
+    assert!(!new.exists(), "nothing is left where nothing ran");
+
     let precious = place.write("precious.dat", "years of work");
     let option = format!("--summary={}", precious.display());
     assert_fails(&mut place.run(&[&option], &["echo", "ran"]), 125, &["not overwritten"]);
     assert_eq!(fs::read_to_string(&precious).unwrap(), "years of work");
     let nowhere = ["--summary=/no/such/folder/file"];
     assert_fails(&mut place.run(&nowhere, &["echo", "ran"]), 125, &["/no/such/folder/file"]);
+}
+
+#[test]
+fn it_is_said_who_has_switched_buffering_off() {
+    let place = Place::new();
+    place.write("in", "x".repeat(100_000));
+    let copy = ["dd", "if=in", "of=out", "bs=10", "status=none"];
+    let check = |options: &[&str], size: Option<&str>, who: &str| {
+        let mut run = place.run(&[&["--summary"], options].concat(), &copy);
+        run.envs(size.map(|size| ("IO_BUFFER_SIZE", size)));
+        let said = stderr(&run.output().unwrap());
+        assert!(
+            said.contains(&format!("buffered  no: the buffer size is off, by {who}\n")),
+            "{said}"
+        );
+        assert!(!said.contains("often enough"), "{said}");
+    };
+    check(&["--buffer-size", "off"], None, "--buffer-size");
+    check(&["--buffer-size=-1"], Some("64K"), "--buffer-size");
+    check(&["-DIO-BUFFER-SIZE=off"], None, "-DIO-BUFFER-SIZE");
+    check(&[], Some("off"), "IO_BUFFER_SIZE");
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn without_a_buffer_there_is_no_ledger_and_no_guard() {
     };
     check(&["--buffer-size", "off"], "\n");
     check(&["--buffer-size", "off", "--wait"], "\n");
-    check(&["--buffer-size", "off", "--summary"], "ledger\n");
+    check(&["--buffer-size", "off", "--summary"], "\n");
     check(&["--buffer-size", "1"], "ledger\n");
 }
 
@@ -153,6 +153,10 @@ fn a_run_without_a_guard_leaves_no_ledger() {
         // Enough for the ledger, not for what would wait in it.
         format!("ulimit -f 10000; exec {run} run -- sh -c 'echo ledger $SWEETSPOT_LEDGER'"),
         format!("ulimit -f 10000; {run} run --wait -- sh -c 'echo ledger'"),
+        // Too few descriptors to start anything.
+        format!(
+            "for n in 5 6 7; do (ulimit -n $n; {run} run --summary -- true) 2>/dev/null; done; echo ledger"
+        ),
     ] {
         let mut shell = Command::new("bash");
         shell.args(["-c", &command]).env("SWEETSPOT_CACHE", place.cache());
@@ -182,6 +186,16 @@ fn a_small_limit_on_file_size_does_not_end_the_first_run() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("File too large"));
     // Nothing half-written stays there.
     assert_eq!(fs::read_dir(place.cache()).unwrap().count(), 0);
+    for verb in ["verify", "tune", "doctor"] {
+        let command = if verb == "doctor" { "" } else { " -- dd if=/dev/null of=out" };
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &format!("ulimit -f 0; exec {run} {verb}{command} </dev/null")]);
+        let shell = shell.env("SWEETSPOT_CACHE", place.cache()).current_dir(place.work());
+        let output = shell.output().unwrap();
+        assert!(output.status.code().is_some(), "{verb}: {output:?}");
+        let said = [output.stdout, output.stderr].concat();
+        assert!(String::from_utf8(said).unwrap().contains("File too large"), "{verb}");
+    }
 }
 
 #[test]
@@ -380,6 +394,13 @@ fn a_guard_that_is_killed_at_the_end_of_a_write_leaves_each_byte_once() {
         }
         let mut run = run.spawn().unwrap();
         let watch = Command::new(program).args(["watch", &name]).status().unwrap();
+        // Those that cannot ask whether it lives leave it alone.
+        let others = format!(
+            "for n in 5 6 7 8; do (ulimit -n $n; {} run --summary -- true) 2>/dev/null; done",
+            env!("CARGO_BIN_EXE_sweetspot")
+        );
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &others]).env("SWEETSPOT_CACHE", place.cache()).status().unwrap();
         assert!(run.wait().unwrap().success(), "{way}");
         assert!(watch.success(), "{way}: the guard was not met in a write");
         assert_eq!(fs::read_to_string(&file).unwrap(), expected, "{way}");

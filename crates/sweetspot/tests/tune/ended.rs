@@ -1,6 +1,8 @@
 //! Runs that end early: an interrupt, a hang-up, a kill; sessions that go on.
 
 use super::*;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn a_ctrl_c_finishes_a_preparation() {
@@ -172,4 +174,36 @@ fn no_runs_are_kept_in_a_folder_of_somebody_else() {
     let output = tune.env("HOME", &home).output().unwrap();
     assert!(!led_to.exists(), "{}", text(&output));
     assert!(!home.exists() && Path::new("/var/lib/sweetspot/runs.sqlite").exists());
+}
+
+/// A session takes minutes: what would be in vain is refused at its start.
+#[test]
+fn where_no_rule_can_be_kept_nothing_runs() {
+    let place = Place::new();
+    let check = |options: &[&str], parts: &[&str]| {
+        let output = place.shell(options, "echo ran >>ran");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        for part in parts.iter().chain(&["\n  "]) {
+            assert!(said.contains(part), "{part:?} is missing in {said:?}");
+        }
+        assert!(!place.path("ran").exists(), "{said}");
+    };
+    let rules = place.path("sweetspot.toml");
+    fs::create_dir_all(place.path("")).unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(&place.path(""), 0o775);
+    check(&[], &["sweetspot.toml: ", "would ignore it", "chmod go-w ", "--config "]);
+    assert!(!rules.exists());
+    mode(&place.path(""), 0o755);
+    fs::write(&rules, "").unwrap();
+    mode(&rules, 0o664);
+    check(&[], &["would ignore it", "chmod go-w ", "sweetspot.toml, or"]);
+    mode(&rules, 0o644);
+    fs::write(&rules, "rule = [{ buffer = \"4K\" }]\n").unwrap();
+    check(&[], &["sweetspot.toml: no rule can be written", "[[rule]]", "--keep-rules"]);
+    check(&["--config", "/dev/null"], &["/dev/null", "no regular file", "--keep-rules"]);
+    let mut tune = place.tune(&["--keep-rules", "--dry-run"], &["sh", "-c", "echo ran >ran"]);
+    let output = tune.env("TMPDIR", ".").output().unwrap();
+    assert!(output.status.success() && !text(&output).contains("sweetspot-tune-"), "{output:?}");
 }

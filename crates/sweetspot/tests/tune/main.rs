@@ -252,6 +252,12 @@ fn what_auto_means_in_a_folder_is_found_and_used() {
     check(&[], "[[rule]]\nprogram = \"dd\"\nbuffer = \"auto\"\n", "8192");
     check(&[], "[[rule]]\nprogram = \"dd\"\nbuffer = \"16K\"\n", "16384");
     check(&["--buffer-size", "4K"], "", "4096");
+
+    fs::write(&rules, format!("[[rule]]\n{pattern}\nbuffer = \"lots\"\n")).unwrap();
+    let output = place.sweetspot("run").args(["--", "true"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.ends_with("so the file is ignored\n"), "{said}");
+    check(&["--buffer-size", "auto"], "", "auto");
 }
 
 #[test]

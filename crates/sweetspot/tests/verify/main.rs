@@ -422,6 +422,9 @@ fn every_run_reads_the_same_input() {
 fn a_run_that_fails_by_itself_is_no_difference() {
     let place = Place::new(User::Ours);
     place.write("rules.toml", "");
+    place.write("sweetspot.toml", "[[rule]]\nbuffer = \"lots\"\n");
+    let output = place.verify(&[], &["true"]).output().unwrap();
+    said(&output, 2, &["sweetspot.toml:2: buffer: 'lots' is not a size", "mend that first"]);
     let options = ["--prepare", "echo '[[' > rules.toml", "--config", "rules.toml"];
     let output = place.verify(&options, &["true"]).output().unwrap();
     said(&output, 2, &["`run` itself has failed: rules.toml:1: ", "a rule looks like"]);

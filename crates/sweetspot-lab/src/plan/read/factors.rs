@@ -26,7 +26,9 @@ pub(super) fn position(factors: &[Factor], name: &str) -> Option<usize> {
 pub(super) fn factors(document: &Table, scale: Option<&Table>) -> Result<Vec<Factor>, PlanError> {
     let programs = programs(document)?;
     if programs.is_empty() {
-        return Err(document.error("nobody does the work", "add [programs.NAME] with a command"));
+        return Err(
+            document.error("the plan names no program", "add [programs.NAME] with a command")
+        );
     }
     let levels = programs.iter().map(|(name, _)| (*name).to_owned()).collect();
     let factor =

@@ -9,8 +9,8 @@ fn mistakes_at_the_top_name_their_line() {
     check("seed = 7", "sede = 7", "sede", "'sede' is not known in a plan", "title, question, seed");
     check("title = \"Copies\"", "", "", "a plan has no 'title'", "add title");
     check("title = \"Copies\"", "title = 3", "title", "is of type integer", "a text");
-    check("seed = 7", "seed = -7", "seed", "is of type integer", "a whole number");
-    check("seed = 7", "seed = 0x7", "seed", "is of type integer", "a whole number");
+    check("seed = 7", "seed = -7", "seed", "cannot be -7", "a whole number");
+    check("seed = 7", "seed = 0x7", "seed", "cannot be 7", "decimal digits");
     check("rounds = 10", "rounds = 0", "rounds", "0 rounds are not possible", "from 1 to 500");
     check("rounds = 10", "rounds = 501", "rounds", "501 rounds", "from 1 to 500");
     check("rounds = 10", "rounds = 9\nbudget = '5m'", "budget", "fixed already", "leave out");
@@ -261,7 +261,9 @@ fn a_scale_that_is_not_there_is_named_with_those_that_are() {
     let without = "title = 't'\n[programs.a]\ncommand = ['a']\n[baseline]\n";
     let error = Plan::read(without, Some("full")).unwrap_err();
     assert!(error.next.contains("[scale.full.factors]"), "{error}");
-    assert!(Plan::read("title = 't'\n", None).unwrap_err().what.contains("nobody does the work"));
+    assert!(
+        Plan::read("title = 't'\n", None).unwrap_err().what.contains("the plan names no program")
+    );
 }
 
 #[test]

@@ -114,13 +114,13 @@ impl TuneReport {
         }
         if self.disturbed_runs > 0 {
             let what = match self.questions {
-                Some(_) => "their\nrounds count less, and none was dropped",
+                Some(_) => " their\nrounds count less, and none was dropped",
                 None => "\nnone was dropped",
             };
             let _ = writeln!(
                 text,
                 "During {} of them something waited for a processor or memory for more than a \
-                 tenth of the time; {what}.",
+                 tenth of the time;{what}.",
                 self.disturbed_runs
             );
         }
@@ -199,9 +199,9 @@ impl TuneReport {
         if is(&self.buffer) && self.questions.is_some() {
             "<- use this"
         } else if is(&self.buffer) && is(&self.smallest) {
-            "<- the smallest as good, in force"
+            "<- the smallest as good, use this"
         } else if is(&self.buffer) {
-            "<- as good, in force"
+            "<- as good, use this"
         } else if is(&self.smallest) {
             if self.confirmed { "<- the smallest as good" } else { "<- perhaps" }
         } else {

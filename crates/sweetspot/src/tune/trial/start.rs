@@ -2,6 +2,7 @@
 
 use crate::experiment::{NOT_PASSED_ON, lab, tail};
 use crate::failure::Failure;
+use crate::own;
 use crate::preload;
 use crate::tune::files::Outputs;
 use crate::tune::trial::{RUN_LIMIT, Trial, Way, standard_input};
@@ -103,18 +104,16 @@ impl Trial<'_> {
 
     fn job(&self, way: &Way) -> Result<Job, Failure> {
         let command = self.arguments.command.iter().cloned();
-        let with_run = |options: [OsString; 2]| -> Result<Vec<OsString>, Failure> {
-            let own = std::env::current_exe()
-                .map_err(|error| Failure::own(format!("sweetspot cannot find itself: {error}")))?;
+        let with_run = |options: [OsString; 2]| -> Vec<OsString> {
             let config = self.arguments.config.iter();
             let config = config.flat_map(|path| ["--config".into(), path.clone().into_os_string()]);
-            let mut words = vec![own.into_os_string(), "run".into()];
+            let mut words = vec![own::FILE.into(), "run".into()];
             words.extend(options);
             if !matches!(way, Way::Rules(_)) {
                 words.extend(config);
             }
             words.push("--".into());
-            Ok(words)
+            words
         };
         let mut job = match way {
             Way::Setting(BufferSize::Off) | Way::Learning(_) | Way::Recording(_) => {
@@ -122,18 +121,16 @@ impl Trial<'_> {
             }
             Way::Setting(size) => {
                 let options = ["--buffer-size".into(), numbers::size(*size).into()];
-                Job::new(with_run(options)?.into_iter().chain(command))
+                Job::new(with_run(options).into_iter().chain(command))
             }
             Way::Rules(rules) => {
                 let options = ["--config".into(), rules.as_os_str().to_owned()];
-                Job::new(with_run(options)?.into_iter().chain(command))
+                Job::new(with_run(options).into_iter().chain(command))
             }
         };
         if let Way::Recording(path) = way {
-            let own = std::env::current_exe()
-                .map_err(|error| Failure::own(format!("sweetspot cannot find itself: {error}")))?;
-            let mut words = vec![own.into_os_string()];
-            words.extend(["profile", "--output", "/dev/null", "--record"].map(OsString::from));
+            let words = [own::FILE, "profile", "--output", "/dev/null", "--record"];
+            let mut words: Vec<OsString> = words.map(OsString::from).into();
             words.extend([path.as_os_str().to_owned(), "--".into()]);
             job.command.splice(0..0, words);
         }
@@ -195,8 +192,9 @@ impl Trial<'_> {
                      written to sweetspot.toml"
                 ))
                 .next(
-                    "leave this program unbuffered (SWEETSPOT=off), and please report it: a fault \
-                     in sweetspot, or a program that looks at how its calls are made",
+                    "if nobody else writes to it, such as another tune, leave this program unbuffered \
+                     (SWEETSPOT=off), and please report it: a fault in sweetspot, or a program that looks \
+                     at how its calls are made",
                 ));
             }
             let goes_on = self.arguments.prepare.is_none() && self.apart.is_none();
