@@ -98,7 +98,7 @@ fn share_word(fd: i32) -> u64 {
     if matches!(table::tag(word), table::OTHER | table::PASS_THROUGH) {
         // All that is known of it, for good, is this word. (Of an unknown one another thread may be about to
         // learn more.)
-        return word;
+        return if table::is_closed(word) { table::OTHER } else { word };
     }
     let _signals = SignalsBlocked::deferring();
     let _registry = file::hold_registry();

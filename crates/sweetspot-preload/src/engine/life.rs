@@ -1,6 +1,6 @@
 //! The life of descriptors: opened, closed, handed on. Those that share a file are in `duplicates`.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sweetspot_core::learning::Learning;
 use sweetspot_core::why::Why;
@@ -13,7 +13,7 @@ use super::{
     answers, changes, concerns, deaths, dirty, ending, failing, flush, handle, inodes, ledger,
     others, pool, process, quiesce, table, thresholds, transition,
 };
-use crate::floor::atomic::has_threads;
+use crate::floor::atomic::{has_threads, swap};
 use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 
@@ -126,7 +126,7 @@ pub fn perhaps_made(fd: i32) {
         special_use(fd, Why::Shared);
     } else {
         quiesce::quiesce(fd, quiesce::Next::Learn);
-        forget(fd);
+        replace(fd, table::UNKNOWN, None);
     }
 }
 
@@ -149,12 +149,11 @@ pub fn stream_ending(fd: i32) {
     }
 }
 
-/// Before a descriptor is closed: others of its description stay (see `duplicates`).
+/// Before a descriptor is closed: until it is, other threads may go on with it, and for good with others of its
+/// description (see `duplicates`). They do so at the kernel's offset.
 fn leaving(fd: i32) {
-    if has_threads()
-        && file::open_file(fd).is_some_and(|(file, _)| file.references.load(Relaxed) > 1)
-    {
-        quiesce::quiesce(fd, quiesce::Next::PassThrough(Why::Duplicated));
+    if has_threads() && file::open_file(fd).is_some() {
+        quiesce::quiesce(fd, quiesce::Next::Close);
     }
 }
 
@@ -222,29 +221,31 @@ pub fn closes_alone(fd: i32) -> bool {
         return false;
     }
     let Some(word) = table::word(fd) else { return false };
-    let is_alone = word.load(Relaxed) & (table::OPEN | table::LASTS | Learning::MANY_CALLS) == 0;
-    if is_alone {
-        word.store(closed_word(), Relaxed);
-    }
-    is_alone
+    let value = word.load(Relaxed);
+    value & (table::OPEN | table::LASTS | Learning::MANY_CALLS) == 0
+        && swap(word, value, closed_word(value))
 }
 
 /// Ends what is known of a descriptor, whose number may now mean something else. What a close of it is still to say,
 /// as an error number; 0: nothing.
 pub fn forget(fd: i32) -> i32 {
-    replace(fd, closed_word(), None)
+    let value = table::word(fd).map_or(table::UNKNOWN, |word| word.load(Relaxed));
+    replace(fd, closed_word(value), None)
 }
 
 /// The same, if the descriptor still has this file: another thread may have seen to it.
 pub fn forget_file(fd: i32, file: &'static OpenFile) {
-    replace(fd, closed_word(), Some(file.to_word()));
+    replace(fd, closed_word(file.to_word()), Some(file.to_word()));
 }
 
-/// The word of a descriptor that is about to be closed, until it is opened. Another thread that makes calls by it in
-/// between learns nothing of the old file.
+/// The next word of a descriptor that is about to be closed: a thread or a handler that makes calls by it meanwhile learns
+/// nothing of the old file.
 #[inline(always)]
-fn closed_word() -> u64 {
-    if has_threads() { table::OTHER } else { table::UNKNOWN }
+fn closed_word(value: u64) -> u64 {
+    match concerns::is_concurrent() && value != table::UNKNOWN {
+        true => table::CLOSED,
+        false => table::UNKNOWN,
+    }
 }
 
 /// Gives a descriptor another word, and ends what is known of it; `of`: only if it has this one.
@@ -256,20 +257,7 @@ pub(super) fn replace(fd: i32, new: u64, of: Option<u64>) -> i32 {
     {
         known.store(0, Relaxed);
     }
-    let value = word.load(Relaxed);
-    if of.is_some_and(|of| of != value) {
-        return 0;
-    }
-    if table::tag(value) != table::OPEN {
-        table::set(fd, new);
-        match table::tag(value) {
-            table::LEARNING => thresholds::closed(Learning(value)),
-            // A close may wait until somebody has taken what was sent, or has served it.
-            table::OTHER => inodes::written(fd, None),
-            _ => {}
-        }
-        return 0;
-    }
+    let Some(value) = open_word(fd, word, new, of) else { return 0 };
     inodes::closing(fd, OpenFile::from_word(value));
     // In order with what other files have pending; what is pending after this cannot be written.
     release_point();
@@ -305,6 +293,32 @@ pub(super) fn replace(fd: i32, new: u64, of: Option<u64>) -> i32 {
     let close_error = file.close_error.swap(0, Relaxed);
     file.free(&registry);
     close_error
+}
+
+/// The word of a descriptor that has a file; one that has none has the new word then.
+#[inline(always)]
+fn open_word(fd: i32, word: &AtomicU64, new: u64, of: Option<u64>) -> Option<u64> {
+    let value = loop {
+        let value = word.load(Relaxed);
+        if of.is_some_and(|of| of != value) || table::is_closed(value) && table::is_closed(new) {
+            return None;
+        }
+        if table::tag(value) == table::OPEN {
+            return Some(value);
+        }
+        // Another thread may be about to give it a file.
+        if swap(word, value, new) {
+            break value;
+        }
+    };
+    table::set(fd, new);
+    match table::tag(value) {
+        table::LEARNING => thresholds::closed(Learning(value)),
+        // A close may wait until somebody has taken what was sent, or has served it.
+        table::OTHER if !table::is_closed(value) => inodes::written(fd, None),
+        _ => {}
+    }
+    None
 }
 
 /// Another descriptor than `fd` stands for a file from now on, of those with this word. The registry is held.

@@ -26,6 +26,8 @@ pub enum Next {
     BackOff,
     /// Its calls pass through for good.
     PassThrough(Why),
+    /// Likewise, as it is about to be closed.
+    Close,
 }
 
 /// Quiesces the open file of a descriptor, if it has one.
@@ -45,7 +47,7 @@ pub fn quiesce(fd: i32, next: Next) {
             return;
         }
     };
-    if !file.is_buffered() && !matches!(next, Next::PassThrough(_)) {
+    if !file.is_buffered() && !matches!(next, Next::PassThrough(_) | Next::Close) {
         return;
     }
     for turn in 0..=TRIES_MAX {
@@ -100,6 +102,8 @@ pub fn quiesce_held(file: &'static OpenFile, fd: i32, next: Next, held: &Held) {
     }
     if let Next::PassThrough(why) = next {
         file.note(why);
+    }
+    if matches!(next, Next::PassThrough(_) | Next::Close) {
         file.state.store(table::PASS_THROUGH, Release);
         if !held.nested && !is_to_be_tried(file) {
             handle::let_go(file);

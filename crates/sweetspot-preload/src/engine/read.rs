@@ -203,6 +203,7 @@ fn slowly(fd: i32, target: Target, len: usize, offset: Option<i64>) -> Outcome {
                 continue;
             }
             table::LEARNING | table::OPEN => {}
+            table::OTHER if !table::is_still_closed(fd) => continue,
             _ => break,
         }
         let file = (table::tag(word) == table::OPEN).then(|| OpenFile::from_word(word));

@@ -159,6 +159,10 @@ fn move_position(
         if !still || table::word(fd)?.load(Relaxed) != word || !file.is_on() {
             return None;
         }
+        if cursor == CLOSED && !single_threaded() {
+            // Another thread may have closed it, and be about to say where that was.
+            return move_closed(file, offset, whence);
+        }
         let current = if cursor == CLOSED { position } else { window_at + cursor } as i64;
         let target = if whence == libc::SEEK_SET { offset } else { current.checked_add(offset)? };
         if target == current {
@@ -167,7 +171,7 @@ fn move_position(
         if !(0..=POSITION_MAX).contains(&target) && !file.has_position(target) {
             return None;
         }
-        if cursor == CLOSED && (!single_threaded() || stored == AT_END) {
+        if cursor == CLOSED && stored == AT_END {
             return move_closed(file, offset, whence);
         }
         let in_window = (target as u64).wrapping_sub(window_at);

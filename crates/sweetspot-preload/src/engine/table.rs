@@ -18,6 +18,8 @@ use core::sync::atomic::{
 
 use sweetspot_core::learning::{Learning, Near};
 
+use crate::floor::atomic::swap;
+
 /// Descriptors that can be followed.
 pub const DESCRIPTORS_MAX: usize = 65536;
 
@@ -27,6 +29,10 @@ pub const OPEN: u64 = 1;
 pub const LEARNING: u64 = 2;
 pub const PASS_THROUGH: u64 = 4;
 pub const OTHER: u64 = 6;
+/// Closed where somebody may come in between: as `OTHER`, until the number is opened.
+pub const CLOSED: u64 = OTHER | 8;
+/// A transfer came by it since then.
+const CLOSED_AND_USED: u64 = OTHER | 16;
 /// The bit of these two: there is nothing to learn of it.
 pub const LASTS: u64 = PASS_THROUGH & OTHER;
 /// Only in an open file's own word: it has (or may have) a window, its position is ours.
@@ -120,9 +126,26 @@ pub fn set(fd: i32, new: u64) {
     }
 }
 
-/// A descriptor that was just opened here, by path.
+/// Whether a word is that of a closed number.
+pub fn is_closed(word: u64) -> bool {
+    matches!(word, CLOSED | CLOSED_AND_USED)
+}
+
+/// A transfer comes by a number that is not followed; false: if that was closed, it has been opened meanwhile.
+pub fn is_still_closed(fd: i32) -> bool {
+    let Some(word) = word(fd) else { return true };
+    word.load(Relaxed) != CLOSED || swap(word, CLOSED, CLOSED_AND_USED)
+}
+
+/// A descriptor that was just opened here, by path. Somebody who came by the number before may still be on the way to
+/// the kernel: what is open there now is never buffered.
 pub fn opened(fd: i32, flags: u64) {
-    set(fd, LEARNING | flags);
+    let Some(word) = word(fd) else { return };
+    match is_closed(word.load(Relaxed)) {
+        false => set(fd, LEARNING | flags),
+        true if swap(word, CLOSED, LEARNING | flags) => {}
+        true => return set(fd, PASS_THROUGH),
+    }
     if let Some(end) = TABLE.last_ends.get(fd as usize) {
         end.store(Near::to(0).0, Relaxed);
     }

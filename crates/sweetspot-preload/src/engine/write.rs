@@ -203,6 +203,7 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         }
     }
     match table::word(fd).map(|word| table::tag(word.load(Relaxed))) {
+        Some(table::OTHER) if !table::is_still_closed(fd) => slowly(fd, source, kind),
         // A pipe, whose reader now goes on.
         Some(table::OTHER) => Outcome::PassThrough(public_sync_point()),
         Some(table::PASS_THROUGH) => pass_through(Pass { kind, fd, len }),

@@ -235,6 +235,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "calls that are rarely made", UNSEEN),
     ("c_sharing", "coroutines that a timer switches in the middle of writes", HANDLERS),
     ("c_sharing", "counters under locks", APART),
+    ("c_sharing", "descriptors are closed while others use them", TIMING),
     ("c_sharing", "descriptors are replaced while others use them", TIMING),
     ("c_sharing", "descriptors that came from outside", LOOKS),
     ("c_sharing", "flushes and advice at any moment", HANDLERS),

@@ -4,10 +4,13 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
+use sweetspot_core::why::Why;
+
 use super::Pointer;
 use super::process::starting_shell;
 use crate::engine::pass::Pass;
 use crate::engine::{changes, deaths, life};
+use crate::floor::atomic::has_threads;
 use crate::floor::errno::{errno, set_errno};
 use crate::floor::next::Next;
 use crate::floor::sys;
@@ -164,6 +167,10 @@ macro_rules! freopens {
             let stream = next(path, mode, stream);
             deaths::may_have_learned();
             opened(stream, mode_of(mode), path);
+            if has_threads() {
+                // The kernel has replaced the descriptor at once, for all of them.
+                dispatch::special_use(descriptor(stream), Why::Duplicated);
+            }
             pass.done();
             stream
         }

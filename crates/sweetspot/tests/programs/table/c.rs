@@ -316,6 +316,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "descriptors are closed while others use them",
+        build: &[C("closed_beside")],
+        command: "for way in reads writes asks reopened handler handler; do $RUN $BIN/c/closed_beside $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "descriptors that came from outside",
         build: &[C("outside")],
         command: "for mode in both child flags seek numbers plain; do \
