@@ -178,8 +178,8 @@ impl Why {
             Why::AnswersItself => {
                 "the process may keep its own calls waiting (FUSE, fanotify, userfaultfd, a freeze)"
             }
-            Why::Duplicated => "one of several descriptors, in a process of several threads",
-            Why::Go => "a part of the program was made by Go",
+            Why::Duplicated => "used through several descriptors, in a process of several threads",
+            Why::Go => "the program has a part that Go made, whose calls are not seen",
             Why::Off => "a rule or the size switches it off",
         }
     }

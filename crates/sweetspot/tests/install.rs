@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 /// How often a disk that others fill, too, is found nearly full in a row.
@@ -191,11 +191,11 @@ fn the_programs_file_may_be_replaced_while_it_runs() {
     let check = |arguments: &[&str], expected: &str| {
         std::fs::copy(env!("CARGO_BIN_EXE_sweetspot"), &own).unwrap();
         let asked = place.sweetspot(arguments);
-        let mut copy = Command::new(&own);
+        // Gone before it begins, so whenever it looks.
+        let mut copy = Command::new("sh");
+        copy.args(["-c", "exec 9< \"$0\"; rm \"$0\"; exec /proc/self/fd/9 \"$@\""]).arg(&own);
         in_the_environment_of(&mut copy, &asked).current_dir(place.work()).args(arguments);
-        let child = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        std::fs::remove_file(&own).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = copy.output().unwrap();
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert!(said.contains(expected), "{arguments:?}: {said}");
     };

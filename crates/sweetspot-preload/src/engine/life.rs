@@ -311,7 +311,9 @@ fn open_word(fd: i32, word: &AtomicU64, new: u64, of: Option<u64>) -> Option<u64
             break value;
         }
     };
-    table::set(fd, new);
+    if new != table::UNKNOWN {
+        table::note_known(fd);
+    }
     match table::tag(value) {
         table::LEARNING => thresholds::closed(Learning(value)),
         // A close may wait until somebody has taken what was sent, or has served it.

@@ -120,9 +120,16 @@ pub fn is_open(word: u64) -> bool {
 pub fn set(fd: i32, new: u64) {
     if let Some(word) = word(fd) {
         word.store(new, Release);
-        if new != UNKNOWN && HIGHEST.load(Relaxed) <= fd as u32 {
-            HIGHEST.fetch_max(fd as u32 + 1, Relaxed);
+        if new != UNKNOWN {
+            note_known(fd);
         }
+    }
+}
+
+/// A descriptor within range has got a word.
+pub fn note_known(fd: i32) {
+    if HIGHEST.load(Relaxed) <= fd as u32 {
+        HIGHEST.fetch_max(fd as u32 + 1, Relaxed);
     }
 }
 

@@ -253,8 +253,8 @@ fn run(wanted: &Wanted, place: &Workspace, content: &Path) -> Result<(), Failure
     wanted.bytes()?; // says what is wrong with the arguments, as far as they are ours
     let mut words = wanted.words.clone();
     if wanted.is_generated {
-        let own = own::running()?.into_os_string();
-        words = [own, "work".into(), "generate".into()].into_iter().chain(words).collect();
+        let generate = [own::FILE, "work", "generate"].map(OsString::from);
+        words = generate.into_iter().chain(words).collect();
         words.push(content.into());
     } else {
         // The command was filled with a path in the folder of this process, where it is moved from.

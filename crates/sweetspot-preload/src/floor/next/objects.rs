@@ -129,15 +129,15 @@ impl Object {
         let mut noted = segments.iter().filter(|segment| segment.p_type == libc::PT_NOTE);
         noted.any(|segment| {
             let Range { start: mut at, end } = self.addresses(segment);
-            let align = if segment.p_align == 8 { 8 } else { 4 };
+            let mask = if segment.p_align == 8 { 7 } else { 3 };
+            let padded = |bytes: usize| (bytes + mask) & !mask;
             while page <= at && at + size_of::<Note>() <= end.min(page + PAGE_BYTES_MIN) {
                 // SAFETY: in the page that has the program headers.
                 let note = unsafe { &*(at as *const Note) };
                 if note.name_bytes == 4 && note.name == *b"Go\0\0" {
                     return true;
                 }
-                let name_end = (12 + note.name_bytes as usize).next_multiple_of(align);
-                at += name_end + (note.bytes as usize).next_multiple_of(align);
+                at += padded(12 + note.name_bytes as usize) + padded(note.bytes as usize);
             }
             false
         })
