@@ -2,8 +2,9 @@
 //!
 //! The kernel replaces a descriptor in one step; here its word follows. In between, another thread may make a
 //! call by a descriptor whose word means another description than the kernel's. So in a process of several
-//! threads a description that has several descriptors is never buffered: whatever a call takes it for, it goes
-//! to the kernel, at the kernel's offset. A handler is put off meanwhile.
+//! threads a description is never buffered again once a descriptor of it is duplicated or replaced, or closed
+//! beside others: whatever a call takes it for, it goes to the kernel, at the kernel's offset. In a process of
+//! one thread a handler is put off meanwhile.
 
 use core::sync::atomic::Ordering::Relaxed;
 

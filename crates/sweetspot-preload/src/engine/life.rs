@@ -238,8 +238,8 @@ pub fn forget_file(fd: i32, file: &'static OpenFile) {
     replace(fd, closed_word(file.to_word()), Some(file.to_word()));
 }
 
-/// The next word of a descriptor that is about to be closed: a thread or a handler that makes calls by it meanwhile learns
-/// nothing of the old file.
+/// The next word of a descriptor that is about to be closed: a thread or a handler that makes calls by it
+/// meanwhile learns nothing of the old file.
 #[inline(always)]
 fn closed_word(value: u64) -> u64 {
     match concerns::is_concurrent() && value != table::UNKNOWN {

@@ -311,23 +311,33 @@ const FORKS: &str = "while (@all < 60) { $child = fork; last unless defined $chi
 const WRITES: &str = "open O, '>:unix', 'out'; for (1 .. 3000) { syswrite O, 'record'; \
                       select undef, undef, undef, 0.02 if $_ == 1000 } ";
 
+/// The binary, where every user may start it.
+fn copied(place: &Place) -> PathBuf {
+    let copy = place.folder.path().join("sweetspot");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_sweetspot")).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    copy
+}
+
+fn give(place: &Place, user: u32) {
+    for path in [place.folder.path(), &place.work()] {
+        std::os::unix::fs::chown(path, Some(user), None).unwrap();
+    }
+}
+
 #[test]
 fn of_a_limit_on_processes_the_guard_takes_one_and_another_while_it_holds_files() {
     if !is_root() {
         return skip_without_root("a user who has no other process");
     }
     let place = Place::new();
-    let copy = place.folder.path().join("sweetspot");
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_sweetspot")).arg(&copy).status();
-    assert!(copied.unwrap().success());
+    let copy = copied(&place);
     let run: [&OsStr; 3] = [copy.as_ref(), "run".as_ref(), "--".as_ref()];
     let first = 61_000 + std::process::id() % 900 * 4;
     // Each time another user: the guard of the last one may still be ending.
     let forks = |number: u32, run: &[&OsStr], before: &str| -> u32 {
         let user = first + number;
-        for path in [place.folder.path(), &place.work()] {
-            std::os::unix::fs::chown(path, Some(user), None).unwrap();
-        }
+        give(&place, user);
         let home = place.folder.path().join(user.to_string());
         let mut command = Command::new("setpriv");
         command.args([format!("--reuid={user}"), format!("--regid={user}")]).arg("--clear-groups");
@@ -352,13 +362,9 @@ fn a_user_whom_nobody_knows_runs_programs() {
         return skip_without_root("a user whom this system does not know");
     }
     let place = Place::new();
-    let copy = place.folder.path().join("sweetspot");
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_sweetspot")).arg(&copy).status();
-    assert!(copied.unwrap().success());
+    let copy = copied(&place);
     let user = 54_306;
-    for path in [place.folder.path(), &place.work()] {
-        std::os::unix::fs::chown(path, Some(user), None).unwrap();
-    }
+    give(&place, user);
     let cache = format!("SWEETSPOT_CACHE={}", place.folder.path().join("cache").display());
     let check = |variables: &[&str], input: &str| {
         let mut command = Command::new("setpriv");
@@ -375,6 +381,12 @@ fn a_user_whom_nobody_knows_runs_programs() {
     };
     assert!(check(&[], "").contains("HOME is not set"));
     assert!(check(&[&cache], "exec <&-; ").contains("no folder to note"));
+    // A guard that can note nothing refuses each file: what is known of that is said when `dd` closes it.
+    let home = place.folder.path().join("home");
+    fs::create_dir_all(home.join(".local/state/sweetspot")).unwrap();
+    fs::write(home.join(".local/state/sweetspot/ledgers"), "").unwrap();
+    let home = format!("HOME={}", home.display());
+    assert!(check(&[&cache, &home], "").contains("no folder to note"));
 }
 
 /// It has written what waited, and cannot say so any more.

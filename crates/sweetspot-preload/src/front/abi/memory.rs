@@ -180,8 +180,8 @@ fn finding(handle: usize, name: *const c_char, caller: usize, has_version: bool)
     }
 }
 
-/// A function of a library is asked for, and will be called: one that Go made makes system calls of its own. A handle is
-/// the loader's record of the library.
+/// A function of a library is asked for, and will be called: one that Go made makes system calls of its own. A
+/// handle is the loader's record of the library.
 fn asked(handle: usize) {
     static LAST: AtomicUsize = AtomicUsize::new(0);
     if LAST.swap(handle, Relaxed) == handle || passive() {
