@@ -42,9 +42,12 @@ mod work;
 
 use arguments::{Arguments, Run, Verb};
 use clap::Parser;
+use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 
 /// Verbs that can do nothing without `/proc` (`verify` says so itself). A program can be run.
 fn looks_at_processes(verb: &Verb) -> bool {
@@ -58,6 +61,19 @@ fn say_what_is_too_large(verb: &Verb) {
     let makes_files = looks_at_processes(verb) || matches!(verb, Verb::Verify(_));
     if makes_files && !experiment::is_ignored(SIGXFSZ) {
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+    }
+}
+
+/// More than the parser takes of a stack, in bytes.
+const PARSER_STACK: usize = 1 << 20;
+
+/// Parses what was typed; where a limit has left little stack (`ulimit -s 64`), on one of its own.
+fn parse() -> Result<Arguments, clap::Error> {
+    let is_small = getrlimit(Resource::Stack).current.is_some_and(|most| most < PARSER_STACK as u64);
+    let parser = thread::Builder::new().stack_size(PARSER_STACK);
+    match is_small.then(|| parser.spawn(Arguments::try_parse)) {
+        Some(Ok(parser)) => parser.join().unwrap_or_else(|panic| resume_unwind(panic)),
+        _ => Arguments::try_parse(),
     }
 }
 
@@ -79,7 +95,7 @@ fn main() -> ExitCode {
     sweetspot_lab::measure::launch_if_asked();
     let verb = match Run::without_options(std::env::args_os()) {
         Some(run) => Verb::Run(run),
-        None => match Arguments::try_parse() {
+        None => match parse() {
             Ok(arguments) => arguments.verb,
             Err(error) => return ExitCode::from(arguments::answer(&error)),
         },

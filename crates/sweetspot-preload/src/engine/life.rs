@@ -363,7 +363,8 @@ pub fn hand_over_content(fd: i32) -> Option<i32> {
     incomplete(fd)
 }
 
-/// The same for a descriptor, unless it means another file by now.
+/// The error with which calls on a descriptor's file fail, as it does not hold what was written to it; `None` if the
+/// descriptor means another file by now.
 #[unsafe(link_section = ".text.startup")]
 pub fn failing_descriptor(fd: i32) -> Option<i32> {
     if !flush::any_failed() {

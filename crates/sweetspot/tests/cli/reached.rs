@@ -406,6 +406,21 @@ fn with_little_room_a_program_starts_without_the_library() {
     }
 }
 
+#[test]
+fn options_are_understood_where_there_is_little_stack() {
+    let place = Place::new();
+    let sweetspot = env!("CARGO_BIN_EXE_sweetspot");
+    for options in ["--buffer-size 64K", "--buffer-size never"] {
+        let run = format!("{sweetspot} run {options} -- echo begun");
+        let limited = format!("ulimit -s 64; exec {run}");
+        let [limited, run] = [limited, run].map(|script| {
+            let output = place.run(&[], &["sh", "-c", &script]).output().unwrap();
+            (output.status.code(), stdout(&output), stderr(&output))
+        });
+        assert_eq!(limited, run);
+    }
+}
+
 /// What watches the loader has a C library of its own: nothing of its calls is seen.
 #[test]
 fn what_watches_the_loader_ends_buffering() {

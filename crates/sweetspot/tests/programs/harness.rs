@@ -70,14 +70,18 @@ pub fn wrapper(size: &str) -> String {
     words.replace("{size}", size)
 }
 
+/// Whether a program is among those that `SWEETSPOT_TEST_ONLY` keeps.
+pub fn is_wanted(name: &str) -> bool {
+    name.contains(&std::env::var("SWEETSPOT_TEST_ONLY").unwrap_or_default())
+}
+
 /// Runs every program of a group; fails with what differs, or in CI with what is missing.
 pub fn check_group(group: &str) {
-    let only = std::env::var("SWEETSPOT_TEST_ONLY").unwrap_or_default();
     let sizes = std::env::var("SWEETSPOT_TEST_SIZES").unwrap_or_else(|_| SIZES.join(" "));
     let mut wrong = Vec::new();
-    let is_wanted = |case: &&Case| case.group == group && case.name.contains(&only);
+    let of_group = |case: &&Case| case.group == group && is_wanted(case.name);
     let (cases, missed): (Vec<&Case>, Vec<&Case>) =
-        table::cases().filter(is_wanted).partition(|case| missing(case).is_none());
+        table::cases().filter(of_group).partition(|case| missing(case).is_none());
     for case in missed {
         let missing = missing(case).unwrap_or_default();
         skipped(&format!("{group} {}: {missing}", case.name), &mut wrong);
