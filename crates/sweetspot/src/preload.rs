@@ -337,12 +337,10 @@ fn verify(library: &Path) -> Result<(), Unusable> {
     Ok(())
 }
 
-/// In pieces: memory for the whole of it would cost more than the comparison. Apart: a start that compares nothing does
-/// not touch the pages of a piece.
-#[cold]
-#[inline(never)]
+/// In pieces: memory for the whole of it would cost more than the comparison. Not on the stack, which may have room for
+/// less (`ulimit -s 64`).
 fn compare(mut file: File) -> Result<(), Unusable> {
-    let mut piece = [0; 64 << 10];
+    let mut piece = vec![0; 64 << 10];
     for expected in LIBRARY.chunks(piece.len()) {
         let read = &mut piece[..expected.len()];
         file.read_exact(read).map_err(Unusable::Unreadable)?;
