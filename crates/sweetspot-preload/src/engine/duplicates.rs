@@ -15,7 +15,7 @@ use super::dirty::{self, release_point};
 use super::file::{self, OpenFile};
 use super::life::{look_elsewhere, note_unheard, replace, special_use};
 use super::spawns::{is_spawned_child, passive};
-use super::{alone, concerns, quiesce, table, transition};
+use super::{alone, concerns, handle, quiesce, table, transition};
 use crate::floor::atomic::has_threads;
 use crate::floor::signals::SignalsBlocked;
 
@@ -62,6 +62,9 @@ pub fn may_be_replaced(fd: i32) {
         return note_unheard(fd);
     }
     alone::ask_no_more(fd);
+    if let Some((file, _)) = file::open_file(fd) {
+        handle::forget_number(file, fd);
+    }
     release_point();
     if !is_kept_elsewhere(fd) {
         quiesce::quiesce(fd, quiesce::Next::Learn);

@@ -279,7 +279,8 @@ fn make_room(file: &OpenFile, at: u64, bytes: u64, len: u64) -> Option<u64> {
     file.window.store(window, Relaxed);
     file.buffer_bytes.store(bytes, Relaxed);
     let used = file.size.load(Relaxed).saturating_sub(at).min(bytes);
-    pool::populate(window, used + at % pool::PAGE_BYTES);
+    // What it will hold, and nothing behind it.
+    pool::populate(window, place_for(file, at, bytes) - window + used);
     file.room_ns.store(clock::now_ns().saturating_sub(began_ns), Relaxed);
     Some(bytes)
 }

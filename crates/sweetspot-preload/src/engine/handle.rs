@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use sweetspot_core::append::Handle;
 use sweetspot_core::learning::Learning;
-use sweetspot_core::ledger::{Entry, PLACE_NOWHERE};
+use sweetspot_core::ledger::{Entry, PLACE_BASE, PLACE_NOWHERE};
 use sweetspot_core::pending::waiting_of;
 use sweetspot_core::why::Why;
 
@@ -97,11 +97,24 @@ pub fn stand(file: &OpenFile) -> Handle {
     }
 }
 
-/// The same, or another process is about to have the description, too: an answer that is still to come would be
-/// too old.
+/// Another process is about to have the description of a file, too: an answer that is still to come whether it is this
+/// process' own would be too old.
 pub fn forget_question(file: &OpenFile) {
-    let is_asked = |entry: &Entry| entry.place.load(Relaxed) == PLACE_NOWHERE;
-    if file.attachment.get() == Attachment::Asked && file.entry().is_some_and(is_asked) {
+    forget_if(file, |entry| entry.place.load(Relaxed) == PLACE_NOWHERE);
+}
+
+/// A number is about to mean another description than that of a file: the guard, which may have been asked by it, would
+/// look at that one, or copy it. (A handle is on the file, whatever the description.)
+pub fn forget_number(file: &OpenFile, fd: i32) {
+    forget_if(file, |entry| {
+        let is_by_number = entry.place.load(Relaxed) != PLACE_BASE;
+        is_by_number && entry.fd.load(Relaxed) == fd
+    });
+}
+
+/// Takes back what the guard was asked, if it has not answered.
+fn forget_if(file: &OpenFile, is_to_be: impl Fn(&Entry) -> bool) {
+    if file.attachment.get() == Attachment::Asked && file.entry().is_some_and(is_to_be) {
         let _signals = SignalsBlocked::new();
         let_go(file);
     }

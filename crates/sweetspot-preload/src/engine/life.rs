@@ -101,6 +101,12 @@ pub fn is_followed(fd: i32) -> bool {
     !passive() && file::open_file(fd).is_some()
 }
 
+/// Whether a handler may come between the moment in which nothing more is kept for a descriptor and that in which it is
+/// closed, and use what its description has. Beside other threads it finds all that at the kernel: see [`leaving`].
+pub fn meets_handlers(fd: i32) -> bool {
+    concerns::is_concurrent() && !has_threads() && is_followed(fd)
+}
+
 /// Whether another process may have the same description, and so set its flags: anything but a file
 /// that was opened here and goes on being followed.
 pub fn may_be_shared(fd: i32) -> bool {
@@ -271,7 +277,7 @@ pub(super) fn replace(fd: i32, new: u64, of: Option<u64>) -> i32 {
     table::set(fd, new);
     let Some((file, open)) = found else { return 0 };
     if file.references.fetch_sub(1, Relaxed) > 1 {
-        handle::forget_question(file);
+        handle::forget_number(file, fd);
         look_elsewhere(file, fd, open);
         return 0;
     }
@@ -352,6 +358,15 @@ pub fn hand_over(fd: i32) {
     if !passive() {
         release_point();
         quiesce::quiesce(fd, quiesce::Next::Learn);
+    }
+}
+
+/// The same for a call that uses the offset. Where a handler or another thread may come in between, its calls could
+/// have the file buffered again before that one is made: so it never is.
+pub fn hand_over_offset(fd: i32) {
+    match concerns::is_concurrent() {
+        true => special_use(fd, Why::SpecialUse),
+        false => hand_over(fd),
     }
 }
 

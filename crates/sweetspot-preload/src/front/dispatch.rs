@@ -13,11 +13,11 @@ use core::ffi::c_char;
 use sweetspot_core::why::Why;
 
 use crate::engine::{
-    self, Pass, changes, children, dirty, duplicates, embed, ending, life, mapping, own_files,
-    pass, sharing, space, spawns, table, unseen,
+    self, Pass, changes, children, concerns, dirty, embed, ending, life, mapping, own_files, pass,
+    sharing, space, spawns, table, unseen,
 };
-use crate::floor::atomic::has_threads;
 use crate::floor::errno::fail;
+use crate::floor::signals::SignalsBlocked;
 use crate::floor::sys;
 use crate::observer::{self, ANY, Sharing, Watch};
 pub use crate::observer::{Kind, is_on as is_observed, ways};
@@ -280,7 +280,9 @@ pub fn closing(fd: i32) -> i32 {
 }
 
 /// Closes a descriptor by `next`, and fails afterwards where [`closing`] says so.
+#[unsafe(link_section = ".text.startup")]
 pub fn close(fd: i32, next: impl FnOnce() -> i32) -> i32 {
+    let _handlers = life::meets_handlers(fd).then(SignalsBlocked::deferring);
     let failed = closing(fd);
     failing_with(failed, next())
 }
@@ -296,54 +298,6 @@ pub fn range(first: u32, last: u32, flags: u32) {
         observer::range_closed(first, last, flags);
     } else {
         life::range(first, last, flags);
-    }
-}
-
-/// Duplicates a descriptor, to a number that was free.
-pub fn duplicate(fd: i32, call: impl FnOnce() -> isize) -> isize {
-    duplicating(fd);
-    let new = call();
-    duplicated(fd, new as i32);
-    new
-}
-
-/// Makes a descriptor a duplicate of `old`, whatever it was.
-pub fn replace(old: i32, new: i32, call: impl FnOnce() -> isize) -> isize {
-    if old != new {
-        duplicating(old);
-        duplicates::may_be_replaced(new);
-    }
-    let _handlers = duplicates::without_handlers();
-    let answer = call();
-    duplicated(old, answer as i32);
-    answer
-}
-
-fn duplicating(fd: i32) {
-    match is_observed() {
-        true if has_threads() => observer::special_use(fd, Why::Duplicated),
-        true => observer::release_point(),
-        false => duplicates::duplicating(fd),
-    }
-}
-
-fn duplicated(old: i32, new: i32) {
-    if new < 0 {
-        // Somebody may have set a limit.
-        pass_through().done();
-    }
-    match is_observed() {
-        true => observer::duplicated(old, new),
-        false => duplicates::duplicated(old, new),
-    }
-}
-
-/// Close-on-exec was set or cleared.
-pub fn set_close_on_exec(fd: i32, flags: i32) {
-    if is_observed() {
-        observer::set_close_on_exec(fd, flags);
-    } else {
-        duplicates::set_close_on_exec(fd, flags);
     }
 }
 
@@ -373,10 +327,28 @@ pub fn hand_over_content(fd: i32) -> Option<i32> {
     life::hand_over_content(fd)
 }
 
+/// The kernel is about to use the descriptor's offset behind our back.
+pub fn hand_over_offset(fd: i32) {
+    match is_observed() {
+        true if concerns::is_concurrent() => observer::special_use(fd, Why::SpecialUse),
+        true => observer::handed_over(fd),
+        false => life::hand_over_offset(fd),
+    }
+}
+
+/// The same for two descriptors between which the kernel moves bytes; the error with which it is to fail.
+pub fn hand_over_offsets(from: i32, to: i32) -> Option<i32> {
+    let errors = [from, to].map(|fd| {
+        hand_over_offset(fd);
+        hand_over_content(fd)
+    });
+    errors[0].or(errors[1])
+}
+
 /// Before bytes are written to a descriptor, nobody knows how many.
 pub fn writes_unseen(fd: i32) {
     space::written_unseen();
-    hand_over(fd);
+    hand_over_offset(fd);
     // What it writes may be news for a window that is read next.
     pass_through().done();
 }

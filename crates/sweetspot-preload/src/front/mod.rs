@@ -6,6 +6,7 @@
 
 pub mod abi;
 mod dispatch;
+mod duplicates;
 mod probe;
 mod reach;
 mod start;

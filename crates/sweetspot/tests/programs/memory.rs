@@ -19,6 +19,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("apart", "$RUN $BIN/c/apart"),
     ("action_lists", "$RUN $BIN/c/action_lists closes"),
     ("appends", "for way in position beside flags family; do $RUN $BIN/c/appends $way; done"),
+    ("behind_window", "$RUN $BIN/c/behind_window"),
     ("blocked_faults", "$RUN $BIN/c/blocked_faults"),
     ("cancelled", "$RUN $BIN/c/cancelled"),
     ("children", "$RUN $BIN/c/children"),
@@ -117,6 +118,11 @@ const CHECKED: &[(&str, &str)] = &[
 /// Programs that valgrind cannot run, or of which there is nothing to check, and why.
 const NOT_CHECKED: &[(&str, &str)] = &[
     ("replaced", "each way is a race of a million calls, which take minutes"),
+    (
+        "meets_handlers",
+        "handlers that come every tenth of a millisecond leave no time for anything else",
+    ),
+    ("put_elsewhere", "it ends by a write to an address that is nobody's"),
     ("closed_beside", "each way is a race of a million calls, which take minutes"),
     ("no_clock", "valgrind itself reads the clock that is forbidden here"),
     ("deaths", "it learns of deaths by pidfds, which valgrind does not know, and waits for them"),

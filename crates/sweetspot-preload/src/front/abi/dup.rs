@@ -8,18 +8,18 @@ use super::system::asked;
 use super::waiting::watching;
 use crate::engine::entries::before_descriptors_are_noticed;
 use crate::engine::{self, changes, handlers};
-use crate::front::dispatch;
+use crate::front::{dispatch, duplicates};
 
 hook! {
     fn dup(fd: c_int) -> c_int, next => {
-        dispatch::duplicate(fd, || next(fd) as isize) as c_int
+        duplicates::duplicate(fd, || next(fd) as isize) as c_int
     }
 }
 
 macro_rules! dup2s {
     ($($name:ident)*) => {$(hook! {
         fn $name(old: c_int, new: c_int) -> c_int, next => {
-            dispatch::replace(old, new, || next(old, new) as isize) as c_int
+            duplicates::replace(old, new, || next(old, new) as isize) as c_int
         }
     })*};
 }
@@ -27,7 +27,7 @@ dup2s! { dup2 __dup2 }
 
 hook! {
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int, next => {
-        dispatch::replace(old, new, || next(old, new, flags) as isize) as c_int
+        duplicates::replace(old, new, || next(old, new, flags) as isize) as c_int
     }
 }
 
@@ -47,13 +47,13 @@ pub(super) fn control(
     next: impl FnOnce() -> isize,
 ) -> isize {
     match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => dispatch::duplicate(fd, next),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicates::duplicate(fd, next),
         libc::F_SETFD => {
             // Others can see it, as they can see a new number.
             dispatch::before_it_is_shown();
             let answer = next();
             if answer == 0 {
-                dispatch::set_close_on_exec(fd, argument as c_int);
+                duplicates::set_close_on_exec(fd, argument as c_int);
             }
             answer
         }
@@ -95,7 +95,7 @@ fn lock(fd: c_int, command: c_int, argument: usize, next: impl FnOnce() -> isize
         before_descriptors_are_noticed();
     }
     if lock_follows_position(fd, argument) {
-        dispatch::hand_over(fd);
+        dispatch::hand_over_offset(fd);
     }
     let pass = dispatch::pass_through();
     let answer = next();

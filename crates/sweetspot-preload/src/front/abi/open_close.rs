@@ -131,6 +131,9 @@ macro_rules! closes {
         #[unsafe(link_section = ".text.startup")]
         fn $name(fd: c_int) -> c_int, next
         if true = life::closes_alone(fd) => { next(fd) } else {
+            if life::meets_handlers(fd) {
+                return dispatch::close(fd, || next(fd));
+            }
             match dispatch::closing(fd) {
                 // A jump: see `pass_through`.
                 0 => next(fd),

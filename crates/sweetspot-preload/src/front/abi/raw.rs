@@ -23,8 +23,8 @@ use crate::arch::old;
 use crate::engine::entries::before_threads;
 use crate::engine::table::DESCRIPTORS_MAX;
 use crate::engine::{self, changes, deaths, ending, handlers, mapping};
-use crate::front::dispatch;
 use crate::front::reach::target::{Environment, Target};
+use crate::front::{dispatch, duplicates};
 
 jump! { syscall, before_syscall }
 
@@ -132,6 +132,8 @@ fn on_files(call: &Call) -> Option<isize> {
             dispatch::hand_over(fd);
             passed_through(next)
         }
+        libc::SYS_readv | libc::SYS_preadv2 => at_offset(dispatch::hand_over_offset, fd, next),
+        libc::SYS_writev | libc::SYS_pwritev2 => at_offset(dispatch::writes_unseen, fd, next),
         libc::SYS_lseek => follow!(dispatch::seek(fd, b as i64, c as c_int), next()),
         libc::SYS_openat => opened(fd, b, c as c_int, next),
         libc::SYS_openat2 => opened_so(fd, b as *const _, c as *const _, next),
@@ -185,8 +187,8 @@ fn on_descriptors(call: &Call) -> Option<isize> {
     let next = || call.make();
     let fd = a as c_int;
     Some(match number {
-        libc::SYS_dup => dispatch::duplicate(fd, next),
-        old::DUP2 | libc::SYS_dup3 => dispatch::replace(fd, b as c_int, next),
+        libc::SYS_dup => duplicates::duplicate(fd, next),
+        old::DUP2 | libc::SYS_dup3 => duplicates::replace(fd, b as c_int, next),
         old::PIPE | libc::SYS_pipe2 | libc::SYS_socketpair => {
             let answer = passed_through(next);
             if answer == 0 {
@@ -394,6 +396,12 @@ fn of_processes(call: &Call) -> Option<isize> {
     })
 }
 
+/// At the kernel's offset, which `before` is told first.
+fn at_offset(before: fn(c_int), fd: c_int, next: impl FnOnce() -> isize) -> isize {
+    before(fd);
+    passed_through(next)
+}
+
 /// After this call nothing can be buffered any more.
 fn ending_for(why: Why, call: impl FnOnce() -> isize) -> isize {
     dispatch::end_because(why);
@@ -404,7 +412,11 @@ fn ending_for(why: Why, call: impl FnOnce() -> isize) -> isize {
 fn unknown(call: &Call) -> isize {
     let may_be_one = |argument: &usize| *argument < DESCRIPTORS_MAX;
     let descriptors = call.arguments.into_iter().filter(may_be_one);
-    descriptors.for_each(|fd| dispatch::writes_unseen(fd as c_int));
+    descriptors.for_each(|fd| {
+        engine::space::written_unseen();
+        dispatch::hand_over(fd as c_int);
+        dispatch::pass_through().done();
+    });
     let answer = passed_through(|| call.make());
     // It may have asked for a process that is gone.
     deaths::learned();
@@ -430,8 +442,7 @@ fn sets(
 
 /// Between two descriptors, at the kernel's offsets.
 fn between(one: c_int, other: c_int, next: impl FnOnce() -> isize) -> isize {
-    let (first, second) = (dispatch::hand_over_content(one), dispatch::hand_over_content(other));
-    unless(first.or(second), || {
+    unless(dispatch::hand_over_offsets(one, other), || {
         let answer = passed_through(next);
         dispatch::transferred(one, other, answer);
         answer

@@ -231,7 +231,7 @@ macro_rules! flagged_vectors {
             ) -> isize, next => {
                 // Flags ask the kernel for something: pass through. -1 stands for the position.
                 if offset == -1 {
-                    dispatch::hand_over(fd);
+                    dispatch::hand_over_offset(fd);
                 }
                 let pass = dispatch::pass_through();
                 let answer = next(fd, vector, count, offset, flags);

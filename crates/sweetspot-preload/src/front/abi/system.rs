@@ -7,7 +7,7 @@ use sweetspot_core::why::Why;
 use super::Pointer;
 use crate::engine::process::acquire_point;
 use crate::engine::{self, changes, deaths, handlers, unseen};
-use crate::front::dispatch;
+use crate::front::{dispatch, duplicates};
 
 hook! {
     fn getppid() -> c_int, next => {
@@ -224,7 +224,7 @@ macro_rules! complains {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         // By calls of libc's own, some of them to a duplicate.
         fn $name($($arg: $type),*) -> (), next => {
-            dispatch::hand_over(libc::STDERR_FILENO);
+            dispatch::hand_over_offset(libc::STDERR_FILENO);
             let pass = dispatch::pass_through();
             next($($arg),*);
             pass.done();
@@ -242,7 +242,7 @@ complains! {
 macro_rules! shows_calls {
     ($($name:ident)*) => {$(hook! {
         fn $name(addresses: Pointer, count: c_int, fd: c_int) -> (), next => {
-            dispatch::hand_over(fd);
+            dispatch::hand_over_offset(fd);
             let pass = dispatch::pass_through();
             next(addresses, count, fd);
             pass.done();
@@ -256,13 +256,13 @@ jump! { __syslog_chk, before_checked_syslog }
 
 extern "C" fn before_syslog() -> usize {
     // Where LOG_PERROR says so.
-    dispatch::hand_over(libc::STDERR_FILENO);
+    dispatch::hand_over_offset(libc::STDERR_FILENO);
     dispatch::pass_through().done();
     syslog::next()
 }
 
 extern "C" fn before_checked_syslog() -> usize {
-    dispatch::hand_over(libc::STDERR_FILENO);
+    dispatch::hand_over_offset(libc::STDERR_FILENO);
     dispatch::pass_through().done();
     __syslog_chk::next()
 }
@@ -321,7 +321,7 @@ pub(super) fn control(
         dispatch::before_it_is_shown();
         let answer = next();
         if answer == 0 {
-            dispatch::set_close_on_exec(fd, flags);
+            duplicates::set_close_on_exec(fd, flags);
         }
         return answer;
     }

@@ -16,8 +16,7 @@ use crate::front::dispatch;
 macro_rules! between {
     ($(fn $name:ident($($arg:ident: $type:ty),*), $from:ident, $to:ident;)*) => {$(hook! {
         fn $name($($arg: $type),*) -> isize, next => {
-            let (from, to) = (dispatch::hand_over_content($from), dispatch::hand_over_content($to));
-            if let Some(errno) = from.or(to) {
+            if let Some(errno) = dispatch::hand_over_offsets($from, $to) {
                 return crate::floor::errno::fail(errno);
             }
             let pass = dispatch::pass_through();

@@ -323,6 +323,30 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "handlers use what the program is about to change",
+        build: &[C("meets_handlers")],
+        command: "for way in close duplicate replace sendfile copy splice pwritev2 writev preadv2 readv send; do \
+                  $RUN $BIN/c/meets_handlers $way; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "memory behind that of a window",
+        build: &[C("behind_window")],
+        command: "$RUN $BIN/c/behind_window",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
+        name: "a description that the guard was asked for gets another number",
+        build: &[C("put_elsewhere")],
+        command: "for loops in 0 20000 50000 100000 150000 200000 300000; do \
+                  (exec 1<> log$loops; $RUN $BIN/c/put_elsewhere log$loops $loops) 2> /dev/null; \
+                  echo $?; done",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "descriptors that came from outside",
         build: &[C("outside")],
         command: "for mode in both child flags seek numbers plain; do \
