@@ -340,9 +340,9 @@ pub const SHARING: &[Case] = &[
         group: "c_sharing",
         name: "a description that the guard was asked for gets another number",
         build: &[C("put_elsewhere")],
-        command: "for loops in 0 20000 50000 100000 150000 200000 300000; do \
-                  (exec 1<> log$loops; $RUN $BIN/c/put_elsewhere log$loops $loops) 2> /dev/null; \
-                  echo $?; done",
+        command: "$RUN sh -c 'for loops in 0 20000 50000 100000 150000 200000 300000; do \
+                  (exec 1<> log$loops; exec $BIN/c/put_elsewhere log$loops $loops) 2> /dev/null; \
+                  echo $?; done' 2> /dev/null",
         ..DEFAULT
     },
     Case {
