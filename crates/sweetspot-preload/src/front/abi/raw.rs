@@ -128,8 +128,9 @@ fn on_files(call: &Call) -> Option<isize> {
         libc::SYS_read => follow!(dispatch::read(fd, b as *mut u8, c), next()),
         libc::SYS_write => follow!(dispatch::write(fd, b as *const u8, c), next()),
         libc::SYS_pread64 => follow!(dispatch::read_at(fd, b as *mut u8, c, d as i64), next()),
-        libc::SYS_pwrite64 => {
-            dispatch::hand_over(fd);
+        libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => {
+            let is_at_offset = number == libc::SYS_pwritev2 && d as i64 == -1;
+            dispatch::writes_unseen(fd, number != libc::SYS_writev && !is_at_offset);
             passed_through(next)
         }
         libc::SYS_lseek => follow!(dispatch::seek(fd, b as i64, c as c_int), next()),
@@ -404,7 +405,7 @@ fn ending_for(why: Why, call: impl FnOnce() -> isize) -> isize {
 fn unknown(call: &Call) -> isize {
     let may_be_one = |argument: &usize| *argument < DESCRIPTORS_MAX;
     let descriptors = call.arguments.into_iter().filter(may_be_one);
-    descriptors.for_each(|fd| dispatch::writes_unseen(fd as c_int));
+    descriptors.for_each(|fd| dispatch::writes_unseen(fd as c_int, true));
     let answer = passed_through(|| call.make());
     // It may have asked for a process that is gone.
     deaths::learned();
