@@ -2,7 +2,7 @@
 //! the tree have waiting for the same files comes first.
 //!
 //! This holds also where the process is not buffered itself, and in the child of a vfork. Who else there is
-//! and what waits there, `others` knows. Not here: transfers (`write`), and what opening does (`life`).
+//! and what waits there, `others` knows. Not here: what opening does (`life`).
 #![allow(unsafe_code)]
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use sweetspot_core::why::Why;
 use super::file::{self, Attachment};
 use super::quiesce::give_handle_back;
 use super::spawns::{is_filtered, passive};
-use super::{answers, entries, handle, ledger, others, table};
+use super::{answers, entries, handle, ledger, others, table, transition};
 use crate::floor::sys;
 
 /// The ledger, by which others are told what this process does to files: also where it is not buffered
@@ -30,6 +30,37 @@ pub fn tells() -> bool {
 /// Whether anything may wait in other processes of the tree.
 pub(super) fn do_others_write() -> bool {
     told().is_some_and(others::any_waits)
+}
+
+/// Before a write that does not wait: what others have waiting for its file comes first. `is_placed`: it goes to a
+/// position that is given.
+#[inline(always)]
+pub fn writing(fd: i32, is_placed: bool) {
+    if ledger::may_be_waiting() {
+        writing_beside_others(fd, is_placed);
+    }
+}
+
+#[cold]
+fn writing_beside_others(fd: i32, is_placed: bool) {
+    if is_filtered() {
+        return;
+    }
+    match table::word(fd).map(|word| table::tag(word.load(Relaxed))) {
+        Some(table::OTHER) => return,
+        // Most processes write to nothing but a pipe, and need no ledger.
+        Some(table::UNKNOWN) if sys::status(fd).is_some_and(|status| !status.regular) => {
+            if !passive() {
+                // So that this is remembered.
+                transition::classify(fd);
+            }
+            return;
+        }
+        _ => {}
+    }
+    if let Some(ledger) = told() {
+        others::writing(ledger, fd, is_placed);
+    }
 }
 
 /// A file is about to be cut or filled: what others have waiting for it comes first.

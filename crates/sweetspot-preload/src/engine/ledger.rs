@@ -68,6 +68,16 @@ pub fn any_waits() -> bool {
     mapped().is_some_and(|ledger| ledger.header.waiting.load(Relaxed) != 0)
 }
 
+/// The same before a write, which others' bytes would come over that wait: it may be so, too, as long as nobody has
+/// looked, as in a child that has opened nothing itself.
+#[inline(always)]
+pub fn may_be_waiting() -> bool {
+    match mapped() {
+        Some(ledger) => ledger.header.waiting.load(Relaxed) != 0,
+        None => TRIED.load(Relaxed) == 0 && is_given(),
+    }
+}
+
 /// Whether anything may wait of others that this process has to do with: as far as is known; and where a fork has
 /// unmapped it, somebody should look.
 #[inline(always)]

@@ -26,9 +26,9 @@ use super::process::passive_for_good;
 use super::space::{is_disk_nearly_full, may_grow, written_through};
 use super::spawns::passive;
 use super::{
-    AtOnce, Kind, Outcome, Pass, age, concerns, dirty, disturbed, enter, enter_alone,
-    enter_given_up, entries, flush, inodes, is_followed, lane, ledger, life, others,
-    public_sync_point, quiesce, release_point, table, transition,
+    AtOnce, Kind, Outcome, Pass, age, changes, concerns, dirty, disturbed, enter, enter_alone,
+    enter_given_up, entries, flush, inodes, is_followed, lane, ledger, life, public_sync_point,
+    quiesce, release_point, table, transition,
 };
 use crate::floor::atomic::Threads;
 use crate::floor::errno::fail;
@@ -54,7 +54,7 @@ pub fn at_once(fd: i32, len: usize) -> AtOnce {
     let next = Learning(value).small_write_ahead();
     let is_free = concerns::with(next.0 & table::FREE) == table::LEARNING && is_small(len as u64);
     let is_between = next.0 & Learning::WRITES_BETWEEN != 0;
-    if !is_free || !is_between || ledger::any_waits() || inodes::any_window() {
+    if !is_free || !is_between || ledger::may_be_waiting() || inodes::any_window() {
         return AtOnce::otherwise();
     }
     word.store(next.0, Relaxed);
@@ -121,7 +121,7 @@ pub fn waits_alone(word: u64, buffer: *const u8, len: usize) -> Option<isize> {
 /// [`not_waiting`].
 #[inline(always)]
 pub fn passes(fd: i32, len: usize) -> Option<Pass> {
-    if ledger::any_waits() {
+    if ledger::may_be_waiting() {
         return None;
     }
     enter_alone(fd, Kind::Write, len as u64)
@@ -133,7 +133,7 @@ pub fn not_waiting(fd: i32, buffer: *const u8, len: usize) -> Outcome {
         return Outcome::PassThrough(Pass::NOTHING);
     }
     if let Some((file, word)) = file::open_file(fd) {
-        let is_simple = !ledger::any_waits() && !flush::any_failed();
+        let is_simple = !ledger::may_be_waiting() && !flush::any_failed();
         if is_simple && let Some(pass) = enter_given_up(file, fd, len as u64) {
             return Outcome::PassThrough(pass);
         }
@@ -169,6 +169,10 @@ fn len_of(source: Source) -> u64 {
 
 fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
     if passive() {
+        if !passive_for_good() {
+            // Nobody has been told of its descriptors.
+            changes::writing(fd, kind == Kind::WriteAt);
+        }
         return Outcome::PassThrough(Pass::NOTHING);
     }
     if entries::is_fork_unseen() {
@@ -208,7 +212,10 @@ fn slowly(fd: i32, source: Source, kind: Kind) -> Outcome {
         Some(table::OTHER) => Outcome::PassThrough(public_sync_point()),
         Some(table::PASS_THROUGH) => pass_through(Pass { kind, fd, len }),
         // A descriptor that is not followed: perhaps a file that has a window elsewhere.
-        _ => pass_through(Pass::ACQUIRE),
+        _ => {
+            changes::writing(fd, kind == Kind::WriteAt);
+            pass_through(Pass::ACQUIRE)
+        }
     }
 }
 
@@ -265,23 +272,15 @@ fn write_prepared(
     None
 }
 
-/// What others have waiting for a file comes before a write that passes through.
-fn after_others(fd: i32, kind: Kind) {
-    let is_due = matches!(kind, Kind::Write | Kind::WriteAt)
-        && ledger::any_waits()
-        && super::deaths::can_wait();
-    if let Some(ledger) = is_due.then(ledger::ledger).flatten() {
-        others::writing(ledger, fd, kind == Kind::WriteAt);
-    }
-}
-
 fn pass_through(pass: Pass) -> Outcome {
     release_point();
     if let Some(errno) = failing_descriptor(pass.fd) {
         // What comes before it is not there yet.
         return Outcome::Done(fail(errno));
     }
-    after_others(pass.fd, pass.kind);
+    if matches!(pass.kind, Kind::Write | Kind::WriteAt) {
+        changes::writing(pass.fd, pass.kind == Kind::WriteAt);
+    }
     Outcome::PassThrough(pass)
 }
 
@@ -435,7 +434,7 @@ fn recalled(file: &'static OpenFile, fd: i32) -> Prepared {
 /// Writes at the position that is ours; `None` when it is ours no longer.
 fn write_on(file: &'static OpenFile, fd: i32, buffer: *const u8, len: usize) -> Option<isize> {
     release_point();
-    after_others(fd, Kind::Write);
+    changes::writing(fd, false);
     let _signals = SignalsBlocked::new();
     let held = file.hold();
     if !file.is_on() || held.nested || file.pending() > 0 || file.appends() {

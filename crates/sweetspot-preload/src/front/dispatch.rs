@@ -143,7 +143,12 @@ pub fn libc_call(kind: Kind, fd: i32, len: u64) -> Outcome {
         Some(watch) => Outcome::Watch(watch),
         None => {
             let written = if kind == Kind::Write { len } else { 0 };
-            Outcome::PassThrough(pass::libc_call(fd, written))
+            let pass = pass::libc_call(fd, written);
+            if kind == Kind::Write {
+                // Also where the process is at its end, when what streams still hold is written.
+                changes::writing(fd, false);
+            }
+            Outcome::PassThrough(pass)
         }
     }
 }
@@ -345,10 +350,14 @@ pub fn hand_over_offsets(from: i32, to: i32) -> Option<i32> {
     errors[0].or(errors[1])
 }
 
-/// Before bytes are written to a descriptor, nobody knows how many.
-pub fn writes_unseen(fd: i32) {
+/// Before bytes are written to a descriptor, nobody knows how many; `is_placed`: perhaps at a position that is given.
+pub fn writes_unseen(fd: i32, is_placed: bool) {
     space::written_unseen();
-    hand_over_offset(fd);
+    match is_placed {
+        true => hand_over(fd),
+        false => hand_over_offset(fd),
+    }
+    changes::writing(fd, is_placed);
     // What it writes may be news for a window that is read next.
     pass_through().done();
 }

@@ -107,6 +107,7 @@ const CHECKED: &[(&str, &str)] = &[
     ("unusual_kin", "$RUN $BIN/c/unusual_kin handlers"),
     ("unheard", "$RUN $BIN/c/unheard signal"),
     ("unsaid", "$RUN $BIN/c/unsaid"),
+    ("beneath", "$RUN $BIN/c/beneath"),
     ("clone_returns", "$RUN $BIN/c/clone_returns"),
     ("vfork_child", "$RUN $BIN/c/vfork_child"),
     ("vfork_killed", "$RUN $BIN/c/vfork_killed"),

@@ -248,6 +248,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("c_sharing", "descriptors are replaced while others use them", TIMING),
     ("c_sharing", "descriptors that came from outside", LOOKS),
     ("c_sharing", "flushes and advice at any moment", HANDLERS),
+    ("c_sharing", "one call over what waits, by a descriptor that was given", APART),
     ("c_sharing", "one description, many holders", UNSEEN),
     ("c_sharing", "one file, many descriptions", "`profile` tells files apart by their paths"),
     ("c_sharing", "one thread ends it while others write", TIMING),

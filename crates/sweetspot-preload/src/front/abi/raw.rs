@@ -128,12 +128,12 @@ fn on_files(call: &Call) -> Option<isize> {
         libc::SYS_read => follow!(dispatch::read(fd, b as *mut u8, c), next()),
         libc::SYS_write => follow!(dispatch::write(fd, b as *const u8, c), next()),
         libc::SYS_pread64 => follow!(dispatch::read_at(fd, b as *mut u8, c, d as i64), next()),
-        libc::SYS_pwrite64 => {
-            dispatch::hand_over(fd);
+        libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => {
+            let is_at_offset = number == libc::SYS_pwritev2 && d as i64 == -1;
+            dispatch::writes_unseen(fd, number != libc::SYS_writev && !is_at_offset);
             passed_through(next)
         }
-        libc::SYS_readv | libc::SYS_preadv2 => at_offset(dispatch::hand_over_offset, fd, next),
-        libc::SYS_writev | libc::SYS_pwritev2 => at_offset(dispatch::writes_unseen, fd, next),
+        libc::SYS_readv | libc::SYS_preadv2 => at_offset(fd, next),
         libc::SYS_lseek => follow!(dispatch::seek(fd, b as i64, c as c_int), next()),
         libc::SYS_openat => opened(fd, b, c as c_int, next),
         libc::SYS_openat2 => opened_so(fd, b as *const _, c as *const _, next),
@@ -396,9 +396,9 @@ fn of_processes(call: &Call) -> Option<isize> {
     })
 }
 
-/// At the kernel's offset, which `before` is told first.
-fn at_offset(before: fn(c_int), fd: c_int, next: impl FnOnce() -> isize) -> isize {
-    before(fd);
+/// A read at the kernel's offset.
+fn at_offset(fd: c_int, next: impl FnOnce() -> isize) -> isize {
+    dispatch::hand_over_offset(fd);
     passed_through(next)
 }
 
@@ -412,11 +412,7 @@ fn ending_for(why: Why, call: impl FnOnce() -> isize) -> isize {
 fn unknown(call: &Call) -> isize {
     let may_be_one = |argument: &usize| *argument < DESCRIPTORS_MAX;
     let descriptors = call.arguments.into_iter().filter(may_be_one);
-    descriptors.for_each(|fd| {
-        engine::space::written_unseen();
-        dispatch::hand_over(fd as c_int);
-        dispatch::pass_through().done();
-    });
+    descriptors.for_each(|fd| dispatch::writes_unseen(fd as c_int, true));
     let answer = passed_through(|| call.make());
     // It may have asked for a process that is gone.
     deaths::learned();

@@ -242,7 +242,7 @@ macro_rules! flagged_vectors {
             fn $write(
                 fd: c_int, vector: *const iovec, count: c_int, offset: i64, flags: c_int,
             ) -> isize, next => {
-                dispatch::writes_unseen(fd);
+                dispatch::writes_unseen(fd, offset != -1);
                 let pass = dispatch::pass_through();
                 let answer = next(fd, vector, count, offset, flags);
                 pass.finish(answer)

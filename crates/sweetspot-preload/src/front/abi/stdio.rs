@@ -243,7 +243,7 @@ ends_of_mounts! { endmntent __endmntent }
 macro_rules! prints {
     ($(fn $name:ident(fd: c_int $(, $arg:ident: $type:ty)*);)*) => {$(hook! {
         fn $name(fd: c_int $(, $arg: $type)*) -> c_int, next => {
-            dispatch::writes_unseen(fd);
+            dispatch::writes_unseen(fd, false);
             let pass = dispatch::pass_through();
             pass.finish(next(fd $(, $arg)*) as isize) as c_int
         }
@@ -258,12 +258,12 @@ jump! { dprintf, before_dprintf }
 jump! { __dprintf_chk, before_checked_dprintf }
 
 extern "C" fn before_dprintf(fd: c_int) -> usize {
-    dispatch::writes_unseen(fd);
+    dispatch::writes_unseen(fd, false);
     dprintf::next()
 }
 
 extern "C" fn before_checked_dprintf(fd: c_int) -> usize {
-    dispatch::writes_unseen(fd);
+    dispatch::writes_unseen(fd, false);
     __dprintf_chk::next()
 }
 

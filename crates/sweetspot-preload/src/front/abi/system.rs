@@ -224,7 +224,7 @@ macro_rules! complains {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(hook! {
         // By calls of libc's own, some of them to a duplicate.
         fn $name($($arg: $type),*) -> (), next => {
-            dispatch::hand_over_offset(libc::STDERR_FILENO);
+            dispatch::writes_unseen(libc::STDERR_FILENO, false);
             let pass = dispatch::pass_through();
             next($($arg),*);
             pass.done();
@@ -242,7 +242,7 @@ complains! {
 macro_rules! shows_calls {
     ($($name:ident)*) => {$(hook! {
         fn $name(addresses: Pointer, count: c_int, fd: c_int) -> (), next => {
-            dispatch::hand_over_offset(fd);
+            dispatch::writes_unseen(fd, false);
             let pass = dispatch::pass_through();
             next(addresses, count, fd);
             pass.done();
@@ -256,14 +256,12 @@ jump! { __syslog_chk, before_checked_syslog }
 
 extern "C" fn before_syslog() -> usize {
     // Where LOG_PERROR says so.
-    dispatch::hand_over_offset(libc::STDERR_FILENO);
-    dispatch::pass_through().done();
+    dispatch::writes_unseen(libc::STDERR_FILENO, false);
     syslog::next()
 }
 
 extern "C" fn before_checked_syslog() -> usize {
-    dispatch::hand_over_offset(libc::STDERR_FILENO);
-    dispatch::pass_through().done();
+    dispatch::writes_unseen(libc::STDERR_FILENO, false);
     __syslog_chk::next()
 }
 

@@ -2,6 +2,7 @@
 //! descriptors that go to another process.
 
 use core::ffi::{c_int, c_uint};
+use core::mem::offset_of;
 
 use sweetspot_core::why::Why;
 
@@ -50,22 +51,38 @@ hook! {
     }
 }
 
-/// Before an operation that goes on while the program does: calls on its file pass through for good.
-fn asynchronous(block: *const libc::aiocb) {
+/// What an asynchronous operation does to its file, besides going on while the program does.
+#[derive(Clone, Copy)]
+enum Does {
+    Read,
+    Write,
+    Sync,
+    /// What its control block says.
+    AsItSays,
+}
+
+/// Before an operation that goes on while the program does: calls on its file pass through for good. The block may be
+/// anywhere: libc refuses some calls without a look at it.
+fn asynchronous(block: *const libc::aiocb, does: Does) {
     begin_concurrency();
-    if !block.is_null() {
-        // SAFETY: the program hands over a control block, which libc reads likewise.
-        let (fd, event) = unsafe { ((*block).aio_fildes, &raw const (*block).aio_sigevent) };
+    if let Some(found) = handlers::peek(block) {
+        let fd = found.aio_fildes;
         dispatch::special_use(fd, Why::SpecialUse);
         crate::engine::space::written_unseen();
-        before_thread(event);
+        match does {
+            Does::Sync => changes::syncing(fd),
+            Does::Write => changes::writing(fd, true),
+            Does::AsItSays if found.aio_lio_opcode == libc::LIO_WRITE => changes::writing(fd, true),
+            Does::Read | Does::AsItSays => {}
+        }
     }
+    before_thread(block.wrapping_byte_add(offset_of!(libc::aiocb, aio_sigevent)).cast());
 }
 
 macro_rules! starts {
-    ($($name:ident)*) => {$(hook! {
+    ($($name:ident $does:ident)*) => {$(hook! {
         fn $name(block: *const libc::aiocb) -> c_int, next => {
-            asynchronous(block);
+            asynchronous(block, Does::$does);
             let pass = dispatch::pass_through();
             let answer = next(block);
             pass.done();
@@ -73,12 +90,12 @@ macro_rules! starts {
         }
     })*};
 }
-starts! { aio_read aio_read64 aio_write aio_write64 }
+starts! { aio_read Read aio_read64 Read aio_write Write aio_write64 Write }
 
 macro_rules! syncs {
     ($($name:ident)*) => {$(hook! {
         fn $name(operation: c_int, block: *const libc::aiocb) -> c_int, next => {
-            asynchronous(block);
+            asynchronous(block, Does::Sync);
             let pass = dispatch::pass_through();
             let answer = next(operation, block);
             pass.done();
@@ -95,8 +112,8 @@ macro_rules! lists {
         ) -> c_int, next => {
             begin_concurrency();
             for index in 0..count.max(0) as usize {
-                // SAFETY: the program hands over that many, which libc reads likewise.
-                asynchronous(unsafe { *list.add(index) });
+                let Some(block) = handlers::peek(list.wrapping_add(index)) else { break };
+                asynchronous(block, Does::AsItSays);
             }
             before_thread(event.cast());
             let pass = dispatch::pass_through();

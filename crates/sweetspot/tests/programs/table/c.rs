@@ -449,6 +449,13 @@ pub const SHARING: &[Case] = &[
     },
     Case {
         group: "c_sharing",
+        name: "one call over what waits, by a descriptor that was given",
+        build: &[C("beneath")],
+        command: "$RUN $BIN/c/beneath",
+        ..DEFAULT
+    },
+    Case {
+        group: "c_sharing",
         name: "what another process wrote is synced",
         build: &[C("overlap")],
         command: "$RUN $BIN/c/overlap sync",
